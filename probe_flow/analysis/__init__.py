@@ -1,0 +1,1 @@
+"""Floor 3: policies, origin of divergence, drift, coverage, gate."""

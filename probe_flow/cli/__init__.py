@@ -1,0 +1,1 @@
+"""Floor 7: click commands, one module each; no logic of their own."""

@@ -1,0 +1,1 @@
+"""Floor 6: plan, execution over Dask, run record, events."""

@@ -1,0 +1,7 @@
+"""Codes of reading and formats (PF3xxx)."""
+
+from __future__ import annotations
+
+from probe_flow.errors.codes.code import Code
+
+SECTION: tuple[Code, ...] = ()

@@ -1,0 +1,91 @@
+"""The Diagnostic: a problem as data (code, place, message, next step), independent of how it is shown."""
+
+from __future__ import annotations
+
+import difflib
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+
+class Severity(enum.Enum):
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in a text file. Lines and columns count from 1; the end is exclusive; 0 means "the whole file"."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One problem that a user can see and act on.
+
+    Args:
+        code: ``PFnnnn``, a key of `probe_flow.errors.CODES`.
+        message: what happened to which object, present tense, names in backquotes.
+        severity: errors stop, warnings are shown and counted, notes only inform.
+        span: where it was written, for problems of text files.
+        label: the few words that stand beside the caret under the snippet.
+        help: the next step.
+        notes: further facts, one sentence each.
+        related: other places that belong to the problem (a first definition, a base file).
+        stage: name of the workflow stage concerned.
+        tensor: id of the tensor concerned.
+        path: file or folder concerned, for problems that have no span.
+    """
+
+    code: str
+    message: str
+    severity: Severity = Severity.ERROR
+    span: Span | None = None
+    label: str | None = None
+    help: str | None = None
+    notes: tuple[str, ...] = ()
+    related: tuple[tuple[Span, str], ...] = ()
+    stage: str | None = None
+    tensor: str | None = None
+    path: str | None = None
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+    def at(self, span: Span) -> Diagnostic:
+        """Return the same diagnostic with a place."""
+        return replace(self, span=span)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the machine form, one JSON object: stable keys, ``None`` where there is nothing to say."""
+        span = self.span
+        return {
+            "code": self.code,
+            "severity": self.severity.value,
+            "message": self.message,
+            "file": span.file if span else self.path,
+            "line": span.line or None if span else None,
+            "column": span.column or None if span else None,
+            "end_line": span.end_line or None if span else None,
+            "end_column": span.end_column or None if span else None,
+            "path": self.path,
+            "help": self.help,
+            "notes": list(self.notes),
+            "stage": self.stage,
+            "tensor": self.tensor,
+        }
+
+
+def did_you_mean(name: str, candidates: Iterable[str], *, limit: int = 3) -> str | None:
+    """Return ``did you mean `x`?`` (at most `limit` names, nearest first), or None when nothing is near."""
+    near = difflib.get_close_matches(name, sorted(set(candidates)), n=limit, cutoff=0.6)
+    if not near:
+        return None
+    return "did you mean " + " or ".join(f"`{candidate}`" for candidate in near) + "?"

@@ -1,0 +1,59 @@
+"""The exception tree (drawn in the package's docstring)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from probe_flow.errors.diagnostics import Diagnostic
+
+
+class ProbeFlowError(Exception):
+    """Base of every error that probe_flow raises on purpose.
+
+    Args:
+        diagnostic: the problem, or a sequence of problems found together (never empty).
+    """
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, diagnostic: Diagnostic | Sequence[Diagnostic]) -> None:
+        self.diagnostics: tuple[Diagnostic, ...] = (
+            (diagnostic,) if isinstance(diagnostic, Diagnostic) else tuple(diagnostic)
+        )
+        super().__init__("; ".join(f"[{d.code}] {d.message}" for d in self.diagnostics))
+
+    @property
+    def diagnostic(self) -> Diagnostic:
+        """The first (often only) problem."""
+        return self.diagnostics[0]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default reduce would hand the message text to __init__; workers send errors across processes.
+        return type(self), (self.diagnostics,)
+
+
+class UsageError(ProbeFlowError):
+    """The command line, the workflow or a mapping file is wrong; nothing ran."""
+
+    exit_code = 2
+
+
+class WorkflowError(UsageError):
+    """One or more mistakes in a workflow file."""
+
+
+class IncompleteError(ProbeFlowError):
+    """Something that was asked for could not be done."""
+
+
+class FormatError(ProbeFlowError):
+    """One file, or one tensor of it, is malformed."""
+
+
+class NotComparableError(ProbeFlowError):
+    """A pair cannot be measured."""
+
+
+class InternalError(ProbeFlowError):
+    """A defect of probe_flow itself."""

@@ -1,0 +1,1 @@
+"""Floor 3: strategies that pair two catalogs."""

@@ -1,0 +1,49 @@
+"""The records that every scenario shares: frozen, slotted, no I/O.
+
+A reader fills a `Catalog`; a matcher turns two of them into `Pairs`; `compare` adds one `Measurement` and one
+`Verdict` per pair, and `Finding`s over all of them.
+"""
+
+from probe_flow.records.catalog import Catalog, Edge, Graph, GraphOp, Problem
+from probe_flow.records.comparison import ComparedPair, Comparison, Coverage, Finding, FindingKind
+from probe_flow.records.measurement import Measurement, Mode, SideSummary
+from probe_flow.records.node import Execution, Node, NodeKey, OrderSource, Phase
+from probe_flow.records.pairs import Expectation, Group, Pair, Pairs, Reason, Relation
+from probe_flow.records.tensor import Extent, Slot, SlotRole, Statistics, TensorKind, TensorRef
+from probe_flow.records.verdict import Role, Status, Verdict
+
+__all__ = [
+    "Catalog",
+    "ComparedPair",
+    "Comparison",
+    "Coverage",
+    "Edge",
+    "Execution",
+    "Expectation",
+    "Extent",
+    "Finding",
+    "FindingKind",
+    "Graph",
+    "GraphOp",
+    "Group",
+    "Measurement",
+    "Mode",
+    "Node",
+    "NodeKey",
+    "OrderSource",
+    "Pair",
+    "Pairs",
+    "Phase",
+    "Problem",
+    "Reason",
+    "Relation",
+    "Role",
+    "SideSummary",
+    "Slot",
+    "SlotRole",
+    "Statistics",
+    "Status",
+    "TensorKind",
+    "TensorRef",
+    "Verdict",
+]

@@ -1,0 +1,92 @@
+"""The catalog: what a reader finds in a dump without loading tensor data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from probe_flow.errors import Diagnostic
+from probe_flow.records.node import Execution, Node, NodeKey
+from probe_flow.records.tensor import TensorRef
+
+Problem = Diagnostic
+"""Something a reader could not take: a malformed file, a skipped duplicate. Never an exception of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Data flow between two dumped nodes of one execution, operators that were not dumped (views, casts) skipped.
+
+    Output number ``output`` of ``producer`` reaches input number ``input`` of ``consumer``.
+    """
+
+    producer: NodeKey
+    output: int
+    consumer: NodeKey
+    input: int
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOp:
+    """One operator of the framework's own graph text, dumped or not.
+
+    Args:
+        name: name in the graph.
+        op_type: type in the graph.
+        position: place in the file, from 0 (topological in all known writers).
+        inputs: producers as ``(name, output index)`` per data input; None where nothing is connected.
+        outputs: one mapping of attributes per output, e.g. ``{"_fx_tensor_name": "add_1-aten.add.Tensor.OUTPUT.0"}``.
+    """
+
+    name: str
+    op_type: str
+    position: int
+    inputs: tuple[tuple[str, int] | None, ...] = ()
+    outputs: tuple[Mapping[str, str], ...] = field(default=(), hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """One graph of a framework, by the graph id of `Execution.graph` (None when the file names none)."""
+
+    id: int | str | None
+    rank: int | None
+    ops: tuple[GraphOp, ...]
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Everything known of one dump.
+
+    Args:
+        side: ``target``, ``golden`` or ``reference`` - the name of the stage that read it.
+        framework: ``torchair_ge``, ``torchair_fx``, ``pytorch``, ``mindspore`` ...
+        task: ``tensor``, ``statistics``, ``md5``, ``structure``.
+        root: absolute path of the dump folder; names shown to people are relative to it.
+        nodes: by key, in execution order within each execution.
+        tensors: in the order of their nodes, inputs before outputs, numeric index order.
+        edges: data flow between the dumped nodes; empty when the dump has no graph.
+        graphs: framework graphs found beside the dump.
+        stacks: stack id -> source frames, innermost first.
+        problems: what could not be taken, each with file, reason and next step.
+        fingerprint: digest of names, sizes and times of the files, for provenance and cache keys.
+    """
+
+    side: str
+    framework: str
+    task: str
+    root: str
+    nodes: Mapping[NodeKey, Node]
+    tensors: tuple[TensorRef, ...]
+    edges: tuple[Edge, ...] = ()
+    graphs: tuple[Graph, ...] = ()
+    stacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    fingerprint: str = ""
+    attrs: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def executions(self) -> tuple[Execution, ...]:
+        """The distinct executions, in order of first appearance."""
+        return tuple(dict.fromkeys(key.execution for key in self.nodes))

@@ -1,0 +1,104 @@
+"""The comparison: every pair with its measurement and verdict, and what the analysis concludes over all of them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from probe_flow.errors import Diagnostic
+from probe_flow.records.measurement import Measurement
+from probe_flow.records.node import NodeKey
+from probe_flow.records.pairs import Pair, Pairs
+from probe_flow.records.tensor import Slot
+from probe_flow.records.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPair:
+    """One row of the result, in execution order."""
+
+    order: int
+    pair: Pair
+    measurement: Measurement | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Tensors of one side, by what became of them; ``outputs_*`` count output tensors only (they decide the gate)."""
+
+    tensors: int = 0
+    compared: int = 0
+    expected: int = 0
+    missing: int = 0
+    unreadable: int = 0
+    outputs_compared: int = 0
+    outputs_missing: int = 0
+
+    @property
+    def outputs_ratio(self) -> float | None:
+        """Compared / (compared + missing) outputs in [0, 1]; None when the side has no output that counts."""
+        total = self.outputs_compared + self.outputs_missing
+        return self.outputs_compared / total if total else None
+
+
+class FindingKind(enum.Enum):
+    ORIGIN = "origin"
+    NONFINITE_ORIGIN = "nonfinite_origin"
+    CHECKSUM_ORIGIN = "checksum_origin"
+    DRIFT = "drift"
+    COVERAGE = "coverage"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One conclusion of the analysis.
+
+    Args:
+        kind: what it is.
+        node: node concerned (target name space), None for findings about the whole run.
+        slot: tensor of the node.
+        evidence: the claim in words with its figures.
+        severity: how strong the evidence is, comparable between findings of one kind (excess over what rounding
+            and the inputs explain; 1.0 = exactly explained).
+        fails: whether the gate ``findings`` fails on it.
+        row: `ComparedPair.order` of the row that shows it.
+        metrics: the figures behind the evidence.
+    """
+
+    kind: FindingKind
+    node: NodeKey | None
+    slot: Slot | None
+    evidence: str
+    severity: float
+    fails: bool = True
+    row: int | None = None
+    metrics: Mapping[str, float | int | bool | None] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The result of `compare`.
+
+    Args:
+        pairs: what was compared, with both catalogs.
+        rows: one per pair, in execution order: rank, graph, step, node order, inputs before outputs, numeric index.
+        findings: ranked, the most important first.
+        coverage: per side, ``target`` and ``golden``.
+        gate: name of the gate that judged (``findings`` or ``all_pass``).
+        gate_passed: its answer.
+        incomplete: why the run counts as incomplete; empty when it is complete.
+        policy: name of the policy.
+        problems: diagnostics of compare itself.
+    """
+
+    pairs: Pairs
+    rows: tuple[ComparedPair, ...]
+    findings: tuple[Finding, ...]
+    coverage: Mapping[str, Coverage]
+    gate: str
+    gate_passed: bool
+    incomplete: tuple[str, ...] = ()
+    policy: str = ""
+    problems: tuple[Diagnostic, ...] = ()

@@ -1,0 +1,98 @@
+"""Pairs: which target tensor is compared with which golden tensor, and why; what has no partner, and why not."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from probe_flow.errors import Diagnostic, Span
+from probe_flow.records.catalog import Catalog
+from probe_flow.records.node import NodeKey
+from probe_flow.records.tensor import TensorRef
+
+
+class Relation(enum.Enum):
+    """How many nodes of each side a group holds. ``self``: both tensors of each pair come from the target."""
+
+    ONE_TO_ONE = "1:1"
+    MANY_TO_ONE = "n:1"
+    ONE_TO_MANY = "1:n"
+    MANY_TO_MANY = "n:m"
+    L1 = "l1"
+    SELF = "self"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Nodes that belong together. Several groups may share nodes (a golden output can feed many inputs)."""
+
+    id: str
+    relation: Relation
+    target_nodes: tuple[NodeKey, ...]
+    golden_nodes: tuple[NodeKey, ...]
+
+
+class Expectation(enum.Enum):
+    """Whether a tensor that was not compared had to be: `expected` is no gap, `missing` lowers the coverage."""
+
+    EXPECTED = "expected"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a tensor was not compared, or not as it stands.
+
+    Args:
+        code: a short stable word, e.g. ``no_golden_op``, ``internal``, ``not_tensor``.
+        text: the same for people, with names.
+        expectation: whether this is a gap.
+    """
+
+    code: str
+    text: str
+    expectation: Expectation
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One decision to compare; a missing side is None and then ``reason`` says why.
+
+    Args:
+        target, golden, reference: the tensors.
+        group: id of the group.
+        rule: name of the rule that made the pair (``exact``, ``fused``, ``edge``, ``aligned``, ``self`` ...).
+        rule_span: the line of the mapping file behind it.
+        confidence: 1.0 for identity, less for guesses.
+        reason: for one-sided pairs why; for others what was noted (e.g. aligned by shape).
+        transform: names of the steps that make the two comparable, e.g. ``golden:nhwc_to_nchw``.
+    """
+
+    target: TensorRef | None
+    golden: TensorRef | None
+    group: str
+    rule: str
+    reference: TensorRef | None = None
+    rule_span: Span | None = None
+    confidence: float = 1.0
+    reason: Reason | None = None
+    transform: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> TensorRef:
+        """The side that names the row: the target if there is one."""
+        tensor = self.target or self.golden
+        assert tensor is not None, "a pair has at least one side"
+        return tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Everything a matcher decided. Every tensor of both catalogs occurs in at least one pair."""
+
+    target: Catalog
+    golden: Catalog
+    pairs: tuple[Pair, ...]
+    groups: tuple[Group, ...] = ()
+    reference: Catalog | None = None
+    problems: tuple[Diagnostic, ...] = ()

@@ -1,0 +1,41 @@
+"""Row verdicts and the roles that the analysis gives them."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Status(enum.Enum):
+    PASS = "pass"
+    WARNING = "warning"
+    FAIL = "fail"
+    UNMATCHED_TARGET = "unmatched_target"
+    UNMATCHED_GOLDEN = "unmatched_golden"
+    NOT_COMPARABLE = "not_comparable"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+
+class Role(enum.Enum):
+    ORIGIN = "origin"
+    INHERITED = "inherited"
+    CLEAN = "clean"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the policy says of one row.
+
+    Args:
+        status: the verdict; report layouts translate it.
+        rule_ids: the policy's rules that decided, e.g. ``cosine<0.99``.
+        reasons: one sentence each.
+        role: set by the analysis, not by the policy.
+    """
+
+    status: Status
+    rule_ids: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    role: Role = Role.UNKNOWN

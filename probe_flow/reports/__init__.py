@@ -1,0 +1,1 @@
+"""Floor 3: result files and the terminal summary."""

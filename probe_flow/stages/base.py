@@ -1,0 +1,171 @@
+"""What a stage is: options (the only place a field is described), what it consumes and produces, and a short run.
+
+A stage module defines ``class Options(StageOptions)``, ``def run(options, inputs, context)`` and
+``STAGE = StageType(...)``. Everything heavy is imported inside ``run``: `validate` loads the options only.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from probe_flow.errors import Diagnostic
+
+Batch = TypeVar("Batch")
+Result = TypeVar("Result")
+
+
+class Kind(enum.Enum):
+    """The type of a stage's result; a stage that consumes another kind is rejected before anything runs."""
+
+    CATALOG = "catalog"
+    PAIRS = "pairs"
+    COMPARISON = "comparison"
+    REPORT = "report"
+
+
+@dataclass(frozen=True, slots=True)
+class Consumes:
+    """Marks an option as the name of a stage whose result is of ``kind``."""
+
+    kind: Kind
+
+
+CatalogOf = Annotated[str, Consumes(Kind.CATALOG)]
+PairsOf = Annotated[str, Consumes(Kind.PAIRS)]
+ComparisonOf = Annotated[str, Consumes(Kind.COMPARISON)]
+
+
+@dataclass(frozen=True, slots=True)
+class IsPath:
+    """Marks an option as a path: relative to the workflow file, or to the working directory when set by ``--set``."""
+
+    must_exist: bool = True
+
+
+DumpPath = Annotated[str, IsPath()]
+
+
+class Model(BaseModel):
+    """Base of everything in a workflow file: unknown keys are errors, values are not converted, nothing mutates."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=False)
+
+
+class Select(Model):
+    """Narrow a dump to some executions or nodes. An absent key selects everything."""
+
+    ranks: list[int] | None = Field(None, description="Global ranks to read.", examples=[[0, 1]])
+    steps: list[int] | None = Field(None, description="Steps (tokens, iterations) to read, from 0.", examples=[[0]])
+    graphs: list[int | str] | None = Field(None, description="Graph ids to read.", examples=[[1]])
+    nodes: list[str] | None = Field(
+        None, description="Glob patterns of node names to read, e.g. `MatMul*`.", examples=[["MatMul*"]]
+    )
+
+
+class Only(Model):
+    """Narrow a stage to the nodes that an earlier comparison suspects."""
+
+    comparison: ComparisonOf = Field(description="Stage whose rows are searched.")
+    where: dict[str, str | float | int | list[str]] = Field(
+        description="Conditions on its rows: `verdict`, `role`, `node`, `op_type` or a metric id with a bound such as `< 0.99`."
+    )
+    limit: int | None = Field(None, gt=0, description="At most this many nodes, in execution order.")
+
+
+class StageOptions(Model):
+    """Options that every stage has."""
+
+    uses: str = Field(description="`kind.variant` of the stage.")
+    description: str | None = Field(None, description="What the stage is for, for people.")
+    matrix: dict[str, list[str | int | float | bool]] | None = Field(
+        None, description="Variants of this stage: one instance per combination, read as `${matrix.NAME}`."
+    )
+
+
+Duplicates = Literal["newest", "largest", "first"]
+
+
+class TaskMap(Protocol):
+    """How a stage runs many independent batches; the engine supplies it over a scheduler.
+
+    ``function`` must be importable (a module-level function); results come back as ``(index, result)`` in any order.
+    """
+
+    def __call__(
+        self, function: Callable[[Batch], Result], batches: Sequence[Batch], *, sizes: Sequence[int]
+    ) -> Iterator[tuple[int, Result]]: ...
+
+
+class Emit(Protocol):
+    """Send one structured event: a constant name with fields."""
+
+    def __call__(self, event: str, **fields: Any) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the engine gives a running stage.
+
+    Args:
+        stage: its name in the workflow.
+        output: the run's folder; only report stages write, and only there or where their options say.
+        map: runs batches (`TaskMap`).
+        emit: sends events (`Emit`).
+        report: records diagnostics (warnings) that belong to the run.
+        settings: run-wide settings, see `Settings`.
+        facts: provenance of the run so far, for reports (workflow name, params, versions, timings).
+    """
+
+    stage: str
+    output: Path
+    map: TaskMap
+    emit: Emit
+    report: Callable[[Iterable[Diagnostic]], None]
+    settings: Settings
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Run-wide settings of the workflow file that stages need.
+
+    Args:
+        io: ``auto``, ``mmap`` or ``read``.
+        metrics_backend: ``auto``, ``numpy`` or ``numba``.
+        batch_bytes: pair bytes per batch.
+    """
+
+    io: str = "auto"
+    metrics_backend: str = "auto"
+    batch_bytes: int = 128 * 2**20
+
+
+class Run(Protocol):
+    """``inputs`` maps each consuming option to the results of the stages it names (several for a matrix)."""
+
+    def __call__(self, options: Any, inputs: Mapping[str, Sequence[Any]], context: Context) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StageType:
+    """A stage as the workflow and the engine see it.
+
+    Args:
+        uses: ``kind.variant`` (or just ``kind``).
+        produces: kind of the result.
+        options: pydantic model of the options.
+        run: does the work.
+        summary: one line for `templates`, docs and the schema.
+    """
+
+    uses: str
+    produces: Kind
+    options: type[StageOptions]
+    run: Run
+    summary: str

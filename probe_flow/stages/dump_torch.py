@@ -1,0 +1,40 @@
+"""`dump.torch`: adopt a dump.json dump of an eager PyTorch program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from probe_flow.stages.base import Context, DumpPath, Kind, Select, StageOptions, StageType
+
+
+class Options(StageOptions):
+    """Adopt a `dump.json` (or the folder that holds it) of an eager PyTorch program."""
+
+    uses: Literal["dump.torch"]
+    path: DumpPath = Field(description="A `dump.json`, or a folder that holds one (`step0/rank0`, `step0`, the root).")
+    select: Select = Field(default_factory=Select, description="Ranks, steps or nodes to read.")
+
+
+def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
+    """Return the catalog of the dump."""
+    from probe_flow.formats.dump_json import read_dump_json
+
+    return read_dump_json(
+        options.path,
+        side=context.stage,
+        ranks=options.select.ranks,
+        steps=options.select.steps,
+        nodes=options.select.nodes,
+    )
+
+
+STAGE = StageType(
+    uses="dump.torch",
+    produces=Kind.CATALOG,
+    options=Options,
+    run=run,
+    summary="Adopt a dump.json dump of an eager PyTorch program.",
+)

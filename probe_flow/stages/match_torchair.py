@@ -1,0 +1,44 @@
+"""`match.torchair`: pair a TorchAir GE dump with an FX dump."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from probe_flow.stages.base import CatalogOf, Context, Kind, StageOptions, StageType
+
+
+class Options(StageOptions):
+    """Pair GE tensors with FX tensors through the graph text: edges, fused names, private operators."""
+
+    uses: Literal["match.torchair"]
+    target: CatalogOf = Field(description="Stage that read the GE dump.")
+    golden: CatalogOf = Field(description="Stage that read the FX dump.")
+    reference: CatalogOf | None = Field(None, description="Stage that read a high-precision FX dump.")
+    pair_ranks: dict[int, int] | None = Field(
+        None, description="Target rank -> golden rank, where the numbers differ; default: equal numbers."
+    )
+    step_offset: int = Field(0, description="Golden step = target step + this offset.")
+
+
+def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
+    """Return the pairs."""
+    from probe_flow.matching.torchair import match_torchair
+
+    return match_torchair(
+        inputs["target"][0],
+        inputs["golden"][0],
+        pair_ranks=options.pair_ranks,
+        step_offset=options.step_offset,
+    )
+
+
+STAGE = StageType(
+    uses="match.torchair",
+    produces=Kind.PAIRS,
+    options=Options,
+    run=run,
+    summary="Pair a TorchAir GE dump with an FX dump through the graph text.",
+)

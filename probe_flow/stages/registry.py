@@ -1,0 +1,38 @@
+"""The stages there are: our own, listed here, and those of installed packages (entry point `probe_flow.stages`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from types import MappingProxyType
+
+from probe_flow.stages.base import StageType
+
+BUILT_IN: Mapping[str, str] = MappingProxyType(
+    {
+        "dump.torchair_ge": "probe_flow.stages.dump_torchair_ge",
+        "dump.torchair_fx": "probe_flow.stages.dump_torchair_fx",
+        "dump.torch": "probe_flow.stages.dump_torch",
+        "match.torchair": "probe_flow.stages.match_torchair",
+        "match.name": "probe_flow.stages.match_name",
+        "compare": "probe_flow.stages.compare",
+        "report": "probe_flow.stages.report",
+    }
+)
+
+
+@cache
+def stage_types() -> Mapping[str, StageType]:
+    """Return every stage by its ``uses``. An installed package may add stages, not replace ours."""
+    stages = {uses: _built_in(module) for uses, module in BUILT_IN.items()}
+    for entry in entry_points(group="probe_flow.stages"):
+        stages.setdefault(entry.name, entry.load())
+    return MappingProxyType(stages)
+
+
+def _built_in(module: str) -> StageType:
+    stage = import_module(module).STAGE
+    assert isinstance(stage, StageType)
+    return stage

@@ -1,0 +1,1 @@
+"""Floor 1: numeric dtypes and storage layouts, and their conversions."""
