@@ -16,7 +16,6 @@ class Options(StageOptions):
     uses: Literal["match.name"]
     target: CatalogOf = Field(description="Stage that read the target dump.")
     golden: CatalogOf = Field(description="Stage that read the golden dump.")
-    reference: CatalogOf | None = Field(None, description="Stage that read a high-precision dump.")
     pair_ranks: dict[int, int] | None = Field(
         None, description="Target rank -> golden rank, where the numbers differ; default: equal numbers."
     )

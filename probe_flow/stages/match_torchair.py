@@ -16,7 +16,6 @@ class Options(StageOptions):
     uses: Literal["match.torchair"]
     target: CatalogOf = Field(description="Stage that read the GE dump.")
     golden: CatalogOf = Field(description="Stage that read the FX dump.")
-    reference: CatalogOf | None = Field(None, description="Stage that read a high-precision FX dump.")
     pair_ranks: dict[int, int] | None = Field(
         None, description="Target rank -> golden rank, where the numbers differ; default: equal numbers."
     )
