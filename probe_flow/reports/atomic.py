@@ -1,0 +1,70 @@
+"""Result files appear whole or not at all: written under a temporary name, flushed to disk, then renamed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+_NAME_ROOM = 200
+"""Characters of the final name kept in the temporary one, so that it stays below the usual limit of 255 bytes."""
+
+
+@contextmanager
+def atomic_text(path: Path) -> Iterator[IO[str]]:
+    r"""Open a UTF-8 text file that takes the place of `path` only when the block ends without an error.
+
+    The temporary file lies in the same folder (which is created when it is missing) and is removed when the block
+    raises; what stood at `path` before then stays as it was. Line ends are written as given: ``"\n"`` stays ``"\n"``.
+    Characters that UTF-8 cannot carry (lone surrogates from file names that are not UTF-8) are written as ``\udcNN``.
+
+    Args:
+        path: where the file shall be.
+
+    Raises:
+        OSError: the folder or the file cannot be written.
+    """
+    with (
+        _replacing(path) as temporary,
+        temporary.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file,
+    ):
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def atomic_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Like `atomic_text`, for binary files."""
+    with _replacing(path) as temporary, temporary.open("xb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Yield a fresh temporary path beside `path`; rename it to `path` at the end, remove it on any error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stem = path.name.encode("utf-8", "replace")[:_NAME_ROOM].decode("utf-8", "ignore")
+    temporary = path.with_name(f".{stem}.{secrets.token_hex(8)}.tmp")
+    try:
+        yield temporary
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself durable, where the file system can sync folders."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,41 @@
+"""Cells of spreadsheet files: text that no spreadsheet program runs as a formula, and numbers as text."""
+
+from __future__ import annotations
+
+import math
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""First characters that make a spreadsheet program evaluate a cell (a tab or line end is skipped, then evaluated)."""
+
+_WIDE_FORMULA_STARTS = ("\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""The full-width forms of the same signs, which some programs fold to the plain ones."""
+
+
+def text_cell(text: str) -> str:
+    r"""Return `text` as a cell that is shown and never evaluated.
+
+    Text that begins like a formula, behind any blanks, gets an apostrophe in front; a NUL character, which several
+    CSV readers stop at, becomes ``\x00``. Numbers go through `number_cell` instead and keep their minus sign.
+    """
+    if "\0" in text:
+        text = text.replace("\0", "\\x00")
+    if text.startswith(_FORMULA_STARTS) or text.lstrip().startswith(_FORMULA_STARTS + _WIDE_FORMULA_STARTS):
+        return "'" + text
+    return text
+
+
+def number_cell(value: float | None, *, blank: str = "", decimals: int | None = None) -> str:
+    """Return a number as text: ``nan``, ``inf``, ``-inf``, integers exactly, floats as the shortest exact text.
+
+    Args:
+        value: the number, a truth value included (``True``); None = not computable.
+        blank: text of None.
+        decimals: digits behind the point for finite floats instead of the shortest text.
+    """
+    if value is None:
+        return blank
+    if isinstance(value, (bool, int)):
+        return str(value)
+    if decimals is not None and math.isfinite(value):
+        return f"{value:.{decimals}f}"
+    return repr(float(value))
