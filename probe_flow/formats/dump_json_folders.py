@@ -1,0 +1,196 @@
+"""Which dump.json files a path means: the file, its folder, a step folder, or the root with step*/rank*|proc*."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from probe_flow.errors import Diagnostic, Severity, UsageError, did_you_mean
+from probe_flow.records import Execution
+
+DUMP_FILE = "dump.json"
+_STEP = re.compile(r"step(0|[1-9][0-9]{0,17})")
+_RANK = re.compile(r"rank(0|[1-9][0-9]{0,17})?")
+_PROC = re.compile(r"proc[0-9]{1,18}")
+
+
+@dataclass(frozen=True, slots=True)
+class DumpFile:
+    """One dump.json with the execution that its folders name; ``shown`` is its path below the dump's root."""
+
+    execution: Execution
+    file: Path
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The files of a dump in order of step and rank, its root folder, and what was left out."""
+
+    root: Path
+    files: tuple[DumpFile, ...]
+    problems: tuple[Diagnostic, ...]
+
+
+def find_dump_files(path: Path, *, ranks: Sequence[int] | None, steps: Sequence[int] | None) -> Found:
+    """Find the dump.json files of a dump.
+
+    A single-process run lies in a folder named after its process, so its rank is unknown (None); a ``proc*`` folder
+    beside ``rank*`` folders holds a helper process and is left out with a note.
+
+    Args:
+        path: a dump.json, its folder, a step folder, or a folder of step folders.
+        ranks, steps: keep only these; None keeps all.
+
+    Raises:
+        UsageError: PF3401 no such path, PF3403 no dump.json there, PF3404 nothing selected, PF3405 several processes
+            without a rank.
+    """
+    if not path.exists():
+        raise _missing(path)
+    root = path if path.is_dir() else path.parent
+    problems: list[Diagnostic] = []
+    files = [_named_by_parents(path)] if path.is_file() else _below(path, problems)
+    if not files:
+        raise _no_dump(path, problems)
+    kept = [item for item in files if _is_selected(item.execution, ranks, steps)]
+    if not kept:
+        raise UsageError(
+            Diagnostic(
+                "PF3404",
+                f"`select` keeps nothing of `{path}`",
+                path=str(path),
+                help="the dump holds " + ", ".join(str(item.execution) for item in files[:8]),
+            )
+        )
+    kept.sort(key=lambda item: (_number(item.execution.step), _number(item.execution.rank)))
+    return Found(root, tuple(kept), tuple(problems))
+
+
+def _number(value: int | None) -> int:
+    return -1 if value is None else value
+
+
+def _is_selected(execution: Execution, ranks: Collection[int] | None, steps: Collection[int] | None) -> bool:
+    return (ranks is None or execution.rank in ranks) and (steps is None or execution.step in steps)
+
+
+def _named_by_parents(file: Path) -> DumpFile:
+    return DumpFile(_execution_of(file.parent), file, file.name)
+
+
+def _execution_of(folder: Path) -> Execution:
+    """Read rank and step from the names of a folder that holds a dump.json and of the folder above it."""
+    folder = folder.resolve()
+    step = _STEP.fullmatch(folder.parent.name)
+    return Execution(rank=_rank_of(folder.name), step=int(step.group(1)) if step else None)
+
+
+def _rank_of(name: str) -> int | None:
+    match = _RANK.fullmatch(name)
+    return int(match.group(1)) if match and match.group(1) else None
+
+
+def _below(path: Path, problems: list[Diagnostic]) -> list[DumpFile]:
+    if (path / DUMP_FILE).is_file():
+        return [DumpFile(_execution_of(path), path / DUMP_FILE, DUMP_FILE)]
+    steps = _children(path, _STEP, path, problems)
+    if not steps:
+        step = _STEP.fullmatch(path.resolve().name)
+        return _processes(path, int(step.group(1)) if step else None, path, problems)
+    files: list[DumpFile] = []
+    for folder in steps:
+        match = _STEP.fullmatch(folder.name)
+        assert match is not None
+        found = _processes(folder, int(match.group(1)), path, problems)
+        if not found:
+            problems.append(_empty_folder(folder, path))
+        files += found
+    return files
+
+
+def _processes(folder: Path, step: int | None, root: Path, problems: list[Diagnostic]) -> list[DumpFile]:
+    """Return the dump.json files of one step: its rank folders, else its only process folder."""
+    ranks = _children(folder, _RANK, root, problems)
+    processes = _children(folder, _PROC, root, problems)
+    if ranks and processes:
+        message = f"{len(processes)} `proc*` folder(s) beside the `rank*` folders of `{folder.name}` are left out"
+        problems.append(Diagnostic("PF3415", message, severity=Severity.NOTE, path=str(folder)))
+    elif len(processes) > 1:
+        raise UsageError(
+            Diagnostic(
+                "PF3405",
+                f"`{folder}` holds {len(processes)} process folders and no `rank*` folder",
+                path=str(folder),
+                help=f"give one of them as the path, e.g. `{folder.name}/{processes[0].name}`",
+            )
+        )
+    files: list[DumpFile] = []
+    for child in ranks or processes:
+        file = child / DUMP_FILE
+        if leads_out(file, root):
+            problems.append(_link(file, root))
+        elif file.is_file():
+            shown = file.relative_to(root).as_posix()
+            files.append(DumpFile(Execution(rank=_rank_of(child.name), step=step), file, shown))
+        else:
+            problems.append(_empty_folder(child, root))
+    return files
+
+
+def _children(folder: Path, pattern: re.Pattern[str], root: Path, problems: list[Diagnostic]) -> list[Path]:
+    """Return the sub-folders with such names, by number; links that lead out of the dump are left out."""
+    kept: list[Path] = []
+    for child in sorted(folder.iterdir(), key=lambda child: (len(child.name), child.name)):
+        if not pattern.fullmatch(child.name) or not child.is_dir():
+            continue
+        if leads_out(child, root):
+            problems.append(_link(child, root))
+        else:
+            kept.append(child)
+    return kept
+
+
+def leads_out(path: Path, root: Path) -> bool:
+    """Say whether a path below `root` is a link to somewhere else."""
+    return not path.resolve().is_relative_to(root.resolve())
+
+
+def _link(path: Path, root: Path) -> Diagnostic:
+    message = f"`{path.relative_to(root).as_posix()}` is a link that leads out of the dump and is not followed"
+    return Diagnostic("PF3417", message, path=str(path), help="give what it leads to as a dump of its own")
+
+
+def _empty_folder(folder: Path, root: Path) -> Diagnostic:
+    shown = folder.relative_to(root).as_posix()
+    return Diagnostic(
+        "PF3406",
+        f"`{shown}` holds no `{DUMP_FILE}`",
+        path=str(folder),
+        help="dump again, or leave it out with `select`",
+    )
+
+
+def _missing(path: Path) -> UsageError:
+    siblings = [child.name for child in path.parent.iterdir()] if path.parent.is_dir() else []
+    return UsageError(
+        Diagnostic("PF3401", f"`{path}` does not exist", path=str(path), help=did_you_mean(path.name, siblings))
+    )
+
+
+def _no_dump(path: Path, problems: Sequence[Diagnostic]) -> UsageError:
+    names = sorted(child.name for child in path.iterdir())[:8]
+    return UsageError(
+        Diagnostic(
+            "PF3403",
+            f"`{path}` holds no `{DUMP_FILE}`",
+            path=str(path),
+            help="give a dump.json, the folder that holds it, a step folder, or the folder of the step folders",
+            notes=(
+                ("it holds " + ", ".join(f"`{name}`" for name in names)) if names else "it is empty",
+                *(problem.message for problem in problems[:3]),
+            ),
+        )
+    )

@@ -1,0 +1,77 @@
+"""Entry names of dump.json: API, module and parameter-gradient names taken apart, from the right.
+
+Names follow the collectors' grammar: ``{Type}.{api}.{count}.{direction}`` for APIs (a MindSpore primitive has one
+segment more), ``{Module|Cell}.{path}.{Class}.{direction}.{count}`` for modules (count and direction swapped) and
+``{Module|Cell}.{path}.{Class}.parameters_grad[.{n}]`` for gradients of parameters. Module paths hold dots and digits,
+hence "from the right".
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+
+from probe_flow.records import Phase
+
+PARAMETERS_GRAD = "parameters_grad"
+_COUNT = re.compile(r"[0-9]{1,18}")
+_PHASES = {"forward": Phase.FORWARD, "backward": Phase.BACKWARD}
+
+
+class EntryKind(enum.Enum):
+    API = "api"
+    MODULE = "module"
+    PARAMETERS_GRAD = "parameters_grad"
+
+
+@dataclass(frozen=True, slots=True)
+class EntryName:
+    """An entry name taken apart.
+
+    Args:
+        kind: API, module, or gradients of a module's parameters.
+        name: what repeats from call to call: ``Functional.linear``, ``Module.layers.0.attn.qkv.Linear``,
+            ``Module.head.Linear.parameters_grad``.
+        op_type: the API or the class: ``linear``, ``Linear``.
+        call: number of the call; for parameter gradients number of the gradient computation (0 in old names).
+        phase: none for parameter gradients.
+    """
+
+    kind: EntryKind
+    name: str
+    op_type: str
+    call: int
+    phase: Phase
+
+    @property
+    def module(self) -> str | None:
+        """The module that parameter gradients belong to."""
+        return self.name.removesuffix(f".{PARAMETERS_GRAD}") if self.kind is EntryKind.PARAMETERS_GRAD else None
+
+
+def parse_entry_name(entry: str) -> EntryName | None:
+    """Take an entry name apart; None when it follows none of the grammars.
+
+    >>> parse_entry_name("Functional.linear.5.backward").call
+    5
+    >>> parse_entry_name("Module.layers.0.Layer.forward.2").name
+    'Module.layers.0.Layer'
+    """
+    parts = entry.split(".")
+    if len(parts) < 3 or not all(parts):
+        return None
+    if parts[-1] == PARAMETERS_GRAD:
+        return EntryName(EntryKind.PARAMETERS_GRAD, entry, parts[-2], 0, Phase.NONE)
+    if len(parts) < 4:
+        return None
+    before, last = parts[-2], parts[-1]
+    if last in _PHASES and _COUNT.fullmatch(before):
+        return EntryName(EntryKind.API, ".".join(parts[:-2]), parts[-3], int(before), _PHASES[last])
+    if not _COUNT.fullmatch(last):
+        return None
+    if before in _PHASES:
+        return EntryName(EntryKind.MODULE, ".".join(parts[:-2]), parts[-3], int(last), _PHASES[before])
+    if before == PARAMETERS_GRAD:
+        return EntryName(EntryKind.PARAMETERS_GRAD, ".".join(parts[:-1]), parts[-3], int(last), Phase.NONE)
+    return None
