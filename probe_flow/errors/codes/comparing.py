@@ -4,4 +4,54 @@ from __future__ import annotations
 
 from probe_flow.errors.codes.code import Code
 
-SECTION: tuple[Code, ...] = ()
+SECTION: tuple[Code, ...] = (
+    Code(
+        "PF5102",
+        "element counts differ",
+        "the two tensors of a pair do not hold the same number of logical elements, so no element has a partner",
+        "target float16 (2, 4096), golden float32 (2, 2048)",
+        "check which tensors were paired; if one of them is a slice, say so in the match stage",
+    ),
+    Code(
+        "PF5110",
+        "layout not convertible",
+        "the device stored the tensor in a private layout whose element order is not published",
+        "a weight in layout `FRACTAL_Z_3D`",
+        "convert the tensor to ND before it is dumped, or list it as not comparable with this reason",
+    ),
+    Code(
+        "PF5111",
+        "dtype not decodable",
+        "the elements are no numbers (strings, handles), or the packing of a sub-byte type is not established",
+        "an output of dtype `float4_e2m1`",
+        "add a cast to a wider dtype to the model before dumping, or list the tensor as not comparable",
+    ),
+    Code(
+        "PF5112",
+        "tensor holds too few bytes",
+        "the shape and the dtype of a tensor ask for more bytes than the dump holds for it",
+        "elements 0 to 1024 of a `float16` tensor need 2048 bytes, it has 1000",
+        "dump the tensor again; the writer was interrupted or recorded a wrong shape",
+    ),
+    Code(
+        "PF5113",
+        "stored and logical shape contradict each other",
+        "the padded shape of a private layout must cover the logical shape with exactly as many blocks as it needs",
+        "stored shape (2, 1, 16, 16) in layout `FRACTAL_NZ` for logical shape (3, 40)",
+        "check the format and the original shape that the dump records; nothing is compared rather than wrong data",
+    ),
+    Code(
+        "PF5114",
+        "unknown metric",
+        "a metric id that is neither ours nor that of an installed package",
+        "metrics: [cosin]",
+        "pick an id of docs/reference/metrics.md or install the package that provides it",
+    ),
+    Code(
+        "PF5115",
+        "metric of a package cannot be used",
+        "an entry point `probe_flow.metrics` gives something other than metrics, or an id that is taken",
+        "the entry point `mypkg` gives the metric `cosine`, which exists",
+        "rename the metric, or remove or update the package that provides it",
+    ),
+)
