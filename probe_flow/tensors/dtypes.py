@@ -225,7 +225,8 @@ def _whole_bytes(data: NDArray[np.uint8], name: str, *, big_endian: bool) -> Val
 def _unpack(data: NDArray[np.uint8], name: str, indices: NDArray[np.int64]) -> Values:
     """Return elements of a packed type: uint1 from the highest bit on, int4 low nibble first in two's complement."""
     if name == "uint1":
-        bits = data[indices >> 3] >> (7 - (indices & 7)).astype(np.uint8)
-        return np.bitwise_and(bits, np.uint8(1))
-    nibbles = (data[indices >> 1] >> ((indices & 1) << 2).astype(np.uint8)) & np.uint8(0x0F)
-    return np.subtract((nibbles ^ np.uint8(8)).astype(np.int8), np.int8(8))
+        bits: Values = np.right_shift(data[indices >> 3], (7 - (indices & 7)).astype(np.uint8))
+        return np.bitwise_and(bits, np.uint8(1), out=bits)
+    nibbles: Values = np.right_shift(data[indices >> 1], ((indices & 1) << 2).astype(np.uint8)) & np.uint8(0x0F)
+    signed: Values = (nibbles ^ np.uint8(8)).astype(np.int8)
+    return np.subtract(signed, np.int8(8), out=signed)
