@@ -226,7 +226,9 @@ def _unpack(data: NDArray[np.uint8], name: str, indices: NDArray[np.int64]) -> V
     """Return elements of a packed type: uint1 from the highest bit on, int4 low nibble first in two's complement."""
     if name == "uint1":
         bits: Values = np.right_shift(data[indices >> 3], (7 - (indices & 7)).astype(np.uint8))
-        return np.bitwise_and(bits, np.uint8(1), out=bits)
+        bits &= np.uint8(1)
+        return bits
     nibbles: Values = np.right_shift(data[indices >> 1], ((indices & 1) << 2).astype(np.uint8)) & np.uint8(0x0F)
     signed: Values = (nibbles ^ np.uint8(8)).astype(np.int8)
-    return np.subtract(signed, np.int8(8), out=signed)
+    signed -= np.int8(8)
+    return signed
