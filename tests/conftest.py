@@ -1,0 +1,27 @@
+"""Fixtures that several test folders share."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).parent / "data"
+
+
+@pytest.fixture(scope="session")
+def torchair_case(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return the folder of an unpacked archive of data/torchair, e.g. ``torchair_case("healthy")``; do not change it."""
+    unpacked: dict[str, Path] = {}
+
+    def unpack(name: str) -> Path:
+        if name not in unpacked:
+            parent = tmp_path_factory.mktemp(name)
+            with tarfile.open(DATA / "torchair" / f"{name}.tar.xz") as archive:
+                archive.extractall(parent, filter="data")
+            unpacked[name] = parent / name
+        return unpacked[name]
+
+    return unpack
