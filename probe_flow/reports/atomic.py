@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from probe_flow.errors import Diagnostic, IncompleteError
+
 _NAME_ROOM = 200
 """Characters of the final name kept in the temporary one, so that it stays below the usual limit of 255 bytes."""
 
@@ -25,7 +27,7 @@ def atomic_text(path: Path) -> Iterator[IO[str]]:
         path: where the file shall be.
 
     Raises:
-        OSError: the folder or the file cannot be written.
+        IncompleteError: PF7001 when the folder or the file cannot be written.
     """
     with (
         _replacing(path) as temporary,
@@ -48,16 +50,32 @@ def atomic_bytes(path: Path) -> Iterator[IO[bytes]]:
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     """Yield a fresh temporary path beside `path`; rename it to `path` at the end, remove it on any error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     stem = path.name.encode("utf-8", "replace")[:_NAME_ROOM].decode("utf-8", "ignore")
     temporary = path.with_name(f".{stem}.{secrets.token_hex(8)}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         temporary.replace(path)
+    except OSError as exc:
+        _discard(temporary)
+        raise IncompleteError(
+            Diagnostic(
+                "PF7001",
+                f"`{path.name}` cannot be written: {exc.strerror or exc}",
+                path=str(path),
+                help="free some disk or name another folder, then run again; results that are cached are not redone",
+            )
+        ) from exc
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        _discard(temporary)
         raise
     _sync_folder(path.parent)
+
+
+def _discard(temporary: Path) -> None:
+    # The folder may be gone or read-only; the error that led here is the one to tell.
+    with suppress(OSError):
+        temporary.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA_STARTS = ("=", "+", "-", "@", "%", "\t", "\r", "\n")
 """First characters that make a spreadsheet program evaluate a cell (a tab or line end is skipped, then evaluated)."""
 
-_WIDE_FORMULA_STARTS = ("\uff1d", "\uff0b", "\uff0d", "\uff20")
+_WIDE_FORMULA_STARTS = ("\uff1d", "\uff0b", "\uff0d", "\uff20", "\uff05")
 """The full-width forms of the same signs, which some programs fold to the plain ones."""
 
 
@@ -24,18 +24,16 @@ def text_cell(text: str) -> str:
     return text
 
 
-def number_cell(value: float | None, *, blank: str = "", decimals: int | None = None) -> str:
+def number_cell(value: float | None, *, blank: str = "", nan: str = "nan") -> str:
     """Return a number as text: ``nan``, ``inf``, ``-inf``, integers exactly, floats as the shortest exact text.
 
     Args:
         value: the number, a truth value included (``True``); None = not computable.
         blank: text of None.
-        decimals: digits behind the point for finite floats instead of the shortest text.
+        nan: text of NaN.
     """
     if value is None:
         return blank
     if isinstance(value, (bool, int)):
         return str(value)
-    if decimals is not None and math.isfinite(value):
-        return f"{value:.{decimals}f}"
-    return repr(float(value))
+    return nan if math.isnan(value) else repr(float(value))

@@ -1,0 +1,55 @@
+"""Values as strict JSON: NaN and infinities as words, numbers exact, any dump value made harmless."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+_MAX_DEPTH = 32
+_LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+"""Characters that JSON allows inside a text and that many line readers split at."""
+
+
+def json_number(value: float | None) -> float | str | None:
+    """Return a number that JSON can hold: ``"nan"``, ``"inf"`` and ``"-inf"`` in words, everything else unchanged."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return value
+
+
+def json_value(value: object, *, depth: int = 0) -> Any:
+    """Return any value of a dump as JSON: scalars, texts, lists and mappings as they are, the rest as its text.
+
+    Complex numbers become ``{"real", "imag"}``, numpy scalars plain ones. Nesting beyond 32 levels is cut to text, so
+    that a hostile file cannot exhaust the stack.
+    """
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (int, float)):
+        return json_number(value)
+    if isinstance(value, complex):
+        return {"real": json_number(value.real), "imag": json_number(value.imag)}
+    if depth >= _MAX_DEPTH:
+        return "..."
+    if isinstance(value, Mapping):
+        return {str(key): json_value(item, depth=depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_value(item, depth=depth + 1) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted((json_value(item, depth=depth + 1) for item in value), key=repr)
+    plain = getattr(value, "item", None)  # numpy scalars, without importing numpy
+    if callable(plain) and getattr(value, "shape", None) == ():
+        return json_value(plain(), depth=depth + 1)
+    return str(value)
+
+
+# Numpy scalars that slipped into a record become plain numbers; nothing else reaches `default`.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=json_value)
+
+
+def json_line(record: Mapping[str, Any]) -> str:
+    """Return one record as a line that no line reader splits, with its line end."""
+    line = _ENCODER.encode(record)
+    return (line if line.isascii() else line.translate(_LINE_ENDS)) + "\n"

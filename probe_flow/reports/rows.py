@@ -1,0 +1,124 @@
+"""What every result file says of one row in the same words: file names, statistics, reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from probe_flow.records import (
+    Catalog,
+    ComparedPair,
+    Comparison,
+    Node,
+    NodeKey,
+    Relation,
+    SideSummary,
+    Statistics,
+    TensorRef,
+)
+
+_NO_STATISTICS = Statistics()
+
+
+class RowReader:
+    """Looks up what a comparison knows of its rows.
+
+    Args:
+        comparison: the comparison.
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        pairs = comparison.pairs
+        self._target = pairs.target
+        self._golden = pairs.golden
+        catalogs = (pairs.target, pairs.golden, pairs.reference)
+        roots = {catalog.root.rstrip("/") + "/" for catalog in catalogs if catalog is not None and catalog.root}
+        # The longest root first: one dump may lie inside the other.
+        self._roots = tuple(sorted(roots, key=lambda root: (-len(root), root)))
+        self._self_groups = frozenset(group.id for group in pairs.groups if group.relation is Relation.SELF)
+
+    def golden_catalog(self, row: ComparedPair) -> Catalog:
+        """Return the catalog of the row's golden tensor: the target's own for pairs within one side."""
+        pair = row.pair
+        is_self = pair.target is not None and (pair.rule == "self" or pair.group in self._self_groups)
+        return self._target if is_self else self._golden
+
+    def node(self, row: ComparedPair) -> Node | None:
+        """Return the node that names the row: the target's, else the golden's."""
+        catalog = self._target if row.pair.target is not None else self._golden
+        return catalog.nodes.get(row.pair.shown.node)
+
+    def op_type(self, row: ComparedPair) -> str:
+        """Return the type of the row's node, empty when unknown."""
+        node = self.node(row)
+        return node.op_type if node else ""
+
+    def stack(self, row: ComparedPair) -> tuple[str, ...]:
+        """Return the source frames of the row's node, innermost first; those of the golden node when it has none."""
+        sides = ((self._target, row.pair.target), (self.golden_catalog(row), row.pair.golden))
+        for catalog, tensor in sides:
+            frames = stack_of(catalog, tensor.node) if tensor is not None else ()
+            if frames:
+                return frames
+        return ()
+
+    def file(self, tensor: TensorRef) -> str | None:
+        """Return the file of a tensor relative to its dump, None when it has none."""
+        path = file_of(tensor)
+        return None if path is None else self.relative(path)
+
+    def relative(self, path: str) -> str:
+        """Return `path` relative to the dump that holds it; only its last part when no dump does."""
+        for root in self._roots:
+            if path.startswith(root):
+                return path[len(root) :]
+        return path.rsplit("/", 1)[-1] if path.startswith("/") else path
+
+
+def file_of(tensor: TensorRef) -> str | None:
+    """Return the file that a tensor came from, None when the dump names none."""
+    return tensor.extents[0].file if tensor.extents else tensor.source
+
+
+def stack_of(catalog: Catalog, key: NodeKey) -> tuple[str, ...]:
+    """Return the source frames of a node, innermost first; empty when the dump has none."""
+    node = catalog.nodes.get(key)
+    return catalog.stacks.get(node.stack_id, ()) if node is not None and node.stack_id is not None else ()
+
+
+def statistics_of(tensor: TensorRef | None, summary: SideSummary | None) -> Statistics:
+    """Return what is known of a side's values: measured, else recorded in the dump, else nothing."""
+    if summary is not None:
+        return summary.statistics
+    return tensor.recorded if tensor is not None and tensor.recorded is not None else _NO_STATISTICS
+
+
+def checksum_of(tensor: TensorRef | None, summary: SideSummary | None) -> str | None:
+    """Return a side's checksum: measured, else recorded in the dump."""
+    if summary is not None and summary.checksum is not None:
+        return summary.checksum
+    return tensor.checksum if tensor is not None else None
+
+
+def shape_of(tensor: TensorRef) -> tuple[int, ...] | None:
+    """Return the shape that the framework means, or the stored one where nothing else is known."""
+    return tensor.logical_shape if tensor.logical_shape is not None else tensor.shape
+
+
+def reason_of(row: ComparedPair) -> str | None:
+    """Return all that is to say about a row: the verdict's reasons, the matcher's, notes of the measurement."""
+    return "; ".join(dict.fromkeys(_reasons(row))) or None
+
+
+def _reasons(row: ComparedPair) -> Iterator[str]:
+    yield from row.verdict.reasons
+    if row.pair.reason is not None:
+        yield row.pair.reason.text
+    if row.measurement is not None:
+        yield from row.measurement.notes
+    yield from _tensor_reasons((row.pair.target, row.pair.golden))
+
+
+def _tensor_reasons(tensors: Iterable[TensorRef | None]) -> Iterator[str]:
+    for tensor in tensors:
+        if tensor is not None and tensor.reason:
+            yield tensor.reason
