@@ -1,0 +1,109 @@
+"""run.json: what a run concludes, for programs; this module supplies the part that comes from comparisons."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from probe_flow.records import ComparedPair, Comparison, Coverage, Finding, FindingKind, Status
+from probe_flow.reports.atomic import atomic_text
+from probe_flow.reports.json_values import json_number, json_value
+
+DIVERGENCES = frozenset({FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN})
+"""Findings that name a place where the two sides part."""
+
+_COVERAGE_FIELDS = (
+    "tensors",
+    "compared",
+    "expected",
+    "missing",
+    "unreadable",
+    "outputs_compared",
+    "outputs_missing",
+)
+
+
+def comparison_summary(comparison: Comparison) -> dict[str, Any]:
+    """Return what run.json says of one comparison.
+
+    Keys: ``counts`` (every verdict, zeros included), ``coverage`` per side (``missing`` includes ``unreadable``),
+    ``first_divergence`` (the first failing origin, as the analysis ranks them, or None), ``suspects`` (every origin,
+    ranked), ``nonfinite_origin`` (or None), ``findings`` (all, ranked) and ``gate`` (its name, its answer, the policy
+    of the rows).
+    """
+    rows = _rows_of_findings(comparison)
+    divergences = [finding for finding in comparison.findings if finding.kind in DIVERGENCES]
+    nonfinite = [finding for finding in comparison.findings if finding.kind is FindingKind.NONFINITE_ORIGIN]
+    failing = [finding for finding in divergences if finding.fails]
+    counts = Counter(row.verdict.status for row in comparison.rows)
+    return {
+        "counts": {status.value: counts[status] for status in Status},
+        "coverage": {side: _coverage(comparison.coverage.get(side, Coverage())) for side in ("target", "golden")},
+        "first_divergence": _place(failing[0], comparison, rows) if failing else None,
+        "suspects": [_place(finding, comparison, rows) for finding in divergences],
+        "nonfinite_origin": _place(nonfinite[0], comparison, rows) if nonfinite else None,
+        "findings": [_finding(finding, comparison, rows) for finding in comparison.findings],
+        "gate": {"name": comparison.gate, "passed": comparison.gate_passed, "policy": comparison.policy},
+    }
+
+
+def run_json_text(record: Mapping[str, Any]) -> str:
+    """Return a run record as the text of run.json: strict JSON, indented, keys in the order given."""
+    return json.dumps(json_value(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_run_json(record: Mapping[str, Any], path: Path) -> None:
+    """Write a run record; NaN and infinities become ``"nan"``, ``"inf"``, ``"-inf"``.
+
+    Raises:
+        IncompleteError: PF7001 when the file cannot be written.
+    """
+    with atomic_text(path) as file:
+        file.write(run_json_text(record))
+
+
+def _coverage(coverage: Coverage) -> dict[str, int]:
+    return {name: getattr(coverage, name) for name in _COVERAGE_FIELDS}
+
+
+def _rows_of_findings(comparison: Comparison) -> dict[int, ComparedPair]:
+    wanted = {finding.row for finding in comparison.findings if finding.row is not None}
+    return {row.order: row for row in comparison.rows if row.order in wanted} if wanted else {}
+
+
+def _place(finding: Finding, comparison: Comparison, rows: Mapping[int, ComparedPair]) -> dict[str, Any]:
+    """Return where a finding points, by the target's names, with the golden node that it was judged by."""
+    row = rows.get(finding.row) if finding.row is not None else None
+    golden = row.pair.golden if row is not None else None
+    key, slot = finding.node, finding.slot
+    execution = key.execution if key is not None else None
+    node = None
+    if key is not None:
+        node = comparison.pairs.target.nodes.get(key) or comparison.pairs.golden.nodes.get(key)
+    return {
+        "node": key.name if key else None,
+        "op_type": node.op_type if node else None,
+        "rank": execution.rank if execution else None,
+        "graph": execution.graph if execution else None,
+        "step": execution.step if execution else None,
+        "call": key.call if key else None,
+        "phase": key.phase.value if key else None,
+        "direction": slot.role.value if slot else None,
+        "index": slot.index if slot else None,
+        "golden_node": golden.node.name if golden is not None else None,
+        "metrics": {name: json_number(value) for name, value in sorted(finding.metrics.items())},
+        "evidence": finding.evidence,
+    }
+
+
+def _finding(finding: Finding, comparison: Comparison, rows: Mapping[int, ComparedPair]) -> dict[str, Any]:
+    return {
+        "kind": finding.kind.value,
+        **_place(finding, comparison, rows),
+        "severity": json_number(finding.severity),
+        "fails": finding.fails,
+        "row": finding.row,
+    }

@@ -1,0 +1,278 @@
+"""JSON Schemas (draft 2020-12) of the result files; the files in ``schemas/`` are these, held equal by a test."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from probe_flow.records import FindingKind, Phase, Role, SlotRole, Status, TensorKind
+
+RUN_SCHEMA = "probe_flow.run/1"
+"""``schema`` of run.json: format and version."""
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+_JSON = Mapping[str, Any]
+
+_TEXT: _JSON = {"type": "string"}
+_TEXT_OR_NULL: _JSON = {"type": ["string", "null"]}
+_INTEGER: _JSON = {"type": "integer"}
+_INTEGER_OR_NULL: _JSON = {"type": ["integer", "null"]}
+_COUNT: _JSON = {"type": "integer", "minimum": 0}
+_COUNT_OR_NULL: _JSON = {"type": ["integer", "null"], "minimum": 0}
+_TRUTH: _JSON = {"type": "boolean"}
+_TEXTS: _JSON = {"type": "array", "items": _TEXT}
+_GRAPH: _JSON = {"type": ["integer", "string", "null"], "description": "Graph id; null when the dump names none."}
+_SHAPE: _JSON = {"type": ["array", "null"], "items": _COUNT, "description": "Logical shape; [] is a scalar."}
+_NUMBER: _JSON = {
+    "description": "null = not computable or not recorded; NaN and infinities are texts.",
+    "anyOf": [{"type": ["number", "boolean", "null"]}, {"enum": ["nan", "inf", "-inf"]}],
+}
+_METRICS: _JSON = {"type": "object", "additionalProperties": {"$ref": "#/$defs/number"}}
+_ANY: _JSON = {}
+
+
+def schema_names() -> tuple[str, ...]:
+    """Return the names of the schemas: ``NAME.schema.json`` each."""
+    return ("run", "comparison", "nodes")
+
+
+def schema(name: str) -> dict[str, Any]:
+    """Return the schema of a result file (``run``: the file; ``comparison`` and ``nodes``: one line of it)."""
+    return {"run": _run, "comparison": _comparison, "nodes": _nodes}[name]()
+
+
+def schema_text(name: str) -> str:
+    """Return the text of ``schemas/NAME.schema.json``."""
+    return json.dumps(schema(name), indent=2) + "\n"
+
+
+def _document(name: str, title: str, body: Mapping[str, Any], defs: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "$schema": _DIALECT,
+        "$id": f"urn:probe-flow:schema:{name}:1",
+        "title": title,
+        **body,
+        "$defs": {"number": _NUMBER, **defs},
+    }
+
+
+def _object(properties: Mapping[str, Any], *, optional: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a closed object: every property required except ``optional``, no other allowed."""
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": dict(properties), "required": required, "additionalProperties": False}
+
+
+def _words(values: type[enum.Enum]) -> dict[str, Any]:
+    return {"enum": [value.value for value in values]}
+
+
+def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _number() -> dict[str, Any]:
+    return {"$ref": "#/$defs/number"}
+
+
+def _node_identity() -> dict[str, Any]:
+    return {
+        "rank": _INTEGER_OR_NULL,
+        "graph": _GRAPH,
+        "step": _INTEGER_OR_NULL,
+        "node": {"type": "string", "description": "True name, in the target's name space unless golden-only."},
+        "call": _COUNT,
+        "phase": _words(Phase),
+        "op_type": _TEXT,
+    }
+
+
+def _comparison() -> dict[str, Any]:
+    side = _object(
+        {
+            "name": {"type": "string", "description": "Tensor id within its execution."},
+            "file": {"type": ["string", "null"], "description": "Relative to the dump of its side."},
+            "dtype": _TEXT,
+            "shape": _SHAPE,
+            "layout": _TEXT,
+            "value": {"description": "Value of a scalar, text of an opaque thing, else null."},
+            "requires_grad": {"type": ["boolean", "string", "null"]},
+            "checksum": _TEXT_OR_NULL,
+            "min": _number(),
+            "max": _number(),
+            "mean": _number(),
+            "l2norm": _number(),
+            "nan": _COUNT_OR_NULL,
+            "inf": _COUNT_OR_NULL,
+        }
+    )
+    side_or_null = _or_null({"$ref": "#/$defs/side"})
+    record = _object(
+        {
+            "order": _COUNT,
+            **_node_identity(),
+            "group": _TEXT,
+            "direction": _words(SlotRole),
+            "index": {"type": "string", "description": "Path of the slot, e.g. 0, 1.0, weight."},
+            "kind": _words(TensorKind),
+            "target": side_or_null,
+            "golden": side_or_null,
+            "reference": side_or_null,
+            "rule": {"type": "string", "description": "Matching rule that made the pair."},
+            "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+            "metrics": _METRICS,
+            "verdict": _words(Status),
+            "reason": _TEXT_OR_NULL,
+            "role": _words(Role),
+        }
+    )
+    return _document("comparison", "One line of comparison.jsonl: a pair of tensors", record, {"side": side})
+
+
+def _nodes() -> dict[str, Any]:
+    edge = _object(
+        {
+            "input": {**_INTEGER, "description": "Input of this node that the edge reaches."},
+            "producer": _TEXT,
+            "call": _COUNT,
+            "phase": _words(Phase),
+            "output": {**_INTEGER, "description": "Output of the producer that it leaves."},
+        }
+    )
+    argument = _object(
+        {
+            "direction": _words(SlotRole),
+            "index": _TEXT,
+            "path": {
+                "type": "array",
+                "items": {"type": ["integer", "string"]},
+                "description": "Place in the argument tree: positions as integers, names as texts.",
+            },
+            "kind": _words(TensorKind),
+            "dtype": _TEXT,
+            "shape": _SHAPE,
+            "value": _ANY,
+        }
+    )
+    record = _object(
+        {
+            "side": {"enum": ["target", "golden", "reference"]},
+            "order": {"type": "integer", "description": "Comparable between nodes of one execution and side only."},
+            **_node_identity(),
+            "parent": _TEXT_OR_NULL,
+            "edges": {"type": "array", "items": {"$ref": "#/$defs/edge"}},
+            "stack": {**_TEXTS, "description": "Source frames, innermost first."},
+            "originals": _TEXTS,
+            "passes": _TEXTS,
+            "attributes": {"type": "object"},
+            "arguments": {"type": "array", "items": {"$ref": "#/$defs/argument"}},
+        }
+    )
+    return _document("nodes", "One line of nodes.jsonl: a node", record, {"edge": edge, "argument": argument})
+
+
+def _place_properties() -> dict[str, Any]:
+    return {
+        "node": _TEXT_OR_NULL,
+        "op_type": _TEXT_OR_NULL,
+        "rank": _INTEGER_OR_NULL,
+        "graph": _GRAPH,
+        "step": _INTEGER_OR_NULL,
+        "call": _COUNT_OR_NULL,
+        "phase": {"enum": [*(phase.value for phase in Phase), None]},
+        "direction": {"enum": [*(role.value for role in SlotRole), None]},
+        "index": _TEXT_OR_NULL,
+        "golden_node": _TEXT_OR_NULL,
+        "metrics": _METRICS,
+        "evidence": _TEXT,
+        "comparison": {"type": "string", "description": "Stage, when the run compares more than once."},
+    }
+
+
+def _conclusions() -> dict[str, Any]:
+    """What a comparison concludes; a run states the same over all of its comparisons."""
+    place = {"$ref": "#/$defs/place"}
+    return {
+        "counts": {"type": "object", "properties": {s.value: _COUNT for s in Status}, "additionalProperties": False},
+        "coverage": {
+            "type": "object",
+            "properties": {"target": {"$ref": "#/$defs/coverage"}, "golden": {"$ref": "#/$defs/coverage"}},
+            "additionalProperties": False,
+        },
+        "first_divergence": _or_null(place),
+        "suspects": {"type": "array", "items": place},
+        "nonfinite_origin": _or_null(place),
+        "findings": {"type": "array", "items": {"$ref": "#/$defs/finding"}},
+        "gate": _object({"name": _TEXT, "passed": _TRUTH, "policy": _TEXT}),
+    }
+
+
+def _run() -> dict[str, Any]:
+    coverage = {
+        **_object(
+            {
+                "tensors": _COUNT,
+                "compared": _COUNT,
+                "expected": {**_COUNT, "description": "Not compared, and no gap."},
+                "missing": {**_COUNT, "description": "Not compared although they should be; unreadable ones included."},
+                "unreadable": _COUNT,
+                "outputs_compared": _COUNT,
+                "outputs_missing": _COUNT,
+            }
+        ),
+        "description": "Tensors of one side, by what became of them.",
+    }
+    finding = _object(
+        {
+            "kind": _words(FindingKind),
+            **_place_properties(),
+            "severity": _number(),
+            "fails": {"type": "boolean", "description": "Whether the gate `findings` fails on it."},
+            "row": {**_COUNT_OR_NULL, "description": "`order` of the record in comparison.jsonl that shows it."},
+        },
+        optional=("comparison",),
+    )
+    conclusions = _conclusions()
+    body = {
+        "type": "object",
+        "properties": {
+            "schema": {"const": RUN_SCHEMA},
+            "workflow": {"type": "object"},
+            "params": {"type": "object"},
+            "verdict": {
+                "enum": ["pass", "fail", "incomplete", None],
+                "description": "null: the run was not asked to compare.",
+            },
+            "exit_code": {"enum": [0, 1, 2, 3, 130]},
+            "incomplete": {**_TEXTS, "description": "Why the run is incomplete."},
+            **conclusions,
+            "comparisons": {"type": "object", "additionalProperties": {"$ref": "#/$defs/conclusions"}},
+            "stages": {"type": "array", "items": {"type": "object", "required": ["name", "uses", "status"]}},
+            "inputs": {"type": "array", "items": {"type": "object", "required": ["fingerprint"]}},
+            "versions": {"type": "object", "additionalProperties": _TEXT},
+            "timings": {"type": "object"},
+            "artifacts": {**_TEXTS, "description": "Files of the run, relative to its folder."},
+        },
+        "required": [
+            "schema",
+            "workflow",
+            "params",
+            "verdict",
+            "exit_code",
+            *(name for name in conclusions if name != "gate"),
+            "stages",
+            "inputs",
+            "versions",
+            "timings",
+            "artifacts",
+        ],
+    }
+    defs = {
+        "coverage": coverage,
+        "place": _object(_place_properties(), optional=("comparison",)),
+        "finding": finding,
+        "conclusions": _object(conclusions),
+    }
+    return _document("run", "run.json: what a run of probe_flow concluded", body, defs)
