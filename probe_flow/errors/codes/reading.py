@@ -127,7 +127,8 @@ SECTION: tuple[Code, ...] = (
         "the path of a dump does not exist",
         "The path was mistyped, or the dump lies elsewhere.",
         "`dumps/stpe0` does not exist",
-        "Correct the path; paths in a workflow file are relative to the file, `--set` paths to the working directory.",
+        "Correct the path; paths in a workflow file are relative to the file, `--set` paths to the working "
+        "directory.",
     ),
     Code(
         "PF3402",
@@ -247,5 +248,162 @@ SECTION: tuple[Code, ...] = (
         "others, so such links are not followed.",
         "`step0/rank1` is a link that leads out of the dump and is not followed",
         "Give what it leads to as a dump of its own, or copy it in.",
+    ),
+    Code(
+        "PF3201",
+        "a dump folder does not exist",
+        "The path of a dump stage names nothing, or a file; or `time:` names a run that the dump does not hold.",
+        "the dump folder `dumps/msprobe_ge_dump` does not exist",
+        "Check the path: it is relative to the workflow file, or to the working directory when given by `--set`.",
+    ),
+    Code(
+        "PF3202",
+        "a folder holds no dump of this kind",
+        "The folder exists, but no file name in it has the form that the reader looks for: the dump is empty, "
+        "was written by another mode, or the sides are swapped.",
+        "`msprobe_ge_dump` holds no device dump file; found 12 x FX array in 12 files",
+        "Give the folder that the dump was written to; use the dump stage that fits its kind.",
+    ),
+    Code(
+        "PF3203",
+        "a link in a dump is not followed",
+        "Links to files are followed inside the dump folder only, links to folders never, so that a dump "
+        "cannot make a run read other files.",
+        "the link `0/graph_1_0/1/0/Add.Add.1.2.1767225600000000` leads out of the dump folder and is not followed",
+        "Copy the files into the dump folder if they belong to it.",
+    ),
+    Code(
+        "PF3204",
+        "a file or folder of a dump cannot be listed or opened",
+        "You may not read it, it vanished, or the disk failed.",
+        "`20260101000000/1` cannot be read: Permission denied",
+        "Check its permissions, or copy the dump again.",
+    ),
+    Code(
+        "PF3205",
+        "a file in a dump folder is passed over",
+        "Its name is not that of a dumped tensor: a hidden file, an editor's swap file, a record of an "
+        "overflow, the output of another program.",
+        "`0/graph_1_0/1/0/notes.json` is passed over: file of another kind",
+        "Nothing to do if you know the file; otherwise check that the dump is complete.",
+    ),
+    Code(
+        "PF3206",
+        "an operator was dumped twice in one execution",
+        "Two files of one folder name the same operator. One of them counts.",
+        "`Add.Add_1.44.6.1706596912161941` is skipped: `Add.Add_1.44.6.1706596912161999` holds the same "
+        "operator and is the newest",
+        "Choose with `duplicates: newest`, `largest` or `first`; dump into an empty folder to avoid it.",
+    ),
+    Code(
+        "PF3207",
+        "a dump holds several runs",
+        "The dump folder has several 14-digit folders. Where they hold the same executions they are different "
+        "runs and only the newest is read; where they do not, one run crossed a time boundary and all are "
+        "read.",
+        "the dump holds several runs, `20260101000000`, `20260102000000`; the newest, `20260102000000`, is read",
+        "Choose with `time:`, or dump every run into a folder of its own.",
+    ),
+    Code(
+        "PF3208",
+        "a hashed file name cannot be resolved",
+        "Names that are too long for the file system are replaced by a number, and `mapping.csv` beside the "
+        "file gives the real name. It is missing or does not have this number.",
+        "`0/graph_1_0/1/0/1122334455` is skipped: its name is a hash and `mapping.csv` beside it does not name it",
+        "Copy the dump together with its `mapping.csv` files.",
+    ),
+    Code(
+        "PF3209",
+        "reduced dump files are not read yet",
+        "The dump was converted to minima and maxima (`*_min_max.npz`, `*_min_max.npy`) while it was written. "
+        "This version compares full tensors only.",
+        "`msprobe_ge_dump` holds reduced files only (55)",
+        "Dump again without the conversion, or without deleting the original files.",
+    ),
+    Code(
+        "PF3210",
+        "device statistics files are not read yet",
+        "The device was told to dump statistics (one `.csv` per operator) instead of tensors. This version "
+        "compares full tensors only.",
+        "12 files of rank 0 graph 1 step 0 are device statistics and are not read yet",
+        "Set the device's dump data type to tensors and dump again.",
+    ),
+    Code(
+        "PF3211",
+        "operators that ran in slices are not joined yet",
+        "The device cut the operator into parts and dumped each part into a file of its own. This version "
+        "does not join them.",
+        "2 files of rank 0 graph 1 step 0 are slices of operators that ran in parts and are not read yet",
+        "Exclude the operators with `select.nodes`; the rest of the dump is compared.",
+    ),
+    Code(
+        "PF3212",
+        "a dump folder nests too deep",
+        "Folders more than eight levels below the dump folder are not read.",
+        "the folder `a/b/c/d/e/f/g/h/i` lies more than 8 levels below the dump folder and is not read",
+        "Give the dump folder itself as `path`, not one of its parents.",
+    ),
+    Code(
+        "PF3213",
+        "a rank or a graph id was inferred",
+        "The folders of an earlier layout do not name the rank or the graph. It was inferred from the device "
+        "number, from graph texts or from common operator names.",
+        "the dump gives devices but no ranks; taken as device 0 = rank 0, device 1 = rank 1",
+        "Check the inference; select one rank or dump each rank into its own folder if it is wrong.",
+    ),
+    Code(
+        "PF3214",
+        "an execution has no graph text",
+        "No `dynamo_original_graph_*.txt` has the rank and graph id of the execution, so the operators have "
+        "no FX names and no edges.",
+        "no graph text (`dynamo_original_graph_*.txt`) belongs to rank 0 graph 2 step 0",
+        "Copy the graph texts from the folder of the dump: they lie beside the `worldsize*` or time folders.",
+    ),
+    Code(
+        "PF3215",
+        "a graph has several texts",
+        "Several `dynamo_original_graph_*.txt` have the same rank and graph id: the folder was used for "
+        "several runs. The one that fits the dumped operators best is used.",
+        "graph 1 has several texts; `dynamo_original_graph_1_rank_0_pid_2_ts_20260102000000000001.txt` fits best",
+        "Dump every run into a folder of its own.",
+    ),
+    Code(
+        "PF3216",
+        "a row of `mapping.csv` is malformed",
+        "Rows have exactly two cells, the number in the file name and the real name.",
+        "`0/graph_1_0/1/0/mapping.csv` line 3 is not `hash,real name`",
+        "Copy the file again from the machine that dumped.",
+    ),
+    Code(
+        "PF3220",
+        "a graph text ends too early",
+        "The file ends inside a block: it was cut off while it was written or copied. The operators before "
+        "that place are used.",
+        "`dynamo_original_graph_1_rank_0_pid_2_ts_20260101000000000001.txt` ends inside a block; 61 complete "
+        "operators before it are used",
+        "Copy the file again, or dump again with enough free disk.",
+    ),
+    Code(
+        "PF3221",
+        "a graph text is malformed",
+        "The text breaks the grammar of the protobuf text format. The operators before that place are used.",
+        "`dynamo_original_graph_1.txt` is not protobuf text at `type \"Add\"`",
+        "Do not edit graph texts; copy the file again.",
+    ),
+    Code(
+        "PF3223",
+        "a graph was compiled but has no dump",
+        "A graph text exists, but no dumped execution belongs to it: the graph never ran, or its steps were "
+        "not selected for the dump.",
+        "graph 2 was compiled but holds no dumped execution",
+        "Nothing to do if the graph was not meant to run.",
+    ),
+    Code(
+        "PF3224",
+        "the name of a device operator has several meanings",
+        "A fused operator's name is a concatenation of operator names, and it can be taken apart in several "
+        "equally good ways; or two operators differ only in characters that file names cannot hold.",
+        "`Add_1Add_12` can be Add_1 + Add_12 or Add_1Add_1 + 2; the first is taken",
+        "Compare the operators before and after it to see whether the choice is right.",
     ),
 )

@@ -1,0 +1,289 @@
+"""Read a TorchAir FX dump (`msprobe_fx_dump`, `data_dump`) into a catalog: fx nodes with their arrays.
+
+A node's arrays are its positional arguments and its results; numbers and lists of integers are arrays too. Nothing is
+unpickled: arrays of objects and texts are opaque. Arrays of one node share a time stamp.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from probe_flow.errors import Diagnostic, FormatError, IncompleteError, Severity
+from probe_flow.formats.dump_select import Duplicates, Selection, choose, skipped_duplicate
+from probe_flow.formats.dump_walk import DumpFile, DumpListing, dump_root, fingerprint, list_dump
+from probe_flow.formats.npy import npy_tensor_ref
+from probe_flow.formats.torchair_ge_files import MAPPING_FILE, hashed_without_mapping, not_a_dump_file
+from probe_flow.formats.torchair_layout import FxFolder, fx_folder, rank_of
+from probe_flow.formats.torchair_names import (
+    FxFileName,
+    is_hashed,
+    parse_fx_name,
+    parse_ge_name,
+    read_name_mapping,
+    real_name,
+)
+from probe_flow.records import (
+    Catalog,
+    Execution,
+    Node,
+    NodeKey,
+    OrderSource,
+    Problem,
+    SlotRole,
+    TensorKind,
+    TensorRef,
+)
+
+FRAMEWORK = "torchair_fx"
+_DUMP_FOLDERS = ("msprobe_fx_dump", "data_dump")
+_MAX_LISTED = 20
+
+
+def read_torchair_fx(
+    path: str | os.PathLike[str],
+    *,
+    side: str,
+    ranks: Sequence[int] | None = None,
+    steps: Sequence[int] | None = None,
+    graphs: Sequence[int | str] | None = None,
+    nodes: Sequence[str] | None = None,
+    duplicates: Duplicates = "newest",
+) -> Catalog:
+    """Describe every array of an FX dump; array data stay on disk.
+
+    A node is named as in the fx graph (``add_1``), its type is the target (``aten.add.Tensor``). `Node.order` is the
+    time stamp of its files. Steps count from 0 in every layout. Executions under ``gm_*_dump`` folders have that
+    folder's name as graph.
+
+    Args:
+        path: `msprobe_fx_dump`, `msprobe_fx_dump/data_dump`, `data_dump`, or the folder that holds one of them.
+        side: name of the stage.
+        ranks, steps, graphs, nodes: what to read; `nodes` are glob patterns.
+        duplicates: which files count when a node was dumped twice in one step.
+
+    Raises:
+        UsageError: PF3201 if the folder is not there.
+        IncompleteError: PF3202 if it holds no FX dump, PF3209 if only reduced files, which are not read yet.
+    """
+    root = _fx_root(dump_root(path))
+    selection = Selection(ranks, steps, graphs, nodes)
+    listing = list_dump(root)
+    files = _sort_files(listing)
+    if not any(not file.name.is_reduced for members in files.folders.values() for file in members):
+        raise IncompleteError(_nothing_to_read(root, listing, files))
+    problems = files.problems
+    catalog_nodes: dict[NodeKey, Node] = {}
+    tensors: list[TensorRef] = []
+    for execution, members in _executions(files, root, selection):
+        for node, refs in _read_execution(execution, members, selection, duplicates, problems):
+            catalog_nodes[node.key] = node
+            tensors.extend(refs)
+    return Catalog(
+        side,
+        FRAMEWORK,
+        "tensor",
+        str(root),
+        catalog_nodes,
+        tuple(tensors),
+        problems=tuple(problems),
+        fingerprint=fingerprint(listing.files),
+        attrs={"select": selection.as_attrs()},
+    )
+
+
+def _fx_root(path: Path) -> Path:
+    """Return the dump folder itself when its parent was given."""
+    if any(rank_of(entry.name) is not None for entry in path.iterdir()):
+        return path
+    inner = path / _DUMP_FOLDERS[0]
+    if inner.is_dir() and not inner.is_symlink():
+        path = inner
+    inner = path / _DUMP_FOLDERS[1]
+    # The two layouts of one dump folder are read together; a folder that merely lies beside other things is entered.
+    if inner.is_dir() and not inner.is_symlink() and path.name != _DUMP_FOLDERS[0]:
+        path = inner
+    return path
+
+
+@dataclass(frozen=True, slots=True)
+class _FxFile:
+    file: DumpFile
+    name: FxFileName
+
+
+@dataclass(slots=True)
+class _FxFiles:
+    folders: dict[tuple[str, ...], list[_FxFile]] = field(default_factory=lambda: defaultdict(list))
+    problems: list[Problem] = field(default_factory=list)
+    odd: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+
+def _sort_files(listing: DumpListing) -> _FxFiles:
+    files = _FxFiles(problems=list(listing.problems))
+    mappings: dict[tuple[str, ...], Mapping[str, str]] = {}
+    for file in listing.files:
+        if file.name == MAPPING_FILE:
+            mappings[file.folders], bad = read_name_mapping(Path(file.path), file.relative)
+            files.problems.extend(bad)
+    for file in listing.files:
+        if file.name == MAPPING_FILE or (file.name.startswith("dump_options_") and file.name.endswith(".json")):
+            continue
+        name: str | None = file.name
+        if is_hashed(file.name):
+            name = real_name(file.name, mappings.get(file.folders, {}))
+        parsed = parse_fx_name(name) if name is not None else None
+        if parsed is not None:
+            files.folders[file.folders].append(_FxFile(file, parsed))
+        elif name is None:
+            files.odd["hashed name"] += 1
+            files.problems.append(hashed_without_mapping(file, f"`{MAPPING_FILE}` beside it does not name it"))
+        else:
+            what = _what(file)
+            files.odd[what] += 1
+            files.problems.append(not_a_dump_file(file, what))
+    return files
+
+
+def _what(file: DumpFile) -> str:
+    if file.name.startswith("."):
+        return "hidden file"
+    if file.name.startswith("dynamo_"):
+        return "graph text of a device dump"
+    if not file.name.endswith((".npy", ".json", ".csv", ".txt")) and parse_ge_name(file.name) is not None:
+        return "device dump file"
+    return "array of another program" if file.name.endswith(".npy") else "file of another kind"
+
+
+def _executions(files: _FxFiles, root: Path, selection: Selection) -> Iterator[tuple[Execution, list[_FxFile]]]:
+    """Yield the executions in order of rank, graph and step; arrays of one execution in several folders are joined."""
+    found: dict[FxFolder, list[_FxFile]] = defaultdict(list)
+    for folders, members in files.folders.items():
+        found[fx_folder(folders, root_name=root.name)].extend(members)
+    for folder in sorted(found, key=_folder_order):
+        if selection.takes_execution(folder.rank, folder.step, _known_graph(folder.graph)):
+            yield Execution(folder.rank, folder.step, folder.graph), found[folder]
+
+
+def _known_graph(graph: int | str | None) -> int | str | None:
+    """A ``gm_*_dump`` folder is no graph id: a selection of graphs cannot exclude it."""
+    return None if isinstance(graph, str) else graph
+
+
+def _folder_order(folder: FxFolder) -> tuple[int, int, int, str, int]:
+    graph = folder.graph
+    number, text = (graph, "") if isinstance(graph, int) else (-1, graph or "")
+    return (
+        -1 if folder.rank is None else folder.rank,
+        1 if text else 0,
+        number,
+        text,
+        -2 if folder.step is None else folder.step,
+    )
+
+
+def _read_execution(
+    execution: Execution,
+    files: Sequence[_FxFile],
+    selection: Selection,
+    duplicates: Duplicates,
+    problems: list[Problem],
+) -> Iterator[tuple[Node, list[TensorRef]]]:
+    takes = selection.node_filter()
+    groups: dict[str, dict[int, list[_FxFile]]] = defaultdict(lambda: defaultdict(list))
+    for file in sorted(files, key=lambda file: file.file.relative):
+        if takes(file.name.node):
+            groups[file.name.key][file.name.timestamp].append(file)
+    chosen = [_one_run(runs, duplicates, problems) for runs in groups.values()]
+    reduced: list[str] = []
+    names: dict[str, int] = defaultdict(int)
+    for members in sorted(chosen, key=lambda members: (members[0].name.timestamp, members[0].name.key)):
+        first = members[0].name
+        key = NodeKey(execution, first.node, call=names[first.node])
+        names[first.node] += 1
+        node = Node(key, first.target, order=first.timestamp, order_source=OrderSource.TIMESTAMP)
+        yield node, [_tensor(key, file, reduced, problems) for file in members]
+    if reduced:
+        problems.append(_reduced(execution, reduced))
+
+
+def _one_run(runs: Mapping[int, list[_FxFile]], duplicates: Duplicates, problems: list[Problem]) -> list[_FxFile]:
+    """Return the files of one run of a node in slot order; the files of its other runs are reported."""
+    members = list(runs.values())
+    kept = choose(
+        members,
+        duplicates,
+        timestamp=lambda run: run[0].name.timestamp,
+        size=lambda run: sum(file.file.size for file in run),
+    )
+    for run in members:
+        if run is not kept:
+            problems.extend(skipped_duplicate(file.file, kept[0].file, duplicates) for file in run)
+    slots: dict[tuple[object, ...], _FxFile] = {}
+    for file in kept:
+        identity = (file.name.slot.role, file.name.slot.path)
+        known = slots.get(identity)
+        if known is None or known.name.is_reduced:
+            slots[identity] = file
+        elif not file.name.is_reduced:
+            problems.append(skipped_duplicate(file.file, known.file, "first"))
+    return sorted(slots.values(), key=_slot_order)
+
+
+def _slot_order(file: _FxFile) -> tuple[bool, tuple[int, ...]]:
+    slot = file.name.slot
+    return slot.role is SlotRole.OUTPUT, tuple(int(part) for part in slot.path)
+
+
+def _tensor(key: NodeKey, file: _FxFile, reduced: list[str], problems: list[Problem]) -> TensorRef:
+    slot = file.name.slot
+    if file.name.is_reduced:
+        reduced.append(file.file.relative)
+        reason = "reduced to minimum and maximum, not read yet"
+        return TensorRef(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)
+    try:
+        return npy_tensor_ref(file.file.path, key, slot)
+    except FormatError as error:
+        problems.append(replace(error.diagnostic, path=file.file.relative))
+        reason = error.diagnostic.message
+        return TensorRef(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)
+
+
+def _reduced(execution: Execution, names: Sequence[str]) -> Problem:
+    more = (f"... and {len(names) - _MAX_LISTED} more",) if len(names) > _MAX_LISTED else ()
+    return Diagnostic(
+        "PF3209",
+        f"{len(names)} files of {execution} are reduced to minimum and maximum and are not read yet",
+        severity=Severity.WARNING,
+        help="compare the full dump: dump again without converting the files",
+        notes=(*(f"`{name}`" for name in names[:_MAX_LISTED]), *more),
+        path=names[0],
+    )
+
+
+def _nothing_to_read(root: Path, listing: DumpListing, files: _FxFiles) -> Diagnostic:
+    reduced = [file.file.relative for members in files.folders.values() for file in members]
+    if reduced:
+        return Diagnostic(
+            "PF3209",
+            f"`{root.name}` holds reduced files only ({len(reduced)}, e.g. `{reduced[0]}`); they are not read yet",
+            help="compare the full dump: dump again without converting the files to minima and maxima",
+            path=str(root),
+        )
+    found = ", ".join(f"{count} x {what}" for what, count in files.odd.items())
+    help_text = "give the folder `msprobe_fx_dump` (or `data_dump`) of a finished dump"
+    if any("device" in what for what in files.odd):
+        help_text = (
+            "this is a device dump; comparing two device dumps (fusion on against off) is not possible yet: "
+            "give an FX dump as golden side"
+        )
+    return Diagnostic(
+        "PF3202",
+        f"`{root.name}` holds no FX dump file; found {found or 'nothing'} in {len(listing.files)} files",
+        help=help_text,
+        notes=("looked for `{node}-{target}.{INPUT|OUTPUT}.{i}.{timestamp}.npy` in any folder",),
+        path=str(root),
+    )

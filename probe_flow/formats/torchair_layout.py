@@ -1,0 +1,113 @@
+"""Read the identity of an execution from the folders of a TorchAir dump, in all layouts that are known.
+
+Device dumps: ``[worldsize{W}_global_rank{R}/]{time14}/{device_id}/{model_name}/{model_id}/{token}``; the model's name
+begins with ``graph_{gid}``. FX dumps count tokens from 0 under ``worldsize{W}_global_rank{R}/graph_{gid}/{token}`` and
+from 1 under ``data_dump/{token + 1}/gm_{ts20}_dump``, where neither rank nor graph id is given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_RANK = re.compile(r"worldsize.*rank(\d{1,9})")
+_TIME = re.compile(r"\d{14}")
+_TOKEN = re.compile(r"\d{1,11}")
+_MODEL = re.compile(r"graph_(\d{1,9})(?=_|$)")
+_FX_GRAPH = re.compile(r"graph_(\d{1,9})")
+_GM = re.compile(r"gm_.*_dump")
+_GRAPH_FILE = re.compile(r"dynamo_original_graph_(\d+)(?:_rank_(\d+))?(?:_pid_(\d+))?(?:_ts_(\d+))?\.txt")
+_TIMESTAMP_DIGITS = 14
+"""A graph file's only number is a time stamp, not a graph id, from this many digits on."""
+
+
+@dataclass(frozen=True, slots=True)
+class GeFolder:
+    """What the folders above a device dump file say; None where they are silent."""
+
+    rank: int | None = None
+    time: str | None = None
+    device: int | None = None
+    model_name: str | None = None
+    model_id: int | None = None
+    step: int | None = None
+
+    @property
+    def graph(self) -> int | None:
+        found = _MODEL.match(self.model_name or "")
+        return int(found.group(1)) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class FxFolder:
+    """What the folders above an FX array say. ``graph`` is a graph id, the name of a ``gm_*_dump`` folder, or None."""
+
+    rank: int | None = None
+    graph: int | str | None = None
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFileName:
+    """The numbers in the name of a graph text; old names hold a time stamp only."""
+
+    graph: int | None
+    rank: int | None
+    pid: int | None
+    timestamp: int
+
+
+def rank_of(folder: str) -> int | None:
+    """Return the global rank of a ``worldsize{W}_global_rank{R}`` folder, None for other folders."""
+    found = _RANK.fullmatch(folder)
+    return int(found.group(1)) if found else None
+
+
+def is_time(folder: str) -> bool:
+    """Tell whether a folder name is a 14-digit time of a run."""
+    return _TIME.fullmatch(folder) is not None
+
+
+def ge_folder(folders: Sequence[str]) -> GeFolder:
+    """Return the identity that the folders of a device dump file give."""
+    rank = next((found for name in folders if (found := rank_of(name)) is not None), None)
+    at = next((index for index, name in enumerate(folders) if is_time(name)), None)
+    time = folders[at] if at is not None else None
+    below = list(folders[at + 1 :]) if at is not None else [name for name in folders if rank_of(name) is None]
+    if time is not None and len(below) == 1:
+        return GeFolder(rank, time, device=_number(below[0]))
+    levels: list[str | None] = [None] * 4 + list(below)
+    device, model_name, model_id, token = levels[-4:]
+    return GeFolder(rank, time, _number(device), model_name, _number(model_id), _number(token))
+
+
+def fx_folder(folders: Sequence[str], *, root_name: str = "") -> FxFolder:
+    """Return the identity that the folders of an FX array give; steps count from 0 whatever the layout counts from."""
+    rank = next((found for name in folders if (found := rank_of(name)) is not None), None)
+    for index, name in enumerate(folders):
+        if _GM.fullmatch(name):
+            token = _number(folders[index - 1]) if index else _number(root_name)
+            return FxFolder(rank, name, token - 1 if token is not None else None)
+        if (graph := _FX_GRAPH.fullmatch(name)) is not None:
+            token = _number(folders[index + 1]) if index + 1 < len(folders) else None
+            return FxFolder(rank, int(graph.group(1)), token)
+    token = next((found for name in reversed(folders) if (found := _number(name)) is not None), None)
+    counts_from_one = "data_dump" in folders or root_name == "data_dump"
+    return FxFolder(rank, None, token - 1 if token is not None and counts_from_one else token)
+
+
+def graph_file_name(name: str) -> GraphFileName | None:
+    """Return the numbers in the name of a ``dynamo_original_graph_*.txt``, None for other files."""
+    found = _GRAPH_FILE.fullmatch(name)
+    if found is None:
+        return None
+    first, rank, pid, timestamp = (int(text) if text is not None else None for text in found.groups())
+    assert first is not None, "the pattern demands a number"
+    if rank is None and timestamp is None and len(found.group(1)) >= _TIMESTAMP_DIGITS:
+        return GraphFileName(None, None, None, first)
+    return GraphFileName(first, rank, pid, timestamp or 0)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and _TOKEN.fullmatch(text) else None

@@ -1,0 +1,182 @@
+"""Parse the file names of TorchAir dumps: device files, FX arrays and the ``mapping.csv`` of hashed names.
+
+Device file: ``{op_type}.{op_name}.{task_id}[.{stream_id}].{timestamp}``, for sliced operators followed by
+``.{task_type}.{context_id}.{thread_id}.{device_id}``. The timestamp is in microseconds (16 digits); ``/`` and ``.`` of
+the operator name are written as ``_``.
+FX array: ``{node}-{target}.{INPUT|OUTPUT}.{i}[.{j}].{timestamp}.npy`` (20 digits). A name of digits only stands for
+the name that ``mapping.csv`` of the same folder gives it.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from probe_flow.errors import Diagnostic, Severity
+from probe_flow.records import Problem, Slot, SlotRole
+
+TIMESTAMP_DIGITS = 16
+MAX_MAPPING_BYTES = 64 << 20
+
+_FX_NAME = re.compile(
+    r"(?P<key>[^-]+-.+)\.(?P<role>INPUT|OUTPUT)\.(?P<i>\d{1,6})(?:\.(?P<j>\d{1,6}))?\.(?P<ts>\d{12,32})(?P<reduced>_min_max)?\.npy"
+)
+_SLICE = re.compile(r"_lxslice(\d+)$")
+_HASHED = re.compile(r"(\d+)(\.npy)?")
+
+
+@dataclass(frozen=True, slots=True)
+class GeFileName:
+    """The fields of a device file name; numbers that the name lacks are None."""
+
+    op_type: str
+    op_name: str
+    task_id: int | None
+    stream_id: int | None
+    timestamp: int
+    task_type: int | None = None
+    context_id: int | None = None
+    thread_id: int | None = None
+    device_id: int | None = None
+
+    @property
+    def manual_slice(self) -> int | None:
+        """Slice number of an operator that was cut by hand."""
+        found = _SLICE.search(self.op_name)
+        return int(found.group(1)) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class FxFileName:
+    """The fields of an FX array's name; ``key`` is ``{node}-{target}``."""
+
+    key: str
+    slot: Slot
+    timestamp: int
+    is_reduced: bool = False
+
+    @property
+    def node(self) -> str:
+        return self.key.partition("-")[0]
+
+    @property
+    def target(self) -> str:
+        return self.key.partition("-")[2]
+
+
+def safe_name(name: str) -> str:
+    """Return an operator name as file names write it.
+
+    >>> safe_name("layer.0/attn")
+    'layer_0_attn'
+    """
+    return name.replace("/", "_").replace(".", "_")
+
+
+def parse_ge_name(name: str) -> GeFileName | None:
+    """Return the fields of a device file name, None when it is not one.
+
+    >>> parse_ge_name("Add.Add_2.44.6.1706596912161941").task_id
+    44
+    """
+    fields = name.split(".")
+    at = _timestamp_index(fields)
+    if at is None or not fields[0]:
+        return None
+    first = at - 2 if at >= 4 and _is_number(fields[at - 2]) else at - 1
+    if not _is_number(fields[first]):
+        return None
+    op_name = ".".join(fields[1:first])
+    if not op_name:
+        return None
+    ids = [int(field) for field in fields[first:at]]
+    tail = [int(field) for field in fields[at + 1 :]] + [None] * 4
+    return GeFileName(
+        fields[0],
+        op_name,
+        ids[0],
+        ids[1] if len(ids) == 2 else None,
+        int(fields[at]),
+        tail[0],
+        tail[1],
+        tail[2],
+        tail[3],
+    )
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 32
+
+
+def _timestamp_index(fields: list[str]) -> int | None:
+    """Find the timestamp: the last field of 16 digits that only numbers follow; else by the number of fields."""
+    tail = len(fields)
+    while tail > 1 and _is_number(fields[tail - 1]):
+        tail -= 1
+    for at in range(len(fields) - 1, max(tail, 3) - 1, -1):
+        if len(fields[at]) == TIMESTAMP_DIGITS and len(fields) - 1 - at <= 4:
+            return at
+    numbers = len(fields) - tail
+    if tail >= 2 and numbers in (2, 3, 6, 7):
+        return len(fields) - 1 if numbers <= 3 else len(fields) - 5
+    return None
+
+
+def parse_fx_name(name: str) -> FxFileName | None:
+    """Return the fields of an FX array's file name, None when it is not one.
+
+    >>> str(parse_fx_name("cat-aten.cat.default.INPUT.0.10.20251017071211190258.npy").slot)
+    'input.0.10'
+    """
+    found = _FX_NAME.fullmatch(name)
+    if found is None:
+        return None
+    path: tuple[int, ...] = (int(found["i"]),) if found["j"] is None else (int(found["i"]), int(found["j"]))
+    role = SlotRole.INPUT if found["role"] == "INPUT" else SlotRole.OUTPUT
+    return FxFileName(found["key"], Slot(role, path), int(found["ts"]), found["reduced"] is not None)
+
+
+def is_hashed(name: str) -> bool:
+    """Tell whether a file name is a hash that `mapping.csv` resolves (digits, or digits and ``.npy``)."""
+    return _HASHED.fullmatch(name) is not None
+
+
+def real_name(name: str, mapping: Mapping[str, str]) -> str | None:
+    """Return the name behind a hashed one; the mapping may or may not repeat the ``.npy``."""
+    stem = name.removesuffix(".npy")
+    found = mapping.get(name) or mapping.get(stem) or mapping.get(f"{stem}.npy")
+    if found is not None and name.endswith(".npy") and not found.endswith(".npy"):
+        found += ".npy"
+    return found
+
+
+def read_name_mapping(path: Path, label: str) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
+    """Read a ``mapping.csv``: rows ``hash,real name`` without header; other rows are problems (PF3216)."""
+    mapping: dict[str, str] = {}
+    problems: list[Problem] = []
+    try:
+        if path.stat().st_size > MAX_MAPPING_BYTES:
+            return {}, (_bad_mapping(label, f"is larger than {MAX_MAPPING_BYTES} bytes"),)
+        with path.open(newline="", encoding="utf-8", errors="replace") as stream:
+            for number, row in enumerate(csv.reader(stream), start=1):
+                if len(row) == 2 and row[0].strip() and row[1].strip():
+                    # Only the file name counts: a mapping must not point to another folder.
+                    mapping[row[0].strip()] = row[1].strip().rpartition("/")[2]
+                elif row:
+                    problems.append(_bad_mapping(label, f"line {number} is not `hash,real name`"))
+    except (OSError, csv.Error) as error:
+        problems.append(_bad_mapping(label, f"cannot be read: {error}"))
+    return mapping, tuple(problems)
+
+
+def _bad_mapping(label: str, what: str) -> Problem:
+    return Diagnostic(
+        "PF3216",
+        f"`{label}` {what}",
+        severity=Severity.WARNING,
+        help="files whose hashed names it should resolve are skipped",
+        path=label,
+    )
