@@ -151,7 +151,7 @@ def _permuted(_: Arithmetic, x: Array, axes: Array) -> Array:
 
 
 def _matmul(arithmetic: Arithmetic, a: Array, b: Array) -> Array:
-    return arithmetic.matmul(a, b)  # type: ignore[arg-type]
+    return arithmetic.matmul(a, b)
 
 
 def _swapped(rank: int, first: int, second: int) -> list[int]:
@@ -208,7 +208,7 @@ def _convert_layer_norm(lowered: Lowered, node: FxNode) -> None:
 
 
 def _layer_norm(eps: float, arithmetic: Arithmetic, x: Array, _: Array, gamma: Array, beta: Array) -> Result:
-    return layer_norm(arithmetic, x, gamma, beta, eps=eps)  # type: ignore[arg-type]
+    return layer_norm(arithmetic, x, gamma, beta, eps=eps)
 
 
 def _unbound(x: Array, axis: int = 0) -> tuple[Array, ...]:

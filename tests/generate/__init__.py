@@ -1,0 +1,1 @@
+"""Generators of dumps with known faults."""
