@@ -1,0 +1,255 @@
+"""The TorchAir result table as CSV: the published columns, with rank, graph, token, match and colour added."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+
+from probe_flow.records import ComparedPair, Comparison, Mode, SideSummary, SlotRole, Status, TensorRef
+from probe_flow.reports.accuracy import accuracy_of
+from probe_flow.reports.atomic import atomic_text
+from probe_flow.reports.cells import number_cell, text_cell
+from probe_flow.reports.row_colors import colored
+from probe_flow.reports.rows import RowReader, checksum_of, reason_of, shape_of, statistics_of
+
+NOT_AVAILABLE = "N/A"
+UNSUPPORTED = "unsupported"
+UNMATCHED = "unmatched"
+
+RESULTS: Mapping[Status, str] = MappingProxyType(
+    {
+        Status.PASS: "PASS",
+        Status.WARNING: "PASS",
+        Status.FAIL: "FAIL",
+        Status.NOT_COMPARABLE: "FAIL",
+        Status.ERROR: "FAIL",
+        Status.UNMATCHED_TARGET: NOT_AVAILABLE,
+        Status.UNMATCHED_GOLDEN: NOT_AVAILABLE,
+        Status.SKIPPED: NOT_AVAILABLE,
+    }
+)
+"""This layout knows PASS and FAIL only; where nothing was compared there is no result."""
+
+_TENSOR_COLUMNS: Mapping[str, str] = MappingProxyType(
+    {
+        "Cosine": "cosine",
+        "EucDist": "euclidean_distance",
+        "MaxAbsErr": "max_abs_err",
+        "MaxRelativeErr": "max_rel_err_eps",
+        "One Thousandth Err Ratio": "err_ratio_1e3",
+        "Five Thousandth Err Ratio": "err_ratio_5e3",
+    }
+)
+_STATISTICS_COLUMNS: Mapping[str, str] = MappingProxyType(
+    {
+        "Max diff": "max_diff",
+        "Min diff": "min_diff",
+        "Mean diff": "mean_diff",
+        "L2norm diff": "l2norm_diff",
+        "MaxRelativeErr": "max_diff_rel",
+        "MinRelativeErr": "min_diff_rel",
+        "MeanRelativeErr": "mean_diff_rel",
+        "NormRelativeErr": "l2norm_diff_rel",
+    }
+)
+_CHECKSUM_COLUMNS = ("NPU MD5", "BENCH MD5")
+
+_HEAD = (
+    "Rank",
+    "Graph",
+    "Token",
+    "API Name",
+    "Stack Info",
+    "Data Name",
+    "NPU Dtype",
+    "Bench Dtype",
+    "NPU Tensor Shape",
+    "Bench Tensor Shape",
+)
+_TAIL = (
+    "NPU max",
+    "NPU min",
+    "NPU mean",
+    "NPU l2norm",
+    "Bench max",
+    "Bench min",
+    "Bench mean",
+    "Bench l2norm",
+    "Requires_grad Consistent",
+    "Result",
+    "Accuracy Reached or Not",
+    "Err_message",
+    "Match",
+    "Color",
+)
+
+_COSINE_SHOWN_ROUNDED = 0.9999
+_ROUNDED: Mapping[str, int] = MappingProxyType({"max_abs_err": 12, "max_rel_err_eps": 12})
+_ONE_TENSOR_SUFFIXES = frozenset({".npy", ".pt"})
+_SLOT_WORDS: Mapping[SlotRole, str] = MappingProxyType({SlotRole.INPUT: "inputs", SlotRole.OUTPUT: "outputs"})
+
+
+def write_torchair_csv(comparison: Comparison, path: Path) -> None:
+    """Write every row of a comparison, those without a partner too, in execution order.
+
+    The metric columns are those of the mode that was compared; a comparison that mixes modes has the columns of each,
+    and ``MaxRelativeErr`` (a name of two modes) then belongs to the row's own mode. ``N/A`` = not computable,
+    ``unsupported`` = has no meaning for a scalar, ``NaN`` = not a number, ``inf`` = division by zero. Relative figures
+    are plain ratios: 0.05 is 5 %.
+
+    Raises:
+        IncompleteError: PF7001 when the file cannot be written.
+    """
+    modes = _modes(comparison)
+    with atomic_text(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(torchair_header(modes))
+        writer.writerows(_rows(comparison, modes))
+
+
+def torchair_header(modes: Sequence[Mode]) -> tuple[str, ...]:
+    """Return the columns for the modes that occur."""
+    return (*_HEAD, *_mode_columns(modes), *_TAIL)
+
+
+def _modes(comparison: Comparison) -> tuple[Mode, ...]:
+    """Return the modes that occur; a scalar's value is shown in the columns of real data."""
+    found = {row.measurement.mode for row in comparison.rows if row.measurement is not None}
+    modes = {Mode.TENSOR if mode is Mode.VALUE else mode for mode in found}
+    return tuple(mode for mode in Mode if mode in modes) or (Mode.TENSOR,)
+
+
+def _mode_columns(modes: Sequence[Mode]) -> tuple[str, ...]:
+    columns: dict[str, None] = {}
+    for mode in modes:
+        columns.update(dict.fromkeys(_COLUMNS_OF[mode]))
+    return tuple(columns)
+
+
+_COLUMNS_OF: Mapping[Mode, Sequence[str]] = MappingProxyType(
+    {
+        Mode.TENSOR: tuple(_TENSOR_COLUMNS),
+        Mode.STATISTICS: tuple(_STATISTICS_COLUMNS),
+        Mode.CHECKSUM: _CHECKSUM_COLUMNS,
+    }
+)
+
+
+def _rows(comparison: Comparison, modes: Sequence[Mode]) -> Iterator[list[str]]:
+    reader = RowReader(comparison)
+    columns = _mode_columns(modes)
+    for row, color in colored(comparison.rows):
+        cells = _mode_cells(row)
+        yield [
+            *_head_cells(row, reader),
+            *(cells.get(column, NOT_AVAILABLE) for column in columns),
+            *_side_cells(row.pair.target, row.measurement.target if row.measurement else None),
+            *_side_cells(row.pair.golden, row.measurement.golden if row.measurement else None),
+            _requires_grad(row),
+            RESULTS[row.verdict.status],
+            accuracy_of(row).value,
+            text_cell(reason_of(row) or ""),
+            text_cell(row.pair.rule) if _is_two_sided(row) else UNMATCHED,
+            color.value,
+        ]
+
+
+def _head_cells(row: ComparedPair, reader: RowReader) -> list[str]:
+    target, golden = row.pair.target, row.pair.golden
+    execution = row.pair.shown.node.execution
+    op_type, name = reader.op_type(row), row.pair.shown.node.name
+    return [
+        number_cell(execution.rank, blank=NOT_AVAILABLE),
+        NOT_AVAILABLE if execution.graph is None else text_cell(str(execution.graph)),
+        number_cell(execution.step, blank=NOT_AVAILABLE),
+        text_cell(f"{op_type}.{name}" if op_type else name),
+        text_cell("; ".join(reader.stack(row))) or NOT_AVAILABLE,
+        text_cell(f"[{_data_name(target, reader)}, {_data_name(golden, reader)}]"),
+        text_cell(target.dtype) or NOT_AVAILABLE if target else NOT_AVAILABLE,
+        text_cell(golden.dtype) or NOT_AVAILABLE if golden else NOT_AVAILABLE,
+        shape_cell(target, blank=NOT_AVAILABLE),
+        shape_cell(golden, blank=NOT_AVAILABLE),
+    ]
+
+
+def _data_name(tensor: TensorRef | None, reader: RowReader) -> str:
+    if tensor is None:
+        return NOT_AVAILABLE
+    file = reader.file(tensor)
+    return tensor.id if file is None else slot_path(tensor, file)
+
+
+def slot_path(tensor: TensorRef, file: str) -> str:
+    """Return the name of a tensor's data: the file, with ``,inputs,N`` where one file holds several tensors."""
+    if PurePosixPath(file).suffix in _ONE_TENSOR_SUFFIXES:
+        return file
+    word = _SLOT_WORDS.get(tensor.slot.role, tensor.slot.role.value)
+    return f"{file},{word},{tensor.slot.index}"
+
+
+def shape_cell(tensor: TensorRef | None, *, blank: str) -> str:
+    """Return a shape as ``[2, 3]``, a scalar's as ``[]``."""
+    shape = shape_of(tensor) if tensor is not None else None
+    return blank if shape is None else str(list(shape))
+
+
+def _is_two_sided(row: ComparedPair) -> bool:
+    return row.pair.target is not None and row.pair.golden is not None
+
+
+def _mode_cells(row: ComparedPair) -> Mapping[str, str]:
+    measured = row.measurement
+    if measured is None:
+        return {}
+    if measured.mode is Mode.CHECKSUM:
+        pair = row.pair
+        sums = (checksum_of(pair.target, measured.target), checksum_of(pair.golden, measured.golden))
+        return {
+            column: text_cell(text) if text else NOT_AVAILABLE
+            for column, text in zip(_CHECKSUM_COLUMNS, sums, strict=True)
+        }
+    if measured.mode is Mode.STATISTICS:
+        return {column: _number(measured.metrics.get(name)) for column, name in _STATISTICS_COLUMNS.items()}
+    is_unsupported = _unsupported(row)
+    return {
+        column: UNSUPPORTED if is_unsupported(name) else _metric(name, measured.metrics.get(name))
+        for column, name in _TENSOR_COLUMNS.items()
+    }
+
+
+def _unsupported(row: ComparedPair) -> Callable[[str], bool]:
+    """Return which metrics mean nothing here: most of a scalar's, and the direction of a single number."""
+    measured = row.measurement
+    assert measured is not None
+    sides = [side for side in (row.pair.target, row.pair.golden) if side is not None]
+    if measured.mode is Mode.VALUE or any(shape_of(side) == () for side in sides):
+        return lambda name: name not in _ROUNDED
+    if any(side.numel == 1 for side in sides):
+        return lambda name: name == "cosine"
+    return lambda _name: False
+
+
+def _metric(name: str, value: float | None) -> str:
+    if value is None or isinstance(value, int):
+        return _number(value)
+    if name == "cosine" and value > _COSINE_SHOWN_ROUNDED:
+        return _number(round(value, 6))
+    return _number(round(value, _ROUNDED[name]) if name in _ROUNDED else value)
+
+
+def _number(value: float | None) -> str:
+    return number_cell(value, blank=NOT_AVAILABLE, nan="NaN")
+
+
+def _side_cells(tensor: TensorRef | None, summary: SideSummary | None) -> list[str]:
+    statistics = statistics_of(tensor, summary)
+    return [_number(value) for value in (statistics.max, statistics.min, statistics.mean, statistics.l2norm)]
+
+
+def _requires_grad(row: ComparedPair) -> str:
+    flags = [
+        side.attrs.get("requires_grad") if side is not None else None for side in (row.pair.target, row.pair.golden)
+    ]
+    return NOT_AVAILABLE if None in flags else str(str(flags[0]) == str(flags[1]))

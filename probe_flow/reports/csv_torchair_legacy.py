@@ -1,0 +1,91 @@
+"""The 24-column CSV of earlier TorchAir comparison tools, for scripts that read that table."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from probe_flow.records import ComparedPair, Comparison, SideSummary, Status, TensorRef
+from probe_flow.reports.atomic import atomic_text
+from probe_flow.reports.cells import number_cell, text_cell
+from probe_flow.reports.csv_torchair import shape_cell, slot_path
+from probe_flow.reports.rows import file_of, reason_of, statistics_of
+
+_SIDE_COLUMNS = ("data_path", "op_type", "dtype", "shape", "max_value", "min_value", "mean_value")
+
+_METRIC_COLUMNS: Mapping[str, str] = MappingProxyType(
+    {
+        "cosine_similarity": "cosine",
+        "max_relative_error": "max_rel_err_masked",
+        "mean_relative_error": "mean_rel_err_masked",
+        "max_absolute_error": "max_abs_err_masked",
+        "mean_absolute_error": "mean_abs_err_masked",
+        "kl_divergence": "kl_softmax",
+        "relative_euclidean_distance": "relative_euclidean_distance",
+    }
+)
+_COSINE_DECIMALS = 10
+
+LEGACY_HEADER = (
+    "token_id",
+    "data_id",
+    *(f"golden_{column}" for column in _SIDE_COLUMNS),
+    *(f"my_{column}" for column in _SIDE_COLUMNS),
+    *_METRIC_COLUMNS,
+    "cmp_fail_reason",
+)
+
+
+def write_torchair_legacy_csv(comparison: Comparison, path: Path) -> None:
+    """Write every row of a comparison in execution order; blank where nothing was computed or a side is missing.
+
+    ``data_id`` counts the rows from 0. The columns ``*_op_type`` are always blank, as they were, and paths are
+    absolute. ``cmp_fail_reason`` is blank for rows that pass. The metrics are those of the set ``torchair_legacy``.
+
+    Raises:
+        IncompleteError: PF7001 when the file cannot be written.
+    """
+    with atomic_text(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(LEGACY_HEADER)
+        writer.writerows(_rows(comparison))
+
+
+def _rows(comparison: Comparison) -> Iterator[list[str]]:
+    for number, row in enumerate(comparison.rows):
+        measured = row.measurement
+        metrics = measured.metrics if measured is not None else {}
+        yield [
+            number_cell(row.pair.shown.node.execution.step),
+            str(number),
+            *_side_cells(row.pair.golden, measured.golden if measured else None),
+            *_side_cells(row.pair.target, measured.target if measured else None),
+            *(_metric(name, metrics.get(name)) for name in _METRIC_COLUMNS.values()),
+            _reason(row),
+        ]
+
+
+def _metric(name: str, value: float | None) -> str:
+    return number_cell(round(value, _COSINE_DECIMALS) if name == "cosine" and value is not None else value)
+
+
+def _side_cells(tensor: TensorRef | None, summary: SideSummary | None) -> list[str]:
+    if tensor is None:
+        return [""] * len(_SIDE_COLUMNS)
+    file = file_of(tensor)
+    statistics = statistics_of(tensor, summary)
+    return [
+        text_cell(tensor.id if file is None else slot_path(tensor, file)),
+        "",
+        f"torch.{tensor.dtype}" if tensor.dtype else "",
+        shape_cell(tensor, blank=""),
+        number_cell(statistics.max),
+        number_cell(statistics.min),
+        number_cell(statistics.mean),
+    ]
+
+
+def _reason(row: ComparedPair) -> str:
+    return "" if row.verdict.status is Status.PASS else text_cell(reason_of(row) or "")

@@ -1,0 +1,72 @@
+"""The CSV layouts there are: our own, listed here, and those of installed packages (``probe_flow.reports``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol, cast
+
+from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
+from probe_flow.records import Comparison
+
+ENTRY_POINTS = "probe_flow.reports"
+
+BUILT_IN: Mapping[str, str] = MappingProxyType(
+    {
+        "torchair": "probe_flow.reports.csv_torchair:write_torchair_csv",
+        "torchair_legacy": "probe_flow.reports.csv_torchair_legacy:write_torchair_legacy_csv",
+        "dump_json": "probe_flow.reports.csv_dump_json:write_dump_json_csv",
+    }
+)
+
+
+class Layout(Protocol):
+    """Writes a comparison as one CSV file, whole or not at all, the same bytes for the same comparison."""
+
+    def __call__(self, comparison: Comparison, path: Path) -> None: ...
+
+
+def layout_names() -> tuple[str, ...]:
+    """Return the names of all layouts. An installed package may add layouts, not replace ours."""
+    return tuple(dict.fromkeys((*BUILT_IN, *sorted(entry.name for entry in entry_points(group=ENTRY_POINTS)))))
+
+
+def layout(name: str) -> Layout:
+    """Return the layout of that name.
+
+    Raises:
+        UsageError: PF7002 when there is none of that name.
+        IncompleteError: PF7003 when the package that announces it does not load.
+    """
+    if name in BUILT_IN:
+        module, _, function = BUILT_IN[name].partition(":")
+        return cast(Layout, getattr(import_module(module), function))
+    for entry in entry_points(group=ENTRY_POINTS):
+        if entry.name == name:
+            return _load(entry)
+    known = layout_names()
+    help_text = did_you_mean(name, known) or f"layouts: {', '.join(known)}"
+    raise UsageError(Diagnostic("PF7002", f"unknown report layout `{name}`", help=help_text))
+
+
+def _load(entry: EntryPoint) -> Layout:
+    try:
+        found = entry.load()
+    except Exception as exc:  # whatever a foreign package does while it is imported
+        raise _does_not_load(entry, f"{type(exc).__name__}: {exc}") from exc
+    if not callable(found):
+        raise _does_not_load(entry, "it is no function")
+    return cast(Layout, found)
+
+
+def _does_not_load(entry: EntryPoint, why: str) -> IncompleteError:
+    return IncompleteError(
+        Diagnostic(
+            "PF7003",
+            f"report layout `{entry.name}` of `{entry.value}` does not load: {why}",
+            help="update or remove that package, or use another layout",
+        )
+    )

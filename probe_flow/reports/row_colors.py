@@ -1,0 +1,135 @@
+"""The seed's colour marks: red needs attention, yellow a second look, green is normal.
+
+The rules relate the outputs of an operator to its inputs, as the published result rules of 26.x do. Two differences,
+so that colours lead to the cause: what the analysis calls the origin is always red, and a row that only inherits an
+error is yellow at most unless its own operator breaks a rule.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from probe_flow.records import (
+    ComparedPair,
+    Expectation,
+    Mode,
+    NodeKey,
+    Role,
+    SideSummary,
+    SlotRole,
+    Statistics,
+    Status,
+)
+from probe_flow.reports.accuracy import Accuracy, accuracy_of, metric_of
+
+RATIO_GOOD_INPUT = 0.9
+RATIO_BAD_OUTPUT = 0.1
+NORM_GOOD_INPUT = 0.1
+NORM_BAD_OUTPUT = 0.5
+NORM_GROWTH = 10.0
+NORM_WITHOUT_INPUT = 0.1
+COSINE_GOOD_INPUT = 0.9
+COSINE_DROP = 0.1
+
+_PRODUCED = frozenset({SlotRole.OUTPUT, SlotRole.PARAMETER_GRAD})
+
+
+class Color(enum.Enum):
+    """``NONE``: nothing was compared and nothing had to be."""
+
+    RED = "red"
+    YELLOW = "yellow"
+    GREEN = "green"
+    NONE = "N/A"
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """The worst of an operator's inputs; None where none has that figure."""
+
+    ratio: float | None
+    cosine: float | None
+    norm: float | None
+
+
+def colored(rows: Iterable[ComparedPair]) -> Iterator[tuple[ComparedPair, Color]]:
+    """Yield every row with its colour; rows of one node stand together, as they do in a comparison."""
+    for _, group in groupby(rows, key=_owner):
+        node_rows = list(group)
+        inputs = _worst_inputs(node_rows)
+        for row in node_rows:
+            yield row, _color(row, inputs)
+
+
+def _owner(row: ComparedPair) -> tuple[bool, NodeKey]:
+    return row.pair.target is None, row.pair.shown.node
+
+
+def _worst_inputs(rows: Sequence[ComparedPair]) -> _Inputs:
+    read = [row for row in rows if row.pair.shown.slot.role not in _PRODUCED]
+    ratios, cosines, norms = (
+        [value for row in read if (value := metric_of(row, name)) is not None]
+        for name in ("err_ratio_1e3", "cosine", "l2norm_diff_rel")
+    )
+    return _Inputs(min(ratios, default=None), min(cosines, default=None), max(norms, default=None))
+
+
+def _color(row: ComparedPair, inputs: _Inputs) -> Color:
+    status, role = row.verdict.status, row.verdict.role
+    if role is Role.ORIGIN or status is Status.ERROR or _is_nonfinite_on_target_only(row) or _breaks(row, inputs):
+        return Color.RED
+    if status in (Status.UNMATCHED_TARGET, Status.UNMATCHED_GOLDEN, Status.SKIPPED):
+        reason = row.pair.reason
+        is_gap = status is not Status.SKIPPED and reason is not None and reason.expectation is Expectation.MISSING
+        return Color.YELLOW if is_gap else Color.NONE
+    if status is Status.FAIL and role is not Role.INHERITED and accuracy_of(row) is Accuracy.NO:
+        return Color.RED
+    if status is not Status.PASS or _worsens(row, inputs) or _requires_grad_differs(row):
+        return Color.YELLOW
+    return Color.GREEN
+
+
+def _breaks(row: ComparedPair, inputs: _Inputs) -> bool:
+    """Say whether good inputs led to a bad output."""
+    if row.pair.shown.slot.role not in _PRODUCED:
+        return False
+    ratio, norm = metric_of(row, "err_ratio_1e3"), metric_of(row, "l2norm_diff_rel")
+    if ratio is not None and inputs.ratio is not None:
+        return inputs.ratio > RATIO_GOOD_INPUT and ratio < RATIO_BAD_OUTPUT
+    if norm is not None and inputs.norm is not None:
+        return inputs.norm < NORM_GOOD_INPUT and norm > NORM_BAD_OUTPUT
+    return False
+
+
+def _worsens(row: ComparedPair, inputs: _Inputs) -> bool:
+    """Say whether the output is clearly worse than the inputs."""
+    if row.pair.shown.slot.role not in _PRODUCED:
+        return False
+    cosine, norm = metric_of(row, "cosine"), metric_of(row, "l2norm_diff_rel")
+    if cosine is not None and inputs.cosine is not None:
+        return inputs.cosine > COSINE_GOOD_INPUT and inputs.cosine - cosine > COSINE_DROP
+    if norm is not None and inputs.norm is not None:
+        return norm > (NORM_GROWTH * inputs.norm if inputs.norm > 0 else NORM_WITHOUT_INPUT)
+    return False
+
+
+def _is_nonfinite_on_target_only(row: ComparedPair) -> bool:
+    measured = row.measurement
+    if measured is None or measured.mode is Mode.CHECKSUM:
+        return False
+    return _has_nonfinite(measured.target) and not _has_nonfinite(measured.golden)
+
+
+def _has_nonfinite(side: SideSummary | None) -> bool:
+    found = side.statistics if side is not None else Statistics()
+    extremes = (found.min, found.max)
+    return bool(found.nan or found.inf) or any(value is not None and not math.isfinite(value) for value in extremes)
+
+
+def _requires_grad_differs(row: ComparedPair) -> bool:
+    flags = [side.attrs.get("requires_grad") for side in (row.pair.target, row.pair.golden) if side is not None]
+    return None not in flags and len(set(map(str, flags))) > 1
