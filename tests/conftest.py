@@ -13,7 +13,7 @@ DATA = Path(__file__).parent / "data"
 
 @pytest.fixture(scope="session")
 def torchair_case(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Return the folder of an unpacked archive of data/torchair, e.g. ``torchair_case("healthy")``; do not change it."""
+    """Return the folder of an unpacked data/torchair archive, e.g. ``torchair_case("healthy")``; leave it as it is."""
     unpacked: dict[str, Path] = {}
 
     def unpack(name: str) -> Path:

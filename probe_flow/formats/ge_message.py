@@ -141,7 +141,7 @@ def _dims(reader: WireReader, item: Field, before: list[int] | None) -> list[int
         if part.wire == VARINT:
             dims.append(signed(part.value))
         else:
-            dims += [signed(value) for value in reader.varints(part.start, part.stop, limit=MAX_DIMS)]
+            dims += [signed(value) for value in reader.varints(part.start, part.stop, limit=MAX_DIMS + 1)]
         if len(dims) > MAX_DIMS:
             # One more than allowed marks the shape as absurd; the rest is of no use.
             return dims[: MAX_DIMS + 1]

@@ -20,6 +20,7 @@ VARINT, FIXED64, DELIMITED, GROUP_START, GROUP_END, FIXED32 = range(6)
 _MAX_VARINT_BYTES = 10
 _MAX_GROUP_DEPTH = 32
 _MASK64 = 2**64 - 1
+_HELP = "dump this operator again, or exclude it with `select.nodes`"
 
 
 class Field(NamedTuple):
@@ -32,7 +33,7 @@ class Field(NamedTuple):
     stop: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WireReader:
     """Reads fields from a buffer.
 
@@ -40,22 +41,25 @@ class WireReader:
         data: the bytes; indexed piece by piece, never copied whole.
         path: file that they come from, for errors.
         base: place of ``data[0]`` in the file, for errors.
+        fields_left: how many more fields are read before the file is refused; bounds the time.
     """
 
     data: bytes | mmap.mmap
     path: str
     base: int = 0
+    fields_left: int = 1_000_000
 
     def fields(self, start: int, stop: int) -> Iterator[Field]:
         """Yield the fields of the message at ``start:stop``; groups (a retired feature) are skipped.
 
         Raises:
-            FormatError: PF3013 with the byte offset of the first thing that is wrong.
+            FormatError: PF3013 with the byte offset of the first thing that is wrong, PF3012 for too many fields.
         """
         position = start
         groups: list[int] = []
         while position < stop:
             at = position
+            self._spend(at)
             key, position = self.varint(position, stop)
             number, wire = key >> 3, key & 7
             if not 0 < number < 2**29:
@@ -75,6 +79,8 @@ class WireReader:
         Raises:
             FormatError: PF3013 when it runs past ``stop`` or over ten bytes.
         """
+        if position < stop and (byte := self.data[position]) < 0x80:
+            return byte, position + 1
         value = 0
         for count in range(_MAX_VARINT_BYTES):
             if position + count >= stop:
@@ -86,16 +92,14 @@ class WireReader:
         raise self._error("an integer is longer than ten bytes", position)
 
     def varints(self, start: int, stop: int, *, limit: int) -> list[int]:
-        """Return the packed integers at ``start:stop``.
+        """Return the packed integers at ``start:stop``, at most the first ``limit`` of them.
 
         Raises:
-            FormatError: PF3013 for more than ``limit`` of them or a broken one.
+            FormatError: PF3013 for a broken one.
         """
         values: list[int] = []
         position = start
-        while position < stop:
-            if len(values) == limit:
-                raise self._error(f"a list holds more than {limit} integers", start)
+        while position < stop and len(values) < limit:
             value, position = self.varint(position, stop)
             values.append(value)
         return values
@@ -128,12 +132,23 @@ class WireReader:
         elif not groups or groups.pop() != number:
             raise self._error(f"group {number} ends without a beginning", at)
 
+    def _spend(self, at: int) -> None:
+        self.fields_left -= 1
+        if self.fields_left < 0:
+            raise malformed(
+                "PF3012",
+                self.path,
+                "the dump header has more fields than any dump",
+                help_text=_HELP,
+                offset=self.base + at,
+            )
+
     def _error(self, what: str, position: int) -> FormatError:
         return malformed(
             "PF3013",
             self.path,
             f"the dump header is malformed: {what}",
-            help_text="dump this operator again, or exclude it with `select.nodes`",
+            help_text=_HELP,
             offset=self.base + position,
         )
 
