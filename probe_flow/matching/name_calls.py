@@ -1,0 +1,218 @@
+"""Which calls of two executions correspond: forwards through their callers, backwards through their forwards.
+
+Call numbers alone do not tell: one extra call of an API shifts all later numbers, and since backward calls come in
+reverse order, it shifts the backward numbers the other way round. So forwards are paired from the outermost caller
+inwards, each caller's calls of one name against those of its counterpart; recomputed forwards are set aside first; and
+a backward call belongs to the forward of the same number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from probe_flow.matching.alignment import align
+from probe_flow.matching.name_side import Scope, Side
+from probe_flow.records import Phase
+
+MAX_ROUNDS = 20
+"""Rounds of pairing callers whose own callers have no counterpart, before their calls are aligned by name."""
+
+_NO_COUNTERPART = object()
+
+
+@dataclass(slots=True)
+class CallPairs:
+    """Target node number -> golden node number, and back."""
+
+    golden_of: dict[int, int] = field(default_factory=dict)
+    target_of: dict[int, int] = field(default_factory=dict)
+
+    def add(self, pairs: Iterable[tuple[int, int]]) -> int:
+        """Record pairs; return how many."""
+        before = len(self.golden_of)
+        for target, golden in pairs:
+            self.golden_of[target] = golden
+            self.target_of[golden] = target
+        return len(self.golden_of) - before
+
+
+def pair_calls(target: Side, golden: Side) -> CallPairs:
+    """Pair the nodes of two executions."""
+    pairs = CallPairs()
+    forwards = (target.numbers(Phase.FORWARD), golden.numbers(Phase.FORWARD))
+    _Matching(target, golden, pairs).pair(
+        [number for number in forwards[0] if number not in target.repeats],
+        [number for number in forwards[1] if number not in golden.repeats],
+    )
+    _pair_repeats(target, golden, pairs)
+    _pair_backwards(target, golden, pairs, forwards)
+    _pair_plain(target, golden, pairs)
+    return pairs
+
+
+def _pair_repeats(target: Side, golden: Side, pairs: CallPairs) -> None:
+    """Pair recomputed forwards where both sides recompute."""
+    again: dict[int, list[int]] = {}
+    for number, first in golden.repeats.items():
+        again.setdefault(first, []).append(number)
+    found = []
+    for number, first in target.repeats.items():
+        candidates = again.get(pairs.golden_of.get(first, -1))
+        if candidates:
+            found.append((number, candidates.pop(0)))
+    pairs.add(found)
+
+
+def _pair_backwards(
+    target: Side, golden: Side, pairs: CallPairs, forwards: tuple[Sequence[int], Sequence[int]]
+) -> None:
+    """Pair backward calls whose forward was dumped through it, the others like forwards."""
+    owners = (_owners(target, forwards[0]), _owners(golden, forwards[1]))
+    orphans: list[list[int]] = []
+    names = [{side.nodes[number].key.name for number in numbers} for side, numbers in zip((target, golden), forwards)]  # noqa: B905
+    due: dict[int, list[int]] = {}
+    owned: list[tuple[int, int]] = []
+    for side, owner, other in ((target, owners[0], names[1]), (golden, owners[1], names[0])):
+        mine = []
+        for number in side.numbers(Phase.BACKWARD):
+            key = side.nodes[number].key
+            forward = owner.get((key.name, key.call))
+            if forward is None or key.name not in other:
+                mine.append(number)
+            elif side is golden:
+                due.setdefault(forward, []).append(number)
+            else:
+                owned.append((number, forward))
+        orphans.append(mine)
+    for number, forward in owned:
+        candidates = due.get(pairs.golden_of.get(forward, -1))
+        if candidates:
+            pairs.add([(number, candidates.pop(0))])
+    _Matching(target, golden, pairs).pair(orphans[0], orphans[1])
+
+
+def _owners(side: Side, forwards: Sequence[int]) -> dict[tuple[str, int], int]:
+    """Return name and call -> the forward that owns a backward call of that number; a repeat counts as its first."""
+    return {
+        (side.nodes[number].key.name, side.nodes[number].key.call): side.repeats.get(number, number)
+        for number in forwards
+    }
+
+
+def _pair_plain(target: Side, golden: Side, pairs: CallPairs) -> None:
+    """Pair what has no direction (gradients of parameters) by name and number."""
+    by_key = {(golden.nodes[n].key.name, golden.nodes[n].key.call): n for n in golden.numbers(Phase.NONE)}
+    twosomes = (
+        (n, by_key.get((target.nodes[n].key.name, target.nodes[n].key.call))) for n in target.numbers(Phase.NONE)
+    )
+    pairs.add((number, partner) for number, partner in twosomes if partner is not None)
+
+
+class _Matching:
+    """Pairing of calls of one direction, from the outermost callers inwards."""
+
+    def __init__(self, target: Side, golden: Side, pairs: CallPairs) -> None:
+        self.target = target
+        self.golden = golden
+        self.pairs = pairs
+        # Where one side does not know callers, they tell nothing.
+        self.has_callers = any(scope is not None for scope in target.scopes) and any(
+            scope is not None for scope in golden.scopes
+        )
+        self.signatures = [
+            (target.full_signature, golden.full_signature),
+            (target.shape_signature, golden.shape_signature),
+            (target.neighbour_signature, golden.neighbour_signature),
+        ]
+
+    def pair(self, target_calls: Sequence[int], golden_calls: Sequence[int]) -> None:
+        """Pair two lists of calls, each in the order of call numbers."""
+        first = self._first_numbers(target_calls, golden_calls)
+        callers = {scope for scope in (*self.target.scopes, *self.golden.scopes) if isinstance(scope, int)}
+        for _ in range(MAX_ROUNDS if self.has_callers else 1):
+            found = 1
+            while found:
+                found = self._pair_within_callers(target_calls, golden_calls, first)
+            if not self._pair_leftovers(
+                [n for n in target_calls if n in callers], [n for n in golden_calls if n in callers], first
+            ):
+                break
+        self._pair_leftovers(target_calls, golden_calls, first)
+
+    def _first_numbers(self, *calls: Sequence[int]) -> dict[str, int]:
+        """Return the names of which a side lacks the first calls: a filtered dump, whose numbers are to be trusted."""
+        first: dict[str, int] = {}
+        for side, numbers in zip((self.target, self.golden), calls, strict=True):
+            mine: dict[str, int] = {}
+            for number in numbers:
+                key = side.nodes[number].key
+                mine.setdefault(key.name, key.call)
+            for name, call in mine.items():
+                first[name] = max(call, first.get(name, 0))
+        return first
+
+    def _pair_within_callers(
+        self, target_calls: Sequence[int], golden_calls: Sequence[int], first: dict[str, int]
+    ) -> int:
+        """Pair the calls whose caller is paired (or is nothing, on both sides); return how many were found."""
+        theirs: dict[tuple[str, object], list[int]] = {}
+        for number in golden_calls:
+            if number not in self.pairs.target_of:
+                scope = self.golden.scopes[number] if self.has_callers else None
+                theirs.setdefault((self.golden.nodes[number].key.name, scope), []).append(number)
+        mine: dict[tuple[str, object], list[int]] = {}
+        for number in target_calls:
+            if number not in self.pairs.golden_of:
+                counterpart = self._counterpart(self.target.scopes[number])
+                mine.setdefault((self.target.nodes[number].key.name, counterpart), []).append(number)
+        return sum(self._pair_list(key[0], numbers, theirs.get(key, []), first) for key, numbers in mine.items())
+
+    def _counterpart(self, scope: Scope) -> object:
+        if not self.has_callers:
+            return None
+        return self.pairs.golden_of.get(scope, _NO_COUNTERPART) if isinstance(scope, int) else scope
+
+    def _pair_list(self, name: str, target: Sequence[int], golden: Sequence[int], first: dict[str, int]) -> int:
+        if len(target) != len(golden) and first.get(name, 0) > 0:
+            by_call = {self.golden.nodes[number].key.call: number for number in golden}
+            same = ((number, by_call.get(self.target.nodes[number].key.call)) for number in target)
+            return self.pairs.add((number, partner) for number, partner in same if partner is not None)
+        return self.pairs.add(align(target, golden, self.signatures))
+
+    def _pair_leftovers(self, target_calls: Sequence[int], golden_calls: Sequence[int], first: dict[str, int]) -> int:
+        """Pair calls of one name where the caller of at least one side has no counterpart (renamed, or not dumped).
+
+        Calls whose callers both have counterparts, but different ones, are never paired.
+        """
+        if not self.has_callers:
+            return 0
+        theirs: dict[str, list[int]] = {}
+        for number in golden_calls:
+            if number not in self.pairs.target_of:
+                theirs.setdefault(self.golden.nodes[number].key.name, []).append(number)
+        mine: dict[str, list[int]] = {}
+        for number in target_calls:
+            name = self.target.nodes[number].key.name
+            if number not in self.pairs.golden_of and name in theirs:
+                mine.setdefault(name, []).append(number)
+        found = 0
+        for name, numbers in mine.items():
+            lost = [number for number in numbers if self._is_lost(self.target, number, self.pairs.golden_of)]
+            found += self._pair_list(name, lost, theirs[name], first)
+            rest = [number for number in numbers if number not in self.pairs.golden_of]
+            open_there = [
+                number
+                for number in theirs[name]
+                if number not in self.pairs.target_of and self._is_lost(self.golden, number, self.pairs.target_of)
+            ]
+            found += self._pair_list(name, rest, open_there, first)
+        return found
+
+    def _is_lost(self, side: Side, number: int, paired: dict[int, int]) -> bool:
+        """Say whether a call's caller has no counterpart on the other side."""
+        scope = side.scopes[number]
+        if isinstance(scope, int):
+            return scope not in paired
+        other = self.golden if side is self.target else self.target
+        return scope is not None and scope not in other.scopes

@@ -1,0 +1,85 @@
+"""One execution of a catalog, prepared for matching by name: nodes by number, their tensors, callers and repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from probe_flow.matching.name_recompute import find_recomputed
+from probe_flow.records import Catalog, Execution, Node, Phase, TensorRef
+
+Scope = int | str | None
+"""What called a node: a node number, the name of something that was not dumped, or None for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Nodes of one execution by number, in the order of the dump.
+
+    Args:
+        nodes: the nodes.
+        tensors: tensors of each node.
+        scopes: caller of each node.
+        repeats: recomputed forward -> the forward that it repeats.
+        level: level of the dump (``L0``: modules only, ``L1``: APIs only, ``mix``).
+    """
+
+    nodes: Sequence[Node]
+    tensors: Sequence[Sequence[TensorRef]]
+    scopes: Sequence[Scope]
+    repeats: Mapping[int, int]
+    level: str = ""
+    shapes: dict[int, Hashable] = field(default_factory=dict)
+
+    def numbers(self, phase: Phase) -> list[int]:
+        """Return the nodes of one phase by call number (the dump has them in the order of completion)."""
+        found = [number for number, node in enumerate(self.nodes) if node.key.phase is phase]
+        return sorted(found, key=lambda number: self.nodes[number].key.call)
+
+    def shape_signature(self, number: int) -> Hashable:
+        """Return the shapes of all tensors of a node, with their slots."""
+        if number not in self.shapes:
+            self.shapes[number] = tuple(
+                (tensor.slot.role.value, tensor.slot.path, tensor.logical_shape) for tensor in self.tensors[number]
+            )
+        return self.shapes[number]
+
+    def neighbour_signature(self, number: int) -> Hashable:
+        """Return the names of what the dump has before and after a node."""
+        before = self.nodes[number - 1].key.name if number else None
+        after = self.nodes[number + 1].key.name if number + 1 < len(self.nodes) else None
+        return before, after
+
+    def full_signature(self, number: int) -> Hashable:
+        """Return shapes and neighbours together."""
+        return self.shape_signature(number), self.neighbour_signature(number)
+
+
+def sides_of(catalog: Catalog) -> dict[Execution, Side]:
+    """Return the prepared executions of a catalog, in order of first appearance."""
+    nodes: dict[Execution, list[Node]] = {}
+    places: dict[object, tuple[Execution, int]] = {}
+    for key, node in catalog.nodes.items():
+        mine = nodes.setdefault(key.execution, [])
+        places[key] = key.execution, len(mine)
+        mine.append(node)
+    tensors: dict[Execution, list[list[TensorRef]]] = {run: [[] for _ in mine] for run, mine in nodes.items()}
+    last: object = None
+    target: list[TensorRef] = []
+    for tensor in catalog.tensors:
+        if tensor.node is not last:  # hashing a key costs more than all else; readers share one per node
+            run, number = places[tensor.node]
+            last, target = tensor.node, tensors[run][number]
+        target.append(tensor)
+    level = str(catalog.attrs.get("level", ""))
+    return {run: _side(mine, tensors[run], level) for run, mine in nodes.items()}
+
+
+def _side(nodes: list[Node], tensors: list[list[TensorRef]], level: str) -> Side:
+    by_entry = {node.attrs.get("entry"): number for number, node in enumerate(nodes)}
+    scopes: list[Scope] = []
+    for node in nodes:
+        caller = node.attrs.get("parent_entry")
+        name = str(caller) if caller is not None else node.parent
+        scopes.append(by_entry.get(caller, name) if caller is not None else name)
+    return Side(nodes, tensors, scopes, find_recomputed(nodes), level)
