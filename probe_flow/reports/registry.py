@@ -43,7 +43,7 @@ def layout(name: str) -> Layout:
     """
     if name in BUILT_IN:
         module, _, function = BUILT_IN[name].partition(":")
-        return cast(Layout, getattr(import_module(module), function))
+        return cast("Layout", getattr(import_module(module), function))
     for entry in entry_points(group=ENTRY_POINTS):
         if entry.name == name:
             return _load(entry)
@@ -59,7 +59,7 @@ def _load(entry: EntryPoint) -> Layout:
         raise _does_not_load(entry, f"{type(exc).__name__}: {exc}") from exc
     if not callable(found):
         raise _does_not_load(entry, "it is no function")
-    return cast(Layout, found)
+    return cast("Layout", found)
 
 
 def _does_not_load(entry: EntryPoint, why: str) -> IncompleteError:
