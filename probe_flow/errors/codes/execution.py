@@ -4,4 +4,43 @@ from __future__ import annotations
 
 from probe_flow.errors.codes.code import Code
 
-SECTION: tuple[Code, ...] = ()
+SECTION: tuple[Code, ...] = (
+    Code(
+        "PF6002",
+        "a batch of a stage failed",
+        "An error that belongs to no single tensor stopped a batch of work: memory or disk ran out, or a part of the "
+        "stage has a defect.",
+        "batch 3 of 12 of stage `result` failed: MemoryError: cannot allocate 268435456 bytes",
+        "Remove the cause named in the message and run again; fewer `--workers` need less memory.",
+    ),
+    Code(
+        "PF6003",
+        "a stage stopped with an error that it did not foresee",
+        "Neither the data nor the workflow is to blame as far as the stage can tell: the disk is full, a file vanished "
+        "while it was read, or the stage has a defect.",
+        "stage `report` stopped: OSError: [Errno 28] No space left on device",
+        "Read the traceback in `events.jsonl` (event `stage.crashed`); report it when it looks like a defect.",
+    ),
+    Code(
+        "PF6004",
+        "a stage returned something of another kind than it declares",
+        "Each stage declares what it produces (catalog, pairs, comparison, report); the object it returned is none.",
+        "stage `target` (`dump.mine`) returned a list, not a catalog",
+        "This is a defect of the stage; report it to its author.",
+    ),
+    Code(
+        "PF6010",
+        "the output folder holds something that is no run",
+        "`--output` names a file, or a folder with files in it that probe_flow did not write. Results never replace "
+        "files of other origin.",
+        "probe-flow run workflow.yaml --output ~/documents",
+        "Name an empty or a new folder. The folder of an earlier run may be named again: its results are replaced.",
+    ),
+    Code(
+        "PF6011",
+        "the output folder cannot be used",
+        "The folder cannot be created or written: permissions, a full disk, or a file in the way.",
+        "the output folder cannot be used: Permission denied",
+        "Name a folder that you may write with `--output`.",
+    ),
+)

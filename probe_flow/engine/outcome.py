@@ -1,0 +1,75 @@
+"""What became of each stage and of the run: statuses, and the one function that decides the exit code."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from probe_flow.errors import Diagnostic
+
+EXIT_PASSED = 0
+EXIT_GATE_FAILED = 1
+EXIT_WRONG_INPUT = 2
+EXIT_INCOMPLETE = 3
+EXIT_INTERRUPTED = 130
+
+
+class StageStatus(enum.Enum):
+    """``not_selected``: left out by the command line. ``skipped``: could not run because of another stage."""
+
+    DONE = "done"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    INTERRUPTED = "interrupted"
+    NOT_SELECTED = "not_selected"
+
+
+@dataclass(frozen=True, slots=True)
+class StageOutcome:
+    """One stage after the run.
+
+    Args:
+        name: its name in the workflow.
+        uses: its type.
+        status: what became of it.
+        wall_s: seconds that it ran.
+        reason: why it did not end well, or why it did not run; empty for ``done``.
+        diagnostics: the problems that ended it.
+        is_wrong_input: whether a mistake of the user ended it (mapping file, option) rather than the data.
+    """
+
+    name: str
+    uses: str
+    status: StageStatus
+    wall_s: float = 0.0
+    reason: str = ""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    is_wrong_input: bool = False
+
+
+def exit_code(*, interrupted: bool, wrong_input: bool, stage_failed: bool, incomplete: bool, gate_failed: bool) -> int:
+    """Return the exit code of a run; the first that applies wins.
+
+    Args:
+        interrupted: the user stopped the run -> 130.
+        wrong_input: a mistake in the command, the workflow or a mapping file -> 2.
+        stage_failed: a stage did not come to its end -> 3.
+        incomplete: something selected was not compared -> 3, which outranks the gate: what was not seen can be worse.
+        gate_failed: a gate said no -> 1.
+    """
+    if interrupted:
+        return EXIT_INTERRUPTED
+    if wrong_input:
+        return EXIT_WRONG_INPUT
+    if stage_failed or incomplete:
+        return EXIT_INCOMPLETE
+    return EXIT_GATE_FAILED if gate_failed else EXIT_PASSED
+
+
+def run_verdict(code: int, *, compared: bool) -> str | None:
+    """Return ``pass``, ``fail`` or ``incomplete``; None when the run was not asked to compare anything."""
+    if code == EXIT_GATE_FAILED:
+        return "fail"
+    if code != EXIT_PASSED:
+        return "incomplete"
+    return "pass" if compared else None

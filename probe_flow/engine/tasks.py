@@ -1,0 +1,62 @@
+"""How a stage's batches reach the scheduler: errors become diagnostics, progress is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+
+from probe_flow.engine.progress import Progress
+from probe_flow.engine.scheduler import Batch, BatchError, Result, Scheduler
+from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError
+from probe_flow.stages.base import Emit
+
+
+class StageTasks:
+    """The `TaskMap` of one stage.
+
+    Args:
+        stage: name of the stage.
+        scheduler: runs the batches.
+        progress: hears of every finished batch.
+        emit: writes one event per call and one per finished batch.
+    """
+
+    def __init__(self, stage: str, scheduler: Scheduler, *, progress: Progress, emit: Emit) -> None:
+        self._stage = stage
+        self._scheduler = scheduler
+        self._progress = progress
+        self._emit = emit
+
+    def __call__(
+        self, function: Callable[[Batch], Result], batches: Sequence[Batch], *, sizes: Sequence[int]
+    ) -> Iterator[tuple[int, Result]]:
+        """Yield ``(index, result)`` in any order.
+
+        Raises:
+            IncompleteError: PF6002 when a batch raises; the diagnostics of its own error follow.
+            ValueError: `sizes` does not give one size per batch.
+        """
+        if len(sizes) != len(batches):
+            raise ValueError(f"{len(batches)} batches have {len(sizes)} sizes")
+        total, done = sum(sizes), 0
+        self._emit("tasks.started", batches=len(batches), total_bytes=total, scheduler=self._scheduler.name)
+        try:
+            with closing(self._scheduler.run(function, batches, sizes)) as results:
+                for index, result in results:
+                    done += sizes[index]
+                    self._emit("batch.done", batch=index, size_bytes=sizes[index], done_bytes=done)
+                    self._progress.stage_advanced(self._stage, done, total)
+                    yield index, result
+        except BatchError as exc:
+            raise self._failure(exc, len(batches)) from exc.__cause__
+
+    def _failure(self, error: BatchError, count: int) -> IncompleteError:
+        cause = error.__cause__
+        own = cause.diagnostics if isinstance(cause, ProbeFlowError) else ()
+        diagnostic = Diagnostic(
+            "PF6002",
+            f"batch {error.index + 1} of {count} of stage `{self._stage}` failed: {type(cause).__name__}: {cause}",
+            stage=self._stage,
+            help="the other batches were stopped; run again once the cause is gone",
+        )
+        return IncompleteError((diagnostic, *own))

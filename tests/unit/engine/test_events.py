@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+
+import structlog
+
+from probe_flow.engine.clock import Clock
+from probe_flow.engine.events import open_events
+
+CLOCK = Clock(now=lambda: datetime(2026, 2, 3, tzinfo=timezone.utc), monotonic=lambda: 0.0)
+
+
+def test_each_event_is_one_json_line_with_run_id_and_time(tmp_path):
+    path = tmp_path / "events.jsonl"
+    with open_events(path, run_id="demo-1", clock=CLOCK) as log:
+        log.emit("stage.started", stage="target", path=Path("a/b"))
+        log.emit("stage.ended", text="two\nlines é")
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert lines[0] == {
+        "event": "stage.started",
+        "run_id": "demo-1",
+        "stage": "target",
+        "path": "a/b",
+        "level": "info",
+        "timestamp": "2026-02-03T00:00:00.000+00:00",
+    }
+    assert lines[1]["text"] == "two\nlines é"
+
+
+def test_events_are_on_disk_before_the_run_ends(tmp_path):
+    path = tmp_path / "events.jsonl"
+    with open_events(path, run_id="demo-1", clock=CLOCK) as log:
+        log.emit("run.started")
+        assert json.loads(path.read_text())["event"] == "run.started"
+
+
+def test_events_of_an_earlier_run_are_replaced(tmp_path):
+    path = tmp_path / "events.jsonl"
+    path.write_text("old\n")
+    with open_events(path, run_id="demo-1", clock=CLOCK) as log:
+        log.emit("run.started")
+    assert "old" not in path.read_text()
+
+
+def test_the_global_structlog_configuration_is_not_touched(tmp_path):
+    before = structlog.is_configured()
+    with open_events(tmp_path / "events.jsonl", run_id="demo-1", clock=CLOCK) as log:
+        log.emit("run.started")
+    assert structlog.is_configured() is before is False
