@@ -105,6 +105,10 @@ def _first_operand(scene: Scene) -> Array:
     return np.broadcast_to(scene.inputs[0], scene.right.shape).copy()
 
 
+def _without_filter_bias(scene: Scene) -> Array:
+    return scene.right - scene.inputs[2][:, None, None]
+
+
 def _second_operand(scene: Scene) -> Array:
     return np.broadcast_to(scene.inputs[1], scene.right.shape).copy()
 
@@ -203,6 +207,7 @@ OPERATOR_KINDS: dict[str, Kind] = {
     "scale_channel": _scale_channel,
     "one_element": _one_element,
     "dropped_bias": _first_operand,
+    "dropped_filter_bias": _without_filter_bias,
     "lost_first_operand": _second_operand,
     "lost_second_operand": _first_operand,
     "unmasked_entry": _unmasked_entry,

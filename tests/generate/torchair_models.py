@@ -175,11 +175,15 @@ def _gate(b: Builder, x: Ref, index: int, width: int) -> Ref:
 
 
 def masked(random: np.random.Generator) -> Model:
-    """Causal attention in three layers: -inf on both sides above the diagonal."""
+    """Causal attention in three layers: -inf on both sides above the diagonal.
+
+    The first norm makes exact zero means, so the mean that the next one computes is pure rounding noise.
+    """
     b, rows, width = Builder(random), 10, 32
     triangle = np.where(np.tri(rows, dtype=bool), 0, -np.inf)
     mask = b.parameter(triangle)
-    x = b.input("states_1", _normal(rows, width))
+    ones, zeros = b.parameter(np.ones(width)), b.parameter(np.zeros(width))
+    x = b.calls(3, "native_layer_norm", b.input("states_1", _normal(rows, width)), [width], ones, zeros, 1e-5)[0]
     for _ in range(3):
         x = b.binary("add", x, _attention(b, b.norm(x, width), rows, 2, width, mask))
         x = b.call("alias", b.binary("add", x, _mlp(b, b.norm(x, width), width, 48)))
@@ -239,7 +243,7 @@ def reduction(random: np.random.Generator) -> Model:
 
 
 def mixer(random: np.random.Generator) -> Model:
-    """Token mixing through transposes, a gate, and a logarithm of softmax from single operators."""
+    """Token mixing through transposes, a gate, a branch near underflow, and log-softmax from single operators."""
     b, rows, width = Builder(random), 12, 20
     x = b.input("patches_1", _normal(rows, width))
     for _ in range(3):
@@ -247,6 +251,8 @@ def mixer(random: np.random.Generator) -> Model:
         x = b.binary("add", x, b.call("t", b.call("gelu", mixed)))
         gate = b.call("sigmoid", b.linear(b.call("mean", x, [0], True, overload="dim"), width, width))
         x = b.binary("add", x, b.binary("mul", _mlp(b, b.norm(x, width), width, 32), gate))
+    tiny = b.binary("mul", b.binary("mul", x, 1e-5), 0.5)
+    x = b.binary("add", x, b.binary("mul", tiny, 1000.0))
     scores = b.linear(b.norm(x, width), width, 9)
     mass = b.call("sum", b.call("exp", scores), [1], True, overload="dim_IntList")
     b.binary("sub", scores, b.call("log", mass))

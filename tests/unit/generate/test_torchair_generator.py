@@ -32,10 +32,11 @@ def _distance(a: np.ndarray, b: np.ndarray) -> float:
 def _comparable(case: Case) -> set[str]:
     """Return edges with a golden side: named outputs, and placeholders or scalars read by operators with a name."""
     edges = set()
+    given = {f"{op.name}:0" for op in case.lowered.ops if op.type in ("Data", "Const")}
     for op in case.lowered.ops:
         edges |= {f"{op.name}:{index}" for index, name in enumerate(op.fx_names) if name}
         if op.fx_names[0] is not None:
-            edges |= {edge for edge in op.inputs if re.match(r"(params|ids|pixels|states)_|Const", edge)}
+            edges |= given.intersection(op.inputs)
     return edges
 
 
@@ -120,7 +121,7 @@ def test_files_carry_every_name_of_the_graph_in_the_layout_of_the_release(spec: 
 
 def test_suites_cover_many_kinds_models_layouts_and_both_types() -> None:
     assert len(SINGLE_FAULTS) == 20
-    assert len(EXTRA_FAULTS) == 12
+    assert len(EXTRA_FAULTS) >= 12
     assert len(HEALTHY) >= 5
     assert len(EXTRA_HEALTHY) == 5
     assert len({spec.name for spec in (*FAULTS, *SOUND)}) == len(FAULTS) + len(SOUND)
