@@ -1,0 +1,348 @@
+"""The terminal summary of a run: the verdict, where it begins, how much was compared, what to do next."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from probe_flow.records import Comparison
+from probe_flow.reports.console_facts import (
+    counts_text,
+    figure,
+    gaps,
+    inherited,
+    largest_errors,
+    operator,
+    place_of,
+    printable,
+    problems_text,
+    slot,
+    where,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+MIN_WIDTH = 40
+MAX_SUSPECTS = 5
+MAX_GAPS = 4
+MAX_LARGEST = 5
+MAX_FILES = 12
+MAX_CAUSES = 8
+MAX_FIGURES = 4
+
+_STYLES = {"PASS": "bold green", "FAIL": "bold red", "DONE": "bold"}
+_UNFINISHED_STYLE = "bold yellow"
+
+_EXIT_CODES = {
+    1: "Exit code 1: the run came to its end and its gate failed.",
+    2: "Exit code 2: the command, the workflow or a mapping file is wrong.",
+    3: "Exit code 3: something that was asked for was not compared, so a pass or a fail would not be safe to state.",
+    130: "Exit code 130: interrupted; run the same command with --resume to go on.",
+}
+
+
+def render_summary(
+    run: Mapping[str, Any], comparisons: Sequence[Comparison], *, color: bool, width: int, folder: str = ""
+) -> str:
+    """Return the summary as text that ends with a line end; its last line states verdict, counts, report, exit code.
+
+    Args:
+        run: the run record, as in run.json.
+        comparisons: the comparisons behind it; without them the parts that need rows are left out.
+        color: whether to use terminal colours. The caller knows whether there is a terminal and about ``NO_COLOR``.
+        width: columns of the terminal; below 40 counts as 40. Only the last line may be longer.
+        folder: the run's folder as the user should type it.
+    """
+    from rich.console import Console
+
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer,
+        width=max(width, MIN_WIDTH),
+        force_terminal=color,
+        force_interactive=False,
+        color_system="standard" if color else None,
+        no_color=not color,
+        legacy_windows=False,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+    _Summary(console, run, comparisons, folder).render()
+    lines = buffer.getvalue().splitlines()
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def verdict_word(run: Mapping[str, Any]) -> str:
+    """Return the verdict of a run as the one word that people see."""
+    code = run.get("exit_code")
+    if code == 130:
+        return "INTERRUPTED"
+    if code == 2:
+        return "STOPPED"
+    return {"pass": "PASS", "fail": "FAIL", None: "DONE"}.get(run.get("verdict"), "INCOMPLETE")
+
+
+def last_line(run: Mapping[str, Any], *, folder: str = "") -> str:
+    """Return the one line that states verdict, counts, report path and exit code."""
+    report = printable(_in_folder("run.json", folder))
+    counts = counts_text(run.get("counts") or {})
+    return f"{verdict_word(run)} | {counts} | {report} | exit code {run.get('exit_code')}"
+
+
+class _Summary:
+    """Prints the sections, findings first."""
+
+    def __init__(
+        self, console: Console, run: Mapping[str, Any], comparisons: Sequence[Comparison], folder: str
+    ) -> None:
+        self._console = console
+        self._run = run
+        self._comparisons = comparisons
+        self._folder = folder
+
+    def render(self) -> None:
+        self._verdict()
+        self._incomplete()
+        self._origin("First wrong tensor", self._run.get("first_divergence"))
+        self._nonfinite()
+        self._suspects()
+        self._other_findings()
+        self._results()
+        self._coverage()
+        self._largest()
+        self._files()
+        self._end()
+
+    def _line(self, text: str, style: str = "") -> None:
+        from rich.text import Text
+
+        self._console.print(Text(text, style=style))
+
+    def _title(self, text: str) -> None:
+        self._line("")
+        self._line(text, "bold")
+
+    def _items(self, texts: Iterable[str]) -> None:
+        self._grid(("-", text) for text in texts)
+
+    def _grid(self, rows: Iterable[Sequence[str]]) -> None:
+        """Print a label and a text per row, the texts aligned and wrapped below themselves."""
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(no_wrap=True)
+        grid.add_column(overflow="fold")
+        for label, text in rows:
+            grid.add_row(Text(f"  {label}"), Text(text))
+        self._console.print(grid)
+
+    def _table(self, header: Sequence[str], *, numbers: int) -> Table:
+        """Return a table without lines whose last ``numbers`` columns are right-aligned."""
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        for place, name in enumerate(header):
+            is_number = place >= len(header) - numbers
+            table.add_column(name, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number)
+        return table
+
+    def _verdict(self) -> None:
+        from rich.text import Text
+
+        word = verdict_word(self._run)
+        text = Text()
+        text.append(word, style=_STYLES.get(word, _UNFINISHED_STYLE))
+        text.append(f"  {_headline(self._run, word)}", style="bold")
+        self._console.print(text)
+
+    def _incomplete(self) -> None:
+        causes = [printable(cause) for cause in self._run.get("incomplete") or ()]
+        if not causes:
+            return
+        self._title("Why it is incomplete")
+        more = [f"and {len(causes) - MAX_CAUSES} more, in run.json"] if len(causes) > MAX_CAUSES else []
+        self._items(causes[:MAX_CAUSES] + more)
+
+    def _origin(self, title: str, place: Mapping[str, Any] | None) -> None:
+        if place is None:
+            return
+        self._title(title)
+        self._grid((label, text) for label, text in _place_rows(place) if text)
+
+    def _nonfinite(self) -> None:
+        place, first = self._run.get("nonfinite_origin"), self._run.get("first_divergence")
+        if place is None:
+            return
+        if first is not None and _same_place(place, first):
+            self._line("  NaN or infinity begins at the same tensor.")
+            return
+        self._origin("Where NaN or infinity begins", place)
+
+    def _suspects(self) -> None:
+        suspects = list(self._run.get("suspects") or ())
+        first = self._run.get("first_divergence")
+        others = [place for place in suspects if first is None or not _same_place(place, first)]
+        if not others:
+            return
+        self._title("Other suspects" if first is not None else "Worth a look")
+        texts = [_one_line(place) for place in others[:MAX_SUSPECTS]]
+        if len(others) > MAX_SUSPECTS:
+            texts.append(f"and {len(others) - MAX_SUSPECTS} more, in run.json")
+        self._items(texts)
+
+    def _other_findings(self) -> None:
+        shown = {"origin", "checksum_origin", "nonfinite_origin"}
+        texts = [
+            printable(finding["evidence"])
+            for finding in self._run.get("findings") or ()
+            if finding.get("kind") not in shown
+        ]
+        if texts:
+            self._title("Also found")
+            self._items(texts[:MAX_SUSPECTS])
+
+    def _results(self) -> None:
+        counts = self._run.get("counts") or {}
+        self._title("Results")
+        rows = [("tensors", counts_text(counts))]
+        passing_on = inherited(self._comparisons)
+        if passing_on:
+            rows.append(("of these", f"{passing_on} only inherit an error that arose before them"))
+        problems = problems_text(self._run.get("problems") or ())
+        if problems:
+            rows.append(("problems", f"{problems}; `probe-flow explain CODE` says what they mean"))
+        self._grid(rows)
+
+    def _coverage(self) -> None:
+        coverage = self._run.get("coverage") or {}
+        if not coverage:
+            return
+        self._title("How much was compared")
+        table = self._table(("  side", "tensors", "compared", "expected gaps", "missing"), numbers=4)
+        for side in (side for side in ("target", "golden") if side in coverage):
+            found = coverage[side]
+            table.add_row(
+                f"  {side}",
+                str(found.get("tensors", 0)),
+                str(found.get("compared", 0)),
+                str(found.get("expected", 0)),
+                str(found.get("missing", 0)),
+            )
+        self._console.print(table)
+        found_gaps = gaps(self._comparisons, limit=MAX_GAPS)
+        self._items(
+            f"{gap.count} {'expected' if gap.is_expected else 'missing'} ({gap.side}), e.g. {gap.example}"
+            for gap in found_gaps
+        )
+
+    def _largest(self) -> None:
+        from rich.text import Text
+
+        largest = largest_errors(self._comparisons, limit=MAX_LARGEST)
+        if not largest:
+            return
+        self._title("Largest errors (length of the error / length of the golden tensor)")
+        table = self._table(("  tensor", "where", "verdict", "error"), numbers=1)
+        for distance, row in largest:
+            place = place_of(row.pair.shown)
+            tensor = Text(f"  {printable(place['node'])} {slot(place)}")
+            verdict = row.verdict.status.value.replace("_", " ")
+            table.add_row(tensor, Text(where(place)), Text(verdict), Text(f"{distance:.3g}"))
+        self._console.print(table)
+
+    def _files(self) -> None:
+        files = [printable(_in_folder(str(name), self._folder)) for name in self._run.get("artifacts") or ()]
+        if not files:
+            return
+        self._title("Files")
+        more = [f"and {len(files) - MAX_FILES} more"] if len(files) > MAX_FILES else []
+        for file in files[:MAX_FILES] + more:
+            self._line(f"  {file}")
+
+    def _end(self) -> None:
+        from rich.text import Text
+
+        self._line("")
+        step = _next_step(self._run, self._folder)
+        if step:
+            self._line(f"Next: {step}")
+        explanation = _EXIT_CODES.get(self._run.get("exit_code") or 0)
+        if explanation:
+            self._line(explanation)
+        word = verdict_word(self._run)
+        line = Text(last_line(self._run, folder=self._folder), style=_STYLES.get(word, _UNFINISHED_STYLE))
+        self._console.print(line, soft_wrap=True)
+
+
+def _headline(run: Mapping[str, Any], word: str) -> str:
+    first, nonfinite = run.get("first_divergence"), run.get("nonfinite_origin")
+    counts = run.get("counts") or {}
+    if word == "PASS":
+        warnings = counts.get("warning", 0)
+        return "Target and golden agree." + (f" {_rows(warnings)} only reached a warning." if warnings else "")
+    if word == "DONE":
+        return "The workflow ended; it compares nothing."
+    if word == "STOPPED":
+        return "Nothing was judged: something in the command or its files is wrong."
+    if word == "INTERRUPTED":
+        return "The run was stopped before its end."
+    if word == "INCOMPLETE":
+        tail = f" What was compared first goes wrong at {operator(first)}." if first else ""
+        return "Not everything that was asked for was compared." + tail
+    if first is not None:
+        return f"The target first goes wrong at {operator(first)}."
+    if nonfinite is not None:
+        return f"NaN or infinity first appears at {operator(nonfinite)}."
+    if any(finding.get("kind") == "drift" for finding in run.get("findings") or ()):
+        return "The error grows step by step; no single operator is to blame."
+    return f"{_rows(counts.get('fail', 0))} failed; no single operator was found to be the cause."
+
+
+def _rows(count: int) -> str:
+    return f"{count} tensor{'' if count == 1 else 's'}"
+
+
+def _place_rows(place: Mapping[str, Any]) -> list[tuple[str, str]]:
+    metrics = place.get("metrics") or {}
+    figures = ", ".join(f"{printable(name)} {figure(value)}" for name, value in list(metrics.items())[:MAX_FIGURES])
+    return [
+        ("operator", operator(place)),
+        ("tensor", slot(place)),
+        ("where", where(place)),
+        ("golden", printable(place["golden_node"]) if place.get("golden_node") else ""),
+        ("evidence", printable(place.get("evidence") or "")),
+        ("figures", figures),
+        ("compared by", printable(place["comparison"]) if place.get("comparison") else ""),
+    ]
+
+
+def _one_line(place: Mapping[str, Any]) -> str:
+    head = ", ".join(part for part in (operator(place), slot(place), where(place)) if part)
+    return f"{head}: {printable(place.get('evidence') or '')}"
+
+
+def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    names = ("node", "rank", "graph", "step", "call", "phase", "direction", "index", "comparison")
+    return all(one.get(name) == other.get(name) for name in names)
+
+
+def _next_step(run: Mapping[str, Any], folder: str) -> str:
+    show = f"`probe-flow show {printable(folder)}`" if folder else "`probe-flow show RUN`"
+    code = run.get("exit_code")
+    first = run.get("first_divergence") or run.get("nonfinite_origin")
+    if code == 3:
+        return f"remove the causes listed above and run the same command with --resume; {show} prints this again."
+    if code == 1 and first is not None:
+        return f"look at the inputs and outputs of {operator(first)}: {show} lists its rows with their files."
+    if code == 1:
+        return f"{show} lists the worst rows with their files."
+    return ""
+
+
+def _in_folder(name: str, folder: str) -> str:
+    return f"{folder.rstrip('/')}/{name}" if folder else name

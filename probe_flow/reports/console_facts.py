@@ -1,0 +1,151 @@
+"""What the terminal summary says, as plain texts: places, reasons, the largest errors. Nothing here knows colours."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from probe_flow.records import ComparedPair, Comparison, Expectation, Role, Status, TensorRef
+
+DISTANCE = "relative_euclidean_distance"
+
+_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_NOT_COMPARED = frozenset(
+    {Status.UNMATCHED_TARGET, Status.UNMATCHED_GOLDEN, Status.NOT_COMPARABLE, Status.ERROR, Status.SKIPPED}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Rows that were not compared for one reason."""
+
+    count: int
+    side: str
+    is_expected: bool
+    example: str
+
+
+def printable(text: object) -> str:
+    r"""Return a text that a terminal shows as it is: control and invisible characters become ``\x1b`` and the like.
+
+    Names come from untrusted dumps; an escape sequence in one must not reach the terminal.
+    """
+    shown = str(text)
+    if shown.isascii() and shown.isprintable():
+        return shown
+    return "".join(_escaped(char) if unicodedata.category(char) in _HIDDEN_CATEGORIES else char for char in shown)
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def figure(value: object) -> str:
+    """Return a number of run.json in at most four digits, anything else as its text."""
+    return f"{value:.4g}" if isinstance(value, float) else printable(value)
+
+
+def where(place: Mapping[str, Any]) -> str:
+    """Return ``rank 0, graph 1, step 0``, with the call and the direction where they say something."""
+    parts = [f"{name} {place[name]}" for name in ("rank", "graph", "step") if place.get(name) is not None]
+    if place.get("call"):
+        parts.append(f"call {place['call']}")
+    if place.get("phase") == "backward":
+        parts.append("backward")
+    return printable(", ".join(parts))
+
+
+def slot(place: Mapping[str, Any]) -> str:
+    """Return ``output 0``, or nothing for a place without a tensor."""
+    if place.get("direction") is None:
+        return ""
+    return printable(f"{place['direction']} {place.get('index') or ''}".strip())
+
+
+def operator(place: Mapping[str, Any]) -> str:
+    """Return ``Add_2 (AddV2)``."""
+    name = printable(place.get("node") or "the whole run")
+    return f"{name} ({printable(place['op_type'])})" if place.get("op_type") else name
+
+
+def inherited(comparisons: Iterable[Comparison]) -> int:
+    """Return how many rows only pass on an error that arose before them."""
+    return sum(row.verdict.role is Role.INHERITED for comparison in comparisons for row in comparison.rows)
+
+
+def gaps(comparisons: Iterable[Comparison], *, limit: int) -> list[Gap]:
+    """Return why tensors were not compared: gaps that count first, the most frequent first, at most ``limit``."""
+    counts: Counter[tuple[bool, str, str]] = Counter()
+    examples: dict[tuple[bool, str, str], str] = {}
+    for row in (row for comparison in comparisons for row in comparison.rows):
+        if row.verdict.status in _NOT_COMPARED:
+            key = _gap_key(row)
+            counts[key] += 1
+            examples.setdefault(key, _example(row))
+    ranked = sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0]))
+    return [Gap(count, key[1], key[0], examples[key]) for key, count in ranked[:limit]]
+
+
+def _gap_key(row: ComparedPair) -> tuple[bool, str, str]:
+    reason = row.pair.reason
+    is_expected = row.verdict.status is Status.SKIPPED
+    if reason is not None and row.verdict.status is not Status.ERROR:
+        is_expected = reason.expectation is Expectation.EXPECTED
+    side = "both" if row.pair.target and row.pair.golden else "target" if row.pair.target else "golden"
+    words = row.verdict.rule_ids
+    return is_expected, side, reason.code if reason is not None else words[0] if words else row.verdict.status.value
+
+
+def _example(row: ComparedPair) -> str:
+    texts = row.verdict.reasons or ((row.pair.reason.text,) if row.pair.reason else ())
+    return printable(f"{row.pair.shown.id}: {texts[0]}" if texts else row.pair.shown.id)
+
+
+def largest_errors(comparisons: Iterable[Comparison], *, limit: int) -> list[tuple[float, ComparedPair]]:
+    """Return the rows with the largest relative distance above zero, the largest first."""
+    found = heapq.nlargest(limit, _distances(comparisons), key=lambda item: (item[0], -item[1]))
+    return [(distance, row) for distance, _, row in found]
+
+
+def _distances(comparisons: Iterable[Comparison]) -> Iterator[tuple[float, int, ComparedPair]]:
+    rows = (row for comparison in comparisons for row in comparison.rows)
+    for number, row in enumerate(rows):
+        value = row.measurement.metrics.get(DISTANCE) if row.measurement is not None else None
+        if value is not None and not math.isnan(value) and value > 0:
+            yield float(value), number, row
+
+
+def place_of(tensor: TensorRef) -> dict[str, Any]:
+    """Return a tensor's place in the words of run.json."""
+    key = tensor.node
+    return {
+        "node": key.name,
+        "rank": key.execution.rank,
+        "graph": key.execution.graph,
+        "step": key.execution.step,
+        "call": key.call,
+        "phase": key.phase.value,
+        "direction": tensor.slot.role.value,
+        "index": tensor.slot.index,
+    }
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Return ``96 pass, 12 fail, 3 unmatched target``: what occurs, in a fixed order; what passes always."""
+    order = [status.value for status in Status]
+    known = [name for name in order if counts.get(name) or name == Status.PASS.value]
+    return ", ".join(f"{counts.get(name, 0)} {name.replace('_', ' ')}" for name in known)
+
+
+def problems_text(problems: Sequence[Mapping[str, Any]]) -> str:
+    """Return ``4 (PF3011 3 times, PF4102)``, empty when there are none."""
+    codes = Counter(str(problem.get("code")) for problem in problems)
+    if not codes:
+        return ""
+    each = (code if count == 1 else f"{code} {count} times" for code, count in sorted(codes.items()))
+    return f"{codes.total()} ({', '.join(each)})"
