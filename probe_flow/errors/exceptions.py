@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from probe_flow.errors.diagnostics import Diagnostic
@@ -40,7 +41,21 @@ class UsageError(ProbeFlowError):
 
 
 class WorkflowError(UsageError):
-    """One or more mistakes in a workflow file."""
+    """One or more mistakes in a workflow file.
+
+    Args:
+        diagnostic: the problem, or all of them.
+        sources: texts of the files that spans name, for `errors.render`.
+    """
+
+    def __init__(
+        self, diagnostic: Diagnostic | Sequence[Diagnostic], sources: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self.sources = dict(sources)
+        super().__init__(diagnostic)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.diagnostics, self.sources)
 
 
 class IncompleteError(ProbeFlowError):

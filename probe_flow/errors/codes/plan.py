@@ -1,4 +1,4 @@
-"""Codes of the plan (PF2xxx)."""
+"""Codes of the plan (PF2xxx): 20xx how stages are wired."""
 
 from __future__ import annotations
 
@@ -6,71 +6,54 @@ from probe_flow.errors.codes.code import Code
 
 SECTION: tuple[Code, ...] = (
     Code(
-        "PF2101",
-        "a path does not exist",
-        "A stage names a file or folder that is not there. Paths in a workflow file start from that file's folder, "
-        "paths given with `--set` from the working directory.",
-        "path of stage `target`: `dumps/msprobe_ge_dum` does not exist",
-        "Correct the path; `probe-flow plan WORKFLOW` shows every path as it is resolved.",
+        "PF2001",
+        "No stages",
+        "`stages` is empty: there is nothing to run.",
+        "stages: {}",
+        "Add stages; `probe-flow templates` lists ready workflows.",
     ),
     Code(
-        "PF2102",
-        "a path cannot be read",
-        "The file or folder exists, and you have no right to read it.",
-        "path of stage `golden`: `/data/fx` cannot be read: permission denied",
-        "Give yourself the right to read it, or name a copy.",
+        "PF2002",
+        "Unknown stage type",
+        "`uses` names a stage type that neither probe_flow nor an installed package has.",
+        "target: {uses: dump.torchair, path: dump}",
+        "Use one of the types that the message lists.",
     ),
     Code(
-        "PF2103",
-        "a scheduler is not available",
-        "This version runs work in the calling thread (`sync`) or on threads of this machine (`threads`); `auto` "
-        "chooses between the two. Other names are unknown, or belong to later versions.",
-        "executor: {scheduler: distributed}",
-        "Use `auto`, `sync` or `threads`.",
+        "PF2003",
+        "Dangling reference",
+        "An option names a stage that the workflow does not have.",
+        "pairs: {uses: match.torchair, target: target, golden: gold}",
+        "Use the name of a stage; the message lists those that fit.",
     ),
     Code(
-        "PF2105",
-        "a setting has no effect in this version",
-        "The workflow file may hold settings of features that this version does not have; it reads and checks them "
-        "and does not act on them.",
-        "cache: {max_size: 4GiB}",
-        "Remove the setting, or keep it for a later version.",
+        "PF2004",
+        "Stage of the wrong kind",
+        "An option names a stage whose result is of another kind: a comparison needs pairs, not a dump.",
+        "result: {uses: compare, pairs: target}",
+        "Name a stage that gives the kind in the message.",
     ),
     Code(
-        "PF2108",
-        "the command line names a stage that the workflow does not have",
-        "`--only` and `--until` take names of stages of the workflow.",
-        "probe-flow run workflow.yaml --only resutl",
-        "Use one of the names listed.",
+        "PF2005",
+        "Cycle",
+        "Stages wait for each other's results, so none can start.",
+        "a: {uses: compare, pairs: p, only: {comparison: b, where: {}}}\n"
+        "b: {uses: compare, pairs: p, only: {comparison: a, where: {}}}",
+        "Remove one of the references that the message shows.",
     ),
     Code(
-        "PF2110",
-        "two stages read the same dump",
-        "A dump compared with itself always agrees: the run passes and says nothing about the model.",
-        "stages `target` and `golden` read the same dump `dumps/a`",
-        "Name the other side's dump.",
+        "PF2006",
+        "Matrix variants that go with nothing",
+        "A stage consumes two stages whose matrix entries have the same name but different values; the values that only "
+        "one of them has would be left out.",
+        "target: {matrix: {run: [a, b]}, ...}\ngolden: {matrix: {run: [a, c]}, ...}",
+        "Give both entries the same values, or different names to compare every combination.",
     ),
     Code(
-        "PF2120",
-        "an option of a compatible command is not part of this version",
-        "`compare` takes the options that users know from the tool it replaces. Some of them belong to scenarios that "
-        "this version does not have.",
-        "probe-flow compare -tp a/dump.json -gp b/dump.json -cm cells.yaml",
-        "Leave the option out, or write a workflow file with the stages that this version has.",
-    ),
-    Code(
-        "PF2121",
-        "the golden side of a TorchAir comparison is a device dump",
-        "A folder with `dynamo_original_graph_*.txt` is a GE dump. This version compares a GE dump with an FX dump; a "
-        "GE dump with fusion switched off as the golden side comes later.",
-        "probe-flow compare -m torchair -tp fusion_on/msprobe_ge_dump -gp fusion_off/msprobe_ge_dump",
-        "Name the FX dump (`msprobe_fx_dump` or `data_dump`) with `-gp`.",
-    ),
-    Code(
-        "PF2122",
-        "the two sides of a comparison are of different kinds",
-        "One path is a `dump.json` or a folder that holds one, the other is not.",
-        "probe-flow compare -tp step0/rank0/dump.json -gp dumps/golden",
-        "Name two `dump.json` files, or choose the scenario with `-m`.",
+        "PF2007",
+        "Unusable matrix",
+        "A matrix entry has no values, has a value twice, or the variants are too many.",
+        "matrix: {run: []}",
+        "List every value once.",
     ),
 )

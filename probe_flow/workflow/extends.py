@@ -1,0 +1,119 @@
+"""``extends``: lay a workflow over the one it changes.
+
+Mappings merge deeply, everything else replaces what was there, and ``null`` removes the key of the base.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import cast
+
+from probe_flow.errors import Diagnostic, Span, did_you_mean
+from probe_flow.workflow.places import Place
+from probe_flow.workflow.sources import Sources
+from probe_flow.workflow.templates import PREFIX, template_name, templates
+from probe_flow.workflow.yaml_positions import Document, parse_yaml
+
+
+@dataclass(slots=True)
+class Layers:
+    """Reads a workflow and everything below it.
+
+    Args:
+        sources: takes the texts.
+        problems: takes what is wrong.
+        extended_at: of each base file, where it is named.
+    """
+
+    sources: Sources
+    problems: list[Diagnostic] = field(default_factory=list)
+    extended_at: dict[str, Span] = field(default_factory=dict)
+
+    def load(self, path: Path) -> Document | None:
+        """Return the merged document, or None where the workflow itself cannot be read."""
+        return self._load(path, named_at=None, chain=())
+
+    def _load(self, path: Path, *, named_at: Span | None, chain: tuple[str, ...]) -> Document | None:
+        name = self.sources.read(path)
+        if isinstance(name, Diagnostic):
+            self.problems.append(replace(name, span=named_at) if named_at else name)
+            return None
+        if named_at:
+            self.extended_at.setdefault(name, named_at)
+        document, problems = parse_yaml(self.sources.texts[name], name)
+        self.problems += problems
+        if document is None:
+            return None
+        base = self._base(document, name, (*chain, os.path.realpath(path)))
+        return merge(base, document) if base else document
+
+    def _base(self, document: Document, name: str, chain: tuple[str, ...]) -> Document | None:
+        extends = document.values.get("extends")
+        if not isinstance(extends, str):
+            return None
+        place = document.place.children["extends"]
+        path = self._base_path(extends, name, place.span)
+        if path is None:
+            return None
+        if os.path.realpath(path) in chain:
+            steps = [*chain[chain.index(os.path.realpath(path)) :], os.path.realpath(path)]
+            shown = " -> ".join(f"`{self.sources.shown(Path(step))}`" for step in steps)
+            self.problems.append(Diagnostic("PF1102", f"workflows extend each other: {shown}", span=place.span))
+            return None
+        return self._load(path, named_at=place.span, chain=chain)
+
+    def _base_path(self, extends: str, name: str, span: Span) -> Path | None:
+        if "${" in extends:
+            self.problems.append(
+                Diagnostic(
+                    "PF1308",
+                    "`extends` cannot use `${...}`: it is read before anything has a value",
+                    span=span,
+                    help="name the file",
+                )
+            )
+            return None
+        if not extends.startswith(PREFIX):
+            return Path(self.sources.folder(name), extends)
+        known = templates()
+        wanted = template_name(extends.removeprefix(PREFIX))
+        if wanted not in known:
+            self.problems.append(
+                Diagnostic(
+                    "PF1101",
+                    f"there is no packaged workflow `{extends.removeprefix(PREFIX)}`",
+                    span=span,
+                    label="unknown template",
+                    help="  ".join(filter(None, (did_you_mean(wanted, known), f"templates: {', '.join(known)}"))),
+                )
+            )
+            return None
+        return known[wanted]
+
+
+def merge(base: Document, over: Document) -> Document:
+    """Return a document whose values come from ``over`` where it has them, else from ``base``."""
+    values, place = _merge(base.values, base.place, over.values, over.place)
+    return Document(values, place)
+
+
+def _merge(
+    base: Mapping[str | int, object], base_place: Place, over: Mapping[str | int, object], over_place: Place
+) -> tuple[dict[str | int, object], Place]:
+    values = dict(base)
+    children = dict(base_place.children)
+    for key, value in over.items():
+        place = over_place.children[key]
+        below = base.get(key)
+        if value is None and key in base:
+            del values[key], children[key]
+        elif isinstance(value, dict) and isinstance(below, dict):
+            mapping = cast("dict[str | int, object]", value)
+            values[key], children[key] = _merge(below, base_place.children[key], mapping, place)
+        else:
+            values[key], children[key] = value, place
+    return values, replace(over_place, children=MappingProxyType(children))

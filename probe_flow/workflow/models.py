@@ -1,0 +1,96 @@
+"""The workflow file as people write it. Stages bring their own models (`probe_flow.stages`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from probe_flow.stages.base import IsPath, Model
+
+NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
+"""Names of stages, parameters and matrix entries."""
+
+WORKFLOW_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+"""Names of workflows; they become folder names."""
+
+_SIZE = re.compile(r"^([0-9]+(?:\.[0-9]+)?) ?([KMGT]i?)?B$")
+_UNITS = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+
+Size = Annotated[str, Field(pattern=_SIZE.pattern)]
+_SIZES = ["4GiB", "500MB"]
+ParamType = Literal["path", "str", "int", "float", "bool", "list"]
+Scalar = str | int | float | bool
+
+
+def size_bytes(size: Size) -> int:
+    """Return the bytes of a validated size: ``4GiB`` is 4 * 2**30, ``4GB`` is 4 * 10**9."""
+    match = _SIZE.match(size)
+    assert match is not None
+    return int(float(match[1]) * _UNITS.get(match[2], 1))
+
+
+class Param(Model):
+    """A value that whoever runs the workflow may set."""
+
+    type: ParamType = Field(description="What the value is; a `path` is relative to the file that wrote it.")
+    default: Scalar | list[Scalar] | None = Field(
+        None, description="Value when it is not set. Without one the parameter must be set, unless it is optional."
+    )
+    help: str | None = Field(None, description="What the parameter is for.")
+    optional: bool = Field(default=False, description="Without a value, a key that uses the parameter is dropped.")
+    choices: list[Scalar] | None = Field(None, min_length=1, description="The only values allowed.")
+
+
+class Executor(Model):
+    """How the work is run."""
+
+    scheduler: Literal["auto", "sync", "threads", "processes", "distributed"] = Field(
+        "auto", description="Where tasks run; `auto` chooses by the bytes to read and the cores there are."
+    )
+    address: str | None = Field(
+        None, description="Address of a running Dask scheduler, for `distributed`.", examples=["tcp://host:8786"]
+    )
+    workers: int | None = Field(None, gt=0, description="Tasks that run at once; default: the cores there are.")
+    memory_limit: Size | None = Field(None, description="Memory for all workers together.", examples=_SIZES)
+
+    @model_validator(mode="after")
+    def _address_needs_distributed(self) -> Executor:
+        if self.address is not None and self.scheduler != "distributed":
+            raise ValueError("`address` needs `scheduler: distributed`")
+        return self
+
+
+class Cache(Model):
+    """What is kept between runs, and where."""
+
+    dir: Annotated[str, IsPath(must_exist=False)] | None = Field(None, description="Folder of the cache.")
+    key: Literal["stat", "content"] = Field(
+        "stat", description="What identifies an input file: its size and time, or its bytes."
+    )
+    tensors: Literal["auto", "always", "never"] = Field(
+        "auto", description="Whether converted tensors are kept; `auto` keeps those whose conversion is costly."
+    )
+    max_size: Size | None = Field(None, description="Size above which the oldest entries are removed.", examples=_SIZES)
+
+
+class WorkflowFile(Model):
+    """A workflow: where dumps come from, how they pair up, what is measured, what passes, what is reported."""
+
+    version: Literal[1] = Field(description="Version of this file format.")
+    name: str = Field(
+        pattern=WORKFLOW_NAME,
+        description="Name of the workflow (letters, digits, `.`, `_`, `-`); the run's folder is named after it.",
+        examples=["torchair-ge-vs-fx"],
+    )
+    description: str | None = Field(None, description="What the workflow is for.")
+    extends: str | None = Field(
+        None, description="Workflow that this one changes: a path, or `template:NAME` for a packaged one."
+    )
+    params: dict[str, Param] = Field(default_factory=dict, description="Parameters, read as `${params.NAME}`.")
+    stages: dict[str, object] = Field(description="The stages by name; their order does not matter.")
+    executor: Executor = Field(default_factory=Executor, description="How the work is run.")
+    cache: Cache = Field(default_factory=Cache, description="What is kept between runs.")
+    io: Literal["auto", "mmap", "read"] = Field("auto", description="How tensor files are read.")
+    metrics_backend: Literal["auto", "numpy", "numba"] = Field("auto", description="What computes the metrics.")

@@ -1,0 +1,47 @@
+"""Where each value of a YAML file was written: a tree of places parallel to the tree of values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeAlias
+
+from probe_flow.errors import Span
+
+Loc: TypeAlias = tuple[str | int, ...]
+"""Keys and list indices from the root of a file to a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Place of one value.
+
+    Args:
+        span: of the value; of the alias where one is used.
+        key: of its key in the mapping around it; None in a list and at the root.
+        children: places of the values inside, by key or index.
+        definition: of the anchored value, where the value is an alias.
+        folder: absolute folder that a relative path in this value starts from, where it is not its file's own.
+    """
+
+    span: Span
+    key: Span | None = None
+    children: Mapping[str | int, Place] = field(default_factory=lambda: MappingProxyType({}))
+    definition: Span | None = None
+    folder: str | None = None
+
+    @property
+    def name_span(self) -> Span:
+        """The key where there is one, else the value."""
+        return self.key or self.span
+
+
+def nearest(place: Place, loc: Loc) -> tuple[Place, int]:
+    """Return the place of the deepest written ancestor of a location (or itself), and how deep that is."""
+    for depth, step in enumerate(loc):
+        child = place.children.get(step)
+        if child is None:
+            return place, depth
+        place = child
+    return place, len(loc)

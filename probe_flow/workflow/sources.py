@@ -1,0 +1,105 @@
+"""The texts that one workflow is made of, under the names that spans give them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from probe_flow.errors import Diagnostic, Span
+from probe_flow.errors.render import split_lines
+
+COMMAND_LINE = "command line"
+"""What spans call the ``--set`` options; its text has one option a line."""
+
+MAX_FILE_BYTES = 1 << 20
+"""Larger files are no workflows written by hand, and YAML costs about a kilobyte of memory a node."""
+
+
+class Sources:
+    """Reads files once, and remembers their texts and folders.
+
+    Args:
+        cwd: working directory; files below it are shown relative to it.
+    """
+
+    def __init__(self, cwd: Path) -> None:
+        self._cwd = cwd.absolute()
+        self.texts: dict[str, str] = {}
+        self._folders: dict[str, str] = {COMMAND_LINE: str(self._cwd)}
+
+    def shown(self, path: Path) -> str:
+        """Return the name of a file in messages."""
+        absolute = os.path.normpath(self._cwd / path)
+        relative = os.path.relpath(absolute, self._cwd)
+        return absolute if relative.startswith("..") else relative
+
+    def read(self, path: Path) -> str | Diagnostic:
+        """Return the name of a file whose text is now in `texts`, or why it cannot be read."""
+        name = self.shown(path)
+        absolute = self._cwd / path
+        try:
+            if absolute.is_dir():
+                return _unreadable(name, "it is a folder", "name the workflow file in it")
+            with absolute.open("rb") as file:
+                data = file.read(MAX_FILE_BYTES + 1)
+        except FileNotFoundError:
+            return _unreadable(name, "there is no such file", "check the path, which starts from the working directory")
+        except (OSError, ValueError) as error:
+            return _unreadable(name, (getattr(error, "strerror", None) or str(error)).lower(), None)
+        if len(data) > MAX_FILE_BYTES:
+            return Diagnostic(
+                "PF1006",
+                f"workflow file `{name}` is larger than {MAX_FILE_BYTES >> 20} MiB",
+                path=name,
+                help="a workflow names data, it does not hold them: is this the right file?",
+            )
+        try:
+            self.texts[name] = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data[: error.start].count(b"\n") + 1
+            return Diagnostic(
+                "PF1009",
+                f"workflow file `{name}` is not UTF-8 text: byte 0x{data[error.start]:02x} on line {line}",
+                path=name,
+                help="save the file as UTF-8",
+            )
+        self._folders[name] = os.path.normpath(absolute.parent)
+        return name
+
+    def add_command_line(self, sets: dict[str, str]) -> dict[str, Span]:
+        """Register the ``--set`` options and return the place of each value."""
+        self.texts[COMMAND_LINE] = "\n".join(f"--set {name}={value}" for name, value in sets.items())
+        lead = len("--set ") + 1
+        return {
+            name: Span(COMMAND_LINE, line, lead + len(name) + 1, line, lead + len(name) + 1 + len(value))
+            for line, (name, value) in enumerate(sets.items(), 1)
+        }
+
+    def folder(self, file: str) -> str:
+        """Return the absolute folder that relative paths written in a file start from."""
+        return self._folders[file]
+
+    def locate(self, span: Span, part: str, *, skip: int = 0) -> Span:
+        """Return the place of a part of a value as it was written, or the whole value where it was written otherwise.
+
+        Args:
+            span: the value.
+            part: text to look for, on one line.
+            skip: how many earlier occurrences of the part to leave out.
+        """
+        lines = split_lines(self.texts.get(span.file, ""))
+        for number in range(span.line, min(span.end_line, len(lines)) + 1):
+            line = lines[number - 1]
+            begin = span.column - 1 if number == span.line else 0
+            end = span.end_column - 1 if number == span.end_line else len(line)
+            at = line.find(part, begin, end)
+            while at >= 0:
+                if skip == 0:
+                    return Span(span.file, number, at + 1, number, at + 1 + len(part))
+                skip -= 1
+                at = line.find(part, at + len(part), end)
+        return span
+
+
+def _unreadable(name: str, why: str, cure: str | None) -> Diagnostic:
+    return Diagnostic("PF1008", f"workflow file `{name}` cannot be read: {why}", path=name, help=cure)
