@@ -68,24 +68,23 @@ def _pair_backwards(
     target: Side, golden: Side, pairs: CallPairs, forwards: tuple[Sequence[int], Sequence[int]]
 ) -> None:
     """Pair backward calls whose forward was dumped through it, the others like forwards."""
-    owners = (_owners(target, forwards[0]), _owners(golden, forwards[1]))
-    orphans: list[list[int]] = []
-    names = [{side.nodes[number].key.name for number in numbers} for side, numbers in zip((target, golden), forwards)]  # noqa: B905
-    due: dict[int, list[int]] = {}
-    owned: list[tuple[int, int]] = []
-    for side, owner, other in ((target, owners[0], names[1]), (golden, owners[1], names[0])):
-        mine = []
+    sides = (target, golden)
+    owners = [_owners(side, numbers) for side, numbers in zip(sides, forwards, strict=True)]
+    shared = {name for name, _ in owners[0]} & {name for name, _ in owners[1]}
+    orphans: list[list[int]] = [[], []]
+    owned: list[list[tuple[int, int]]] = [[], []]
+    for which, side in enumerate(sides):
         for number in side.numbers(Phase.BACKWARD):
             key = side.nodes[number].key
-            forward = owner.get((key.name, key.call))
-            if forward is None or key.name not in other:
-                mine.append(number)
-            elif side is golden:
-                due.setdefault(forward, []).append(number)
+            forward = owners[which].get((key.name, key.call)) if key.name in shared else None
+            if forward is None:
+                orphans[which].append(number)
             else:
-                owned.append((number, forward))
-        orphans.append(mine)
-    for number, forward in owned:
+                owned[which].append((number, forward))
+    due: dict[int, list[int]] = {}
+    for number, forward in owned[1]:
+        due.setdefault(forward, []).append(number)
+    for number, forward in owned[0]:
         candidates = due.get(pairs.golden_of.get(forward, -1))
         if candidates:
             pairs.add([(number, candidates.pop(0))])
