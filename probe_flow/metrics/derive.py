@@ -1,0 +1,53 @@
+"""Derive metrics and side statistics from a folded record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from probe_flow.metrics.formulas import Value, l2norm_of, mean_of
+from probe_flow.metrics.record import Record, Side
+from probe_flow.metrics.registry import find_metric
+from probe_flow.records import Mode, SideSummary, Statistics
+
+
+def derive(record: Record, ids: Iterable[str], *, is_scalar: bool = False) -> dict[str, Value]:
+    """Return the values of tensor metrics.
+
+    Args:
+        record: folded record of a whole pair, measured with `options_for` of these ids.
+        ids: metric ids; those of other modes (statistics, checksum) are left out.
+        is_scalar: whether the tensors are 0-d.
+
+    Returns:
+        Id -> value in the order of ``ids``. None: not computable (no elements, no position finite on both sides, not
+        given for scalars, or not measured). NaN and infinities are values.
+
+    Raises:
+        UsageError: PF5114 if an id is unknown.
+    """
+    values: dict[str, Value] = {}
+    for metric_id in ids:
+        metric = find_metric(metric_id)
+        if metric.mode is not Mode.TENSOR or metric.compute is None:
+            continue
+        values[metric_id] = metric.compute(record) if metric.takes_scalars or not is_scalar else None
+    return values
+
+
+def side_summary(side: Side, *, checksum: str | None = None) -> SideSummary:
+    """Return the statistics of one side: over its finite values, NaN and infinities counted.
+
+    Minimum and maximum are ints for integer and bools for bool tensors. A tensor without finite values has none.
+    """
+    has_values = side.values > 0
+    return SideSummary(
+        Statistics(
+            min=side.low if has_values else None,
+            max=side.high if has_values else None,
+            mean=mean_of(side),
+            l2norm=l2norm_of(side),
+            nan=side.nan,
+            inf=side.positive_inf + side.negative_inf,
+        ),
+        checksum,
+    )

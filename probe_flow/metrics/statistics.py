@@ -1,0 +1,54 @@
+"""Metrics of statistics mode: two sets of recorded statistics against each other, no tensor needed."""
+
+from __future__ import annotations
+
+import math
+
+from probe_flow.metrics.formulas import Value
+from probe_flow.records import Statistics
+
+_NAMES = ("max", "min", "mean", "l2norm")
+
+
+def compare_statistics(target: Statistics, golden: Statistics) -> dict[str, Value]:
+    """Return ``max_diff``, ``max_diff_rel`` and so on for max, min, mean and l2norm.
+
+    ``*_diff`` is target - golden, exact between integers (bools count as 0 and 1); ``*_diff_rel`` is
+    |difference / golden|, a plain ratio. Equal infinities differ by 0; NaN on either side gives NaN in both; an
+    infinite difference keeps its sign and its ratio is inf; x/0 is inf, 0/0 is 0. A statistic that one side lacks gives
+    None.
+    """
+    values: dict[str, Value] = {}
+    for name in _NAMES:
+        difference = _difference(getattr(target, name), getattr(golden, name))
+        values[f"{name}_diff"] = difference
+        values[f"{name}_diff_rel"] = _ratio(difference, getattr(golden, name))
+    return values
+
+
+def _difference(target: Value, golden: Value) -> Value:
+    if target is None or golden is None:
+        return None
+    if isinstance(target, int) and isinstance(golden, int):
+        return int(target) - int(golden)
+    left, right = _float(target), _float(golden)
+    return 0.0 if left == right else left - right
+
+
+def _ratio(difference: Value, golden: Value) -> Value:
+    if difference is None or golden is None:
+        return None
+    if difference == 0:
+        return 0.0
+    numerator, denominator = abs(_float(difference)), abs(_float(golden))
+    if math.isnan(numerator) or math.isinf(numerator):
+        return numerator
+    return numerator / denominator if denominator else math.inf
+
+
+def _float(value: float) -> float:
+    """Return a float; integers too large for one become infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
