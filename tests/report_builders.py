@@ -1,0 +1,188 @@
+"""Small hand-built comparisons for the tests of result files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from probe_flow.records import (
+    Catalog,
+    ComparedPair,
+    Comparison,
+    Coverage,
+    Execution,
+    Expectation,
+    Extent,
+    Finding,
+    FindingKind,
+    Group,
+    Measurement,
+    Mode,
+    Node,
+    NodeKey,
+    Pair,
+    Pairs,
+    Reason,
+    Relation,
+    Role,
+    SideSummary,
+    Slot,
+    SlotRole,
+    Statistics,
+    Status,
+    TensorKind,
+    TensorRef,
+    Verdict,
+)
+
+TARGET_ROOT = "/dumps/npu"
+GOLDEN_ROOT = "/dumps/fx"
+
+
+def key(
+    name: str, *, rank: int | None = 0, graph: int | str | None = 1, step: int | None = 0, call: int = 0
+) -> NodeKey:
+    return NodeKey(Execution(rank, step, graph), name, call)
+
+
+def tensor(
+    name: str = "Add_1",
+    *,
+    side: str = "target",
+    role: SlotRole = SlotRole.OUTPUT,
+    path: tuple[int | str, ...] = (0,),
+    shape: tuple[int, ...] | None = (2, 2),
+    file: str | None = None,
+    kind: TensorKind = TensorKind.TENSOR,
+    node: NodeKey | None = None,
+    **more: Any,
+) -> TensorRef:
+    """A float16 device tensor of the target, or a float32 npy tensor of the golden."""
+    root = TARGET_ROOT if side == "target" else GOLDEN_ROOT
+    default = f"AddV2.{name}.1.2.1706596912161941" if side == "target" else f"{name}.OUTPUT.0.npy"
+    path_of_file = f"{root}/{file or default}"
+    return TensorRef(
+        node or key(name),
+        Slot(role, path),
+        kind,
+        **{
+            "dtype": "float16" if side == "target" else "float32",
+            "shape": shape,
+            "logical_shape": shape,
+            "extents": (Extent(path_of_file, 0, 8),) if kind is TensorKind.TENSOR else (),
+            "source": path_of_file,
+            **more,
+        },
+    )
+
+
+def stats(**values: Any) -> SideSummary:
+    return SideSummary(
+        Statistics(**{"min": -1.0, "max": 2.5, "mean": 0.5, "l2norm": 3.0, "nan": 0, "inf": 0, **values})
+    )
+
+
+GOOD_METRICS: dict[str, float | int | None] = {
+    "cosine": 0.99995123456,
+    "euclidean_distance": 0.25,
+    "relative_euclidean_distance": 0.001,
+    "max_abs_err": 0.0999999046325684,
+    "max_rel_err_eps": 0.00333333015441894,
+    "err_ratio_1e3": 0.5,
+    "err_ratio_5e3": 0.75,
+}
+
+
+def measurement(metrics: dict[str, Any] | None = None, **more: Any) -> Measurement:
+    return Measurement(
+        **{
+            "mode": Mode.TENSOR,
+            "metrics": GOOD_METRICS if metrics is None else metrics,
+            "target": stats(),
+            "golden": stats(max=2.0),
+            "count": 4,
+            "backend": "numpy",
+            **more,
+        }
+    )
+
+
+def row(
+    order: int = 0,
+    *,
+    target: TensorRef | None = None,
+    golden: TensorRef | None = None,
+    measured: Measurement | None = None,
+    status: Status = Status.PASS,
+    role: Role = Role.CLEAN,
+    reasons: tuple[str, ...] = (),
+    rule_ids: tuple[str, ...] = (),
+    reason: Reason | None = None,
+    rule: str = "exact",
+    group: str = "g0",
+    confidence: float = 1.0,
+) -> ComparedPair:
+    pair = Pair(target, golden, group, rule, reason=reason, confidence=confidence)
+    return ComparedPair(order, pair, measured, Verdict(status, rule_ids, reasons, role))
+
+
+def good_row(order: int = 0, name: str = "Add_1", **more: Any) -> ComparedPair:
+    given = {"target": tensor(name), "golden": tensor("add_1", side="golden"), "measured": measurement(), **more}
+    return row(order, **given)
+
+
+def missing_golden(order: int = 0, name: str = "Mul_9", *, expected: bool = False) -> ComparedPair:
+    expectation = Expectation.EXPECTED if expected else Expectation.MISSING
+    reason = Reason("no_golden_op", f"no golden operator corresponds to `{name}`", expectation)
+    return row(order, target=tensor(name), status=Status.UNMATCHED_TARGET, reason=reason, rule="none")
+
+
+def missing_target(order: int = 0, name: str = "sub_3") -> ComparedPair:
+    reason = Reason("fused", f"`{name}` is part of a fused operator", Expectation.EXPECTED)
+    golden = tensor(name, side="golden")
+    return row(order, golden=golden, status=Status.UNMATCHED_GOLDEN, reason=reason, rule="none")
+
+
+def comparison(*rows: ComparedPair, **more: Any) -> Comparison:
+    """A comparison of these rows; its catalogs hold the rows' own tensors."""
+    catalogs = {"target": more.pop("target", None), "golden": more.pop("golden", None)}
+    for side in catalogs:
+        catalogs[side] = catalogs[side] or catalog(side, [getattr(each.pair, side) for each in rows])
+    groups = more.pop("groups", (Group("g0", Relation.ONE_TO_ONE, (), ()),))
+    pairs = Pairs(catalogs["target"], catalogs["golden"], tuple(each.pair for each in rows), groups)
+    return Comparison(
+        pairs,
+        rows,
+        **{
+            "findings": (),
+            "coverage": {"target": Coverage(len(rows), len(rows)), "golden": Coverage(len(rows), len(rows))},
+            "gate": "findings",
+            "gate_passed": True,
+            "policy": "torchair",
+            **more,
+        },
+    )
+
+
+def catalog(side: str, tensors: list[TensorRef | None], **more: Any) -> Catalog:
+    present = [each for each in tensors if each is not None]
+    op_type = "AddV2" if side == "target" else "aten.add.Tensor"
+    nodes = more.pop("nodes", None) or {each.node: Node(each.node, op_type, order=n) for n, each in enumerate(present)}
+    root = TARGET_ROOT if side == "target" else GOLDEN_ROOT
+    return Catalog(
+        side, f"torchair_{'ge' if side == 'target' else 'fx'}", "tensor", root, nodes, tuple(present), **more
+    )
+
+
+def origin(order: int, name: str, *, kind: FindingKind = FindingKind.ORIGIN, **more: Any) -> Finding:
+    return Finding(
+        **{
+            "kind": kind,
+            "node": key(name),
+            "slot": Slot(SlotRole.OUTPUT, (0,)),
+            "evidence": "inputs agree (2.1e-4), output differs (8.0e-2, 390 times what its inputs explain)",
+            "severity": 390.0,
+            "row": order,
+            "metrics": {"relative_euclidean_distance": 0.08, "cosine": 0.9871},
+            **more,
+        }
+    )
