@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,9 +33,10 @@ RELAY_TYPES = VIEW_TYPES | {"Cast", "TransData", "TensorMove"}
 
 @dataclass(frozen=True, slots=True)
 class InputSources:
-    """Where each dumped input comes from (None: unknown), and whether shapes had to decide."""
+    """Where each dumped input comes from and which part reads it (None: unknown); whether shapes had to decide."""
 
     sources: tuple[Source | None, ...]
+    readers: tuple[str | None, ...]
     is_aligned: bool = False
 
 
@@ -124,11 +125,11 @@ class GraphLinks:
             return None
         return dims if all(dim >= 0 for dim in dims) else None
 
-    def external_inputs(self, parts: Sequence[str]) -> list[Source | None]:
-        """Return the tensors that enter the parts from outside, part by part in input order."""
+    def external_inputs(self, parts: Sequence[str]) -> list[tuple[Source | None, str]]:
+        """Return the tensors that enter the parts from outside with their readers, part by part in input order."""
         own = set(parts)
         return [
-            source
+            (source, part)
             for part in parts
             for source in self.ops[part].inputs
             if source is None or len(parts) == 1 or source[0] not in own
@@ -158,24 +159,31 @@ class GraphLinks:
         show. Where an element count contradicts this, inputs are aligned in order by element count.
         """
         every = self.external_inputs(parts)
-        connected = [source for source in every if source is not None]
-        for candidate in (every, connected, list(dict.fromkeys(connected))):
+        connected = [(source, reader) for source, reader in every if source is not None]
+        first_readers: dict[Source | None, str] = {}
+        for source, reader in connected:
+            first_readers.setdefault(source, reader)
+        for candidate in (every, connected, list(first_readers.items())):
             if len(candidate) == len(numels) and self._fits(candidate, numels):
-                return InputSources(tuple(candidate))
+                return _sources(candidate)
         if len(every) < len(numels) and len(parts) == 1 and self._fits(every, numels):
-            return InputSources((*every, *([None] * (len(numels) - len(every)))))
-        wanted = [self.numel(source) for source in connected]
-        chosen: list[Source | None] = [None] * len(numels)
+            return _sources([*every, *([(None, parts[0])] * (len(numels) - len(every)))])
+        wanted = [self.numel(source) for source, _ in connected]
+        chosen: list[tuple[Source | None, str | None]] = [(None, None)] * len(numels)
         for at, index in align(numels, wanted):
             chosen[at] = connected[index]
-        return InputSources(tuple(chosen), is_aligned=True)
+        return _sources(chosen, is_aligned=True)
 
-    def _fits(self, sources: Sequence[Source | None], numels: Sequence[int | None]) -> bool:
-        for source, numel in zip(sources, numels, strict=False):
+    def _fits(self, inputs: Sequence[tuple[Source | None, str]], numels: Sequence[int | None]) -> bool:
+        for (source, _), numel in zip(inputs, numels, strict=False):
             expected = self.numel(source)
             if expected is not None and numel is not None and expected != numel:
                 return False
         return True
+
+
+def _sources(inputs: Sequence[tuple[Source | None, str | None]], *, is_aligned: bool = False) -> InputSources:
+    return InputSources(tuple(source for source, _ in inputs), tuple(reader for _, reader in inputs), is_aligned)
 
 
 MAX_ALIGNED = 512
@@ -183,9 +191,9 @@ MAX_ALIGNED = 512
 
 
 def align(
-    first: Sequence[int | None], second: Sequence[int | None], *, bonus: Sequence[tuple[int, int]] = ()
+    first: Sequence[Hashable], second: Sequence[Hashable], *, bonus: Sequence[tuple[int, int]] = ()
 ) -> list[tuple[int, int]]:
-    """Align two lists of element counts in order; unknown counts (None) align with nothing.
+    """Align two lists of element counts (or other facts) in order; unknown ones (None) align with nothing.
 
     The longest alignment wins; among equal ones the one with more `bonus` pairs (equal shapes), then the earliest.
 
@@ -212,8 +220,8 @@ def align(
 
 def _walk(
     best: list[list[tuple[int, int]]],
-    first: Sequence[int | None],
-    second: Sequence[int | None],
+    first: Sequence[Hashable],
+    second: Sequence[Hashable],
     extra: set[tuple[int, int]],
 ) -> list[tuple[int, int]]:
     pairs: list[tuple[int, int]] = []

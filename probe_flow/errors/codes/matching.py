@@ -33,4 +33,82 @@ SECTION: tuple[Code, ...] = (
         "`pair_ranks` entry 4: 0 matches nothing: there is no target rank 4",
         "Correct or remove the entry.",
     ),
+    Code(
+        "PF4001",
+        "a target execution has no golden counterpart",
+        "The golden dump holds no execution of the same rank, graph and step, so none of its tensors can be compared.",
+        "rank 0 graph 1 step 3 of `target` is not compared (177 tensors): the golden dump has no rank 0 graph 1 step 3",
+        "Dump the same steps on both sides; use `pair_ranks` or `step_offset` where the numbers differ, or "
+        "select what both sides have.",
+    ),
+    Code(
+        "PF4002",
+        "a golden execution has no target counterpart",
+        "The target dump holds no execution of the same rank, graph and step.",
+        "rank 0 graph 1 step 3 of `golden` is not compared (284 tensors): the target dump has no rank 0 graph 1 step 3",
+        "Dump the same steps on both sides; use `pair_ranks` or `step_offset` where the numbers differ, or "
+        "select what both sides have.",
+    ),
+    Code(
+        "PF4003",
+        "target and golden are the same folder",
+        "Both dump stages read one folder; comparing a dump with itself proves nothing.",
+        "target and golden are the same folder, `dumps/msprobe_ge_dump`",
+        "Dump each side into a folder of its own and check the two paths.",
+    ),
+    Code(
+        "PF4004",
+        "a dump is not of the kind that the matcher pairs",
+        "`match.torchair` pairs a device dump (target) with an FX dump (golden). Another kind was wired in, "
+        "or the sides are swapped. Two device dumps cannot be compared yet.",
+        "`match.torchair` needs a FX dump (`dump.torchair_fx`), but `golden` is a `torchair_ge` dump",
+        "Swap `target` and `golden`, or read the dump with the stage that fits it.",
+    ),
+    Code(
+        "PF4005",
+        "an execution cannot be matched without its graph text",
+        "Only the graph text tells which FX tensor a device tensor is.",
+        "nothing of rank 0 graph 1 step 0 can be matched: it has no graph text",
+        "Copy `dynamo_original_graph_*.txt` from the folder of the device dump.",
+    ),
+    Code(
+        "PF4006",
+        "graphs were paired by inference",
+        "One of the dumps names no graph ids, so graphs were paired by the FX names that graph text and FX "
+        "dump have in common; the share is given.",
+        "target graph 1 is compared with golden graph `gm_20260101000000000000_dump`: both sides have one "
+        "graph, 100% of the FX names agree",
+        "Nothing to do when the share is high; otherwise select one graph on each side.",
+    ),
+    Code(
+        "PF4007",
+        "the golden dump names no ranks",
+        "FX dumps of the earlier layouts do not tell ranks, but the target has several. Graphs were shared "
+        "out in order.",
+        "the golden dump names no ranks; its graphs are shared out among 2 target ranks",
+        "Select one rank on the target side, or dump each golden rank into a folder of its own.",
+    ),
+    Code(
+        "PF4008",
+        "two target executions share a golden one",
+        "Several models of one graph ran in one step, and the folders do not tell which is meant.",
+        "rank 0 graph 1 step 0 (model `graph_1_0/2`) is compared with golden rank 0 graph 1 step 0, like "
+        "another target execution",
+        "Remove the folder of the model that you do not mean from the copy that is compared.",
+    ),
+    Code(
+        "PF4009",
+        "an entry of `pair_ranks` matches nothing",
+        "It names a rank that one of the dumps does not have.",
+        "`pair_ranks` names target rank 3 and golden rank 0, which are not both there",
+        "Use the ranks that the message lists.",
+    ),
+    Code(
+        "PF4011",
+        "an execution is left out by a selection of the other side",
+        "One side was read with a selection of ranks, steps or graphs, the other was not.",
+        "rank 0 graph 1 step 1 of `golden` is not compared (284 tensors): rank 0 graph 1 step 1 is not "
+        "selected on the target side",
+        "Nothing to do; give both dump stages the same `select` to avoid the note.",
+    ),
 )
