@@ -159,33 +159,36 @@ _WORDS: Mapping[Any, tuple[str, str]] = types.MappingProxyType(
 
 def type_words(annotation: Any) -> str:
     """Return a type in words, such as ``a list of whole numbers``."""
-    extras = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
-    for extra in extras:
-        if isinstance(extra, Consumes):
-            return f"the name of a stage that gives {KIND_WORDS[extra.kind]}"
-        if isinstance(extra, IsPath):
-            return "a path"
-    words = [word for inner in alternatives(annotation) for word in _words(inner, plural=False)]
-    words = list(dict.fromkeys(words))
-    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    return _joined(_words(annotation, plural=False))
 
 
-def _words(inner: Any, *, plural: bool) -> list[str]:
-    origin, args = get_origin(inner), get_args(inner)
-    if inner is type(None):
-        return []
-    if origin is Literal:
-        return [f"`{choice}`" for choice in args]
-    if origin is list:
-        return [f"{'lists' if plural else 'a list'} of {_plural(args[0])}"]
-    if origin is dict:
-        return [f"{'mappings' if plural else 'a mapping'} from {_plural(args[0])} to {_plural(args[1])}"]
-    if is_model(inner):
-        names = ", ".join(f"`{name}`" for name in fields_of(inner))
-        return [f"{'mappings' if plural else 'a mapping'} with {names}"]
-    return [_WORDS[inner][plural]]
+def _joined(words: Iterator[str]) -> str:
+    once = list(dict.fromkeys(words))
+    return " or ".join(filter(None, (", ".join(once[:-1]), once[-1])))
 
 
-def _plural(annotation: Any) -> str:
-    words = [word for inner in alternatives(annotation) for word in _words(inner, plural=True)]
-    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+def _words(annotation: Any, *, plural: bool) -> Iterator[str]:
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        marker = next((word for extra in args[1:] if (word := _marker_words(extra))), None)
+        yield from [marker] if marker else _words(args[0], plural=plural)
+    elif origin in (Union, types.UnionType):
+        for inner in args:
+            yield from _words(inner, plural=plural)
+    elif origin is Literal:
+        yield from (f"`{choice}`" for choice in args)
+    elif origin in (list, dict):
+        inside = " to ".join(_joined(_words(inner, plural=True)) for inner in args)
+        noun = ("list", "of") if origin is list else ("mapping", "from")
+        yield f"{noun[0]}s {noun[1]} {inside}" if plural else f"a {noun[0]} {noun[1]} {inside}"
+    elif is_model(annotation):
+        names = ", ".join(f"`{name}`" for name in fields_of(annotation))
+        yield f"mappings with {names}" if plural else f"a mapping with {names}"
+    elif annotation is not type(None):
+        yield _WORDS[annotation][plural]
+
+
+def _marker_words(extra: object) -> str | None:
+    if isinstance(extra, Consumes):
+        return f"the name of a stage that gives {KIND_WORDS[extra.kind]}"
+    return "a path" if isinstance(extra, IsPath) else None

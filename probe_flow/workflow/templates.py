@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from probe_flow.workflow.yaml_positions import parse_yaml
+
 PREFIX = "template:"
 
 
@@ -23,3 +25,10 @@ def templates(root: Path | None = None) -> dict[str, Path]:
 def template_name(name: str) -> str:
     """Return a template's file name for either spelling, ``torchair-ge-vs-fx`` or ``torchair_ge_vs_fx``."""
     return name.replace("-", "_")
+
+
+def describe(path: Path) -> str:
+    """Return the description of a packaged workflow, or nothing where it has none."""
+    document, _ = parse_yaml(path.read_text(encoding="utf-8"), path.name)
+    description = document.values.get("description") if document else None
+    return description if isinstance(description, str) else ""

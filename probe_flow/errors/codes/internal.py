@@ -4,4 +4,12 @@ from __future__ import annotations
 
 from probe_flow.errors.codes.code import Code
 
-SECTION: tuple[Code, ...] = ()
+SECTION: tuple[Code, ...] = (
+    Code(
+        "PF9001",
+        "Defect of probe_flow",
+        "Something happened inside probe_flow that nobody foresaw. It is not your mistake.",
+        "probe_flow failed in a way that it should not: KeyError: 'x'",
+        "Report it with the command line, the workflow file and the traceback.",
+    ),
+)

@@ -44,8 +44,8 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF2006",
         "Matrix variants that go with nothing",
-        "A stage consumes two stages whose matrix entries have the same name but different values; the values that only "
-        "one of them has would be left out.",
+        "A stage consumes two stages whose matrix entries have the same name but different values; the values that "
+        "only one of them has would be left out.",
         "target: {matrix: {run: [a, b]}, ...}\ngolden: {matrix: {run: [a, c]}, ...}",
         "Give both entries the same values, or different names to compare every combination.",
     ),

@@ -44,7 +44,7 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF1006",
         "Larger than a workflow can be",
-        "The file, its nesting, a number, or the expansion of its aliases is beyond the limits that protect the reader.",
+        "The file, its nesting, a number, or the expansion of its aliases is beyond the limits of the reader.",
         "a: &a [x, x]\nb: &b [*a, *a]  # and so on, doubling each time",
         "Check that this is the right file; write repeated parts with `matrix` or `extends`.",
     ),
@@ -100,8 +100,8 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF1201",
         "Key is missing",
-        "A stage, a parameter or the workflow itself lacks a key that it needs, or the key was dropped because its value "
-        "uses an optional parameter that is not set.",
+        "A stage, a parameter or the workflow itself lacks a key that it needs, or the key was dropped because its "
+        "value uses an optional parameter that is not set.",
         "pairs: {uses: match.torchair, target: target}",
         "Add the key; the message says what it is for.",
     ),
@@ -194,8 +194,8 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF1308",
         "Interpolation has no value here",
-        "The name is a right one, but not in this place: `run.output` and `matrix` exist in stages only, the default of a "
-        "parameter cannot use parameters, `extends` uses nothing, and a list cannot stand inside a text.",
+        "The name is a right one, but not in this place: `run.output` and `matrix` exist in stages only, the default "
+        "of a parameter cannot use parameters, `extends` uses nothing, and a list cannot stand inside a text.",
         'cache: {dir: "${run.output}/cache"}',
         "Write the value out, or use an environment variable.",
     ),

@@ -1,0 +1,124 @@
+"""`probe-flow`: the group of commands, each loaded when it is used, and the way from an error to an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
+
+import click
+
+from probe_flow import __version__
+from probe_flow.cli.console import show
+from probe_flow.errors import Diagnostic, InternalError, ProbeFlowError, WorkflowError
+from probe_flow.errors.render import NO_SOURCES
+
+OK = 0
+USAGE = 2
+INCOMPLETE = 3
+INTERRUPTED = 130
+
+COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "run": ("probe_flow.cli.run", "Run a workflow."),
+        "plan": ("probe_flow.cli.plan", "Show what a run would do, and check its paths."),
+        "validate": ("probe_flow.cli.validate", "Show every mistake of workflow files."),
+        "templates": ("probe_flow.cli.templates", "List the packaged workflows."),
+        "init": ("probe_flow.cli.init", "Copy a packaged workflow to start from."),
+        "compare": ("probe_flow.cli.compare", "Compare two dumps by the short command line."),
+        "schema": ("probe_flow.cli.schema", "Print the JSON Schema of workflow files."),
+        "explain": ("probe_flow.cli.explain", "Say what a diagnostic code means."),
+        "version": ("probe_flow.cli.version", "Show the version."),
+    }
+)
+"""Name -> module that has it as ``command``, and the line that ``--help`` shows without loading it."""
+
+
+class LazyGroup(click.Group):
+    """Commands of `COMMANDS`, imported when they are called, so that ``--help`` loads none."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(COMMANDS[cmd_name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "--version", "-V", message="probe-flow %(version)s")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show a traceback with every error.")
+@click.option("-f", "framework", metavar="FRAMEWORK", help="Only before `compare`: framework of the dumps.")
+@click.pass_context
+def group(context: click.Context, *, framework: str | None) -> None:
+    """Find the first operator of a model that is wrong on the NPU, from one YAML file."""
+    if framework is not None and context.invoked_subcommand != "compare":
+        raise click.UsageError(f"`{context.invoked_subcommand}` takes no `-f`; it belongs to `compare`")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0, 1, 2, 3 or 130.
+
+    Args:
+        arguments: without the program's name; default: those of the process.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = _asks_for_traceback(given)
+    try:
+        result = group.main(given, prog_name="probe-flow", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return USAGE
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has gone; a second error at interpreter exit would say it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INCOMPLETE
+    except ProbeFlowError as error:
+        return _report(error, debug=debug)
+    except Exception as error:  # the border: whatever comes here is a defect
+        return _report(_as_defect(error), debug=True)
+    return result if isinstance(result, int) else OK
+
+
+def _report(error: ProbeFlowError, *, debug: bool) -> int:
+    if debug:
+        traceback.print_exception(error)
+    show(error.diagnostics, sources=error.sources if isinstance(error, WorkflowError) else NO_SOURCES)
+    return error.exit_code
+
+
+def _as_defect(error: Exception) -> InternalError:
+    defect = InternalError(
+        Diagnostic(
+            "PF9001",
+            f"probe_flow failed in a way that it should not: {type(error).__name__}: {error}",
+            help="report it with the command line, the workflow file and the traceback above",
+            notes=(f"probe_flow {__version__}, Python {sys.version.split()[0]}",),
+        )
+    )
+    defect.__cause__ = error
+    return defect
+
+
+def _asks_for_traceback(arguments: Sequence[str]) -> bool:
+    """Return whether ``--debug`` stands before the command, where it belongs to the group."""
+    leading = []
+    for argument in arguments:
+        if not argument.startswith("-"):
+            break
+        leading.append(argument)
+    return "--debug" in leading

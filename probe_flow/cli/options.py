@@ -1,0 +1,51 @@
+"""Options and steps that several commands share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from probe_flow.workflow.resolved import Workflow
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def read_sets(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:
+    """Return ``--set NAME=VALUE`` options by name; each name may be set once."""
+    sets: dict[str, str] = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"`{value}` is not NAME=VALUE")
+        if name in sets:
+            raise click.BadParameter(f"`{name}` is set twice")
+        sets[name] = text
+    return sets
+
+
+def set_option(command: Command) -> Command:
+    """Add ``--set NAME=VALUE``, which the command takes as ``sets: dict[str, str]``."""
+    return click.option(
+        "--set",
+        "sets",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=read_sets,
+        help="Set a parameter of the workflow; may be repeated. A path starts from the working directory.",
+    )(command)
+
+
+def load(path: str, sets: dict[str, str]) -> Workflow:
+    """Return the workflow of a file with this process's environment and working directory.
+
+    Raises:
+        WorkflowError: all mistakes of the file.
+    """
+    from probe_flow.workflow.loader import load_workflow
+
+    return load_workflow(Path(path), env=os.environ, cwd=Path.cwd(), sets=sets)

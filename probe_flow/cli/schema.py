@@ -1,0 +1,30 @@
+"""`schema`: the JSON Schema of workflow files, for editors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("schema")
+@click.option(
+    "--write",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write workflow.schema.json into this folder instead of printing it.",
+)
+def command(folder: Path | None) -> None:
+    """Print the JSON Schema of workflow files, with the stages of installed packages."""
+    from probe_flow.stages.registry import stage_types
+    from probe_flow.workflow.schema import SCHEMA_FILE, schema_text
+
+    text = schema_text(stage_types())
+    if folder is None:
+        click.echo(text, nl=False)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / SCHEMA_FILE
+    path.write_text(text, encoding="utf-8")
+    click.echo(f"wrote {path}")

@@ -1,0 +1,118 @@
+"""Copy a packaged workflow to a folder of the user's, with the sample dumps that its parameters name."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from probe_flow.errors import Span
+from probe_flow.workflow.templates import packaged_root
+from probe_flow.workflow.yaml_positions import parse_yaml
+
+SAMPLE_FOLDER = "sample"
+
+# Points to a schema beside the packaged workflows, which the copy does not have.
+_EDITOR_LINE = re.compile(r"\A# yaml-language-server:[^\n]*\n")
+
+
+class WouldOverwriteError(Exception):
+    """Something is where the copy should go."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(str(path))
+
+
+class SampleMissingError(Exception):
+    """A packaged workflow names sample data that is not there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(str(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What was copied.
+
+    Args:
+        workflow: the new file.
+        samples: new folders of sample data.
+        unset: parameters whose sample data was not copied and which have to be set.
+    """
+
+    workflow: Path
+    samples: tuple[Path, ...]
+    unset: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """A parameter whose default is sample data: where it lies, where its copy goes, where the default is written."""
+
+    param: str
+    source: Path
+    relative: Path
+    span: Span
+
+
+def copy_template(template: Path, output: Path, *, with_sample: bool, force: bool, root: Path | None = None) -> Copied:
+    """Copy a packaged workflow into a folder.
+
+    Args:
+        template: the packaged file.
+        output: folder to copy to; it is made where it is not there.
+        with_sample: copy the sample data as well, and let the copied workflow name the copy.
+        force: overwrite files that are there.
+        root: folder that holds ``examples/``; default: the installed one.
+
+    Raises:
+        WouldOverwriteError: a file or sample folder is there and ``force`` is not given; nothing was copied.
+        SampleMissingError: the sample data is not installed; nothing was copied.
+    """
+    text = template.read_text(encoding="utf-8")
+    samples = list(_samples(template, text, (root or packaged_root()) / "examples"))
+    workflow = output / template.name
+    folders = {output / SAMPLE_FOLDER / sample.relative: sample.source for sample in samples} if with_sample else {}
+    for source in folders.values():
+        if not source.is_dir():
+            raise SampleMissingError(source)
+    for path in (workflow, *folders):
+        if path.exists() and not force:
+            raise WouldOverwriteError(path)
+    output.mkdir(parents=True, exist_ok=True)
+    for folder, source in folders.items():
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+    if with_sample:
+        text = _with_copied_paths(text, samples)
+    workflow.write_text(_EDITOR_LINE.sub("", text), encoding="utf-8")
+    unset = () if with_sample else tuple(sample.param for sample in samples)
+    return Copied(workflow, tuple(folders), unset)
+
+
+def _samples(template: Path, text: str, examples: Path) -> Iterator[_Sample]:
+    document, _ = parse_yaml(text, template.name)
+    assert document is not None
+    params = document.values.get("params")
+    for name, param in (params if isinstance(params, dict) else {}).items():
+        default = param.get("default") if param.get("type") == "path" else None
+        if not isinstance(default, str):
+            continue
+        source = Path(os.path.normpath(template.parent / default))
+        if source.is_relative_to(examples):
+            span = document.place.children["params"].children[name].children["default"].span
+            yield _Sample(str(name), source, source.relative_to(examples), span)
+
+
+def _with_copied_paths(text: str, samples: list[_Sample]) -> str:
+    """Return the workflow with its sample paths pointing at the copies; from the end, so that columns stay right."""
+    lines = text.split("\n")
+    for sample in sorted(samples, key=lambda each: (each.span.line, each.span.column), reverse=True):
+        line = lines[sample.span.line - 1]
+        path = f"{SAMPLE_FOLDER}/{sample.relative.as_posix()}"
+        lines[sample.span.line - 1] = line[: sample.span.column - 1] + path + line[sample.span.end_column - 1 :]
+    return "\n".join(lines)
