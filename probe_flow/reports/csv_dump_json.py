@@ -11,6 +11,7 @@ import csv
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from probe_flow.records import ComparedPair, Comparison, NodeKey, SideSummary, Status, TensorKind, TensorRef
@@ -109,15 +110,21 @@ def _cells(row: ComparedPair) -> Iterator[str]:
     yield from map(_text, grads)
     target = _statistics(pair.target, measured.target if measured else None)
     golden = _statistics(pair.golden, measured.golden if measured else None)
-    differences = [_difference(one, other) for one, other in zip(target, golden, strict=True)]
+    texts = [[_value_cell(value) for value in values] for values in (target, golden)]
+    differences = [
+        ("0", "0") if text == other_text else _difference(value, other)
+        for text, other_text, value, other in zip(*texts, target, golden, strict=True)
+    ]
     yield from (absolute for absolute, _ in differences)
     yield from (relative for _, relative in differences)
-    yield from map(_value_cell, (*target, *golden))
+    yield from texts[0]
+    yield from texts[1]
     yield str(grads[0] == grads[1])
     yield RESULTS[row.verdict.status]
     yield _text(json.dumps(list(row.verdict.reasons), ensure_ascii=False))
 
 
+@lru_cache(maxsize=1024)
 def _text(text: str) -> str:
     """Neutralise text; readers of this layout also refuse a leading percent sign."""
     text = text.replace("\r", "\\r")
@@ -172,9 +179,7 @@ def _value_cell(value: Value) -> str:
 
 
 def _difference(target: Value, golden: Value) -> tuple[str, str]:
-    """Return the texts of target minus golden and of that relative to golden."""
-    if str(target) == str(golden):
-        return "0", "0"
+    """Return the texts of target minus golden and of that relative to golden, whose own texts differ."""
     if _ABSENT in (target, golden):
         return _ABSENT, _ABSENT
     if isinstance(target, (int, float)) and isinstance(golden, (int, float)):

@@ -388,6 +388,20 @@ def test_bytes_that_are_not_utf8_are_incomplete(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+def test_a_file_that_cannot_be_read_is_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"Torch.add.0.forward": forward(tensor())})
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(IncompleteError) as caught:
+        read(tmp_path)
+
+    assert caught.value.diagnostic.code == "PF3409"
+    assert "Permission denied" in caught.value.diagnostic.message
+
+
 # --- side files ------------------------------------------------------------------------------------------------------
 
 
