@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +35,14 @@ MAX_CAUSES = 8
 MAX_FIGURES = 4
 
 _STYLES = {"PASS": "bold green", "FAIL": "bold red", "DONE": "bold"}
+_PASS_WITH_FAILING_ROWS = (
+    "rows that fail miss the limits of the policy, as elements near zero and low precision do in a healthy run; "
+    "the run passes because no operator adds an error that rounding and its inputs do not explain"
+)
 _UNFINISHED_STYLE = "bold yellow"
 
 _EXIT_CODES = {
-    1: "Exit code 1: the run came to its end and its gate failed.",
+    1: "Exit code 1: the run came to its end, and what it found fails its gate.",
     2: "Exit code 2: the command, the workflow or a mapping file is wrong.",
     3: "Exit code 3: something that was asked for was not compared, so a pass or a fail would not be safe to state.",
     130: "Exit code 130: interrupted; run the same command with --resume to go on.",
@@ -126,20 +131,32 @@ class _Summary:
         self._line("")
         self._line(text, "bold")
 
-    def _items(self, texts: Iterable[str]) -> None:
-        self._grid(("-", text) for text in texts)
+    def _unbroken(self, text: str, style: str = "") -> None:
+        """Print a line that is copied as a whole: the terminal may wrap it, we do not."""
+        from rich.text import Text
 
-    def _grid(self, rows: Iterable[Sequence[str]]) -> None:
+        self._console.print(Text(text, style=style), soft_wrap=True)
+
+    def _items(self, texts: Iterable[str]) -> None:
+        self._grid((("-", text) for text in texts), gap=1)
+
+    def _grid(self, rows: Iterable[Sequence[str]], *, gap: int = 2) -> None:
         """Print a label and a text per row, the texts aligned and wrapped below themselves."""
         from rich.table import Table
         from rich.text import Text
 
-        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid = Table.grid(padding=(0, gap, 0, 0))
         grid.add_column(no_wrap=True)
         grid.add_column(overflow="fold")
         for label, text in rows:
-            grid.add_row(Text(f"  {label}"), Text(text))
-        self._console.print(grid)
+            grid.add_row(Text(label), Text(text))
+        self._indented(grid)
+
+    def _indented(self, table: Table) -> None:
+        from rich.padding import Padding
+
+        if table.row_count:
+            self._console.print(Padding(table, (0, 0, 0, 2), expand=False))
 
     def _table(self, header: Sequence[str], *, numbers: int) -> Table:
         """Return a table without lines whose last ``numbers`` columns are right-aligned."""
@@ -212,10 +229,12 @@ class _Summary:
         rows = [("tensors", counts_text(counts))]
         passing_on = inherited(self._comparisons)
         if passing_on:
-            rows.append(("of these", f"{passing_on} only inherit an error that arose before them"))
+            rows.append(("inherited", f"{_tensors(passing_on)} with an error that arose earlier"))
+        if counts.get("fail") and self._run.get("verdict") == "pass":
+            rows.append(("note", _PASS_WITH_FAILING_ROWS))
         problems = problems_text(self._run.get("problems") or ())
         if problems:
-            rows.append(("problems", f"{problems}; `probe-flow explain CODE` says what they mean"))
+            rows.append(("problems", f"{problems}, explained by `probe-flow explain CODE`"))
         self._grid(rows)
 
     def _coverage(self) -> None:
@@ -223,17 +242,17 @@ class _Summary:
         if not coverage:
             return
         self._title("How much was compared")
-        table = self._table(("  side", "tensors", "compared", "expected gaps", "missing"), numbers=4)
+        table = self._table(("side", "tensors", "compared", "expected gaps", "missing"), numbers=4)
         for side in (side for side in ("target", "golden") if side in coverage):
             found = coverage[side]
             table.add_row(
-                f"  {side}",
+                side,
                 str(found.get("tensors", 0)),
                 str(found.get("compared", 0)),
                 str(found.get("expected", 0)),
                 str(found.get("missing", 0)),
             )
-        self._console.print(table)
+        self._indented(table)
         found_gaps = gaps(self._comparisons, limit=MAX_GAPS)
         self._items(
             f"{gap.count} {'expected' if gap.is_expected else 'missing'} ({gap.side}), e.g. {gap.example}"
@@ -246,45 +265,42 @@ class _Summary:
         largest = largest_errors(self._comparisons, limit=MAX_LARGEST)
         if not largest:
             return
-        self._title("Largest errors (length of the error / length of the golden tensor)")
-        table = self._table(("  tensor", "where", "verdict", "error"), numbers=1)
+        self._title("Largest errors, relative to the golden tensor")
+        table = self._table(("tensor", "where", "verdict", "error"), numbers=1)
         for distance, row in largest:
             place = place_of(row.pair.shown)
-            tensor = Text(f"  {printable(place['node'])} {slot(place)}")
+            tensor = Text(f"{printable(place['node'])} {slot(place)}")
             verdict = row.verdict.status.value.replace("_", " ")
             table.add_row(tensor, Text(where(place)), Text(verdict), Text(f"{distance:.3g}"))
-        self._console.print(table)
+        self._indented(table)
 
     def _files(self) -> None:
-        files = [printable(_in_folder(str(name), self._folder)) for name in self._run.get("artifacts") or ()]
+        files = [printable(name) for name in self._run.get("artifacts") or ()]
         if not files:
             return
-        self._title("Files")
+        self._title(f"Files in {printable(self._folder)}" if self._folder else "Files")
         more = [f"and {len(files) - MAX_FILES} more"] if len(files) > MAX_FILES else []
         for file in files[:MAX_FILES] + more:
-            self._line(f"  {file}")
+            self._unbroken(f"  {file}")
 
     def _end(self) -> None:
-        from rich.text import Text
-
         self._line("")
-        step = _next_step(self._run, self._folder)
+        step = _next_step(self._run)
         if step:
             self._line(f"Next: {step}")
+            self._unbroken(f"  probe-flow show {printable(shlex.quote(self._folder)) if self._folder else 'RUN'}")
         explanation = _EXIT_CODES.get(self._run.get("exit_code") or 0)
         if explanation:
             self._line(explanation)
         word = verdict_word(self._run)
-        line = Text(last_line(self._run, folder=self._folder), style=_STYLES.get(word, _UNFINISHED_STYLE))
-        self._console.print(line, soft_wrap=True)
+        self._unbroken(last_line(self._run, folder=self._folder), _STYLES.get(word, _UNFINISHED_STYLE))
 
 
 def _headline(run: Mapping[str, Any], word: str) -> str:
     first, nonfinite = run.get("first_divergence"), run.get("nonfinite_origin")
     counts = run.get("counts") or {}
     if word == "PASS":
-        warnings = counts.get("warning", 0)
-        return "Target and golden agree." + (f" {_rows(warnings)} only reached a warning." if warnings else "")
+        return "No operator of the target goes wrong."
     if word == "DONE":
         return "The workflow ended; it compares nothing."
     if word == "STOPPED":
@@ -292,18 +308,18 @@ def _headline(run: Mapping[str, Any], word: str) -> str:
     if word == "INTERRUPTED":
         return "The run was stopped before its end."
     if word == "INCOMPLETE":
-        tail = f" What was compared first goes wrong at {operator(first)}." if first else ""
+        tail = f" In what was, {operator(first)} is the first to go wrong." if first else ""
         return "Not everything that was asked for was compared." + tail
     if first is not None:
         return f"The target first goes wrong at {operator(first)}."
     if nonfinite is not None:
         return f"NaN or infinity first appears at {operator(nonfinite)}."
-    if any(finding.get("kind") == "drift" for finding in run.get("findings") or ()):
+    if any(finding.get("kind") == "drift" and finding.get("fails") for finding in run.get("findings") or ()):
         return "The error grows step by step; no single operator is to blame."
-    return f"{_rows(counts.get('fail', 0))} failed; no single operator was found to be the cause."
+    return f"{_tensors(counts.get('fail', 0))} failed; no single operator was found to be the cause."
 
 
-def _rows(count: int) -> str:
+def _tensors(count: int) -> str:
     return f"{count} tensor{'' if count == 1 else 's'}"
 
 
@@ -331,17 +347,15 @@ def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return all(one.get(name) == other.get(name) for name in names)
 
 
-def _next_step(run: Mapping[str, Any], folder: str) -> str:
-    show = f"`probe-flow show {printable(folder)}`" if folder else "`probe-flow show RUN`"
+def _next_step(run: Mapping[str, Any]) -> str:
+    """Return what to do now; the command that shows the run again stands below it."""
     code = run.get("exit_code")
     first = run.get("first_divergence") or run.get("nonfinite_origin")
     if code == 3:
-        return f"remove the causes listed above and run the same command with --resume; {show} prints this again."
+        return "remove the causes listed above and run the same command with --resume. To see this again:"
     if code == 1 and first is not None:
-        return f"look at the inputs and outputs of {operator(first)}: {show} lists its rows with their files."
-    if code == 1:
-        return f"{show} lists the worst rows with their files."
-    return ""
+        return f"look at the inputs and outputs of {operator(first)}:"
+    return "look at the worst tensors:" if code == 1 else ""
 
 
 def _in_folder(name: str, folder: str) -> str:

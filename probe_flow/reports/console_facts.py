@@ -143,9 +143,9 @@ def counts_text(counts: Mapping[str, int]) -> str:
 
 
 def problems_text(problems: Sequence[Mapping[str, Any]]) -> str:
-    """Return ``4 (PF3011 3 times, PF4102)``, empty when there are none."""
+    """Return ``4 (3 x PF3011, PF4102)``, empty when there are none."""
     codes = Counter(str(problem.get("code")) for problem in problems)
     if not codes:
         return ""
-    each = (code if count == 1 else f"{code} {count} times" for code, count in sorted(codes.items()))
+    each = (code if count == 1 else f"{count} x {code}" for code, count in sorted(codes.items()))
     return f"{codes.total()} ({', '.join(each)})"
