@@ -12,6 +12,7 @@ import pytest
 
 from probe_flow.formats.dump_json import read_dump_json
 from probe_flow.matching.name import match_name
+from probe_flow.metrics.statistics import compare_statistics
 from probe_flow.records import (
     Catalog,
     ComparedPair,
@@ -132,6 +133,26 @@ def test_columns_stand_in_the_order_of_the_layout_with_role_last(real: Compariso
     header = (tmp_path / "result.csv").read_text(encoding="utf-8").splitlines()[0]
 
     assert header == (DATA / "expected/pt_stat_mix_bug.csv").read_text(encoding="utf-8").splitlines()[0] + ",Role"
+
+
+METRIC_COLUMNS = {
+    "max": ("Max diff", "MaxRelativeErr"),
+    "min": ("Min diff", "MinRelativeErr"),
+    "mean": ("Mean diff", "MeanRelativeErr"),
+    "l2norm": ("L2norm diff", "NormRelativeErr"),
+}
+
+
+def test_the_texts_are_the_metrics_of_the_same_pair(real: Comparison, tmp_path: Path) -> None:
+    for row, cells in zip(real.rows, written(real, tmp_path), strict=True):
+        target, golden = row.pair.target, row.pair.golden
+        if target is None or golden is None or target.recorded is None or golden.recorded is None:
+            continue
+        metrics = compare_statistics(target.recorded, golden.recorded)
+        for name, (absolute, relative) in METRIC_COLUMNS.items():
+            difference, ratio = metrics[f"{name}_diff"], metrics[f"{name}_diff_rel"]
+            assert float(cells[absolute]) == (difference or 0.0)
+            assert float(cells[relative].rstrip("%")) / 100 == pytest.approx(ratio or 0.0, rel=1e-14)
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------
