@@ -1,0 +1,66 @@
+"""The syntax of the commands that users know from the tool probe_flow replaces: one parser class for all of them.
+
+Options have one dash and several letters (``-tp``) beside a long form with underscores (``--target_path``); click reads
+both as they are. This class adds what click does not know: options of the other tool that this version does not have
+are named as such, and long forms may be written with dashes or shortened as far as they stay unique.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import click
+
+from probe_flow.errors import Diagnostic, UsageError
+
+
+class PeerCommand(click.Command):
+    """A command in that syntax.
+
+    Args:
+        later: options that the other tool has and this version does not, with what they are for.
+    """
+
+    def __init__(self, *args: Any, later: Mapping[str, str] = MappingProxyType({}), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._later = later
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments.
+
+        Raises:
+            UsageError: PF2120 for every option that this version does not have.
+        """
+        own = [name for option in self.get_params(ctx) for name in (*option.opts, *option.secondary_opts)]
+        args = [_full_name(arg, [*own, *self._later]) for arg in args]
+        self._refuse_later(args)
+        return super().parse_args(ctx, args)
+
+    def _refuse_later(self, args: Sequence[str]) -> None:
+        names = dict.fromkeys(arg.partition("=")[0] for arg in args)
+        problems = [
+            Diagnostic(
+                "PF2120",
+                f"`{name}` ({self._later[name]}) is not part of this version of probe_flow",
+                help=f"`probe-flow {self.name} --help` lists the options there are",
+            )
+            for name in names
+            if name in self._later
+        ]
+        if problems:
+            raise UsageError(problems)
+
+
+def _full_name(arg: str, known: Sequence[str]) -> str:
+    """Return an argument with a shortened or dashed long option written out; anything else as it is."""
+    if not arg.startswith("--") or arg == "--":
+        return arg
+    name, equals, value = arg.partition("=")
+    wanted = name[2:].replace("-", "_")
+    fits = [option for option in known if option.startswith("--") and option[2:].startswith(wanted)]
+    exact = [option for option in fits if option[2:] == wanted]
+    if len(exact or fits) == 1:
+        return (exact or fits)[0] + equals + value
+    return arg

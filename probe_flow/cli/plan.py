@@ -1,0 +1,113 @@
+"""`probe-flow plan`: what a run would do. Never writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from probe_flow.cli.console import show
+from probe_flow.cli.options import load, set_option
+from probe_flow.cli.plan_options import format_option, plan_options
+
+if TYPE_CHECKING:
+    from probe_flow.engine.paths import PathSize
+    from probe_flow.engine.plan import Plan, PlannedStage
+
+
+@click.command("plan")
+@click.argument("workflow")
+@set_option
+@plan_options
+@format_option
+def command(
+    *,
+    workflow: str,
+    sets: dict[str, str],
+    only: tuple[str, ...],
+    until: str | None,
+    scheduler: str | None,
+    workers: int | None,
+    output_format: str,
+) -> None:
+    """Show the stages of WORKFLOW in order, why each runs and how much it reads. Checks paths; writes nothing."""
+    from probe_flow.engine.plan import make_plan
+
+    plan = make_plan(load(workflow, sets), only=only, until=until, scheduler=scheduler, workers=workers)
+    if output_format == "json":
+        click.echo(json.dumps(plan_record(plan), indent=2, ensure_ascii=False))
+        return
+    show(plan.warnings, sources=plan.workflow.sources)
+    for line in plan_lines(plan, Path.cwd()):
+        click.echo(line)
+
+
+def plan_record(plan: Plan) -> dict[str, Any]:
+    """Return the plan for programs."""
+    executor = plan.executor
+    return {
+        "workflow": {"name": plan.workflow.name, "path": str(plan.workflow.path)},
+        "stages": [_stage_record(planned) for planned in plan.stages],
+        "size_bytes": plan.size_bytes,
+        "executor": {"scheduler": executor.scheduler, "workers": executor.workers, "reason": executor.reason},
+        "warnings": [warning.to_dict() for warning in plan.warnings],
+    }
+
+
+def _stage_record(planned: PlannedStage) -> dict[str, Any]:
+    stage = planned.stage
+    return {
+        "name": stage.name,
+        "uses": stage.type.uses,
+        "kind": stage.type.produces.value,
+        "inputs": {option: list(names) for option, names in stage.inputs.items()},
+        "runs": planned.is_selected,
+        "reason": planned.reason,
+        "paths": [
+            {
+                "option": size.option,
+                "path": size.path,
+                "files": size.files,
+                "size_bytes": size.size_bytes,
+                "complete": size.is_complete,
+            }
+            for size in planned.sizes
+        ],
+    }
+
+
+def plan_lines(plan: Plan, cwd: Path) -> Iterator[str]:
+    """Yield the plan for people."""
+    from rich.filesize import decimal
+
+    workflow = plan.workflow
+    yield workflow.name + (f": {workflow.description}" if workflow.description else "")
+    yield ""
+    name_width = max(len(planned.stage.name) for planned in plan.stages)
+    uses_width = max(len(planned.stage.type.uses) for planned in plan.stages)
+    for planned in plan.stages:
+        stage = planned.stage
+        mark = "run " if planned.is_selected else "skip"
+        arrow = f" <- {', '.join(planned.needs)}" if planned.needs else ""
+        yield f"  {mark}  {stage.name:<{name_width}}  {stage.type.uses:<{uses_width}}  {planned.reason}{arrow}"
+        for size in planned.sizes:
+            yield f"  {'':<{name_width + 6}}  {_size_line(size, cwd)}"
+    yield ""
+    executor = plan.executor
+    workers = "1 worker" if executor.workers == 1 else f"{executor.workers} workers"
+    yield f"{len(plan.selected)} of {len(plan.stages)} stages run, {decimal(plan.size_bytes)} below their input paths"
+    yield f"scheduler: {executor.scheduler}, {workers} ({executor.reason})"
+    yield "cache: this version keeps no results between runs, so every stage does its work"
+
+
+def _size_line(size: PathSize, cwd: Path) -> str:
+    from rich.filesize import decimal
+
+    from probe_flow.cli.running import shown_path
+
+    at_least = "" if size.is_complete else "at least "
+    files = "1 file" if size.files == 1 else f"{size.files:,} files"
+    return f"{size.option}: {shown_path(Path(size.path), cwd)} ({at_least}{files}, {decimal(size.size_bytes)})"

@@ -1,0 +1,40 @@
+"""Options of the commands that plan or run a workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def plan_options(command: Command) -> Command:
+    """Add the options that change which stages run and how."""
+    for option in (
+        click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Batches that run at the same time."),
+        click.option(
+            "--scheduler",
+            metavar="NAME",
+            help="How work is spread: auto, sync (one after another) or threads. Default: as the workflow says.",
+        ),
+        click.option("--until", metavar="STAGE", help="Run nothing that comes after this stage."),
+        click.option(
+            "--only", multiple=True, metavar="STAGE", help="Run this stage and what it needs. May be repeated."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def format_option(command: Command) -> Command:
+    """Add ``--format``."""
+    return click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="For people or for programs.",
+    )(command)

@@ -1,0 +1,117 @@
+"""Progress on stderr: live bars on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+from probe_flow.engine.outcome import StageOutcome, StageStatus
+from probe_flow.engine.progress import Progress, Silent
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+
+PLAIN_PERIOD_S = 10.0
+"""Least seconds between two plain lines about one stage's advance."""
+
+
+@contextmanager
+def progress_on(stream: TextIO, *, quiet: bool, is_live: bool) -> Iterator[Progress]:
+    """Yield the progress display that fits the stream.
+
+    Args:
+        stream: where to write.
+        quiet: show nothing.
+        is_live: the stream is a terminal that can redraw lines; the bars are gone when the block ends.
+    """
+    if quiet:
+        yield Silent()
+    elif is_live:
+        with _bars(stream) as bars:
+            yield bars
+    else:
+        yield PlainProgress(stream)
+
+
+class PlainProgress:
+    """Writes a line when a stage starts and ends, and now and then in between.
+
+    Args:
+        stream: where to write.
+        monotonic: seconds from any origin.
+    """
+
+    def __init__(self, stream: TextIO, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._monotonic = monotonic
+        self._last_s = 0.0
+
+    def stage_started(self, name: str, uses: str) -> None:
+        """Say that a stage begins."""
+        self._last_s = self._monotonic()
+        self._write(f"{name}: {uses} ...")
+
+    def stage_advanced(self, name: str, done_bytes: int, total_bytes: int) -> None:
+        """Say how far a stage is, at most every 10 s."""
+        now = self._monotonic()
+        if now - self._last_s >= PLAIN_PERIOD_S:
+            self._last_s = now
+            self._write(f"{name}: {done_bytes / 1e6:.0f} of {total_bytes / 1e6:.0f} MB")
+
+    def stage_ended(self, outcome: StageOutcome) -> None:
+        """Say how a stage ended."""
+        self._write(ending(outcome))
+
+    def _write(self, line: str) -> None:
+        self._stream.write(line + "\n")
+        self._stream.flush()
+
+
+def ending(outcome: StageOutcome) -> str:
+    """Return how a stage ended, in one line."""
+    if outcome.status is StageStatus.DONE:
+        return f"{outcome.name}: done in {outcome.wall_s:.2f} s"
+    status = outcome.status.value.replace("_", " ")
+    return f"{outcome.name}: {status}: {outcome.reason}"
+
+
+@contextmanager
+def _bars(stream: TextIO) -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as RichProgress
+
+    display = RichProgress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TimeElapsedColumn(),
+        console=Console(file=stream),
+        transient=True,
+    )
+
+    with display:
+        yield _Bars(display)
+
+
+class _Bars:
+    """One bar for the stage that runs; finished stages become lines above it."""
+
+    def __init__(self, display: RichProgress) -> None:
+        self._display = display
+        self._tasks: dict[str, TaskID] = {}
+
+    def stage_started(self, name: str, uses: str) -> None:
+        self._tasks[name] = self._display.add_task(f"{name} ({uses})", total=None)
+
+    def stage_advanced(self, name: str, done_bytes: int, total_bytes: int) -> None:
+        self._display.update(self._tasks[name], completed=done_bytes, total=total_bytes)
+
+    def stage_ended(self, outcome: StageOutcome) -> None:
+        if outcome.name in self._tasks:
+            self._display.remove_task(self._tasks.pop(outcome.name))
+        self._display.console.print(ending(outcome), markup=False, highlight=False)

@@ -1,0 +1,46 @@
+"""`probe-flow run`: run a workflow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from probe_flow.cli.options import load, set_option
+from probe_flow.cli.plan_options import format_option, plan_options
+
+
+@click.command("run")
+@click.argument("workflow")
+@set_option
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of the run. Default: a new one, probe_flow_runs/<workflow>-<time>.",
+)
+@plan_options
+@format_option
+@click.option("--quiet", is_flag=True, help="Only the last line: verdict, counts, where the results lie.")
+def command(
+    *,
+    workflow: str,
+    sets: dict[str, str],
+    output: Path | None,
+    only: tuple[str, ...],
+    until: str | None,
+    scheduler: str | None,
+    workers: int | None,
+    output_format: str,
+    quiet: bool,
+) -> int:
+    """Run WORKFLOW and say which operator is the first to diverge.
+
+    Exit code: 0 everything was compared and the gate passed; 1 the gate failed; 2 a mistake in the command or the
+    workflow, nothing ran; 3 incomplete; 130 interrupted.
+    """
+    from probe_flow.cli.running import run_plan
+    from probe_flow.engine.plan import make_plan
+
+    plan = make_plan(load(workflow, sets), only=only, until=until, scheduler=scheduler, workers=workers)
+    return run_plan(plan, output=output, cwd=Path.cwd(), as_json=output_format == "json", quiet=quiet)

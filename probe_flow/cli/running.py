@@ -1,0 +1,58 @@
+"""Run a plan for a command: warnings and progress on stderr, the result on stdout."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from probe_flow.cli.console import show, wants_color
+from probe_flow.engine.plan import Plan
+
+DEFAULT_WIDTH = 100
+
+
+def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet: bool) -> int:
+    """Run a plan, show what came of it and return the exit code.
+
+    Args:
+        plan: what to do.
+        output: folder of the run; None = a new one below ``probe_flow_runs``.
+        cwd: working directory.
+        as_json: print the run record instead of the summary.
+        quiet: no progress and no warnings; of the summary only the last line.
+    """
+    from probe_flow.cli.progress import progress_on
+    from probe_flow.engine.execute import execute
+    from probe_flow.engine.scheduler import make_scheduler
+    from probe_flow.reports.console import last_line, render_summary
+    from probe_flow.reports.run_json import run_json_text
+
+    if not quiet:
+        show(plan.warnings, sources=plan.workflow.sources)
+    scheduler = make_scheduler(plan.executor.scheduler, plan.executor.workers)
+    is_live = wants_color(os.environ, is_terminal=sys.stderr.isatty())
+    with progress_on(sys.stderr, quiet=quiet, is_live=is_live) as progress:
+        outcome = execute(plan, scheduler=scheduler, cwd=cwd, output=output, progress=progress)
+    ended = [diagnostic for stage in outcome.stages for diagnostic in stage.diagnostics]
+    show(ended, sources=plan.workflow.sources)
+    folder = shown_path(outcome.folder, cwd)
+    if as_json:
+        click.echo(run_json_text(outcome.record), nl=False)
+    elif quiet:
+        click.echo(last_line(outcome.record, folder=folder))
+    else:
+        width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
+        comparisons = list(outcome.comparisons.values())
+        color = wants_color(os.environ, is_terminal=sys.stdout.isatty())
+        summary = render_summary(outcome.record, comparisons, color=color, width=width, folder=folder)
+        click.echo(summary, nl=False, color=color)
+    return outcome.exit_code
+
+
+def shown_path(path: Path, cwd: Path) -> str:
+    """Return a path as a user would type it: relative where it lies below the working directory."""
+    return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)

@@ -1,0 +1,246 @@
+"""Run a plan: its stages in order, each failure kept apart, and a record of all of it in the run's folder."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from probe_flow.engine.clock import Clock
+from probe_flow.engine.events import EventLog, open_events
+from probe_flow.engine.outcome import StageOutcome, StageStatus, exit_code, run_verdict
+from probe_flow.engine.output import EVENTS_NAME, RECORD_NAME, RunFolder, open_run_folder
+from probe_flow.engine.plan import Plan, PlannedStage
+from probe_flow.engine.progress import Progress, Silent
+from probe_flow.engine.record import base_record, merge_summaries, stage_list
+from probe_flow.engine.results import Results
+from probe_flow.engine.scheduler import Scheduler
+from probe_flow.engine.tasks import StageTasks
+from probe_flow.errors import Diagnostic, ProbeFlowError, UsageError
+from probe_flow.records import Comparison
+from probe_flow.reports.run_json import write_run_json
+from probe_flow.stages.base import Context, Settings
+from probe_flow.workflow.resolved import options_for_run
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """What a run left.
+
+    Args:
+        folder: where everything lies.
+        record: what `run.json` says.
+        exit_code: see `probe_flow.engine.outcome.exit_code`.
+        stages: one per stage of the workflow.
+        comparisons: results of the comparing stages, by name.
+        diagnostics: warnings of the plan, what stages reported, and what ended stages.
+    """
+
+    folder: Path
+    record: Mapping[str, Any]
+    exit_code: int
+    stages: tuple[StageOutcome, ...]
+    comparisons: Mapping[str, Comparison]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def execute(
+    plan: Plan,
+    *,
+    scheduler: Scheduler,
+    cwd: Path,
+    output: Path | None = None,
+    clock: Clock | None = None,
+    progress: Progress | None = None,
+) -> RunOutcome:
+    """Run the plan and write its record.
+
+    A stage that fails costs itself and what depends on it; the others run. After Ctrl-C no further stage begins,
+    and the record says so.
+
+    Args:
+        plan: what to do.
+        scheduler: runs the batches of the stages.
+        cwd: working directory, for a relative or absent `output`.
+        output: folder of the run; None = a new one below ``probe_flow_runs``.
+        clock: time, for names and durations.
+        progress: hears of every step.
+
+    Raises:
+        UsageError: PF6010, PF6011 when the output folder cannot be used; nothing ran then.
+    """
+    clock = clock or Clock()
+    started = clock.now()
+    folder = open_run_folder(output, plan.workflow.name, now=started, cwd=cwd)
+    with open_events(folder.path / EVENTS_NAME, run_id=folder.run_id, clock=clock) as log:
+        run = _Run(plan, folder, scheduler, clock, progress or Silent(), log)
+        return run.to_end()
+
+
+@dataclass(slots=True)
+class _Run:
+    """State of one run."""
+
+    plan: Plan
+    folder: RunFolder
+    scheduler: Scheduler
+    clock: Clock
+    progress: Progress
+    log: EventLog
+    outcomes: list[StageOutcome] = field(default_factory=list)
+    results: Results = field(init=False)
+    record: dict[str, Any] = field(init=False)
+    _began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock.monotonic()
+        self.results = Results(self.plan.selected, self.folder.path)
+        started = self.clock.now().isoformat(timespec="seconds")
+        self.record = base_record(self.plan, run_id=self.folder.run_id, started=started)
+
+    def to_end(self) -> RunOutcome:
+        """Run every stage that can run, then say what came of it."""
+        self._save()
+        self.log.emit("run.started", workflow=self.plan.workflow.name, stages=len(self.plan.selected))
+        interrupted = False
+        for planned in self.plan.stages:
+            outcome = self._skipped(planned, interrupted=interrupted) or self._run_stage(planned)
+            interrupted = interrupted or outcome.status is StageStatus.INTERRUPTED
+            self.outcomes.append(outcome)
+            self.results.done_with(planned)
+            self.progress.stage_ended(outcome)
+            self._save()
+        return self._finish(interrupted=interrupted)
+
+    def _skipped(self, planned: PlannedStage, *, interrupted: bool) -> StageOutcome | None:
+        """Return the outcome of a stage that does not run, None for one that does."""
+        name, uses = planned.stage.name, planned.stage.type.uses
+        if not planned.is_selected:
+            return StageOutcome(name, uses, StageStatus.NOT_SELECTED, reason=planned.reason)
+        if interrupted:
+            return StageOutcome(name, uses, StageStatus.SKIPPED, reason="the run was interrupted before it began")
+        ended = {outcome.name: outcome.status for outcome in self.outcomes}
+        lacking = [need for need in planned.needs if ended[need] is not StageStatus.DONE]
+        if not lacking:
+            return None
+        reason = f"it needs `{lacking[0]}`, which {_became(ended[lacking[0]])}"
+        self.log.emit("stage.skipped", stage=name, reason=reason)
+        return StageOutcome(name, uses, StageStatus.SKIPPED, reason=reason)
+
+    def _run_stage(self, planned: PlannedStage) -> StageOutcome:
+        stage = planned.stage
+        began = self.clock.monotonic()
+        emit = self._emit_for(stage.name)
+        emit("stage.started", uses=stage.type.uses)
+        self.progress.stage_started(stage.name, stage.type.uses)
+        outcome = StageOutcome(stage.name, stage.type.uses, StageStatus.DONE)
+        try:
+            options = options_for_run(stage.options, self.folder.path)
+            result = stage.type.run(options, self.results.inputs_of(planned), self._context(planned))
+            self.results.add(planned, result)
+        except KeyboardInterrupt:
+            outcome = replace(outcome, status=StageStatus.INTERRUPTED, reason="interrupted")
+        except ProbeFlowError as exc:
+            outcome = _failed(outcome, exc.diagnostics, is_wrong_input=isinstance(exc, UsageError))
+        except Exception as exc:  # a stage of any origin: its failure must not take the record of the others along
+            emit("stage.crashed", traceback=traceback.format_exc())
+            outcome = _failed(outcome, (_unforeseen(stage.name, exc),))
+        outcome = replace(outcome, wall_s=self.clock.monotonic() - began)
+        emit("stage.ended", status=outcome.status.value, wall_s=round(outcome.wall_s, 6), reason=outcome.reason)
+        return outcome
+
+    def _context(self, planned: PlannedStage) -> Context:
+        name = planned.stage.name
+        workflow = self.plan.workflow
+        emit = self._emit_for(name)
+        return Context(
+            stage=name,
+            output=self.folder.path,
+            map=StageTasks(name, self.scheduler, progress=self.progress, emit=emit),
+            emit=emit,
+            report=lambda diagnostics: self._report(name, diagnostics),
+            settings=Settings(io=workflow.io, metrics_backend=workflow.metrics_backend),
+            facts=dict(self.record),
+        )
+
+    def _emit_for(self, stage: str) -> Callable[..., None]:
+        return lambda event, **fields: self.log.emit(event, **{"stage": stage, **fields})
+
+    def _report(self, stage: str, diagnostics: Iterable[Diagnostic]) -> None:
+        for problem in self.results.report(stage, diagnostics):
+            self.log.emit("stage.problem", stage=stage, code=problem.code, message=problem.message)
+
+    def _finish(self, *, interrupted: bool) -> RunOutcome:
+        results = self.results
+        failed = [outcome for outcome in self.outcomes if outcome.status is StageStatus.FAILED]
+        incomplete = results.incomplete()
+        code = exit_code(
+            interrupted=interrupted,
+            wrong_input=any(outcome.is_wrong_input for outcome in failed),
+            stage_failed=bool(failed),
+            incomplete=bool(incomplete),
+            gate_failed=bool(results.failed_gates()),
+        )
+        unfinished = [f"stage `{o.name}` {o.status.value}: {o.reason}" for o in self.outcomes if _is_gap(o)]
+        self.record |= {
+            "verdict": run_verdict(code, compared=bool(results.comparisons)),
+            "exit_code": code,
+            "incomplete": unfinished + incomplete,
+        }
+        self.record["timings"]["wall_s"] = round(self.clock.monotonic() - self._began, 6)
+        self._save()
+        self.folder.forget_previous(self.record["artifacts"])
+        self.log.emit("run.ended", verdict=self.record["verdict"], exit_code=code)
+        return RunOutcome(
+            self.folder.path, self.record, code, tuple(self.outcomes), results.comparisons, self._diagnostics()
+        )
+
+    def _diagnostics(self) -> tuple[Diagnostic, ...]:
+        ended = [diagnostic for outcome in self.outcomes for diagnostic in outcome.diagnostics]
+        return (*self.plan.warnings, *self.results.problems, *ended)
+
+    def _save(self) -> None:
+        """Write the record as it stands, so that a run that is killed never leaves an older verdict behind."""
+        results = self.results
+        self.record |= merge_summaries(results.summaries)
+        self.record |= {
+            "comparisons": results.summaries,
+            "stages": stage_list(self.outcomes),
+            "inputs": results.inputs,
+            "artifacts": [RECORD_NAME, EVENTS_NAME, *results.artifacts],
+            "problems": [diagnostic.to_dict() for diagnostic in self._diagnostics()],
+        }
+        write_run_json(self.record, self.folder.path / RECORD_NAME)
+
+
+def _failed(
+    outcome: StageOutcome, diagnostics: tuple[Diagnostic, ...], *, is_wrong_input: bool = False
+) -> StageOutcome:
+    own = tuple(d if d.stage else replace(d, stage=outcome.name) for d in diagnostics)
+    more = f" (and {len(own) - 1} more)" if len(own) > 1 else ""
+    return replace(
+        outcome,
+        status=StageStatus.FAILED,
+        reason=f"[{own[0].code}] {own[0].message}{more}",
+        diagnostics=own,
+        is_wrong_input=is_wrong_input,
+    )
+
+
+def _unforeseen(stage: str, error: Exception) -> Diagnostic:
+    return Diagnostic(
+        "PF6003",
+        f"stage `{stage}` stopped: {type(error).__name__}: {error}",
+        stage=stage,
+        help=f"the traceback is in `{EVENTS_NAME}` of the run's folder, event `stage.crashed`",
+    )
+
+
+def _is_gap(outcome: StageOutcome) -> bool:
+    return outcome.status in (StageStatus.FAILED, StageStatus.SKIPPED, StageStatus.INTERRUPTED)
+
+
+def _became(status: StageStatus) -> str:
+    return "failed" if status is StageStatus.FAILED else "did not run"

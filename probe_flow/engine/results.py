@@ -1,0 +1,142 @@
+"""The results of stages while a consumer remains, and what of them outlives the run: files, facts and problems."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from probe_flow.engine.plan import PlannedStage
+from probe_flow.engine.record import input_facts
+from probe_flow.errors import Diagnostic, InternalError, Severity
+from probe_flow.records import Catalog, Comparison, Pairs
+from probe_flow.reports.jsonl import write_comparison_jsonl, write_nodes_jsonl
+from probe_flow.reports.run_json import comparison_summary
+from probe_flow.stages.base import Kind
+
+_RECORD_OF: Mapping[Kind, type] = {Kind.CATALOG: Catalog, Kind.PAIRS: Pairs, Kind.COMPARISON: Comparison}
+
+
+@dataclass(slots=True)
+class Results:
+    """Everything that the stages of one run returned.
+
+    Args:
+        selected: the stages that run.
+        folder: where the records of comparisons are written.
+        artifacts: files written, relative to the folder where they lie in it.
+        inputs: provenance of the dumps.
+        comparisons: the comparisons, by stage; kept to the end, for the summary on the screen.
+        summaries: what `run.json` says of each comparison.
+        problems: what the stages reported or put into their results.
+    """
+
+    selected: Sequence[PlannedStage]
+    folder: Path
+    artifacts: list[str] = field(default_factory=list)
+    inputs: list[dict[str, Any]] = field(default_factory=list)
+    comparisons: dict[str, Comparison] = field(default_factory=dict)
+    summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    problems: list[Diagnostic] = field(default_factory=list)
+    _held: dict[str, Any] = field(default_factory=dict)
+    _known: set[object] = field(default_factory=set)
+    _waiting: Counter[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._waiting = Counter(name for planned in self.selected for name in planned.needs)
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Names of the stages whose results are still held for a consumer."""
+        return tuple(self._held)
+
+    def inputs_of(self, planned: PlannedStage) -> dict[str, list[Any]]:
+        """Return the results that a stage takes, by option."""
+        return {option: [self._held[name] for name in names] for option, names in planned.stage.inputs.items()}
+
+    def add(self, planned: PlannedStage, result: object) -> None:
+        """Take a stage's result: write what must be written, hold it if a consumer waits.
+
+        Raises:
+            InternalError: PF6004 when the result is not of the kind that the stage declares.
+        """
+        name, kind = planned.stage.name, planned.stage.type.produces
+        expected = _RECORD_OF.get(kind)
+        if expected is not None and not isinstance(result, expected):
+            raise InternalError(_wrong_kind(planned, result))
+        if isinstance(result, Catalog):
+            self.inputs.append(input_facts(name, result))
+            self.report(name, result.problems)
+        elif isinstance(result, Pairs):
+            self.report(name, result.problems)
+        elif isinstance(result, Comparison):
+            self._add_comparison(name, result)
+        elif kind is Kind.REPORT:
+            self._add_files(planned, result)
+        if self._waiting[name]:
+            self._held[name] = result
+
+    def done_with(self, planned: PlannedStage) -> None:
+        """Note that a stage needs its inputs no more; drop those that nobody else waits for."""
+        for name in planned.needs:
+            self._waiting[name] -= 1
+            if not self._waiting[name]:
+                self._held.pop(name, None)
+
+    def _add_comparison(self, name: str, comparison: Comparison) -> None:
+        count = sum(planned.stage.type.produces is Kind.COMPARISON for planned in self.selected)
+        folder = self.folder if count == 1 else self.folder / name
+        for file_name, write in (("comparison.jsonl", write_comparison_jsonl), ("nodes.jsonl", write_nodes_jsonl)):
+            write(comparison, folder / file_name)
+            self._add_file(folder / file_name)
+        self.comparisons[name] = comparison
+        self.summaries[name] = comparison_summary(comparison)
+        self.report(name, comparison.problems)
+
+    def report(self, stage: str, problems: Iterable[Diagnostic]) -> list[Diagnostic]:
+        """Keep what a stage reports or puts into its result; return what was not known yet, named after the stage."""
+        new = []
+        for problem in problems:
+            key = (problem.code, problem.message, problem.path, problem.tensor, problem.span)
+            if key not in self._known:  # a comparison repeats the problems of its dumps
+                self._known.add(key)
+                new.append(problem if problem.stage else replace(problem, stage=stage))
+        self.problems += new
+        return new
+
+    def _add_files(self, planned: PlannedStage, result: object) -> None:
+        if isinstance(result, str) or not isinstance(result, Sequence):
+            raise InternalError(_wrong_kind(planned, result))
+        for path in result:
+            self._add_file(Path(path))
+
+    def _add_file(self, path: Path) -> None:
+        name = str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)
+        if name not in self.artifacts:
+            self.artifacts.append(name)
+
+    def incomplete(self) -> list[str]:
+        """Return why the run is incomplete as far as its results say, each reason once."""
+        reasons = [reason for comparison in self.comparisons.values() for reason in comparison.incomplete]
+        errors = Counter(problem.stage for problem in self.problems if problem.severity is Severity.ERROR)
+        for stage, count in errors.items():
+            first = next(p for p in self.problems if p.stage == stage and p.severity is Severity.ERROR)
+            more = f" (and {count - 1} more)" if count > 1 else ""
+            reasons.append(f"[{first.code}] {first.message}{more}")
+        return list(dict.fromkeys(reasons))
+
+    def failed_gates(self) -> list[str]:
+        """Return the names of the comparisons whose gate said no."""
+        return [name for name, comparison in self.comparisons.items() if not comparison.gate_passed]
+
+
+def _wrong_kind(planned: PlannedStage, result: object) -> Diagnostic:
+    stage, found = planned.stage, type(result).__name__
+    return Diagnostic(
+        "PF6004",
+        f"stage `{stage.name}` (`{stage.type.uses}`) returned a {found}, not a {stage.type.produces.value}",
+        stage=stage.name,
+        help="this is a defect of the stage; report it to its author",
+    )
