@@ -96,9 +96,12 @@ def _items(
                 yield SlotRole.PARAMETER_GRAD, path, (), leaf
         return
     for key, role, word in _SECTIONS:
-        if key in entry:
-            for path, leaf in _leaves(entry[key], ()):
-                yield role, path, (word,), leaf
+        value = entry.get(key)
+        if value is None:
+            continue
+        start = () if isinstance(value, (list, dict)) and not _is_leaf(value) else (0,)
+        for path, leaf in _leaves(value, start):
+            yield role, path, (word,), leaf
 
 
 def _leaves(value: object, path: tuple[int | str, ...]) -> Iterator[tuple[tuple[int | str, ...], object]]:

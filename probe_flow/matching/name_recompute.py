@@ -77,7 +77,7 @@ class _Search:
         best: list[int] = []
         for place in reversed(places[-MAX_CANDIDATES:]):
             if place < known:
-                stretch = self._repeated_at(run, start, self._originals[place:known])
+                stretch = self._repeated_at(run, start, place, known)
                 best = max(best, stretch, key=len)
         return best
 
@@ -85,10 +85,11 @@ class _Search:
         gradient = self._gradient[first]
         return gradient is not None and gradient < now
 
-    def _repeated_at(self, run: list[int], start: int, earlier: list[int]) -> list[int]:
+    def _repeated_at(self, run: list[int], start: int, place: int, known: int) -> list[int]:
         stretch: list[int] = []
         any_gradient = False
-        for again, first in zip(run[start:], earlier, strict=False):
+        for offset in range(min(len(run) - start, known - place)):
+            again, first = run[start + offset], self._originals[place + offset]
             due, repeated = self._gradient[first], self._gradient[again]
             both = due is not None and repeated is not None
             if self._what[again] != self._what[first] or self._is_done(first, again) or both:

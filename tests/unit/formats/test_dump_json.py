@@ -233,6 +233,14 @@ def test_point_to_point_operations_and_groups_keep_their_facts(tmp_path: Path) -
     assert (second.kind, second.value) == (TensorKind.OPAQUE, "[0, 1]")
 
 
+def test_a_value_that_stands_for_its_list_is_its_first_element_and_null_is_an_absent_list(tmp_path: Path) -> None:
+    folder = write(tmp_path, {"Torch.add.0.forward": {"input_args": None, "output": tensor()}})
+
+    catalog = read(folder)
+    assert [ref.attrs["item"] for ref in catalog.tensors] == ["Torch.add.0.forward.output.0"]
+    assert codes(catalog) == []
+
+
 def test_unknown_leaf_types_are_kept_as_opaque_text(tmp_path: Path) -> None:
     folder = write(tmp_path, {"Torch.add.0.forward": forward({"type": "future.Thing", "radius": 3})})
 
