@@ -35,14 +35,18 @@ class TensorBlocks:
 
     Args:
         numel: logical elements.
-        dtype: numpy (or ml_dtypes) dtype of the blocks, in native byte order.
+        dtype: canonical name of what the dump holds, e.g. ``bfloat16``.
+        block_dtype: numpy (or ml_dtypes) dtype of the blocks, in native byte order.
     """
 
-    __slots__ = ("_file", "_reader", "dtype", "numel")
+    __slots__ = ("_file", "_reader", "block_dtype", "dtype", "numel")
 
-    def __init__(self, numel: int, dtype: np.dtype[Any], reader: _Reader | None, file: BinaryFile | None) -> None:
+    def __init__(
+        self, numel: int, dtype: str, block_dtype: np.dtype[Any], reader: _Reader | None, file: BinaryFile | None
+    ) -> None:
         self.numel = numel
         self.dtype = dtype
+        self.block_dtype = block_dtype
         self._reader = reader
         self._file = file
 
@@ -58,10 +62,10 @@ class TensorBlocks:
         if not 0 <= start <= stop <= self.numel:
             raise IndexError(f"elements {start} to {stop} of {self.numel}")
         if start == stop or self._reader is None:
-            return np.empty(0, self.dtype)
+            return np.empty(0, self.block_dtype)
         block = self._reader(start, stop)
-        if block.dtype != self.dtype:
-            return block.astype(self.dtype)
+        if block.dtype != self.block_dtype:
+            return block.astype(self.block_dtype)
         return block if block.flags.aligned else block.copy()
 
     def close(self) -> None:
@@ -100,7 +104,7 @@ def open_tensor(ref: TensorRef, *, io: str = "auto") -> TensorBlocks:
     empty = np.empty(0, np.uint8)
     dtype = decode(empty, ref.dtype, 0, 0, big_endian=is_big_endian).dtype.newbyteorder("=")
     if numel == 0:
-        return TensorBlocks(0, dtype, None, None)
+        return TensorBlocks(0, ref.dtype, dtype, None, None)
     offsets = _offsets(ref, extent)
     file = BinaryFile(extent.file)
     try:
@@ -109,9 +113,9 @@ def open_tensor(ref: TensorRef, *, io: str = "auto") -> TensorBlocks:
         file.close()
         raise
     if isinstance(reader, _Windows):
-        return TensorBlocks(numel, dtype, reader, file)
+        return TensorBlocks(numel, ref.dtype, dtype, reader, file)
     file.close()
-    return TensorBlocks(numel, dtype, reader, None)
+    return TensorBlocks(numel, ref.dtype, dtype, reader, None)
 
 
 def _check(ref: TensorRef) -> int:

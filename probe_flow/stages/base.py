@@ -72,8 +72,9 @@ class Only(Model):
     """Narrow a stage to the nodes that an earlier comparison suspects."""
 
     comparison: ComparisonOf = Field(description="Stage whose rows are searched.")
-    where: dict[str, str | float | int | list[str]] = Field(
-        description="Conditions on its rows: `verdict`, `role`, `node`, `op_type` or a metric id with a bound such as `< 0.99`."
+    where: dict[str, str | list[str]] = Field(
+        description="Conditions on its rows, all of which must hold: `verdict`, `role`, `node`, `op_type` as glob "
+        "patterns, or a metric id with a bound such as `< 0.99`."
     )
     limit: int | None = Field(None, gt=0, description="At most this many nodes, in execution order.")
 

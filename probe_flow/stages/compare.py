@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from probe_flow.stages.base import Context, Kind, Model, Only, PairsOf, StageOptions, StageType
+
+
+def _bound(text: str) -> str:
+    from probe_flow.analysis.policies.bounds import parse_bound
+
+    if parse_bound(text) is None:
+        raise ValueError(f"`{text}` is no bound; write an operator and a number, e.g. `>= 0.99` or `< 1e-3`")
+    return text
+
+
+def _policy(policy: str | list[PolicyRule]) -> str | list[PolicyRule]:
+    from probe_flow.analysis.policies.registry import policy_names
+    from probe_flow.errors import did_you_mean
+
+    if isinstance(policy, str) and policy not in policy_names():
+        hint = did_you_mean(policy, policy_names()) or f"policies: {', '.join(policy_names())}"
+        raise ValueError(f"there is no policy `{policy}`; {hint}")
+    return policy
+
+
+Bound = Annotated[str, AfterValidator(_bound)]
+Globs = str | list[str]
 
 
 class Require(Model):
@@ -21,17 +43,25 @@ class Require(Model):
     )
 
 
+class Where(Model):
+    """Which rows a rule judges: every pattern given must fit."""
+
+    node: Globs | None = Field(None, description="Name of the node.")
+    op_type: Globs | None = Field(None, description="Type of the node.")
+    direction: Globs | None = Field(
+        None, description="Slot: `input`, `output`, `parameter`, `parameter_grad`, `buffer`."
+    )
+    dtype: Globs | None = Field(None, description="Dtype of the target tensor, e.g. `float16`.")
+
+
 class PolicyRule(Model):
     """One rule of an own policy; the first rule whose `where` fits a row judges it."""
 
-    where: dict[str, str | list[str]] = Field(
-        default_factory=dict,
-        description="Conditions on the row: `node`, `op_type`, `direction`, `dtype` as glob patterns. Empty: every row.",
-    )
-    pass_: dict[str, str] = Field(
+    where: Where = Field(default_factory=Where, description="Rows that the rule judges; absent: every row.")
+    pass_: dict[str, Bound] = Field(
         alias="pass", description="Metric id -> bound, e.g. `cosine: '>= 0.99'`; all must hold."
     )
-    warn: dict[str, str] | None = Field(
+    warn: dict[str, Bound] | None = Field(
         None, description="Metric id -> bound; a row that misses `pass` but meets these is a warning, not a failure."
     )
 
@@ -41,7 +71,7 @@ class Options(StageOptions):
 
     uses: Literal["compare"]
     pairs: PairsOf = Field(description="Stage that matched.")
-    policy: str | list[PolicyRule] = Field(
+    policy: Annotated[str | list[PolicyRule], AfterValidator(_policy)] = Field(
         "torchair", description="Registered policy, or an ordered list of rules (the first match wins)."
     )
     metrics: str | list[str] = Field(
@@ -49,7 +79,8 @@ class Options(StageOptions):
     )
     gate: Literal["findings", "all_pass"] = Field(
         "findings",
-        description="What fails the run: `findings` = an origin of divergence, of NaN/inf, or drift; `all_pass` = any failing row.",
+        description="What fails the run: `findings` = an origin of divergence, of NaN or infinities, or drift; "
+        "`all_pass` = any failing row.",
     )
     require: Require = Field(default_factory=Require, description="What the run needs to count as complete.")
     only: Only | None = Field(None, description="Compare only the nodes that an earlier comparison suspects.")
@@ -57,7 +88,10 @@ class Options(StageOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the comparison."""
-    raise NotImplementedError
+    from probe_flow.stages.comparing import compare_pairs
+
+    suspects = inputs["only"][0] if options.only else None
+    return compare_pairs(inputs["pairs"][0], options, context, suspects)
 
 
 STAGE = StageType(

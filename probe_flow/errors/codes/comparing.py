@@ -54,4 +54,25 @@ SECTION: tuple[Code, ...] = (
         "the entry point `mypkg` gives the metric `cosine`, which exists",
         "rename the metric, or remove or update the package that provides it",
     ),
+    Code(
+        "PF5001",
+        "unknown policy",
+        "`policy:` names neither one of ours nor that of an installed package",
+        "policy: torchiar",
+        "use `torchair` or `dump_json`, install the package that provides it, or write a list of rules",
+    ),
+    Code(
+        "PF5103",
+        "value is no numeric tensor",
+        "one side holds text, an object or a dtype whose bits are not known",
+        "the golden cannot be measured: a value of type `<U3` is no numeric tensor",
+        "nothing to do if the argument is no tensor; otherwise dump it in a numeric dtype",
+    ),
+    Code(
+        "PF5104",
+        "sides are of different kinds",
+        "one side is a tensor, the other statistics, a scalar or nothing",
+        "the target is a tensor, the golden a scalar",
+        "check which tensors were paired, or dump both sides in the same way",
+    ),
 )

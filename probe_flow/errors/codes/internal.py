@@ -12,4 +12,11 @@ SECTION: tuple[Code, ...] = (
         "probe_flow failed in a way that it should not: KeyError: 'x'",
         "Report it with the command line, the workflow file and the traceback.",
     ),
+    Code(
+        "PF9002",
+        "Defect while measuring one pair",
+        "The code that measures a pair failed in a way that nobody foresaw. The other pairs are not affected.",
+        "measuring `Add_1.output.0` failed: IndexError: ...",
+        "Report it with the workflow file and, if possible, the two tensor files.",
+    ),
 )

@@ -127,8 +127,7 @@ SECTION: tuple[Code, ...] = (
         "the path of a dump does not exist",
         "The path was mistyped, or the dump lies elsewhere.",
         "`dumps/stpe0` does not exist",
-        "Correct the path; paths in a workflow file are relative to the file, `--set` paths to the working "
-        "directory.",
+        "Correct the path; paths in a workflow file are relative to the file, `--set` paths to the working directory.",
     ),
     Code(
         "PF3402",
@@ -387,7 +386,7 @@ SECTION: tuple[Code, ...] = (
         "PF3221",
         "a graph text is malformed",
         "The text breaks the grammar of the protobuf text format. The operators before that place are used.",
-        "`dynamo_original_graph_1.txt` is not protobuf text at `type \"Add\"`",
+        '`dynamo_original_graph_1.txt` is not protobuf text at `type "Add"`',
         "Do not edit graph texts; copy the file again.",
     ),
     Code(
@@ -405,5 +404,19 @@ SECTION: tuple[Code, ...] = (
         "equally good ways; or two operators differ only in characters that file names cannot hold.",
         "`Add_1Add_12` can be Add_1 + Add_12 or Add_1Add_1 + 2; the first is taken",
         "Compare the operators before and after it to see whether the choice is right.",
+    ),
+    Code(
+        "PF3190",
+        "tensor could not be read",
+        "the file system or the memory of the machine failed while a tensor was being read",
+        "`Add_1.output.0` could not be read: [Errno 5] Input/output error",
+        "check the disk and run again; the other tensors are not affected",
+    ),
+    Code(
+        "PF3191",
+        "paired tensor is unreadable",
+        "the reader found this tensor malformed; the reason stands in the message",
+        "the target is unreadable: payload ends 12 bytes early",
+        "dump it again, or leave the node out with `select.nodes`",
     ),
 )

@@ -69,7 +69,7 @@ def test_blocks_are_aligned_and_native(tmp_path, io):
         with open_tensor(ref, io=io) as blocks:
             block = blocks.read(3, 1003)
             assert block.flags.aligned
-            assert block.dtype == blocks.dtype == np.dtype("=f4")
+            assert block.dtype == blocks.block_dtype == np.dtype("=f4")
             np.testing.assert_array_equal(block, data[3:1003])
 
 

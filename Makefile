@@ -1,0 +1,54 @@
+# Every target sets up what it needs, so that a fresh clone is one command away from a result.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+JOBS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: run test test-frameworks lint bench docs help
+
+$(VENV)/core.stamp: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(VENV)/dev.stamp: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@ $(VENV)/core.stamp
+
+$(VENV)/frameworks.stamp: $(VENV)/dev.stamp
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	touch $@
+
+run: $(VENV)/core.stamp ## compare the bundled dumps: first with a fault, then healthy
+	@echo '== 1 of 2: a device dump with a fault (exit code 1 is expected)'
+	@$(BIN)/probe-flow run workflows/torchair_ge_vs_fx.yaml; code=$$?; \
+	  echo; echo "exit code $$code: 1 means that the run ended and the gate failed, because one operator of this dump is wrong on purpose"; \
+	  test $$code -eq 1
+	@echo
+	@echo '== 2 of 2: the same model without the fault'
+	@$(BIN)/probe-flow run workflows/torchair_ge_vs_fx.yaml \
+	  --set target=examples/torchair/healthy/msprobe_ge_dump --set golden=examples/torchair/healthy/msprobe_fx_dump
+
+test: $(VENV)/dev.stamp ## run the tests (no framework needed)
+	$(BIN)/pytest -n $(JOBS) -m 'not frameworks'
+
+test-frameworks: $(VENV)/frameworks.stamp ## run the tests that need torch
+	$(BIN)/pytest -n $(JOBS) -m frameworks
+
+lint: $(VENV)/dev.stamp ## check style, types and the floor plan
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/dev.stamp ## measure speed and memory on this machine
+	$(BIN)/python -m benchmarks.run
+
+docs: $(VENV)/core.stamp ## write the generated reference pages and schemas
+	$(BIN)/probe-flow schema --write schemas
+	$(BIN)/python docs/generate.py
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18

@@ -1,0 +1,110 @@
+"""Coverage: what became of every tensor of each side, and whether that makes the run incomplete."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+from probe_flow.analysis.measured import PRODUCED, MeasuredPair
+from probe_flow.records import (
+    Catalog,
+    Coverage,
+    Expectation,
+    Pairs,
+    Status,
+    TensorKind,
+    TensorRef,
+    Verdict,
+)
+
+COMPARED = frozenset({Status.PASS, Status.WARNING, Status.FAIL})
+
+
+def cover(pairs: Pairs, rows: Sequence[MeasuredPair], verdicts: Sequence[Verdict]) -> Mapping[str, Coverage]:
+    """Count the tensors of both sides by the best that happened to each (compared beats expected beats missing).
+
+    Tensors are told apart by identity: a pair holds its catalogs' own objects.
+    """
+    best: dict[int, str] = {}
+    for row, verdict in zip(rows, verdicts, strict=True):
+        for tensor in (row.pair.target, row.pair.golden):
+            if tensor is None:
+                continue
+            fate = _fate(tensor, row, verdict)
+            known = best.get(id(tensor))
+            if known is None or _RANK[fate] > _RANK[known]:
+                best[id(tensor)] = fate
+    return {"target": _cover_side(pairs.target, best), "golden": _cover_side(pairs.golden, best)}
+
+
+_RANK = {"missing": 0, "unreadable": 1, "expected": 2, "compared": 3}
+
+
+def _cover_side(catalog: Catalog, best: Mapping[int, str]) -> Coverage:
+    fates = [(tensor, best.get(id(tensor), "missing")) for tensor in catalog.tensors]
+    counts = Counter(fate for _, fate in fates)
+    outputs = Counter(fate for tensor, fate in fates if tensor.slot.role in PRODUCED)
+    return Coverage(
+        tensors=len(catalog.tensors),
+        compared=counts["compared"],
+        expected=counts["expected"],
+        missing=counts["missing"] + counts["unreadable"],
+        unreadable=counts["unreadable"],
+        outputs_compared=outputs["compared"],
+        outputs_missing=outputs["missing"] + outputs["unreadable"],
+    )
+
+
+def _fate(tensor: TensorRef, row: MeasuredPair, verdict: Verdict) -> str:
+    if verdict.status in COMPARED:
+        return "compared"
+    if tensor.kind is TensorKind.UNREADABLE or verdict.status is Status.ERROR:
+        return "unreadable"
+    reason = row.pair.reason
+    if reason is not None and reason.expectation is Expectation.EXPECTED:
+        return "expected"
+    # A pair without a verdict on its values (quantised side, no rule of the policy) was paired and looked at.
+    return "expected" if verdict.status is Status.SKIPPED or row.measurement is not None else "missing"
+
+
+def incompleteness(
+    rows: Sequence[MeasuredPair],
+    verdicts: Sequence[Verdict],
+    coverage: Mapping[str, Coverage],
+    *,
+    required: float,
+) -> tuple[str, ...]:
+    """Return why the run counts as incomplete, one sentence each; nothing when it is complete."""
+    causes = []
+    unreadable = sum(1 for verdict in verdicts if verdict.status is Status.ERROR)
+    if unreadable:
+        causes.append(f"{unreadable} selected tensor{'s' if unreadable > 1 else ''} could not be read")
+    if not any(verdict.status in COMPARED for verdict in verdicts):
+        causes.append("nothing was compared: no target tensor has a golden partner")
+    causes.extend(_executions_without_pair(rows, verdicts))
+    for side, found in coverage.items():
+        ratio = found.outputs_ratio
+        if ratio is not None and ratio < required:
+            causes.append(
+                f"only {ratio:.0%} of the {side}'s outputs were compared ({found.outputs_compared} of "
+                f"{found.outputs_compared + found.outputs_missing}, required {required:.0%})"
+            )
+    return tuple(causes)
+
+
+def _executions_without_pair(rows: Sequence[MeasuredPair], verdicts: Sequence[Verdict]) -> list[str]:
+    """Name executions that both sides have but of which nothing was compared."""
+    sides: dict[object, set[str]] = defaultdict(set)
+    compared = set()
+    names: dict[object, str] = {}
+    for row, verdict in zip(rows, verdicts, strict=True):
+        for side, tensor in (("target", row.pair.target), ("golden", row.pair.golden)):
+            if tensor is None:
+                continue
+            run = tensor.node.execution
+            names[run.identity] = str(run)
+            sides[run.identity].add(side)
+            if verdict.status in COMPARED:
+                compared.add(run.identity)
+    empty = [identity for identity, found in sides.items() if len(found) == 2 and identity not in compared]
+    return [f"nothing of {names[identity]} was compared, though both sides have it" for identity in empty]

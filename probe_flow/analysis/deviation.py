@@ -1,0 +1,148 @@
+"""How far one tensor is from its golden partner, in the few figures that the search for the origin needs.
+
+All figures are absolute (in units of the tensor) except ``gain``. They come from a `Measurement` alone, so the
+analysis runs again without touching a tensor. In statistics mode the root mean square of the error is not known;
+what the differences of norm and mean prove of it is used instead (a lower bound).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.records import Measurement, Mode, SideSummary, Statistics, TensorRef
+
+UNIT = {
+    "float64": 2.0**-40,
+    "float32": 2.0**-20,
+    "float16": 2.0**-11,
+    "bfloat16": 2.0**-8,
+    "hifloat8": 2.0**-3,
+    "float8_e4m3fn": 2.0**-4,
+    "float8_e5m2": 2.0**-3,
+    "complex64": 2.0**-20,
+    "complex128": 2.0**-40,
+    "complex32": 2.0**-11,
+}
+"""Relative error that storing a value in the dtype explains: half a step for 16 bits and less. For wider types half
+a step would accuse every device: float32 products run in reduced precision there, float64 is emulated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """Error of one tensor.
+
+    Args:
+        rms: root mean square of the error over finite elements.
+        peak: largest absolute error.
+        gain: relative difference in scale, <target, golden> / <golden, golden> - 1: rounding noise cancels in it,
+            a wrong factor does not.
+        offset: difference of the means.
+        size: root mean square of the golden values.
+        top: largest absolute golden value.
+        spread: standard deviation of the golden values.
+        count: elements.
+        unit: relative error that storage explains (`UNIT` of the coarser side).
+        nonfinite: positions where NaN or infinities disagree.
+    """
+
+    rms: float
+    peak: float
+    gain: float
+    offset: float
+    size: float
+    top: float
+    spread: float
+    count: int
+    unit: float
+    nonfinite: int
+
+    @property
+    def relative(self) -> float:
+        """``rms`` relative to the golden's size; inf when only the target is not zero."""
+        if self.size > 0:
+            return self.rms / self.size
+        return math.inf if self.rms > 0 else 0.0
+
+
+def deviation_of(row: MeasuredPair) -> Deviation | None:
+    """Return the deviation of a measured row, None when nothing numeric was measured or the tensor is empty."""
+    measurement, target, golden = row.measurement, row.pair.target, row.pair.golden
+    if measurement is None or target is None or golden is None:
+        return None
+    if measurement.mode not in (Mode.TENSOR, Mode.STATISTICS) or measurement.count == 0:
+        return None
+    if measurement.golden is None or measurement.target is None:
+        return None
+    unit = max(_unit(target), _unit(golden))
+    figures = _size(measurement.golden.statistics, measurement.count)
+    if figures is None:
+        return None
+    errors = _tensor_errors(measurement) if measurement.mode is Mode.TENSOR else _statistic_errors(measurement, figures)
+    if errors is None:
+        return None
+    return Deviation(*errors, *figures, count=measurement.count, unit=unit, nonfinite=measurement.nonfinite_mismatch)
+
+
+def _unit(tensor: TensorRef) -> float:
+    return UNIT.get(tensor.dtype, 0.0)
+
+
+def _size(statistics: Statistics, count: int) -> tuple[float, float, float] | None:
+    """Return (root mean square, largest magnitude, standard deviation) of the golden values."""
+    low, high = _number(statistics.min), _number(statistics.max)
+    if low is None or high is None:
+        return None
+    top = max(abs(low), abs(high))
+    norm, mean = _number(statistics.l2norm), _number(statistics.mean)
+    size = top if norm is None else abs(norm) / math.sqrt(count)
+    spread = size if mean is None else math.sqrt(max(0.0, size * size - mean * mean))
+    return size, top, spread
+
+
+def _tensor_errors(measurement: Measurement) -> tuple[float, float, float, float] | None:
+    metrics = measurement.metrics
+    distance, peak = metrics.get("euclidean_distance"), metrics.get("max_abs_err")
+    if distance is None or peak is None:
+        return None
+    assert measurement.target is not None
+    assert measurement.golden is not None
+    cosine = metrics.get("cosine")
+    norms = measurement.target.statistics.l2norm, measurement.golden.statistics.l2norm
+    gain = 0.0
+    if peak and cosine is not None and norms[0] is not None and norms[1]:
+        gain = cosine * norms[0] / norms[1] - 1.0
+    return float(distance) / math.sqrt(measurement.count), float(peak), gain, _difference(measurement, "mean")
+
+
+def _statistic_errors(
+    measurement: Measurement, figures: tuple[float, float, float]
+) -> tuple[float, float, float, float] | None:
+    assert measurement.target is not None
+    assert measurement.golden is not None
+    peak = max(abs(_difference(measurement, "max")), abs(_difference(measurement, "min")))
+    offset = _difference(measurement, "mean")
+    norm_target, norm_golden = measurement.target.statistics.l2norm, measurement.golden.statistics.l2norm
+    gain = 0.0
+    if norm_target is not None and norm_golden and math.isfinite(norm_target) and math.isfinite(norm_golden):
+        gain = norm_target / norm_golden - 1.0
+    # With neither norm nor mean (integers) the extremes are all there is: one element may be all the error.
+    proven = max(abs(gain) * figures[0], abs(offset), peak / math.sqrt(measurement.count))
+    return proven, peak, gain, offset
+
+
+def _difference(measurement: Measurement, name: str) -> float:
+    values = [
+        _number(getattr(side.statistics, name)) if isinstance(side, SideSummary) else None
+        for side in (measurement.target, measurement.golden)
+    ]
+    return 0.0 if values[0] is None or values[1] is None else values[0] - values[1]
+
+
+def _number(value: float | None) -> float | None:
+    """Return a finite float; recorded infinities and NaN tell nothing about distances."""
+    if value is None:
+        return None
+    number = float(value)
+    return number if math.isfinite(number) else None

@@ -1,0 +1,71 @@
+"""Drift: the outputs of the network are off beyond what the dtype allows, and no single tensor is to blame."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.origin import Diagnosis
+from probe_flow.records import Finding, FindingKind
+
+LIMITS = ((2.0**-40, 1e-6), (2.0**-20, 5e-3), (2.0**-11, 5e-2), (2.0**-8, 2e-1))
+"""(relative error of storage, relative error of a network's output that still counts as rounding): about 100 rounding
+steps for 16-bit types, which healthy networks of 40 layers stay below."""
+
+TAIL = 3
+"""Outputs at the end of each execution that are taken for the network's outputs."""
+
+
+def find_drift(rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> list[Finding]:
+    """Return one finding for the worst output beyond its limit, with the growth rate; nothing when all are within."""
+    last: dict[object, list[int]] = {}
+    for number in diagnosis.order:
+        if rows[number].is_produced and rows[number].pair.rule != "self" and _relative(diagnosis, number) is not None:
+            last.setdefault(rows[number].node.execution.identity, []).append(number)
+    worst: tuple[float, int] | None = None
+    for numbers in last.values():
+        for number in numbers[-TAIL:]:
+            error = _relative(diagnosis, number)
+            deviation = diagnosis.deviations[number]
+            assert error is not None
+            assert deviation is not None
+            if error > _limit(deviation.unit) and (worst is None or error > worst[0]):
+                worst = error, number
+    return [] if worst is None else [_finding(worst[1], worst[0], rows, diagnosis, last)]
+
+
+def _finding(
+    number: int, error: float, rows: Sequence[MeasuredPair], diagnosis: Diagnosis, last: dict[object, list[int]]
+) -> Finding:
+    row = rows[number]
+    series = last[row.node.execution.identity]
+    errors = [found for n in series if (found := _relative(diagnosis, n))]
+    start = errors[0] if errors else error
+    rate = (error / start) ** (1.0 / max(1, len(series) - 1)) if start else math.inf
+    deviation = diagnosis.deviations[number]
+    assert deviation is not None
+    return Finding(
+        kind=FindingKind.DRIFT,
+        node=row.node,
+        slot=row.pair.shown.slot,
+        evidence=(
+            f"relative error grows from {start:.1e} to {error:.1e} over {len(series)} outputs "
+            f"(x {rate:.3f} each), beyond {_limit(deviation.unit):.1e}, without a jump at any single operator"
+        ),
+        severity=error / _limit(deviation.unit),
+        row=number,
+        metrics=row.measurement.metrics if row.measurement else {},
+    )
+
+
+def _relative(diagnosis: Diagnosis, number: int) -> float | None:
+    deviation = diagnosis.deviations[number]
+    return None if deviation is None or deviation.size == 0 else deviation.relative
+
+
+def _limit(unit: float) -> float:
+    for step, limit in LIMITS:
+        if unit <= step:
+            return limit
+    return 1.0

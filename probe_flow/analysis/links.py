@@ -1,0 +1,131 @@
+"""Where each compared tensor came from: the earlier rows whose errors it carries.
+
+With a graph (`Catalog.edges`) an input comes from the outputs that feed it, and an input without a producer is a
+source: a parameter, a constant or an input of the network. Without a graph, a tensor that equals an earlier output in
+the golden's statistics is taken for that output; what is found nowhere has unknown ancestry.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.records import NodeKey, Pairs, SlotRole
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Ancestry of rows, by row number.
+
+    Args:
+        producers: input row -> earlier rows that hold its value; ``()`` = a source; absent = unknown.
+        reaching: node -> rows that feed its outputs: its own inputs, and for inputs that were not compared what feeds
+            those, through nodes that were not compared either.
+        through: node -> the nodes that were not compared on the way, whose arithmetic lies between.
+    """
+
+    producers: Mapping[int, tuple[int, ...]]
+    reaching: Mapping[NodeKey, tuple[int, ...]]
+    through: Mapping[NodeKey, tuple[NodeKey, ...]]
+
+
+def link(rows: Sequence[MeasuredPair], pairs: Pairs) -> Links:
+    """Return the ancestry of every measured row; ``rows`` in execution order."""
+    if pairs.target.edges:
+        return _ByEdges(rows, pairs).links()
+    inputs: dict[NodeKey, list[int]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        if row.measurement is not None and not row.is_produced:
+            inputs[row.node].append(number)
+    return Links(_by_value(rows), {key: tuple(numbers) for key, numbers in inputs.items()}, {})
+
+
+class _ByEdges:
+    """Follows the edges of the target's graph."""
+
+    def __init__(self, rows: Sequence[MeasuredPair], pairs: Pairs) -> None:
+        self.inputs: dict[NodeKey, dict[object, int]] = defaultdict(dict)
+        self.outputs: dict[tuple[NodeKey, object], int] = {}
+        for number, row in enumerate(rows):
+            if row.measurement is None or row.pair.target is None:
+                continue
+            place = row.pair.target.slot.path[0]
+            if row.is_produced:
+                self.outputs[row.node, place] = number
+            else:
+                self.inputs[row.node][place] = number
+        self.feeding: dict[NodeKey, dict[int, list[tuple[NodeKey, int]]]] = defaultdict(lambda: defaultdict(list))
+        for edge in pairs.target.edges:
+            self.feeding[edge.consumer][edge.input].append((edge.producer, edge.output))
+
+    def links(self) -> Links:
+        producers: dict[int, tuple[int, ...]] = {}
+        reaching: dict[NodeKey, tuple[int, ...]] = {}
+        through: dict[NodeKey, tuple[NodeKey, ...]] = {}
+        for node, inputs in self.inputs.items():
+            for place, number in inputs.items():
+                fed = self.feeding.get(node, {}).get(place, []) if isinstance(place, int) else []
+                rows, _ = self._behind(fed)
+                if rows or not fed:
+                    producers[number] = rows
+        for node in dict.fromkeys(node for node, _ in self.outputs):
+            reaching[node], through[node] = self._reach(node)
+        return Links(producers, reaching, through)
+
+    def _reach(self, node: NodeKey) -> tuple[tuple[int, ...], tuple[NodeKey, ...]]:
+        own = self.inputs.get(node, {})
+        unseen = [
+            source for place, sources in self.feeding.get(node, {}).items() if place not in own for source in sources
+        ]
+        rows, skipped = self._behind(unseen)
+        return (*own.values(), *rows), skipped
+
+    def _behind(self, sources: Sequence[tuple[NodeKey, int]]) -> tuple[tuple[int, ...], tuple[NodeKey, ...]]:
+        """Return the compared rows behind these outputs, and the nodes passed on the way."""
+        found: dict[int, None] = {}
+        skipped: dict[NodeKey, None] = {}
+        pending = list(sources)
+        while pending:
+            node, output = pending.pop()
+            row = self.outputs.get((node, output))
+            if row is not None:
+                found[row] = None
+            elif node not in skipped:
+                skipped[node] = None
+                own = self.inputs.get(node, {})
+                found.update(dict.fromkeys(own.values()))
+                for place, more in self.feeding.get(node, {}).items():
+                    if place not in own:
+                        pending.extend(more)
+        return tuple(sorted(found)), tuple(skipped)
+
+
+def _by_value(rows: Sequence[MeasuredPair]) -> dict[int, tuple[int, ...]]:
+    last: dict[object, int] = {}
+    producers: dict[int, tuple[int, ...]] = {}
+    for number, row in enumerate(rows):
+        if row.measurement is None:
+            continue
+        if row.pair.shown.slot.role is SlotRole.PARAMETER:
+            producers[number] = ()
+            continue
+        key = _fingerprint(row)
+        if key is not None:
+            if key in last:
+                producers[number] = (last[key],)
+            if row.is_produced:
+                last[key] = number
+    return producers
+
+
+def _fingerprint(row: MeasuredPair) -> object:
+    """Return what identifies the golden values, or None when that says too little (constants, scalars)."""
+    measurement, golden = row.measurement, row.pair.golden
+    if measurement is None or measurement.golden is None or golden is None or measurement.count < 2:
+        return None
+    statistics = measurement.golden.statistics
+    if statistics.l2norm is None or statistics.min == statistics.max:
+        return None
+    return row.node.execution, measurement.count, statistics.min, statistics.max, statistics.l2norm

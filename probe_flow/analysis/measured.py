@@ -1,0 +1,94 @@
+"""A pair with what was measured of it, before anyone judged: the input of policies and of the analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from probe_flow.errors import Diagnostic
+from probe_flow.records import Measurement, NodeKey, Pair, Pairs, SlotRole
+
+_ROLE_ORDER = {
+    SlotRole.INPUT: 0,
+    SlotRole.PARAMETER: 1,
+    SlotRole.BUFFER: 2,
+    SlotRole.OUTPUT: 3,
+    SlotRole.PARAMETER_GRAD: 4,
+    SlotRole.DEBUG: 5,
+}
+
+PRODUCED = frozenset({SlotRole.OUTPUT, SlotRole.PARAMETER_GRAD, SlotRole.DEBUG})
+"""Slots that a node writes; the others it reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPair:
+    """One row before judgement; ``failure`` says why a two-sided pair has no measurement."""
+
+    pair: Pair
+    measurement: Measurement | None = None
+    failure: Diagnostic | None = None
+
+    @property
+    def node(self) -> NodeKey:
+        """The node that owns the row (the target's, if there is one)."""
+        return self.pair.shown.node
+
+    @property
+    def is_produced(self) -> bool:
+        """Whether the row's tensor was written by its node."""
+        return self.pair.shown.slot.role in PRODUCED
+
+
+def in_execution_order(pairs: Pairs) -> list[Pair]:
+    """Return the pairs by rank, graph, step, node order, inputs before outputs, numeric index.
+
+    Golden-only rows follow the target's rows of the same execution, since the two sides' clocks cannot be compared.
+    """
+    return [
+        pair for _, pair in sorted(((_sort_key(pair, pairs), pair) for pair in pairs.pairs), key=lambda item: item[0])
+    ]
+
+
+def _sort_key(pair: Pair, pairs: Pairs) -> tuple[object, ...]:
+    catalog = pairs.golden if pair.target is None else pairs.target
+    tensor = pair.shown
+    key = tensor.node
+    node = catalog.nodes.get(key)
+    run = key.execution
+    return (
+        _number(run.rank),
+        _mixed(run.graph),
+        _number(run.step),
+        _number(run.micro_step),
+        pair.target is None,
+        node.order if node else 0,
+        key.name,
+        key.call,
+        key.phase.value,
+        _ROLE_ORDER[tensor.slot.role],
+        tuple(_mixed(part) for part in tensor.slot.path),
+        pair.golden.id if pair.golden else "",
+        pair.rule,
+    )
+
+
+def _number(value: int | None) -> int:
+    return -1 if value is None else value
+
+
+def _mixed(value: int | str | None) -> tuple[int, int, str]:
+    """Order None, then numbers by value, then text."""
+    if value is None:
+        return 0, 0, ""
+    if isinstance(value, int):
+        return 1, value, ""
+    return 2, 0, value
+
+
+def by_node(rows: Iterable[MeasuredPair]) -> Mapping[tuple[bool, NodeKey], list[int]]:
+    """Return row numbers by owner, in order of first appearance; golden-only rows form nodes of their own."""
+    nodes: dict[tuple[bool, NodeKey], list[int]] = {}
+    for number, row in enumerate(rows):
+        nodes.setdefault((row.pair.target is None, row.node), []).append(number)
+    return nodes

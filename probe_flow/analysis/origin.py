@@ -1,0 +1,200 @@
+"""Find where the divergence begins: tensors whose error neither rounding nor the errors of their inputs explain.
+
+Every compared tensor is judged locally, by three figures (rms, peak, gain) against its `Allowance`. One that exceeds
+it is a suspect. Suspects that nothing suspected feeds are origins, the earliest in time first; a tensor that carries
+error and descends from a suspect inherits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from probe_flow.analysis.deviation import Deviation, deviation_of
+from probe_flow.analysis.families import Family, family_of
+from probe_flow.analysis.growth import Allowance, allowance, widest
+from probe_flow.analysis.links import link
+from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.records import NodeKey, Pairs
+
+RMS_LIMIT = 6.0
+PEAK_LIMIT = 6.0
+GAIN_LIMIT = 6.0
+"""How many times its allowance a figure must exceed to accuse. Measured on generated faults and healthy runs: see
+docs/explanation/diagnosis.md."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A row whose error is not explained.
+
+    Args:
+        row: row number.
+        score: largest excess over the limits; above 1.
+        figure: which figure it was (``rms``, ``peak``, ``gain``, ``nonfinite``, ``value``).
+        deviation: the row's error.
+        allowance: what it was allowed.
+        inputs: rows that were weighed as explanation.
+        inherits: whether an earlier suspect feeds it.
+    """
+
+    row: int
+    score: float
+    figure: str
+    deviation: Deviation | None
+    allowance: Allowance | None
+    inputs: tuple[int, ...]
+    inherits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What the search found.
+
+    Args:
+        suspects: in order of time, origins and amplifiers alike.
+        tainted: row -> the suspect's row that it descends from.
+        deviations: per row, None where nothing was measured.
+        order: row numbers in order of time.
+    """
+
+    suspects: tuple[Suspect, ...]
+    tainted: Mapping[int, int]
+    deviations: Sequence[Deviation | None]
+    order: Sequence[int]
+
+
+def in_time(rows: Sequence[MeasuredPair]) -> list[int]:
+    """Return row numbers by step, then by execution and node order: what happened first comes first."""
+
+    def key(number: int) -> tuple[int, int, int]:
+        run = rows[number].node.execution
+        return (
+            -1 if run.step is None else run.step,
+            -1 if run.micro_step is None else run.micro_step,
+            number,
+        )
+
+    return sorted((n for n, row in enumerate(rows) if row.pair.target is not None), key=key)
+
+
+def diagnose(rows: Sequence[MeasuredPair], pairs: Pairs) -> Diagnosis:
+    """Judge every measured row against what explains it; ``rows`` in execution order."""
+    return _Search(rows, pairs).run()
+
+
+class _Search:
+    """One pass in order of time; holds what is known so far."""
+
+    def __init__(self, rows: Sequence[MeasuredPair], pairs: Pairs) -> None:
+        self.rows = rows
+        self.pairs = pairs
+        self.links = link(rows, pairs)
+        self.types = {op.name: op.op_type for graph in pairs.target.graphs for op in graph.ops}
+        self.deviations = [deviation_of(row) for row in rows]
+        self.order = in_time(rows)
+        self.suspects: dict[int, Suspect] = {}
+        self.tainted: dict[int, int] = {}
+        self.worst_so_far: dict[object, float] = {}
+        self.worst_of_steps: dict[int, float] = {}
+
+    def run(self) -> Diagnosis:
+        for number in self.order:
+            deviation = self.deviations[number]
+            if deviation is None:
+                continue
+            sources = self._sources(number)
+            self._judge(number, deviation, sources)
+            self._remember(number, deviation)
+        suspects = tuple(self.suspects[number] for number in self.order if number in self.suspects)
+        return Diagnosis(suspects, self.tainted, self.deviations, self.order)
+
+    def _sources(self, number: int) -> tuple[int, ...] | None:
+        """Rows whose errors explain this one's; ``()`` = it is a source itself, None = unknown."""
+        row = self.rows[number]
+        if row.pair.rule == "self":
+            return ()
+        if number in self.links.producers:
+            return self.links.producers[number]
+        return self.links.reaching.get(row.node) if row.is_produced else None
+
+    def _judge(self, number: int, deviation: Deviation, sources: tuple[int, ...] | None) -> None:
+        known = [(n, d) for n in sources or () if (d := self.deviations[n]) is not None]
+        allowed = self._allowance(number, deviation, [d for _, d in known], sources)
+        figure, score = _worst_figure(deviation, allowed)
+        explained_nonfinite = any(d.nonfinite for _, d in known)
+        if deviation.nonfinite and not explained_nonfinite:
+            figure, score = "nonfinite", math.inf
+        ancestor = next((self._root(n) for n, _ in known if n in self.suspects or n in self.tainted), None)
+        if score > 1.0:
+            self.suspects[number] = Suspect(
+                number, score, figure, deviation, allowed, tuple(n for n, _ in known), ancestor is not None
+            )
+        if ancestor is not None and (score > 1.0 or deviation.rms > 2.0 * allowed.floor or deviation.nonfinite):
+            self.tainted[number] = ancestor
+        elif sources is None and score <= 1.0 and self.suspects and deviation.rms > 6.0 * allowed.floor:
+            self.tainted[number] = next(iter(self.suspects))
+
+    def _root(self, number: int) -> int:
+        return self.tainted.get(number, number)
+
+    def _allowance(
+        self, number: int, deviation: Deviation, known: Sequence[Deviation], sources: tuple[int, ...] | None
+    ) -> Allowance:
+        row = self.rows[number]
+        copies = not row.is_produced or row.pair.rule == "self" or number in self.links.producers
+        families = (Family.MOVE,) if copies else self._families(row.node)
+        allowed = widest([allowance(family, deviation, known) for family in families])
+        extra = self._unseen(row, sources) * deviation.size
+        if not extra:
+            return allowed
+        return Allowance(
+            allowed.floor,
+            allowed.explained + extra,
+            allowed.peak + extra * math.sqrt(deviation.count),
+            allowed.gain + extra / max(deviation.size, 1e-300),
+        )
+
+    def _unseen(self, row: MeasuredPair, sources: tuple[int, ...] | None) -> float:
+        """Relative error that may have come along paths the dump does not show."""
+        if sources is None:
+            return 2.0 * self.worst_so_far.get(row.node.execution.identity, 0.0)
+        step = row.node.execution.step
+        if not sources and step:
+            # State of earlier steps (caches, updated parameters) enters as an input without producer.
+            return 2.0 * max((worst for past, worst in self.worst_of_steps.items() if past < step), default=0.0)
+        return 0.0
+
+    def _remember(self, number: int, deviation: Deviation) -> None:
+        run = self.rows[number].node.execution
+        relative = min(deviation.relative, 1.0)
+        if self.rows[number].is_produced:
+            self.worst_so_far[run.identity] = max(self.worst_so_far.get(run.identity, 0.0), relative)
+            if run.step is not None:
+                self.worst_of_steps[run.step] = max(self.worst_of_steps.get(run.step, 0.0), relative)
+
+    def _families(self, key: NodeKey) -> set[Family]:
+        """Return the arithmetic between a node's compared inputs and its outputs: its own, its parts', what is passed."""
+        found: set[Family] = set()
+        for passed in (key, *self.links.through.get(key, ())):
+            node = self.pairs.target.nodes.get(passed)
+            parts = [self.types[part] for part in node.originals if part in self.types] if node else []
+            found.update(family_of(op_type) for op_type in parts or ([node.op_type] if node else []))
+        return found or {Family.UNKNOWN}
+
+
+def _worst_figure(deviation: Deviation, allowed: Allowance) -> tuple[str, float]:
+    figures = {
+        "rms": _ratio(deviation.rms, allowed.rms * RMS_LIMIT),
+        "peak": _ratio(deviation.peak, allowed.peak * PEAK_LIMIT),
+        "gain": _ratio(abs(deviation.gain), allowed.gain * GAIN_LIMIT),
+    }
+    figure = max(figures, key=lambda name: figures[name])
+    return figure, figures[figure]
+
+
+def _ratio(value: float, limit: float) -> float:
+    if value <= 0.0:
+        return 0.0
+    return value / limit if limit > 0.0 else math.inf

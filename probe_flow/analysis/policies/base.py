@@ -1,0 +1,50 @@
+"""What a policy is, and the verdicts that do not depend on any: one-sided, unreadable and incomparable rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from probe_flow.analysis.measured import MeasuredPair, by_node
+from probe_flow.records import Status, TensorKind, Verdict
+
+
+class Policy(Protocol):
+    """Judges all measured rows of one node at once, since many rules relate inputs to outputs."""
+
+    @property
+    def name(self) -> str:
+        """Name for reports."""
+
+    def judge(self, rows: Sequence[MeasuredPair]) -> Sequence[Verdict]:
+        """Return one verdict per row, in the same order. Every row has a measurement."""
+
+
+def judge_all(rows: Sequence[MeasuredPair], policy: Policy) -> list[Verdict]:
+    """Return the verdict of every row: those without a measurement by what kept it, the others by ``policy``."""
+    verdicts: list[Verdict | None] = [_without_measurement(row) for row in rows]
+    for numbers in by_node(rows).values():
+        judged = [number for number in numbers if verdicts[number] is None]
+        for number, verdict in zip(judged, policy.judge([rows[number] for number in judged]), strict=True):
+            verdicts[number] = verdict
+    return [verdict for verdict in verdicts if verdict is not None]
+
+
+def _without_measurement(row: MeasuredPair) -> Verdict | None:
+    pair = row.pair
+    shown = pair.shown
+    reasons = (pair.reason.text,) if pair.reason else ()
+    rules = (pair.reason.code,) if pair.reason else ()
+    if shown.kind is TensorKind.UNREADABLE and (pair.target is None or pair.golden is None):
+        return Verdict(Status.ERROR, ("unreadable",), (shown.reason or "the tensor could not be read", *reasons))
+    if pair.golden is None:
+        return Verdict(Status.UNMATCHED_TARGET, rules, reasons)
+    if pair.target is None:
+        return Verdict(Status.UNMATCHED_GOLDEN, rules, reasons)
+    if row.measurement is not None:
+        return None
+    if row.failure is not None:
+        incomparable = row.failure.code.startswith("PF5")
+        status = Status.NOT_COMPARABLE if incomparable else Status.ERROR
+        return Verdict(status, (row.failure.code,), (row.failure.message,))
+    return Verdict(Status.SKIPPED, rules, reasons or ("the row was not selected for comparison",))

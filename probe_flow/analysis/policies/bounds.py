@@ -1,0 +1,42 @@
+"""Bounds such as ``>= 0.99`` that own policies and `only.where` state about metrics."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_BOUND = re.compile(r"\s*(>=|<=|==|!=|>|<)\s*([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf))\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One comparison with a number. A missing or NaN value meets no bound."""
+
+    symbol: str
+    limit: float
+
+    def holds(self, value: float | None) -> bool:
+        """Say whether ``value`` meets the bound."""
+        if value is None or math.isnan(value):
+            return False
+        return _OPERATORS[self.symbol](float(value), self.limit)
+
+    def __str__(self) -> str:
+        return f"{self.symbol} {self.limit:g}"
+
+
+def parse_bound(text: str) -> Bound | None:
+    """Return the bound that ``text`` states (``>= 0.99``, ``< 1e-3``, ``== 1``), or None when it states none."""
+    match = _BOUND.fullmatch(text)
+    return Bound(match.group(1), float(match.group(2))) if match else None

@@ -1,0 +1,72 @@
+"""Own policies of a workflow file: an ordered list of ``{where, pass, warn}``, the first match judges the row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.policies.bounds import Bound
+from probe_flow.records import Measurement, Status, Verdict
+
+WHERE_KEYS = ("node", "op_type", "direction", "dtype")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule; ``where`` maps a key of `WHERE_KEYS` to glob patterns of which one must fit."""
+
+    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    passes: Mapping[str, Bound] = field(default_factory=dict)
+    warns: Mapping[str, Bound] | None = None
+
+    def fits(self, row: MeasuredPair, op_type: str) -> bool:
+        """Say whether the rule judges this row."""
+        tensor = row.pair.shown
+        facts = {
+            "node": tensor.node.name,
+            "op_type": op_type,
+            "direction": tensor.slot.role.value,
+            "dtype": tensor.dtype,
+        }
+        return all(any(fnmatchcase(facts[key], glob) for glob in globs) for key, globs in self.where.items())
+
+    def judge(self, measurement: Measurement) -> Verdict:
+        """Return the verdict: every bound of ``passes`` must hold, else every one of ``warns``."""
+        missed = _missed(self.passes, measurement)
+        if not missed:
+            return Verdict(Status.PASS)
+        status = Status.WARNING if self.warns is not None and not _missed(self.warns, measurement) else Status.FAIL
+        return Verdict(status, tuple(rule for rule, _ in missed), tuple(text for _, text in missed))
+
+
+def _missed(bounds: Mapping[str, Bound], measurement: Measurement) -> list[tuple[str, str]]:
+    missed = []
+    for metric, bound in bounds.items():
+        value = measurement.metrics.get(metric)
+        if not bound.holds(value):
+            shown = "not computable" if value is None else f"{value:.6g}"
+            missed.append((f"{metric}{bound.symbol}{bound.limit:g}", f"{metric} is {shown}, required {bound}"))
+    return missed
+
+
+@dataclass(frozen=True, slots=True)
+class RulePolicy:
+    """The rules of a workflow file. A row that no rule fits is skipped, and says so."""
+
+    rules: tuple[Rule, ...]
+    op_types: Mapping[object, str]
+    name: str = "own rules"
+
+    def judge(self, rows: Sequence[MeasuredPair]) -> Sequence[Verdict]:
+        """Return one verdict per row."""
+        return [self._judge_row(row) for row in rows]
+
+    def _judge_row(self, row: MeasuredPair) -> Verdict:
+        assert row.measurement is not None
+        op_type = self.op_types.get(row.node, "")
+        for rule in self.rules:
+            if rule.fits(row, op_type):
+                return rule.judge(row.measurement)
+        return Verdict(Status.SKIPPED, ("no_rule",), ("no rule of the policy fits this row",))

@@ -1,0 +1,128 @@
+"""The TorchAir policy: the published PASS rule, row by row, to the letter.
+
+Real data: PASS iff Cosine >= 0.99 and MaxRelativeErr < 0.01; where the cosine cannot be computed (scalars),
+MaxRelativeErr alone decides. Statistics: every relative error <= 0.01, or the absolute difference <= 1e-6.
+Checksums: equal. The rule fails most rows of a healthy fp16 model (elements near zero), so the run is judged by
+its gate, not by these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.records import Measurement, Mode, Status, TensorRef, Verdict
+
+COSINE_LIMIT = 0.99
+MAX_RELATIVE_LIMIT = 0.01
+STATISTIC_RELATIVE_LIMIT = 0.01
+STATISTIC_ABSOLUTE_LIMIT = 1e-6
+STATISTIC_NAMES = ("max", "min", "mean", "l2norm")
+
+UNIT_ROUNDOFF = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "float64": 2.0**-53}
+"""Half a step of the significand: the largest relative error of one rounding."""
+
+SMALLEST_STEP = {"float16": 2.0**-24, "bfloat16": 2.0**-133, "float32": 2.0**-149, "float64": 2.0**-1074}
+"""Distance between neighbours below the normal range."""
+
+
+class TorchairPolicy:
+    """The published PASS rule."""
+
+    name = "torchair"
+
+    def judge(self, rows: Sequence[MeasuredPair]) -> Sequence[Verdict]:
+        """Return one verdict per row; no rule of this policy relates rows to each other."""
+        return [_judge_row(row) for row in rows]
+
+
+def _judge_row(row: MeasuredPair) -> Verdict:
+    measurement = row.measurement
+    assert measurement is not None
+    if measurement.nonfinite_mismatch:
+        text = f"nan/inf position differs in {measurement.nonfinite_mismatch} of {measurement.count} elements"
+        return Verdict(Status.FAIL, ("nonfinite",), (text,))
+    quantised = _quantised_side(row)
+    if quantised:
+        return Verdict(Status.NOT_COMPARABLE, ("quantised",), (quantised,))
+    if row.pair.rule == "self":
+        return _judge_self(row, measurement)
+    if measurement.mode is Mode.CHECKSUM:
+        return _judge_checksum(measurement)
+    if measurement.mode is Mode.STATISTICS:
+        return _judge_statistics(measurement)
+    return _judge_tensor(measurement)
+
+
+def _judge_tensor(measurement: Measurement) -> Verdict:
+    if measurement.count == 0 and measurement.mode is Mode.TENSOR:
+        return Verdict(Status.PASS, ("empty",), ("both sides are empty",))
+    rules, reasons = [], []
+    cosine = measurement.metrics.get("cosine")
+    worst = measurement.metrics.get("max_rel_err_eps", measurement.metrics.get("max_rel_err"))
+    if cosine is not None and not cosine >= COSINE_LIMIT:
+        rules.append("cosine")
+        reasons.append(f"Cosine {cosine:.6g} is below {COSINE_LIMIT}")
+    if worst is None or not worst < MAX_RELATIVE_LIMIT:
+        rules.append("max_relative_error")
+        shown = "not computable" if worst is None else f"{worst:.6g}"
+        reasons.append(f"MaxRelativeErr is {shown}, required below {MAX_RELATIVE_LIMIT}")
+    return Verdict(Status.FAIL if rules else Status.PASS, tuple(rules), tuple(reasons))
+
+
+def _judge_statistics(measurement: Measurement) -> Verdict:
+    rules, reasons = [], []
+    for name in STATISTIC_NAMES:
+        relative = measurement.metrics.get(f"{name}_diff_rel")
+        absolute = measurement.metrics.get(f"{name}_diff")
+        if relative is None or absolute is None:
+            continue
+        if not (relative <= STATISTIC_RELATIVE_LIMIT or abs(absolute) <= STATISTIC_ABSOLUTE_LIMIT):
+            rules.append(name)
+            reasons.append(f"{name} differs by {relative:.6g} relative, allowed {STATISTIC_RELATIVE_LIMIT}")
+    return Verdict(Status.FAIL if rules else Status.PASS, tuple(rules), tuple(reasons))
+
+
+def _judge_checksum(measurement: Measurement) -> Verdict:
+    if measurement.metrics.get("checksum_equal"):
+        return Verdict(Status.PASS)
+    return Verdict(Status.FAIL, ("checksum",), ("checksums differ",))
+
+
+def _judge_self(row: MeasuredPair, measurement: Measurement) -> Verdict:
+    """Judge a private operator by its own input: TransData must not change values, Cast only round them."""
+    target, source = row.pair.target, row.pair.golden
+    assert target is not None
+    assert source is not None
+    allowed = 0.0
+    if target.dtype != source.dtype:
+        allowed = _cast_allowance(target, source, measurement)
+    worst = measurement.metrics.get("max_abs_err")
+    if worst is not None and worst <= allowed:
+        return Verdict(Status.PASS)
+    shown = "not computable" if worst is None else f"{worst:.6g}"
+    return Verdict(
+        Status.FAIL, ("self",), (f"output differs from its own input by up to {shown}, allowed {allowed:.3g}",)
+    )
+
+
+def _cast_allowance(target: TensorRef, source: TensorRef, measurement: Measurement) -> float:
+    unit = max(UNIT_ROUNDOFF.get(target.dtype, 0.0), UNIT_ROUNDOFF.get(source.dtype, 0.0))
+    step = max(SMALLEST_STEP.get(target.dtype, 0.0), SMALLEST_STEP.get(source.dtype, 0.0))
+    statistics = measurement.golden.statistics if measurement.golden else None
+    bounds = (statistics.min, statistics.max) if statistics else (None, None)
+    largest = max((abs(float(bound)) for bound in bounds if bound is not None), default=0.0)
+    if target.dtype not in UNIT_ROUNDOFF:
+        return 1.0  # a cast to an integer may drop the fraction
+    return unit * largest + step
+
+
+def _quantised_side(row: MeasuredPair) -> str | None:
+    target, golden = row.pair.target, row.pair.golden
+    assert target is not None
+    assert golden is not None
+    sides = {"target": target.dtype, "golden": golden.dtype}
+    narrow = [side for side, dtype in sides.items() if dtype in ("int8", "int4")]
+    if len(narrow) == 1 and "float" in sides["golden" if narrow[0] == "target" else "target"]:
+        return f"quantised side: the {narrow[0]} is {sides[narrow[0]]}, its scale is unknown"
+    return None

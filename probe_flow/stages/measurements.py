@@ -1,0 +1,125 @@
+"""Which pairs can be measured, and how a measurement is made of what the workers return."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from probe_flow.errors import Diagnostic
+from probe_flow.metrics.derive import derive, side_summary
+from probe_flow.metrics.kernel import BACKEND, Record, SpanRecord, fold
+from probe_flow.metrics.statistics import compare_statistics
+from probe_flow.records import Measurement, Mode, Pair, SideSummary, Statistics, TensorKind, TensorRef
+
+ANALYSIS_IDS = ("cosine", "euclidean_distance", "relative_euclidean_distance", "max_abs_err")
+"""What the search for the origin needs; measured whatever metrics the workflow asks for."""
+
+_MEASURABLE = (TensorKind.TENSOR, TensorKind.STATISTICS, TensorKind.SCALAR, TensorKind.NULL)
+
+
+def incomparable(pair: Pair) -> Diagnostic | None:
+    """Return why a two-sided pair cannot be measured, or None."""
+    target, golden = pair.target, pair.golden
+    assert target is not None
+    assert golden is not None
+    for side, tensor in (("target", target), ("golden", golden)):
+        if tensor.kind is TensorKind.UNREADABLE:
+            return Diagnostic("PF3191", f"the {side} is unreadable: {tensor.reason}", path=tensor.source)
+        if tensor.kind not in _MEASURABLE:
+            why = tensor.reason or f"a value of type `{tensor.stored_dtype or tensor.dtype}` is no numeric tensor"
+            return Diagnostic("PF5103", f"the {side} cannot be measured: {why}", tensor=tensor.id)
+    if TensorKind.NULL in (target.kind, golden.kind) or TensorKind.SCALAR in (target.kind, golden.kind):
+        return None if target.kind is golden.kind else _different_kinds(target, golden)
+    if target.kind is not golden.kind:
+        return _different_kinds(target, golden)
+    if target.numel != golden.numel:
+        return Diagnostic(
+            "PF5102",
+            f"Shape mismatch: target {_shape(target)} has {target.numel} elements, "
+            f"golden {_shape(golden)} has {golden.numel}",
+            tensor=target.id,
+        )
+    return None
+
+
+def _different_kinds(target: TensorRef, golden: TensorRef) -> Diagnostic:
+    return Diagnostic(
+        "PF5104", f"the target is a {target.kind.value}, the golden a {golden.kind.value}", tensor=target.id
+    )
+
+
+def _shape(tensor: TensorRef) -> str:
+    return str(list(tensor.logical_shape or tensor.shape or ()))
+
+
+def measurement_without_data(pair: Pair) -> Measurement:
+    """Measure a pair of recorded statistics, scalars or nulls."""
+    target, golden = pair.target, pair.golden
+    assert target is not None
+    assert golden is not None
+    if target.kind is TensorKind.STATISTICS:
+        sides = target.recorded or Statistics(), golden.recorded or Statistics()
+        return Measurement(
+            Mode.STATISTICS,
+            compare_statistics(*sides),
+            SideSummary(sides[0], target.checksum),
+            SideSummary(sides[1], golden.checksum),
+            count=target.numel or 0,
+            notes=_notes(target, golden),
+        )
+    sides = _as_statistics(target.value), _as_statistics(golden.value)
+    metrics = compare_statistics(*sides) if target.kind is TensorKind.SCALAR else {}
+    return Measurement(
+        Mode.VALUE,
+        metrics,
+        SideSummary(sides[0]),
+        SideSummary(sides[1]),
+        nonfinite_mismatch=0,
+        count=1,
+    )
+
+
+def _as_statistics(value: object) -> Statistics:
+    """A scalar is its own extreme, mean and norm; text and None have none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return Statistics()
+    return Statistics(min=value, max=value, mean=float(value), l2norm=abs(float(value)))
+
+
+def measurement_of_record(pair: Pair, parts: Sequence[SpanRecord | Record], ids: Sequence[str]) -> Measurement:
+    """Fold the parts of a pair, in order, and derive its metrics."""
+    assert pair.target is not None
+    assert pair.golden is not None
+    spans = [part for part in parts if isinstance(part, SpanRecord)]
+    record = fold(spans) if spans else next(part for part in parts if isinstance(part, Record))
+    errors = record.errors
+    assert record.golden is not None
+    assert errors is not None
+    wanted = tuple(dict.fromkeys((*ids, *ANALYSIS_IDS)))
+    return Measurement(
+        mode=Mode.TENSOR,
+        metrics=derive(record, wanted, is_scalar=pair.target.logical_shape == ()),
+        target=side_summary(record.target),
+        golden=side_summary(record.golden),
+        nonfinite_mismatch=errors.mismatched,
+        worst_index=errors.max_abs_index if errors.max_abs else None,
+        count=pair.target.numel or 0,
+        backend=BACKEND,
+        notes=_notes(pair.target, pair.golden),
+    )
+
+
+def _notes(target: TensorRef, golden: TensorRef) -> tuple[str, ...]:
+    notes = []
+    shapes = target.logical_shape or target.shape, golden.logical_shape or golden.shape
+    if shapes[0] != shapes[1] and None not in shapes:
+        notes.append(f"shape differs: {list(shapes[0] or ())} against {list(shapes[1] or ())}")
+    if _dtype_class(target.dtype) != _dtype_class(golden.dtype):
+        notes.append(f"dtype differs: {target.dtype} against {golden.dtype}")
+    return tuple(notes)
+
+
+def _dtype_class(dtype: str) -> str:
+    for name in ("float", "complex", "bool", "int"):
+        if name in dtype:
+            return name
+    return dtype

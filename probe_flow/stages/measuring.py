@@ -1,0 +1,106 @@
+"""Measure many pairs in batches: how `compare` splits its work, and the function that a worker runs.
+
+A task is a run of 65,536-element blocks of one pair. Large tensors become several tasks whose spans are aligned
+powers of two, so folding them gives the same bits on any split. Workers return records, never tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from probe_flow.errors import Diagnostic, FormatError, NotComparableError
+from probe_flow.formats.blocks import open_tensor
+from probe_flow.metrics.kernel import BLOCK, MeasureOptions, Record, Scratch, SpanRecord, measure, measure_span
+from probe_flow.records import TensorRef
+
+SPAN_BLOCKS = 512
+"""Blocks per task of a huge tensor (33.5 million elements); a power of two."""
+
+MAX_TASKS_PER_BATCH = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Blocks ``[first_block, first_block + n_blocks)`` of pair number ``pair``."""
+
+    pair: int
+    target: TensorRef
+    golden: TensorRef
+    first_block: int
+    n_blocks: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the task reads, both sides."""
+        elements = max(1, self.target.numel or 1)
+        share = min(1.0, self.n_blocks * BLOCK / elements)
+        return int((self.target.nbytes + self.golden.nbytes) * share)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Tasks that one worker runs in one go."""
+
+    tasks: tuple[Task, ...]
+    options: MeasureOptions
+    io: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What came of a task: the record of its span (of the whole pair after a second pass), or why there is none."""
+
+    pair: int
+    first_block: int
+    record: SpanRecord | Record | None
+    failure: Diagnostic | None = None
+
+
+def plan_tasks(number: int, target: TensorRef, golden: TensorRef, options: MeasureOptions) -> Iterator[Task]:
+    """Yield the tasks of one pair with equal element counts; an empty pair is one task without blocks."""
+    blocks = -(-(target.numel or 0) // BLOCK)
+    if options.softmax:  # a second pass needs the maximum of the first, so one worker reads the whole pair
+        yield Task(number, target, golden, 0, blocks)
+        return
+    for first in range(0, max(1, blocks), SPAN_BLOCKS):
+        yield Task(number, target, golden, first, min(SPAN_BLOCKS, blocks - first))
+
+
+def plan_batches(tasks: Sequence[Task], options: MeasureOptions, *, io: str, batch_bytes: int) -> list[Batch]:
+    """Group tasks into batches of about ``batch_bytes``, the largest tasks first so that the tail is short."""
+    ordered = sorted(tasks, key=lambda task: (-task.nbytes, task.pair, task.first_block))
+    batches: list[Batch] = []
+    current: list[Task] = []
+    size = 0
+    for task in ordered:
+        if current and (size + task.nbytes > batch_bytes or len(current) >= MAX_TASKS_PER_BATCH):
+            batches.append(Batch(tuple(current), options, io))
+            current, size = [], 0
+        current.append(task)
+        size += task.nbytes
+    if current:
+        batches.append(Batch(tuple(current), options, io))
+    return batches
+
+
+def measure_batch(batch: Batch) -> list[TaskResult]:
+    """Run every task of a batch. A task that fails gives its reason; the others are not affected."""
+    scratch = Scratch()
+    return [_measure_task(task, batch, scratch) for task in batch.tasks]
+
+
+def _measure_task(task: Task, batch: Batch, scratch: Scratch) -> TaskResult:
+    try:
+        with open_tensor(task.target, io=batch.io) as target, open_tensor(task.golden, io=batch.io) as golden:
+            if batch.options.softmax:
+                return TaskResult(task.pair, 0, measure(target, golden, batch.options, scratch))
+            record = measure_span(target, golden, task.first_block, task.n_blocks, batch.options, scratch)
+        return TaskResult(task.pair, task.first_block, record)
+    except (FormatError, NotComparableError) as error:
+        failure = error.diagnostic
+    except (OSError, MemoryError) as error:
+        failure = Diagnostic("PF3190", f"`{task.target.id}` could not be read: {error}", path=task.target.source)
+    except Exception as error:  # a defect must cost one row, not hours of work; the code asks for a report
+        failure = Diagnostic("PF9002", f"measuring `{task.target.id}` failed: {type(error).__name__}: {error}")
+    return TaskResult(task.pair, task.first_block, None, failure)
