@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-_FORMULA_STARTS = ("=", "+", "-", "@", "%", "\t", "\r", "\n")
+_FORMULA_STARTS = ("=", "+", "-", "@", "%", "\t", "\n")
 """First characters that make a spreadsheet program evaluate a cell (a tab or line end is skipped, then evaluated)."""
 
 _WIDE_FORMULA_STARTS = ("\uff1d", "\uff0b", "\uff0d", "\uff20", "\uff05")
@@ -14,11 +14,12 @@ _WIDE_FORMULA_STARTS = ("\uff1d", "\uff0b", "\uff0d", "\uff20", "\uff05")
 def text_cell(text: str) -> str:
     r"""Return `text` as a cell that is shown and never evaluated.
 
-    Text that begins like a formula, behind any blanks, gets an apostrophe in front; a NUL character, which several
-    CSV readers stop at, becomes ``\x00``. Numbers go through `number_cell` instead and keep their minus sign.
+    Text that begins like a formula, behind any blanks, gets an apostrophe in front. A carriage return, which CSV
+    writers leave bare and readers take for the end of the row, becomes ``\r``; NUL, where readers stop, ``\x00``.
+    Numbers go through `number_cell` instead and keep their minus sign.
     """
-    if "\0" in text:
-        text = text.replace("\0", "\\x00")
+    if "\r" in text or "\0" in text:
+        text = text.replace("\r", "\\r").replace("\0", "\\x00")
     if text.startswith(_FORMULA_STARTS) or text.lstrip().startswith(_FORMULA_STARTS + _WIDE_FORMULA_STARTS):
         return "'" + text
     return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import MappingProxyType
 
 from probe_flow.records import ComparedPair, Comparison, Mode, SideSummary, SlotRole, Status, TensorRef
@@ -87,7 +87,7 @@ _TAIL = (
 
 _COSINE_SHOWN_ROUNDED = 0.9999
 _ROUNDED: Mapping[str, int] = MappingProxyType({"max_abs_err": 12, "max_rel_err_eps": 12})
-_ONE_TENSOR_SUFFIXES = frozenset({".npy", ".pt"})
+_ONE_TENSOR_SUFFIXES = (".npy", ".pt")
 _SLOT_WORDS: Mapping[SlotRole, str] = MappingProxyType({SlotRole.INPUT: "inputs", SlotRole.OUTPUT: "outputs"})
 
 
@@ -183,7 +183,7 @@ def _data_name(tensor: TensorRef | None, reader: RowReader) -> str:
 
 def slot_path(tensor: TensorRef, file: str) -> str:
     """Return the name of a tensor's data: the file, with ``,inputs,N`` where one file holds several tensors."""
-    if PurePosixPath(file).suffix in _ONE_TENSOR_SUFFIXES:
+    if file.endswith(_ONE_TENSOR_SUFFIXES):
         return file
     word = _SLOT_WORDS.get(tensor.slot.role, tensor.slot.role.value)
     return f"{file},{word},{tensor.slot.index}"

@@ -79,7 +79,7 @@ def _side_cells(tensor: TensorRef | None, summary: SideSummary | None) -> list[s
     return [
         text_cell(tensor.id if file is None else slot_path(tensor, file)),
         "",
-        f"torch.{tensor.dtype}" if tensor.dtype else "",
+        text_cell(f"torch.{tensor.dtype}") if tensor.dtype else "",
         shape_cell(tensor, blank=""),
         number_cell(statistics.max),
         number_cell(statistics.min),

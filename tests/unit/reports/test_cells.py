@@ -13,7 +13,7 @@ from probe_flow.reports.cells import number_cell, text_cell
 
 @pytest.mark.parametrize(
     "text",
-    ["=1+1", "+1", "-1", "@SUM(A1)", "%x", "\t=1", "\r=1", "\n=1", "  =1", "\uff1d1", " \uff0b1", "\uff0d1", "\uff20a"],
+    ["=1+1", "+1", "-1", "@SUM(A1)", "%x", "\t=1", "\n=1", "  =1", "\uff1d1", " \uff0b1", "\uff0d1", "\uff20a"],
 )
 def test_text_that_a_spreadsheet_would_evaluate_gets_an_apostrophe(text: str) -> None:
     assert text_cell(text) == "'" + text
@@ -26,6 +26,10 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
 
 def test_nul_is_shown_because_csv_readers_stop_at_it() -> None:
     assert text_cell("a\0b") == "a\\x00b"
+
+
+def test_a_carriage_return_is_shown_because_csv_readers_end_the_row_at_it() -> None:
+    assert text_cell("a\r=1") == "a\\r=1"
 
 
 @pytest.mark.parametrize(
@@ -58,5 +62,5 @@ def test_guarded_text_comes_back_from_a_csv_file_and_never_begins_like_a_formula
     buffer = io.StringIO(newline="")
     csv.writer(buffer, lineterminator="\n").writerow([guarded, "x"])
     assert next(csv.reader(io.StringIO(buffer.getvalue(), newline=""))) == [guarded, "x"]
-    assert guarded.removeprefix("'") == text.removeprefix("'")
+    assert guarded.removeprefix("'") == text.replace("\r", "\\r").removeprefix("'")
     assert not guarded.strip().startswith(("=", "+", "-", "@", "%"))
