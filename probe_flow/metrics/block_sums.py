@@ -12,13 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.metrics.record import BLOCK, SCALE, Errors, Masked, Side, exponent_of
+from probe_flow.metrics.record import BLOCK, EPS32, SCALE, Errors, Masked, Side, exponent_of
 
 Floats = NDArray[np.float64]
 Values = NDArray[Any]
-
-MASK_EPS = 1.1920929e-07
-"""Golden values up to this (float32 machine epsilon) do not count in the masked errors."""
 
 ONE_THOUSANDTH = 0.001
 FIVE_THOUSANDTHS = 0.005
@@ -183,7 +180,7 @@ def errors_of(
     dot = _dot(target, golden, sides, work)
     magnitude = np.abs(golden, out=work[:count])
     golden_abs = summed(scaled(magnitude, sides[1].exponent, _largest(sides[1])))
-    keep = np.greater(magnitude, MASK_EPS) if rules.masked else None
+    keep = np.greater(magnitude, EPS32) if rules.masked else None
     relative = _relative_errors(error, magnitude, golden, rules.eps, start)
     if overflows:
         _repair_overflow(relative.errors, error, small, golden)

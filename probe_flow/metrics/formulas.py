@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import math
 
-from probe_flow.metrics.record import Errors, Masked, Record, Side
+from probe_flow.metrics.record import EPS32, Errors, Masked, Record, Side
 
 Value = float | int | bool | None
-
-EPS32 = 1.1920929e-07
-"""Machine epsilon of float32: norms up to this count as zero in the `_or_zero` metrics."""
 
 
 def _errors(record: Record) -> Errors | None:
@@ -161,7 +158,7 @@ def _masked(record: Record) -> tuple[Errors, Masked] | None:
 
 
 def max_rel_err_masked(record: Record) -> Value:
-    """Return the largest relative error over the golden values beyond `MASK_EPS`."""
+    """Return the largest relative error over the golden values beyond `EPS32`."""
     found = _masked(record)
     return found and found[1].max_rel
 

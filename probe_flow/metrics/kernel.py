@@ -15,13 +15,15 @@ from probe_flow.errors import Diagnostic, NotComparableError
 from probe_flow.metrics import numpy_backend
 from probe_flow.metrics.block_sums import Rules, Scratch, Values
 from probe_flow.metrics.options import MeasureOptions
-from probe_flow.metrics.record import BLOCK, Record, SpanRecord, fold, join
+from probe_flow.metrics.record import BLOCK, EPS32, EPS64, Record, SpanRecord, fold, join
 from probe_flow.metrics.softmax import measure_softmax
 from probe_flow.metrics.tree import reduce_span
 
 __all__ = [
     "BACKEND",
     "BLOCK",
+    "EPS32",
+    "EPS64",
     "Blocks",
     "MeasureOptions",
     "Record",
@@ -31,18 +33,13 @@ __all__ = [
     "measure",
     "measure_softmax",
     "measure_span",
+    "relative_eps",
     "summarise",
     "summarise_span",
 ]
 
 BACKEND = f"{numpy_backend.NAME} {np.__version__}"
 """Name and version of the backend, for the run's record."""
-
-EPS32 = 1.1920929e-07
-"""Machine epsilon of float32."""
-
-EPS64 = 2.220446049250313e-16
-"""Machine epsilon of float64."""
 
 _NARROW_FLOATS = frozenset({"float32", "float16", "bfloat16", "hifloat8", "complex64", "complex32"})
 

@@ -16,6 +16,12 @@ from probe_flow.metrics.tree import Node, fold_nodes
 BLOCK = 65_536
 """Elements of a block; blocks are aligned at element 0, whatever the split, chunking or backend."""
 
+EPS32 = 1.1920929e-07
+"""Machine epsilon of float32."""
+
+EPS64 = 2.220446049250313e-16
+"""Machine epsilon of float64."""
+
 SCALE = 600
 """Power of two by which very large or very small values are scaled."""
 

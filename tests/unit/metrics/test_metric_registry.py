@@ -1,0 +1,104 @@
+"""The registry: ids, sets, packages, and the reference page written from it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from array_blocks import ArrayBlocks
+
+from probe_flow.errors import UsageError
+from probe_flow.metrics.catalogue import BUILT_IN, METRIC_SETS
+from probe_flow.metrics.derive import derive
+from probe_flow.metrics.kernel import measure
+from probe_flow.metrics.metric import Metric
+from probe_flow.metrics.options import MeasureOptions
+from probe_flow.metrics.record import Record
+from probe_flow.metrics.reference import reference_page
+from probe_flow.metrics.registry import find_metric, metric_ids, metrics, options_for, with_packages
+from probe_flow.metrics.statistics import compare_statistics
+from probe_flow.records import Mode, Statistics
+
+ROOT = Path(__file__).parents[3]
+
+
+def half_worst(record: Record) -> float:
+    assert record.errors is not None
+    return record.errors.max_abs / 2
+
+
+ADDED = Metric("half_worst", "max |t - g| / 2.", "[0, inf]", "value", "a package", compute=half_worst)
+TAKEN = Metric("cosine", "something else", "[0, 1]", "1", "a package", compute=half_worst)
+NOT_COMPUTED = Metric("nothing", "nothing", "[0, 1]", "1", "a package")
+
+
+def entry(name: str) -> EntryPoint:
+    return EntryPoint(name, f"{__name__}:{name}", "probe_flow.metrics")
+
+
+def test_ids_are_unique_and_fully_described() -> None:
+    ids = [metric.id for metric in BUILT_IN]
+    assert len(ids) == len(set(ids))
+    for metric in BUILT_IN:
+        assert all((metric.definition, metric.range, metric.unit, metric.source)), metric.id
+        assert (metric.compute is not None) == (metric.mode is Mode.TENSOR), metric.id
+
+
+def test_statistics_ids_are_those_that_are_computed() -> None:
+    ids = [metric.id for metric in BUILT_IN if metric.mode is Mode.STATISTICS]
+    assert sorted(compare_statistics(Statistics(), Statistics())) == sorted(ids)
+
+
+def test_sets_name_existing_metrics() -> None:
+    for ids in METRIC_SETS.values():
+        assert all(find_metric(metric_id).id == metric_id for metric_id in ids)
+    assert metric_ids("default")[0] == "cosine"
+    assert metric_ids(["rmse", "cosine", "rmse"]) == ("rmse", "cosine")
+
+
+def test_unknown_names_come_with_a_suggestion() -> None:
+    with pytest.raises(UsageError) as caught:
+        metric_ids(["cosin"])
+    assert caught.value.diagnostic.code == "PF5114"
+    assert "`cosine`" in (caught.value.diagnostic.help or "")
+    with pytest.raises(UsageError) as caught:
+        metric_ids("defualt")
+    assert "`default`" in (caught.value.diagnostic.help or "")
+
+
+def test_options_follow_the_metrics() -> None:
+    assert options_for(metric_ids("default")) == MeasureOptions()
+    assert options_for(["std_golden"]) == MeasureOptions(moments=True)
+    assert options_for(metric_ids("torchair_legacy")) == MeasureOptions(masked=True, softmax=True)
+
+
+def test_metrics_of_other_modes_are_not_derived_from_a_record() -> None:
+    record = measure(ArrayBlocks([1.0, 2.0], "float32"), ArrayBlocks([1.0, 2.0], "float32"))
+    assert derive(record, ["rmse", "max_diff", "checksum_equal"]) == {"rmse": 0.0}
+
+
+def test_a_package_adds_metrics() -> None:
+    found = with_packages([entry("ADDED")])
+    assert found["half_worst"] is ADDED
+    assert len(found) == len(BUILT_IN) + 1
+    assert set(metrics()) >= {metric.id for metric in BUILT_IN}
+
+
+@pytest.mark.parametrize("name", ["TAKEN", "NOT_COMPUTED", "half_worst"])
+def test_a_package_cannot_replace_ours_or_give_something_else(name: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        with_packages([entry(name)])
+    assert caught.value.diagnostic.code == "PF5115"
+    assert name in caught.value.diagnostic.message
+
+
+def test_the_registry_loads_no_numpy() -> None:
+    code = "import sys, probe_flow.metrics.registry, probe_flow.metrics.derive; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_the_reference_page_is_up_to_date() -> None:
+    assert (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8") == reference_page()
