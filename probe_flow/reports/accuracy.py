@@ -53,9 +53,10 @@ def accuracy_of(row: ComparedPair) -> Accuracy:
     return Accuracy.NO if is_off or cosine < COSINE_FLOOR or worst > MAX_ABS_CEILING else Accuracy.YES
 
 
-def metric_of(row: ComparedPair, name: str) -> float | None:
-    """Return a metric of a row; None when it was not computed or is NaN."""
-    value = row.measurement.metrics.get(name) if row.measurement is not None else None
+def metric_of(row: ComparedPair, *names: str) -> float | None:
+    """Return the first of these metrics that was asked for; None when it could not be computed or is NaN."""
+    metrics = row.measurement.metrics if row.measurement is not None else {}
+    value = next((metrics[name] for name in names if name in metrics), None)
     return None if value is None or math.isnan(value) else value
 
 

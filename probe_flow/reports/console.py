@@ -35,10 +35,13 @@ MAX_CAUSES = 8
 MAX_FIGURES = 4
 
 _STYLES = {"PASS": "bold green", "FAIL": "bold red", "DONE": "bold"}
-_PASS_WITH_FAILING_ROWS = (
-    "rows that fail miss the limits of the policy, as elements near zero and low precision do in a healthy run; "
-    "the run passes because no operator adds an error that rounding and its inputs do not explain"
+_FAILING_ROWS_ARE_COMMON = (
+    "tensors that fail miss the limits of the policy, as elements near zero and low precision do in a healthy run too; "
 )
+_WHY_IT_PASSES = "the run passes because no operator adds an error that rounding and its inputs do not explain"
+_WHY_IT_FAILS = "what is wrong is what stands above, and what inherits it"
+
+_FIGURES_FIRST = ("relative_euclidean_distance", "cosine", "max_abs_err", "max_rel_err")
 _UNFINISHED_STYLE = "bold yellow"
 
 _EXIT_CODES = {
@@ -230,8 +233,9 @@ class _Summary:
         passing_on = inherited(self._comparisons)
         if passing_on:
             rows.append(("inherited", f"{_tensors(passing_on)} with an error that arose earlier"))
-        if counts.get("fail") and self._run.get("verdict") == "pass":
-            rows.append(("note", _PASS_WITH_FAILING_ROWS))
+        note = _note_on_failing_rows(self._run, passing_on)
+        if note:
+            rows.append(("note", note))
         problems = problems_text(self._run.get("problems") or ())
         if problems:
             rows.append(("problems", f"{problems}, explained by `probe-flow explain CODE`"))
@@ -253,6 +257,8 @@ class _Summary:
                 str(found.get("missing", 0)),
             )
         self._indented(table)
+        if not any(coverage[side].get("missing") for side in coverage):
+            self._line("  Nothing is missing: everything that had to be compared was.")
         found_gaps = gaps(self._comparisons, limit=MAX_GAPS)
         self._items(
             f"{gap.count} {'expected' if gap.is_expected else 'missing'} ({gap.side}), e.g. {gap.example}"
@@ -319,13 +325,23 @@ def _headline(run: Mapping[str, Any], word: str) -> str:
     return f"{_tensors(counts.get('fail', 0))} failed; no single operator was found to be the cause."
 
 
+def _note_on_failing_rows(run: Mapping[str, Any], passing_on: int) -> str:
+    """Return why rows fail that the verdict of the run does not rest on; nothing when there are none."""
+    failed = (run.get("counts") or {}).get("fail", 0)
+    if run.get("verdict") == "pass" and failed:
+        return _FAILING_ROWS_ARE_COMMON + _WHY_IT_PASSES
+    is_explained = run.get("first_divergence") is not None and failed > passing_on + 1
+    return _FAILING_ROWS_ARE_COMMON + _WHY_IT_FAILS if is_explained else ""
+
+
 def _tensors(count: int) -> str:
     return f"{count} tensor{'' if count == 1 else 's'}"
 
 
 def _place_rows(place: Mapping[str, Any]) -> list[tuple[str, str]]:
     metrics = place.get("metrics") or {}
-    figures = ", ".join(f"{printable(name)} {figure(value)}" for name, value in list(metrics.items())[:MAX_FIGURES])
+    names = dict.fromkeys((*(name for name in _FIGURES_FIRST if name in metrics), *metrics))
+    figures = ", ".join(f"{printable(name)} {figure(metrics[name])}" for name in list(names)[:MAX_FIGURES])
     return [
         ("operator", operator(place)),
         ("tensor", slot(place)),

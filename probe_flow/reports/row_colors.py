@@ -2,7 +2,7 @@
 
 The rules relate the outputs of an operator to its inputs, as the published result rules of 26.x do. Two differences,
 so that colours lead to the cause: what the analysis calls the origin is always red, and a row that only inherits an
-error is yellow at most unless its own operator breaks a rule.
+error is yellow at most (not all inputs of an operator are in every dump, so its own rules can accuse it wrongly).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from probe_flow.records import (
 )
 from probe_flow.reports.accuracy import Accuracy, accuracy_of, metric_of
 
+RATIO = ("err_ratio_1e3_eps", "err_ratio_1e3")
 RATIO_GOOD_INPUT = 0.9
 RATIO_BAD_OUTPUT = 0.1
 NORM_GOOD_INPUT = 0.1
@@ -72,15 +73,17 @@ def _owner(row: ComparedPair) -> tuple[bool, NodeKey]:
 def _worst_inputs(rows: Sequence[ComparedPair]) -> _Inputs:
     read = [row for row in rows if row.pair.shown.slot.role not in _PRODUCED]
     ratios, cosines, norms = (
-        [value for row in read if (value := metric_of(row, name)) is not None]
-        for name in ("err_ratio_1e3", "cosine", "l2norm_diff_rel")
+        [value for row in read if (value := metric_of(row, *names)) is not None]
+        for names in (RATIO, ("cosine",), ("l2norm_diff_rel",))
     )
     return _Inputs(min(ratios, default=None), min(cosines, default=None), max(norms, default=None))
 
 
 def _color(row: ComparedPair, inputs: _Inputs) -> Color:
     status, role = row.verdict.status, row.verdict.role
-    if role is Role.ORIGIN or status is Status.ERROR or _is_nonfinite_on_target_only(row) or _breaks(row, inputs):
+    if role is Role.ORIGIN or status is Status.ERROR:
+        return Color.RED
+    if role is not Role.INHERITED and (_is_nonfinite_on_target_only(row) or _breaks(row, inputs)):
         return Color.RED
     if status in (Status.UNMATCHED_TARGET, Status.UNMATCHED_GOLDEN, Status.SKIPPED):
         reason = row.pair.reason
@@ -88,7 +91,8 @@ def _color(row: ComparedPair, inputs: _Inputs) -> Color:
         return Color.YELLOW if is_gap else Color.NONE
     if status is Status.FAIL and role is not Role.INHERITED and accuracy_of(row) is Accuracy.NO:
         return Color.RED
-    if status is not Status.PASS or _worsens(row, inputs) or _requires_grad_differs(row):
+    is_plain = status is Status.PASS and role is not Role.INHERITED
+    if not is_plain or _worsens(row, inputs) or _requires_grad_differs(row):
         return Color.YELLOW
     return Color.GREEN
 
@@ -97,7 +101,7 @@ def _breaks(row: ComparedPair, inputs: _Inputs) -> bool:
     """Say whether good inputs led to a bad output."""
     if row.pair.shown.slot.role not in _PRODUCED:
         return False
-    ratio, norm = metric_of(row, "err_ratio_1e3"), metric_of(row, "l2norm_diff_rel")
+    ratio, norm = metric_of(row, *RATIO), metric_of(row, "l2norm_diff_rel")
     if ratio is not None and inputs.ratio is not None:
         return inputs.ratio > RATIO_GOOD_INPUT and ratio < RATIO_BAD_OUTPUT
     if norm is not None and inputs.norm is not None:

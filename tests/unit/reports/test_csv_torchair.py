@@ -109,6 +109,14 @@ def test_exact_integer_differences_keep_every_digit(tmp_path: Path) -> None:
     assert one(tmp_path, good_row(measured=measurement(metrics(max_abs_err=2**60 + 1))))["MaxAbsErr"] == str(2**60 + 1)
 
 
+def test_published_formulas_come_before_plain_ones(tmp_path: Path) -> None:
+    both = {"max_rel_err_eps": 8388608.0, "max_rel_err": math.inf, "err_ratio_1e3_eps": 0.25, "err_ratio_1e3": 0.5}
+    found = one(tmp_path, good_row(measured=measurement(both)))
+    assert (found["MaxRelativeErr"], found["One Thousandth Err Ratio"]) == ("8388608.0", "0.25")
+    found = one(tmp_path, good_row(measured=measurement({"max_rel_err": math.inf})))
+    assert (found["MaxRelativeErr"], found["One Thousandth Err Ratio"]) == ("inf", "N/A")
+
+
 def test_a_scalar_supports_only_absolute_and_relative_error(tmp_path: Path) -> None:
     scalar = good_row(target=tensor(shape=(1,)), golden=tensor("add_1", side="golden", shape=()))
     found = one(tmp_path, scalar)
@@ -286,6 +294,12 @@ def test_good_inputs_and_a_bad_output_make_the_output_red(tmp_path: Path) -> Non
     inputs = input_row(measured=measurement(metrics(err_ratio_1e3=0.95)))
     output = good_row(1, measured=measurement(metrics(err_ratio_1e3=0.05)))
     assert colors(tmp_path, inputs, output) == ["green", "red"]
+
+
+def test_an_inherited_error_is_yellow_even_where_the_inputs_that_are_dumped_are_good(tmp_path: Path) -> None:
+    inputs = input_row(measured=measurement(metrics(err_ratio_1e3=0.95)))
+    output = good_row(1, measured=measurement(metrics(err_ratio_1e3=0.05)), role=Role.INHERITED)
+    assert colors(tmp_path, inputs, output) == ["green", "yellow"]
 
 
 def test_rules_of_one_operator_do_not_reach_the_next(tmp_path: Path) -> None:
