@@ -90,7 +90,7 @@ def _evidence(suspect: Suspect, row: MeasuredPair, diagnosis: Diagnosis) -> str:
         "peak": f"{what} differs at few elements (by up to {deviation.peak:.2g} in values up to {deviation.top:.2g}",
         "gain": f"{what} differs by a factor (scale off by {deviation.gain:+.2%}",
     }[suspect.figure]
-    ratio = suspect.score * 6.0
+    ratio = suspect.excess
     if not row.is_produced:
         return f"{found}, {ratio:.3g} x what rounding explains, floor {floor:.1e}) before the node has done anything"
     errors = [d.relative for n in suspect.inputs if (d := diagnosis.deviations[n]) is not None]

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from probe_flow.analysis.measured import MeasuredPair
-from probe_flow.records import Measurement, Mode, SideSummary, Statistics, TensorRef
+from probe_flow.records import Measurement, Mode, SideSummary, Statistics
 
 UNIT = {
     "float64": 2.0**-40,
@@ -29,6 +29,10 @@ UNIT = {
 a step would accuse every device: float32 products run in reduced precision there, float64 is emulated."""
 
 
+STEP = {"float16": 2.0**-24, "complex32": 2.0**-24, "float8_e4m3fn": 2.0**-9, "float8_e5m2": 2.0**-16}
+"""Distance between neighbours near zero, where values are so small that relative errors say nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Deviation:
     """Error of one tensor.
@@ -44,6 +48,7 @@ class Deviation:
         spread: standard deviation of the golden values.
         count: elements.
         unit: relative error that storage explains (`UNIT` of the coarser side).
+        step: absolute error that storage explains near zero (`STEP`).
         nonfinite: positions where NaN or infinities disagree.
     """
 
@@ -56,6 +61,7 @@ class Deviation:
     spread: float
     count: int
     unit: float
+    step: float
     nonfinite: int
 
     @property
@@ -75,18 +81,19 @@ def deviation_of(row: MeasuredPair) -> Deviation | None:
         return None
     if measurement.golden is None or measurement.target is None:
         return None
-    unit = max(_unit(target), _unit(golden))
+    unit = max(UNIT.get(tensor.dtype, 0.0) for tensor in (target, golden))
+    step = max(STEP.get(tensor.dtype, 0.0) for tensor in (target, golden))
     figures = _size(measurement.golden.statistics, measurement.count)
     if figures is None:
         return None
     errors = _tensor_errors(measurement) if measurement.mode is Mode.TENSOR else _statistic_errors(measurement, figures)
     if errors is None:
         return None
-    return Deviation(*errors, *figures, count=measurement.count, unit=unit, nonfinite=measurement.nonfinite_mismatch)
-
-
-def _unit(tensor: TensorRef) -> float:
-    return UNIT.get(tensor.dtype, 0.0)
+    rms, peak, gain, offset = errors
+    size, top, spread = figures
+    return Deviation(
+        rms, peak, gain, offset, size, top, spread, measurement.count, unit, step, measurement.nonfinite_mismatch
+    )
 
 
 def _size(statistics: Statistics, count: int) -> tuple[float, float, float] | None:

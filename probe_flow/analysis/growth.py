@@ -20,6 +20,10 @@ PEAK_OVER_RMS = 6.0
 """Largest of a million normally distributed errors, in standard deviations, and a margin."""
 
 
+TINY = 1e-300
+"""Keeps ratios of all-zero tensors finite."""
+
+
 @dataclass(frozen=True, slots=True)
 class Allowance:
     """Error that needs no fault, absolute, as root mean square and as peak."""
@@ -39,11 +43,19 @@ def allowance(family: Family, output: Deviation, inputs: Sequence[Deviation]) ->
     """Return the error that ``output`` may have, given the measured errors of its node's inputs."""
     finite = [tensor for tensor in inputs if math.isfinite(tensor.rms)]
     unit = max([output.unit, *(tensor.unit for tensor in finite)])
-    floor = unit * _summed_size(family, output, finite)
+    floor = unit * _summed_size(family, output, finite) + output.step
     explained = _explained(family, output, finite)
     peak = _peak(family, output, finite, unit, floor + explained)
-    gain = sum(abs(tensor.gain) for tensor in finite) + 0.5 * (floor + explained) / max(output.size, 1e-300)
+    gain = 2.0 * sum(abs(tensor.gain) for tensor in finite)
+    gain += _common_share(output.count) * (floor + explained) / max(output.size, TINY)
     return Allowance(floor, explained, peak, gain)
+
+
+def _common_share(count: int) -> float:
+    """Return the share of rounding noise that a change of scale may make up: it averages out over elements, but not
+    fully, because errors of weights and channels are shared by many elements.
+    """
+    return min(0.5, 0.1 + 2.0 / math.sqrt(count))
 
 
 def widest(allowances: Sequence[Allowance]) -> Allowance:
@@ -71,7 +83,7 @@ def _summed_size(family: Family, output: Deviation, inputs: Sequence[Deviation])
         # The statistics that a norm returns (mean, reciprocal deviation) are sums over its input.
         if output.count < source.count:
             return max(output.size, source.size)
-        return output.size * max(1.0, source.size / max(source.spread, 1e-300))
+        return output.size * max(1.0, source.size / max(source.spread, TINY))
     if family is Family.EXPONENTIAL and inputs:
         return output.size * max(1.0, min(16.0, max(tensor.size for tensor in inputs)))
     return output.size
@@ -104,12 +116,12 @@ def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -
     if family is Family.REDUCE:
         return max(output.size * relative, sum(tensor.rms for tensor in inputs))
     if family is Family.PRODUCT:
-        cancelled = max(1.0, _typical_product(output, inputs) / max(output.size, 1e-300)) if len(inputs) > 1 else 2.0
+        cancelled = max(1.0, _typical_product(output, inputs) / max(output.size, TINY)) if len(inputs) > 1 else 2.0
         return 1.5 * output.size * relative * min(cancelled, 1e3)
     if family is Family.NORMALISE:
         source = max(inputs, key=lambda tensor: tensor.count)
         rest = sum(tensor.relative for tensor in inputs if tensor is not source)
-        own = source.rms if output.count < source.count else output.size * source.rms / max(source.spread, 1e-300)
+        own = source.rms if output.count < source.count else output.size * source.rms / max(source.spread, TINY)
         return 2.0 * own + 1.5 * output.size * rest
     if family in (Family.EXPONENTIAL, Family.ATTENTION):
         exponent = max(min(tensor.peak, 1.0) for tensor in inputs)
@@ -126,5 +138,5 @@ def _peak(family: Family, output: Deviation, inputs: Sequence[Deviation], unit: 
         return own + 1.2 * worst
     if family is Family.SUM:
         return own + sum(tensor.peak for tensor in inputs)
-    relative = max(tensor.peak / max(tensor.size, 1e-300) for tensor in inputs)
+    relative = max(tensor.peak / max(tensor.size, TINY) for tensor in inputs)
     return own + output.top * min(relative, 1e6)

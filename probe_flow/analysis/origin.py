@@ -18,11 +18,9 @@ from probe_flow.analysis.links import link
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.records import NodeKey, Pairs
 
-RMS_LIMIT = 6.0
-PEAK_LIMIT = 6.0
-GAIN_LIMIT = 6.0
-"""How many times its allowance a figure must exceed to accuse. Measured on generated faults and healthy runs: see
-docs/explanation/diagnosis.md."""
+LIMITS = {"rms": 2.5, "peak": 1.5, "gain": 2.5}
+"""How many times its allowance a figure must be to accuse. The largest healthy ratios measured are about 0.9, 0.5 and
+0.9: see docs/explanation/diagnosis.md."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +44,11 @@ class Suspect:
     allowance: Allowance | None
     inputs: tuple[int, ...]
     inherits: bool
+
+    @property
+    def excess(self) -> float:
+        """How many times its allowance the figure is."""
+        return self.score * LIMITS.get(self.figure, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class _Search:
         self.suspects: dict[int, Suspect] = {}
         self.tainted: dict[int, int] = {}
         self.worst_so_far: dict[object, float] = {}
-        self.worst_of_steps: dict[int, float] = {}
+        self.errors_of_steps: dict[int, list[float]] = {}
 
     def run(self) -> Diagnosis:
         for number in self.order:
@@ -163,7 +166,7 @@ class _Search:
         step = row.node.execution.step
         if not sources and step:
             # State of earlier steps (caches, updated parameters) enters as an input without producer.
-            return 2.0 * max((worst for past, worst in self.worst_of_steps.items() if past < step), default=0.0)
+            return 2.0 * self._usual_before(step)
         return 0.0
 
     def _remember(self, number: int, deviation: Deviation) -> None:
@@ -172,7 +175,12 @@ class _Search:
         if self.rows[number].is_produced:
             self.worst_so_far[run.identity] = max(self.worst_so_far.get(run.identity, 0.0), relative)
             if run.step is not None:
-                self.worst_of_steps[run.step] = max(self.worst_of_steps.get(run.step, 0.0), relative)
+                self.errors_of_steps.setdefault(run.step, []).append(relative)
+
+    def _usual_before(self, step: int) -> float:
+        """Return the relative error that nine in ten outputs of earlier steps stay below: noise tensors left out."""
+        errors = sorted(error for past, found in self.errors_of_steps.items() if past < step for error in found)
+        return errors[int(0.9 * (len(errors) - 1))] if errors else 0.0
 
     def _families(self, key: NodeKey) -> set[Family]:
         """Return the arithmetic between a node's compared inputs and its outputs: its own, its parts', what is passed."""
@@ -185,16 +193,18 @@ class _Search:
 
 
 def _worst_figure(deviation: Deviation, allowed: Allowance) -> tuple[str, float]:
-    figures = {
-        "rms": _ratio(deviation.rms, allowed.rms * RMS_LIMIT),
-        "peak": _ratio(deviation.peak, allowed.peak * PEAK_LIMIT),
-        "gain": _ratio(abs(deviation.gain), allowed.gain * GAIN_LIMIT),
+    """Return the figure that exceeds its allowance most, and how many times over its limit it is."""
+    ratios = {
+        "rms": _ratio(deviation.rms, allowed.rms),
+        "peak": _ratio(deviation.peak, allowed.peak),
+        "gain": _ratio(abs(deviation.gain), allowed.gain),
     }
-    figure = max(figures, key=lambda name: figures[name])
-    return figure, figures[figure]
+    scores = {figure: ratio / LIMITS[figure] for figure, ratio in ratios.items()}
+    figure = max(scores, key=lambda name: scores[name])
+    return figure, scores[figure]
 
 
-def _ratio(value: float, limit: float) -> float:
+def _ratio(value: float, allowed: float) -> float:
     if value <= 0.0:
         return 0.0
-    return value / limit if limit > 0.0 else math.inf
+    return value / allowed if allowed > 0.0 else math.inf
