@@ -167,7 +167,7 @@ class TextFields:
     def _match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
         while True:
             match = pattern.match(self._text, self._pos)
-            if match is not None and (self._eof or match.end() < len(self._text)):
+            if match is not None and (self._eof or self._is_whole(match)):
                 self._pos = match.end()
                 return match
             if self._more():
@@ -178,6 +178,15 @@ class TextFields:
             if self._pos >= len(self._text):
                 return None
             self._fail_at_end()
+
+    def _is_whole(self, match: re.Match[bytes]) -> bool:
+        """Tell whether more text could not change a match: it ends before the buffer does, its last string too."""
+        end = match.end()
+        if end == len(self._text):
+            return False
+        # A quote that begins right behind a string continues it; it did not match because its end is not read yet.
+        index = match.lastindex or 0
+        return self._text[end] not in b"\"'" or b"," in self._text[match.end(index) : end]
 
     def _more(self) -> bool:
         """Read on, keeping the unread rest; False at the end of the file."""
