@@ -14,6 +14,8 @@ from probe_flow.records import ComparedPair, Comparison, Expectation, Role, Stat
 
 DISTANCE = "relative_euclidean_distance"
 
+_NEAR_ONE = 0.99
+
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _NOT_COMPARED = frozenset(
     {Status.UNMATCHED_TARGET, Status.UNMATCHED_GOLDEN, Status.NOT_COMPARABLE, Status.ERROR, Status.SKIPPED}
@@ -46,8 +48,10 @@ def _escaped(char: str) -> str:
 
 
 def figure(value: object) -> str:
-    """Return a number of run.json in at most four digits, anything else as its text."""
-    return f"{value:.4g}" if isinstance(value, float) else printable(value)
+    """Return a number of run.json in four digits (six just below 1, for cosines), anything else as its text."""
+    if not isinstance(value, float):
+        return printable(value)
+    return f"{value:.6g}" if _NEAR_ONE <= value < 1.0 else f"{value:.4g}"
 
 
 def where(place: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from report_builders import (
 
 from probe_flow.records import ComparedPair, Comparison, Coverage, Finding, FindingKind, Role, Status
 from probe_flow.reports.console import last_line, render_summary, verdict_word
-from probe_flow.reports.console_facts import counts_text, gaps, largest_errors, printable, problems_text
+from probe_flow.reports.console_facts import counts_text, figure, gaps, largest_errors, printable, problems_text
 from probe_flow.reports.run_json import comparison_summary
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -215,6 +215,14 @@ def test_counts_have_a_fixed_order_and_always_name_what_passes() -> None:
 def test_problems_are_counted_by_code() -> None:
     assert problems_text([{"code": "PF4102"}, {"code": "PF3011"}, {"code": "PF3011"}]) == "3 (2 x PF3011, PF4102)"
     assert problems_text([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.99998123, "0.999981"), (0.98765432, "0.9877"), (1.0, "1"), (12345678.0, "1.235e+07"), (7, "7"), ("inf", "inf")],
+)
+def test_figures_are_short_but_a_cosine_below_one_never_looks_like_one(value: object, shown: str) -> None:
+    assert figure(value) == shown
 
 
 @pytest.mark.parametrize(
