@@ -83,7 +83,7 @@ def command(
     paths = {"target": cwd / target_path, "golden": cwd / golden_path}
     _check_paths(paths)
     scenario = choose_scenario(mode, paths["target"], paths["golden"])
-    _check_framework((context.obj or {}).get("framework"))
+    _check_framework(context.find_root().params.get("framework"))
     output = cwd / output_path
     workflow = packaged_comparison(scenario, paths, cwd=cwd, output=output, rank=rank)
     plan = make_plan(workflow)

@@ -8,6 +8,7 @@ are named as such, and long forms may be written with dashes or shortened as far
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
@@ -36,6 +37,7 @@ class PeerCommand(click.Command):
         own = [name for option in self.get_params(ctx) for name in (*option.opts, *option.secondary_opts)]
         args = [_full_name(arg, [*own, *self._later]) for arg in args]
         self._refuse_later(args)
+        _refuse_unknown(args, own, ctx)
         return super().parse_args(ctx, args)
 
     def _refuse_later(self, args: Sequence[str]) -> None:
@@ -51,6 +53,15 @@ class PeerCommand(click.Command):
         ]
         if problems:
             raise UsageError(problems)
+
+
+def _refuse_unknown(args: Sequence[str], known: Sequence[str], ctx: click.Context) -> None:
+    """Name an unknown option of several letters as it was written; click would see its first letter only."""
+    for arg in args[: args.index("--")] if "--" in args else args:
+        name = arg.partition("=")[0]
+        is_word = len(name) > 2 and name[0] == "-" and name[1] != "-"
+        if is_word and name not in known and name[:2] not in known:
+            raise click.NoSuchOption(name, possibilities=get_close_matches(name, known), ctx=ctx)
 
 
 def _full_name(arg: str, known: Sequence[str]) -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -155,13 +157,37 @@ def test_closing_stops_submission_and_leaves_no_thread(scheduler):
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("probe-flow")]
 
 
-def test_an_interrupt_while_waiting_stops_submission(monkeypatch):
+def test_an_interrupt_while_waiting_stops_submission():
     batches = CountedBatches(10_000)
     results = ThreadScheduler(2).run(square, batches, [1] * 10_000)
     next(results)
     with pytest.raises(KeyboardInterrupt):
         results.throw(KeyboardInterrupt())
     assert batches.made <= 1 + WINDOW_PER_WORKER * 2
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("probe-flow")]
+
+
+def test_ctrl_c_reaches_a_consumer_that_waits_for_results():
+    started, released = threading.Event(), threading.Event()
+
+    def work(_: int) -> None:
+        if not started.is_set():
+            started.set()
+            os.kill(os.getpid(), signal.SIGINT)  # to the main thread, which waits for the first result
+        assert released.wait(timeout=10)
+
+    def release_soon() -> None:
+        assert started.wait(timeout=10)
+        released.set()
+
+    helper = threading.Thread(target=release_soon)
+    helper.start()
+    batches = CountedBatches(10_000)
+    with pytest.raises(KeyboardInterrupt):
+        for _ in ThreadScheduler(2).run(work, batches, [1] * 10_000):
+            pass
+    helper.join()
+    assert batches.made < 10_000
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("probe-flow")]
 
 

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from probe_flow.cli.compare import choose_scenario
+from probe_flow.errors import UsageError
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PYTORCH = EXAMPLES / "dump_json"
+TORCHAIR = EXAMPLES / "torchair" / "faulty"
+
+
+def test_two_dump_json_files_give_a_table_beside_the_record(probe_flow, tmp_path):
+    done = probe_flow(
+        "compare", "-tp", PYTORCH / "target" / "dump.json", "-gp", PYTORCH / "golden" / "dump.json", "-o", "out"
+    )
+    assert done.code == 1
+    (table,) = (tmp_path / "out").glob("*.csv")
+    assert table.name.startswith("compare_result_")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {table.name, "probe_flow"}
+    record = json.loads((tmp_path / "out" / "probe_flow" / "run.json").read_text())
+    assert record["first_divergence"]["node"] == "Functional.linear"
+    assert record["first_divergence"]["call"] == 3
+    assert str(table) in record["artifacts"]
+
+
+def test_a_torchair_pair_is_compared_by_name_and_by_what_it_holds(probe_flow, tmp_path):
+    sides = ("-tp", TORCHAIR / "msprobe_ge_dump", "-gp", TORCHAIR / "msprobe_fx_dump")
+    named = probe_flow("compare", "-m", "torchair", *sides, "-o", "named")
+    found = probe_flow("compare", *sides, "-o", "found")
+    assert named.code == found.code == 1
+    results = [(tmp_path / name / "probe_flow" / "comparison.jsonl").read_bytes() for name in ("named", "found")]
+    assert results[0] == results[1]
+    assert len(list((tmp_path / "named").glob("torchair_result_*.csv"))) == 1
+
+
+def test_results_go_to_the_working_directory_by_default(probe_flow, tmp_path):
+    probe_flow("compare", "--target_path", PYTORCH / "golden", "--golden_path", PYTORCH / "golden")
+    assert (tmp_path / "probe_flow" / "run.json").is_file()
+    assert len(list(tmp_path.glob("compare_result_*.csv"))) == 1
+
+
+def test_a_second_comparison_keeps_the_first_table(probe_flow, tmp_path, monkeypatch):
+    sides = ("-tp", PYTORCH / "golden", "-gp", PYTORCH / "golden", "-o", "out")
+    probe_flow("compare", *sides)
+    (first,) = (tmp_path / "out").glob("*.csv")
+    kept = first.rename(first.with_name("compare_result_20200101000000.csv"))
+    assert probe_flow("compare", *sides).code == 0
+    assert kept.exists()
+
+
+def test_a_rank_that_no_side_has_is_not_green(probe_flow):
+    sides = ("-tp", TORCHAIR / "msprobe_ge_dump", "-gp", TORCHAIR / "msprobe_fx_dump")
+    assert probe_flow("compare", *sides, "--rank", "7", "-o", "out").code == 3
+
+
+def test_long_forms_may_have_dashes_or_be_short(probe_flow):
+    done = probe_flow("compare", "--target-path=a", "--golden", "b")
+    assert done.code == 2
+    assert done.err.count("PF2101") == 2
+
+
+@pytest.mark.parametrize("option", ["-cm", "-am=x.yaml", "--layer_mapping", "--layer-map", "-tensor_log"])
+def test_options_of_later_versions_are_named_as_such(probe_flow, option):
+    done = probe_flow("compare", "-tp", "a", "-gp", "b", option)
+    assert done.code == 2
+    assert "PF2120" in done.err
+    assert "not part of this version" in done.err
+
+
+def test_an_unknown_option_is_named_whole_with_a_suggestion(probe_flow):
+    done = probe_flow("compare", "-tq", "a", "-gp", "b")
+    assert done.code == 2
+    assert "'-tq'" in done.err
+    assert "'-tp'" in done.err
+
+
+@pytest.mark.parametrize(("mode", "told"), [("atb", "not part of this version"), ("torchar", "`torchair`")])
+def test_other_modes_are_refused(mode, told):
+    with pytest.raises(UsageError) as caught:
+        choose_scenario(mode, Path("a"), Path("b"))
+    diagnostic = caught.value.diagnostic
+    assert diagnostic.code == "PF2120"
+    assert told in f"{diagnostic.message} {diagnostic.help}"
+
+
+def test_a_ge_dump_as_golden_side_comes_later(tmp_path):
+    (tmp_path / "ge" / "deep").mkdir(parents=True)
+    (tmp_path / "ge" / "deep" / "dynamo_original_graph_1.txt").write_text("")
+    with pytest.raises(UsageError) as caught:
+        choose_scenario("torchair", tmp_path / "ge", tmp_path / "ge")
+    assert caught.value.diagnostic.code == "PF2121"
+
+
+@pytest.mark.parametrize(
+    ("target", "golden"), [("dump.json", "other.txt"), ("other.txt", "dump.json"), ("other.txt", "other.txt")]
+)
+def test_sides_that_do_not_go_together_are_refused(tmp_path, target, golden):
+    for side, name in (("t", target), ("g", golden)):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / name).write_text("{}")
+    with pytest.raises(UsageError) as caught:
+        choose_scenario("auto", tmp_path / "t", tmp_path / "g")
+    assert caught.value.diagnostic.code == "PF2122"
+
+
+def test_the_leading_framework_is_taken(probe_flow):
+    sides = ("-tp", PYTORCH / "golden", "-gp", PYTORCH / "golden", "-o", "out")
+    assert probe_flow("-f", "pytorch", "compare", *sides).code == 0
+    refused = probe_flow("-f", "mindspore", "compare", *sides)
+    assert refused.code == 2
+    assert "PF2120" in refused.err
