@@ -66,15 +66,37 @@ def _origin_finding(
     row = rows[suspect.row]
     count = heirs.get(suspect.row, 0)
     tail = f"; {count} later tensor{'s inherit' if count != 1 else ' inherits'} it" if count else ""
+    writer = unmatched_writer(suspect.row, rows)
+    shown = row if writer is None else rows[writer]
+    head = "" if writer is None else f"has no counterpart in the golden and wrote `{row.pair.shown.id}`: "
     return Finding(
         kind=FindingKind.ORIGIN,
-        node=row.node,
-        slot=row.pair.shown.slot,
-        evidence=_evidence(suspect, row, diagnosis) + tail,
+        node=shown.node,
+        slot=shown.pair.shown.slot,
+        evidence=head + _evidence(suspect, row, diagnosis) + tail,
         severity=suspect.score,
-        row=suspect.row,
+        row=suspect.row if writer is None else writer,
         metrics=row.measurement.metrics if row.measurement else {},
     )
+
+
+def unmatched_writer(number: int, rows: Sequence[MeasuredPair]) -> int | None:
+    """Return the target-only row that wrote what this input row reads, by equal recorded statistics, or None.
+
+    An operator that only the target executes is never compared, so the fault shows at whatever reads its output.
+    """
+    row = rows[number]
+    read = row.pair.target
+    if row.is_produced or read is None or read.recorded is None or read.recorded.l2norm is None:
+        return None
+    for earlier in range(number - 1, -1, -1):
+        written = rows[earlier].pair.target
+        if written is None or rows[earlier].pair.golden is not None or not rows[earlier].is_produced:
+            continue
+        same_run = written.node.execution == read.node.execution
+        if same_run and written.recorded == read.recorded and written.shape == read.shape:
+            return earlier
+    return None
 
 
 def _evidence(suspect: Suspect, row: MeasuredPair, diagnosis: Diagnosis) -> str:

@@ -52,8 +52,9 @@ def allowance(family: Family, output: Deviation, inputs: Sequence[Deviation]) ->
 
 
 def _common_share(count: int) -> float:
-    """Return the share of rounding noise that a change of scale may make up: it averages out over elements, but not
-    fully, because errors of weights and channels are shared by many elements.
+    """Return the share of rounding noise that a change of scale may make up.
+
+    Noise averages out over the elements, but not fully: errors of weights and channels are shared by many of them.
     """
     return min(0.5, 0.1 + 2.0 / math.sqrt(count))
 

@@ -1,8 +1,8 @@
 """Where each compared tensor came from: the earlier rows whose errors it carries.
 
 With a graph (`Catalog.edges`) an input comes from the outputs that feed it, and an input without a producer is a
-source: a parameter, a constant or an input of the network. Without a graph, a tensor that equals an earlier output in
-the golden's statistics is taken for that output; what is found nowhere has unknown ancestry.
+source: a parameter, a constant or an input of the network. Without a graph, a tensor that equals an earlier one in
+the golden's statistics is taken for that one; what is found nowhere has unknown ancestry.
 """
 
 from __future__ import annotations
@@ -115,8 +115,7 @@ def _by_value(rows: Sequence[MeasuredPair]) -> dict[int, tuple[int, ...]]:
         if key is not None:
             if key in last:
                 producers[number] = (last[key],)
-            if row.is_produced:
-                last[key] = number
+            last[key] = number
     return producers
 
 

@@ -16,11 +16,15 @@ from probe_flow.analysis.families import Family, family_of
 from probe_flow.analysis.growth import Allowance, allowance, widest
 from probe_flow.analysis.links import link
 from probe_flow.analysis.measured import MeasuredPair
-from probe_flow.records import NodeKey, Pairs
+from probe_flow.records import Mode, NodeKey, Pairs
 
 LIMITS = {"rms": 2.5, "peak": 1.5, "gain": 2.5}
 """How many times its allowance a figure must be to accuse. The largest healthy ratios measured are about 0.9, 0.5 and
 0.9: see docs/explanation/diagnosis.md."""
+
+
+STATISTICS_SLACK = 4.0
+"""How much more error an input may hide when only its extremes, mean and norm are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,10 @@ class _Search:
         families = (Family.MOVE,) if copies else self._families(row.node)
         allowed = widest([allowance(family, deviation, known) for family in families])
         extra = self._unseen(row, sources) * deviation.size
+        assert row.measurement is not None
+        if row.measurement.mode is Mode.STATISTICS:
+            # Recorded statistics bound the inputs' errors from below only.
+            extra += (STATISTICS_SLACK - 1.0) * allowed.explained
         if not extra:
             return allowed
         return Allowance(
@@ -183,7 +191,7 @@ class _Search:
         return errors[int(0.9 * (len(errors) - 1))] if errors else 0.0
 
     def _families(self, key: NodeKey) -> set[Family]:
-        """Return the arithmetic between a node's compared inputs and its outputs: its own, its parts', what is passed."""
+        """Return the arithmetic between a node's compared inputs and its outputs, parts and passed nodes included."""
         found: set[Family] = set()
         for passed in (key, *self.links.through.get(key, ())):
             node = self.pairs.target.nodes.get(passed)
