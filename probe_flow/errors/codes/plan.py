@@ -124,4 +124,72 @@ SECTION: tuple[Code, ...] = (
         "probe-flow compare -tp step0/rank0/dump.json -gp dumps/golden",
         "Name two `dump.json` files, or choose the scenario with `-m`.",
     ),
+    Code(
+        "PF2101",
+        "a path does not exist",
+        "A stage names a file or folder that is not there. Paths in a workflow file start from that file's folder, "
+        "paths given with `--set` from the working directory.",
+        "path of stage `target`: `dumps/msprobe_ge_dum` does not exist",
+        "Correct the path; `probe-flow plan WORKFLOW` shows every path as it is resolved.",
+    ),
+    Code(
+        "PF2102",
+        "a path cannot be read",
+        "The file or folder exists, and you have no right to read it.",
+        "path of stage `golden`: `/data/fx` cannot be read: permission denied",
+        "Give yourself the right to read it, or name a copy.",
+    ),
+    Code(
+        "PF2103",
+        "a scheduler is not available",
+        "This version runs work in the calling thread (`sync`) or on threads of this machine (`threads`); `auto` "
+        "chooses between the two. Other names are unknown, or belong to later versions.",
+        "executor: {scheduler: distributed}",
+        "Use `auto`, `sync` or `threads`.",
+    ),
+    Code(
+        "PF2105",
+        "a setting has no effect in this version",
+        "The workflow file may hold settings of features that this version does not have; it reads and checks them "
+        "and does not act on them.",
+        "cache: {max_size: 4GiB}",
+        "Remove the setting, or keep it for a later version.",
+    ),
+    Code(
+        "PF2108",
+        "the command line names a stage that the workflow does not have",
+        "`--only` and `--until` take names of stages of the workflow.",
+        "probe-flow run workflow.yaml --only resutl",
+        "Use one of the names listed.",
+    ),
+    Code(
+        "PF2110",
+        "two stages read the same dump",
+        "A dump compared with itself always agrees: the run passes and says nothing about the model.",
+        "stages `target` and `golden` read the same dump `dumps/a`",
+        "Name the other side's dump.",
+    ),
+    Code(
+        "PF2120",
+        "an option of a compatible command is not part of this version",
+        "`compare` takes the options that users know from the tool it replaces. Some of them belong to scenarios that "
+        "this version does not have.",
+        "probe-flow compare -tp a/dump.json -gp b/dump.json -cm cells.yaml",
+        "Leave the option out, or write a workflow file with the stages that this version has.",
+    ),
+    Code(
+        "PF2121",
+        "the golden side of a TorchAir comparison is a device dump",
+        "A folder with `dynamo_original_graph_*.txt` is a GE dump. This version compares a GE dump with an FX dump; a "
+        "GE dump with fusion switched off as the golden side comes later.",
+        "probe-flow compare -m torchair -tp fusion_on/msprobe_ge_dump -gp fusion_off/msprobe_ge_dump",
+        "Name the FX dump (`msprobe_fx_dump` or `data_dump`) with `-gp`.",
+    ),
+    Code(
+        "PF2122",
+        "the two sides of a comparison are of different kinds",
+        "One path is a `dump.json` or a folder that holds one, the other is not.",
+        "probe-flow compare -tp step0/rank0/dump.json -gp dumps/golden",
+        "Name two `dump.json` files, or choose the scenario with `-m`.",
+    ),
 )
