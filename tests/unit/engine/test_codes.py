@@ -15,3 +15,11 @@ def test_every_code_that_the_engine_and_the_commands_use_is_explained():
     used = {code for path in sources for code in re.findall(r'"(PF\d{4})"', path.read_text(encoding="utf-8"))}
     assert used >= {"PF2101", "PF6002", "PF6010"}
     assert used <= set(CODES)
+
+
+def test_no_section_explains_a_code_twice():
+    sections = Path(probe_flow.__file__).parent.joinpath("errors", "codes").glob("*.py")
+    defined = [
+        code for path in sections for code in re.findall(r'^        "(PF\d{4})",$', path.read_text(), re.MULTILINE)
+    ]
+    assert len(defined) == len(set(defined)) == len(CODES)
