@@ -28,6 +28,18 @@ def _policy(policy: str | list[PolicyRule]) -> str | list[PolicyRule]:
     return policy
 
 
+def _metrics(metrics: str | list[str] | None) -> str | list[str] | None:
+    from probe_flow.errors import UsageError
+    from probe_flow.metrics.registry import metric_ids
+
+    if metrics is not None:
+        try:
+            metric_ids(metrics)
+        except UsageError as error:
+            raise ValueError(f"{error.diagnostic.message}; {error.diagnostic.help}") from error
+    return metrics
+
+
 Bound = Annotated[str, AfterValidator(_bound)]
 Globs = str | list[str]
 
@@ -74,8 +86,10 @@ class Options(StageOptions):
     policy: Annotated[str | list[PolicyRule], AfterValidator(_policy)] = Field(
         "torchair", description="Registered policy, or an ordered list of rules (the first match wins)."
     )
-    metrics: str | list[str] = Field(
-        "default", description="Registered metric set (`default`, `torchair_legacy`) or a list of metric ids."
+    metrics: Annotated[str | list[str] | None, AfterValidator(_metrics)] = Field(
+        None,
+        description="Registered metric set (`default`, `torchair`, `torchair_legacy`) or a list of metric ids; absent: "
+        "the set of the policy's name where there is one, else `default`.",
     )
     gate: Literal["findings", "all_pass"] = Field(
         "findings",

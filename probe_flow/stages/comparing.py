@@ -12,6 +12,7 @@ from probe_flow.analysis.gate import gate_passes
 from probe_flow.analysis.measured import MeasuredPair, in_execution_order
 from probe_flow.analysis.policies import Bound, Policy, Rule, RulePolicy, judge_all, parse_bound, policy_named
 from probe_flow.errors import Diagnostic
+from probe_flow.metrics.catalogue import METRIC_SETS
 from probe_flow.metrics.registry import metric_ids, options_for
 from probe_flow.records import ComparedPair, Comparison, Measurement, Pair, Pairs, TensorKind
 from probe_flow.stages.base import Context
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Comparison | None) -> Comparison:
     """Return the comparison of all pairs."""
-    ids = metric_ids(options.metrics)
     policy = _policy(options.policy, pairs)
+    ids = metric_ids(options.metrics or (policy.name if policy.name in METRIC_SETS else "default"))
     ordered = in_execution_order(pairs)
     selected = only_suspects(ordered, suspects, options.only) if suspects and options.only else None
     rows = _measure(ordered, ids, context, selected)
