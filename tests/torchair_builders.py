@@ -1,4 +1,4 @@
-"""Write small TorchAir dumps for tests: graph texts, device files and FX arrays in any layout, from the formats alone."""
+"""Write small TorchAir dumps for tests: graph texts, device files, FX arrays, from the formats alone."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_nested_graphs_and_other_top_level_blocks_do_not_count():
         'op: { name: "a", type: "T"; output_desc: { dtype: DT_FLOAT, shape: { dim: [2, 3] } } }',
         'op [ { name: "a" type: "T" output_desc [ { dtype: DT_FLOAT shape { dim: [ 2 , 3 ] } } ] } ]',
         'goo.gle/debugonly  op  {  name:  "a"  type:"T"  output_desc{dtype:DT_FLOAT shape{dim:2 dim:3}}}',
-        '# a comment { \nop { # name: "x"\n name: "a" type: "T" output_desc { dtype: DT_FLOAT shape { dim: 2 dim: 3 } } }',
+        '# a { \nop { # name: "x"\n name: "a" type: "T" output_desc { dtype: DT_FLOAT shape { dim: 2 dim: 3 } } }',
         '\ufeffop {\r\n name: "a"\r\n type: "T"\r\n output_desc { dtype: DT_FLOAT shape { dim: 2 dim: 3 } }\r\n}\r\n',
     ],
 )

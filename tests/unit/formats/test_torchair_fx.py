@@ -247,7 +247,7 @@ def test_real_dumps_are_read_without_problems(torchair_case: Callable[[str], Pat
     catalog = read(torchair_case(case))
     assert catalog.problems == ()
     assert (len(catalog.nodes), len(catalog.tensors)) == (nodes, tensors)
-    files = [path for path in torchair_case(case).rglob("*.npy")]
+    files = list(torchair_case(case).rglob("*.npy"))
     assert len(files) == tensors
     assert len({(path.parent, path.name.split(".INPUT.")[0].split(".OUTPUT.")[0]) for path in files}) == nodes
     assert {ref.source for ref in catalog.tensors} == {str(path) for path in files}

@@ -375,6 +375,20 @@ class TestOddFiles:
         (dump.root / "/".join("abcdefghij")).mkdir(parents=True)
         assert codes(read(dump.root)) == {"PF3212": 1}
 
+    def test_a_folder_that_may_not_be_listed_is_reported(self, dump, monkeypatch):
+        locked, scandir = dump.token(1), os.scandir
+
+        def refuse(path):
+            if Path(path) == locked:
+                raise PermissionError(13, "Permission denied")
+            return scandir(path)
+
+        monkeypatch.setattr("probe_flow.formats.dump_walk.os.scandir", refuse)
+        catalog = read(dump.root)
+        assert names(catalog) == ["Mul", "Add", "Relu"]
+        assert codes(catalog) == {"PF3204": 1}
+        assert "Permission denied" in catalog.problems[0].message
+
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
     def test_what_may_not_be_read_is_reported(self, dump):
         folder = dump.token(0)
