@@ -107,21 +107,22 @@ def _evidence(suspect: Suspect, row: MeasuredPair, diagnosis: Diagnosis) -> str:
         return f"nan or inf at {deviation.nonfinite} positions where the golden has none, and the inputs agree"
     floor = allowed.floor / deviation.size if deviation.size else 0.0
     what = "output" if row.is_produced else row.pair.shown.slot.role.value
-    found = {
-        "rms": f"{what} differs (relative error {deviation.relative:.1e}",
-        "peak": f"{what} differs at few elements (by up to {deviation.peak:.2g} in values up to {deviation.top:.2g}",
-        "gain": f"{what} differs by a factor (scale off by {deviation.gain:+.2%}",
+    detail = {
+        "rms": "",
+        "peak": f", worst element off by {deviation.peak:.2g} among values up to {deviation.top:.2g}",
+        "gain": f", scale off by {deviation.gain:+.2%}",
     }[suspect.figure]
-    ratio = suspect.excess
+    found = f"{what} differs ({deviation.relative:.1e}{detail}"
     if not row.is_produced:
-        return f"{found}, {ratio:.3g} x what rounding explains, floor {floor:.1e}) before the node has done anything"
+        by = f"{suspect.excess:.3g} x what rounding explains, floor {floor:.1e}"
+        return f"{found}, {by}) before the node has done anything"
     errors = [d.relative for n in suspect.inputs if (d := diagnosis.deviations[n]) is not None]
     agree = (
         f"inputs agree ({max(errors):.1e}, floor {floor:.1e})"
         if errors
         else f"no input was compared (floor {floor:.1e})"
     )
-    return f"{agree}, {found}, {ratio:.3g} x what rounding and the inputs explain)"
+    return f"{agree}, {found}, {suspect.excess:.3g} x what rounding and the inputs explain)"
 
 
 def _nonfinite_finding(suspect: Suspect, rows: Sequence[MeasuredPair]) -> Finding:

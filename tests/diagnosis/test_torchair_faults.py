@@ -1,0 +1,80 @@
+"""How well the origin is named: generated GE/FX pairs with one known fault each, and healthy ones.
+
+The generator (`tests/generate`) knows the truth from its own arrays and shares no code with the analysis. The limits
+here are what docs/explanation/diagnosis.md states.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from generate.torchair import EXTRA_FAULTS, EXTRA_HEALTHY, HEALTHY, SINGLE_FAULTS
+
+from probe_flow.formats.torchair_fx import read_torchair_fx
+from probe_flow.formats.torchair_ge import read_torchair_ge
+from probe_flow.matching.torchair import match_torchair
+from probe_flow.records import Comparison, Finding, FindingKind, Role, Status
+from probe_flow.stages.base import Context, Settings
+from probe_flow.stages.compare import Options
+from probe_flow.stages.comparing import compare_pairs
+
+
+def compare(target: Path, golden: Path) -> Comparison:
+    def in_order(function, batches, *, sizes):
+        return ((number, function(batch)) for number, batch in enumerate(batches))
+
+    context = Context(
+        "result", Path(), in_order, lambda _event, **_fields: None, lambda _problems: None, Settings(), {}
+    )
+    catalogs = read_torchair_ge(str(target), side="target"), read_torchair_fx(str(golden), side="golden")
+    return compare_pairs(match_torchair(*catalogs), Options(uses="compare", pairs="pairs"), context, None)
+
+
+def origins(comparison: Comparison) -> list[Finding]:
+    return [finding for finding in comparison.findings if finding.kind is FindingKind.ORIGIN]
+
+
+def is_truth(finding: Finding, truth) -> bool:
+    assert finding.node is not None
+    execution = finding.node.execution
+    return finding.node.name in {truth.node, *truth.accept} and execution.step == truth.token
+
+
+def misses(specs, folder: Path) -> list[str]:
+    """Return the faults whose origin is not named first, with what is named instead."""
+    missed = []
+    for spec in specs:
+        case = spec.generate(folder / spec.name)
+        named = origins(compare(case.target, case.golden))
+        if not named or not is_truth(named[0], case.truth):
+            missed.append(f"{spec.name}: {case.truth.node}, named {[f.node.name for f in named[:3] if f.node]}")
+    return missed
+
+
+def test_at_least_19_of_20_single_faults_are_named_first(tmp_path):
+    assert len(SINGLE_FAULTS) == 20
+    assert len(misses(SINGLE_FAULTS, tmp_path)) <= 1
+
+
+def test_at_least_13_of_14_held_out_faults_are_named_first(tmp_path):
+    assert len(EXTRA_FAULTS) == 14
+    assert len(misses(EXTRA_FAULTS, tmp_path)) <= 1
+
+
+@pytest.mark.parametrize("spec", [*HEALTHY, *EXTRA_HEALTHY], ids=lambda spec: spec.name)
+def test_no_healthy_pair_raises_an_alarm(spec, tmp_path):
+    case = spec.generate(tmp_path)
+    comparison = compare(case.target, case.golden)
+    assert comparison.findings == ()
+    assert comparison.gate_passed
+    assert comparison.incomplete == ()
+    # The row rule alone would have failed the run: that it fails rows of healthy runs is why the gate exists.
+    assert {row.verdict.role for row in comparison.rows} <= {Role.CLEAN, Role.UNKNOWN}
+
+
+def test_the_row_rule_fails_rows_of_healthy_runs(tmp_path):
+    case = HEALTHY[0].generate(tmp_path)
+    comparison = compare(case.target, case.golden)
+    assert any(row.verdict.status is Status.FAIL for row in comparison.rows)
+    assert comparison.gate_passed
