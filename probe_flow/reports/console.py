@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -291,10 +292,11 @@ class _Summary:
 
     def _end(self) -> None:
         self._line("")
-        step = _next_step(self._run)
+        step, command = _next_step(self._run, self._folder)
         if step:
             self._line(f"Next: {step}")
-            self._unbroken(f"  probe-flow show {printable(shlex.quote(self._folder)) if self._folder else 'RUN'}")
+        if command:
+            self._unbroken(f"  {printable(command)}")
         explanation = _EXIT_CODES.get(self._run.get("exit_code") or 0)
         if explanation:
             self._line(explanation)
@@ -363,15 +365,17 @@ def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return all(one.get(name) == other.get(name) for name in names)
 
 
-def _next_step(run: Mapping[str, Any]) -> str:
-    """Return what to do now; the command that shows the run again stands below it."""
+def _next_step(run: Mapping[str, Any], folder: str) -> tuple[str, str]:
+    """Return what to do now, and the command that helps with it (either may be empty)."""
     code = run.get("exit_code")
     first = run.get("first_divergence") or run.get("nonfinite_origin")
     if code == 3:
-        return "remove the causes listed above and run the same command with --resume. To see this again:"
+        return "remove the causes listed above and run the same command again.", ""
+    rows = shlex.quote(_in_folder("comparison.jsonl", folder))
     if code == 1 and first is not None:
-        return f"look at the inputs and outputs of {operator(first)}:"
-    return "look at the worst tensors:" if code == 1 else ""
+        pattern = shlex.quote(f'"node": {json.dumps(first["node"], ensure_ascii=False)},')
+        return f"look at the inputs and outputs of {operator(first)}:", f"grep -F {pattern} {rows}"
+    return ("look at the rows that fail:", f"grep -F '\"verdict\": \"fail\"' {rows}") if code == 1 else ("", "")
 
 
 def _in_folder(name: str, folder: str) -> str:

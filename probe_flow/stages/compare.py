@@ -104,7 +104,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     """Return the comparison."""
     from probe_flow.stages.comparing import compare_pairs
 
-    suspects = inputs["only"][0] if options.only else None
+    suspects = inputs["only.comparison"][0] if options.only else None
     return compare_pairs(inputs["pairs"][0], options, context, suspects)
 
 
