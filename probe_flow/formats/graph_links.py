@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -59,6 +60,7 @@ class GraphLinks:
             safe = safe_name(name)
             if safe != name:
                 self._spellings.setdefault(safe, []).append(name)
+        self._shapes: dict[Source, tuple[int, ...] | None] = {}
         self._splits: dict[str, FusedSplit | None] = {}
 
     @cached_property
@@ -104,15 +106,15 @@ class GraphLinks:
     def numel(self, source: Source | None) -> int | None:
         """Return the element count that the graph gives a tensor; None when unknown or dynamic."""
         shape = self.shape(source) if source is not None else None
-        if shape is None:
-            return None
-        count = 1
-        for dim in shape:
-            count *= dim
-        return count
+        return None if shape is None else math.prod(shape)
 
     def shape(self, source: Source) -> tuple[int, ...] | None:
         """Return the shape that the graph gives a tensor; None when unknown or dynamic."""
+        if source not in self._shapes:
+            self._shapes[source] = self._read_shape(source)
+        return self._shapes[source]
+
+    def _read_shape(self, source: Source) -> tuple[int, ...] | None:
         op = self.ops.get(source[0])
         if op is None or source[1] >= len(op.outputs):
             return None

@@ -8,12 +8,13 @@ numbers join one-element constants of the device when there are equally many.
 from __future__ import annotations
 
 import enum
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from probe_flow.formats.graph_links import align
+from probe_flow.formats.graph_links import Source, align
 from probe_flow.matching.torchair_golden import dtype_class
+from probe_flow.matching.torchair_graph import FxGraph
 from probe_flow.records import TensorKind, TensorRef
 
 MAX_PARAMETER = 16
@@ -29,16 +30,35 @@ class Origin(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """One input of the device operators behind an FX node, dumped or known from the graph only.
+
+    Args:
+        fact: class of dtype and element count; None when unknown, or when it must not be joined by them.
+        shape: logical shape, None when unknown.
+        source: the graph tensor, None when the graph does not show it.
+        waiting: number of the dumped input that stands here, None when none does.
+    """
+
+    fact: tuple[str, int] | None
+    shape: tuple[int, ...] | None
+    source: Source | None = None
+    waiting: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceInput:
-    """A device input that may be an argument of an FX node."""
+    """A dumped device input, who reads it and what it is in the graph (None: unknown)."""
 
     ref: TensorRef
     origin: Origin
+    reader: str | None = None
+    source: Source | None = None
 
-    @property
-    def is_parameter(self) -> bool:
-        """A short integer list that the device graph itself holds: an axis or shape, not data."""
-        return self.origin is Origin.CONSTANT and is_parameter_list(self.ref)
+    def place(self, number: int) -> Place:
+        """Return its place. Short integer lists that the device graph itself holds (axes, shapes) join nothing."""
+        is_parameter = self.origin is Origin.CONSTANT and is_parameter_list(self.ref)
+        return Place(None if is_parameter else fact(self.ref), self.ref.logical_shape, self.source, number)
 
 
 def is_parameter_list(ref: TensorRef) -> bool:
@@ -48,24 +68,58 @@ def is_parameter_list(ref: TensorRef) -> bool:
     return dtype_class(ref.dtype) == "int" and shape is not None and len(shape) <= 1 and (count or 0) <= MAX_PARAMETER
 
 
+def places_of(graph: FxGraph, key: str, inputs: Sequence[DeviceInput]) -> list[Place]:
+    """Return the inputs of the expansion of an FX node in order, the dumped ones at their places.
+
+    Inputs that were not dumped (inside a fused operator, of an operator without file) keep their places: otherwise
+    the others would be joined with the wrong arguments of the same size.
+    """
+    by_reader: dict[str | None, list[int]] = defaultdict(list)
+    for number, item in enumerate(inputs):
+        by_reader[item.reader].append(number)
+    ops = graph.expansion(key)
+    inside = {op.name for op in ops}
+    places: list[Place] = []
+    for op in ops:
+        waiting = by_reader.pop(op.name, [])
+        for source in op.inputs:
+            if source is None or source[0] in inside:
+                continue
+            found = next((number for number in waiting if inputs[number].source == source), None)
+            if found is None:
+                places.append(_graph_place(graph, source))
+            else:
+                waiting.remove(found)
+                places.append(inputs[found].place(found))
+        places.extend(inputs[number].place(number) for number in waiting)
+    places.extend(inputs[number].place(number) for numbers in by_reader.values() for number in numbers)
+    return places
+
+
+def _graph_place(graph: FxGraph, source: Source) -> Place:
+    output = graph.links.output(source)
+    numel = graph.links.numel(source)
+    known = (dtype_class(output.get("dtype", "")), numel) if output is not None and numel is not None else None
+    return Place(known, graph.links.shape(source), source)
+
+
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Which argument each device input is: by index into both lists. `is_exact`: all of them, one by one."""
+    """Which argument stands at which place, as (place, argument). `is_exact`: all of them, one by one."""
 
     pairs: tuple[tuple[int, int], ...]
     is_exact: bool = False
 
 
-def align_arguments(inputs: Sequence[DeviceInput], arguments: Sequence[TensorRef]) -> Alignment:
-    """Align the device inputs of one FX node with its tensor arguments."""
-    mine = [None if item.is_parameter else fact(item.ref) for item in inputs]
+def align_arguments(places: Sequence[Place], arguments: Sequence[TensorRef]) -> Alignment:
+    """Align the places of one FX node with its tensor arguments."""
+    mine = [place.fact for place in places]
     theirs = [fact(ref) for ref in arguments]
-    shapes = [item.ref.logical_shape for item in inputs]
     bonus = [
         (i, j)
-        for i, shape in enumerate(shapes)
+        for i, place in enumerate(places)
         for j, ref in enumerate(arguments)
-        if shape is not None and shape == ref.shape
+        if place.shape is not None and place.shape == ref.shape
     ]
     pairs = align(mine, theirs, bonus=bonus)
     used_mine, used_theirs = {i for i, _ in pairs}, {j for _, j in pairs}
@@ -75,8 +129,8 @@ def align_arguments(inputs: Sequence[DeviceInput], arguments: Sequence[TensorRef
     for i in rest:
         if counts[0][mine[i]] == counts[1][mine[i]] == 1:
             pairs.append((i, next(j for j in free if theirs[j] == mine[i])))
-    is_exact = len(pairs) == len(inputs) == len(arguments) and all(i == j for i, j in pairs)
-    is_exact = is_exact and all(shapes[i] == arguments[j].shape for i, j in pairs)
+    is_exact = len(pairs) == len(places) == len(arguments)
+    is_exact = is_exact and all(i == j and places[i].shape == arguments[j].shape for i, j in pairs)
     return Alignment(tuple(sorted(pairs)), is_exact)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from probe_flow.records import Catalog, Execution, NodeKey, SlotRole, TensorKind, TensorRef
 
@@ -81,6 +82,7 @@ def output_keys(names: Iterable[str | None]) -> set[str]:
     return {output[0] for output in parsed if output is not None}
 
 
+@lru_cache(maxsize=256)
 def dtype_class(dtype: str) -> str:
     """Return ``float``, ``int`` (booleans too), ``complex`` or the name itself; device and numpy spellings alike."""
     text = dtype.lower().removeprefix("dt_")

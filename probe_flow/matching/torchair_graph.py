@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from probe_flow.formats.graph_links import CONSTANT_TYPES, RELAY_TYPES, GraphLinks, Source
 from probe_flow.matching.torchair_golden import FxOutput, dtype_class, parse_output_name
@@ -26,6 +27,7 @@ class FxGraph:
         self.carrying_ops: dict[str, list[GraphOp]] = defaultdict(list)
         self._names: dict[Source, FxOutput] = {}
         self._owners: dict[str, str | None] = {}
+        self._expansions: dict[str, list[GraphOp]] = {}
         for op in graph.ops:
             for index, output in enumerate(op.outputs):
                 name = parse_output_name(output.get("_fx_tensor_name", ""))
@@ -95,8 +97,13 @@ class FxGraph:
             self._owners[op_name] = self._find_owner(op_name)
         return self._owners[op_name]
 
-    def expansion_inputs(self, key: str) -> list[Source]:
-        """Return the graph tensors that enter the expansion of an FX key, in file order of their readers."""
+    def expansion(self, key: str) -> Sequence[GraphOp]:
+        """Return the operators that a converter made of an FX node, in file order: those named, and unnamed before."""
+        if key not in self._expansions:
+            self._expansions[key] = self._find_expansion(key)
+        return self._expansions[key]
+
+    def _find_expansion(self, key: str) -> list[GraphOp]:
         inside: dict[str, GraphOp] = {}
         pending = list(self.carrying_ops.get(key, ()))
         while pending and len(inside) < MAX_EXPANSION:
@@ -108,8 +115,7 @@ class FxGraph:
                 above = self.links.ops.get(source[0]) if source is not None else None
                 if above is not None and above.op_type not in CONSTANT_TYPES and not self._is_named(above):
                     pending.append(above)
-        ordered = sorted(inside.values(), key=lambda op: op.position)
-        return [source for op in ordered for source in op.inputs if source is not None and source[0] not in inside]
+        return sorted(inside.values(), key=lambda op: op.position)
 
     def _is_named(self, op: GraphOp) -> bool:
         return any((op.name, index) in self._names for index in range(len(op.outputs)))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from probe_flow.formats.graph_links import CONSTANT_TYPES, VIEW_TYPES, Source, align
-from probe_flow.matching.torchair_arguments import fact, is_parameter_list
-from probe_flow.matching.torchair_golden import GoldenIndex, dtype_class
+from probe_flow.formats.graph_links import CONSTANT_TYPES, VIEW_TYPES, Source
+from probe_flow.matching.torchair_arguments import align_arguments, is_parameter_list, places_of
+from probe_flow.matching.torchair_golden import GoldenIndex
 from probe_flow.matching.torchair_graph import FxGraph
 from probe_flow.matching.torchair_reasons import NearestNames, expected, missing
 from probe_flow.matching.torchair_target import DumpedNode, TargetMatch
@@ -161,15 +161,11 @@ class Leftovers:
     def _argument_sources(self, key: str, graph: FxGraph) -> dict[int, Source]:
         """Return which graph tensor each tensor argument of a node is, by the shapes of the graph."""
         if key not in self._arguments:
-            sources = graph.expansion_inputs(key)
+            places = places_of(graph, key, ())
             arguments = self.golden.arguments(key)
-            known = [_graph_fact(graph, source) for source in sources]
-            pairs = align(known, [fact(ref) for ref in arguments])
-            self._arguments[key] = {id(arguments[j]): sources[i] for i, j in pairs}
+            self._arguments[key] = {
+                id(arguments[j]): source
+                for i, j in align_arguments(places, arguments).pairs
+                if (source := places[i].source) is not None
+            }
         return self._arguments[key]
-
-
-def _graph_fact(graph: FxGraph, source: Source) -> tuple[str, int] | None:
-    numel = graph.links.numel(source)
-    output = graph.links.output(source)
-    return (dtype_class(output.get("dtype", "")), numel) if numel is not None and output is not None else None

@@ -14,6 +14,7 @@ from probe_flow.matching.torchair_arguments import (
     align_arguments,
     align_numbers,
     is_parameter_list,
+    places_of,
 )
 from probe_flow.matching.torchair_golden import GoldenIndex
 from probe_flow.matching.torchair_graph import FxGraph
@@ -195,7 +196,7 @@ class TargetMatch:
                 continue
             owner = self.graph.owner(reader or node.parts[0])
             if owner is not None:
-                self._waiting[owner].append(_Waiting(node, DeviceInput(ref, origin), paired))
+                self._waiting[owner].append(_Waiting(node, DeviceInput(ref, origin, reader, source), paired))
             elif not paired:
                 self._leave(node, ref, self._no_argument(ref, origin, None))
 
@@ -223,10 +224,12 @@ class TargetMatch:
         return False
 
     def _match_arguments(self, key: str, waiting: list[_Waiting]) -> None:
+        assert self.graph is not None, "only nodes of a graph have parts"
         arguments = self.golden.arguments(key)
         items = [entry.item for entry in waiting]
-        alignment = align_arguments(items, arguments)
-        joined = dict(alignment.pairs)
+        places = places_of(self.graph, key, items)
+        alignment = align_arguments(places, arguments)
+        joined = {number: j for i, j in alignment.pairs if (number := places[i].waiting) is not None}
         numbers = self.golden.numbers(key)
         rest = [index for index, entry in enumerate(waiting) if index not in joined and not entry.paired]
         scalars = {rest[i]: numbers[j] for i, j in align_numbers([items[index] for index in rest], numbers)}
