@@ -11,8 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from probe_flow.errors import Diagnostic, Span, did_you_mean
 from probe_flow.workflow.fields import choices_of, fields_of, models_at, type_words, types_at
-from probe_flow.workflow.interpolation import HOLE
-from probe_flow.workflow.places import Loc, Place, nearest
+from probe_flow.workflow.places import HOLE, Loc, Place, nearest
 
 _UNION = "union"
 _KEY = "[key]"
@@ -21,10 +20,10 @@ _YAML_11_BOOLEANS = frozenset({"yes", "no", "on", "off", "y", "n"})
 # pydantic's error type -> the condition that the value misses, filled from the error's context.
 _CONDITIONS: Mapping[str, str] = MappingProxyType(
     {
-        "greater_than": "a number greater than {gt}",
-        "greater_than_equal": "a number of {ge} or more",
-        "less_than": "a number less than {lt}",
-        "less_than_equal": "a number of {le} or less",
+        "greater_than": "a number greater than {gt:g}",
+        "greater_than_equal": "a number of {ge:g} or more",
+        "less_than": "a number less than {lt:g}",
+        "less_than_equal": "a number of {le:g} or less",
         "string_pattern_mismatch": "a text that matches `{pattern}`",
         "string_too_short": "a text of {min_length} or more characters",
         "string_too_long": "a text of {max_length} or fewer characters",
@@ -134,7 +133,7 @@ def _diagnostic(leaf: _Leaf, subject: Subject) -> Diagnostic:
         return _unknown_key(leaf, subject)
     if leaf.kind == "invalid_key" or leaf.loc[-1:] == (_KEY,):
         return _bad_key(leaf, subject)
-    place, _ = nearest(subject.place, leaf.loc)
+    place = nearest(subject.place, leaf.loc)
     condition = _CONDITIONS.get(leaf.kind)
     if condition is not None:
         return _bad_value(leaf, subject, condition.format(**leaf.context))
@@ -146,7 +145,7 @@ def _diagnostic(leaf: _Leaf, subject: Subject) -> Diagnostic:
 
 def _missing(leaf: _Leaf, subject: Subject) -> Diagnostic:
     owner, key = leaf.loc[:-1], str(leaf.loc[-1])
-    place, _ = nearest(subject.place, owner)
+    place = nearest(subject.place, owner)
     fields = [fields_of(model)[key] for model in models_at(subject.model, owner) if key in fields_of(model)]
     description = next((field.description for field in fields if field.description), None)
     dropped = place.children.get(key)
@@ -154,7 +153,7 @@ def _missing(leaf: _Leaf, subject: Subject) -> Diagnostic:
     return Diagnostic(
         "PF1201",
         f"{subject.name(owner)} has no `{key}`",
-        span=dropped.span if dropped else place.key or Span(place.span.file),
+        span=dropped.span if dropped else place.key or (place.span if owner else Span(place.span.file)),
         label=by,
         help=f"`{key}`: {description}" if description else None,
         notes=("its value uses an optional parameter that is not set",) if dropped else (),
@@ -164,7 +163,7 @@ def _missing(leaf: _Leaf, subject: Subject) -> Diagnostic:
 
 def _unknown_key(leaf: _Leaf, subject: Subject) -> Diagnostic:
     owner, key = leaf.loc[:-1], str(leaf.loc[-1])
-    place, _ = nearest(subject.place, leaf.loc)
+    place = nearest(subject.place, leaf.loc)
     known = list(dict.fromkeys(name for model in models_at(subject.model, owner) for name in fields_of(model)))
     where = "at the top of the workflow" if not owner and subject.stage is None else f"in {subject.name(owner)}"
     near = did_you_mean(key, known)
@@ -181,11 +180,11 @@ def _unknown_key(leaf: _Leaf, subject: Subject) -> Diagnostic:
 
 def _bad_key(leaf: _Leaf, subject: Subject) -> Diagnostic:
     loc = tuple(step for step in leaf.loc if step != _KEY)
-    place, _ = nearest(subject.place, loc)
+    place = nearest(subject.place, loc)
     expected = "a whole number" if leaf.kind.startswith("int") else "text"
     return Diagnostic(
         "PF1005",
-        f"a key of {subject.name(loc[:-1])} is {_found(loc[-1])}, expected {expected}",
+        f"a key of {subject.name(loc[:-1])} is {found_words(loc[-1])}, expected {expected}",
         span=place.name_span,
         label=f"expected {expected}",
         help="quote the key" if expected == "text" else "remove the quotes" if str(loc[-1]).isdigit() else None,
@@ -194,13 +193,13 @@ def _bad_key(leaf: _Leaf, subject: Subject) -> Diagnostic:
 
 
 def _bad_value(leaf: _Leaf, subject: Subject, condition: str) -> Diagnostic:
-    place, _ = nearest(subject.place, leaf.loc)
+    place = nearest(subject.place, leaf.loc)
     if leaf.kind == "string_pattern_mismatch":
         examples = [f"`{example}`" for example in _examples(leaf.loc, subject)]
         condition = f"a text such as {' or '.join(examples)}" if examples else condition
     return Diagnostic(
         "PF1205",
-        f"{subject.name(leaf.loc)} is {_found(leaf.value)}, expected {condition}",
+        f"{subject.name(leaf.loc)} is {found_words(leaf.value)}, expected {condition}",
         span=place.span,
         label=f"expected {condition}",
         related=_definition(place),
@@ -215,23 +214,25 @@ def _examples(loc: Loc, subject: Subject) -> list[object]:
 
 
 def _wrong_type(leaf: _Leaf, subject: Subject) -> Diagnostic:
-    place, _ = nearest(subject.place, leaf.loc)
+    place = nearest(subject.place, leaf.loc)
     annotations = types_at(subject.model, leaf.loc)
     choices = [choice for annotation in annotations for choice in choices_of(annotation)]
     expected = " or ".join(dict.fromkeys(type_words(annotation) for annotation in annotations)) or leaf.message
     is_choice = bool(choices) and isinstance(leaf.value, str)
+    is_other_literal = leaf.kind == "literal_error" and isinstance(leaf.value, int | float)
     return Diagnostic(
-        "PF1204" if is_choice or leaf.kind == "literal_error" else "PF1202",
-        f"{subject.name(leaf.loc)} is {_found(leaf.value)}, expected {expected}",
+        "PF1204" if is_choice or is_other_literal else "PF1202",
+        f"{subject.name(leaf.loc)} is {found_words(leaf.value)}, expected {expected}",
         span=place.span,
         label=f"expected {expected}",
-        help=did_you_mean(str(leaf.value), choices) if is_choice else _type_help(leaf.value, expected),
+        help=did_you_mean(str(leaf.value), choices) if is_choice else type_help(leaf.value, expected),
         related=_definition(place),
         stage=subject.stage,
     )
 
 
-def _type_help(value: object, expected: str) -> str | None:
+def type_help(value: object, expected: str) -> str | None:
+    """Return how to write a value so that it is of the expected type, where that is plain to see."""
     if isinstance(value, str) and value.lower() in _YAML_11_BOOLEANS and "`true`" in expected:
         return f"`{value}` is text in a workflow; write `true` or `false`"
     if isinstance(value, int | float) and expected.startswith(("text", "a path", "the name")):
@@ -245,7 +246,8 @@ def _definition(place: Place) -> tuple[tuple[Span, str], ...]:
     return ((place.definition, "the alias stands for this"),) if place.definition else ()
 
 
-def _found(value: object) -> str:
+def found_words(value: object) -> str:
+    """Return a value, or what it is where it is long, in words."""
     if value is None:
         return "empty"
     if isinstance(value, bool):

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias, cast
 from probe_flow.errors import Diagnostic, Span, did_you_mean
 from probe_flow.stages.base import Consumes, StageType
 from probe_flow.workflow.fields import marked
-from probe_flow.workflow.interpolation import HOLE, Scope
+from probe_flow.workflow.interpolation import Scope
 from probe_flow.workflow.models import NAME
-from probe_flow.workflow.places import Place, nearest
+from probe_flow.workflow.places import HOLE, Place, nearest
 
 Variant: TypeAlias = "Mapping[str, object]"
 
@@ -98,8 +98,8 @@ class DraftReader:
                     "PF1201",
                     f"stage `{name}` has no `uses`",
                     span=place.name_span,
-                    label="which stage is it?",
-                    help=f"stages: {', '.join(self.types)}",
+                    label="which type is it?",
+                    help=f"types: {', '.join(self.types)}",
                     stage=name,
                 )
             )
@@ -110,13 +110,13 @@ class DraftReader:
             return self.types[uses]
         if isinstance(uses, str):
             near = did_you_mean(uses, self.types)
-            known = f"stages: {', '.join(self.types)}"
+            known = f"types: {', '.join(self.types)}"
             self.problems.append(
                 Diagnostic(
                     "PF2002",
-                    f"there is no stage `{uses}`",
+                    f"there is no stage type `{uses}`",
                     span=at.span,
-                    label="unknown stage",
+                    label="unknown stage type",
                     help=f"{near}  {known}" if near else known,
                     stage=name,
                 )
@@ -127,8 +127,8 @@ class DraftReader:
                     "PF1202",
                     f"`uses` of stage `{name}` is not text",
                     span=at.span,
-                    label="expected the name of a stage",
-                    help=f"stages: {', '.join(self.types)}",
+                    label="expected the name of a stage type",
+                    help=f"types: {', '.join(self.types)}",
                     stage=name,
                 )
             )
@@ -142,16 +142,16 @@ class DraftReader:
         entries: dict[str, list[object]] = {}
         count = 1
         for key, values in matrix.items():
-            if isinstance(key, str) and isinstance(values, list) and self._is_usable(name, key, values, at):
-                entries[key] = values
-                count *= len(values)
+            if isinstance(key, str) and isinstance(values, list):
+                entries[key] = values if self._is_usable(name, key, values, at) else [HOLE]
+                count *= len(entries[key])
         if count > MAX_VARIANTS:
             self.problems.append(
                 Diagnostic(
                     "PF2007", f"stage `{name}` has {count:,} variants, at most {MAX_VARIANTS:,} work", span=at.span
                 )
             )
-            return [{}]
+            return [dict.fromkeys(entries, HOLE)]
         return [dict(zip(entries, chosen, strict=True)) for chosen in itertools.product(*entries.values())]
 
     def _is_usable(self, name: str, key: str, values: Sequence[object], matrix: Place) -> bool:
@@ -167,7 +167,7 @@ class DraftReader:
             Diagnostic(
                 "PF2007",
                 f"the matrix entry `{key}` of stage `{name}` {what}",
-                span=at.span if twice is None else nearest(at, (twice,))[0].span,
+                span=at.span if twice is None else nearest(at, (twice,)).span,
                 help="list each value once",
                 stage=name,
             )
@@ -181,7 +181,7 @@ class DraftReader:
         scope = replace(self.scope, matrix=variant, problems=[])
         for option in marked(type_.options, Consumes):
             for loc, value in option.find(raw):
-                at = nearest(place, loc)[0]
+                at = nearest(place, loc)
                 stage, _ = scope.interpolate(value, at)
                 if isinstance(stage, str):
                     yield Wire(option.name, stage, option.marker, at.span)
@@ -193,8 +193,8 @@ def odd_name(what: str, name: str, span: Span) -> Diagnostic:
         "PF1206",
         f"`{name}` cannot be the name of a {what}",
         span=span,
-        label="a letter first, then letters, digits, `_` and `-`",
-        help=f"`{_plain_name(name)}`",
+        label="a letter or `_` first, then letters, digits, `_` and `-`",
+        help=f"for example `{_plain_name(name)}`",
     )
 
 

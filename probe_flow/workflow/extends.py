@@ -32,15 +32,21 @@ class Layers:
     sources: Sources
     problems: list[Diagnostic] = field(default_factory=list)
     extended_at: dict[str, Span] = field(default_factory=dict)
+    _lacks_base: bool = False
 
     def load(self, path: Path) -> Document | None:
-        """Return the merged document, or None where the workflow itself cannot be read."""
-        return self._load(path, named_at=None, chain=())
+        """Return the merged document, or None where the workflow or one below it cannot be read.
+
+        Without its base most of a workflow looks wrong, so nothing else is said of it.
+        """
+        document = self._load(self.sources.absolute(path), named_at=None, chain=())
+        return None if self._lacks_base else document
 
     def _load(self, path: Path, *, named_at: Span | None, chain: tuple[str, ...]) -> Document | None:
         name = self.sources.read(path)
         if isinstance(name, Diagnostic):
-            self.problems.append(replace(name, span=named_at) if named_at else name)
+            cure = "a relative path starts from the folder of this file"
+            self.problems.append(replace(name, span=named_at, help=cure) if named_at else name)
             return None
         if named_at:
             self.extended_at.setdefault(name, named_at)
@@ -57,14 +63,17 @@ class Layers:
             return None
         place = document.place.children["extends"]
         path = self._base_path(extends, name, place.span)
-        if path is None:
-            return None
+        base = self._follow(path, place.span, chain) if path else None
+        self._lacks_base |= base is None
+        return base
+
+    def _follow(self, path: Path, span: Span, chain: tuple[str, ...]) -> Document | None:
         if os.path.realpath(path) in chain:
             steps = [*chain[chain.index(os.path.realpath(path)) :], os.path.realpath(path)]
             shown = " -> ".join(f"`{self.sources.shown(Path(step))}`" for step in steps)
-            self.problems.append(Diagnostic("PF1102", f"workflows extend each other: {shown}", span=place.span))
+            self.problems.append(Diagnostic("PF1102", f"workflows extend each other: {shown}", span=span))
             return None
-        return self._load(path, named_at=place.span, chain=chain)
+        return self._load(path, named_at=span, chain=chain)
 
     def _base_path(self, extends: str, name: str, span: Span) -> Path | None:
         if "${" in extends:

@@ -83,7 +83,7 @@ def _cyclic(cycle: Sequence[tuple[Draft, Wire]]) -> Diagnostic:
         span=wire.span,
         label=f"`{first.name}` waits for `{wire.stage}`",
         related=tuple((other.span, f"`{draft.name}` waits for `{other.stage}`") for draft, other in others),
-        help="`->` reads: needs the result of",
+        help="remove the reference" if not others else "remove one of these references",
         stage=first.name,
     )
 

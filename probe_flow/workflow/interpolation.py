@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from probe_flow.errors import Diagnostic, Span, did_you_mean
-from probe_flow.workflow.places import Place
+from probe_flow.workflow.places import HOLE, Place
 from probe_flow.workflow.sources import COMMAND_LINE, Sources
 
 RUN_OUTPUT: Final = "${run.output}"
@@ -23,18 +23,10 @@ _REFERENCE = re.compile(r"(params|matrix)\.([A-Za-z_][A-Za-z0-9_-]*)|(env)\.([A-
 _GRAMMAR = "write `${params.NAME}`, `${env.NAME}`, `${matrix.NAME}` or `${run.output}`; `$${` stands for `${` itself"
 
 
-class Hole:
-    """A value that could not be found out and was reported; what depends on it is not reported again."""
-
-    def __repr__(self) -> str:
-        return "unknown"
-
-
 class Drop:
     """The value of an optional parameter that is not set: the key that uses it is dropped."""
 
 
-HOLE: Final = Hole()
 DROP: Final = Drop()
 
 
@@ -96,7 +88,6 @@ class Scope:
 
     def _embed(self, text: str, place: Place) -> object:
         parts: list[str] = []
-        seen: dict[str, int] = {}
         end = 0
         gone: object = None
         for match in _TOKEN.finditer(text):
@@ -106,8 +97,7 @@ class Scope:
             if token == "$${":
                 parts.append("${")
                 continue
-            span = self._span_of(place, token, seen.get(token, 0))
-            seen[token] = seen.get(token, 0) + 1
+            span = self._span_of(place, token, text.count(token, 0, match.start()))
             value = self._reference(token, span).value
             if isinstance(value, list):
                 self._complain("PF1308", f"`{token}` is a list and cannot stand inside a text", span)

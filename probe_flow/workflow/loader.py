@@ -131,7 +131,6 @@ class _FileReader:
         if not content.get("stages", True):  # reported with the stages
             content["stages"] = {}
         at = replace(place, children=MappingProxyType(children))
-        self.problems += resolve_paths(WorkflowFile, content, at, self.sources)
         return cast("WorkflowFile | None", self._validate(content, Subject(WorkflowFile, at)))
 
     def _stages(self, values: Mapping[str | int, object], place: Place, scope: Scope) -> list[ResolvedStage]:
@@ -181,7 +180,6 @@ class _FileReader:
         if draft.type is None:
             return ()
         content = cast("dict[str | int, object]", interpolated)
-        self.problems += resolve_paths(draft.type.options, content, place, self.sources)
         subject = Subject(draft.type.options, place, stage=draft.name, uses=draft.type.uses)
         options = cast("StageOptions | None", self._validate(content, subject))
         if options is None:
@@ -197,7 +195,8 @@ class _FileReader:
             ),
         )
 
-    def _validate(self, content: object, subject: Subject) -> BaseModel | None:
+    def _validate(self, content: dict[str | int, object], subject: Subject) -> BaseModel | None:
+        self.problems += resolve_paths(subject, content, self.sources)
         try:
             return subject.model.model_validate(content)
         except ValidationError as error:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from probe_flow.errors import Diagnostic
 from probe_flow.stages.base import Kind
 from probe_flow.workflow.drafts import MAX_VARIANTS, Draft, Variant, Wire
+from probe_flow.workflow.places import HOLE
 
 _PLAIN = re.compile(r"[A-Za-z0-9._+-]{1,40}")
 
@@ -69,15 +70,17 @@ def _join(draft: Draft, instances: Mapping[str, Sequence[Instance]]) -> list[tup
             consumed = instances.get(wire.stage)
             if consumed is not None:
                 merged = [
-                    {**other.variant, **variant} for variant in variants for other in consumed if _fit(variant, other)
+                    {**variant, **other.variant} for variant in variants for other in consumed if _fit(variant, other)
                 ]
                 variants = _unique(merged)[: MAX_VARIANTS + 1]
-        joined += [(variant, wires) for variant in variants]
+        inherited = [{key: value for key, value in variant.items() if key not in own} for variant in variants]
+        joined += [({**variant, **own}, wires) for variant in inherited]
     return joined
 
 
 def _fit(variant: Variant, other: Instance) -> bool:
-    return all(other.variant.get(key, value) == value for key, value in variant.items())
+    both = [(value, other.variant[key]) for key, value in variant.items() if key in other.variant]
+    return all(own == consumed or HOLE in (own, consumed) for own, consumed in both)
 
 
 def _unique(variants: Sequence[Variant]) -> list[Variant]:

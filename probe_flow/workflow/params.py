@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from pydantic import ValidationError
 
 from probe_flow.errors import Diagnostic, Severity, Span, did_you_mean
-from probe_flow.workflow.interpolation import DROP, HOLE, Found
+from probe_flow.workflow.complaints import found_words, type_help
+from probe_flow.workflow.interpolation import DROP, Found
 from probe_flow.workflow.models import Param
 from probe_flow.workflow.paths import absolute
-from probe_flow.workflow.places import Place
+from probe_flow.workflow.places import HOLE, Place
 from probe_flow.workflow.scalars import read_number
 from probe_flow.workflow.sources import COMMAND_LINE, Sources
 from probe_flow.workflow.yaml_positions import parse_yaml
@@ -102,7 +103,7 @@ class ParamTable:
             return Found(HOLE)
         value = _typed(param.type, param.default)
         if value is HOLE:
-            self._report_type(name, param, default.span, found=_shown(param.default))
+            self._report_type(name, param, default.span, param.default)
         folder = default.folder or self.sources.folder((default.definition or default.span).file)
         return self._checked(name, param, value, span=default.span, folder=folder)
 
@@ -110,7 +111,7 @@ class ParamTable:
         text, span = self.sets[name], self.set_spans[name]
         value = _read(param.type, text)
         if value is HOLE:
-            self._report_type(name, param, span, found=f"`{text}`")
+            self._report_type(name, param, span, text)
         return self._checked(name, param, value, span=span, folder=self.sources.folder(COMMAND_LINE))
 
     def _checked(self, name: str, param: Param, value: object, *, span: Span, folder: str) -> Found:
@@ -123,7 +124,7 @@ class ParamTable:
         if param.type != "path" or not isinstance(value, str):
             return Found(value, folder)
         if not value or "\0" in value:
-            self._report_type(name, param, span, found="an empty text" if not value else "a text with a NUL character")
+            self._report_type(name, param, span, value)
             return Found(HOLE)
         return Found(absolute(value, folder))
 
@@ -138,15 +139,15 @@ class ParamTable:
             )
         )
 
-    def _report_type(self, name: str, param: Param, span: Span, *, found: str) -> None:
-        cure = "quote it" if param.type in ("str", "path") and found.startswith("`") else None
+    def _report_type(self, name: str, param: Param, span: Span, value: object) -> None:
+        found = "a text with a NUL character" if isinstance(value, str) and "\0" in value else found_words(value)
         self.problems.append(
             Diagnostic(
                 "PF1304",
-                f"the parameter `{name}` is {_NAMES[param.type]}, not {found}",
+                f"the parameter `{name}` must be {_NAMES[param.type]}, not {found}",
                 span=span,
                 label=f"expected {_NAMES[param.type]}",
-                help=cure,
+                help=type_help(value, _NAMES[param.type]),
             )
         )
 
@@ -181,7 +182,7 @@ def _read(kind: str, text: str) -> object:
         return _read_list(text)
     try:
         number = read_number(text)
-    except ValueError:
+    except OverflowError:
         return HOLE
     return _typed(kind, number)
 
@@ -196,9 +197,3 @@ def _read_list(text: str) -> object:
     if not isinstance(items, list) or any(not isinstance(item, str | int | float) for item in items):
         return HOLE
     return items
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, list):
-        return "a list"
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`"

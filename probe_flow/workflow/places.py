@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from probe_flow.errors import Span
 
 Loc: TypeAlias = tuple[str | int, ...]
 """Keys and list indices from the root of a file to a value."""
+
+
+class Hole:
+    """A value that could not be found out and was reported; what depends on it is not reported again."""
+
+    def __repr__(self) -> str:
+        return "unknown"
+
+
+HOLE: Final = Hole()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +47,11 @@ class Place:
         return self.key or self.span
 
 
-def nearest(place: Place, loc: Loc) -> tuple[Place, int]:
-    """Return the place of the deepest written ancestor of a location (or itself), and how deep that is."""
-    for depth, step in enumerate(loc):
+def nearest(place: Place, loc: Loc) -> Place:
+    """Return the place of a location, or of its deepest ancestor that was written."""
+    for step in loc:
         child = place.children.get(step)
         if child is None:
-            return place, depth
+            break
         place = child
-    return place, len(loc)
+    return place

@@ -19,8 +19,8 @@ A workflow is one YAML file. Unknown keys are errors everywhere, values are not 
 one file are errors. This page is made from the program; do not edit it.
 
 `${params.NAME}`, `${env.NAME}`, `${matrix.NAME}` and `${run.output}` stand for values that are known later. A value
-that is one of them as a whole keeps its type; inside a text it becomes text. `$${` stands for the characters `${`. A key
-that uses an optional parameter without a value is dropped.
+that is one of them as a whole keeps its type; inside a text it becomes text. `$${` stands for the characters `${`. A
+key that uses an optional parameter without a value is dropped.
 
 Relative paths start from the file that wrote them; paths given by `--set` start from the working directory.
 

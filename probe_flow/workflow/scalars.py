@@ -28,7 +28,7 @@ def read_plain(text: str) -> Scalar:
     """Return the value of an unquoted, untagged scalar.
 
     Raises:
-        ValueError: a number of more than `MAX_DIGITS` characters.
+        OverflowError: a number of more than `MAX_DIGITS` characters.
     """
     if text in _NULL:
         return None
@@ -42,7 +42,7 @@ def read_number(text: str) -> int | float | None:
     """Return the number that a text is, or None where it is not one.
 
     Raises:
-        ValueError: a number of more than `MAX_DIGITS` characters.
+        OverflowError: a number of more than `MAX_DIGITS` characters.
     """
     for pattern, base in ((_INT, 10), (_OCTAL, 8), (_HEX, 16)):
         if pattern.fullmatch(text):
@@ -56,7 +56,7 @@ def read_number(text: str) -> int | float | None:
 
 def _short(text: str) -> str:
     if len(text) > MAX_DIGITS:
-        raise ValueError(f"a number of {len(text)} characters")
+        raise OverflowError(f"a number of {len(text)} characters; {MAX_DIGITS} are the most")
     return text
 
 
@@ -65,6 +65,7 @@ def tagged(tag: str, text: str) -> Scalar:
 
     Raises:
         ValueError: the text is no value of that tag.
+        OverflowError: a number of more than `MAX_DIGITS` characters.
         KeyError: the tag is not one of the core schema's scalars.
     """
     kind = {"str": str, "int": int, "float": float, "bool": bool, "null": type(None)}[tag]

@@ -27,6 +27,10 @@ class Sources:
         self.texts: dict[str, str] = {}
         self._folders: dict[str, str] = {COMMAND_LINE: str(self._cwd)}
 
+    def absolute(self, path: Path) -> Path:
+        """Return a path from the working directory as an absolute one."""
+        return self._cwd / path
+
     def shown(self, path: Path) -> str:
         """Return the name of a file in messages."""
         absolute = os.path.normpath(self._cwd / path)

@@ -15,7 +15,7 @@ from typing import Any, cast
 import yaml
 
 from probe_flow.errors import Diagnostic, Span
-from probe_flow.workflow.places import Place
+from probe_flow.workflow.places import HOLE, Place
 from probe_flow.workflow.scalars import read_plain, tagged
 from probe_flow.workflow.yaml_syntax import explain_yaml_error, find_control_character
 
@@ -153,9 +153,12 @@ class _Builder:
                 value: object = self._tagged(event)
             else:
                 value = read_plain(event.value) if is_plain and not event.tag else event.value
+        except OverflowError as error:
+            self.problems.append(Diagnostic("PF1006", f"a value cannot be read: {error}", span=place.span))
+            value = HOLE
         except ValueError as error:
             self.problems.append(Diagnostic("PF1007", f"a value cannot be read: {error}", span=place.span))
-            value = event.value
+            value = HOLE
         return _Built(value, place, is_merge_key=is_plain and not event.tag and event.value == _MERGE)
 
     def _tagged(self, event: Any) -> object:
@@ -163,7 +166,7 @@ class _Builder:
             return tagged(event.tag.removeprefix(_CORE), event.value)
         except KeyError:
             self._foreign_tag(event)
-            return cast("str", event.value)
+            return HOLE
 
     def _check_collection_tag(self, event: Any) -> None:
         own = "seq" if isinstance(event, yaml.SequenceStartEvent) else "map"
@@ -258,7 +261,7 @@ class _Builder:
                     Diagnostic(
                         "PF1011",
                         "`<<` merges something that is not a mapping",
-                        span=item.place.span,
+                        span=built.place.span,
                         label="expected an alias of a mapping, such as `*name`",
                     )
                 )

@@ -1,0 +1,257 @@
+"""validate, templates, init, schema, explain, version, and how the group turns errors into exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+from corpus_cases import CORPUS
+
+from probe_flow.cli import main as cli
+from probe_flow.cli.console import wants_color
+from probe_flow.errors import CODES, Diagnostic, IncompleteError
+
+INVALID = CORPUS / "invalid"
+VALID = CORPUS / "valid"
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(CORPUS)
+
+
+def test_help_lists_every_command_without_loading_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    out = capsys.readouterr().out
+    for name in cli.COMMANDS:
+        assert f"  {name}" in out
+
+
+def test_summaries_in_the_table_are_true_of_the_commands() -> None:
+    for name, (module, summary) in cli.COMMANDS.items():
+        command = import_module(module).command
+        assert isinstance(command, click.Command)
+        assert command.name == name
+        assert command.help
+        assert summary.endswith(".")
+
+
+@pytest.mark.parametrize("arguments", [["nope"], ["validate"], ["validate", "--nope"], ["explain", "PF0000"], []])
+def test_usage_errors_exit_with_two(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(arguments) == 2
+    assert "Usage" in capsys.readouterr().err
+
+
+def test_validate_accepts_several_files(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["validate", "valid/minimal.yaml", "valid/matrix.yaml"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "valid/minimal.yaml: ok, 5 stages\nvalid/matrix.yaml: ok, 9 stages\n"
+    assert captured.err == ""
+
+
+def test_validate_shows_mistakes_on_stderr_and_exits_with_two(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["validate", "valid/minimal.yaml", "invalid/unknown_stage.yaml"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out.endswith("invalid/unknown_stage.yaml: 1 mistake\n")
+    expected = (INVALID / "unknown_stage.expected.txt").read_text(encoding="utf-8")
+    assert captured.err == expected.replace("unknown_stage.yaml", "invalid/unknown_stage.yaml")
+
+
+def test_validate_passes_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["validate", "invalid/unset_parameter.yaml"]) == 2
+    assert cli.main(["validate", "invalid/unset_parameter.yaml", "--set", "golden=fx"]) == 0
+    assert cli.main(["validate", "invalid/unset_parameter.yaml", "--set", "goldn=fx"]) == 2
+    assert "--set goldn=fx" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("sets", [["golden"], ["=x"], ["a=1", "a=2"]])
+def test_malformed_sets_are_usage_errors(sets: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["validate", "valid/minimal.yaml", *(part for each in sets for part in ("--set", each))]
+    assert cli.main(arguments) == 2
+    assert "--set" in capsys.readouterr().err
+
+
+def test_validate_as_json_prints_one_object_a_line_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["validate", "--format", "json", "invalid/many_mistakes.yaml", "valid/minimal.yaml"]) == 2
+    captured = capsys.readouterr()
+    forms = [json.loads(line) for line in captured.out.splitlines()]
+    assert captured.err == ""
+    assert [form["code"] for form in forms] == ["PF1203", "PF1204", "PF2002", "PF1203", "PF1202", "PF2004", "PF2003"]
+    assert forms[2] == {
+        "code": "PF2002",
+        "severity": "error",
+        "message": "there is no stage type `dump.torchair_g`",
+        "file": "invalid/many_mistakes.yaml",
+        "line": 6,
+        "column": 18,
+        "end_line": 6,
+        "end_column": 33,
+        "path": None,
+        "help": forms[2]["help"],
+        "notes": [],
+        "stage": "target",
+        "tensor": None,
+    }
+
+
+def test_warnings_alone_exit_with_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["validate", "valid/unused_parameter.yaml"]) == 0
+    assert "warning[PF1310]" in capsys.readouterr().err
+
+
+def test_a_missing_file_exits_with_two(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["validate", "none.yaml"]) == 2
+    assert "error[PF1008]: workflow file `none.yaml` cannot be read" in capsys.readouterr().err
+
+
+def test_explain_prints_a_code_and_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", "pf1203"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("PF1203: Unknown key\n")
+    assert "Cure: " in page
+    assert cli.main(["explain"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == sorted(CODES)
+
+
+def test_templates_lists_names_and_descriptions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["templates"]) == 0
+    assert "torchair_ge_vs_fx  Compare a TorchAir GE dump" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["torchair_ge_vs_fx", "torchair-ge-vs-fx"])
+def test_init_copies_a_workflow_that_validates(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["init", name, "--output", str(tmp_path)]) == 0
+    assert "--set target=DIR --set golden=DIR" in capsys.readouterr().out
+    assert cli.main(["validate", str(tmp_path / "torchair_ge_vs_fx.yaml")]) == 0
+    assert cli.main(["init", name, "--output", str(tmp_path)]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert cli.main(["init", name, "--output", str(tmp_path), "--force"]) == 0
+
+
+def test_init_with_sample_copies_data_whose_paths_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["init", "torchair_ge_vs_fx", "-o", str(tmp_path), "--with-sample"]) == 0
+    assert f"next: probe-flow run {tmp_path / 'torchair_ge_vs_fx.yaml'}\n" in capsys.readouterr().out
+    assert (tmp_path / "sample" / "torchair" / "faulty" / "msprobe_ge_dump").is_dir()
+    assert (tmp_path / "sample" / "torchair" / "faulty" / "msprobe_fx_dump").is_dir()
+
+
+def test_init_of_an_unknown_template_suggests(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["init", "torchair_ge_vs_fy"]) == 2
+    assert "did you mean `torchair_ge_vs_fx`" in capsys.readouterr().err
+
+
+def test_schema_is_printed_or_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["schema"]) == 0
+    printed = capsys.readouterr().out
+    assert json.loads(printed)["title"] == "probe_flow workflow"
+    assert cli.main(["schema", "--write", str(tmp_path / "new")]) == 0
+    assert (tmp_path / "new" / "workflow.schema.json").read_text(encoding="utf-8") == printed
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["version"]) == 0
+    assert cli.main(["--version"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == lines[-1]
+
+
+def test_a_framework_is_taken_before_compare_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["-f", "pytorch", "version"]) == 2
+    assert "belongs to `compare`" in capsys.readouterr().err
+
+
+def _failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def main(*_args: object, **_options: object) -> int:
+        raise error
+
+    monkeypatch.setattr(cli.group, "main", main)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(KeyboardInterrupt(), 130), (IncompleteError(Diagnostic("PF3001", "gone")), 3), (KeyError("x"), 3)],
+)
+def test_exit_codes_of_errors(
+    error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _failing(monkeypatch, error)
+    assert cli.main(["version"]) == code
+    assert capsys.readouterr().err
+
+
+def test_a_defect_asks_for_a_report_and_shows_where(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _failing(monkeypatch, KeyError("x"))
+    cli.main(["version"])
+    err = capsys.readouterr().err
+    assert "error[PF9001]" in err
+    assert "report it" in err
+    assert "Traceback" in err
+    assert "KeyError" in err
+
+
+def test_a_traceback_of_a_users_mistake_only_with_debug(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _failing(monkeypatch, IncompleteError(Diagnostic("PF3001", "gone")))
+    cli.main(["version"])
+    assert "Traceback" not in capsys.readouterr().err
+    cli.main(["--debug", "version"])
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_terminal", "expected"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": ""}, True, True),
+        ({"TERM": "dumb"}, True, False),
+    ],
+)
+def test_colour_only_on_a_terminal_that_wants_it(
+    environment: dict[str, str], is_terminal: bool, expected: bool
+) -> None:
+    assert wants_color(environment, is_terminal=is_terminal) is expected
+
+
+def test_the_installed_program_prints_diagnostics_and_exits_with_two() -> None:
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from probe_flow.cli.main import main; sys.exit(main())",
+            "validate",
+            "invalid/cycle.yaml",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=CORPUS,
+    )
+
+    assert ended.returncode == 2
+    assert ended.stdout == "invalid/cycle.yaml: 2 mistakes\n"
+    assert "error[PF2005]" in ended.stderr
+    assert "\x1b" not in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_closed_pipe_is_no_defect() -> None:
+    program = "import sys; from probe_flow.cli.main import main; sys.exit(main(['explain']))"
+    ended = subprocess.run(
+        ["bash", "-c", f'"{sys.executable}" -c "{program}" | true'],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=CORPUS,
+    )
+
+    assert ended.stderr == ""

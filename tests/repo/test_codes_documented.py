@@ -1,0 +1,60 @@
+"""Diagnostic codes: what the source uses is registered, what is registered is used, and the corpus shows it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from probe_flow.errors import CODES
+from probe_flow.errors.codes import comparing, execution, internal, matching, plan, reading, reporting, workflow
+
+ROOT = Path(__file__).resolve().parents[2]
+CODE = re.compile(r'"(PF[0-9]{4})"')
+SECTIONS = {
+    "1": workflow,
+    "2": plan,
+    "3": reading,
+    "4": matching,
+    "5": comparing,
+    "6": execution,
+    "7": reporting,
+    "9": internal,
+}
+
+
+def used_codes() -> set[str]:
+    used: set[str] = set()
+    for path in (ROOT / "probe_flow").rglob("*.py"):
+        if "codes" not in path.parts:
+            used |= set(CODE.findall(path.read_text(encoding="utf-8")))
+    return used
+
+
+def test_every_code_in_the_source_is_registered() -> None:
+    assert used_codes() - set(CODES) == set()
+
+
+def test_every_registered_code_is_used() -> None:
+    assert set(CODES) - used_codes() == set()
+
+
+@pytest.mark.parametrize(("digit", "section"), SECTIONS.items())
+def test_codes_stand_in_their_section_and_once(digit: str, section: object) -> None:
+    ids = [code.id for code in section.SECTION]  # type: ignore[attr-defined]
+    assert sorted(ids) == sorted(set(ids))
+    assert all(each.startswith(f"PF{digit}") for each in ids)
+
+
+def test_every_code_says_cause_example_and_cure() -> None:
+    for code in CODES.values():
+        assert all((code.title, code.cause, code.example, code.cure)), code.id
+
+
+def test_every_code_of_the_workflow_file_has_a_corpus_file() -> None:
+    shown: set[str] = set()
+    for path in (ROOT / "tests" / "corpus").rglob("*.expected.txt"):
+        shown |= set(re.findall(r"^(?:error|warning)\[(PF[0-9]{4})\]", path.read_text(encoding="utf-8"), re.MULTILINE))
+    wanted = {code for code in CODES if code.startswith(("PF1", "PF20"))}
+    assert wanted - shown == set()
