@@ -5,7 +5,7 @@ A reader fills a `Catalog`; a matcher turns two of them into `Pairs`; `compare` 
 """
 
 from probe_flow.records.catalog import Catalog, Edge, Graph, GraphOp, Problem
-from probe_flow.records.comparison import ComparedPair, Comparison, Coverage, Finding, FindingKind
+from probe_flow.records.comparison import ComparedPair, Comparison, Coverage, Finding, FindingKind, TensorDetail
 from probe_flow.records.measurement import Measurement, Mode, SideSummary
 from probe_flow.records.node import Execution, Node, NodeKey, OrderSource, Phase
 from probe_flow.records.pairs import Expectation, Group, Pair, Pairs, Reason, Relation
@@ -43,6 +43,7 @@ __all__ = [
     "SlotRole",
     "Statistics",
     "Status",
+    "TensorDetail",
     "TensorKind",
     "TensorRef",
     "Verdict",

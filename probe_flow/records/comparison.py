@@ -78,6 +78,26 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorDetail:
+    """A closer look at one row: the values around the largest error, and how the errors are distributed.
+
+    Args:
+        start: flat logical index of the first value shown.
+        target, golden: the values from there on (the same number on both sides).
+        edges: bounds of the classes of absolute error, ascending; ``len(counts) + 1`` of them.
+        counts: elements per class; errors of exactly 0 are counted in ``equal``.
+        equal: elements without error.
+    """
+
+    start: int
+    target: tuple[float, ...]
+    golden: tuple[float, ...]
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    equal: int
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """The result of `compare`.
 
@@ -91,6 +111,7 @@ class Comparison:
         incomplete: why the run counts as incomplete; empty when it is complete.
         policy: name of the policy.
         problems: diagnostics of compare itself.
+        details: `ComparedPair.order` -> a closer look, for the rows that people will ask about.
     """
 
     pairs: Pairs
@@ -102,3 +123,4 @@ class Comparison:
     incomplete: tuple[str, ...] = ()
     policy: str = ""
     problems: tuple[Diagnostic, ...] = ()
+    details: Mapping[int, TensorDetail] = field(default_factory=dict, hash=False)
