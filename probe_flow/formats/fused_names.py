@@ -7,7 +7,7 @@ connected in the graph wins, then the one with the fewest parts; what then remai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 MAX_NAME_LENGTH = 4096
@@ -33,7 +33,11 @@ class _State:
 
 
 def split_fused_name(
-    name: str, names: Mapping[str, Sequence[str]], is_connected: Callable[[str, str], bool]
+    name: str,
+    names: Mapping[str, Sequence[str]],
+    is_connected: Callable[[str, str], bool],
+    *,
+    lengths: Sequence[int] | None = None,
 ) -> FusedSplit | None:
     """Return the parts of `name`, or None when it is no concatenation of operator names.
 
@@ -41,10 +45,11 @@ def split_fused_name(
         name: the fused name as the dump has it.
         names: spelling in names -> the operators that have it (exact names and file-safe forms).
         is_connected: whether data flows directly between two operators, in either direction.
+        lengths: the distinct lengths of `names`, ascending; worth keeping when many names are split.
     """
     if len(name) > MAX_NAME_LENGTH:
         return None
-    lengths = sorted({len(text) for text in names if text})
+    lengths = name_lengths(names) if lengths is None else lengths
     states: list[dict[str, _State]] = [{} for _ in range(len(name) + 1)]
     states[0][""] = _State((0, 0), None)
     count = 0
@@ -60,6 +65,11 @@ def split_fused_name(
                     return None
                 _extend(states, at, at + length, part, is_connected)
     return _best(states)
+
+
+def name_lengths(names: Iterable[str]) -> list[int]:
+    """Return the distinct lengths of some names, ascending, the empty name left out."""
+    return sorted({len(text) for text in names if text})
 
 
 def _extend(

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from probe_flow.formats.fused_names import FusedSplit, split_fused_name
+from probe_flow.formats.fused_names import FusedSplit, name_lengths, split_fused_name
 from probe_flow.formats.torchair_names import safe_name
 from probe_flow.records import Graph, GraphOp
 
@@ -60,6 +60,7 @@ class GraphLinks:
             safe = safe_name(name)
             if safe != name:
                 self._spellings.setdefault(safe, []).append(name)
+        self._lengths = name_lengths(self._spellings)
         self._shapes: dict[Source, tuple[int, ...] | None] = {}
         self._splits: dict[str, FusedSplit | None] = {}
 
@@ -83,7 +84,7 @@ class GraphLinks:
             if found:
                 self._splits[name] = FusedSplit((found[0],), (found[1],) if len(found) > 1 else None)
             else:
-                self._splits[name] = split_fused_name(name, self._spellings, self._is_connected)
+                self._splits[name] = split_fused_name(name, self._spellings, self._is_connected, lengths=self._lengths)
         return self._splits[name]
 
     def spellings(self) -> Sequence[str]:
