@@ -122,7 +122,11 @@ class GeNodes:
             self.parts[key] = split.parts
             types = [self.links.ops[part].op_type for part in split.parts]
             attrs["graph_type"] = types[0] if len(types) == 1 else types
-            originals = split.parts if len(split.parts) > 1 else ()
+            if len(split.parts) > 1:
+                originals = split.parts
+                # The golden values of the parts: where to look when only the fused result can be compared.
+                found = (self.links.fx_name((part, 0)) for part in split.parts)
+                attrs["fx_tensors"] = [name for name in found if name is not None]
             if split.alternative is not None:
                 self.problems.append(_ambiguous(key, split.parts, split.alternative))
         return Node(

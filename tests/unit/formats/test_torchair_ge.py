@@ -198,6 +198,7 @@ class TestFused:
         catalog = read(tmp_path)
         node = next(iter(catalog.nodes.values()))
         assert (node.key.name, node.originals) == ("MulAdd", ("Mul", "Add"))
+        assert node.attrs["fx_tensors"] == ["mul-aten.mul.Tensor.OUTPUT.0", "add-aten.add.Tensor.OUTPUT.0"]
         assert [(e.producer.name, e.consumer.name, e.input) for e in catalog.edges] == [("MulAdd", "Relu", 0)]
 
     def test_an_input_that_enters_in_the_middle_gets_its_edge(self, tmp_path):
