@@ -28,18 +28,27 @@ def _policy(policy: str | list[PolicyRule]) -> str | list[PolicyRule]:
     return policy
 
 
-def _metrics(metrics: str | list[str] | None) -> str | list[str] | None:
+def _metric_set(name: str) -> str:
+    return _known(name, name)
+
+
+def _metric(name: str) -> str:
+    return _known(name, [name])
+
+
+def _known(name: str, metrics: str | list[str]) -> str:
     from probe_flow.errors import UsageError
     from probe_flow.metrics.registry import metric_ids
 
-    if metrics is not None:
-        try:
-            metric_ids(metrics)
-        except UsageError as error:
-            raise ValueError(f"{error.diagnostic.message}; {error.diagnostic.help}") from error
-    return metrics
+    try:
+        metric_ids(metrics)
+    except UsageError as error:
+        raise ValueError(f"{error.diagnostic.message}; {error.diagnostic.help}") from error
+    return name
 
 
+MetricSet = Annotated[str, AfterValidator(_metric_set)]
+MetricId = Annotated[str, AfterValidator(_metric)]
 Bound = Annotated[str, AfterValidator(_bound)]
 Globs = str | list[str]
 
@@ -70,10 +79,10 @@ class PolicyRule(Model):
     """One rule of an own policy; the first rule whose `where` fits a row judges it."""
 
     where: Where = Field(default_factory=Where, description="Rows that the rule judges; absent: every row.")
-    pass_: dict[str, Bound] = Field(
+    pass_: dict[MetricId, Bound] = Field(
         alias="pass", description="Metric id -> bound, e.g. `cosine: '>= 0.99'`; all must hold."
     )
-    warn: dict[str, Bound] | None = Field(
+    warn: dict[MetricId, Bound] | None = Field(
         None, description="Metric id -> bound; a row that misses `pass` but meets these is a warning, not a failure."
     )
 
@@ -86,7 +95,7 @@ class Options(StageOptions):
     policy: Annotated[str | list[PolicyRule], AfterValidator(_policy)] = Field(
         "torchair", description="Registered policy, or an ordered list of rules (the first match wins)."
     )
-    metrics: Annotated[str | list[str] | None, AfterValidator(_metrics)] = Field(
+    metrics: MetricSet | list[MetricId] | None = Field(
         None,
         description="Registered metric set (`default`, `torchair`, `torchair_legacy`) or a list of metric ids; absent: "
         "the set of the policy's name where there is one, else `default`.",

@@ -131,16 +131,29 @@ def _diagnostic(leaf: _Leaf, subject: Subject) -> Diagnostic:
         return _missing(leaf, subject)
     if leaf.kind == "extra_forbidden":
         return _unknown_key(leaf, subject)
+    if leaf.kind == "value_error":
+        return _refused(leaf, subject)
     if leaf.kind == "invalid_key" or leaf.loc[-1:] == (_KEY,):
         return _bad_key(leaf, subject)
-    place = nearest(subject.place, leaf.loc)
     condition = _CONDITIONS.get(leaf.kind)
     if condition is not None:
         return _bad_value(leaf, subject, condition.format(**leaf.context))
-    if leaf.kind == "value_error":
-        message = f"{subject.name(leaf.loc)}: {leaf.context['error']}"
-        return Diagnostic("PF1205", message, span=place.span, related=_definition(place), stage=subject.stage)
     return _wrong_type(leaf, subject)
+
+
+def _refused(leaf: _Leaf, subject: Subject) -> Diagnostic:
+    """Report what a field's own check says, at the key or at the value that it refuses."""
+    loc = tuple(step for step in leaf.loc if step != _KEY)
+    place = nearest(subject.place, loc)
+    message, _, advice = str(leaf.context["error"]).partition("; ")
+    return Diagnostic(
+        "PF1205",
+        f"{subject.name(loc[:-1] if loc != leaf.loc else loc)}: {message}",
+        span=place.span if loc == leaf.loc else place.name_span,
+        help=advice or None,
+        related=_definition(place),
+        stage=subject.stage,
+    )
 
 
 def _missing(leaf: _Leaf, subject: Subject) -> Diagnostic:
