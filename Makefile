@@ -47,7 +47,6 @@ bench: $(VENV)/dev.stamp ## measure speed and memory on this machine
 	$(BIN)/python -m benchmarks.run
 
 docs: $(VENV)/core.stamp ## write the generated reference pages and schemas
-	$(BIN)/probe-flow schema --write schemas
 	$(BIN)/python docs/generate.py
 
 help: ## list the targets
