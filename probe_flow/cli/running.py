@@ -5,14 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from probe_flow.cli.console import show, wants_color
 from probe_flow.engine.plan import Plan
+from probe_flow.errors import Diagnostic, Severity
 
 DEFAULT_WIDTH = 100
+
+MAX_OF_ONE_CODE = 3
+"""Problems of one code that are shown in full; a damaged dump may have thousands."""
 
 
 def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet: bool) -> int:
@@ -38,8 +44,11 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet
     with progress_on(sys.stderr, quiet=quiet, is_live=is_live) as progress:
         outcome = execute(plan, scheduler=scheduler, cwd=cwd, output=output, progress=progress)
     ended = [diagnostic for stage in outcome.stages for diagnostic in stage.diagnostics]
-    show(ended, sources=plan.workflow.sources)
     folder = shown_path(outcome.folder, cwd)
+    if not quiet:
+        reported = outcome.diagnostics[len(plan.warnings) : len(outcome.diagnostics) - len(ended)]
+        _show_reported(reported, folder)
+    show(ended, sources=plan.workflow.sources)
     if as_json:
         click.echo(run_json_text(outcome.record), nl=False)
     elif quiet:
@@ -51,6 +60,21 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet
         summary = render_summary(outcome.record, comparisons, color=color, width=width, folder=folder)
         click.echo(summary, nl=False, color=color)
     return outcome.exit_code
+
+
+def _show_reported(problems: Sequence[Diagnostic], folder: str) -> None:
+    """Show what stages reported, the first of every code in full; notes stay in the record."""
+    counts: Counter[str] = Counter()
+    kept = []
+    for problem in problems:
+        if problem.severity is not Severity.NOTE:
+            counts[problem.code] += 1
+            if counts[problem.code] <= MAX_OF_ONE_CODE:
+                kept.append(problem)
+    show(kept)
+    for code, count in counts.items():
+        if count > MAX_OF_ONE_CODE:
+            click.echo(f"{code}: and {count - MAX_OF_ONE_CODE} more, all in `{folder}/run.json`", err=True)
 
 
 def shown_path(path: Path, cwd: Path) -> str:

@@ -41,7 +41,7 @@ class Results:
     summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
     _held: dict[str, Any] = field(default_factory=dict)
-    _known: set[object] = field(default_factory=set)
+    _known: dict[object, set[str]] = field(default_factory=dict)
     _waiting: Counter[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -93,15 +93,23 @@ class Results:
             self._add_file(folder / file_name)
         self.comparisons[name] = comparison
         self.summaries[name] = comparison_summary(comparison)
-        self.report(name, comparison.problems)
+        self.report(name, comparison.problems, repeats=True)
 
-    def report(self, stage: str, problems: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """Keep what a stage reports or puts into its result; return what was not known yet, named after the stage."""
+    def report(self, stage: str, problems: Iterable[Diagnostic], *, repeats: bool = False) -> list[Diagnostic]:
+        """Keep what a stage reports or puts into its result; return what was not known yet, named after the stage.
+
+        Args:
+            stage: name of the stage.
+            problems: two dumps may have the same problem in files of the same name, so a problem is known by stage.
+            repeats: the result holds the problems of its inputs too, as that of a comparison does.
+        """
         new = []
         for problem in problems:
             key = (problem.code, problem.message, problem.path, problem.tensor, problem.span)
-            if key not in self._known:  # a comparison repeats the problems of its dumps
-                self._known.add(key)
+            stages = self._known.setdefault(key, set())
+            is_known = bool(stages) if repeats else stage in stages
+            if not is_known:
+                stages.add(stage)
                 new.append(problem if problem.stage else replace(problem, stage=stage))
         self.problems += new
         return new

@@ -181,7 +181,12 @@ def _read_entries(
         if flat.problems:
             item, reason = flat.problems[0]
             more = f" (and {len(flat.problems) - 1} more of this entry)" if len(flat.problems) > 1 else ""
-            problems.add("PF3411", f"`{item}` of `{file.shown}` cannot be read{more}: {reason}", tensor=item)
+            problems.add(
+                "PF3411",
+                f"`{item}` of `{file.shown}` cannot be read{more}: {reason}",
+                tensor=item,
+                help="dump this call again, or leave it out with `select.nodes`",
+            )
 
 
 def _node(entry: str, name: EntryName, key: NodeKey, order: int, tree: CallTree, stacks: Stacks) -> Node:

@@ -102,7 +102,7 @@ def _take_file(
         if entry.is_symlink():
             real = Path(path).resolve(strict=True)
             if not real.is_relative_to(root):
-                problems.append(_link(relative, "leads out of the dump folder", Severity.WARNING))
+                problems.append(_link(relative, "leads out of the dump folder", Severity.ERROR))
                 return None
             if real.is_dir():
                 problems.append(_link(relative, "leads to a folder of the same dump", Severity.NOTE))
@@ -110,7 +110,13 @@ def _take_file(
             path = os.fspath(real)
         if not Path(path).is_file():
             problems.append(
-                Diagnostic("PF3205", f"`{relative}` is not a regular file", severity=Severity.NOTE, path=relative)
+                Diagnostic(
+                    "PF3205",
+                    f"`{relative}` is not a regular file and is passed over",
+                    severity=Severity.WARNING,
+                    help="dump again, or copy the file that belongs here",
+                    path=relative,
+                )
             )
             return None
         status = Path(path).stat()
@@ -125,7 +131,7 @@ def _link(relative: str, what: str, severity: Severity) -> Problem:
         "PF3203",
         f"the link `{relative}` {what} and is not followed",
         severity=severity,
-        help="copy the files into the dump folder if they belong to it" if severity is Severity.WARNING else None,
+        help="copy what it leads to into the dump folder, or remove the link" if severity is Severity.ERROR else None,
         path=relative,
     )
 

@@ -267,9 +267,10 @@ SECTION: tuple[Code, ...] = (
         "PF3203",
         "a link in a dump is not followed",
         "Links to files are followed inside the dump folder only, links to folders never, so that a dump "
-        "cannot make a run read other files.",
+        "cannot make a run read other files. What a link out of the dump leads to is not compared, so the run is "
+        "incomplete.",
         "the link `0/graph_1_0/1/0/Add.Add.1.2.1767225600000000` leads out of the dump folder and is not followed",
-        "Copy the files into the dump folder if they belong to it.",
+        "Copy what it leads to into the dump folder if it belongs to the dump, or remove the link.",
     ),
     Code(
         "PF3204",
