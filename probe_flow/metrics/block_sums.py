@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,7 +22,8 @@ ONE_THOUSANDTH = 0.001
 FIVE_THOUSANDTHS = 0.005
 
 _HALF_SIGN_AND_REST = np.int32(-0x7000_2000)  # 0x8FFF_E000: sign, and exponent with mantissa moved up by 13 bits
-_HALF_TO_SINGLE = 2.0**112  # difference of the exponent biases, 127 - 15
+_HALF_TO_SINGLE = np.float32(2.0**112)  # difference of the exponent biases, 127 - 15
+_SHORT_FLOATS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 _HALF_LIMIT = 65536.0  # finite float16 values lie below
 
 
@@ -67,20 +69,28 @@ def load(values: Values, out: Floats, scratch: Scratch) -> tuple[Floats, tuple[f
         bounds mean nothing when NaN is among the values.
     """
     wide = out[: values.size]
-    if values.dtype != np.float16 or not values.dtype.isnative:
-        np.copyto(wide, values, casting="unsafe")
-        return wide, bounds_of(values if values.dtype.kind in "biu" or values.dtype == np.float32 else wide)
-    # Much faster than numpy's own conversion: move the bits to their place in a float32, then correct the exponent.
-    codes = scratch.codes[: values.size]
+    if values.dtype.isnative and values.dtype in _SHORT_FLOATS:
+        single = _short_floats(values, scratch.codes[: values.size])
+        np.copyto(wide, single)
+        bounds = bounds_of(single)
+        if values.dtype == np.float16 and max(-bounds[0], bounds[1]) >= _HALF_LIMIT:
+            np.copyto(wide, values)  # NaN and infinities, which the shift turned into large numbers
+        return wide, bounds
+    np.copyto(wide, values, casting="unsafe")
+    return wide, bounds_of(values if values.dtype.kind in "biu" or values.dtype == np.float32 else wide)
+
+
+def _short_floats(values: Values, codes: NDArray[np.int32]) -> NDArray[np.float32]:
+    """Widen float16 or bfloat16 by moving the bits to their place in a float32: much faster than numpy's casts."""
     np.copyto(codes, values.view(np.int16))
-    np.left_shift(codes, 13, out=codes)
-    np.bitwise_and(codes, _HALF_SIGN_AND_REST, out=codes)
-    np.copyto(wide, codes.view(np.float32))
-    np.multiply(wide, _HALF_TO_SINGLE, out=wide)
-    low, high = bounds_of(wide)
-    if max(-low, high) >= _HALF_LIMIT:  # NaN and infinities, which the shift turned into large numbers
-        np.copyto(wide, values)
-    return wide, (low, high)
+    single: NDArray[np.float32] = codes.view(np.float32)
+    if values.dtype == np.float16:
+        np.left_shift(codes, 13, out=codes)
+        np.bitwise_and(codes, _HALF_SIGN_AND_REST, out=codes)
+        np.multiply(single, _HALF_TO_SINGLE, out=single)
+    else:
+        np.left_shift(codes, 16, out=codes)
+    return single
 
 
 def bounds_of(values: Values) -> tuple[float, float]:
@@ -111,6 +121,7 @@ def side_of(
     specials: tuple[int, int, int] = (0, 0, 0),
     per_element: int = 1,
     moments: bool = False,
+    total: float | None = None,
 ) -> Side:
     """Return the statistics of finite values.
 
@@ -121,6 +132,7 @@ def side_of(
         specials: NaN, +inf and -inf counts that were left out.
         per_element: numbers per element, 2 for complex.
         moments: whether to add mean and squared deviations.
+        total: their sum, where it is known.
     """
     if not wide.size:
         return Side(0, *specials, moments=(0.0, 0.0) if moments else None)
@@ -128,7 +140,8 @@ def side_of(
     largest = max(abs(low), abs(high))
     exponent = exponent_of(largest)
     values = scaled(wide, exponent, largest)
-    total = summed(values)
+    if total is None or values is not wide:
+        total = summed(values)
     squares = product_sum(values, values, work)
     found = None
     if moments:
@@ -185,6 +198,7 @@ def errors_of(
     if overflows:
         _repair_overflow(relative.errors, error, small, golden)
     rel_place = int(relative.errors.argmax())
+    max_rel = float(relative.errors[rel_place])
     return Errors(
         count,
         0,
@@ -200,11 +214,11 @@ def errors_of(
         product_sum(small, small, scratch.golden),
         max_abs,
         start + place,
-        summed(relative.errors),
-        float(relative.errors[rel_place]),
+        summed(relative.errors) if relative.total is None else relative.total,
+        max_rel,
         start + rel_place,
-        int(np.count_nonzero(np.less(relative.errors, ONE_THOUSANDTH, out=mask))) - relative.misses,
-        int(np.count_nonzero(np.less(relative.errors, FIVE_THOUSANDTHS, out=mask))) - relative.misses,
+        _count_below(ONE_THOUSANDTH, relative.errors, max_rel, mask) - relative.misses,
+        _count_below(FIVE_THOUSANDTHS, relative.errors, max_rel, mask) - relative.misses,
         relative.misses,
         relative.miss_index,
         *relative.zero_figures,
@@ -238,9 +252,10 @@ def _dot(target: Values, golden: Values, sides: tuple[Side, Side], work: Floats)
 
 
 class _Relative(NamedTuple):
-    """Relative errors, 0 where the golden value is 0, and what happened there."""
+    """Relative errors, 0 where the golden value is 0; their sum where it is known; what happened at the zeros."""
 
     errors: Floats
+    total: float | None = None
     misses: int = 0
     miss_index: int = -1
     zero_figures: tuple[float, float, int, int] = (0.0, 0.0, 0, 0)
@@ -248,10 +263,10 @@ class _Relative(NamedTuple):
 
 def _relative_errors(error: Floats, magnitude: Floats, golden: Values, eps: float, start: int) -> _Relative:
     """Divide in place of ``magnitude``, the absolute values of ``golden``."""
-    has_zeros = float(np.minimum.reduce(magnitude)) == 0.0
     ratio = np.divide(error, magnitude, out=magnitude)
-    if not has_zeros:
-        return _Relative(ratio)
+    total = summed(ratio)
+    if math.isfinite(total):  # a single zero among the golden values would have made it infinite or NaN
+        return _Relative(ratio, total)
     np.fmax(ratio, 0.0, out=ratio)  # 0/0 gave NaN and is no error
     if not math.isinf(float(np.maximum.reduce(ratio))):
         return _Relative(ratio)
@@ -263,7 +278,11 @@ def _relative_errors(error: Floats, magnitude: Floats, golden: Values, eps: floa
     missed = error[places] / eps
     within = [int(np.count_nonzero(missed < bound)) for bound in (ONE_THOUSANDTH, FIVE_THOUSANDTHS)]
     figures = (summed(missed), float(np.maximum.reduce(missed)), within[0], within[1])
-    return _Relative(ratio, places.size, start + int(places[0]), figures)
+    return _Relative(ratio, None, places.size, start + int(places[0]), figures)
+
+
+def _count_below(bound: float, errors: Floats, largest: float, mask: NDArray[np.bool_]) -> int:
+    return errors.size if largest < bound else int(np.count_nonzero(np.less(errors, bound, out=mask)))
 
 
 def _repair_overflow(relative: Floats, error: Floats, small: Floats, golden: Values) -> None:

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from probe_flow.metrics.block_sums import Rules, Scratch, Values, errors_of, load, side_of
+from probe_flow.metrics.block_sums import Rules, Scratch, Values, errors_of, load, side_of, summed
 from probe_flow.metrics.record import Errors, Masked, Record, Side
 from probe_flow.metrics.special import (
     EXACT_LIMIT,
@@ -39,7 +39,8 @@ def measure_block(target: Values, golden: Values, start: int, rules: Rules, scra
         return _measure_complex(target, golden, start, rules, scratch)
     x, target_bounds = load(target, scratch.target, scratch)
     y, golden_bounds = load(golden, scratch.golden, scratch)
-    if not (math.isfinite(float(np.add.reduce(x))) and math.isfinite(float(np.add.reduce(y)))):
+    target_total, golden_total = summed(x), summed(y)
+    if not (math.isfinite(target_total) and math.isfinite(golden_total)):
         found, reference, errors = measure_nonfinite(x.copy(), y.copy(), rules, scratch, start)
         found, reference = _exact_bounds(found, target, target_bounds), _exact_bounds(reference, golden, golden_bounds)
         return Record(target.size, found, reference, errors)
@@ -47,8 +48,8 @@ def measure_block(target: Values, golden: Values, start: int, rules: Rules, scra
     if _are_integers(target, golden) and _reach(target_bounds, golden_bounds) > EXACT_LIMIT:
         difference = exact_difference(target, golden, scratch)
     sides = (
-        side_of(x, target_bounds, scratch.work, moments=rules.moments),
-        side_of(y, golden_bounds, scratch.work, moments=rules.moments),
+        side_of(x, target_bounds, scratch.work, moments=rules.moments, total=target_total),
+        side_of(y, golden_bounds, scratch.work, moments=rules.moments, total=golden_total),
     )
     errors = errors_of(x, y, sides, rules, scratch, start=start, difference=difference)
     return Record(target.size, *sides, errors)
@@ -61,9 +62,10 @@ def summarise_block(values: Values, rules: Rules, scratch: Scratch) -> Record:
     if values.dtype.kind == "c":
         return Record(values.size, summarise_nonfinite(values.astype(np.complex128), moments=rules.moments))
     x, bounds = load(values, scratch.target, scratch)
-    if not math.isfinite(float(np.add.reduce(x))):
+    total = summed(x)
+    if not math.isfinite(total):
         return Record(values.size, summarise_nonfinite(x, moments=rules.moments))
-    return Record(values.size, side_of(x, bounds, scratch.work, moments=rules.moments))
+    return Record(values.size, side_of(x, bounds, scratch.work, moments=rules.moments, total=total))
 
 
 def _measure_complex(target: Values, golden: Values, start: int, rules: Rules, scratch: Scratch) -> Record:
