@@ -49,7 +49,7 @@ class Deviation:
         count: elements.
         unit: relative error that storage explains (`UNIT` of the coarser side).
         step: absolute error that storage explains near zero (`STEP`).
-        nonfinite: positions where NaN or infinities disagree.
+        nonfinite: positions where NaN or infinities disagree (statistics: 1 when the extremes show that some do).
     """
 
     rms: float
@@ -73,69 +73,101 @@ class Deviation:
 
 
 def deviation_of(row: MeasuredPair) -> Deviation | None:
-    """Return the deviation of a measured row, None when nothing numeric was measured or the tensor is empty."""
+    """Return the deviation of a measured row, None when nothing numeric was measured or the tensor is empty.
+
+    A tensor without any position that is finite on both sides has a deviation only if NaN or infinities disagree:
+    zero in every figure, with ``nonfinite`` set.
+    """
     measurement, target, golden = row.measurement, row.pair.target, row.pair.golden
     if measurement is None or target is None or golden is None:
         return None
     if measurement.mode not in (Mode.TENSOR, Mode.STATISTICS) or measurement.count == 0:
         return None
-    if measurement.golden is None or measurement.target is None:
+    if measurement.golden is None or measurement.target is None or _only_tells_zeros(row):
         return None
+    figures = _size(measurement.golden.statistics, measurement.count)
+    errors = None
+    if figures is not None:
+        is_tensor = measurement.mode is Mode.TENSOR
+        errors = _tensor_errors(measurement, figures) if is_tensor else _statistic_errors(measurement, figures)
+    if errors is None and not measurement.nonfinite_mismatch:
+        return None
+    rms, peak, gain, offset = errors or (0.0, 0.0, 0.0, 0.0)
+    size, top, spread = figures or (0.0, 0.0, 0.0)
     unit = max(UNIT.get(tensor.dtype, 0.0) for tensor in (target, golden))
     step = max(STEP.get(tensor.dtype, 0.0) for tensor in (target, golden))
-    figures = _size(measurement.golden.statistics, measurement.count)
-    if figures is None:
-        return None
-    errors = _tensor_errors(measurement) if measurement.mode is Mode.TENSOR else _statistic_errors(measurement, figures)
-    if errors is None:
-        return None
-    rms, peak, gain, offset = errors
-    size, top, spread = figures
+    if row.pair.rule == "self" and target.dtype not in UNIT and golden.dtype in UNIT:
+        step = max(step, 1.0)  # a cast to whole numbers drops the fraction
     return Deviation(
         rms, peak, gain, offset, size, top, spread, measurement.count, unit, step, measurement.nonfinite_mismatch
     )
 
 
+def _only_tells_zeros(row: MeasuredPair) -> bool:
+    """Whether this is a cast to bool compared with its own input: distances say nothing there."""
+    target, golden = row.pair.target, row.pair.golden
+    assert target is not None
+    assert golden is not None
+    return row.pair.rule == "self" and target.dtype == "bool" != golden.dtype
+
+
 def _size(statistics: Statistics, count: int) -> tuple[float, float, float] | None:
-    """Return (root mean square, largest magnitude, standard deviation) of the golden values."""
-    low, high = _number(statistics.min), _number(statistics.max)
-    if low is None or high is None:
+    """Return (root mean square, largest magnitude, standard deviation) of the finite golden values.
+
+    Statistics recorded by a framework are infinite where a value is (masked scores); the finite extreme serves then.
+    """
+    extremes = [abs(value) for value in (_number(statistics.min), _number(statistics.max)) if value is not None]
+    if not extremes:
         return None
-    top = max(abs(low), abs(high))
+    top = max(extremes)
+    finite = count - (statistics.nan or 0) - (statistics.inf or 0)
     norm, mean = _number(statistics.l2norm), _number(statistics.mean)
-    size = top if norm is None else abs(norm) / math.sqrt(count)
+    size = top if norm is None else abs(norm) / math.sqrt(max(1, finite))
     spread = size if mean is None else math.sqrt(max(0.0, size * size - mean * mean))
     return size, top, spread
 
 
-def _tensor_errors(measurement: Measurement) -> tuple[float, float, float, float] | None:
+def _tensor_errors(
+    measurement: Measurement, figures: tuple[float, float, float]
+) -> tuple[float, float, float, float] | None:
     metrics = measurement.metrics
     distance, peak = metrics.get("euclidean_distance"), metrics.get("max_abs_err")
+    if distance is None and measurement.count == 1:
+        distance = peak  # not given for scalars, where it is the same
     if distance is None or peak is None:
         return None
     assert measurement.target is not None
     assert measurement.golden is not None
-    cosine = metrics.get("cosine")
-    norms = measurement.target.statistics.l2norm, measurement.golden.statistics.l2norm
-    gain = 0.0
-    if peak and cosine is not None and norms[0] is not None and norms[1]:
-        gain = cosine * norms[0] / norms[1] - 1.0
-    return float(distance) / math.sqrt(measurement.count), float(peak), gain, _difference(measurement, "mean")
+    statistics = measurement.golden.statistics
+    finite = max(1, measurement.count - (statistics.nan or 0) - (statistics.inf or 0))
+    gain = _gain(measurement, figures[0], float(peak))
+    return float(distance) / math.sqrt(finite), float(peak), gain, _difference(measurement, "mean")
+
+
+def _gain(measurement: Measurement, size: float, peak: float) -> float:
+    """Return <target, golden> / <golden, golden> - 1; 0 for a golden tensor of zeros and for single elements."""
+    assert measurement.target is not None
+    assert measurement.golden is not None
+    norms = _number(measurement.target.statistics.l2norm), _number(measurement.golden.statistics.l2norm)
+    if not peak or not size or norms[0] is None or not norms[1]:
+        return 0.0
+    if not norms[0]:
+        return -1.0
+    cosine = measurement.metrics.get("cosine")
+    return 0.0 if cosine is None or math.isnan(cosine) else cosine * norms[0] / norms[1] - 1.0
 
 
 def _statistic_errors(
     measurement: Measurement, figures: tuple[float, float, float]
-) -> tuple[float, float, float, float] | None:
+) -> tuple[float, float, float, float]:
     assert measurement.target is not None
     assert measurement.golden is not None
     peak = max(abs(_difference(measurement, "max")), abs(_difference(measurement, "min")))
     offset = _difference(measurement, "mean")
-    norm_target, norm_golden = measurement.target.statistics.l2norm, measurement.golden.statistics.l2norm
-    gain = 0.0
-    if norm_target is not None and norm_golden and math.isfinite(norm_target) and math.isfinite(norm_golden):
-        gain = norm_target / norm_golden - 1.0
+    norms = _difference(measurement, "l2norm") / math.sqrt(measurement.count)
+    gain = norms / figures[0] if figures[0] and _number(measurement.golden.statistics.l2norm) else 0.0
     # With neither norm nor mean (integers) the extremes are all there is: one element may be all the error.
-    proven = max(abs(gain) * figures[0], abs(offset), peak / math.sqrt(measurement.count))
+    proven = max(abs(norms), abs(offset), peak / math.sqrt(measurement.count))
     return proven, peak, gain, offset
 
 

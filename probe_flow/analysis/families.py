@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 
@@ -13,7 +14,8 @@ class Family(enum.Enum):
     MOVE = "move"  # copies, gathers, slices, casts: the same values
     CONTRACT = "contract"  # elementwise with slope at most about 1: relu, gelu, tanh
     SUM = "sum"  # add, sub: absolute errors add
-    REDUCE = "reduce"  # sum, mean over axes
+    REDUCE = "reduce"  # mean, norm, deviation over axes
+    TOTAL = "total"  # sum over axes: errors add over everything summed
     SCALE = "scale"  # mul, div, pow: relative errors add
     PRODUCT = "product"  # matmul, linear, conv, attention scores
     NORMALISE = "normalise"  # layer norm and kin: errors relative to the spread, not the size
@@ -24,44 +26,99 @@ class Family(enum.Enum):
 
 
 _KEYWORDS: tuple[tuple[Family, str], ...] = (
-    (Family.ATTENTION, "attention sdpa"),
+    (Family.UNKNOWN, "muladd addcmul addcdiv"),  # a product and a sum in one
+    (Family.ATTENTION, "attention sdpa scaleddotproduct"),
     (
         Family.NORMALISE,
         "layernorm rmsnorm batchnorm groupnorm instancenorm normalize bninfer bninference bntraining",
     ),
-    (Family.EXPONENTIAL, "softmax logsumexp crossentropy nllloss exp exp2 expm1 softplus"),
+    (Family.EXPONENTIAL, "softmax logsoftmax logsumexp crossentropy nllloss exp expm softplus"),
+    (Family.UNKNOWN, "log logaddexp"),  # turns a relative error into an absolute one
     (
         Family.PRODUCT,
-        "matmul mm bmm mv addmm baddbmm addbmm linear dense conv conv1d conv2d conv3d convolution einsum gemm "
-        "tensordot fullyconnection",
+        "matmul rmatmul mm bmm mv addmm baddbmm addbmm linear dense conv convolution einsum gemm tensordot "
+        "fullyconnection",
     ),
     (
         Family.DISCRETE,
-        "argmax argmin topk sort eq ne lt le gt ge equal notequal greater less logical bitwise isnan nonzero floor "
-        "ceil round unique",
+        "argmax argmin argsort topk sort eq ne lt le gt ge equal notequal greater less logical bitwise isnan isinf "
+        "nonzero floor ceil round trunc unique and or xor invert",
     ),
-    (Family.REDUCE, "reduce sum mean prod var std norm cumsum avgpool adaptiveavgpool"),
-    (Family.SUM, "add addn axpy sub subtract rsub iadd isub lerp biasadd"),
-    (Family.SCALE, "swiglu mul muls div pow sqrt reciprocal square rsqrt scale log truediv imul idiv"),
+    (Family.TOTAL, "sum reducesum nansum"),
+    (Family.REDUCE, "reduce mean prod var std norm cumsum avgpool"),
+    (Family.SUM, "add adds addn axpy sub subtract radd rsub iadd isub lerp biasadd"),
+    (
+        Family.SCALE,
+        "swiglu geglu glu mul muls rmul imul multiply div rdiv idiv divide truediv rtruediv itruediv pow power rpow "
+        "ipow sqrt reciprocal square rsqrt scale",
+    ),
     (
         Family.MOVE,
-        "transdata transpose permute reshape view cast copy clone contiguous concat cat split slice gather embedding "
-        "select stack unbind expand tile repeat pad identity t squeeze unsqueeze chunk index scatter dropout flatten "
-        "fill to getitem roll flip where maximum minimum maxpool clamp clip",
+        "transdata transpose permute reshape view cast bitcast copy clone contiguous concat cat split slice gather "
+        "embedding select stack unbind expand tile repeat pad identity t squeeze unsqueeze chunk index scatter dropout "
+        "flatten unflatten fill to getitem setitem roll flip where maximum minimum maxpool clamp clip broadcast narrow "
+        "pack unpack strided diagonal tril triu detach move swapaxes movedim unfold fold type float half",
     ),
-    (Family.CONTRACT, "relu gelu silu swish tanh sigmoid mish elu erf sin cos abs neg max min hardtanh act"),
+    (
+        Family.CONTRACT,
+        "relu prelu gelu silu swish hardswish tanh sigmoid hardsigmoid mish elu selu celu erf sin cos abs neg max min "
+        "amax amin hardtanh act upsample interpolate",
+    ),
 )
 _LONG = 5
-"""Keywords of this length are found anywhere in the joined name; shorter ones must be a word of their own."""
+"""Keywords of this length decide whatever stands beside them; a shorter one decides only among words that are known."""
+
+_NEUTRAL = (
+    "a activation all approx as backprop backward base batch bias by channel d depthwise dim element elementwise ext "
+    "fast foreach functional fused fusion gated gating global grad grouped in inplace input k layer leaky like local "
+    "lp mask masked mint moe n nan native nd no npu of op out parallel place pool quick quant real residual rotary "
+    "scaled square tensor scalar v values with"
+)
+"""Words that say how or on what an operator works, not what it does."""
+
+_SUFFIX = re.compile(r"(?:V\d+)?D?$")
+"""Version and variant of a device operator: ``MatMulV2``, ``ReduceSumD``."""
+
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_NAMESPACES = frozenset({"aten", "prims", "npu", "torchair", "torch_npu"})
 
 
 @lru_cache(maxsize=4096)
 def family_of(op_type: str) -> Family:
-    """Return the family of a type name: ``MatMulV2``, ``aten._softmax.default``, ``Tensor.__add__``."""
-    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+\d*[a-z]?|[A-Z]+(?![a-z])\d*", op_type)]
-    joined = "".join(words)
-    found = set(words)
-    for family, keywords in _KEYWORDS:
-        if any(keyword in joined if len(keyword) >= _LONG else keyword in found for keyword in keywords.split()):
+    """Return the family of a type name: ``MatMulV2``, ``aten._softmax.default``, ``__add__``, ``LlamaRMSNorm``.
+
+    A keyword is one word of the name or several neighbouring ones joined (``Max``, ``Pool``), digits left out. A name
+    with words that are not known, such as ``SubVocab``, is not decided by a short word in it.
+    """
+    words = _words(op_type)
+    runs = {"".join(words[i:j]) for i in range(len(words)) for j in range(i + 1, min(len(words), i + 3) + 1)}
+    is_known = set(words) <= _KNOWN
+    for family, keywords in _TABLE:
+        if any(keyword in runs and (len(keyword) >= _LONG or is_known) for keyword in keywords):
             return family
     return Family.UNKNOWN
+
+
+def _words(op_type: str) -> list[str]:
+    """Return the words of the operator's own name, without name space, overload, version and digits."""
+    parts = [part for part in op_type.replace("::", ".").split(".") if part]
+    spaces = [place for place, part in enumerate(parts) if part in _NAMESPACES]
+    own = parts[spaces[-1] + 1 :][:1] if spaces else []
+    name = (own or parts[-1:] or [""])[0]
+    # Mixed capitals inside one word would fall apart: ReLU, SiLU, LeakyReLU6.
+    name = name.replace("ReLU", "Relu").replace("SiLU", "Silu")
+    name = _SUFFIX.sub("", name)
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+def _split(table: Sequence[tuple[Family, str]]) -> tuple[tuple[Family, frozenset[str]], ...]:
+    return tuple((family, frozenset(keywords.split())) for family, keywords in table)
+
+
+_TABLE = _split(_KEYWORDS)
+_PARTS = (
+    "arg avg batch bn bool cross cum dot entropy equal full fully group index instance isin layer log logical max "
+    "not product rms silu soft top training z zero"
+)
+"""Halves of keywords that occur as words: ``reduce_sum``, ``ArgMax``, ``TopK``."""
+_KNOWN = {*_NEUTRAL.split(), *_PARTS.split(), *(keyword for _, keywords in _TABLE for keyword in keywords)}

@@ -23,6 +23,18 @@ PEAK_OVER_RMS = 6.0
 TINY = 1e-300
 """Keeps ratios of all-zero tensors finite."""
 
+HUGE = 1e300
+"""Largest allowance: products of extreme float64 figures end here instead of at infinity."""
+
+ROUNDED = 0.3
+"""Root mean square error of whole numbers that were rounded from slightly different values: a few are off by one."""
+
+FLIP_SHARE = 10.0
+"""Share of flipped decisions (comparison, top k) per relative error of what was decided on."""
+
+MIN_FLIPS = 3.0
+"""So many flipped decisions need no explanation once the inputs differ at all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
@@ -40,23 +52,55 @@ class Allowance:
 
 
 def allowance(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> Allowance:
-    """Return the error that ``output`` may have, given the measured errors of its node's inputs."""
-    finite = [tensor for tensor in inputs if math.isfinite(tensor.rms)]
-    unit = max([output.unit, *(tensor.unit for tensor in finite)])
-    floor = unit * _summed_size(family, output, finite) + output.step
-    explained = _explained(family, output, finite)
-    peak = _peak(family, output, finite, unit, floor + explained)
-    gain = 2.0 * sum(abs(tensor.gain) for tensor in finite)
-    gain += _common_share(output.count) * (floor + explained) / max(output.size, TINY)
-    return Allowance(floor, explained, peak, gain)
+    """Return the error that ``output`` may have, given the measured errors of its node's inputs.
+
+    Every figure is finite and at least 0, and none shrinks when an input's error grows.
+    """
+    if family is Family.DISCRETE:
+        return _decisions(output, inputs)
+    unit = max([output.unit, *(tensor.unit for tensor in inputs)])
+    floor = unit * _summed_size(family, output, inputs) + output.step
+    explained = _explained(family, output, inputs)
+    peak = _peak(family, output, inputs, unit, floor + explained)
+    if _is_rounded(output, inputs):
+        floor, peak = floor + ROUNDED, peak + 1.0
+    gain = 2.0 * sum(abs(tensor.gain) for tensor in inputs)
+    gain += _common_share(family, output, inputs) * (floor + explained) / max(output.size, TINY)
+    return Allowance(_bounded(floor), _bounded(explained), _bounded(peak), _bounded(gain))
 
 
-def _common_share(count: int) -> float:
-    """Return the share of rounding noise that a change of scale may make up.
+def _bounded(value: float) -> float:
+    """Return the value, `HUGE` where it overflowed (NaN: zero times infinity)."""
+    return value if value <= HUGE else HUGE
+
+
+def _decisions(output: Deviation, inputs: Sequence[Deviation]) -> Allowance:
+    """Return what decisions (argmax, comparison) may do: nothing on equal inputs, else a few flips of any size."""
+    relative = max((min(tensor.relative, 1.0) for tensor in inputs), default=0.0)
+    floor = output.unit * output.size + output.step
+    flip = max(output.peak, 2.0 * output.top)
+    share = min(1.0, max(FLIP_SHARE * relative, MIN_FLIPS / output.count)) if relative else 0.0
+    explained = flip * math.sqrt(share)
+    peak = floor + (flip if relative else 0.0)
+    return Allowance(
+        _bounded(floor), _bounded(explained), _bounded(peak), _bounded((floor + explained) / max(output.size, TINY))
+    )
+
+
+def _is_rounded(output: Deviation, inputs: Sequence[Deviation]) -> bool:
+    """Whether whole numbers were made of inexact fractions (casts, quantisation)."""
+    return output.unit == 0.0 and any(tensor.unit > 0.0 and tensor.rms > 0.0 for tensor in inputs)
+
+
+def _common_share(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
+    """Return the share of the allowed error that a change of scale may make up.
 
     Noise averages out over the elements, but not fully: errors of weights and channels are shared by many of them.
+    A slice may keep just the part of its input that is off by a factor.
     """
-    return min(0.5, 0.1 + 2.0 / math.sqrt(count))
+    if family is Family.MOVE and any(tensor.count > output.count for tensor in inputs):
+        return 1.0
+    return min(0.5, 0.1 + 2.0 / math.sqrt(output.count))
 
 
 def widest(allowances: Sequence[Allowance]) -> Allowance:
@@ -76,18 +120,28 @@ def _summed_size(family: Family, output: Deviation, inputs: Sequence[Deviation])
         return max([output.size, *(size for size, tensor in zip(sizes, inputs, strict=True) if _fits(tensor, output))])
     if family is Family.PRODUCT and len(inputs) >= 2:
         return max(output.size, 0.5 * _typical_product(output, inputs))
-    if family is Family.REDUCE and inputs:
-        source = max(inputs, key=lambda tensor: tensor.count)
-        return max(output.size, source.size)
+    if family in (Family.REDUCE, Family.TOTAL) and inputs:
+        source = _source(inputs)
+        terms = _terms(source, output) if family is Family.TOTAL else 1.0
+        return max(output.size, source.size * math.sqrt(terms))
     if family is Family.NORMALISE and inputs:
-        source = max(inputs, key=lambda tensor: tensor.count)
+        source = _source(inputs)
+        steep = output.size * max(1.0, source.size / max(source.spread, TINY))
         # The statistics that a norm returns (mean, reciprocal deviation) are sums over its input.
-        if output.count < source.count:
-            return max(output.size, source.size)
-        return output.size * max(1.0, source.size / max(source.spread, TINY))
+        return max(steep, source.size) if output.count < source.count else steep
     if family is Family.EXPONENTIAL and inputs:
         return output.size * max(1.0, min(16.0, max(tensor.size for tensor in inputs)))
     return output.size
+
+
+def _source(inputs: Sequence[Deviation]) -> Deviation:
+    """Return what a reduction reads; weights and axes are smaller."""
+    return max(inputs, key=lambda tensor: tensor.count)
+
+
+def _terms(tensor: Deviation, output: Deviation) -> float:
+    """Return how many elements of an input go into one of the output."""
+    return max(1.0, tensor.count / output.count)
 
 
 def _fits(tensor: Deviation, output: Deviation) -> bool:
@@ -106,7 +160,7 @@ def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -
     if not inputs:
         return 0.0
     relative = sum(min(tensor.relative, 1e6) for tensor in inputs)
-    absolute = sum(tensor.rms * math.sqrt(max(1.0, tensor.count / output.count)) for tensor in inputs)
+    absolute = sum(tensor.rms * math.sqrt(_terms(tensor, output)) for tensor in inputs)
     if family in (Family.MOVE, Family.CONTRACT):
         # A slice may keep just the wrong part of its input; a table lookup returns rows of one input.
         return max(1.2 * absolute, output.size * min(relative, 1e6))
@@ -116,13 +170,18 @@ def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -
         return 1.5 * output.size * relative
     if family is Family.REDUCE:
         return max(output.size * relative, sum(tensor.rms for tensor in inputs))
+    if family is Family.TOTAL:
+        return max(output.size * relative, absolute)
     if family is Family.PRODUCT:
-        cancelled = max(1.0, _typical_product(output, inputs) / max(output.size, TINY)) if len(inputs) > 1 else 2.0
-        return 1.5 * output.size * relative * min(cancelled, 1e3)
+        # Where the product cancels, the error is relative to what its terms would usually add up to.
+        uncancelled = _typical_product(output, inputs) if len(inputs) > 1 else 2.0 * output.size
+        return 1.5 * relative * max(output.size, uncancelled)
     if family is Family.NORMALISE:
-        source = max(inputs, key=lambda tensor: tensor.count)
-        rest = sum(tensor.relative for tensor in inputs if tensor is not source)
-        own = source.rms if output.count < source.count else output.size * source.rms / max(source.spread, TINY)
+        source = _source(inputs)
+        rest = sum(min(tensor.relative, 1e6) for tensor in inputs if tensor is not source)
+        own = output.size * source.rms / max(source.spread, TINY)
+        if output.count < source.count:
+            own = max(own, source.rms)
         return 2.0 * own + 1.5 * output.size * rest
     if family in (Family.EXPONENTIAL, Family.ATTENTION):
         exponent = max(min(tensor.peak, 1.0) for tensor in inputs)
@@ -135,9 +194,15 @@ def _peak(family: Family, output: Deviation, inputs: Sequence[Deviation], unit: 
     if not inputs:
         return own
     worst = max(tensor.peak for tensor in inputs)
-    if family in (Family.MOVE, Family.CONTRACT, Family.REDUCE):
+    if family in (Family.MOVE, Family.CONTRACT, Family.REDUCE, Family.TOTAL):
         return own + 1.2 * worst
     if family is Family.SUM:
         return own + sum(tensor.peak for tensor in inputs)
-    relative = max(tensor.peak / max(tensor.size, TINY) for tensor in inputs)
+    relative = max(tensor.peak / max(_yardstick(family, tensor), TINY) for tensor in inputs)
+    if family in (Family.EXPONENTIAL, Family.ATTENTION):
+        relative = max(relative, min(worst, 1.0))
     return own + output.top * min(relative, 1e6)
+
+
+def _yardstick(family: Family, tensor: Deviation) -> float:
+    return min(tensor.size, tensor.spread) if family is Family.NORMALISE else tensor.size
