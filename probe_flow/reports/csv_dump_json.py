@@ -7,7 +7,6 @@ relative differences (``50.0%`` is a `max_diff_rel` of 0.5), words where there i
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,8 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from probe_flow.records import ComparedPair, Comparison, NodeKey, SideSummary, Status, TensorKind, TensorRef
-from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.cells import number_cell, text_cell
+from probe_flow.reports.row_colors import Color
+from probe_flow.reports.table import Table, write_csv
 
 _PREFIX = (
     "NPU Name",
@@ -64,6 +64,17 @@ RESULTS: Mapping[Status, str] = {
 }
 """Our verdicts in the words of this layout. What was not judged is never called a pass."""
 
+_COLORS: Mapping[Status, Color] = {
+    Status.PASS: Color.GREEN,
+    Status.WARNING: Color.YELLOW,
+    Status.FAIL: Color.RED,
+    Status.ERROR: Color.RED,
+    Status.UNMATCHED_TARGET: Color.NONE,
+    Status.UNMATCHED_GOLDEN: Color.NONE,
+    Status.NOT_COMPARABLE: Color.NONE,
+    Status.SKIPPED: Color.NONE,
+}
+
 _ABSENT = "N/A"
 _OWN_TYPE = frozenset({"torch.Size", "slice", "ellipsis", "torch.ProcessGroup", "mindspore.ProcessGroup"})
 """Opaque types that are shown as such; the others hold text and are shown as Python's."""
@@ -88,16 +99,22 @@ def write_dump_json_csv(comparison: Comparison, path: Path) -> None:
     Raises:
         OSError: it cannot be written.
     """
+    write_csv(dump_json_table(comparison), path)
+
+
+def dump_json_table(comparison: Comparison) -> Table:
+    """Return the same as a table for other kinds of files; a row's mark follows its verdict."""
     catalog = comparison.pairs.target
     has_stacks = bool(catalog.stacks) or bool(catalog.attrs.get("has_stacks"))
-    header = [*_PREFIX, *_DIFFERENCES, *_STATISTICS, *_JUDGEMENT, *([_STACK] if has_stacks else []), _ROLE]
-    with atomic_text(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        shown: set[NodeKey] = set()
-        for row in comparison.rows:
-            stack = [_stack_cell(row, comparison, shown)] if has_stacks else []
-            writer.writerow([*_cells(row), *stack, row.verdict.role.value])
+    header = (*_PREFIX, *_DIFFERENCES, *_STATISTICS, *_JUDGEMENT, *((_STACK,) if has_stacks else ()), _ROLE)
+    return Table(header, frozenset((*_DIFFERENCES, *_STATISTICS)), _rows(comparison, has_stacks=has_stacks))
+
+
+def _rows(comparison: Comparison, *, has_stacks: bool) -> Iterator[tuple[Color, list[str]]]:
+    shown: set[NodeKey] = set()
+    for row in comparison.rows:
+        stack = [_stack_cell(row, comparison, shown)] if has_stacks else []
+        yield _COLORS[row.verdict.status], [*_cells(row), *stack, row.verdict.role.value]
 
 
 def _cells(row: ComparedPair) -> Iterator[str]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 from probe_flow.records import ComparedPair, Comparison, Mode, SideSummary, SlotRole, Status, TensorRef
 from probe_flow.reports.accuracy import accuracy_of
-from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.cells import number_cell, text_cell
-from probe_flow.reports.row_colors import colored
+from probe_flow.reports.row_colors import Color, colored
 from probe_flow.reports.rows import RowReader, checksum_of, reason_of, shape_of, statistics_of
+from probe_flow.reports.table import Table, write_csv
 
 NOT_AVAILABLE = "N/A"
 UNSUPPORTED = "unsupported"
@@ -87,6 +86,17 @@ _TAIL = (
     "Color",
 )
 
+_NUMBERS = frozenset(
+    (
+        "Rank",
+        "Graph",
+        "Token",
+        *_TENSOR_COLUMNS,
+        *_STATISTICS_COLUMNS,
+        *(f"{side} {name}" for side in ("NPU", "Bench") for name in ("max", "min", "mean", "l2norm")),
+    )
+)
+
 _COSINE_SHOWN_ROUNDED = 0.9999
 _DECIMALS = 12
 _OF_SCALARS = frozenset({"MaxAbsErr", "MaxRelativeErr"})
@@ -107,11 +117,13 @@ def write_torchair_csv(comparison: Comparison, path: Path) -> None:
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
     """
+    write_csv(torchair_table(comparison), path)
+
+
+def torchair_table(comparison: Comparison) -> Table:
+    """Return the same as a table for other kinds of files."""
     modes = _modes(comparison)
-    with atomic_text(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(torchair_header(modes))
-        writer.writerows(_rows(comparison, modes))
+    return Table(torchair_header(modes), _NUMBERS, _rows(comparison, modes))
 
 
 def torchair_header(modes: Sequence[Mode]) -> tuple[str, ...]:
@@ -142,23 +154,26 @@ _COLUMNS_OF: Mapping[Mode, Sequence[str]] = MappingProxyType(
 )
 
 
-def _rows(comparison: Comparison, modes: Sequence[Mode]) -> Iterator[list[str]]:
+def _rows(comparison: Comparison, modes: Sequence[Mode]) -> Iterator[tuple[Color, list[str]]]:
     reader = RowReader(comparison)
     columns = _mode_columns(modes)
     for row, color in colored(comparison.rows):
         cells = _mode_cells(row)
-        yield [
-            *_head_cells(row, reader),
-            *(cells.get(column, NOT_AVAILABLE) for column in columns),
-            *_side_cells(row.pair.target, row.measurement.target if row.measurement else None),
-            *_side_cells(row.pair.golden, row.measurement.golden if row.measurement else None),
-            _requires_grad(row),
-            RESULTS[row.verdict.status],
-            accuracy_of(row).value,
-            text_cell(reason_of(row) or ""),
-            text_cell(row.pair.rule) if _is_two_sided(row) else UNMATCHED,
-            color.value,
-        ]
+        yield (
+            color,
+            [
+                *_head_cells(row, reader),
+                *(cells.get(column, NOT_AVAILABLE) for column in columns),
+                *_side_cells(row.pair.target, row.measurement.target if row.measurement else None),
+                *_side_cells(row.pair.golden, row.measurement.golden if row.measurement else None),
+                _requires_grad(row),
+                RESULTS[row.verdict.status],
+                accuracy_of(row).value,
+                text_cell(reason_of(row) or ""),
+                text_cell(row.pair.rule) if _is_two_sided(row) else UNMATCHED,
+                color.value,
+            ],
+        )
 
 
 def _head_cells(row: ComparedPair, reader: RowReader) -> list[str]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 from probe_flow.records import ComparedPair, Comparison, SideSummary, Status, TensorRef
-from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.csv_torchair import shape_cell, slot_path
+from probe_flow.reports.row_colors import Color, colored
 from probe_flow.reports.rows import file_of, reason_of, statistics_of
+from probe_flow.reports.table import Table, write_csv
 
 _SIDE_COLUMNS = ("data_path", "op_type", "dtype", "shape", "max_value", "min_value", "mean_value")
 
@@ -36,6 +36,14 @@ LEGACY_HEADER = (
     *_METRIC_COLUMNS,
     "cmp_fail_reason",
 )
+_NUMBERS = frozenset(
+    (
+        "token_id",
+        "data_id",
+        *_METRIC_COLUMNS,
+        *(f"{side}_{name}_value" for side in ("golden", "my") for name in ("max", "min", "mean")),
+    )
+)
 
 
 def write_torchair_legacy_csv(comparison: Comparison, path: Path) -> None:
@@ -47,24 +55,29 @@ def write_torchair_legacy_csv(comparison: Comparison, path: Path) -> None:
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
     """
-    with atomic_text(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(LEGACY_HEADER)
-        writer.writerows(_rows(comparison))
+    write_csv(legacy_table(comparison), path)
 
 
-def _rows(comparison: Comparison) -> Iterator[list[str]]:
-    for number, row in enumerate(comparison.rows):
+def legacy_table(comparison: Comparison) -> Table:
+    """Return the same as a table for other kinds of files."""
+    return Table(LEGACY_HEADER, _NUMBERS, _rows(comparison))
+
+
+def _rows(comparison: Comparison) -> Iterator[tuple[Color, list[str]]]:
+    for number, (row, color) in enumerate(colored(comparison.rows)):
         measured = row.measurement
         metrics = measured.metrics if measured is not None else {}
-        yield [
-            number_cell(row.pair.shown.node.execution.step),
-            str(number),
-            *_side_cells(row.pair.golden, measured.golden if measured else None),
-            *_side_cells(row.pair.target, measured.target if measured else None),
-            *(_metric(name, metrics.get(name)) for name in _METRIC_COLUMNS.values()),
-            _reason(row),
-        ]
+        yield (
+            color,
+            [
+                number_cell(row.pair.shown.node.execution.step),
+                str(number),
+                *_side_cells(row.pair.golden, measured.golden if measured else None),
+                *_side_cells(row.pair.target, measured.target if measured else None),
+                *(_metric(name, metrics.get(name)) for name in _METRIC_COLUMNS.values()),
+                _reason(row),
+            ],
+        )
 
 
 def _metric(name: str, value: float | None) -> str:

@@ -1,8 +1,8 @@
-"""The CSV layouts there are: our own, listed here, and those of installed packages (``probe_flow.reports``)."""
+"""The layouts of result tables: our own, listed here, and those of installed packages (``probe_flow.reports``)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Protocol, cast
 
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.records import Comparison
+from probe_flow.reports.table import Table
 
 ENTRY_POINTS = "probe_flow.reports"
 
@@ -21,6 +22,15 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "dump_json": "probe_flow.reports.csv_dump_json:write_dump_json_csv",
     }
 )
+
+TABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "torchair": "probe_flow.reports.csv_torchair:torchair_table",
+        "torchair_legacy": "probe_flow.reports.csv_torchair_legacy:legacy_table",
+        "dump_json": "probe_flow.reports.csv_dump_json:dump_json_table",
+    }
+)
+"""Our layouts as tables, for files other than CSV."""
 
 
 class Layout(Protocol):
@@ -34,6 +44,11 @@ def layout_names() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*BUILT_IN, *sorted(entry.name for entry in entry_points(group=ENTRY_POINTS)))))
 
 
+def table(name: str, comparison: Comparison) -> Table:
+    """Return a comparison as a table in one of our layouts (a key of `TABLES`)."""
+    return cast("Table", _function(TABLES[name])(comparison))
+
+
 def layout(name: str) -> Layout:
     """Return the layout of that name.
 
@@ -42,14 +57,18 @@ def layout(name: str) -> Layout:
         IncompleteError: PF7003 when the package that announces it does not load.
     """
     if name in BUILT_IN:
-        module, _, function = BUILT_IN[name].partition(":")
-        return cast("Layout", getattr(import_module(module), function))
+        return cast("Layout", _function(BUILT_IN[name]))
     for entry in entry_points(group=ENTRY_POINTS):
         if entry.name == name:
             return _load(entry)
     known = layout_names()
     help_text = did_you_mean(name, known) or f"layouts: {', '.join(known)}"
     raise UsageError(Diagnostic("PF7002", f"unknown report layout `{name}`", help=help_text))
+
+
+def _function(place: str) -> Callable[..., object]:
+    module, _, name = place.partition(":")
+    return cast("Callable[..., object]", getattr(import_module(module), name))
 
 
 def _load(entry: EntryPoint) -> Layout:
