@@ -24,6 +24,13 @@ _MAX_RANK = 64
 _MAX_BYTES = 2**63 - 1
 _FIRST_READ_BYTES = 256
 _PREFIXES = {1: (2, "latin-1"), 2: (4, "latin-1"), 3: (4, "utf-8")}
+_DIM = r"(?:0|[1-9]\d{0,18})"
+_PLAIN_HEADER = re.compile(
+    r"\{'descr': '([^'\\]*)', 'fortran_order': (True|False), "
+    rf"'shape': \(((?:{_DIM},|{_DIM}(?:, {_DIM})+)?)\), \}}\s*"
+)
+"""A header exactly as numpy writes it; any other spelling goes through Python's own parser, which takes much longer."""
+
 _DESCR = re.compile(r"([<>|=]?)([a-zA-Z?])(\d{0,9})(?:\[\w+\])?")
 
 _DTYPES = {
@@ -83,7 +90,7 @@ def read_npy_header(path: Path | str) -> NpyHeader:
     """
     with BinaryFile(path) as file:
         text, offset = _header_text(file)
-        fields = _parse_literal(file.path, text)
+        fields = _plain_fields(text) or _parse_literal(file.path, text)
         descr, shape, fortran = _check_fields(file.path, fields)
         header = _classify(descr, shape, offset, fortran=fortran)
         if header.nbytes > file.size - offset:
@@ -162,6 +169,15 @@ def _header_text(file: BinaryFile) -> tuple[str, int]:
         return text.decode(encoding), begin + length
     except UnicodeDecodeError as exc:
         raise _bad_header(file.path, "it is not text", begin) from exc
+
+
+def _plain_fields(text: str) -> dict[str, object] | None:
+    found = _PLAIN_HEADER.fullmatch(text)
+    if found is None:
+        return None
+    descr, order, dims = found.groups()
+    shape = tuple(int(dim) for dim in dims.rstrip(",").split(", ")) if dims else ()
+    return {"descr": descr, "fortran_order": order == "True", "shape": shape}
 
 
 def _parse_literal(path: str, text: str) -> dict[str, object]:

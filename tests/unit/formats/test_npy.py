@@ -89,6 +89,15 @@ def test_fortran_order_and_byte_order_are_undone(tmp_path):
         assert values.dtype.isnative
 
 
+@pytest.mark.parametrize("shape", ["()", "(4,)", "(0, 3)", "(2, 1, 3)"])
+def test_a_header_in_another_spelling_says_the_same(tmp_path, shape):
+    usual = f"{{'descr': '<f2', 'fortran_order': True, 'shape': {shape}, }}\n"
+    first = read_npy_header(with_header(tmp_path, usual))
+    second = read_npy_header(with_header(tmp_path, usual.replace(", }", "}").replace("'", '"').ljust(len(usual))))
+    assert first == second
+    assert str(first.shape) == shape
+
+
 def test_column_major_vectors_are_plain(tmp_path):
     path = with_header(tmp_path, "{'descr': '<f4', 'fortran_order': True, 'shape': (1, 3, 1)}")
     assert read_npy_header(path).encoding == "raw"
