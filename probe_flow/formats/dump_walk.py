@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,7 +109,8 @@ def _take_file(
                 problems.append(_link(relative, "leads to a folder of the same dump", Severity.NOTE))
                 return None
             path = os.fspath(real)
-        if not Path(path).is_file():
+        status = os.stat(path)  # noqa: PTH116 - one call a file; a Path each would double the time of a listing
+        if not stat.S_ISREG(status.st_mode):
             problems.append(
                 Diagnostic(
                     "PF3205",
@@ -119,7 +121,6 @@ def _take_file(
                 )
             )
             return None
-        status = Path(path).stat()
     except (OSError, RuntimeError) as error:  # a link to itself is a RuntimeError before Python 3.13
         problems.append(_unreadable(relative, error))
         return None
