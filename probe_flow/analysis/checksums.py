@@ -1,27 +1,69 @@
-"""Where checksums begin to differ: rows whose node's inputs all have equal checksums."""
+"""Where checksums begin to differ: outputs whose node's inputs agree, and inputs that nothing before explains.
+
+An input is told from what an earlier operator wrote by the golden's checksum: equal checksum, same tensor.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from probe_flow.analysis.measured import MeasuredPair, by_node
-from probe_flow.records import Mode
-
-
-def checksum_origins(rows: Sequence[MeasuredPair]) -> list[int]:
-    """Return the rows, in execution order, whose checksum differs while those of their node's inputs agree."""
-    origins = []
-    for numbers in by_node(rows).values():
-        differing = [number for number in numbers if _differs(rows[number])]
-        if differing and not any(not rows[number].is_produced for number in differing):
-            origins.append(differing[0])
-    return sorted(origins)
+from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.records import Mode, NodeKey, SlotRole
 
 
-def _differs(row: MeasuredPair) -> bool:
+@dataclass(frozen=True, slots=True)
+class ChecksumSearch:
+    """Rows whose checksums differ: where that begins, and what only follows."""
+
+    origins: tuple[int, ...]
+    inherited: frozenset[int]
+
+
+def search_checksums(rows: Sequence[MeasuredPair], order: Sequence[int]) -> ChecksumSearch:
+    """Sort the rows with differing checksums into origins and heirs.
+
+    Args:
+        rows: all rows.
+        order: row numbers in order of time.
+    """
+    origins: list[int] = []
+    inherited: set[int] = set()
+    tainted_nodes: set[NodeKey] = set()
+    seen: dict[tuple[object, str], bool] = {}
+    for number in order:
+        row = rows[number]
+        differs = checksums_differ(row)
+        if differs is None or row.pair.golden is None:
+            continue
+        name = (row.node.execution, str(row.pair.golden.checksum).lower())
+        if differs:
+            if _is_inherited(row, tainted_nodes, known=seen.get(name), begun=bool(origins)):
+                inherited.add(number)
+            else:
+                origins.append(number)
+            if not row.is_produced:
+                tainted_nodes.add(row.node)
+        seen[name] = differs
+    return ChecksumSearch(tuple(origins), frozenset(inherited))
+
+
+def checksums_differ(row: MeasuredPair) -> bool | None:
+    """Say whether the checksums of a row differ, None when it has none to compare."""
     measurement = row.measurement
-    return (
-        measurement is not None
-        and measurement.mode is Mode.CHECKSUM
-        and measurement.metrics.get("checksum_equal") is False
-    )
+    if measurement is None or measurement.mode is not Mode.CHECKSUM:
+        return None
+    return measurement.metrics.get("checksum_equal") is False
+
+
+def _is_inherited(row: MeasuredPair, tainted_nodes: set[NodeKey], *, known: bool | None, begun: bool) -> bool:
+    """Whether a differing row follows from others.
+
+    ``known``: whether the tensor of the same golden checksum differed when it was last seen, None if it was not;
+    ``begun``: whether anything has differed before.
+    """
+    if row.is_produced:
+        return row.node in tainted_nodes
+    if known is not None:
+        return known
+    return begun and row.pair.shown.slot.role is not SlotRole.PARAMETER

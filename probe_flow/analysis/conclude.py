@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from probe_flow.analysis.checksums import checksum_origins
+from probe_flow.analysis.checksums import search_checksums
 from probe_flow.analysis.drift import find_drift
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.origin import Diagnosis, Suspect, diagnose
-from probe_flow.records import Finding, FindingKind, Pairs, Role, Status, Verdict
+from probe_flow.records import Finding, FindingKind, Mode, Pairs, Role, Status, TensorRef, Verdict
 
 STRONG = 2.0
 """A suspect of this score is an origin even downstream of another one: its inputs' errors do not explain it."""
@@ -22,24 +25,36 @@ def conclude(
     """Return the findings, the most important first, and the verdicts with their roles."""
     diagnosis = diagnose(rows, pairs)
     origins = _origins(diagnosis)
-    inherited = _heirs(diagnosis, origins)
-    findings = [_origin_finding(suspect, rows, diagnosis, inherited) for suspect in origins]
+    writers = _Writers(rows)
+    shown = {suspect.row: writers.of(suspect.row) for suspect in origins}
+    heirs = _heirs(diagnosis, origins)
+    findings = [_origin_finding(suspect, rows, diagnosis, heirs, shown[suspect.row]) for suspect in origins]
     findings.extend(
         _nonfinite_finding(suspect, rows) for suspect in diagnosis.suspects if suspect.figure == "nonfinite"
     )
-    checksums = checksum_origins(rows)
-    findings.extend(_checksum_finding(number, rows) for number in checksums)
+    checksums = search_checksums(rows, diagnosis.order)
+    findings.extend(_checksum_finding(number, rows) for number in checksums.origins)
     if not findings:
         findings.extend(find_drift(rows, diagnosis))
-    origin_rows = {suspect.row for suspect in origins} | set(checksums)
+    origin_rows = {row if writer is None else writer for row, writer in shown.items()} | set(checksums.origins)
+    inherited = diagnosis.tainted.keys() | checksums.inherited | (shown.keys() - origin_rows)
     roles = [
-        replace(verdict, role=_role(number, verdict, diagnosis, origin_rows)) for number, verdict in enumerate(verdicts)
+        replace(verdict, role=_role(number, verdict, diagnosis, origin_rows, inherited))
+        for number, verdict in enumerate(verdicts)
     ]
     return _first_nonfinite_only(findings), roles
 
 
 def _origins(diagnosis: Diagnosis) -> list[Suspect]:
-    strong = [suspect for suspect in diagnosis.suspects if suspect.score >= STRONG]
+    """Return the suspects to blame, in order of time: the strong ones, then weak ones that nothing feeds.
+
+    Where NaN begins behind another suspect is not an origin of divergence but a finding of its own.
+    """
+    strong = [
+        suspect
+        for suspect in diagnosis.suspects
+        if suspect.score >= STRONG and not (suspect.figure == "nonfinite" and suspect.inherits)
+    ]
     weak = [suspect for suspect in diagnosis.suspects if suspect.score < STRONG and not suspect.inherits]
     return strong + weak
 
@@ -50,10 +65,12 @@ def _heirs(diagnosis: Diagnosis, origins: Sequence[Suspect]) -> Mapping[int, int
     return Counter(root for row, root in diagnosis.tainted.items() if row not in chosen)
 
 
-def _role(number: int, verdict: Verdict, diagnosis: Diagnosis, origin_rows: set[int]) -> Role:
+def _role(
+    number: int, verdict: Verdict, diagnosis: Diagnosis, origin_rows: AbstractSet[int], inherited: AbstractSet[int]
+) -> Role:
     if number in origin_rows:
         return Role.ORIGIN
-    if number in diagnosis.tainted:
+    if number in inherited:
         return Role.INHERITED
     if diagnosis.deviations[number] is not None or verdict.status is Status.PASS:
         return Role.CLEAN
@@ -61,12 +78,15 @@ def _role(number: int, verdict: Verdict, diagnosis: Diagnosis, origin_rows: set[
 
 
 def _origin_finding(
-    suspect: Suspect, rows: Sequence[MeasuredPair], diagnosis: Diagnosis, heirs: Mapping[int, int]
+    suspect: Suspect,
+    rows: Sequence[MeasuredPair],
+    diagnosis: Diagnosis,
+    heirs: Mapping[int, int],
+    writer: int | None,
 ) -> Finding:
     row = rows[suspect.row]
     count = heirs.get(suspect.row, 0)
     tail = f"; {count} later tensor{'s inherit' if count != 1 else ' inherits'} it" if count else ""
-    writer = unmatched_writer(suspect.row, rows)
     shown = row if writer is None else rows[writer]
     head = "" if writer is None else f"has no counterpart in the golden and wrote `{row.pair.shown.id}`: "
     return Finding(
@@ -80,63 +100,87 @@ def _origin_finding(
     )
 
 
-def unmatched_writer(number: int, rows: Sequence[MeasuredPair]) -> int | None:
-    """Return the target-only row that wrote what this input row reads, by equal recorded statistics, or None.
+class _Writers:
+    """Finds the target-only row that wrote what an input row reads, by equal recorded statistics.
 
     An operator that only the target executes is never compared, so the fault shows at whatever reads its output.
     """
-    row = rows[number]
-    read = row.pair.target
-    if row.is_produced or read is None or read.recorded is None or read.recorded.l2norm is None:
+
+    def __init__(self, rows: Sequence[MeasuredPair]) -> None:
+        self._rows = rows
+        self._written: dict[object, list[int]] = defaultdict(list)
+        for number, row in enumerate(rows):
+            if row.pair.golden is None and row.is_produced:
+                self._written[_recorded(row.pair.target)].append(number)
+
+    def of(self, number: int) -> int | None:
+        """Return the last such row before this one, or None."""
+        row = self._rows[number]
+        key = None if row.is_produced else _recorded(row.pair.target)
+        if key is None:
+            return None
+        earlier = self._written.get(key, [])
+        place = bisect_left(earlier, number)
+        return earlier[place - 1] if place else None
+
+
+def _recorded(tensor: TensorRef | None) -> object:
+    """Return what identifies a tensor of one execution by its recorded statistics, None when they say too little."""
+    if tensor is None or tensor.recorded is None or tensor.recorded.l2norm is None:
         return None
-    for earlier in range(number - 1, -1, -1):
-        written = rows[earlier].pair.target
-        if written is None or rows[earlier].pair.golden is not None or not rows[earlier].is_produced:
-            continue
-        same_run = written.node.execution == read.node.execution
-        if same_run and written.recorded == read.recorded and written.shape == read.shape:
-            return earlier
-    return None
+    return tensor.node.execution, tensor.shape, tensor.recorded
 
 
 def _evidence(suspect: Suspect, row: MeasuredPair, diagnosis: Diagnosis) -> str:
     deviation, allowed = suspect.deviation, suspect.allowance
     if deviation is None or allowed is None:
-        return "the values differ"
+        target, golden = row.pair.target, row.pair.golden
+        values = f"{target.value!r}, golden {golden.value!r}" if target and golden else "different"
+        return f"argument `{row.pair.shown.slot}` is {values}"
     if suspect.figure == "nonfinite":
-        return f"nan or inf at {deviation.nonfinite} positions where the golden has none, and the inputs agree"
+        where = "positions" if deviation.nonfinite != 1 else "position"
+        return f"nan or inf at {deviation.nonfinite} {where} unlike the golden, and nothing that explains it before"
     floor = allowed.floor / deviation.size if deviation.size else 0.0
     what = "output" if row.is_produced else row.pair.shown.slot.role.value
-    detail = {
-        "rms": "",
-        "peak": f", worst element off by {deviation.peak:.2g} among values up to {deviation.top:.2g}",
-        "gain": f", scale off by {deviation.gain:+.2%}",
+    size = (
+        f"relative error {deviation.relative:.1e}" if deviation.size else f"error {deviation.rms:.1e}, golden is zero"
+    )
+    found = {
+        "rms": f"{what} differs ({size}",
+        "peak": f"{what} differs at few elements (by up to {deviation.peak:.2g} in values up to {deviation.top:.2g}",
+        "gain": f"{what} differs by a factor (scale off by {deviation.gain:+.2%}",
     }[suspect.figure]
-    found = f"{what} differs ({deviation.relative:.1e}{detail}"
+    explains = "rounding and the inputs explain" if row.is_produced else "rounding explains"
+    ratio = "where exact values are due" if math.isinf(suspect.excess) else f"{suspect.excess:.3g} x what {explains}"
     if not row.is_produced:
-        by = f"{suspect.excess:.3g} x what rounding explains, floor {floor:.1e}"
-        return f"{found}, {by}) before the node has done anything"
+        return f"{found}, {ratio}, floor {floor:.1e}) before the node has done anything"
     errors = [d.relative for n in suspect.inputs if (d := diagnosis.deviations[n]) is not None]
     agree = (
         f"inputs agree ({max(errors):.1e}, floor {floor:.1e})"
         if errors
         else f"no input was compared (floor {floor:.1e})"
     )
-    return f"{agree}, {found}, {suspect.excess:.3g} x what rounding and the inputs explain)"
+    return f"{agree}, {found}, {ratio})"
 
 
 def _nonfinite_finding(suspect: Suspect, rows: Sequence[MeasuredPair]) -> Finding:
     row = rows[suspect.row]
-    assert row.measurement is not None
-    count = row.measurement.nonfinite_mismatch
+    measurement = row.measurement
+    assert measurement is not None
+    count = measurement.nonfinite_mismatch
+    extent = (
+        "in its recorded extremes"
+        if measurement.mode is Mode.STATISTICS
+        else f"{count} of {measurement.count} elements"
+    )
     return Finding(
         kind=FindingKind.NONFINITE_ORIGIN,
         node=row.node,
         slot=row.pair.shown.slot,
-        evidence=f"first nan or inf that the golden does not have: {count} of {row.measurement.count} elements",
+        evidence=f"first nan or inf that the other side does not have: {extent}",
         severity=float(count),
         row=suspect.row,
-        metrics=row.measurement.metrics,
+        metrics=measurement.metrics,
     )
 
 
@@ -146,7 +190,9 @@ def _checksum_finding(number: int, rows: Sequence[MeasuredPair]) -> Finding:
         kind=FindingKind.CHECKSUM_ORIGIN,
         node=row.node,
         slot=row.pair.shown.slot,
-        evidence="checksum differs although the checksums of the inputs are equal",
+        evidence="checksum differs although the checksums of the inputs are equal"
+        if row.is_produced
+        else f"checksum of the {row.pair.shown.slot.role.value} differs, and nothing before it explains that",
         severity=1.0,
         row=number,
     )

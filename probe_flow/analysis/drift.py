@@ -60,8 +60,14 @@ def _finding(
 
 
 def _relative(diagnosis: Diagnosis, number: int) -> float | None:
+    """Return the error relative to what was summed up, None for zeros and for whole numbers, which do not drift.
+
+    A gradient that is mathematically zero is all rounding noise: huge relative to itself, nothing to its terms.
+    """
     deviation = diagnosis.deviations[number]
-    return None if deviation is None or deviation.size == 0 else deviation.relative
+    if deviation is None or deviation.size == 0 or deviation.unit == 0:
+        return None
+    return deviation.rms / max(deviation.size, diagnosis.scales.get(number, 0.0))
 
 
 def _limit(unit: float) -> float:

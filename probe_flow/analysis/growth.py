@@ -38,12 +38,16 @@ MIN_FLIPS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """Error that needs no fault, absolute, as root mean square and as peak."""
+    """Error that needs no fault, absolute, as root mean square and as peak.
+
+    ``scale`` is the size of the terms whose rounding the floor stands for.
+    """
 
     floor: float
     explained: float
     peak: float
     gain: float
+    scale: float = 0.0
 
     @property
     def rms(self) -> float:
@@ -59,14 +63,15 @@ def allowance(family: Family, output: Deviation, inputs: Sequence[Deviation]) ->
     if family is Family.DISCRETE:
         return _decisions(output, inputs)
     unit = max([output.unit, *(tensor.unit for tensor in inputs)])
-    floor = unit * _summed_size(family, output, inputs) + output.step
+    scale = _summed_size(family, output, inputs)
+    floor = unit * scale + output.step
     explained = _explained(family, output, inputs)
     peak = _peak(family, output, inputs, unit, floor + explained)
     if _is_rounded(output, inputs):
         floor, peak = floor + ROUNDED, peak + 1.0
     gain = 2.0 * sum(abs(tensor.gain) for tensor in inputs)
     gain += _common_share(family, output, inputs) * (floor + explained) / max(output.size, TINY)
-    return Allowance(_bounded(floor), _bounded(explained), _bounded(peak), _bounded(gain))
+    return Allowance(_bounded(floor), _bounded(explained), _bounded(peak), _bounded(gain), _bounded(scale))
 
 
 def _bounded(value: float) -> float:
@@ -82,9 +87,8 @@ def _decisions(output: Deviation, inputs: Sequence[Deviation]) -> Allowance:
     share = min(1.0, max(FLIP_SHARE * relative, MIN_FLIPS / output.count)) if relative else 0.0
     explained = flip * math.sqrt(share)
     peak = floor + (flip if relative else 0.0)
-    return Allowance(
-        _bounded(floor), _bounded(explained), _bounded(peak), _bounded((floor + explained) / max(output.size, TINY))
-    )
+    gain = (floor + explained) / max(output.size, TINY)
+    return Allowance(_bounded(floor), _bounded(explained), _bounded(peak), _bounded(gain), output.size)
 
 
 def _is_rounded(output: Deviation, inputs: Sequence[Deviation]) -> bool:
@@ -110,6 +114,7 @@ def widest(allowances: Sequence[Allowance]) -> Allowance:
         max(allowed.explained for allowed in allowances),
         max(allowed.peak for allowed in allowances),
         max(allowed.gain for allowed in allowances),
+        max(allowed.scale for allowed in allowances),
     )
 
 

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.records import NodeKey, Pairs, SlotRole
 
+MAX_PASSED = 256
+"""Nodes that were not compared which one search passes before it gives up: what lies that far back is unknown."""
+
 
 @dataclass(frozen=True, slots=True)
 class Links:
@@ -22,7 +25,7 @@ class Links:
     Args:
         producers: input row -> earlier rows that hold its value; ``()`` = a source; absent = unknown.
         reaching: node -> rows that feed its outputs: its own inputs, and for inputs that were not compared what feeds
-            those, through nodes that were not compared either.
+            those, through nodes that were not compared either; absent = unknown.
         through: node -> the nodes that were not compared on the way, whose arithmetic lies between.
     """
 
@@ -67,23 +70,28 @@ class _ByEdges:
         for node, inputs in self.inputs.items():
             for place, number in inputs.items():
                 fed = self.feeding.get(node, {}).get(place, []) if isinstance(place, int) else []
-                rows, _ = self._behind(fed)
-                if rows or not fed:
-                    producers[number] = rows
+                found = self._behind(fed)
+                if found is not None and (found[0] or not fed):
+                    producers[number] = found[0]
         for node in dict.fromkeys(node for node, _ in self.outputs):
-            reaching[node], through[node] = self._reach(node)
+            reached = self._reach(node)
+            if reached is not None and (reached[0] or not self.feeding.get(node)):
+                reaching[node], through[node] = reached
         return Links(producers, reaching, through)
 
-    def _reach(self, node: NodeKey) -> tuple[tuple[int, ...], tuple[NodeKey, ...]]:
+    def _reach(self, node: NodeKey) -> tuple[tuple[int, ...], tuple[NodeKey, ...]] | None:
         own = self.inputs.get(node, {})
         unseen = [
             source for place, sources in self.feeding.get(node, {}).items() if place not in own for source in sources
         ]
-        rows, skipped = self._behind(unseen)
-        return (*own.values(), *rows), skipped
+        found = self._behind(unseen)
+        if found is None:
+            return None
+        rows, skipped = found
+        return tuple(dict.fromkeys((*own.values(), *rows))), skipped
 
-    def _behind(self, sources: Sequence[tuple[NodeKey, int]]) -> tuple[tuple[int, ...], tuple[NodeKey, ...]]:
-        """Return the compared rows behind these outputs, and the nodes passed on the way."""
+    def _behind(self, sources: Sequence[tuple[NodeKey, int]]) -> tuple[tuple[int, ...], tuple[NodeKey, ...]] | None:
+        """Return the compared rows behind these outputs and the nodes passed on the way; None when that is too far."""
         found: dict[int, None] = {}
         skipped: dict[NodeKey, None] = {}
         pending = list(sources)
@@ -93,6 +101,8 @@ class _ByEdges:
             if row is not None:
                 found[row] = None
             elif node not in skipped:
+                if len(skipped) == MAX_PASSED:
+                    return None
                 skipped[node] = None
                 own = self.inputs.get(node, {})
                 found.update(dict.fromkeys(own.values()))

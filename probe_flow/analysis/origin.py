@@ -16,12 +16,16 @@ from probe_flow.analysis.families import Family, family_of
 from probe_flow.analysis.growth import Allowance, allowance, widest
 from probe_flow.analysis.links import link
 from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.plain_values import plain_gap
 from probe_flow.records import Mode, NodeKey, Pairs
 
 LIMITS = {"rms": 2.5, "peak": 1.5, "gain": 2.5}
 """How many times its allowance a figure must be to accuse. The largest healthy ratios measured are about 0.9, 0.5 and
 0.9: see docs/explanation/diagnosis.md."""
 
+
+SAME_VALUE = 2.0**-20
+"""Relative difference of float arguments that says nothing: they may come from a computation."""
 
 STATISTICS_SLACK = 4.0
 """How much more error an input may hide when only its extremes, mean and norm are known."""
@@ -34,7 +38,8 @@ class Suspect:
     Args:
         row: row number.
         score: largest excess over the limits; above 1.
-        figure: which figure it was (``rms``, ``peak``, ``gain``, ``nonfinite``, ``value``).
+        figure: which figure it was: ``rms``, ``peak``, ``gain``, ``nonfinite``, or ``value`` for scalar arguments,
+            which have no deviation.
         deviation: the row's error.
         allowance: what it was allowed.
         inputs: rows that were weighed as explanation.
@@ -64,12 +69,14 @@ class Diagnosis:
         tainted: row -> the suspect's row that it descends from.
         deviations: per row, None where nothing was measured.
         order: row numbers in order of time.
+        scales: row -> size of the terms that its rounding errors are relative to, where it was judged.
     """
 
     suspects: tuple[Suspect, ...]
     tainted: Mapping[int, int]
     deviations: Sequence[Deviation | None]
     order: Sequence[int]
+    scales: Mapping[int, float]
 
 
 def in_time(rows: Sequence[MeasuredPair]) -> list[int]:
@@ -103,19 +110,36 @@ class _Search:
         self.order = in_time(rows)
         self.suspects: dict[int, Suspect] = {}
         self.tainted: dict[int, int] = {}
+        self.scales: dict[int, float] = {}
+        self.wild: set[int] = set()
+        self.first_nonfinite: int | None = None
         self.worst_so_far: dict[object, float] = {}
         self.errors_of_steps: dict[int, list[float]] = {}
+        self.usual_errors: dict[int, float] = {}
 
     def run(self) -> Diagnosis:
         for number in self.order:
             deviation = self.deviations[number]
-            if deviation is None:
-                continue
-            sources = self._sources(number)
-            self._judge(number, deviation, sources)
-            self._remember(number, deviation)
+            if deviation is not None:
+                self._judge(number, deviation, self._sources(number))
+                self._remember(number, deviation)
+            elif not self.rows[number].is_produced:
+                self._judge_argument(number)
         suspects = tuple(self.suspects[number] for number in self.order if number in self.suspects)
-        return Diagnosis(suspects, self.tainted, self.deviations, self.order)
+        return Diagnosis(suspects, self.tainted, self.deviations, self.order, self.scales)
+
+    def _judge_argument(self, number: int) -> None:
+        """Accuse a scalar argument that differs; behind an earlier suspect it may have been computed from it."""
+        gap = plain_gap(self.rows[number])
+        usual = 2.0 * self.worst_so_far.get(self.rows[number].node.execution.identity, 0.0)
+        if gap is None or gap <= max(SAME_VALUE, usual):
+            return
+        ancestor = self._root(next(iter(self.suspects))) if self.suspects else None
+        score = 1.0 + SAME_VALUE if ancestor is not None else math.inf
+        self.suspects[number] = Suspect(number, score, "value", None, None, (), ancestor is not None)
+        self.wild.add(number)
+        if ancestor is not None:
+            self.tainted[number] = ancestor
 
     def _sources(self, number: int) -> tuple[int, ...] | None:
         """Rows whose errors explain this one's; ``()`` = it is a source itself, None = unknown."""
@@ -127,13 +151,21 @@ class _Search:
         return self.links.reaching.get(row.node) if row.is_produced else None
 
     def _judge(self, number: int, deviation: Deviation, sources: tuple[int, ...] | None) -> None:
-        known = [(n, d) for n in sources or () if (d := self.deviations[n]) is not None]
+        behind = sources or ()
+        known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
         allowed = self._allowance(number, deviation, [d for _, d in known], sources)
+        self.scales[number] = max(deviation.size, allowed.scale)
         figure, score = _worst_figure(deviation, allowed)
-        explained_nonfinite = any(d.nonfinite for _, d in known)
-        if deviation.nonfinite and not explained_nonfinite:
-            figure, score = "nonfinite", math.inf
-        ancestor = next((self._root(n) for n, _ in known if n in self.suspects or n in self.tainted), None)
+        # Wrong indices, masks, arguments and NaN may do anything to what is computed from them.
+        is_wild = self.rows[number].is_produced and any(n in self.wild for n in behind)
+        if is_wild:
+            score = 0.0
+        ancestor = next((self._root(n) for n in behind if n in self.suspects or n in self.tainted), None)
+        if deviation.nonfinite and not is_wild and not any(d.nonfinite for _, d in known):
+            if sources is None and self.first_nonfinite is not None:
+                ancestor = self._root(self.first_nonfinite)
+            else:
+                figure, score = "nonfinite", math.inf
         if score > 1.0:
             self.suspects[number] = Suspect(
                 number, score, figure, deviation, allowed, tuple(n for n, _ in known), ancestor is not None
@@ -141,7 +173,7 @@ class _Search:
         if ancestor is not None and (score > 1.0 or deviation.rms > 2.0 * allowed.floor or deviation.nonfinite):
             self.tainted[number] = ancestor
         elif sources is None and score <= 1.0 and self.suspects and deviation.rms > 6.0 * allowed.floor:
-            self.tainted[number] = next(iter(self.suspects))
+            self.tainted[number] = self._root(next(iter(self.suspects)))
 
     def _root(self, number: int) -> int:
         return self.tainted.get(number, number)
@@ -165,6 +197,7 @@ class _Search:
             allowed.explained + extra,
             allowed.peak + extra * math.sqrt(deviation.count),
             allowed.gain + extra / max(deviation.size, 1e-300),
+            allowed.scale,
         )
 
     def _unseen(self, row: MeasuredPair, sources: tuple[int, ...] | None) -> float:
@@ -172,7 +205,7 @@ class _Search:
         if sources is None:
             return 2.0 * self.worst_so_far.get(row.node.execution.identity, 0.0)
         step = row.node.execution.step
-        if not sources and step:
+        if not sources and step and row.pair.rule != "self":
             # State of earlier steps (caches, updated parameters) enters as an input without producer.
             return 2.0 * self._usual_before(step)
         return 0.0
@@ -184,11 +217,18 @@ class _Search:
             self.worst_so_far[run.identity] = max(self.worst_so_far.get(run.identity, 0.0), relative)
             if run.step is not None:
                 self.errors_of_steps.setdefault(run.step, []).append(relative)
+        is_exact = deviation.unit == 0.0 and deviation.rms > 0.0
+        if deviation.nonfinite or (is_exact and (number in self.suspects or number in self.tainted)):
+            self.wild.add(number)
+        if deviation.nonfinite and self.first_nonfinite is None:
+            self.first_nonfinite = number
 
     def _usual_before(self, step: int) -> float:
         """Return the relative error that nine in ten outputs of earlier steps stay below: noise tensors left out."""
-        errors = sorted(error for past, found in self.errors_of_steps.items() if past < step for error in found)
-        return errors[int(0.9 * (len(errors) - 1))] if errors else 0.0
+        if step not in self.usual_errors:  # rows come by step, so what lies before this one is complete
+            errors = sorted(error for past, found in self.errors_of_steps.items() if past < step for error in found)
+            self.usual_errors[step] = errors[int(0.9 * (len(errors) - 1))] if errors else 0.0
+        return self.usual_errors[step]
 
     def _families(self, key: NodeKey) -> set[Family]:
         """Return the arithmetic between a node's compared inputs and its outputs, parts and passed nodes included."""
