@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,3 +25,11 @@ def torchair_case(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], P
         return unpacked[name]
 
     return unpack
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_result_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the user's cache out of the tests and the tests out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PROBE_FLOW_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield

@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "templates": ("probe_flow.cli.templates", "List the packaged workflows."),
         "init": ("probe_flow.cli.init", "Copy a packaged workflow to start from."),
         "compare": ("probe_flow.cli.compare", "Compare two dumps by the short command line."),
+        "cache": ("probe_flow.cli.cache", "Look after the results kept between runs."),
         "schema": ("probe_flow.cli.schema", "Print the JSON Schema of workflow files."),
         "explain": ("probe_flow.cli.explain", "Say what a diagnostic code means."),
         "version": ("probe_flow.cli.version", "Show the version."),

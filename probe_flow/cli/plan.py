@@ -29,6 +29,8 @@ def command(
     sets: dict[str, str],
     only: tuple[str, ...],
     until: str | None,
+    start: str | None,
+    force: tuple[str, ...],
     scheduler: str | None,
     workers: int | None,
     output_format: str,
@@ -36,7 +38,9 @@ def command(
     """Show the stages of WORKFLOW in order, why each runs and how much it reads. Checks paths; writes nothing."""
     from probe_flow.engine.plan import make_plan
 
-    plan = make_plan(load(workflow, sets), only=only, until=until, scheduler=scheduler, workers=workers)
+    plan = make_plan(
+        load(workflow, sets), only=only, until=until, start=start, force=force, scheduler=scheduler, workers=workers
+    )
     if output_format == "json":
         click.echo(json.dumps(plan_record(plan), indent=2, ensure_ascii=False))
         return

@@ -19,7 +19,11 @@ def plan_options(command: Command) -> Command:
             metavar="NAME",
             help="How work is spread: auto, sync (one after another) or threads. Default: as the workflow says.",
         ),
+        click.option("--force", multiple=True, metavar="STAGE", help="Measure this stage again. May be repeated."),
         click.option("--until", metavar="STAGE", help="Run nothing that comes after this stage."),
+        click.option(
+            "--from", "start", metavar="STAGE", help="Run this stage, what comes after it, and what these need."
+        ),
         click.option(
             "--only", multiple=True, metavar="STAGE", help="Run this stage and what it needs. May be repeated."
         ),

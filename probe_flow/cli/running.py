@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -21,7 +22,19 @@ MAX_OF_ONE_CODE = 3
 """Problems of one code that are shown in full; a damaged dump may have thousands."""
 
 
-def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet: bool) -> int:
+@dataclass(frozen=True, slots=True)
+class How:
+    """What a run takes from earlier ones, and what it does after a failed stage."""
+
+    no_cache: bool = False
+    resume: bool = False
+    keep_going: bool = False
+
+
+AS_USUAL = How()
+
+
+def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet: bool, how: How = AS_USUAL) -> int:
     """Run a plan, show what came of it and return the exit code.
 
     Args:
@@ -30,8 +43,10 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet
         cwd: working directory.
         as_json: print the run record instead of the summary.
         quiet: no progress and no warnings; of the summary only the last line.
+        how: cache, resume and failed stages.
     """
     from probe_flow.cli.progress import progress_on
+    from probe_flow.engine.cache import cache_folder
     from probe_flow.engine.execute import execute
     from probe_flow.engine.scheduler import make_scheduler
     from probe_flow.reports.console import last_line, render_summary
@@ -42,7 +57,16 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet
     scheduler = make_scheduler(plan.executor.scheduler, plan.executor.workers)
     is_live = wants_color(os.environ, is_terminal=sys.stderr.isatty())
     with progress_on(sys.stderr, quiet=quiet, is_live=is_live) as progress:
-        outcome = execute(plan, scheduler=scheduler, cwd=cwd, output=output, progress=progress)
+        outcome = execute(
+            plan,
+            scheduler=scheduler,
+            cwd=cwd,
+            output=output,
+            progress=progress,
+            cache=None if how.no_cache else cache_folder(plan.workflow.cache.dir, os.environ),
+            is_resumed=how.resume,
+            keeps_going=how.keep_going,
+        )
     ended = [diagnostic for stage in outcome.stages for diagnostic in stage.diagnostics]
     folder = shown_path(outcome.folder, cwd)
     if not quiet:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from probe_flow.engine.cache import PARTIAL, RunCache, collect_garbage, shared_store
 from probe_flow.engine.clock import Clock
 from probe_flow.engine.events import EventLog, open_events
 from probe_flow.engine.outcome import StageOutcome, StageStatus, exit_code, run_verdict
-from probe_flow.engine.output import EVENTS_NAME, RECORD_NAME, RunFolder, open_run_folder
+from probe_flow.engine.output import EVENTS_NAME, RECORD_NAME, RunFolder, open_run_folder, reopen_run_folder
 from probe_flow.engine.plan import Plan, PlannedStage
 from probe_flow.engine.progress import Progress, Silent
 from probe_flow.engine.record import base_record, merge_summaries, stage_list
@@ -22,6 +23,7 @@ from probe_flow.errors import Diagnostic, ProbeFlowError, UsageError
 from probe_flow.records import Comparison
 from probe_flow.reports.run_json import write_run_json
 from probe_flow.stages.base import Context, Settings
+from probe_flow.workflow.models import size_bytes
 from probe_flow.workflow.resolved import options_for_run
 
 
@@ -54,11 +56,14 @@ def execute(
     output: Path | None = None,
     clock: Clock | None = None,
     progress: Progress | None = None,
+    cache: Path | None = None,
+    is_resumed: bool = False,
+    keeps_going: bool = False,
 ) -> RunOutcome:
     """Run the plan and write its record.
 
-    A stage that fails costs itself and what depends on it; the others run. After Ctrl-C no further stage begins,
-    and the record says so.
+    After a stage fails no further stage begins, unless told to keep going: then only what depends on it is skipped.
+    After Ctrl-C no further stage begins. The record says so in either case.
 
     Args:
         plan: what to do.
@@ -67,15 +72,21 @@ def execute(
         output: folder of the run; None = a new one below ``probe_flow_runs``.
         clock: time, for names and durations.
         progress: hears of every step.
+        cache: folder of the cache between runs; None = nothing is kept between runs.
+        is_resumed: continue the run in `output`, or the newest one of this workflow.
+        keeps_going: after a failed stage, run those that do not depend on it.
 
     Raises:
-        UsageError: PF6010, PF6011 when the output folder cannot be used; nothing ran then.
+        UsageError: PF6010, PF6011, PF6012 when the output folder cannot be used; nothing ran then.
     """
     clock = clock or Clock()
-    started = clock.now()
-    folder = open_run_folder(output, plan.workflow.name, now=started, cwd=cwd)
+    name = plan.workflow.name
+    if is_resumed:
+        folder = reopen_run_folder(output, name, cwd=cwd)
+    else:
+        folder = open_run_folder(output, name, now=clock.now(), cwd=cwd)
     with open_events(folder.path / EVENTS_NAME, run_id=folder.run_id, clock=clock) as log:
-        run = _Run(plan, folder, scheduler, clock, progress or Silent(), log)
+        run = _Run(plan, folder, scheduler, clock, progress or Silent(), log, cache, keeps_going)
         return run.to_end()
 
 
@@ -89,15 +100,24 @@ class _Run:
     clock: Clock
     progress: Progress
     log: EventLog
+    cache_folder: Path | None = None
+    keeps_going: bool = False
     outcomes: list[StageOutcome] = field(default_factory=list)
     results: Results = field(init=False)
     record: dict[str, Any] = field(init=False)
+    cache: RunCache = field(init=False)
     _began: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._began = self.clock.monotonic()
         self.results = Results(self.plan.selected, self.folder.path)
-        started = self.clock.now().isoformat(timespec="seconds")
+        started = self.folder.started or self.clock.now().isoformat(timespec="seconds")
+        self.cache = RunCache(
+            shared=shared_store(self.cache_folder) if self.cache_folder else None,
+            partial=self.folder.path / PARTIAL,
+            key=self.plan.workflow.cache.key,
+            report=lambda diagnostics: self._report("cache", diagnostics),
+        )
         self.record = base_record(self.plan, run_id=self.folder.run_id, started=started)
 
     def to_end(self) -> RunOutcome:
@@ -122,6 +142,10 @@ class _Run:
         if interrupted:
             return StageOutcome(name, uses, StageStatus.SKIPPED, reason="the run was interrupted before it began")
         ended = {outcome.name: outcome.status for outcome in self.outcomes}
+        failed = [name for name, status in ended.items() if status is StageStatus.FAILED]
+        if failed and not self.keeps_going:
+            reason = f"stage `{failed[0]}` failed before it; `--keep-going` runs what does not depend on it"
+            return StageOutcome(name, uses, StageStatus.SKIPPED, reason=reason)
         lacking = [need for need in planned.needs if ended[need] is not StageStatus.DONE]
         if not lacking:
             return None
@@ -163,6 +187,7 @@ class _Run:
             report=lambda diagnostics: self._report(name, diagnostics),
             settings=Settings(io=workflow.io, metrics_backend=workflow.metrics_backend),
             facts=dict(self.record),
+            cache=self.cache.for_stage(forced=name in self.plan.forced),
         )
 
     def _emit_for(self, stage: str) -> Callable[..., None]:
@@ -190,12 +215,21 @@ class _Run:
             "incomplete": unfinished + incomplete,
         }
         self.record["timings"]["wall_s"] = round(self.clock.monotonic() - self._began, 6)
+        self._end_cache(interrupted=interrupted)
         self._save()
         self.folder.forget_previous(self.record["artifacts"])
         self.log.emit("run.ended", verdict=self.record["verdict"], exit_code=code)
         return RunOutcome(
             self.folder.path, self.record, code, tuple(self.outcomes), results.comparisons, self._diagnostics()
         )
+
+    def _end_cache(self, *, interrupted: bool) -> None:
+        self.record["cache"] = self.cache.facts()
+        if not interrupted:
+            self.cache.ended()
+        limit = self.plan.workflow.cache.max_size
+        if limit is not None and self.cache.shared is not None:
+            collect_garbage(self.cache.shared, size_bytes(limit))
 
     def _diagnostics(self) -> tuple[Diagnostic, ...]:
         ended = [diagnostic for outcome in self.outcomes for diagnostic in outcome.diagnostics]

@@ -29,11 +29,13 @@ class RunFolder:
         path: absolute, exists.
         run_id: unique among the runs of one place: workflow name and start time.
         previous: files of an earlier run in the same folder, relative to it.
+        started: start of the run that is resumed, as its record says; None for a new run.
     """
 
     path: Path
     run_id: str
     previous: tuple[str, ...] = ()
+    started: str | None = None
 
     def forget_previous(self, current: Iterable[str]) -> None:
         """Delete result files of the earlier run that this one did not write again, so that no stale result stays."""
@@ -75,6 +77,40 @@ def open_run_folder(output: Path | None, workflow: str, *, now: datetime, cwd: P
             )
         ) from exc
     return RunFolder(path, stem, previous)
+
+
+def reopen_run_folder(output: Path | None, workflow: str, *, cwd: Path) -> RunFolder:
+    """Take over the folder of a run that did not end: the one asked for, or the newest of this workflow.
+
+    Raises:
+        UsageError: PF6012 when there is no such run, or it is one of another workflow.
+    """
+    path = cwd / output if output is not None else _newest(cwd / RUNS_FOLDER, workflow)
+    record = _read_record(path / RECORD_NAME) if path is not None else None
+    if path is None or record is None or _workflow_of(record) != workflow:
+        where = str(path or cwd / RUNS_FOLDER)
+        raise UsageError(
+            Diagnostic(
+                "PF6012",
+                f"there is no run of workflow `{workflow}` to resume",
+                path=where,
+                help="name its folder with `--output`, or leave out `--resume`",
+            )
+        )
+    started = record.get("timings", {}).get("started")
+    return RunFolder(path, str(record.get("run_id", path.name)), _check_ours(path), started)
+
+
+def _newest(runs: Path, workflow: str) -> Path | None:
+    """Return the newest run folder of a workflow, by name: they end in their start time."""
+    stem = _as_file_name(workflow)
+    found = [path for path in runs.glob(f"{stem}-[0-9]*") if path.is_dir()] if runs.is_dir() else []
+    return max(found, key=lambda path: path.name, default=None)
+
+
+def _workflow_of(record: dict[str, Any]) -> object:
+    workflow = record.get("workflow")
+    return workflow.get("name") if isinstance(workflow, dict) else workflow
 
 
 def _create_unique(parent: Path, stem: str) -> Path:

@@ -60,12 +60,14 @@ class Plan:
         stages: all of them, in the order in which they run.
         executor: how the work is spread.
         warnings: what is worth saying before anything runs, the workflow's own warnings included.
+        forced: stages that ignore what was measured before.
     """
 
     workflow: Workflow
     stages: tuple[PlannedStage, ...]
     executor: Executor
     warnings: tuple[Diagnostic, ...] = ()
+    forced: frozenset[str] = frozenset()
 
     @property
     def selected(self) -> tuple[PlannedStage, ...]:
@@ -83,6 +85,8 @@ def make_plan(
     *,
     only: Sequence[str] = (),
     until: str | None = None,
+    start: str | None = None,
+    force: Sequence[str] = (),
     scheduler: str | None = None,
     workers: int | None = None,
 ) -> Plan:
@@ -92,6 +96,8 @@ def make_plan(
         workflow: the validated workflow.
         only: run these stages and what they need; empty = all.
         until: run nothing that comes after this stage.
+        start: run this stage, what comes after it, and what these need.
+        force: stages that measure again what was measured before.
         scheduler: in place of the workflow's own.
         workers: in place of the workflow's own.
 
@@ -100,13 +106,13 @@ def make_plan(
         UsageError: PF2103 for a scheduler that this version does not have; PF2108 for `only` or `until` without such
             a stage.
     """
-    _check_names(workflow, (*only, *((until,) if until is not None else ())))
-    selected = _select(workflow, only, until)
+    _check_names(workflow, (*only, *force, *(name for name in (until, start) if name is not None)))
+    selected = _select(workflow, only, until, start)
     _check_paths(workflow, [stage for stage in workflow.stages if stage.name in selected])
     stages = tuple(_planned(stage, workflow, selected) for stage in workflow.stages)
     executor = _executor(workflow, stages, scheduler, workers)
     warnings = (*workflow.warnings, *_unsupported(workflow), *_same_folders(stages))
-    return Plan(workflow, stages, executor, warnings)
+    return Plan(workflow, stages, executor, warnings, frozenset(force))
 
 
 def needs(stage: ResolvedStage) -> tuple[str, ...]:
@@ -129,10 +135,12 @@ def _check_names(workflow: Workflow, names: Sequence[str]) -> None:
         raise UsageError(problems)
 
 
-def _select(workflow: Workflow, only: Sequence[str], until: str | None) -> frozenset[str]:
-    """Return the names of the stages that run: what `only` needs, without what follows `until`."""
+def _select(workflow: Workflow, only: Sequence[str], until: str | None, start: str | None) -> frozenset[str]:
+    """Return the names of the stages that run: what `only` and `start` need, without what follows `until`."""
     upstream = {stage.name: needs(stage) for stage in workflow.stages}
     chosen = _closure(only, upstream) if only else set(upstream)
+    if start is not None:
+        chosen &= _closure([name for name in upstream if start in _closure([name], upstream)], upstream)
     if until is not None:
         after = {name for name in upstream if name != until and until in _closure([name], upstream)}
         chosen -= after
@@ -233,7 +241,6 @@ def _unsupported(workflow: Workflow) -> Iterator[Diagnostic]:
     settings = {
         "executor.address": workflow.executor.address is not None,
         "executor.memory_limit": workflow.executor.memory_limit is not None,
-        "cache": workflow.cache.model_fields_set != set(),
     }
     for name, is_set in settings.items():
         if not is_set:

@@ -252,6 +252,7 @@ def _run() -> dict[str, Any]:
             "stages": {"type": "array", "items": {"type": "object", "required": ["name", "uses", "status"]}},
             "inputs": {"type": "array", "items": {"type": "object", "required": ["fingerprint"]}},
             "versions": {"type": "object", "additionalProperties": _TEXT},
+            "cache": {"type": "object"},
             "timings": {"type": "object"},
             "artifacts": {**_TEXTS, "description": "Files of the run, relative to its folder."},
         },

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TypeVar
 
@@ -109,6 +109,33 @@ class Emit(Protocol):
     def __call__(self, event: str, **fields: Any) -> None: ...
 
 
+class ResultCache(Protocol):
+    """Where a stage finds what it measured before, and leaves what it measures now; the engine supplies it."""
+
+    @property
+    def key(self) -> str:
+        """What identifies an input file: ``stat`` or ``content``."""
+
+    def find(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """Return the kept texts by key."""
+
+    def add(self, texts: Mapping[str, tuple[str, str]]) -> None:
+        """Keep texts: key -> (text, label). Never raises for a failing disk: that costs the cache, not the result."""
+
+
+class NoCache:
+    """Keeps nothing."""
+
+    key = "stat"
+
+    def find(self, keys: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002
+        """Return nothing."""
+        return {}
+
+    def add(self, texts: Mapping[str, tuple[str, str]]) -> None:
+        """Forget."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What the engine gives a running stage.
@@ -121,6 +148,7 @@ class Context:
         report: records diagnostics (warnings) that belong to the run.
         settings: run-wide settings, see `Settings`.
         facts: provenance of the run so far, for reports (workflow name, params, versions, timings).
+        cache: what was measured before (`ResultCache`).
     """
 
     stage: str
@@ -130,6 +158,7 @@ class Context:
     report: Callable[[Iterable[Diagnostic]], None]
     settings: Settings
     facts: Mapping[str, Any]
+    cache: ResultCache = field(default_factory=NoCache)
 
 
 @dataclass(frozen=True, slots=True)

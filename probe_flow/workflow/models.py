@@ -26,9 +26,15 @@ Scalar = str | int | float | bool
 
 def size_bytes(size: Size) -> int:
     """Return the bytes of a validated size: ``4GiB`` is 4 * 2**30, ``4GB`` is 4 * 10**9."""
-    match = _SIZE.match(size)
-    assert match is not None
-    return int(float(match[1]) * _UNITS.get(match[2], 1))
+    found = parse_size(size)
+    assert found is not None
+    return found
+
+
+def parse_size(text: str) -> int | None:
+    """Return the bytes that a text such as ``4GiB`` or ``0B`` means, None when it is no size."""
+    match = _SIZE.match(text)
+    return None if match is None else int(float(match[1]) * _UNITS.get(match[2], 1))
 
 
 class Param(Model):

@@ -420,4 +420,11 @@ SECTION: tuple[Code, ...] = (
         "the target is unreadable: payload ends 12 bytes early",
         "dump it again, or leave the node out with `select.nodes`",
     ),
+    Code(
+        "PF3192",
+        "file changed while it was being read",
+        "size or time of a dump file differ before and after the measurement: the dump is still being written",
+        "a file of `Add_1.output.0` changed while it was being read",
+        "wait until the dump is complete and run again; other tensors are not affected",
+    ),
 )

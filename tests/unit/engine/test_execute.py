@@ -32,7 +32,9 @@ def ticking_clock() -> Clock:
 def run(demo, tmp_path) -> Callable[..., RunOutcome]:
     """Return a function that runs a workflow of fake stages, by default in the folder ``out``."""
 
-    def run_demo(*, scheduler: str = "sync", output: str | None = "out", only=(), **project: Any) -> RunOutcome:
+    def run_demo(
+        *, scheduler: str = "sync", output: str | None = "out", only=(), keeps_going: bool = True, **project: Any
+    ) -> RunOutcome:
         plan = make_plan(demo(**project), only=only)
         return execute(
             plan,
@@ -40,6 +42,7 @@ def run(demo, tmp_path) -> Callable[..., RunOutcome]:
             cwd=tmp_path,
             output=Path(output) if output else None,
             clock=ticking_clock(),
+            keeps_going=keeps_going,
         )
 
     return run_demo
@@ -129,6 +132,20 @@ def test_a_failed_stage_takes_its_dependents_along_and_nothing_else(run):
     assert record["counts"]["pass"] == 3  # of the branch that ran
     assert [problem["code"] for problem in record["problems"]] == ["PF3999"]
     assert record["problems"][0]["stage"] == "result"
+
+
+def test_without_keep_going_nothing_begins_after_a_failure(run):
+    outcome = run(on_target="trouble: incomplete", keeps_going=False)
+    assert statuses(outcome) == {
+        "target": "failed",
+        "golden": "skipped",
+        "pairs": "skipped",
+        "result": "skipped",
+        "table": "skipped",
+        "other": "skipped",
+    }
+    assert "--keep-going" in outcome.stages[1].reason
+    assert outcome.exit_code == 3
 
 
 def test_the_reason_of_a_skip_is_the_nearest_stage(run):

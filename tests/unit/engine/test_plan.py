@@ -151,10 +151,20 @@ def test_the_command_line_overrides_the_scheduler_of_the_file(demo):
 
 def test_settings_of_later_versions_are_warnings(demo):
     plan = make_plan(demo(more="cache: {max_size: 4GiB}\nexecutor: {memory_limit: 1GiB}\n"))
-    assert codes(plan.warnings) == ["PF2105", "PF2105"]
-    messages = [warning.message for warning in plan.warnings]
-    assert any("`cache`" in message for message in messages)
-    assert any("`executor.memory_limit`" in message for message in messages)
+    assert codes(plan.warnings) == ["PF2105"]
+    assert "`executor.memory_limit`" in plan.warnings[0].message
+
+
+def test_start_runs_a_stage_what_follows_and_what_these_need(demo):
+    plan = make_plan(demo(), start="pairs")
+    assert [planned.stage.name for planned in plan.selected] == ["target", "golden", "pairs", "result", "table"]
+
+
+def test_forced_stages_are_checked_and_kept(demo):
+    assert make_plan(demo(), force=("result",)).forced == {"result"}
+    with pytest.raises(UsageError) as error:
+        make_plan(demo(), force=("resutl",))
+    assert error.value.diagnostic.code == "PF2108"
 
 
 def test_planning_loads_neither_numpy_nor_dask(tmp_path):

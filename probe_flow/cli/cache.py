@@ -1,0 +1,110 @@
+"""`probe-flow cache`: what is kept between runs, why something is measured again, whether it is sound, less of it."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from probe_flow.cli.options import load, set_option
+
+DIR_OPTION = click.option(
+    "--dir", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Cache folder. Default: the user's."
+)
+CORRUPT = 3
+
+
+@click.group("cache")
+def command() -> None:
+    """Look after the results that are kept between runs."""
+
+
+@command.command("ls")
+@DIR_OPTION
+def list_shards(*, folder: Path | None) -> None:
+    """List the files of the cache, the newest first, with what they hold."""
+    from probe_flow.formats.shards import ShardStore, inspect
+
+    store = ShardStore(_pairs(folder))
+    total = 0
+    for path in store.shards():
+        size = path.stat().st_size
+        total += size
+        written = datetime.fromtimestamp(path.stat().st_mtime).strftime("%Y-%m-%d %H:%M:%S")
+        state = inspect(path)
+        holds = f"{state.entries} results" if state.problem is None else state.problem.message
+        click.echo(f"{written}  {_size(size):>10}  {path.name}  {holds}")
+    click.echo(f"{_size(total)} in {store.folder}")
+
+
+@command.command("why")
+@click.argument("workflow")
+@set_option
+@click.option("--limit", type=click.IntRange(min=0), default=10, show_default=True, help="Tensors to list.")
+def why(*, workflow: str, sets: dict[str, str], limit: int) -> None:
+    """Say what of WORKFLOW would be measured again, and which field caused it."""
+    from probe_flow.engine.cache import cache_folder
+    from probe_flow.engine.cache_state import cache_states, causes_text
+    from probe_flow.engine.plan import make_plan
+
+    plan = make_plan(load(workflow, sets))
+    for state in cache_states(plan, cache_folder(plan.workflow.cache.dir, os.environ)):
+        click.echo(f"{state.stage}: {causes_text(state)}")
+        for miss in state.misses[:limit]:
+            click.echo(f"  {miss.tensor}: {', '.join(miss.fields) or 'never measured'}")
+        if len(state.misses) > limit:
+            click.echo(f"  and {len(state.misses) - limit} more")
+
+
+@command.command("verify")
+@DIR_OPTION
+def verify(*, folder: Path | None) -> int:
+    """Read every result of the cache and check its checksum. Exit code 3 when something is damaged."""
+    from probe_flow.cli.console import show
+    from probe_flow.formats.shards import ShardStore, inspect
+
+    states = [inspect(path) for path in ShardStore(_pairs(folder)).shards()]
+    problems = [state.problem for state in states if state.problem is not None]
+    show(problems)
+    results = sum(state.entries for state in states)
+    click.echo(f"{len(states)} files, {results} results sound, {len(problems)} files damaged")
+    return CORRUPT if problems else 0
+
+
+@command.command("gc")
+@DIR_OPTION
+@click.option(
+    "--max-size", required=True, metavar="SIZE", help="Keep at most this much, the newest: `0B`, `500MB`, `2GiB`."
+)
+def collect(*, folder: Path | None, max_size: str) -> None:
+    """Delete damaged files, and the oldest ones until the cache is at most SIZE large."""
+    from probe_flow.engine.cache import collect_garbage
+    from probe_flow.formats.shards import ShardStore, inspect
+    from probe_flow.workflow.models import parse_size
+
+    limit = parse_size(max_size)
+    if limit is None:
+        raise click.BadParameter(f"`{max_size}` is no size; write e.g. `500MB` or `2GiB`", param_hint="--max-size")
+    store = ShardStore(_pairs(folder))
+    damaged = [path for path in store.shards() if inspect(path).problem is not None]
+    for path in damaged:
+        path.unlink(missing_ok=True)
+    deleted, freed = collect_garbage(store.folder, limit)
+    click.echo(f"deleted {len(damaged)} damaged files and {deleted} old ones ({_size(freed)}) of {store.folder}")
+
+
+def _pairs(folder: Path | None) -> Path:
+    from probe_flow.engine.cache import cache_folder, shared_store
+
+    return shared_store(cache_folder(str(folder) if folder else None, os.environ))
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

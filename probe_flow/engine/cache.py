@@ -1,0 +1,169 @@
+"""The result cache of a run: a store shared between runs, with the run's own folder as a fallback.
+
+A cache that cannot be read or written costs time, never a result: it is reported once and the run goes on. Where
+nothing is kept between runs, results still go to the run's folder until it ends, so that a killed run can be resumed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from probe_flow.errors import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from probe_flow.formats.shards import ShardStore
+
+VERSION = "v1"
+PAIRS = "pairs"
+PARTIAL = ".partial"
+"""Folder of a run that holds its results until it ends."""
+
+ENVIRONMENT = "PROBE_FLOW_CACHE"
+
+
+def cache_folder(configured: str | None, environ: Mapping[str, str]) -> Path:
+    """Return the cache's folder: the workflow's ``cache.dir``, ``$PROBE_FLOW_CACHE``, or the user's cache folder."""
+    if configured:
+        return Path(configured)
+    if environ.get(ENVIRONMENT):
+        return Path(environ[ENVIRONMENT])
+    home = environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path(environ.get("HOME", "~")).expanduser() / ".cache") / "probe_flow"
+
+
+@dataclass(slots=True)
+class RunCache:
+    """The `ResultCache` of one run.
+
+    Args:
+        shared: folder of the cache between runs, None when it is switched off.
+        partial: folder inside the run's folder, for what the shared cache does not take.
+        key: what identifies an input file: ``stat`` or ``content``.
+        forced: whether kept results are ignored (they are replaced).
+        report: takes diagnostics.
+    """
+
+    shared: Path | None
+    partial: Path
+    key: str
+    report: Callable[[Iterable[Diagnostic]], None]
+    forced: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+    _stores: dict[Path, ShardStore] = field(default_factory=dict)
+    _refused: set[Path] = field(default_factory=set)
+
+    def find(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """Return the kept texts by key, from both stores."""
+        found: dict[str, str] = {}
+        if not self.forced:
+            for folder in self._folders():
+                found.update(self._find_in(folder, [key for key in keys if key not in found]))
+        self.counts.update(hits=len(found), misses=len(keys) - len(found))
+        return found
+
+    def add(self, texts: Mapping[str, tuple[str, str]]) -> None:
+        """Keep texts in the first store that takes them."""
+        if not texts:
+            return
+        from probe_flow.formats.shards import Entry
+
+        entries = {key: Entry(text, label) for key, (text, label) in texts.items()}
+        for folder in self._folders():
+            if folder in self._refused:
+                continue
+            try:
+                self._store(folder).add(entries)
+                self.counts.update(written=len(entries))
+                return
+            except (OSError, RuntimeError) as error:  # HDF5 tells of a full disk in either way
+                self._refused.add(folder)
+                self.report([_not_written(folder, error)])
+
+    def for_stage(self, *, forced: bool) -> RunCache:
+        """Return the cache as one stage sees it: the same stores and counts, kept results ignored when forced."""
+        return replace(self, forced=forced)
+
+    def facts(self) -> dict[str, object]:
+        """Return what the record of the run says of the cache."""
+        return {"folder": str(self.shared) if self.shared else None, "key": self.key, **self.counts}
+
+    def ended(self) -> None:
+        """Drop what the run kept in its own folder: the run came to its end."""
+        shutil.rmtree(self.partial, ignore_errors=True)
+
+    def _folders(self) -> list[Path]:
+        return [folder for folder in (self.shared, self.partial) if folder is not None]
+
+    def _find_in(self, folder: Path, keys: Sequence[str]) -> Mapping[str, str]:
+        if not keys or not folder.is_dir():
+            return {}
+        store = self._store(folder)
+        try:
+            found = store.find(keys)
+        except OSError as error:
+            self.report([_not_read(folder, error)])
+            return {}
+        self.report(store.problems)
+        store.problems.clear()
+        return {key: entry.text for key, entry in found.items()}
+
+    def _store(self, folder: Path) -> ShardStore:
+        from probe_flow.formats.shards import ShardStore
+
+        if folder not in self._stores:
+            self._stores[folder] = ShardStore(folder)
+        return self._stores[folder]
+
+
+def _not_written(folder: Path, error: OSError | RuntimeError) -> Diagnostic:
+    return Diagnostic(
+        "PF6203",
+        f"the cache cannot be written: {getattr(error, 'strerror', None) or error}",
+        severity=Severity.WARNING,
+        path=str(folder),
+        help="results are not affected; free space, set `cache.dir` to another folder, or pass --no-cache",
+    )
+
+
+def _not_read(folder: Path, error: OSError) -> Diagnostic:
+    return Diagnostic(
+        "PF6204",
+        f"the cache cannot be read: {error.strerror or error}",
+        severity=Severity.WARNING,
+        path=str(folder),
+        help="everything is measured again; set `cache.dir` to another folder, or pass --no-cache",
+    )
+
+
+def shared_store(folder: Path) -> Path:
+    """Return where pair results lie in a cache folder."""
+    return folder / VERSION / PAIRS
+
+
+def collect_garbage(folder: Path, max_bytes: int) -> tuple[int, int]:
+    """Delete the oldest shards of a store until it is at most ``max_bytes`` large; return (files, bytes) deleted.
+
+    A shard that another run reads at this moment stays readable for it; one that it looks for later is a miss.
+    """
+    files = []
+    try:
+        for entry in os.scandir(folder):
+            if entry.is_file():
+                status = entry.stat()
+                files.append((status.st_mtime_ns, status.st_size, Path(entry.path)))
+    except FileNotFoundError:
+        return 0, 0
+    total = sum(size for _, size, _ in files)
+    deleted = freed = 0
+    for _, size, path in sorted(files):
+        if total - freed <= max_bytes:
+            break
+        path.unlink(missing_ok=True)
+        deleted, freed = deleted + 1, freed + size
+    return deleted, freed

@@ -1,0 +1,180 @@
+"""The shard store: small texts by key in HDF5 files, safe against kills, full disks and several writers at once.
+
+A shard is written whole by one writer under a temporary name and renamed; readers open final names only and never
+lock. Layout of a shard (format 1): ``/index``, one compound row per entry (key, offset, nbytes, crc32, label offset,
+label nbytes), and ``/blob``, the UTF-8 texts of entries and labels one after the other; the attributes ``format`` and
+``writer`` say who wrote it.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import h5py
+import numpy as np
+
+from probe_flow.errors import Diagnostic, FormatError, Severity
+
+FORMAT = 1
+_INDEX = np.dtype(
+    [("key", "S32"), ("offset", "<u8"), ("nbytes", "<u8"), ("crc", "<u4"), ("label_at", "<u8"), ("label_nbytes", "<u8")]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One text of the store; ``label`` says for people (and for the question why) what it was made from."""
+
+    text: str
+    label: str
+
+
+class ShardStore:
+    """Texts by key below one folder. Shards that cannot be read count as absent and are listed in ``problems``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.problems: list[Diagnostic] = []
+        self._unread: list[Path] | None = None
+        self._known: dict[str, Entry] = {}
+
+    def find(self, keys: Collection[str]) -> Mapping[str, Entry]:
+        """Return the entries there are; shards are read newest first, only until all keys are found."""
+        if self._unread is None:
+            self._unread = self.shards()
+        wanted = set(keys) - self._known.keys()
+        while wanted and self._unread:
+            path = self._unread.pop(0)
+            try:
+                for key, entry in read_shard(path):
+                    self._known.setdefault(key, entry)
+                    wanted.discard(key)
+            except FormatError as error:
+                self.problems.extend(error.diagnostics)
+        return {key: self._known[key] for key in keys if key in self._known}
+
+    def labels(self) -> Iterator[tuple[str, str]]:
+        """Yield ``(key, label)`` of every entry of every readable shard, newest shards first."""
+        self.find(("",))
+        for key, entry in self._known.items():
+            yield key, entry.label
+
+    def add(self, entries: Mapping[str, Entry]) -> Path | None:
+        """Write entries as one new shard and return its path, None when there is nothing to write.
+
+        Raises:
+            OSError: when the folder cannot be written to or the disk is full; nothing half-written stays.
+        """
+        if not entries:
+            return None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"{uuid4().hex}.h5"
+        temporary = path.with_suffix(f".tmp-{os.getpid()}")
+        try:
+            _write(temporary, entries)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        self._known.update(entries)
+        return path
+
+    def shards(self) -> list[Path]:
+        """Return the shards there are, the newest first."""
+        try:
+            found = [
+                (entry.stat().st_mtime_ns, Path(entry.path)) for entry in os.scandir(self.folder) if _is_shard(entry)
+            ]
+        except FileNotFoundError:
+            return []
+        return [path for _, path in sorted(found, reverse=True)]
+
+
+def _is_shard(entry: os.DirEntry[str]) -> bool:
+    return entry.name.endswith(".h5") and entry.is_file()
+
+
+def _write(path: Path, entries: Mapping[str, Entry]) -> None:
+    index = np.zeros(len(entries), _INDEX)
+    blob = bytearray()
+    for row, (key, entry) in zip(index, entries.items(), strict=True):
+        text, label = entry.text.encode(), entry.label.encode()
+        row["key"], row["offset"], row["nbytes"], row["crc"] = key.encode(), len(blob), len(text), zlib.crc32(text)
+        blob += text
+        row["label_at"], row["label_nbytes"] = len(blob), len(label)
+        blob += label
+    # libver "earliest" and no tracking: a shard has the same bytes whenever it holds the same entries.
+    with h5py.File(path, "w", libver="earliest") as file:
+        file.attrs["format"] = FORMAT
+        file.create_dataset("index", data=index, track_times=False)
+        file.create_dataset("blob", data=np.frombuffer(bytes(blob), np.uint8), track_times=False)
+    with path.open("rb") as written:
+        os.fsync(written.fileno())
+
+
+@dataclass(frozen=True, slots=True)
+class ShardState:
+    """One shard: how many texts it holds, or what is wrong with it."""
+
+    path: Path
+    entries: int
+    problem: Diagnostic | None = None
+
+
+def inspect(path: Path) -> ShardState:
+    """Read a shard whole and say what it holds."""
+    try:
+        return ShardState(path, len(read_shard(path)))
+    except FormatError as error:
+        return ShardState(path, 0, error.diagnostic)
+
+
+def read_shard(path: Path) -> list[tuple[str, Entry]]:
+    """Return the entries of one shard.
+
+    Raises:
+        FormatError: PF6201 not a shard or damaged, PF6202 of a newer version.
+    """
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            version = int(file.attrs.get("format", 0))
+            if version > FORMAT:
+                raise FormatError(_newer(path, version))
+            index, blob = file["index"][()], file["blob"][()].tobytes()
+        if index.dtype != _INDEX:
+            raise ValueError("its index has other columns")
+        return [_entry(row, blob) for row in index]
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError, UnicodeDecodeError) as error:
+        raise FormatError(
+            Diagnostic(
+                "PF6201",
+                f"cache shard `{path.name}` is damaged or of another program: {error}",
+                severity=Severity.WARNING,
+                path=str(path),
+                help="its results are computed again; `probe-flow cache verify` lists such files, `gc` removes them",
+            )
+        ) from error
+
+
+def _entry(row: np.void, blob: bytes) -> tuple[str, Entry]:
+    offset, nbytes = int(row["offset"]), int(row["nbytes"])
+    label_at, label_nbytes = int(row["label_at"]), int(row["label_nbytes"])
+    text, label = blob[offset : offset + nbytes], blob[label_at : label_at + label_nbytes]
+    if len(text) != nbytes or len(label) != label_nbytes or zlib.crc32(text) != int(row["crc"]):
+        raise ValueError("an entry does not match its checksum")
+    return bytes(row["key"]).decode("ascii"), Entry(text.decode(), label.decode())
+
+
+def _newer(path: Path, version: int) -> Diagnostic:
+    return Diagnostic(
+        "PF6202",
+        f"cache shard `{path.name}` was written by a newer probe_flow (format {version}, this one reads {FORMAT})",
+        severity=Severity.WARNING,
+        path=str(path),
+        help="its results are computed again; use another `cache.dir` to keep the two apart",
+    )

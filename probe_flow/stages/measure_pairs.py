@@ -1,0 +1,170 @@
+"""Measure all pairs of a comparison: from what the dumps record, from the cache, or in batches over the scheduler.
+
+What a batch brings is kept as soon as it arrives, so that a killed run loses little.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from probe_flow.analysis.measured import MeasuredPair, in_execution_order
+from probe_flow.errors import Diagnostic
+from probe_flow.metrics.kernel import MeasureOptions, Record, SpanRecord
+from probe_flow.metrics.record_text import record_of, record_text
+from probe_flow.metrics.registry import options_for
+from probe_flow.records import Measurement, Pair, Pairs, TensorKind
+from probe_flow.stages.base import Context
+from probe_flow.stages.measurements import incomparable, measurement_of_record, measurement_without_data
+from probe_flow.stages.measuring import Task, TaskResult, measure_batch, plan_batches, plan_tasks
+from probe_flow.stages.result_keys import Fields, identity, key_of, label_of, task_fields
+
+Place = tuple[int, int]
+"""Pair number and first block: what names a task within a comparison."""
+
+
+def measure_pairs(
+    pairs: Sequence[Pair], ids: tuple[str, ...], context: Context, *, selected: set[int] | None = None
+) -> list[MeasuredPair]:
+    """Measure pairs and return them in the same order; those that cannot be measured say why.
+
+    Args:
+        pairs: in execution order.
+        ids: metrics to derive.
+        context: scheduler, cache and settings.
+        selected: numbers of the pairs to measure; None = all.
+    """
+    options = options_for(ids)
+    work = _Work(context, options)
+    measurements: dict[int, Measurement] = {}
+    with_data = []
+    for number, pair in enumerate(pairs):
+        if pair.target is None or pair.golden is None or (selected is not None and number not in selected):
+            continue
+        failure = incomparable(pair)
+        if failure is not None:
+            work.failures[number] = failure
+        elif pair.target.kind is TensorKind.TENSOR:
+            with_data.append(number)
+        else:
+            measurements[number] = measurement_without_data(pair)
+    work.measure(list(_tasks(pairs, with_data, options)))
+    for number, parts in work.parts.items():
+        if number not in work.failures:
+            records = [parts[first] for first in sorted(parts)]
+            measurements[number] = measurement_of_record(pairs[number], records, ids)
+    return [
+        MeasuredPair(pair, measurements.get(number), work.failures.get(number)) for number, pair in enumerate(pairs)
+    ]
+
+
+def planned_fields(pairs: Pairs, ids: tuple[str, ...], *, by: str) -> Iterator[tuple[str, str, Fields]]:
+    """Yield ``(target tensor, identity, key fields)`` of every result that a comparison would measure and keep."""
+    both = [pair for pair in in_execution_order(pairs) if pair.target is not None and pair.golden is not None]
+    with_data = [
+        number
+        for number, pair in enumerate(both)
+        if incomparable(pair) is None and pair.shown.kind is TensorKind.TENSOR
+    ]
+    options = options_for(ids)
+    for task in _tasks(both, with_data, options):
+        fields = task_fields(task, options, by=by)
+        if fields is not None:
+            yield task.target.id, identity(task), fields
+
+
+def _tasks(pairs: Sequence[Pair], numbers: Sequence[int], options: MeasureOptions) -> Iterator[Task]:
+    for number in numbers:
+        target, golden = pairs[number].target, pairs[number].golden
+        assert target is not None
+        assert golden is not None
+        yield from plan_tasks(number, target, golden, options)
+
+
+@dataclass(slots=True)
+class _Work:
+    """What has been measured so far, and why some of it could not be."""
+
+    context: Context
+    options: MeasureOptions
+    parts: dict[int, dict[int, SpanRecord | Record]] = field(default_factory=lambda: defaultdict(dict))
+    failures: dict[int, Diagnostic] = field(default_factory=dict)
+    keys: dict[Place, str] = field(default_factory=dict)
+    labels: dict[Place, str] = field(default_factory=dict)
+
+    def measure(self, tasks: Sequence[Task]) -> None:
+        """Take from the cache what it holds, measure the rest."""
+        remaining = self._recall(tasks)
+        settings = self.context.settings
+        batches = plan_batches(remaining, self.options, io=settings.io, batch_bytes=settings.batch_bytes)
+        sizes = [sum(task.nbytes for task in batch.tasks) for batch in batches]
+        self.context.emit("compare.planned", tasks=len(tasks), kept=len(tasks) - len(remaining), batches=len(batches))
+        stamps = {(task.pair, task.first_block): _stamp(task) for task in remaining}
+        for index, results in self.context.map(measure_batch, batches, sizes=sizes):
+            changed = {
+                task.pair for task in batches[index].tasks if _stamp(task) != stamps[task.pair, task.first_block]
+            }
+            self._take(results, {task.pair: task for task in batches[index].tasks}, changed)
+
+    def _recall(self, tasks: Sequence[Task]) -> list[Task]:
+        cache = self.context.cache
+        for task in tasks:
+            fields = task_fields(task, self.options, by=cache.key)
+            if fields is not None:
+                place = task.pair, task.first_block
+                self.keys[place] = key_of(fields)
+                self.labels[place] = label_of(task, fields)
+        kept = cache.find(list(self.keys.values()))
+        remaining = []
+        for task in tasks:
+            text = kept.get(self.keys.get((task.pair, task.first_block), ""))
+            record = None if text is None else _readable(text)
+            if record is None:
+                remaining.append(task)
+            else:
+                self.parts[task.pair][task.first_block] = record
+        return remaining
+
+    def _take(self, results: Sequence[TaskResult], tasks: dict[int, Task], changed: set[int]) -> None:
+        texts = {}
+        for result in results:
+            place = result.pair, result.first_block
+            if result.record is None or result.pair in changed:
+                failure = result.failure or _changed(tasks[result.pair])
+                self.failures.setdefault(result.pair, failure)
+                continue
+            self.parts[result.pair][result.first_block] = result.record
+            if place in self.keys:
+                texts[self.keys[place]] = record_text(result.record), self.labels[place]
+        self.context.cache.add(texts)
+
+
+def _readable(text: str) -> SpanRecord | Record | None:
+    try:
+        return record_of(text)
+    except ValueError:  # the checksum of the store was right, so another version wrote it: measure again
+        return None
+
+
+def _stamp(task: Task) -> list[tuple[int, int] | None]:
+    return [_file_stamp(extent.file) for tensor in (task.target, task.golden) for extent in tensor.extents]
+
+
+def _file_stamp(file: str) -> tuple[int, int] | None:
+    try:
+        found = Path(file).stat()
+    except OSError:  # gone: the measurement says so
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def _changed(task: Task) -> Diagnostic:
+    return Diagnostic(
+        "PF3192",
+        f"a file of `{task.target.id}` changed while it was being read",
+        path=task.target.source,
+        tensor=task.target.id,
+        help="wait until the dump is complete and run again",
+    )

@@ -1,0 +1,110 @@
+"""What a measured result depends on: the key under which it is kept, and the fields that explain a miss.
+
+A key covers everything that can change the bits of a result and nothing else: both files (size and time, or content),
+where in them the tensors lie and how they are decoded, what was asked of the kernel, and the kernel's layout. Policies,
+gates and report layouts are not part of it, nor the backend's name (it is recorded with the result).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from probe_flow.metrics.record_text import LAYOUT
+from probe_flow.records import Extent, TensorRef
+from probe_flow.stages.measuring import Task
+
+Fields = Mapping[str, object]
+
+SETTLE_NS = 2_000_000_000
+"""A file younger than this may be rewritten within the same tick of its clock: its results are not kept."""
+
+
+def task_fields(task: Task, options: object, *, by: str) -> Fields | None:
+    """Return everything that the result of a task depends on, None when a file cannot be identified for sure.
+
+    Args:
+        task: what is measured.
+        options: what is asked of the kernel; its text is part of the key.
+        by: ``stat`` (size and modification time of the files) or ``content`` (a digest of the bytes read).
+    """
+    sides = {}
+    for side, tensor in (("target", task.target), ("golden", task.golden)):
+        described = _tensor_fields(tensor, by=by)
+        if described is None:
+            return None
+        sides.update({f"{side}.{name}": value for name, value in described.items()})
+    return {**sides, "blocks": [task.first_block, task.n_blocks], "kernel": LAYOUT, "options": str(options)}
+
+
+def identity(task: Task) -> str:
+    """Return what stays the same of a task when files or options change: which tensors it compares."""
+    target, golden = task.target, task.golden
+    run = target.node.execution.identity
+    return json.dumps([run, target.id, golden.id, golden.node.execution.identity, task.first_block])
+
+
+def key_of(fields: Fields) -> str:
+    """Return the key of a result: 32 hexadecimal digits of BLAKE2b."""
+    text = json.dumps(fields, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def label_of(task: Task, fields: Fields) -> str:
+    """Return the label of a result: its identity and its fields, for `cache why`."""
+    return json.dumps({"identity": identity(task), "fields": fields}, sort_keys=True, default=str)
+
+
+def _tensor_fields(tensor: TensorRef, *, by: str) -> dict[str, object] | None:
+    extents: list[object] = []
+    for extent in tensor.extents:
+        source = _content(extent) if by == "content" else _stat(extent.file)
+        if source is None:
+            return None
+        place = [extent.offset, extent.nbytes, extent.encoding, extent.part]
+        extents.append([*source, *place])
+    return {
+        "file": [extent.file for extent in tensor.extents] if by == "stat" else None,
+        "source": extents,
+        "decoding": [tensor.dtype, tensor.layout, tensor.sub_format, tensor.shape, tensor.logical_shape],
+    }
+
+
+def _stat(file: str) -> tuple[int, int] | None:
+    try:
+        found = Path(file).stat()
+    except OSError:  # the measurement itself will say what is wrong with the file
+        return None
+    if time.time_ns() - found.st_mtime_ns < SETTLE_NS:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+@lru_cache(maxsize=100_000)
+def _digest(file: str, offset: int, nbytes: int, size: int, mtime_ns: int) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    with Path(file).open("rb", buffering=0) as stream:
+        stream.seek(offset)
+        left = nbytes
+        while left > 0 and (piece := stream.read(min(left, 1 << 22))):
+            digest.update(piece)
+            left -= len(piece)
+    return digest.hexdigest()
+
+
+def _content(extent: Extent) -> tuple[str] | None:
+    try:
+        found = Path(extent.file).stat()
+        return (_digest(extent.file, extent.offset, extent.nbytes, found.st_size, found.st_mtime_ns),)
+    except OSError:
+        return None
+
+
+def differing_fields(wanted: Fields, kept: Mapping[str, object]) -> list[str]:
+    """Return the names of the fields in which a kept result differs from the wanted one."""
+    plain = json.loads(json.dumps(wanted, sort_keys=True, default=str))
+    return sorted(name for name in {*plain, *kept} if plain.get(name) != kept.get(name))
