@@ -1,0 +1,157 @@
+"""Every workflow that comes with probe_flow runs as it stands, from anywhere, and writes what its schemas promise."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from e2e.projects import ROOT, SAMPLE, TORCHAIR, WORKFLOWS, Command, Done
+
+SHIPPED = sorted(WORKFLOWS.glob("*.yaml"))
+FIRST_WRONG = {"torchair_ge_vs_fx": "Gelu_1", "pytorch_compare": "Tensor.__mul__"}
+"""What is wrong in the bundled sample of each workflow."""
+
+
+def assert_schemas_hold(done: Done) -> None:
+    def validator(name: str) -> jsonschema.Draft202012Validator:
+        schema = json.loads((ROOT / "schemas" / f"{name}.schema.json").read_text())
+        jsonschema.Draft202012Validator.check_schema(schema)
+        return jsonschema.Draft202012Validator(schema)
+
+    validator("run").validate(done.record)
+    for name in ("comparison", "nodes"):
+        lines = (done.folder / f"{name}.jsonl").read_text().splitlines()
+        assert lines
+        check = validator(name)
+        for line in lines:
+            check.validate(json.loads(line))
+
+
+def test_every_shipped_workflow_is_known_here():
+    assert {path.stem for path in SHIPPED} == set(FIRST_WRONG)
+
+
+@pytest.mark.parametrize("workflow", SHIPPED, ids=lambda path: path.stem)
+def test_a_shipped_workflow_finds_what_is_wrong_in_its_sample(probe_flow: Command, workflow: Path):
+    done = probe_flow("run", workflow)
+    assert done.code == 1
+    assert done.record["first_divergence"]["node"] == FIRST_WRONG[workflow.stem]
+    assert f"The target first goes wrong at {FIRST_WRONG[workflow.stem]}" in done.out
+    assert {"run.json", "comparison.jsonl", "nodes.jsonl"} <= set(done.record["artifacts"])
+    assert all((done.folder / name).is_file() for name in done.record["artifacts"])
+    assert_schemas_hold(done)
+
+
+@pytest.mark.parametrize("workflow", SHIPPED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("command", ["validate", "plan"])
+def test_a_shipped_workflow_has_no_mistakes_and_touches_nothing(probe_flow: Command, workflow, command, tmp_path):
+    done = probe_flow(command, workflow, output=None)
+    assert done.code == 0
+    assert "warning[" not in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("workflow", SHIPPED, ids=lambda path: path.stem)
+def test_a_shipped_workflow_runs_from_its_own_folder_and_from_elsewhere(
+    probe_flow: Command, workflow, tmp_path, monkeypatch
+):
+    elsewhere = tmp_path / "deep" / "er"
+    elsewhere.mkdir(parents=True)
+    results = []
+    for cwd, name in ((WORKFLOWS, workflow.name), (ROOT, f"workflows/{workflow.name}"), (elsewhere, str(workflow))):
+        monkeypatch.chdir(cwd)
+        done = probe_flow("run", name, output=str(tmp_path / f"out{len(results)}"))
+        assert done.code == 1
+        results.append((done.folder / "comparison.jsonl").read_bytes())
+    assert results[0] == results[1] == results[2]
+
+
+def test_without_output_a_new_run_folder_appears_in_the_working_directory(probe_flow: Command, tmp_path):
+    for _ in range(2):
+        assert probe_flow("run", TORCHAIR, output=None).code == 1
+    folders = list((tmp_path / "probe_flow_runs").iterdir())
+    assert len(folders) == 2
+    assert all(folder.name.startswith("torchair-ge-vs-fx-") for folder in folders)
+    assert all((folder / "run.json").is_file() for folder in folders)
+
+
+def test_the_healthy_sample_passes(probe_flow: Command):
+    healthy = SAMPLE / "healthy"
+    sets = ("--set", f"target={healthy / 'msprobe_ge_dump'}", "--set", f"golden={healthy / 'msprobe_fx_dump'}")
+    done = probe_flow("run", TORCHAIR, *sets)
+    assert done.code == 0
+    assert done.record["verdict"] == "pass"
+    assert done.record["first_divergence"] is None
+    assert done.record["coverage"]["target"]["missing"] == done.record["coverage"]["golden"]["missing"] == 0
+    assert done.out.startswith("PASS")
+    assert_schemas_hold(done)
+
+
+def test_the_same_pytorch_dump_on_both_sides_passes(probe_flow: Command):
+    golden = ROOT / "examples" / "dump_json" / "golden" / "dump.json"
+    done = probe_flow("run", WORKFLOWS / "pytorch_compare.yaml", "--set", f"target={golden}")
+    assert done.code == 0
+    assert "warning[PF2110]" in done.err
+
+
+def test_the_pytorch_sample_names_the_call_that_only_the_target_has(probe_flow: Command):
+    done = probe_flow("run", WORKFLOWS / "pytorch_compare.yaml")
+    extra = [row for row in done.rows if row["verdict"] == "unmatched_target"]
+    assert {row["node"] for row in extra} == {"Tensor.__mul__"}
+    assert all(row["golden"] is None and row["reason"] for row in extra)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The content of the wheel as pip would lay it out, away from the checkout."""
+    builder = pytest.importorskip("hatchling.builders.wheel", reason="hatchling is not installed")
+    folder = tmp_path_factory.mktemp("wheel")
+    (wheel,) = builder.WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    site = folder / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    return site
+
+
+def test_the_wheel_holds_the_program_the_workflows_and_the_samples_only(installed: Path):
+    names = {path.relative_to(installed).as_posix() for path in installed.rglob("*") if path.is_file()}
+    packaged = {name.partition("_packaged/")[2] for name in names if "_packaged/" in name}
+    tracked = subprocess.run(
+        ["git", "ls-files", "workflows", "examples"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.split()
+    assert {path.relative_to(ROOT).as_posix() for path in SHIPPED} <= packaged
+    assert set(tracked) <= packaged
+    assert not any("__pycache__" in name or name.startswith(("tests/", "docs/", "benchmarks/")) for name in names)
+    assert "probe_flow/py.typed" in names
+
+
+def installed_command(site: Path, cwd: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run the installed copy in a fresh interpreter that does not see the checkout."""
+    code = (
+        "import sys; sys.path = [p for p in sys.path if p not in ('', sys.argv[2])]; sys.path.insert(0, sys.argv[1]);"
+        "import probe_flow; assert probe_flow.__file__.startswith(sys.argv[1]), probe_flow.__file__;"
+        "from probe_flow.cli.main import main; raise SystemExit(main(sys.argv[3:]))"
+    )
+    given = [sys.executable, "-c", code, str(site), str(ROOT), *map(str, arguments)]
+    return subprocess.run(given, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_an_installed_copy_brings_workflows_and_samples_to_start_from(installed: Path, tmp_path: Path):
+    listed = installed_command(installed, tmp_path, "templates")
+    assert listed.returncode == 0
+    assert all(path.stem in listed.stdout.replace("-", "_") for path in SHIPPED)
+    copied = installed_command(installed, tmp_path, "init", "torchair_ge_vs_fx", "--with-sample")
+    assert copied.returncode == 0, copied.stderr
+    assert "next: probe-flow run torchair_ge_vs_fx.yaml" in copied.stdout
+    done = installed_command(installed, tmp_path, "run", "torchair_ge_vs_fx.yaml", "--output", "out")
+    assert done.returncode == 1, done.stderr
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert record["first_divergence"]["node"] == "Gelu_1"
+    dumps = {Path(entry["path"]) for entry in record["inputs"]}
+    assert all(path.is_relative_to(tmp_path) for path in dumps)
