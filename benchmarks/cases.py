@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from benchmarks.dumps import DumpPair, write_ge_fx
 from benchmarks.timing import MIB, Spread, Usage, interleave, ratios, run_command
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKFLOW = "workflows/torchair_ge_vs_fx.yaml"
 HEAVY = ("numpy", "dask", "distributed", "h5py", "ml_dtypes", "numba", "pandas", "rich", "torch", "onnx", "mindspore")
-OURS, PEER = "probe-flow", "peer"
+OURS, AGAIN, PEER = "probe-flow", "probe-flow again", "peer"
 ROOM = 4
 """Free space that a case asks for, in multiples of what it writes."""
 
@@ -112,20 +113,12 @@ def _compare(
     memory_goal: str = "",
     speed_goal: str = "",
 ) -> list[Row]:
-    from benchmarks.dumps import write_ge_fx
-
     pair_bytes = operators * 2 * elements * (2 + 4)
     dumps = write_ge_fx(settings.folder(case, pair_bytes), operators=operators, elements=elements)
-    output = settings.folder(f"{case}_output")
-    paths = ["-m", "torchair", "-tp", str(dumps.target), "-gp", str(dumps.golden), "-o", str(output)]
-    subjects = {OURS: _subject([*_probe_flow(), "compare", *paths], output)}
-    if settings.peer:
-        subjects[PEER] = _subject([*settings.peer, "compare", *paths], output)
     try:
-        found = interleave(subjects, settings.runs)
+        found = interleave(_tools(case, settings, dumps), settings.runs)
     finally:
-        for folder in (settings.scratch / case, output):
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(settings.scratch / case, ignore_errors=True)
     size = f"{dumps.pairs} pairs x {elements} elements"
     rows = []
     for name, usages in found.items():
@@ -134,12 +127,34 @@ def _compare(
         rows.append(_row(case, f"{name}, CPU", "s", usages, _cpu))
         rows.append(_row(case, f"{name}, peak memory", "MiB", usages, _memory, goal=memory_goal if is_ours else ""))
         rows.append(_row(case, f"{name}, a pair", "us", usages, lambda usage: usage.wall_s / dumps.pairs * 1e6))
+    again = ratios(found[OURS], found[AGAIN], _cpu)
+    rows.append(Row(case, "probe-flow again to probe-flow, CPU", "ratio", again))
     if settings.peer:
         ours, peer = found[OURS], found[PEER]
         rows.append(Row(case, "peer to probe-flow, wall", "ratio", ratios(ours, peer, _wall), speed_goal))
         rows.append(Row(case, "peer to probe-flow, CPU", "ratio", ratios(ours, peer, _cpu)))
         rows.append(Row(case, "peer to probe-flow, peak memory", "ratio", ratios(ours, peer, _memory)))
     return rows
+
+
+def _tools(case: str, settings: Settings, dumps: DumpPair) -> dict[str, Callable[[], Usage]]:
+    """Return the whole command of each tool; ours with an empty cache, and again with what the first run kept."""
+    cache, output = f"{case}_cache", f"{case}_output"
+
+    def run(tool: Sequence[str]) -> Usage:
+        folder = settings.folder(output)
+        paths = ("-tp", str(dumps.target), "-gp", str(dumps.golden), "-o", str(folder))
+        variables = {"PROBE_FLOW_CACHE": str(settings.scratch / cache)}
+        return run_command([*tool, "compare", "-m", "torchair", *paths], cwd=folder, variables=variables)
+
+    def first() -> Usage:
+        settings.folder(cache)
+        return run(_probe_flow())
+
+    tools = {OURS: first, AGAIN: lambda: run(_probe_flow())}
+    if settings.peer:
+        tools[PEER] = lambda: run(settings.peer)
+    return tools
 
 
 def _probe_flow() -> list[str]:

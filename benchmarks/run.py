@@ -121,6 +121,7 @@ trust ratios of runs made in turn more than seconds.
 - `ge_fx`: `probe-flow compare -m torchair` of a float16 device dump and a float32 FX dump, from the command to the
   result files.
 - `small`: the same with tiny tensors: what a pair costs besides its numbers.
+- `probe-flow` starts with an empty cache, `probe-flow again` with what that run kept.
 - `peer`: the same command of `msprobe`, when one is named with `--peer`. A ratio of 5 says that it took five times as
   much.
 """
