@@ -81,15 +81,15 @@ Command = Callable[..., Done]
 def command_in(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """Return a function that runs `probe-flow`; ``output`` is the folder of the run, relative to ``folder``.
 
-    Every command has a cache of its own, so that each of them measures.
+    Every command has a cache of its own, so that each of them measures, unless it names one.
     """
     caches = itertools.count()
 
-    def run(*arguments: object, output: str | None = "out") -> Done:
+    def run(*arguments: object, output: str | None = "out", cache: str | None = None) -> Done:
         given = [str(argument) for argument in arguments]
         if output is not None:
             given += ["--output", output]
-        monkeypatch.setenv("PROBE_FLOW_CACHE", str(folder / f"cache{next(caches)}"))
+        monkeypatch.setenv("PROBE_FLOW_CACHE", str(folder / (cache or f"cache{next(caches)}")))
         code = main(given)
         streams = capsys.readouterr()
         return Done(code, streams.out, streams.err, folder / (output or "."))

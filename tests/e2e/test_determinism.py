@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from torchair_builders import GeDump, Op, fx_token, graph_text, write_device_op, write_fx_node
 
-from e2e.projects import SAMPLE, TORCHAIR, Command, Done
+from e2e.projects import SAMPLE, TORCHAIR, Command, Done, write_dumps
 from probe_flow.metrics.kernel import BLOCK
 from probe_flow.stages import measuring
 from probe_flow.stages.base import Settings
@@ -118,3 +119,27 @@ def test_either_way_of_reading_gives_the_same_bytes(probe_flow, dumps, reference
     workflow.write_text(TORCHAIR.read_text() + f"io: {io}\n")
     sets = ("--set", f"target={dumps / 'msprobe_ge_dump'}", "--set", f"golden={dumps / 'msprobe_fx_dump'}")
     assert results(probe_flow("run", workflow, *sets)) == reference
+
+
+def test_what_the_cache_kept_gives_the_same_bytes(probe_flow, dumps, reference, monkeypatch):
+    sets = ("--set", f"target={dumps / 'msprobe_ge_dump'}", "--set", f"golden={dumps / 'msprobe_fx_dump'}")
+    assert results(probe_flow("run", TORCHAIR, *sets, cache="kept")) == reference
+
+    def measured_again(batch):
+        raise AssertionError(f"{len(batch.tasks)} tasks are measured again")
+
+    monkeypatch.setattr("probe_flow.stages.measure_pairs.measure_batch", measured_again)
+    assert results(probe_flow("run", TORCHAIR, *sets, cache="kept")) == reference
+
+
+@pytest.mark.parametrize("output", ["out", "second"])
+def test_a_file_that_changed_is_measured_again_whatever_the_cache_kept(probe_flow, tmp_path, output):
+    dumps = write_dumps(tmp_path / "dumps")
+    assert probe_flow("run", TORCHAIR, *dumps.sets(), cache="kept").code == 0
+    path = dumps.device_file("Add")
+    before = path.stat()
+    path.write_bytes(path.read_bytes()[:-24] + np.full(6, 77, np.float32).tobytes())
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    done = probe_flow("run", TORCHAIR, *dumps.sets(), cache="kept", output=output)
+    assert done.code == 1
+    assert done.record["first_divergence"]["node"] == "Add"
