@@ -142,7 +142,6 @@ def test_without_keep_going_nothing_begins_after_a_failure(run):
         "pairs": "skipped",
         "result": "skipped",
         "table": "skipped",
-        "other": "skipped",
     }
     assert "--keep-going" in outcome.stages[1].reason
     assert outcome.exit_code == 3
