@@ -60,11 +60,14 @@ def _fate(tensor: TensorRef, row: MeasuredPair, verdict: Verdict) -> str:
         return "compared"
     if tensor.kind is TensorKind.UNREADABLE or verdict.status is Status.ERROR:
         return "unreadable"
-    reason = row.pair.reason
-    if reason is not None and reason.expectation is Expectation.EXPECTED:
-        return "expected"
-    # A pair without a verdict on its values (quantised side, no rule of the policy) was paired and looked at.
-    return "expected" if verdict.status is Status.SKIPPED or row.measurement is not None else "missing"
+    if row.pair.target is None or row.pair.golden is None:
+        reason = row.pair.reason
+        return "expected" if reason is not None and reason.expectation is Expectation.EXPECTED else "missing"
+    # A pair without a verdict on its values (quantised side, no rule of the policy) was paired and looked at; what is
+    # no tensor on either side has no values.
+    is_opaque = row.pair.target.kind is row.pair.golden.kind is TensorKind.OPAQUE
+    looked_at = verdict.status is Status.SKIPPED or row.measurement is not None
+    return "expected" if looked_at or is_opaque else "missing"
 
 
 def incompleteness(
@@ -80,7 +83,9 @@ def incompleteness(
     if unreadable:
         causes.append(f"{unreadable} selected tensor{'s' if unreadable > 1 else ''} could not be read")
     if not any(verdict.status in COMPARED for verdict in verdicts):
-        causes.append("nothing was compared: no target tensor has a golden partner")
+        paired = any(row.pair.target is not None and row.pair.golden is not None for row in rows)
+        why = "no pair could be measured and judged" if paired else "no target tensor has a golden partner"
+        causes.append(f"nothing was compared: {why}")
     causes.extend(_executions_without_pair(rows, verdicts))
     for side, found in coverage.items():
         ratio = found.outputs_ratio
@@ -93,13 +98,13 @@ def incompleteness(
 
 
 def _executions_without_pair(rows: Sequence[MeasuredPair], verdicts: Sequence[Verdict]) -> list[str]:
-    """Name executions that both sides have but of which nothing was compared."""
+    """Name executions that both sides have but of which nothing was compared, though it was to be."""
     sides: dict[object, set[str]] = defaultdict(set)
     compared = set()
     names: dict[object, str] = {}
     for row, verdict in zip(rows, verdicts, strict=True):
         for side, tensor in (("target", row.pair.target), ("golden", row.pair.golden)):
-            if tensor is None:
+            if tensor is None or verdict.status is Status.SKIPPED:
                 continue
             run = tensor.node.execution
             names[run.identity] = str(run)

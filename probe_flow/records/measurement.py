@@ -34,7 +34,8 @@ class Measurement:
         mode: what was compared.
         metrics: metric id -> value; None = not computable, NaN and infinities are values.
         target, golden: per-side statistics (None when that side could not be read).
-        nonfinite_mismatch: positions where NaN or infinities disagree between the sides (kind and sign).
+        nonfinite_mismatch: positions where NaN or infinities disagree between the sides (kind and sign);
+            for statistics 1 when the recorded extremes show that some do.
         worst_index: flat logical index of the largest absolute error, None when there is none.
         count: elements compared.
         backend: kernel that measured, e.g. ``numpy``; empty outside tensor mode.

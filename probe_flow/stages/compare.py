@@ -47,6 +47,24 @@ def _known(name: str, metrics: str | list[str]) -> str:
     return name
 
 
+def _only(only: Only | None) -> Only | None:
+    from probe_flow.errors import did_you_mean
+    from probe_flow.metrics.registry import metrics
+
+    for key, wanted in (only.where if only else {}).items():
+        if key in ROW_FACTS:
+            continue
+        if key not in metrics():
+            hint = did_you_mean(key, (*ROW_FACTS, *metrics())) or f"facts: {', '.join(ROW_FACTS)}"
+            raise ValueError(f"`{key}` is neither a fact of a row nor a metric; {hint}")
+        for text in [wanted] if isinstance(wanted, str) else wanted:
+            _bound(text)
+    return only
+
+
+ROW_FACTS = ("verdict", "role", "node", "op_type")
+"""Keys of `only.where` that take patterns; every other key is a metric id with a bound."""
+
 MetricSet = Annotated[str, AfterValidator(_metric_set)]
 MetricId = Annotated[str, AfterValidator(_metric)]
 Bound = Annotated[str, AfterValidator(_bound)]
@@ -106,7 +124,9 @@ class Options(StageOptions):
         "`all_pass` = any failing row.",
     )
     require: Require = Field(default_factory=Require, description="What the run needs to count as complete.")
-    only: Only | None = Field(None, description="Compare only the nodes that an earlier comparison suspects.")
+    only: Annotated[Only | None, AfterValidator(_only)] = Field(
+        None, description="Compare only the nodes that an earlier comparison suspects."
+    )
 
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:

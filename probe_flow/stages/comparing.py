@@ -49,9 +49,13 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
 
 
 def chosen_metrics(options: Options, pairs: Pairs) -> tuple[str, ...]:
-    """Return the metric ids that a comparison measures: as asked for, or the set of the policy's name."""
-    name = _policy(options.policy, pairs).name
-    return metric_ids(options.metrics or (name if name in METRIC_SETS else "default"))
+    """Return the metric ids that a comparison measures.
+
+    Those asked for, or else the set of the policy's name, or else the default ones; and those that the policy needs.
+    """
+    policy = _policy(options.policy, pairs)
+    chosen = options.metrics or (policy.name if policy.name in METRIC_SETS else "default")
+    return metric_ids(dict.fromkeys((*metric_ids(chosen), *getattr(policy, "needs", ()))))
 
 
 def _policy(policy: str | list[PolicyRule], pairs: Pairs) -> Policy:

@@ -18,7 +18,7 @@ from probe_flow.metrics.registry import options_for
 from probe_flow.records import Measurement, Pair, Pairs, TensorKind
 from probe_flow.stages.base import Context
 from probe_flow.stages.measurements import incomparable, measurement_of_record, measurement_without_data
-from probe_flow.stages.measuring import Task, TaskResult, measure_batch, plan_batches, plan_tasks
+from probe_flow.stages.measuring import Task, TaskResult, defect, measure_batch, plan_batches, plan_tasks
 from probe_flow.stages.result_keys import Fields, identity, key_of, label_of, task_fields
 
 Place = tuple[int, int]
@@ -54,7 +54,10 @@ def measure_pairs(
     for number, parts in work.parts.items():
         if number not in work.failures:
             records = [parts[first] for first in sorted(parts)]
-            measurements[number] = measurement_of_record(pairs[number], records, ids)
+            try:
+                measurements[number] = measurement_of_record(pairs[number], records, ids)
+            except Exception as error:  # a metric of a package must cost its rows, not hours of work
+                work.failures[number] = defect(pairs[number].shown.id, error)
     return [
         MeasuredPair(pair, measurements.get(number), work.failures.get(number)) for number, pair in enumerate(pairs)
     ]

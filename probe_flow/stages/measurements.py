@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from probe_flow.errors import Diagnostic
+from probe_flow.metrics.checksum import checksum_equal
 from probe_flow.metrics.derive import derive, side_summary
 from probe_flow.metrics.kernel import BACKEND, Record, SpanRecord, fold
 from probe_flow.metrics.statistics import compare_statistics
@@ -38,7 +40,21 @@ def incomparable(pair: Pair) -> Diagnostic | None:
             f"golden {_shape(golden)} has {golden.numel}",
             tensor=target.id,
         )
+    if target.kind is TensorKind.STATISTICS and target.numel != 0 and not _has_common_figure(target, golden):
+        return Diagnostic(
+            "PF5105", f"nothing that both sides recorded of `{target.id}` can be compared", tensor=target.id
+        )
     return None
+
+
+def _has_checksums(target: TensorRef, golden: TensorRef) -> bool:
+    """Whether both checksums are there and of the same bytes: those of different dtypes always differ."""
+    return bool(target.checksum and golden.checksum) and target.dtype == golden.dtype
+
+
+def _has_common_figure(target: TensorRef, golden: TensorRef) -> bool:
+    figures = compare_statistics(target.recorded or Statistics(), golden.recorded or Statistics())
+    return _has_checksums(target, golden) or any(value is not None for value in figures.values())
 
 
 def _different_kinds(target: TensorRef, golden: TensorRef) -> Diagnostic:
@@ -52,17 +68,20 @@ def _shape(tensor: TensorRef) -> str:
 
 
 def measurement_without_data(pair: Pair) -> Measurement:
-    """Measure a pair of recorded statistics, scalars or nulls."""
+    """Measure a pair of recorded checksums or statistics, scalars or nulls; checksums come before statistics."""
     target, golden = pair.target, pair.golden
     assert target is not None
     assert golden is not None
     if target.kind is TensorKind.STATISTICS:
         sides = target.recorded or Statistics(), golden.recorded or Statistics()
+        is_checksum = _has_checksums(target, golden)
+        equal = {"checksum_equal": checksum_equal(target.checksum, golden.checksum)}
         return Measurement(
-            Mode.STATISTICS,
-            compare_statistics(*sides),
+            Mode.CHECKSUM if is_checksum else Mode.STATISTICS,
+            equal if is_checksum else compare_statistics(*sides),
             SideSummary(sides[0], target.checksum),
             SideSummary(sides[1], golden.checksum),
+            nonfinite_mismatch=0 if is_checksum else int(_extremes_disagree(*sides)),
             count=target.numel or 0,
             notes=_notes(target, golden),
         )
@@ -78,11 +97,29 @@ def measurement_without_data(pair: Pair) -> Measurement:
     )
 
 
+def _extremes_disagree(target: Statistics, golden: Statistics) -> bool:
+    """Whether a recorded maximum or minimum is NaN or infinite on one side and something else on the other.
+
+    Means and norms are left out: they overflow by themselves.
+    """
+    for name in ("max", "min"):
+        sides = [getattr(target, name), getattr(golden, name)]
+        if None in sides or all(math.isfinite(value) for value in sides):
+            continue
+        if sides[0] != sides[1] and not all(math.isnan(value) for value in sides):
+            return True
+    return False
+
+
 def _as_statistics(value: object) -> Statistics:
-    """A scalar is its own extreme, mean and norm; text and None have none."""
+    """A scalar is its own extreme, mean and norm; text, None and integers beyond float64 have none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return Statistics()
-    return Statistics(min=value, max=value, mean=float(value), l2norm=abs(float(value)))
+    try:
+        number = float(value)
+    except OverflowError:
+        return Statistics(min=value, max=value)
+    return Statistics(min=value, max=value, mean=number, l2norm=abs(number))
 
 
 def measurement_of_record(pair: Pair, parts: Sequence[SpanRecord | Record], ids: Sequence[str]) -> Measurement:
@@ -101,7 +138,7 @@ def measurement_of_record(pair: Pair, parts: Sequence[SpanRecord | Record], ids:
         target=side_summary(record.target),
         golden=side_summary(record.golden),
         nonfinite_mismatch=errors.mismatched,
-        worst_index=errors.max_abs_index if errors.max_abs else None,
+        worst_index=record.worst_index if errors.max_abs else None,
         count=pair.target.numel or 0,
         backend=BACKEND,
         notes=_notes(pair.target, pair.golden),

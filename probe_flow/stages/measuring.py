@@ -102,5 +102,10 @@ def _measure_task(task: Task, batch: Batch, scratch: Scratch) -> TaskResult:
     except (OSError, MemoryError) as error:
         failure = Diagnostic("PF3190", f"`{task.target.id}` could not be read: {error}", path=task.target.source)
     except Exception as error:  # a defect must cost one row, not hours of work; the code asks for a report
-        failure = Diagnostic("PF9002", f"measuring `{task.target.id}` failed: {type(error).__name__}: {error}")
+        failure = defect(task.target.id, error)
     return TaskResult(task.pair, task.first_block, None, failure)
+
+
+def defect(tensor: str, error: Exception) -> Diagnostic:
+    """Return the problem of a tensor whose measuring failed in a way that nobody foresaw."""
+    return Diagnostic("PF9002", f"measuring `{tensor}` failed: {type(error).__name__}: {error}", tensor=tensor)

@@ -36,6 +36,5 @@ def _meets(row: ComparedPair, key: str, wanted: str | list[str], earlier: Compar
     }
     if key in facts:
         return any(fnmatchcase(facts[key], glob) for glob in globs)
-    bound = parse_bound(globs[0])
     value = row.measurement.metrics.get(key) if row.measurement else None
-    return bound is not None and bound.holds(value)
+    return any(bound is not None and bound.holds(value) for bound in map(parse_bound, globs))

@@ -8,9 +8,15 @@ from typing import Protocol
 from probe_flow.analysis.measured import MeasuredPair, by_node
 from probe_flow.records import Status, TensorKind, Verdict
 
+_INCOMPARABLE = ("PF5", "PF3102", "PF3103")
+"""Codes of pairs that were read but cannot be compared: no numbers, several parts, everything of comparing."""
+
 
 class Policy(Protocol):
-    """Judges all measured rows of one node at once, since many rules relate inputs to outputs."""
+    """Judges all measured rows of one node at once, since many rules relate inputs to outputs.
+
+    An attribute ``needs`` (metric ids) is optional: they are measured whatever else the workflow asks for.
+    """
 
     @property
     def name(self) -> str:
@@ -44,7 +50,6 @@ def _without_measurement(row: MeasuredPair) -> Verdict | None:
     if row.measurement is not None:
         return None
     if row.failure is not None:
-        incomparable = row.failure.code.startswith("PF5")
-        status = Status.NOT_COMPARABLE if incomparable else Status.ERROR
+        status = Status.NOT_COMPARABLE if row.failure.code.startswith(_INCOMPARABLE) else Status.ERROR
         return Verdict(status, (row.failure.code,), (row.failure.message,))
     return Verdict(Status.SKIPPED, rules, reasons or ("the row was not selected for comparison",))

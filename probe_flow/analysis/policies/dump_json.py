@@ -1,17 +1,21 @@
 """The policy of dynamic-graph dumps (dump.json): rules that relate the outputs of an API to its inputs.
 
 Rules and thresholds follow the published result rules of dump.json comparison (26.x) where these are right.
+Tensors are judged by the share of elements within one thousandth and by the cosine, statistics by the norm.
 Differences on purpose: relative rules ignore differences below a floor per dtype, so that rounding noise of 1e-5
-against 1e-7 raises no warning; dtype and requires_grad differences are facts of the row, not failures of its values.
+against 1e-7 raises no warning; NaN of the golden alone fails too; dtype and requires_grad differences are facts of
+the row, not failures of its values.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from probe_flow.analysis.measured import MeasuredPair
-from probe_flow.records import Measurement, Mode, SideSummary, Status, TensorKind, Verdict
+from probe_flow.analysis.plain_values import gap
+from probe_flow.records import Mode, Status, TensorKind, Verdict
 
 JUMP_INPUT_LIMIT = 0.1
 JUMP_OUTPUT_LIMIT = 0.5
@@ -19,7 +23,14 @@ GROWTH_FACTOR = 10.0
 GROWTH_WITHOUT_INPUT = 0.1
 FLOOR_16_BIT = 1e-2
 FLOOR_32_BIT = 1e-3
+SHARE_INPUT_LIMIT = 0.9
+SHARE_OUTPUT_LIMIT = 0.1
+COSINE_INPUT_LIMIT = 0.9
+COSINE_DROP = 0.1
+
 NORM = "l2norm_diff_rel"
+SHARE = "err_ratio_1e3"
+COSINE = "cosine"
 
 UNJUDGED = frozenset(
     (
@@ -37,42 +48,79 @@ UNJUDGED = frozenset(
 """APIs whose results are undefined memory or mere copies; the reference tool leaves them out too."""
 
 
+OUTPUTS_ONLY = frozenset(("_reduce_scatter_base", "_all_gather_base", "all_to_all_single", "batch_isend_irecv"))
+"""Collectives whose inputs hold buffers yet to be filled: inputs are not judged, nor weighed against outputs."""
+
+
 class DumpJsonPolicy:
-    """Rules of one API: non-finite values, scalars, shapes, and a jump of the norm from inputs to outputs."""
+    """Rules of one API: non-finite values, scalars, shapes, and a jump of the error from inputs to outputs."""
 
     name = "dump_json"
+    needs = (COSINE, SHARE)
 
     def judge(self, rows: Sequence[MeasuredPair]) -> Sequence[Verdict]:
         """Return one verdict per row of one API call."""
-        if rows and rows[0].node.name.split(".")[1:2] and rows[0].node.name.split(".")[1] in UNJUDGED:
+        api = rows[0].node.name.split(".")[1:2] if rows else []
+        if UNJUDGED.intersection(api):
             return [Verdict(Status.SKIPPED, ("unjudged_api",), ("contents of this API are undefined",)) for _ in rows]
-        worst_input = max((_norm_error(row) for row in rows if not row.is_produced), default=0.0)
-        first_output = next((row for row in rows if row.is_produced), None)
-        return [_judge_row(row, worst_input, is_first_output=row is first_output) for row in rows]
+        if OUTPUTS_ONLY.intersection(api):
+            return [_judge_row(row, _NO_CHANGE) if row.is_produced else _UNJUDGED_INPUT for row in rows]
+        changes = _changes(rows)
+        return [_judge_row(row, changes) for row in rows]
 
 
-def _judge_row(row: MeasuredPair, worst_input: float, *, is_first_output: bool) -> Verdict:
+_UNJUDGED_INPUT = Verdict(Status.SKIPPED, ("unjudged_input",), ("the inputs of this collective are not judged",))
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """What the rules that relate outputs to inputs say: on the first output row, and on any that jumps."""
+
+    first_output: MeasuredPair | None = None
+    failures: tuple[tuple[str, str], ...] = ()
+    warnings: tuple[tuple[str, str], ...] = ()
+    worst_input: float = math.inf
+
+
+_NO_CHANGE = _Changes()
+
+
+def _changes(rows: Sequence[MeasuredPair]) -> _Changes:
+    inputs = [row for row in rows if not row.is_produced]
+    outputs = [row for row in rows if row.is_produced]
+    if not outputs:
+        return _NO_CHANGE
+    worst_input = max((_norm_error(row) for row in inputs), default=0.0)
+    failures, warnings = [], []
+    shares = _least(inputs, SHARE), _least(outputs, SHARE)
+    if shares[0] > SHARE_INPUT_LIMIT and shares[1] < SHARE_OUTPUT_LIMIT:
+        text = f"{shares[1]:.3g} of the output is within one thousandth, of the inputs {shares[0]:.3g}"
+        failures.append(("thousandth", text))
+    worst = max(outputs, key=_norm_error)
+    error = _norm_error(worst)
+    if error > _floor(worst) and _grew(worst_input, error):
+        text = f"norm of the output is off by {error:.3g}, over 10 times the inputs' {worst_input:.3g}"
+        warnings.append(("norm_growth", text))
+    cosines = _least(inputs, COSINE), _least(outputs, COSINE)
+    if cosines[0] > COSINE_INPUT_LIMIT and cosines[0] - cosines[1] > COSINE_DROP:
+        warnings.append(("cosine_drop", f"cosine falls from {cosines[0]:.3g} of the inputs to {cosines[1]:.3g}"))
+    return _Changes(outputs[0], tuple(failures), tuple(warnings), worst_input)
+
+
+def _judge_row(row: MeasuredPair, changes: _Changes) -> Verdict:
     measurement = row.measurement
     assert measurement is not None
-    failures = [*_nonfinite(measurement), *_scalar(row), *_shape(row)]
-    warnings: list[tuple[str, str]] = []
+    is_first = row is changes.first_output
+    failures = [*_nonfinite(row), *(changes.failures if is_first else ()), *_scalar(row), *_shape(row)]
     if measurement.mode is Mode.CHECKSUM and not measurement.metrics.get("checksum_equal"):
         failures.append(("checksum", "checksums differ"))
-    if row.is_produced:
-        error = _norm_error(row)
-        if worst_input < JUMP_INPUT_LIMIT and error > JUMP_OUTPUT_LIMIT:
-            failures.append(
-                ("norm_jump", f"norm of the output is off by {error:.3g}, of the inputs by {worst_input:.3g}")
-            )
-        elif is_first_output and error > _floor(row) and _grew(worst_input, error):
-            warnings.append(
-                (
-                    "norm_growth",
-                    f"norm of the output is off by {error:.3g}, over 10 times the inputs' {worst_input:.3g}",
-                )
-            )
-    found = failures or warnings
+    error = _norm_error(row)
+    if row.is_produced and changes.worst_input < JUMP_INPUT_LIMIT and error > JUMP_OUTPUT_LIMIT:
+        text = f"norm of the output is off by {error:.3g}, of the inputs by {changes.worst_input:.3g}"
+        failures.append(("norm_jump", text))
+    warnings = changes.warnings if is_first else ()
     status = Status.FAIL if failures else Status.WARNING if warnings else Status.PASS
+    found = failures or warnings
     return Verdict(status, tuple(rule for rule, _ in found), tuple(text for _, text in found))
 
 
@@ -87,29 +135,32 @@ def _norm_error(row: MeasuredPair) -> float:
     return 0.0 if value is None or math.isnan(value) else float(value)
 
 
+def _least(rows: Sequence[MeasuredPair], metric: str) -> float:
+    """Return the least value of a metric over the rows that have it; 1 when none has."""
+    values = [row.measurement.metrics.get(metric) for row in rows if row.measurement is not None]
+    return min((float(value) for value in values if value is not None and not math.isnan(value)), default=1.0)
+
+
 def _floor(row: MeasuredPair) -> float:
     tensors = (row.pair.target, row.pair.golden)
-    return FLOOR_16_BIT if any(tensor and "16" in tensor.dtype for tensor in tensors) else FLOOR_32_BIT
+    return FLOOR_16_BIT if any(tensor and "float16" in tensor.dtype for tensor in tensors) else FLOOR_32_BIT
 
 
-def _nonfinite(measurement: Measurement) -> list[tuple[str, str]]:
-    if _is_finite(measurement.golden) and not _is_finite(measurement.target):
-        return [("nonfinite", "nan or inf in the maximum or minimum of the target only")]
-    return []
-
-
-def _is_finite(side: SideSummary | None) -> bool:
-    if side is None:
-        return True
-    values = (side.statistics.max, side.statistics.min)
-    return all(value is None or math.isfinite(float(value)) for value in values)
+def _nonfinite(row: MeasuredPair) -> list[tuple[str, str]]:
+    if row.measurement is None or not row.measurement.nonfinite_mismatch:
+        return []
+    if row.measurement.mode is Mode.STATISTICS:
+        return [("nonfinite", "nan or inf in the maximum or minimum of one side only")]
+    return [("nonfinite", f"nan or inf at {row.measurement.nonfinite_mismatch} positions of one side only")]
 
 
 def _scalar(row: MeasuredPair) -> list[tuple[str, str]]:
     target, golden = row.pair.target, row.pair.golden
     assert target is not None
     assert golden is not None
-    if row.is_produced or TensorKind.SCALAR not in (target.kind, golden.kind) or target.value == golden.value:
+    if row.is_produced or TensorKind.SCALAR not in (target.kind, golden.kind):
+        return []
+    if gap(target.value, golden.value) == 0.0:
         return []
     return [("scalar", f"scalar argument is {target.value!r}, golden {golden.value!r}")]
 

@@ -4,35 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
+from types import MappingProxyType
 
 from probe_flow.analysis.policies.base import Policy
 from probe_flow.analysis.policies.dump_json import DumpJsonPolicy
 from probe_flow.analysis.policies.torchair import TorchairPolicy
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 
+OURS: Mapping[str, Callable[[], Policy]] = MappingProxyType({"torchair": TorchairPolicy, "dump_json": DumpJsonPolicy})
 
-def _factories() -> Mapping[str, Callable[[], Policy]]:
-    found: dict[str, Callable[[], Policy]] = {"torchair": TorchairPolicy, "dump_json": DumpJsonPolicy}
-    for entry in entry_points(group="probe_flow.policies"):
-        found.setdefault(entry.name, entry.load())
-    return found
+GROUP = "probe_flow.policies"
+"""Entry point group; each entry is a function without arguments, or a class, that gives a `Policy`."""
 
 
 def policy_names() -> tuple[str, ...]:
-    """Return the names that a workflow may use."""
-    return tuple(sorted(_factories()))
+    """Return the names that a workflow may use. Packages are not loaded for this, and cannot replace ours."""
+    return tuple(sorted({*OURS, *(entry.name for entry in entry_points(group=GROUP))}))
 
 
 def policy_named(name: str) -> Policy:
     """Return the policy.
 
     Raises:
-        UsageError: PF5001 when there is none of that name.
+        UsageError: PF5001 when there is none of that name, PF5002 when its package gives something else.
     """
-    factories = _factories()
-    if name not in factories:
-        known = ", ".join(sorted(factories))
+    if name in OURS:
+        return OURS[name]()
+    entry = next((entry for entry in entry_points(group=GROUP) if entry.name == name), None)
+    if entry is None:
+        known = ", ".join(policy_names())
+        hint = did_you_mean(name, policy_names()) or f"policies: {known}"
+        raise UsageError(Diagnostic("PF5001", f"unknown policy `{name}`", help=hint))
+    policy = entry.load()()
+    if not hasattr(policy, "judge") or not isinstance(getattr(policy, "name", None), str):
         raise UsageError(
-            Diagnostic("PF5001", f"unknown policy `{name}`", help=did_you_mean(name, factories) or f"policies: {known}")
+            Diagnostic(
+                "PF5002",
+                f"entry point `{name}` ({entry.value}) gives no policy: it has no `name` or no `judge`",
+                help="update or remove the package that provides it",
+            )
         )
-    return factories[name]()
+    made: Policy = policy
+    return made

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.plain_values import plain_gap
 from probe_flow.analysis.policies.bounds import Bound
 from probe_flow.records import Measurement, Status, Verdict
 
@@ -51,13 +52,28 @@ def _missed(bounds: Mapping[str, Bound], measurement: Measurement) -> list[tuple
     return missed
 
 
+def _judge_value(row: MeasuredPair, gap: float) -> Verdict:
+    """Judge plain values (arguments, None) by equality: rules about tensors say nothing of them."""
+    if gap == 0.0:
+        return Verdict(Status.PASS)
+    target, golden = row.pair.target, row.pair.golden
+    assert target is not None
+    assert golden is not None
+    return Verdict(Status.FAIL, ("value",), (f"value is {target.value!r}, golden {golden.value!r}",))
+
+
 @dataclass(frozen=True, slots=True)
 class RulePolicy:
-    """The rules of a workflow file. A row that no rule fits is skipped, and says so."""
+    """The rules of a workflow file. A row that no rule fits is skipped, and says so; plain values must be equal."""
 
     rules: tuple[Rule, ...]
     op_types: Mapping[object, str]
     name: str = "own rules"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Metrics that the rules ask for."""
+        return tuple(dict.fromkeys(metric for rule in self.rules for metric in (*rule.passes, *(rule.warns or {}))))
 
     def judge(self, rows: Sequence[MeasuredPair]) -> Sequence[Verdict]:
         """Return one verdict per row."""
@@ -68,5 +84,8 @@ class RulePolicy:
         op_type = self.op_types.get(row.node, "")
         for rule in self.rules:
             if rule.fits(row, op_type):
+                gap = plain_gap(row)
+                if gap is not None and not rule.passes.keys() & row.measurement.metrics.keys():
+                    return _judge_value(row, gap)
                 return rule.judge(row.measurement)
         return Verdict(Status.SKIPPED, ("no_rule",), ("no rule of the policy fits this row",))

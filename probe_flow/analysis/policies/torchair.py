@@ -2,15 +2,17 @@
 
 Real data: PASS iff Cosine >= 0.99 and MaxRelativeErr < 0.01; where the cosine cannot be computed (scalars),
 MaxRelativeErr alone decides. Statistics: every relative error <= 0.01, or the absolute difference <= 1e-6.
-Checksums: equal. The rule fails most rows of a healthy fp16 model (elements near zero), so the run is judged by
-its gate, not by these rows.
+Checksums: equal. Plain values: numbers as statistics, others equal. The rule fails most rows of a healthy fp16 model
+(elements near zero), so the run is judged by its gate, not by these rows.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.plain_values import plain_gap
 from probe_flow.records import Measurement, Mode, Status, TensorRef, Verdict
 
 COSINE_LIMIT = 0.99
@@ -30,6 +32,7 @@ class TorchairPolicy:
     """The published PASS rule."""
 
     name = "torchair"
+    needs = ("cosine", "max_rel_err_eps")
 
     def judge(self, rows: Sequence[MeasuredPair]) -> Sequence[Verdict]:
         """Return one verdict per row; no rule of this policy relates rows to each other."""
@@ -40,8 +43,7 @@ def _judge_row(row: MeasuredPair) -> Verdict:
     measurement = row.measurement
     assert measurement is not None
     if measurement.nonfinite_mismatch:
-        text = f"nan/inf position differs in {measurement.nonfinite_mismatch} of {measurement.count} elements"
-        return Verdict(Status.FAIL, ("nonfinite",), (text,))
+        return Verdict(Status.FAIL, ("nonfinite",), (_nonfinite_text(measurement),))
     quantised = _quantised_side(row)
     if quantised:
         return Verdict(Status.NOT_COMPARABLE, ("quantised",), (quantised,))
@@ -49,14 +51,32 @@ def _judge_row(row: MeasuredPair) -> Verdict:
         return _judge_self(row, measurement)
     if measurement.mode is Mode.CHECKSUM:
         return _judge_checksum(measurement)
+    gap = plain_gap(row)
+    if gap is not None:
+        return _judge_value(row, gap)
+    if measurement.count == 0:
+        return Verdict(Status.PASS, ("empty",), ("both sides are empty",))
+    return _judge_statistics(measurement) if measurement.mode is Mode.STATISTICS else _judge_tensor(measurement)
+
+
+def _nonfinite_text(measurement: Measurement) -> str:
     if measurement.mode is Mode.STATISTICS:
-        return _judge_statistics(measurement)
-    return _judge_tensor(measurement)
+        return "nan/inf in the recorded maximum or minimum of one side only"
+    return f"nan/inf position differs in {measurement.nonfinite_mismatch} of {measurement.count} elements"
+
+
+def _judge_value(row: MeasuredPair, gap: float) -> Verdict:
+    if gap <= STATISTIC_RELATIVE_LIMIT:
+        return Verdict(Status.PASS)
+    target, golden = row.pair.target, row.pair.golden
+    assert target is not None
+    assert golden is not None
+    return Verdict(Status.FAIL, ("value",), (f"value is {target.value!r}, golden {golden.value!r}",))
 
 
 def _judge_tensor(measurement: Measurement) -> Verdict:
-    if measurement.count == 0 and measurement.mode is Mode.TENSOR:
-        return Verdict(Status.PASS, ("empty",), ("both sides are empty",))
+    if _holds_no_number(measurement):
+        return Verdict(Status.PASS, ("no_finite_value",), ("both sides hold the same NaN and infinities only",))
     rules, reasons = [], []
     cosine = measurement.metrics.get("cosine")
     worst = measurement.metrics.get("max_rel_err_eps", measurement.metrics.get("max_rel_err"))
@@ -70,12 +90,26 @@ def _judge_tensor(measurement: Measurement) -> Verdict:
     return Verdict(Status.FAIL if rules else Status.PASS, tuple(rules), tuple(reasons))
 
 
+def _holds_no_number(measurement: Measurement) -> bool:
+    """Whether every element is NaN or infinite (on both sides alike, since no position disagrees)."""
+    if measurement.golden is None:
+        return False
+    statistics = measurement.golden.statistics
+    return (statistics.nan or 0) + (statistics.inf or 0) == measurement.count
+
+
+def _both_nan(measurement: Measurement, name: str) -> bool:
+    sides = (measurement.target, measurement.golden)
+    values = [getattr(side.statistics, name) for side in sides if side is not None]
+    return len(values) == 2 and all(value is not None and math.isnan(value) for value in values)
+
+
 def _judge_statistics(measurement: Measurement) -> Verdict:
     rules, reasons = [], []
     for name in STATISTIC_NAMES:
         relative = measurement.metrics.get(f"{name}_diff_rel")
         absolute = measurement.metrics.get(f"{name}_diff")
-        if relative is None or absolute is None:
+        if relative is None or absolute is None or _both_nan(measurement, name):
             continue
         if not (relative <= STATISTIC_RELATIVE_LIMIT or abs(absolute) <= STATISTIC_ABSOLUTE_LIMIT):
             rules.append(name)
@@ -94,11 +128,14 @@ def _judge_self(row: MeasuredPair, measurement: Measurement) -> Verdict:
     target, source = row.pair.target, row.pair.golden
     assert target is not None
     assert source is not None
+    if target.dtype == "bool" != source.dtype:
+        text = "a cast to bool only keeps which elements are zero"
+        return Verdict(Status.NOT_COMPARABLE, ("cast_to_bool",), (text,))
     allowed = 0.0
     if target.dtype != source.dtype:
         allowed = _cast_allowance(target, source, measurement)
     worst = measurement.metrics.get("max_abs_err")
-    if worst is not None and worst <= allowed:
+    if measurement.count == 0 or _holds_no_number(measurement) or (worst is not None and worst <= allowed):
         return Verdict(Status.PASS)
     shown = "not computable" if worst is None else f"{worst:.6g}"
     return Verdict(

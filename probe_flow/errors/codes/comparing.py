@@ -62,6 +62,13 @@ SECTION: tuple[Code, ...] = (
         "use `torchair` or `dump_json`, install the package that provides it, or write a list of rules",
     ),
     Code(
+        "PF5002",
+        "policy of a package cannot be used",
+        "an entry point `probe_flow.policies` gives something without a `name` and a `judge` method",
+        "the entry point `mypkg` gives a module",
+        "update or remove the package that provides it",
+    ),
+    Code(
         "PF5103",
         "value is no numeric tensor",
         "one side holds text, an object or a dtype whose bits are not known",
@@ -74,5 +81,13 @@ SECTION: tuple[Code, ...] = (
         "one side is a tensor, the other statistics, a scalar or nothing",
         "the target is a tensor, the golden a scalar",
         "check which tensors were paired, or dump both sides in the same way",
+    ),
+    Code(
+        "PF5105",
+        "nothing recorded on both sides",
+        "both dumps know the tensor but no figure of it that the other has too: no statistics, and no checksums of "
+        "equal dtype",
+        "the target recorded a checksum only, the golden statistics only",
+        "dump both sides with the same `summary_mode`",
     ),
 )
