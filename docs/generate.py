@@ -63,13 +63,17 @@ def command_line_page() -> str:
 
 
 def _command_section(name: str, command: click.Command, root: click.Context) -> str:
+    """Return the section of a command; its sub-commands follow it as sections of their own."""
     context = click.Context(command, info_name=name, parent=root)
+    is_group = isinstance(command, click.Group)
     arguments = [_argument(each) for each in command.params if isinstance(each, click.Argument)]
-    usage = " ".join(["probe-flow", name, "[OPTIONS]", *arguments])
+    usage = " ".join(["probe-flow", name, *(["COMMAND"] if is_group else []), "[OPTIONS]", *arguments])
     table = _options_table(command, context)
-    return "\n\n".join(
-        filter(None, (f"## `{name}`", f"```text\n{usage}\n```", inspect.cleandoc(command.help or ""), table))
-    )
+    text = inspect.cleandoc(command.help or "")
+    parts = [f"## `{name}`\n", f"```text\n{usage}\n```\n", f"{text}\n", table]
+    if isinstance(command, click.Group):
+        parts += [_command_section(f"{name} {each}", found, root) for each, found in command.commands.items()]
+    return "\n".join(filter(None, parts))
 
 
 def _argument(argument: click.Argument) -> str:
@@ -95,8 +99,9 @@ def _option_row(option: click.Option) -> str:
 
 def _choices(option: click.Option) -> str:
     kind = option.type
-    # A vertical bar would end the cell of the table.
-    return "/".join(map(str, kind.choices)) if isinstance(kind, click.Choice) else kind.name.upper()
+    if isinstance(kind, click.Choice):
+        return "/".join(map(str, kind.choices))  # a vertical bar would end the cell of the table
+    return "N" if kind.name.startswith("integer") else kind.name.upper()
 
 
 _COMMAND = "$ probe-flow run workflows/torchair_ge_vs_fx.yaml"

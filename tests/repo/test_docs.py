@@ -82,7 +82,9 @@ def test_every_command_line_uses_commands_and_options_that_exist(page: Path) -> 
             continue
         assert words[0] in COMMANDS, line
         command = group.get_command(click.Context(group), words[0])
-        assert command is not None
+        if isinstance(command, click.Group) and len(words) > 1:
+            command = command.get_command(click.Context(command), words[1])
+        assert command is not None, line
         known = {option for each in command.params for option in each.opts} | {"--help", "-h"}
         used = {word.partition("=")[0] for word in words[1:] if re.match(r"--?[a-z]", word)}
         assert used <= known, f"{name(page)}: {line}"
