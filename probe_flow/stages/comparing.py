@@ -8,7 +8,10 @@ from probe_flow.analysis.conclude import conclude
 from probe_flow.analysis.coverage import cover, incompleteness
 from probe_flow.analysis.gate import gate_passes
 from probe_flow.analysis.measured import in_execution_order
-from probe_flow.analysis.policies import Bound, Policy, Rule, RulePolicy, judge_all, parse_bound, policy_named
+from probe_flow.analysis.policies.base import Policy, judge_all
+from probe_flow.analysis.policies.bounds import Bound, parse_bound
+from probe_flow.analysis.policies.registry import policy_named
+from probe_flow.analysis.policies.rules import Rule, RulePolicy
 from probe_flow.metrics.catalogue import METRIC_SETS
 from probe_flow.metrics.registry import metric_ids
 from probe_flow.records import ComparedPair, Comparison, Pairs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from probe_flow.analysis.policies import parse_bound
+from probe_flow.analysis.policies.bounds import parse_bound
 from probe_flow.records import ComparedPair, Comparison, Pair
 from probe_flow.stages.base import Only
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib import import_module
 from importlib.metadata import entry_points
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from probe_flow.analysis.policies.base import Policy
-from probe_flow.analysis.policies.dump_json import DumpJsonPolicy
-from probe_flow.analysis.policies.torchair import TorchairPolicy
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 
-OURS: Mapping[str, Callable[[], Policy]] = MappingProxyType({"torchair": TorchairPolicy, "dump_json": DumpJsonPolicy})
+if TYPE_CHECKING:
+    from probe_flow.analysis.policies.base import Policy
+
+OURS: Mapping[str, str] = MappingProxyType(
+    {
+        "torchair": "probe_flow.analysis.policies.torchair:TorchairPolicy",
+        "dump_json": "probe_flow.analysis.policies.dump_json:DumpJsonPolicy",
+    }
+)
+"""Modules and classes by name: a workflow is checked without loading them."""
 
 GROUP = "probe_flow.policies"
 """Entry point group; each entry is a function without arguments, or a class, that gives a `Policy`."""
@@ -29,7 +37,9 @@ def policy_named(name: str) -> Policy:
         UsageError: PF5001 when there is none of that name, PF5002 when its package gives something else.
     """
     if name in OURS:
-        return OURS[name]()
+        module, _, policy_class = OURS[name].partition(":")
+        ours: Policy = getattr(import_module(module), policy_class)()
+        return ours
     entry = next((entry for entry in entry_points(group=GROUP) if entry.name == name), None)
     if entry is None:
         known = ", ".join(policy_names())
