@@ -7,11 +7,13 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
-from probe_flow.records import Comparison
-from probe_flow.reports.table import Table
+
+if TYPE_CHECKING:
+    from probe_flow.records import Comparison
+    from probe_flow.reports.table import Table
 
 ENTRY_POINTS = "probe_flow.reports"
 
