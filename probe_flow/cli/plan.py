@@ -101,7 +101,7 @@ def plan_lines(plan: Plan, cwd: Path) -> Iterator[str]:
             yield f"  {'':<{name_width + 6}}  {_size_line(size, cwd)}"
     yield ""
     executor = plan.executor
-    workers = "1 worker" if executor.workers == 1 else f"{executor.workers} workers"
+    workers = "1 worker" if executor.workers == 1 else f"{executor.workers or 'all'} workers"
     yield f"{len(plan.selected)} of {len(plan.stages)} stages run, {decimal(plan.size_bytes)} below their input paths"
     yield f"scheduler: {executor.scheduler}, {workers} ({executor.reason})"
     yield "cache: this version keeps no results between runs, so every stage does its work"

@@ -17,7 +17,8 @@ def plan_options(command: Command) -> Command:
         click.option(
             "--scheduler",
             metavar="NAME",
-            help="How work is spread: auto, sync (one after another) or threads. Default: as the workflow says.",
+            help="How work is spread: auto, sync (one after another), threads, processes or distributed (workers "
+            "of a Dask cluster). Default: as the workflow says.",
         ),
         click.option("--force", multiple=True, metavar="STAGE", help="Measure this stage again. May be repeated."),
         click.option("--until", metavar="STAGE", help="Run nothing that comes after this stage."),

@@ -48,13 +48,14 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet
     from probe_flow.cli.progress import progress_on
     from probe_flow.engine.cache import cache_folder
     from probe_flow.engine.execute import execute
-    from probe_flow.engine.scheduler import make_scheduler
+    from probe_flow.engine.plan import with_scheduler
     from probe_flow.reports.console import last_line, render_summary
     from probe_flow.reports.run_json import run_json_text
 
+    scheduler = plan.executor.open()
+    plan = with_scheduler(plan, scheduler)
     if not quiet:
         show(plan.warnings, sources=plan.workflow.sources)
-    scheduler = make_scheduler(plan.executor.scheduler, plan.executor.workers)
     is_live = wants_color(os.environ, is_terminal=sys.stderr.isatty())
     with progress_on(sys.stderr, quiet=quiet, is_live=is_live) as progress:
         outcome = execute(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from probe_flow.engine.executor import Executor, plan_executor
 from probe_flow.engine.paths import PathSize, exists, first_names, input_paths, is_readable, measure_path
-from probe_flow.engine.scheduler import SMALL_WORK_BYTES, check_scheduler, usable_cpus
+from probe_flow.engine.scheduler import Scheduler
 from probe_flow.errors import Diagnostic, Severity, Span, UsageError, WorkflowError, did_you_mean
 from probe_flow.stages.base import Kind
 from probe_flow.workflow.resolved import ResolvedStage, Workflow
@@ -34,21 +35,6 @@ class PlannedStage:
     def needs(self) -> tuple[str, ...]:
         """Names of the stages whose results it takes, each once."""
         return needs(self.stage)
-
-
-@dataclass(frozen=True, slots=True)
-class Executor:
-    """How the work is spread.
-
-    Args:
-        scheduler: ``auto``, ``sync`` or ``threads``.
-        workers: batches at the same time.
-        reason: the choice in words.
-    """
-
-    scheduler: str
-    workers: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +89,25 @@ def make_plan(
 
     Raises:
         WorkflowError: every missing (PF2101) and unreadable (PF2102) path at once.
-        UsageError: PF2103 for a scheduler that this version does not have; PF2108 for `only` or `until` without such
-            a stage.
+        UsageError: PF2103 for an unknown scheduler, PF6105 for one whose package is not installed, PF6107 for a memory
+            limit below what one worker needs; PF2108 for a name that no stage has.
     """
     _check_names(workflow, (*only, *force, *(name for name in (until, start) if name is not None)))
     selected = _select(workflow, only, until, start)
     _check_paths(workflow, [stage for stage in workflow.stages if stage.name in selected])
     stages = tuple(_planned(stage, workflow, selected) for stage in workflow.stages)
-    executor = _executor(workflow, stages, scheduler, workers)
-    warnings = (*workflow.warnings, *_unsupported(workflow), *_same_folders(stages))
+    total = sum(size.size_bytes for planned in stages for size in planned.sizes)
+    executor = plan_executor(workflow, total, scheduler=scheduler, workers=workers)
+    warnings = (*workflow.warnings, *_same_folders(stages))
     return Plan(workflow, stages, executor, warnings, frozenset(force))
+
+
+def with_scheduler(plan: Plan, scheduler: Scheduler) -> Plan:
+    """Return the plan with what is known only once its scheduler is there: workers of a cluster, and warnings."""
+    executor = plan.executor
+    if executor.workers is None:
+        executor = replace(executor, workers=scheduler.workers)
+    return replace(plan, executor=executor, warnings=(*plan.warnings, *scheduler.warnings))
 
 
 def needs(stage: ResolvedStage) -> tuple[str, ...]:
@@ -217,41 +212,6 @@ def _nearest_folder(path: Path) -> str:
     missing = path.absolute().relative_to(parent).parts[0]
     near = did_you_mean(missing, first_names(parent))
     return f"{near} (in `{parent}`)" if near else f"`{parent}` is there, `{missing}` is not in it"
-
-
-def _executor(
-    workflow: Workflow, stages: Sequence[PlannedStage], scheduler: str | None, workers: int | None
-) -> Executor:
-    name = scheduler or workflow.executor.scheduler
-    check_scheduler(name)
-    count = 1 if name == "sync" else workers or workflow.executor.workers or usable_cpus()
-    if name != "auto":
-        return Executor(name, count, "as asked for")
-    total = sum(size.size_bytes for planned in stages for size in planned.sizes)
-    limit = SMALL_WORK_BYTES // 2**20
-    if count < 2:
-        return Executor(name, count, "one CPU: batches run one after another")
-    if total < SMALL_WORK_BYTES:
-        return Executor(name, count, f"below {limit} MB in all: batches run one after another")
-    return Executor(name, count, f"stages with {limit} MB or more use {count} threads")
-
-
-def _unsupported(workflow: Workflow) -> Iterator[Diagnostic]:
-    """Yield a warning per setting that this version reads but does not act on."""
-    settings = {
-        "executor.address": workflow.executor.address is not None,
-        "executor.memory_limit": workflow.executor.memory_limit is not None,
-    }
-    for name, is_set in settings.items():
-        if not is_set:
-            continue
-        yield Diagnostic(
-            "PF2105",
-            f"`{name}` has no effect: this version of probe_flow does not have it",
-            Severity.WARNING,
-            path=str(workflow.path),
-            help="remove it, or keep it for a later version",
-        )
 
 
 def _same_folders(stages: Sequence[PlannedStage]) -> Iterator[Diagnostic]:

@@ -1,24 +1,36 @@
-"""How batches run: the interface, the choice between the schedulers, and what a failing batch becomes."""
+"""How batches run: the interface of the schedulers, and what a batch becomes that fails or is lost."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Protocol, TypeVar
 
+from probe_flow.engine.limits import PROCESS_BYTES, fitting_workers, workers_within
 from probe_flow.errors import Diagnostic, Span, UsageError, did_you_mean
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
 
-SMALL_WORK_BYTES = 32 * 2**20
-"""Below this total, starting workers costs more than it saves (measured: loading Dask alone takes 0.1 s)."""
+SCHEDULERS = ("auto", "sync", "threads", "processes", "distributed")
 
 WINDOW_PER_WORKER = 4
 """Batches in flight per worker: enough that no worker waits for the consumer, few enough to bound memory."""
 
-AVAILABLE = ("auto", "sync", "threads")
-LATER = ("processes", "distributed")
+RETRIES = 1
+"""How often a batch is tried again after its worker died: a second death is the batch's own doing."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLost:
+    """Stands in the place of a result when a batch ended its worker each time that it was tried.
+
+    Args:
+        reason: how the last worker ended, e.g. ``killed by SIGKILL``.
+    """
+
+    reason: str
 
 
 class BatchError(Exception):
@@ -39,7 +51,7 @@ class Scheduler(Protocol):
     ``run`` yields ``(index, result)`` as batches finish, in any order; largest batches start first, so that the
     tail is short. At most ``WINDOW_PER_WORKER * workers`` batches are between start and delivery. Closing the
     iterator stops submission and waits for the batches that run. An exception in a batch arrives as
-    `BatchError`.
+    `BatchError`. A worker process that dies costs its batch only, which arrives as `BatchLost`.
     """
 
     @property
@@ -52,79 +64,16 @@ class Scheduler(Protocol):
         """Batches that run at the same time."""
         ...
 
-    def run(
-        self, function: Callable[[Batch], Result], batches: Sequence[Batch], sizes: Sequence[int]
-    ) -> Generator[tuple[int, Result], None, None]:
-        """Run every batch; ``sizes`` are their bytes, for the order."""
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What is worth saying of it before it runs anything."""
         ...
 
-
-def usable_cpus() -> int:
-    """Return the number of CPUs that this process may use, at least 1."""
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1
-
-
-def make_scheduler(name: str, workers: int | None = None, *, span: Span | None = None) -> Scheduler:
-    """Return the scheduler of that name.
-
-    Args:
-        name: ``auto``, ``sync`` or ``threads``.
-        workers: threads to use; None = one per usable CPU. ``sync`` always has one.
-        span: where the name was written.
-
-    Raises:
-        UsageError: PF2103 for a scheduler that this version does not have.
-    """
-    check_scheduler(name, span=span)
-    from probe_flow.engine.sync import SyncScheduler
-
-    if name == "sync":
-        return SyncScheduler()
-    from probe_flow.engine.threads import ThreadScheduler
-
-    threads = ThreadScheduler(workers or usable_cpus())
-    return threads if name == "threads" else AutoScheduler(SyncScheduler(), threads)
-
-
-def check_scheduler(name: str, *, span: Span | None = None) -> None:
-    """Raise PF2103 (UsageError) when this version has no scheduler of that name."""
-    if name in AVAILABLE:
-        return
-    if name in LATER:
-        message = f"scheduler `{name}` is not part of this version of probe_flow"
-        hint = "use `threads`, which runs on all CPUs of this machine, or `auto`"
-    else:
-        message = f"unknown scheduler `{name}`"
-        hint = did_you_mean(name, AVAILABLE) or "use one of: " + ", ".join(AVAILABLE)
-    raise UsageError(Diagnostic("PF2103", message, span=span, label="not available", help=hint))
-
-
-class AutoScheduler:
-    """Runs small work in the calling thread, anything larger on the given scheduler."""
-
-    name = "auto"
-
-    def __init__(self, small: Scheduler, large: Scheduler) -> None:
-        self._small = small
-        self._large = large
-
-    @property
-    def workers(self) -> int:
-        """Workers that large work gets."""
-        return self._large.workers
-
-    def choose(self, sizes: Sequence[int]) -> Scheduler:
-        """Return the scheduler for batches of these bytes."""
-        is_small = sum(sizes) < SMALL_WORK_BYTES or len(sizes) < 2 or self._large.workers < 2
-        return self._small if is_small else self._large
-
     def run(
         self, function: Callable[[Batch], Result], batches: Sequence[Batch], sizes: Sequence[int]
-    ) -> Generator[tuple[int, Result], None, None]:
-        """Run every batch on the scheduler that fits their total size."""
-        return self.choose(sizes).run(function, batches, sizes)
+    ) -> Generator[tuple[int, Result | BatchLost], None, None]:
+        """Run every batch; ``sizes`` are their bytes, for the order."""
+        ...
 
 
 def largest_first(sizes: Sequence[int]) -> list[int]:
@@ -134,3 +83,69 @@ def largest_first(sizes: Sequence[int]) -> list[int]:
     [3, 1, 2, 0]
     """
     return sorted(range(len(sizes)), key=lambda index: -sizes[index])
+
+
+def check_scheduler(name: str, *, span: Span | None = None) -> None:
+    """Raise PF2103 (UsageError) for an unknown scheduler, PF6105 when the package that it needs is not there."""
+    if name not in SCHEDULERS:
+        hint = did_you_mean(name, SCHEDULERS) or "use one of: " + ", ".join(SCHEDULERS)
+        message = f"unknown scheduler `{name}`"
+        raise UsageError(Diagnostic("PF2103", message, span=span, label="no such scheduler", help=hint))
+    if name == "distributed" and find_spec("distributed") is None:
+        raise UsageError(
+            Diagnostic(
+                "PF6105",
+                "scheduler `distributed` needs the package `distributed`, which is not installed",
+                span=span,
+                help="pip install probe-flow[distributed]; on one machine `processes` does without it",
+            )
+        )
+
+
+def make_scheduler(
+    name: str,
+    workers: int | None = None,
+    *,
+    span: Span | None = None,
+    address: str | None = None,
+    memory_bytes: int | None = None,
+    backend: str = "auto",
+) -> Scheduler:
+    """Return the scheduler of that name.
+
+    Args:
+        name: one of `SCHEDULERS`.
+        workers: batches to run at the same time; None = one per usable CPU (or all workers of `address`). Fewer are
+            used where `memory_bytes` asks for it. ``sync`` always has one.
+        span: where the name was written.
+        address: of a running Dask scheduler, for ``distributed``; it is asked at once who works there.
+        memory_bytes: memory for all workers together; None = that of the machine.
+        backend: what computes the metrics, for the choice of ``auto``.
+
+    Raises:
+        UsageError: PF2103 for an unknown name, PF6105 without the package, PF6101, PF6102, PF6104, PF6108 for an
+            `address` that cannot be used, PF6107 when no worker fits into `memory_bytes`.
+    """
+    check_scheduler(name, span=span)
+    if name == "distributed":
+        from probe_flow.engine.distributed import connect, local_cluster
+
+        if address is not None:
+            return connect(address, workers)
+        return local_cluster(workers_within(name, workers, memory_bytes))
+    from probe_flow.engine.sync import SyncScheduler
+
+    if name == "sync":
+        return SyncScheduler()
+    from probe_flow.engine.auto import AutoScheduler
+    from probe_flow.engine.processes import ProcessScheduler
+    from probe_flow.engine.threads import ThreadScheduler
+
+    if name == "processes":
+        return ProcessScheduler(workers_within(name, workers, memory_bytes), memory_bytes=memory_bytes)
+    threads = ThreadScheduler(workers_within("threads", workers, memory_bytes))
+    if name == "threads":
+        return threads
+    count = fitting_workers(threads.workers, PROCESS_BYTES, memory_bytes)
+    processes = ProcessScheduler(count, memory_bytes=memory_bytes)
+    return AutoScheduler(SyncScheduler(), threads, processes, backend=backend)

@@ -12,6 +12,7 @@ class SyncScheduler:
 
     name = "sync"
     workers = 1
+    warnings = ()
 
     def run(
         self, function: Callable[[Batch], Result], batches: Sequence[Batch], sizes: Sequence[int]

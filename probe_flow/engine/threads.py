@@ -26,6 +26,7 @@ class ThreadScheduler:
     """
 
     name = "threads"
+    warnings = ()
 
     def __init__(self, workers: int) -> None:
         self.workers = max(1, workers)
@@ -34,26 +35,53 @@ class ThreadScheduler:
         self, function: Callable[[Batch], Result], batches: Sequence[Batch], sizes: Sequence[int]
     ) -> Generator[tuple[int, Result], None, None]:
         """Yield ``(index, result)`` as batches finish; the largest batch starts first."""
-        window = _Window[Result](largest_first(sizes), slots=WINDOW_PER_WORKER * self.workers)
+        yield from run_in_threads(function, batches, sizes, workers=self.workers)
 
-        def task() -> None:
-            index = window.take()
-            if index is None:
-                return
-            try:
-                window.deliver((index, function(batches[index])))
-            except Exception as exc:
-                window.deliver(_failure(index, exc))
 
-        driver = threading.Thread(
-            target=_drive, args=(task, len(batches), self.workers, window), name="probe-flow-dask", daemon=True
-        )
-        driver.start()
+def run_in_threads(
+    function: Callable[[Batch], Result],
+    batches: Sequence[Batch],
+    sizes: Sequence[int],
+    *,
+    workers: int,
+    stop_s: float | None = None,
+    abandon: Callable[[], None] | None = None,
+) -> Generator[tuple[int, Result], None, None]:
+    """Yield ``(index, result)`` as batches finish, the largest first; see `Scheduler`.
+
+    Args:
+        function: called in a thread per batch.
+        batches: its arguments.
+        sizes: their bytes.
+        workers: threads.
+        stop_s: seconds to wait for running batches when the iterator ends early; None = as long as they take.
+        abandon: called then, and at the ordinary end; must make every running call return.
+    """
+    window = _Window[Result](largest_first(sizes), slots=WINDOW_PER_WORKER * workers)
+
+    def task() -> None:
+        index = window.take()
+        if index is None:
+            return
         try:
-            yield from window.results(len(batches))
+            window.deliver((index, function(batches[index])))
+        except Exception as exc:
+            window.deliver(_failure(index, exc))
+
+    driver = threading.Thread(
+        target=_drive, args=(task, len(batches), workers, window), name="probe-flow-dask", daemon=True
+    )
+    driver.start()
+    try:
+        yield from window.results(len(batches))
+    finally:
+        window.stop()
+        try:
+            driver.join(stop_s)
         finally:
-            window.stop()
-            driver.join()
+            if abandon is not None:
+                abandon()
+        driver.join()
 
 
 def _failure(index: int, cause: Exception) -> BatchError:

@@ -96,10 +96,17 @@ class TaskMap(Protocol):
     """How a stage runs many independent batches; the engine supplies it over a scheduler.
 
     ``function`` must be importable (a module-level function); results come back as ``(index, result)`` in any order.
+    A batch may end its worker process each time that it is tried: ``lost`` makes its result from the batch and the
+    reason (PF6106); without it, the stage fails.
     """
 
     def __call__(
-        self, function: Callable[[Batch], Result], batches: Sequence[Batch], *, sizes: Sequence[int]
+        self,
+        function: Callable[[Batch], Result],
+        batches: Sequence[Batch],
+        *,
+        sizes: Sequence[int],
+        lost: Callable[[Batch, Diagnostic], Result] | None = None,
     ) -> Iterator[tuple[int, Result]]: ...
 
 

@@ -109,7 +109,7 @@ def test_scheduler_and_workers_are_recorded(probe_flow, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["--scheduler", "distributed"], 2, "PF2103"),
+        (["--scheduler", "distribute"], 2, "PF2103"),
         (["--only", "resutl"], 2, "PF2108"),
         (["--workers", "0"], 2, "--workers"),
         (["--set", "nonsense"], 2, "NAME=VALUE"),

@@ -51,6 +51,67 @@ SECTION: tuple[Code, ...] = (
         "name the folder of the run with `--output`, or leave out `--resume`",
     ),
     Code(
+        "PF6101",
+        "no Dask scheduler answers",
+        "The scheduler at `executor.address` is not running, listens on another port, or cannot be reached from here.",
+        "no Dask scheduler answers at `tcp://host:8786` within 5 s",
+        "Start one with `dask scheduler`, correct the address, or use `--scheduler processes`.",
+    ),
+    Code(
+        "PF6102",
+        "a Dask worker has no probe_flow",
+        "Workers of a cluster run probe_flow's own code on files that they open themselves. The worker named cannot "
+        "load it: it is not installed there, or in a version that does not work with this one.",
+        "worker `tcp://10.0.0.7:40123` cannot load probe_flow: ModuleNotFoundError: No module named 'probe_flow'",
+        "Install the same version in the environment of the worker, and start the worker again.",
+    ),
+    Code(
+        "PF6103",
+        "versions differ between this process and Dask workers",
+        "Another probe_flow or numpy may measure with other last bits, so that the same run on one machine need not "
+        "give the same bytes.",
+        "numpy is 2.4.6 here and 1.26.4 on `tcp://10.0.0.7:40123`: sums may differ in their last bits",
+        "Install the same versions on the workers.",
+    ),
+    Code(
+        "PF6104",
+        "a Dask worker makes records of another layout",
+        "What a worker returns of a batch has a layout with a version. A worker with another one cannot be used, since "
+        "its numbers would be taken for others.",
+        "worker `tcp://10.0.0.7:40123` makes records of layout 2, this process needs layout 1",
+        "Install the same version of probe_flow on the workers.",
+    ),
+    Code(
+        "PF6105",
+        "the package `distributed` is not installed",
+        "The scheduler `distributed` needs it; the others do not.",
+        "probe-flow run workflow.yaml --scheduler distributed",
+        "pip install probe-flow[distributed]",
+    ),
+    Code(
+        "PF6106",
+        "a batch ended its worker each time that it was tried",
+        "A worker process was killed while it measured the batch, and so was the one that tried again. Most often "
+        "memory ran out, or a file became shorter while it was mapped. The pairs of the batch have no result; the "
+        "others are not affected.",
+        "batch 3 of 12 of stage `result` ended its worker 2 times: killed by SIGKILL",
+        "Use fewer `--workers`, set `executor.memory_limit`, or `io: read` for a dump that still changes.",
+    ),
+    Code(
+        "PF6107",
+        "the memory limit is below what one worker needs",
+        "`executor.memory_limit` is the memory of all workers together; not even one worker of this scheduler fits.",
+        "executor: {scheduler: processes, memory_limit: 32MiB}",
+        "Raise the limit, or use `sync`, which has no workers.",
+    ),
+    Code(
+        "PF6108",
+        "a Dask cluster has no workers",
+        "The scheduler answers, but nothing works for it, or the cluster ended during the run.",
+        "the Dask scheduler at `tcp://host:8786` has no workers",
+        "Start workers with `dask worker ADDRESS`.",
+    ),
+    Code(
         "PF6201",
         "cache shard is damaged",
         "a file in the cache folder was cut off, changed, or written by another program",

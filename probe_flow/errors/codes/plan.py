@@ -73,19 +73,11 @@ SECTION: tuple[Code, ...] = (
     ),
     Code(
         "PF2103",
-        "a scheduler is not available",
-        "This version runs work in the calling thread (`sync`) or on threads of this machine (`threads`); `auto` "
-        "chooses between the two. Other names are unknown, or belong to later versions.",
-        "executor: {scheduler: distributed}",
-        "Use `auto`, `sync` or `threads`.",
-    ),
-    Code(
-        "PF2105",
-        "a setting has no effect in this version",
-        "The workflow file may hold settings of features that this version does not have; it reads and checks them "
-        "and does not act on them.",
-        "cache: {max_size: 4GiB}",
-        "Remove the setting, or keep it for a later version.",
+        "an unknown scheduler",
+        "Work runs in the calling thread (`sync`), on `threads` or in `processes` of this machine, or on the workers "
+        "of a Dask cluster (`distributed`); `auto` chooses one of the first three.",
+        "probe-flow run workflow.yaml --scheduler thread",
+        "Use one of these names.",
     ),
     Code(
         "PF2108",

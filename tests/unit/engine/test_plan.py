@@ -142,17 +142,10 @@ def test_auto_names_its_choice_for_large_work(demo, tmp_path):
 
 def test_the_command_line_overrides_the_scheduler_of_the_file(demo):
     workflow = demo(more="executor: {scheduler: processes}\n")
-    with pytest.raises(UsageError) as caught:
-        make_plan(workflow)
-    assert caught.value.diagnostic.code == "PF2103"
+    executor = make_plan(workflow, workers=3).executor
+    assert (executor.scheduler, executor.workers, executor.reason) == ("processes", 3, "as asked for")
     executor = make_plan(workflow, scheduler="sync", workers=8).executor
     assert (executor.scheduler, executor.workers) == ("sync", 1)
-
-
-def test_settings_of_later_versions_are_warnings(demo):
-    plan = make_plan(demo(more="cache: {max_size: 4GiB}\nexecutor: {memory_limit: 1GiB}\n"))
-    assert codes(plan.warnings) == ["PF2105"]
-    assert "`executor.memory_limit`" in plan.warnings[0].message
 
 
 def test_start_runs_a_stage_what_follows_and_what_these_need(demo):

@@ -11,15 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probe_flow.engine.scheduler import (
-    SMALL_WORK_BYTES,
-    WINDOW_PER_WORKER,
-    AutoScheduler,
-    BatchError,
-    largest_first,
-    make_scheduler,
-    usable_cpus,
-)
+from probe_flow.engine.limits import usable_cpus
+from probe_flow.engine.scheduler import WINDOW_PER_WORKER, BatchError, largest_first, make_scheduler
 from probe_flow.engine.sync import SyncScheduler
 from probe_flow.engine.threads import ThreadScheduler
 from probe_flow.errors import UsageError
@@ -200,16 +193,6 @@ def test_a_defect_of_the_graph_reaches_the_consumer(monkeypatch):
         list(ThreadScheduler(2).run(square, [1], [1]))
 
 
-def test_auto_runs_small_work_in_the_calling_thread_and_large_work_on_threads():
-    sync, threads = SyncScheduler(), ThreadScheduler(2)
-    auto = AutoScheduler(sync, threads)
-    half = SMALL_WORK_BYTES // 2
-    assert auto.choose([half, half - 1]) is sync
-    assert auto.choose([half, half]) is threads
-    assert auto.choose([10 * half]) is sync
-    assert AutoScheduler(sync, ThreadScheduler(1)).choose([half, half]) is sync
-
-
 def test_small_work_does_not_import_dask():
     code = (
         "import sys; from probe_flow.engine.scheduler import make_scheduler;"
@@ -226,12 +209,12 @@ def test_workers_default_to_the_cpus_of_this_process():
     assert make_scheduler("sync", 3).workers == 1
 
 
-@pytest.mark.parametrize("name", ["processes", "distributed"])
-def test_schedulers_of_later_versions_are_refused_as_such(name):
+def test_distributed_without_its_package_names_the_extra(monkeypatch):
+    monkeypatch.setattr("probe_flow.engine.scheduler.find_spec", lambda _: None)
     with pytest.raises(UsageError) as caught:
-        make_scheduler(name)
-    assert caught.value.diagnostic.code == "PF2103"
-    assert "not part of this version" in caught.value.diagnostic.message
+        make_scheduler("distributed")
+    assert caught.value.diagnostic.code == "PF6105"
+    assert "pip install probe-flow[distributed]" in (caught.value.diagnostic.help or "")
 
 
 def test_an_unknown_scheduler_gets_a_suggestion():
