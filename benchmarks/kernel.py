@@ -44,6 +44,7 @@ class KernelFigures:
     memcpy: Spread
     speeds: dict[str, Spread]
     shares: dict[str, Spread]
+    half_to_single: Spread
 
 
 def kernel_figures(elements: int, runs: int) -> KernelFigures:
@@ -66,7 +67,8 @@ def kernel_figures(elements: int, runs: int) -> KernelFigures:
     for name, (target, golden) in pairs.items():
         speeds[name] = Spread.of([elements / taken / 1e6 for taken in seconds[name]])
         shares[name] = Spread.of([(target.nbytes + golden.nbytes) / taken / 1e9 / memcpy for taken in seconds[name]])
-    return KernelFigures(Spread.of(copied), speeds, shares)
+    halves = zip(seconds["float16"], seconds["float32"], strict=True)
+    return KernelFigures(Spread.of(copied), speeds, shares, Spread.of([single / half for half, single in halves]))
 
 
 def array_pairs(elements: int) -> dict[str, tuple[Array, Array]]:
