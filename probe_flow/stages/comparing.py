@@ -16,6 +16,7 @@ from probe_flow.metrics.catalogue import METRIC_SETS
 from probe_flow.metrics.registry import metric_ids
 from probe_flow.records import ComparedPair, Comparison, Pairs
 from probe_flow.stages.base import Context
+from probe_flow.stages.details import look_closer
 from probe_flow.stages.measure_pairs import measure_pairs
 from probe_flow.stages.suspects import only_suspects
 
@@ -34,20 +35,21 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
     context.emit("compare.judged", rows=len(rows), policy=policy.name)
     findings, roles = conclude(rows, pairs, verdicts)
     coverage = cover(pairs, rows, verdicts)
-    problems = (*pairs.target.problems, *pairs.golden.problems, *pairs.problems)
+    compared = tuple(
+        ComparedPair(number, row.pair, row.measurement, verdict)
+        for number, (row, verdict) in enumerate(zip(rows, roles, strict=True))
+    )
     return Comparison(
         pairs=pairs,
-        rows=tuple(
-            ComparedPair(number, row.pair, row.measurement, verdict)
-            for number, (row, verdict) in enumerate(zip(rows, roles, strict=True))
-        ),
+        rows=compared,
         findings=findings,
         coverage=coverage,
         gate=options.gate,
         gate_passed=gate_passes(options.gate, findings, verdicts),
         incomplete=incompleteness(rows, verdicts, coverage, required=options.require.coverage),
         policy=policy.name,
-        problems=problems,
+        problems=(*pairs.target.problems, *pairs.golden.problems, *pairs.problems),
+        details=look_closer(compared, context),
     )
 
 

@@ -1,0 +1,181 @@
+"""A closer look at the rows that people will ask about: values around the largest error, and how errors spread.
+
+Only origins and the worst failing rows are read a second time; everything else is answered by its record.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from probe_flow.errors import FormatError, NotComparableError
+from probe_flow.formats.blocks import open_tensor
+from probe_flow.metrics.kernel import BLOCK
+from probe_flow.records import ComparedPair, Mode, Role, Status, TensorDetail, TensorRef
+from probe_flow.stages.base import Context
+from probe_flow.stages.measuring import Task
+from probe_flow.stages.result_keys import key_of, label_of, task_fields
+
+ROWS = 24
+"""Rows that get a closer look; each is read a second time."""
+
+WINDOW = 16
+"""Values shown before and after the largest error."""
+
+CLASSES = 32
+"""Classes of absolute error, each half the one above it, from the largest golden magnitude (or the largest error, if
+that is larger) downwards; the lowest takes everything below."""
+
+BATCH_ROWS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One row to look at."""
+
+    order: int
+    target: TensorRef
+    golden: TensorRef
+    worst: int
+    top: float
+
+
+@dataclass(frozen=True, slots=True)
+class LookBatch:
+    """Rows that one worker looks at."""
+
+    looks: tuple[Look, ...]
+    io: str
+
+
+def look_closer(rows: Sequence[ComparedPair], context: Context) -> Mapping[int, TensorDetail]:
+    """Return details of the origins and the worst failing rows, by order; rows that cannot be read are left out."""
+    looks = list(_chosen(rows))
+    details: dict[int, TensorDetail] = {}
+    keys, labels = _keys(looks, context)
+    kept = context.cache.find(list(keys.values()))
+    missing = []
+    for look in looks:
+        text = kept.get(keys.get(look.order, ""))
+        if text is None:
+            missing.append(look)
+        else:
+            details[look.order] = _detail_of(text)
+    batches = [
+        LookBatch(tuple(missing[start : start + BATCH_ROWS]), context.settings.io)
+        for start in range(0, len(missing), BATCH_ROWS)
+    ]
+    sizes = [sum(look.target.nbytes + look.golden.nbytes for look in batch.looks) for batch in batches]
+    for _, found in context.map(look_at, batches, sizes=sizes):
+        details.update(found)
+        texts = {keys[order]: (_text(detail), labels[order]) for order, detail in found.items() if order in keys}
+        context.cache.add(texts)
+    return {order: details[order] for order in sorted(details)}
+
+
+def _chosen(rows: Sequence[ComparedPair]) -> Iterator[Look]:
+    """Yield origins, then failing rows by relative distance, at most `ROWS` of them."""
+
+    def rank(row: ComparedPair) -> tuple[bool, float, int]:
+        assert row.measurement is not None
+        distance = row.measurement.metrics.get("relative_euclidean_distance")
+        known = distance is not None and not math.isnan(distance)
+        return row.verdict.role is not Role.ORIGIN, -float(distance) if known and distance else 0.0, row.order
+
+    candidates = [row for row in rows if _has_something_to_see(row)]
+    for row in sorted(candidates, key=rank)[:ROWS]:
+        assert row.measurement is not None
+        assert row.pair.target is not None
+        assert row.pair.golden is not None
+        worst = row.measurement.worst_index or 0
+        yield Look(row.order, row.pair.target, row.pair.golden, worst, _top(row))
+
+
+def _has_something_to_see(row: ComparedPair) -> bool:
+    measurement = row.measurement
+    if measurement is None or measurement.mode is not Mode.TENSOR or measurement.count == 0:
+        return False
+    return row.verdict.role is Role.ORIGIN or row.verdict.status in (Status.FAIL, Status.WARNING)
+
+
+def _top(row: ComparedPair) -> float:
+    """Return the upper bound of the largest class of errors."""
+    assert row.measurement is not None
+    values = [row.measurement.metrics.get("max_abs_err")]
+    if row.measurement.golden is not None:
+        values += [row.measurement.golden.statistics.min, row.measurement.golden.statistics.max]
+    numbers = [abs(float(value)) for value in values if value is not None and math.isfinite(value)]
+    return max([*numbers, 1e-30])
+
+
+def _keys(looks: Sequence[Look], context: Context) -> tuple[dict[int, str], dict[int, str]]:
+    keys, labels = {}, {}
+    for look in looks:
+        task = Task(look.order, look.target, look.golden, 0, 0)
+        fields = task_fields(task, ("detail", look.worst, look.top, WINDOW), by=context.cache.key)
+        if fields is not None:
+            keys[look.order] = key_of(fields)
+            labels[look.order] = label_of(task, fields)
+    return keys, labels
+
+
+def look_at(batch: LookBatch) -> dict[int, TensorDetail]:
+    """Look at every row of a batch; one that cannot be read any more is left out."""
+    found = {}
+    for look in batch.looks:
+        detail = _look_at_one(look, batch.io)
+        if detail is not None:
+            found[look.order] = detail
+    return found
+
+
+def _look_at_one(look: Look, io: str) -> TensorDetail | None:
+    counts = np.zeros(CLASSES, np.int64)
+    equal = 0
+    try:
+        with open_tensor(look.target, io=io) as target, open_tensor(look.golden, io=io) as golden:
+            for start in range(0, target.numel, BLOCK):
+                stop = min(target.numel, start + BLOCK)
+                errors = _errors(target.read(start, stop), golden.read(start, stop))
+                equal += int(np.count_nonzero(errors == 0))
+                counts += _classes(errors[(errors > 0) & np.isfinite(errors)] / look.top)
+            first = max(0, look.worst - WINDOW)
+            last = min(target.numel, look.worst + WINDOW + 1)
+            sides = [_numbers(blocks.read(first, last)) for blocks in (target, golden)]
+    except (FormatError, NotComparableError):  # it was readable a moment ago: the dump is changing
+        return None
+    edges = (0.0, *(look.top * 2.0**-power for power in range(CLASSES - 1, -1, -1)))
+    return TensorDetail(first, sides[0], sides[1], edges, tuple(counts[::-1].tolist()), equal)
+
+
+def _classes(relative: np.ndarray) -> np.ndarray:
+    """Count errors relative to the top by their power of two: class 0 holds (1/2, 1], the last one all smaller ones."""
+    mantissa, exponent = np.frexp(relative)
+    below_top = np.where(mantissa == 0.5, 1 - exponent, -exponent)  # a power of two belongs to the class it closes
+    return np.bincount(np.clip(below_top, 0, CLASSES - 1), minlength=CLASSES)
+
+
+def _errors(target: np.ndarray, golden: np.ndarray) -> np.ndarray:
+    kind = np.complex128 if np.iscomplexobj(target) or np.iscomplexobj(golden) else np.float64
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.abs(target.astype(kind) - golden.astype(kind))
+
+
+def _numbers(values: np.ndarray) -> tuple[float, ...]:
+    shown = np.abs(values) if np.iscomplexobj(values) else values
+    return tuple(float(value) for value in shown.astype(np.float64))
+
+
+def _text(detail: TensorDetail) -> str:
+    return json.dumps(
+        [detail.start, detail.target, detail.golden, detail.edges, detail.counts, detail.equal], allow_nan=True
+    )
+
+
+def _detail_of(text: str) -> TensorDetail:
+    start, target, golden, edges, counts, equal = json.loads(text)
+    return TensorDetail(start, tuple(target), tuple(golden), tuple(edges), tuple(counts), equal)

@@ -1,0 +1,76 @@
+"""A closer look at rows: window, histogram and choice, against hand-made tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from probe_flow.formats.npy import npy_tensor_ref
+from probe_flow.records import Execution, NodeKey, Slot, SlotRole
+from probe_flow.stages.details import CLASSES, Look, LookBatch, look_at
+
+
+def ref(path: Path, data: np.ndarray):
+    np.save(path, data)
+    return npy_tensor_ref(path, NodeKey(Execution(), path.stem), Slot(SlotRole.OUTPUT))
+
+
+def look(tmp_path, target, golden, *, worst: int, top: float, io: str = "auto"):
+    sides = ref(tmp_path / "target.npy", target), ref(tmp_path / "golden.npy", golden)
+    return look_at(LookBatch((Look(7, *sides, worst, top),), io))
+
+
+def test_the_window_holds_the_values_around_the_largest_error(tmp_path):
+    golden = np.arange(100, dtype=np.float32)
+    target = golden.copy()
+    target[50] += 8
+    detail = look(tmp_path, target, golden, worst=50, top=99.0)[7]
+    assert detail.start == 34
+    assert detail.golden == tuple(float(number) for number in range(34, 67))
+    assert detail.target[16] == 58.0
+    assert [a - b for a, b in zip(detail.target, detail.golden, strict=True)].count(0.0) == 32
+
+
+def test_the_window_ends_where_the_tensor_ends(tmp_path):
+    golden = np.arange(5, dtype=np.float16)
+    detail = look(tmp_path, golden + np.float16(1), golden, worst=4, top=4.0)[7]
+    assert detail.start == 0
+    assert detail.target == (1.0, 2.0, 3.0, 4.0, 5.0)
+
+
+def test_errors_are_counted_by_their_power_of_two_below_the_top(tmp_path):
+    errors = np.array([8.0, 5.0, 4.0, 4.1, 1.0, 0.0, 0.0, 2.0**-40], dtype=np.float64)
+    detail = look(tmp_path, errors, np.zeros(8), worst=0, top=8.0)[7]
+    assert detail.equal == 2
+    assert len(detail.counts) == CLASSES
+    assert len(detail.edges) == CLASSES + 1
+    by_upper_edge = {edge: count for edge, count in zip(detail.edges[1:], detail.counts, strict=True) if count}
+    assert by_upper_edge == {8.0: 3, 4.0: 1, 1.0: 1, 8.0 * 2.0 ** -(CLASSES - 1): 1}
+    assert sum(detail.counts) + detail.equal == 8
+
+
+def test_every_finite_element_is_counted_over_several_blocks(tmp_path):
+    rng = np.random.default_rng(5)
+    golden = rng.standard_normal(200_001).astype(np.float32)
+    target = golden + (rng.standard_normal(200_001) * 1e-3).astype(np.float32)
+    target[3], golden[7] = np.nan, np.inf
+    error = np.abs(target.astype(np.float64) - golden.astype(np.float64))
+    worst, top = (
+        int(np.nanargmax(np.where(np.isfinite(error), error, -1))),
+        float(np.abs(golden[np.isfinite(golden)]).max()),
+    )
+    detail = look(tmp_path, target, golden, worst=worst, top=top)[7]
+    finite = error[np.isfinite(error)]
+    assert detail.equal == int((finite == 0).sum())
+    for low, high, count in zip(detail.edges[:-1], detail.edges[1:], detail.counts, strict=True):
+        assert count == int(((finite > low) & (finite <= high)).sum())
+
+
+@pytest.mark.parametrize("io", ["auto", "read", "mmap"])
+def test_what_cannot_be_read_any_more_is_left_out(tmp_path, io):
+    data = np.ones(10, np.float32)
+    sides = ref(tmp_path / "target.npy", data), ref(tmp_path / "golden.npy", data)
+    (tmp_path / "golden.npy").unlink()
+    assert look_at(LookBatch((Look(1, *sides, 0, 1.0),), io)) == {}
