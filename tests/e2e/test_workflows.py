@@ -93,11 +93,16 @@ def test_the_healthy_sample_passes(probe_flow: Command):
     assert_schemas_hold(done)
 
 
-def test_the_same_pytorch_dump_on_both_sides_passes(probe_flow: Command):
-    golden = ROOT / "examples" / "dump_json" / "golden" / "dump.json"
-    done = probe_flow("run", WORKFLOWS / "pytorch_compare.yaml", "--set", f"target={golden}")
+@pytest.mark.parametrize("name", ["", "dump.json"], ids=["folder", "file"])
+def test_the_same_pytorch_dump_on_both_sides_passes_with_a_warning(probe_flow: Command, name):
+    golden = ROOT / "examples" / "dump_json" / "golden" / name
+    sets = ("--set", f"target={golden}", "--set", f"golden={golden.parent if name else golden / 'dump.json'}")
+    done = probe_flow("run", WORKFLOWS / "pytorch_compare.yaml", *sets)
     assert done.code == 0
-    assert "warning[PF2110]" in done.err
+    assert "warning[PF4003]" in done.err
+    assert "the same dump" in done.err
+    both = ("--set", f"target={golden}", "--set", f"golden={golden}")
+    assert "warning[PF2110]" in probe_flow("run", WORKFLOWS / "pytorch_compare.yaml", *both, output="both").err
 
 
 def test_the_pytorch_sample_names_the_call_that_only_the_target_has(probe_flow: Command):
