@@ -1,0 +1,157 @@
+"""Build measured rows by hand for the tests of the analysis: figures in, no tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from probe_flow.analysis.deviation import Deviation
+from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.records import (
+    Catalog,
+    Edge,
+    Execution,
+    Expectation,
+    Measurement,
+    Mode,
+    Node,
+    NodeKey,
+    Pair,
+    Pairs,
+    Reason,
+    SideSummary,
+    Slot,
+    SlotRole,
+    Statistics,
+    TensorKind,
+    TensorRef,
+    Verdict,
+)
+
+IN, OUT, PARAM = SlotRole.INPUT, SlotRole.OUTPUT, SlotRole.PARAMETER
+RUN = Execution(rank=0, step=0, graph=1)
+
+
+def key(name: str, step: int | None = 0, rank: int | None = 0, graph: int | None = 1) -> NodeKey:
+    return NodeKey(Execution(rank=rank, step=step, graph=graph), name)
+
+
+def tensor(node: NodeKey | str = "a", role: SlotRole = OUT, place: int | str = 0, **more: Any) -> TensorRef:
+    shape = more.pop("shape", (100,))
+    fields = {"kind": TensorKind.TENSOR, "dtype": "float16", "shape": shape, "logical_shape": shape, **more}
+    return TensorRef(key(node) if isinstance(node, str) else node, Slot(role, (place,)), **fields)
+
+
+def statistics(**values: Any) -> Statistics:
+    return Statistics(**{"min": -3.0, "max": 3.0, "mean": 0.0, "l2norm": 10.0, "nan": 0, "inf": 0, **values})
+
+
+def measured(
+    *, relative: float = 0.0, size: float = 1.0, count: int = 100, gain: float = 0.0, peak: float | None = None,
+    nonfinite: int = 0, mark: float = 0.0, **metrics: Any,
+) -> Measurement:  # fmt: skip
+    """A tensor measurement with this relative rms error; ``mark`` makes golden statistics unlike any other's."""
+    rms = relative * size
+    norm = size * math.sqrt(count)
+    golden = statistics(min=-3.0 * size - mark, max=3.0 * size, l2norm=norm)
+    return Measurement(
+        Mode.TENSOR,
+        {
+            "cosine": 1.0 if count > 1 else None, "euclidean_distance": rms * math.sqrt(count),
+            "relative_euclidean_distance": relative, "max_abs_err": 3.0 * rms if peak is None else peak, **metrics,
+        },
+        SideSummary(statistics(min=golden.min, max=golden.max, l2norm=norm * (1.0 + gain))),
+        SideSummary(golden),
+        nonfinite_mismatch=nonfinite,
+        count=count,
+        backend="hand",
+    )  # fmt: skip
+
+
+def statistics_measured(target: Statistics, golden: Statistics, count: int = 100, nonfinite: int = 0) -> Measurement:
+    return Measurement(
+        Mode.STATISTICS, {}, SideSummary(target), SideSummary(golden), nonfinite_mismatch=nonfinite, count=count
+    )
+
+
+def row(
+    node: NodeKey | str = "a", role: SlotRole = OUT, place: int | str = 0, *, measurement: Measurement | None = None,
+    rule: str = "exact", dtype: str = "float16", golden_dtype: str | None = None, reason: Reason | None = None,
+    **figures: Any,
+) -> MeasuredPair:  # fmt: skip
+    """A two-sided row; figures as in `measured`."""
+    count = figures.get("count", 100) if measurement is None else measurement.count
+    mine = tensor(node, role, place, dtype=dtype, shape=(count,))
+    other = tensor(node, role, place, dtype=golden_dtype or dtype, shape=(count,))
+    return MeasuredPair(
+        Pair(mine, other, "g", rule, reason=reason), measured(**figures) if measurement is None else measurement
+    )
+
+
+def argument(node: NodeKey | str, target: Any, golden: Any, place: int = 1, role: SlotRole = IN) -> MeasuredPair:
+    """A row of plain values."""
+    kind = TensorKind.NULL if target is None and golden is None else TensorKind.SCALAR
+    pair = Pair(
+        tensor(node, role, place, kind=kind, value=target, shape=()),
+        tensor(node, role, place, kind=kind, value=golden, shape=()), "g", "exact",
+    )  # fmt: skip
+    return MeasuredPair(
+        pair, Measurement(Mode.VALUE, {}, SideSummary(Statistics()), SideSummary(Statistics()), count=1)
+    )
+
+
+def checksum_row(node: NodeKey | str, role: SlotRole, target: str, golden: str, place: int | str = 0) -> MeasuredPair:
+    sides = [tensor(node, role, place, kind=TensorKind.STATISTICS, checksum=checksum) for checksum in (target, golden)]
+    measurement = Measurement(Mode.CHECKSUM, {"checksum_equal": target == golden}, count=100)
+    return MeasuredPair(Pair(sides[0], sides[1], "g", "exact"), measurement)
+
+
+def target_only(ref: TensorRef, *, expected: bool = False) -> MeasuredPair:
+    return MeasuredPair(Pair(ref, None, "g", "none", reason=why(expected=expected)))
+
+
+def golden_only(ref: TensorRef, *, expected: bool = False) -> MeasuredPair:
+    return MeasuredPair(Pair(None, ref, "g", "none", reason=why(expected=expected)))
+
+
+def why(*, expected: bool) -> Reason:
+    return Reason("no_partner", "no partner", Expectation.EXPECTED if expected else Expectation.MISSING)
+
+
+def pairs_of(
+    rows: Sequence[MeasuredPair], types: dict[str, str] | None = None, edges: Sequence[Edge] = (), **target: Any
+) -> Pairs:
+    """Catalogs that hold the rows' tensors; ``types`` gives op types by node name (default Relu)."""
+    sides = {}
+    for side in ("target", "golden"):
+        refs = [ref for each in rows if (ref := getattr(each.pair, side)) is not None]
+        nodes = {
+            ref.node: Node(ref.node, (types or {}).get(ref.node.name, "Relu"), order=n) for n, ref in enumerate(refs)
+        }
+        sides[side] = Catalog(
+            side, "test", "tensor", "", nodes, tuple(refs),
+            edges=tuple(edges) if side == "target" else (), **(target if side == "target" else {}),
+        )  # fmt: skip
+    return Pairs(sides["target"], sides["golden"], tuple(each.pair for each in rows))
+
+
+def edge(producer: NodeKey | str, consumer: NodeKey | str, place: int = 0, output: int = 0) -> Edge:
+    nodes = [key(node) if isinstance(node, str) else node for node in (producer, consumer)]
+    return Edge(nodes[0], output, nodes[1], place)
+
+
+def deviation(**figures: Any) -> Deviation:
+    """A float16 tensor of 100 elements, size 1, without error."""
+    return Deviation(
+        **{
+            "rms": 0.0, "peak": 0.0, "gain": 0.0, "offset": 0.0, "size": 1.0, "top": 3.0, "spread": 1.0, "count": 100,
+            "unit": 2.0**-11, "step": 0.0, "nonfinite": 0, **figures,
+        }
+    )  # fmt: skip
+
+
+def passes(rows: Sequence[MeasuredPair]) -> list[Verdict]:
+    from probe_flow.records import Status
+
+    return [Verdict(Status.PASS if each.measurement else Status.UNMATCHED_TARGET) for each in rows]

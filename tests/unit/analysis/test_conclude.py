@@ -1,0 +1,375 @@
+"""Findings and roles over small hand-made runs: what is blamed, in which order, and in which words."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from comparison_rows import (
+    IN,
+    OUT,
+    PARAM,
+    argument,
+    checksum_row,
+    edge,
+    golden_only,
+    key,
+    pairs_of,
+    passes,
+    row,
+    statistics,
+    statistics_measured,
+    target_only,
+    tensor,
+)
+
+from probe_flow.analysis.conclude import conclude
+from probe_flow.records import FindingKind, Role, Statistics, TensorKind
+
+U = 2.0**-11
+
+
+def chain(*errors, types=None, **more):
+    """Nodes n0, n1 ... each reading its predecessor's output, with these relative errors of their outputs."""
+    rows, edges = [row("n0", IN, relative=0.0, **more)], []
+    for number, error in enumerate(errors):
+        figures = error if isinstance(error, dict) else {"relative": error}
+        if number:
+            before = errors[number - 1]
+            rows.append(row(f"n{number}", IN, **(before if isinstance(before, dict) else {"relative": before}), **more))
+            edges.append(edge(f"n{number - 1}", f"n{number}"))
+        rows.append(row(f"n{number}", **figures, **more))
+    return rows, pairs_of(rows, types, edges or [edge("nowhere", "n0", 9)])
+
+
+def findings_of(rows, pairs):
+    return conclude(rows, pairs, passes(rows))[0]
+
+
+def roles_of(rows, pairs):
+    return [verdict.role for verdict in conclude(rows, pairs, passes(rows))[1]]
+
+
+def names(findings, kind=FindingKind.ORIGIN):
+    return [finding.node.name for finding in findings if finding.kind is kind]
+
+
+def test_a_clean_run_has_no_findings():
+    rows, pairs = chain(0.5 * U, 0.9 * U, 1.4 * U)
+    assert findings_of(rows, pairs) == ()
+    assert set(roles_of(rows, pairs)) == {Role.CLEAN}
+
+
+def test_a_jump_is_the_origin_and_what_follows_inherits():
+    rows, pairs = chain(0.5 * U, 0.08, 0.08, 0.09)
+    (finding,) = findings_of(rows, pairs)
+    assert (finding.kind, finding.node.name, finding.slot.role) == (FindingKind.ORIGIN, "n1", OUT)
+    assert finding.row == 3
+    assert finding.fails
+    assert finding.metrics["relative_euclidean_distance"] == 0.08
+    clean, origin, inherited = Role.CLEAN, Role.ORIGIN, Role.INHERITED
+    assert roles_of(rows, pairs) == [clean, clean, clean, origin, inherited, inherited, inherited, inherited]
+
+
+def test_evidence_holds_the_figures():
+    rows, pairs = chain(2.1e-4, 8.0e-2, 8.0e-2)
+    (finding,) = findings_of(rows, pairs)
+    # floor 2^-11 + 2^-24, input explains 1.2 x 2.1e-4: 8e-2 / 7.4e-4 = 108
+    assert finding.evidence == (
+        "inputs agree (2.1e-04, floor 4.9e-04), output differs (relative error 8.0e-02, 108 x what rounding and the "
+        "inputs explain); 2 later tensors inherit it"
+    )
+    assert finding.severity == pytest.approx(108 / 2.5, rel=0.01)
+
+
+def test_one_later_tensor_inherits():
+    rows, pairs = chain(0.0, 0.08)
+    rows.append(row("n2", IN, relative=0.08))
+    pairs = pairs_of(rows, edges=[*pairs.target.edges, edge("n1", "n2")])
+    assert findings_of(rows, pairs)[0].evidence.endswith("; 1 later tensor inherits it")
+
+
+def test_few_wrong_elements_are_found_by_the_peak():
+    rows, pairs = chain(0.5 * U, {"relative": 0.5 * U, "peak": 2.0})
+    (finding,) = findings_of(rows, pairs)
+    assert finding.node.name == "n1"
+    assert "differs at few elements (by up to 2 in values up to 3" in finding.evidence
+
+
+def test_a_wrong_factor_is_found_by_the_gain():
+    rows, pairs = chain(0.5 * U, {"relative": 1.1 * U, "gain": 3 * U}, count=1_000_000)
+    (finding,) = findings_of(rows, pairs)
+    assert "output differs by a factor (scale off by +0.15%" in finding.evidence
+
+
+def test_an_amplifier_is_no_origin():
+    # LayerNorm of a small spread: mean 3, spread 0.01 of size 1; a fault of 0.03 before it becomes 1.
+    rows = [row("fault", IN), row("fault", relative=0.03), row("norm", IN, relative=0.03), row("norm", relative=0.9)]
+    pairs = pairs_of(rows, {"norm": "LayerNorm"}, [edge("fault", "norm")])
+    for place in (1, 2):
+        steep = statistics(mean=0.9999, min=-3.0)
+        rows[place] = row(
+            rows[place].node, rows[place].pair.shown.slot.role,
+            measurement=rows[place].measurement.__class__(
+                rows[place].measurement.mode, rows[place].measurement.metrics,
+                rows[place].measurement.target, rows[place].measurement.golden.__class__(steep), count=100,
+            ),
+        )  # fmt: skip
+    found = findings_of(rows, pairs)
+    assert names(found) == ["fault"]
+    assert roles_of(rows, pairs)[3] is Role.INHERITED
+
+
+def test_independent_faults_are_both_named_the_earlier_first():
+    left, _ = chain(0.5 * U, 0.05)
+    rows = [*left, row("m0", IN, mark=9.0), row("m0", relative=0.4, mark=9.0)]
+    pairs = pairs_of(rows, edges=[edge("n0", "n1")])
+    assert names(findings_of(rows, pairs)) == ["n1", "m0"]
+
+
+def test_a_second_fault_downstream_of_the_first_is_named_too():
+    rows, pairs = chain(0.5 * U, 0.01, 0.012, 0.9)
+    assert names(findings_of(rows, pairs)) == ["n1", "n3"]
+
+
+def test_strong_evidence_comes_before_weak_evidence_that_is_earlier():
+    rows, pairs = chain(0.5 * U, 6.0 * U)
+    rows += [row("m0", IN, mark=9.0), row("m0", relative=0.4, mark=9.0)]
+    pairs = pairs_of(rows, edges=[edge("n0", "n1")])
+    found = findings_of(rows, pairs)
+    assert names(found) == ["m0", "n1"]
+    assert found[1].severity < 2.0 <= found[0].severity
+
+
+def test_a_wrong_parameter_is_the_origin():
+    rows = [row("fc", IN), row("fc", PARAM, "weight", relative=0.1, mark=1.0), row("fc", relative=0.1, mark=2.0)]
+    pairs = pairs_of(rows, {"fc": "Linear"})
+    (finding,) = findings_of(rows, pairs)
+    assert finding.slot.role is PARAM
+    assert finding.evidence.startswith("parameter differs (relative error 1.0e-01, ")
+    assert "before the node has done anything" in finding.evidence
+    assert roles_of(rows, pairs) == [Role.CLEAN, Role.ORIGIN, Role.INHERITED]
+
+
+def test_a_stale_input_is_the_origin_though_its_producer_is_right():
+    rows = [row("a", relative=0.5 * U), row("b", IN, relative=0.5), row("b", relative=0.5)]
+    pairs = pairs_of(rows, edges=[edge("a", "b")])
+    (finding,) = findings_of(rows, pairs)
+    assert (finding.node.name, finding.slot.role) == ("b", IN)
+    assert finding.evidence.startswith("input differs")
+
+
+def test_where_nan_begins_is_a_finding_and_what_follows_inherits():
+    rows, pairs = chain(0.5 * U, {"relative": 0.5 * U, "nonfinite": 3}, {"relative": 0.7, "nonfinite": 50})
+    found = findings_of(rows, pairs)
+    assert names(found) == ["n1"]
+    assert names(found, FindingKind.NONFINITE_ORIGIN) == ["n1"]
+    assert "nan or inf at 3 positions" in found[0].evidence
+    assert found[1].evidence.endswith("3 of 100 elements")
+    assert roles_of(rows, pairs)[3:] == [Role.ORIGIN, Role.INHERITED, Role.INHERITED]
+
+
+def test_a_tensor_that_is_nan_throughout_is_found():
+    nothing = {"euclidean_distance": None, "max_abs_err": None, "cosine": None, "nonfinite": 100}
+    rows, pairs = chain(0.5 * U, nothing, nothing)
+    found = findings_of(rows, pairs)
+    assert names(found) == ["n1"]
+    assert names(found, FindingKind.NONFINITE_ORIGIN) == ["n1"]
+    assert roles_of(rows, pairs)[-1] is Role.INHERITED
+
+
+def test_nan_that_an_earlier_fault_causes_is_no_second_origin():
+    # A zero divisor: the divisor is the origin of divergence, the quotient that of NaN.
+    rows, pairs = chain(0.5 * U, 0.5, {"relative": 0.5, "nonfinite": 2}, {"relative": 0.5, "nonfinite": 2})
+    found = findings_of(rows, pairs)
+    assert names(found) == ["n1"]
+    assert names(found, FindingKind.NONFINITE_ORIGIN) == ["n2"]
+
+
+def test_finite_damage_behind_nan_is_inherited():
+    # A maximum that skips NaN, or nan_to_num: finite, and wrong.
+    rows, pairs = chain(0.5 * U, {"relative": 0.0, "nonfinite": 1}, 0.9, 0.9)
+    assert names(findings_of(rows, pairs)) == ["n1"]
+    assert roles_of(rows, pairs)[-1] is Role.INHERITED
+
+
+def test_nan_of_unknown_ancestry_follows_the_first_nan():
+    rows = [
+        row("a", relative=0.0, nonfinite=1, mark=1.0), row("b", IN, relative=0.0, nonfinite=1, mark=2.0),
+        row("b", relative=0.0, nonfinite=1, mark=3.0),
+    ]  # fmt: skip
+    found = findings_of(rows, pairs_of(rows))
+    assert names(found) == ["a"]
+    assert roles_of(rows, pairs_of(rows)) == [Role.ORIGIN, Role.INHERITED, Role.INHERITED]
+
+
+def test_nan_in_statistics_mode_is_found():
+    nan = Statistics(min=math.nan, max=math.nan, mean=math.nan, l2norm=math.nan)
+    rows = [
+        row("a", IN, measurement=statistics_measured(statistics(), statistics())),
+        row("a", measurement=statistics_measured(nan, statistics(max=4.0), nonfinite=1)),
+    ]
+    found = findings_of(rows, pairs_of(rows))
+    assert names(found, FindingKind.NONFINITE_ORIGIN) == ["a"]
+    assert "in its recorded extremes" in found[-1].evidence
+
+
+def test_equal_infinities_are_agreement():
+    masked = statistics(min=-math.inf, mean=-math.inf, l2norm=math.inf)
+    rows = [row("a", IN, measurement=statistics_measured(masked, masked)), row("a", relative=0.0)]
+    assert findings_of(rows, pairs_of(rows)) == ()
+
+
+def test_a_wrong_index_is_the_origin_and_what_is_gathered_inherits():
+    rows = [
+        row("gather", IN, 0), row("gather", IN, 1, relative=0.5, dtype="int64", peak=7.0, mark=1.0),
+        row("gather", relative=1.2, peak=500.0, mark=2.0),
+    ]  # fmt: skip
+    pairs = pairs_of(rows, {"gather": "GatherV2"})
+    (finding,) = findings_of(rows, pairs)
+    assert finding.row == 1
+    assert "where exact values are due" in finding.evidence
+    assert "inf" not in finding.evidence
+    assert roles_of(rows, pairs) == [Role.CLEAN, Role.ORIGIN, Role.INHERITED]
+
+
+def test_an_argmax_on_rounded_inputs_may_flip():
+    rows = [row("top", IN, relative=U), row("top", relative=0.9, dtype="int64", count=1, peak=900.0)]
+    pairs = pairs_of(rows, {"top": "ArgMaxV2"})
+    assert findings_of(rows, pairs) == ()
+    exact = [row("top", IN), rows[1]]
+    assert names(findings_of(exact, pairs_of(exact, {"top": "ArgMaxV2"}))) == ["top"]
+
+
+def test_a_wrong_scalar_argument_is_the_origin():
+    rows = [row("ln", IN, mark=1.0), argument("ln", 1e-5, 1e-3), row("ln", relative=0.8, mark=2.0)]
+    (finding,) = findings_of(rows, pairs_of(rows, {"ln": "layer_norm"}))
+    assert finding.row == 1
+    assert finding.evidence.startswith("argument `input.1` is 1e-05, golden 0.001")
+    assert roles_of(rows, pairs_of(rows)) == [Role.CLEAN, Role.ORIGIN, Role.INHERITED]
+
+
+@pytest.mark.parametrize(
+    ("target", "golden"), [(1, 1), ("sum", "sum"), (math.nan, math.nan), (None, None), (0.1, 0.1 + 1e-9), (True, True)]
+)
+def test_equal_arguments_are_no_finding(target, golden):
+    rows = [argument("f", target, golden), row("f")]
+    assert findings_of(rows, pairs_of(rows)) == ()
+
+
+def test_arguments_computed_behind_a_fault_are_no_origins():
+    rows, pairs = chain(0.5 * U, 0.3)
+    rows.append(argument("n2", 12, 14))
+    pairs = pairs_of(rows, edges=pairs.target.edges)
+    assert names(findings_of(rows, pairs)) == ["n1"]
+    assert roles_of(rows, pairs)[-1] is Role.INHERITED
+
+
+def test_a_cast_is_judged_by_its_own_input():
+    good = row("cast", rule="self", relative=0.4 * U, golden_dtype="float32")
+    bad = row("data", rule="self", relative=0.2)
+    rows = [good, bad]
+    pairs = pairs_of(rows, {"cast": "Cast", "data": "TransData"}, [edge("x", "cast"), edge("x", "data")])
+    assert names(findings_of(rows, pairs)) == ["data"]
+    # Also in a later step, whatever errors earlier ones had.
+    later = [row(key("a", step=0), relative=0.3), row(key("data", step=1), rule="self", relative=0.2)]
+    assert "data" in names(findings_of(later, pairs_of(later)))
+
+
+def test_golden_only_rows_have_no_role_of_their_own():
+    rows = [row("a"), golden_only(tensor("sub")), target_only(tensor("x"))]
+    assert findings_of(rows, pairs_of(rows)) == ()
+    assert roles_of(rows, pairs_of(rows)) == [Role.CLEAN, Role.UNKNOWN, Role.UNKNOWN]
+
+
+def test_state_of_earlier_steps_may_carry_their_error():
+    first = [row(key(f"a{n}", step=0), relative=8 * U) for n in range(4)]
+    rows = [*first, row(key("cache", step=1), IN, relative=15 * U), row(key("cache", step=1), relative=15 * U)]
+    # With earlier steps that carry such errors themselves (from step 0's inputs), a cache is no origin.
+    edges = [edge(key("src", step=0), key(f"a{n}", step=0)) for n in range(4)]
+    named = names(findings_of(rows, pairs_of(rows, edges=edges)))
+    assert "cache" not in named
+    stale = [*first, row(key("cache", step=1), IN, relative=0.9)]
+    assert "cache" in names(findings_of(stale, pairs_of(stale, edges=edges)))
+
+
+def test_an_unmatched_operator_is_named_when_it_wrote_the_wrong_tensor():
+    recorded = Statistics(min=-1.0, max=2.0, mean=0.1, l2norm=5.0)
+    written = tensor("extra", recorded=recorded, kind=TensorKind.STATISTICS)
+    read = row("b", IN, relative=0.5)
+    read = type(read)(
+        type(read.pair)(tensor("b", IN, recorded=recorded, kind=TensorKind.STATISTICS), read.pair.golden, "g", "exact"),
+        read.measurement,
+    )
+    rows = [row("a", mark=1.0), target_only(written), read, row("b", relative=0.5, mark=5.0)]
+    (finding,) = findings_of(rows, pairs_of(rows))
+    assert (finding.node.name, finding.row) == ("extra", 1)
+    assert finding.evidence.startswith("has no counterpart in the golden and wrote `b.input.0`: input differs")
+    assert roles_of(rows, pairs_of(rows)) == [Role.CLEAN, Role.ORIGIN, Role.INHERITED, Role.INHERITED]
+
+
+def test_drift_is_reported_when_nothing_jumps():
+    errors = [U * 1.09**n for n in range(70)]
+    rows, pairs = chain(*errors)
+    (finding,) = findings_of(rows, pairs)
+    assert finding.kind is FindingKind.DRIFT
+    assert finding.node.name == "n69"
+    assert finding.fails
+    assert finding.evidence == (
+        "relative error grows from 4.9e-04 to 1.9e-01 over 70 outputs (x 1.090 each), beyond 5.0e-02, without a jump "
+        "at any single operator"
+    )
+    assert finding.severity == pytest.approx(errors[-1] / 5e-2)
+
+
+def test_drift_within_the_limit_is_none():
+    assert findings_of(*chain(*(U * 1.09**n for n in range(50)))) == ()  # 3.3e-2
+
+
+def test_noise_gradients_and_whole_numbers_do_not_drift():
+    # The gradient is mathematically zero: the golden is a thousandth of what was summed up.
+    rows = [row("s", IN, 0, size=1.0), row("s", IN, 1, size=1.0), row("s", size=1e-4, relative=1.0, peak=4e-4)]
+    assert findings_of(rows, pairs_of(rows, {"s": "Sub"})) == ()
+    flips = [row("t", IN, relative=U), row("t", relative=0.1, dtype="int64", peak=1.0)]
+    assert findings_of(flips, pairs_of(flips, {"t": "TopKV2"})) == ()
+
+
+def test_statistics_mode_names_the_same_origin():
+    def of(norm, place):
+        return statistics_measured(statistics(l2norm=norm, max=3.0 + place), statistics(max=3.0 + place))
+
+    rows = [
+        row("a", IN, measurement=of(10.0, 0)), row("a", measurement=of(10.001, 1)),
+        row("b", IN, measurement=of(10.001, 1)), row("b", measurement=of(13.0, 2)),
+        row("c", IN, measurement=of(13.0, 2)), row("c", measurement=of(13.0, 3)),
+    ]  # fmt: skip
+    pairs = pairs_of(rows)
+    found = findings_of(rows, pairs)
+    assert names(found) == ["b"]
+    assert roles_of(rows, pairs)[4:] == [Role.INHERITED, Role.INHERITED]
+
+
+def test_checksums_name_where_they_begin_to_differ():
+    rows = [
+        checksum_row("a", IN, "01", "01"), checksum_row("a", OUT, "02", "02"),
+        checksum_row("b", IN, "02", "02"), checksum_row("b", OUT, "f3", "03"),
+        checksum_row("c", IN, "f3", "03"), checksum_row("c", OUT, "f4", "04"),
+    ]  # fmt: skip
+    (finding,) = findings_of(rows, pairs_of(rows))
+    assert (finding.kind, finding.node.name) == (FindingKind.CHECKSUM_ORIGIN, "b")
+    assert finding.fails
+    assert roles_of(rows, pairs_of(rows))[3:] == [Role.ORIGIN, Role.INHERITED, Role.INHERITED]
+
+
+@pytest.mark.parametrize("role", [IN, PARAM])
+def test_checksums_blame_inputs_of_the_network_and_parameters(role):
+    rows = [checksum_row("a", role, "f1", "01"), checksum_row("a", OUT, "f2", "02")]
+    (finding,) = findings_of(rows, pairs_of(rows))
+    assert finding.row == 0
+    assert "nothing before it explains" in finding.evidence
+
+
+def test_checksums_blame_a_stale_input():
+    rows = [checksum_row("a", OUT, "01", "01"), checksum_row("b", IN, "f1", "01"), checksum_row("b", OUT, "f2", "02")]
+    (finding,) = findings_of(rows, pairs_of(rows))
+    assert (finding.row, finding.slot.role) == (1, IN)
