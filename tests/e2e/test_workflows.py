@@ -99,7 +99,7 @@ def test_the_same_pytorch_dump_on_both_sides_passes_with_a_warning(probe_flow: C
     sets = ("--set", f"target={golden}", "--set", f"golden={golden.parent if name else golden / 'dump.json'}")
     done = probe_flow("run", WORKFLOWS / "pytorch_compare.yaml", *sets)
     assert done.code == 0
-    assert "warning[PF4003]" in done.err
+    assert "warning[PF4201]" in done.err
     assert "the same dump" in done.err
     both = ("--set", f"target={golden}", "--set", f"golden={golden}")
     assert "warning[PF2110]" in probe_flow("run", WORKFLOWS / "pytorch_compare.yaml", *both, output="both").err
