@@ -145,11 +145,12 @@ def _evidence(suspect: Suspect, row: MeasuredPair, diagnosis: Diagnosis) -> str:
     size = (
         f"relative error {deviation.relative:.1e}" if deviation.size else f"error {deviation.rms:.1e}, golden is zero"
     )
-    found = {
-        "rms": f"{what} differs ({size}",
-        "peak": f"{what} differs at few elements (by up to {deviation.peak:.2g} in values up to {deviation.top:.2g}",
-        "gain": f"{what} differs by a factor (scale off by {deviation.gain:+.2%}",
+    detail = {
+        "rms": "",
+        "peak": f", single elements off by up to {deviation.peak:.2g} among values up to {deviation.top:.2g}",
+        "gain": f", scale off by {deviation.gain:+.2%}",
     }[suspect.figure]
+    found = f"{what} differs ({size}{detail}"
     explains = "rounding and the inputs explain" if row.is_produced else "rounding explains"
     ratio = "where exact values are due" if math.isinf(suspect.excess) else f"{suspect.excess:.3g} x what {explains}"
     if not row.is_produced:
