@@ -22,7 +22,7 @@ ONE_THOUSANDTH = 0.001
 FIVE_THOUSANDTHS = 0.005
 
 _HALF_SIGN_AND_REST = np.int32(-0x7000_2000)  # 0x8FFF_E000: sign, and exponent with mantissa moved up by 13 bits
-_HALF_TO_SINGLE = np.float32(2.0**112)  # difference of the exponent biases, 127 - 15
+HALF_TO_SINGLE = np.float32(2.0**112)  # difference of the exponent biases, 127 - 15
 _SHORT_FLOATS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 _HALF_LIMIT = 65536.0  # finite float16 values lie below
 
@@ -87,7 +87,7 @@ def _short_floats(values: Values, codes: NDArray[np.int32]) -> NDArray[np.float3
     if values.dtype == np.float16:
         np.left_shift(codes, 13, out=codes)
         np.bitwise_and(codes, _HALF_SIGN_AND_REST, out=codes)
-        np.multiply(single, _HALF_TO_SINGLE, out=single)
+        np.multiply(single, HALF_TO_SINGLE, out=single)
     else:
         np.left_shift(codes, 16, out=codes)
     return single

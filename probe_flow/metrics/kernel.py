@@ -13,6 +13,7 @@ import numpy as np
 
 from probe_flow.errors import Diagnostic, NotComparableError
 from probe_flow.metrics import numpy_backend
+from probe_flow.metrics.backends import backend_named
 from probe_flow.metrics.block_sums import Rules, Scratch, Values
 from probe_flow.metrics.options import MeasureOptions
 from probe_flow.metrics.record import BLOCK, EPS32, EPS64, Record, SpanRecord, fold, join
@@ -20,7 +21,6 @@ from probe_flow.metrics.softmax import measure_softmax
 from probe_flow.metrics.tree import reduce_span
 
 __all__ = [
-    "BACKEND",
     "BLOCK",
     "EPS32",
     "EPS64",
@@ -29,6 +29,7 @@ __all__ = [
     "Record",
     "Scratch",
     "SpanRecord",
+    "backend_label",
     "fold",
     "measure",
     "measure_softmax",
@@ -37,9 +38,6 @@ __all__ = [
     "summarise",
     "summarise_span",
 ]
-
-BACKEND = f"{numpy_backend.NAME} {np.__version__}"
-"""Name and version of the backend, for the run's record."""
 
 _NARROW_FLOATS = frozenset({"float32", "float16", "bfloat16", "hifloat8", "complex64", "complex32"})
 
@@ -70,6 +68,11 @@ def relative_eps(target_dtype: str, golden_dtype: str) -> float:
     return EPS32 if narrow else EPS64
 
 
+def backend_label(options: MeasureOptions) -> str:
+    """Return name and version of the backend, for the run's record."""
+    return backend_named(options.backend).label
+
+
 def measure_span(
     target: Blocks,
     golden: Blocks,
@@ -85,11 +88,12 @@ def measure_span(
         golden: reference values, the denominators of relative errors.
         first_block: number of the first block of `BLOCK` elements.
         n_blocks: number of blocks; a pair without elements is one span of 0 blocks.
-        options: extra figures. ``softmax`` is a second pass and not part of a span.
+        options: extra figures and the backend. ``softmax`` is a second pass and not part of a span.
         scratch: buffers of the calling thread; made anew when None.
 
     Raises:
         NotComparableError: PF5102 if the element counts differ.
+        UsageError: PF5116 if the backend cannot be used.
     """
     if target.numel != golden.numel:
         raise NotComparableError(
@@ -101,11 +105,10 @@ def measure_span(
         )
     rules = _rules(target.dtype, golden.dtype, options)
     buffers = scratch or Scratch()
+    measure_block = backend_named(options.backend).measure_block if options else numpy_backend.measure_block
 
     def block(start: int, stop: int) -> Record:
-        return numpy_backend.measure_block(
-            _read(target, start, stop), _read(golden, start, stop), start, rules, buffers
-        )
+        return measure_block(_read(target, start, stop), _read(golden, start, stop), start, rules, buffers)
 
     return _span(block, target.numel, first_block, n_blocks)
 

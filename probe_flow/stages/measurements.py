@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from probe_flow.errors import Diagnostic
 from probe_flow.metrics.checksum import checksum_equal
 from probe_flow.metrics.derive import derive, side_summary
-from probe_flow.metrics.kernel import BACKEND, Record, SpanRecord, fold
+from probe_flow.metrics.kernel import MeasureOptions, Record, SpanRecord, backend_label, fold
 from probe_flow.metrics.statistics import compare_statistics
 from probe_flow.records import Measurement, Mode, Pair, SideSummary, Statistics, TensorKind, TensorRef
 
@@ -122,8 +122,10 @@ def _as_statistics(value: object) -> Statistics:
     return Statistics(min=value, max=value, mean=number, l2norm=abs(number))
 
 
-def measurement_of_record(pair: Pair, parts: Sequence[SpanRecord | Record], ids: Sequence[str]) -> Measurement:
-    """Fold the parts of a pair, in order, and derive its metrics."""
+def measurement_of_record(
+    pair: Pair, parts: Sequence[SpanRecord | Record], ids: Sequence[str], options: MeasureOptions | None = None
+) -> Measurement:
+    """Fold the parts of a pair, in order, and derive its metrics; ``options`` name the backend that measured them."""
     assert pair.target is not None
     assert pair.golden is not None
     spans = [part for part in parts if isinstance(part, SpanRecord)]
@@ -140,7 +142,7 @@ def measurement_of_record(pair: Pair, parts: Sequence[SpanRecord | Record], ids:
         nonfinite_mismatch=errors.mismatched,
         worst_index=record.worst_index if errors.max_abs else None,
         count=pair.target.numel or 0,
-        backend=BACKEND,
+        backend=backend_label(options or MeasureOptions()),
         notes=_notes(pair.target, pair.golden),
     )
 

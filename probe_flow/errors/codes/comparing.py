@@ -55,6 +55,13 @@ SECTION: tuple[Code, ...] = (
         "rename the metric, or remove or update the package that provides it",
     ),
     Code(
+        "PF5116",
+        "metrics backend cannot be used",
+        "the workflow asks for the compiled backend and numba is not installed or does not load, or for an unknown one",
+        "`metrics_backend: numba` where only the core dependencies are installed",
+        "pip install 'probe-flow[accel]', or leave the choice to `metrics_backend: auto`",
+    ),
+    Code(
         "PF5001",
         "unknown policy",
         "`policy:` names neither one of ours nor that of an installed package",
