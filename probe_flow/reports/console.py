@@ -178,7 +178,7 @@ class _Summary:
         word = verdict_word(self._run)
         text = Text()
         text.append(word, style=_STYLES.get(word, _UNFINISHED_STYLE))
-        text.append(f"  {_headline(self._run, word)}", style="bold")
+        text.append(f"  {headline(self._run, word)}", style="bold")
         self._console.print(text)
 
     def _incomplete(self) -> None:
@@ -234,7 +234,7 @@ class _Summary:
         passing_on = inherited(self._comparisons)
         if passing_on:
             rows.append(("inherited", f"{_tensors(passing_on)} with an error that arose earlier"))
-        note = _note_on_failing_rows(self._run, passing_on)
+        note = note_on_failing_rows(self._run, passing_on)
         if note:
             rows.append(("note", note))
         problems = problems_text(self._run.get("problems") or ())
@@ -304,7 +304,8 @@ class _Summary:
         self._unbroken(last_line(self._run, folder=self._folder), _STYLES.get(word, _UNFINISHED_STYLE))
 
 
-def _headline(run: Mapping[str, Any], word: str) -> str:
+def headline(run: Mapping[str, Any], word: str) -> str:
+    """Return the verdict as one sentence; ``word`` is that of `verdict_word`."""
     first, nonfinite = run.get("first_divergence"), run.get("nonfinite_origin")
     counts = run.get("counts") or {}
     if word == "PASS":
@@ -327,7 +328,7 @@ def _headline(run: Mapping[str, Any], word: str) -> str:
     return f"{_tensors(counts.get('fail', 0))} failed; no single operator was found to be the cause."
 
 
-def _note_on_failing_rows(run: Mapping[str, Any], passing_on: int) -> str:
+def note_on_failing_rows(run: Mapping[str, Any], passing_on: int) -> str:
     """Return why rows fail that the verdict of the run does not rest on; nothing when there are none."""
     failed = (run.get("counts") or {}).get("fail", 0)
     if run.get("verdict") == "pass" and failed:

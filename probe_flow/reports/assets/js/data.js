@@ -1,0 +1,218 @@
+"use strict";
+// The rows as the rest of the report reads them: by row number, through columns.
+const probeFlow = {};
+
+(() => {
+  const WORDS = { nan: NaN, inf: Infinity, "-inf": -Infinity };
+
+  /** Return the payload: JSON as it stands, or JSON in DEFLATE in base64. */
+  async function payload() {
+    const block = document.getElementById("data");
+    if (block.type === "application/json") return JSON.parse(block.textContent);
+    if (typeof DecompressionStream === "undefined") {
+      throw new Error("this browser cannot unpack the data; a current version of any browser can");
+    }
+    const packed = atob(block.textContent.trim());
+    const bytes = new Uint8Array(packed.length);
+    for (let place = 0; place < bytes.length; place += 1) bytes[place] = packed.charCodeAt(place);
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return JSON.parse(await new Response(stream).text());
+  }
+
+  /** A number of the payload, where NaN and infinities are words. */
+  function number(cell) {
+    if (cell === null || cell === undefined) return null;
+    return typeof cell === "string" ? WORDS[cell] : cell;
+  }
+
+  /** A column is a list with a cell a row, one cell for all rows, or nothing at all. */
+  function cells(column) {
+    if (column === undefined || column === null) return () => null;
+    if (Array.isArray(column)) return (row) => column[row];
+    return column.steps ? cells(summed(column.steps)) : () => column;
+  }
+
+  /** Places from what each adds to the one before. */
+  function summed(steps) {
+    let place = 0;
+    return steps.map((step) => {
+      if (step === null) return null;
+      place += step;
+      return place;
+    });
+  }
+
+  function numbers(column) {
+    const read = cells(column);
+    return (row) => number(read(row));
+  }
+
+  class Store {
+    constructor(data) {
+      this.data = data;
+      this.count = data.count;
+      this.summary = data.summary;
+      this.executions = data.executions;
+      const rows = data.rows;
+      this.order = data.order ? cells(data.order) : (row) => row;
+      this.statusNumber = cells(rows.status);
+      this.roleNumber = cells(rows.role);
+      for (const name of ["rule", "rule_span", "reason", "group", "relation", "mode"]) {
+        this[name] = this.texts(rows[name]);
+      }
+      for (const name of ["rule_ids", "reasons", "transform", "notes"]) this[name] = this.lists(rows[name]);
+      for (const name of ["confidence", "mismatch", "worst"]) this[name] = numbers(rows[name]);
+      this.elements = numbers(rows.count);
+      this.expected = cells(rows.expected);
+      this.sides = {};
+      for (const [side, columns] of Object.entries(rows.sides)) this.sides[side] = this.side(columns);
+      this.metricIds = Object.keys(rows.metrics);
+      this.metrics = new Map(this.metricIds.map((id) => [id, numbers(rows.metrics[id])]));
+      this.node = this.nodes(data.nodes);
+      this.nodeOf = (row) => this.sides.target?.node(row) ?? this.sides.golden?.node(row) ?? null;
+    }
+
+    texts(column) {
+      const read = cells(column);
+      const { strings } = this.data;
+      return (row) => {
+        const place = read(row);
+        return place === null || place === undefined ? null : strings[place];
+      };
+    }
+
+    lists(column) {
+      const read = this.texts(column);
+      return (row) => read(row)?.split("\n") ?? [];
+    }
+
+    side(columns) {
+      const found = { node: cells(columns.node) };
+      for (const name of ["min", "max", "mean", "l2norm", "nan", "inf"]) found[name] = numbers(columns[name]);
+      for (const name of Object.keys(TEXTS_OF_SIDE)) found[name] = this.texts(columns[name]);
+      return found;
+    }
+
+    nodes(columns) {
+      const found = { count: columns.count, execution: cells(columns.execution), call: cells(columns.call) };
+      for (const name of ["name", "op", "phase", "parent"]) found[name] = this.texts(columns[name]);
+      for (const name of ["originals", "passes", "stack"]) found[name] = this.lists(columns[name]);
+      return found;
+    }
+
+    status(row) {
+      return this.data.statuses[this.statusNumber(row)];
+    }
+
+    role(row) {
+      return this.data.roles[this.roleNumber(row)];
+    }
+
+    fails(row) {
+      const status = this.status(row);
+      return status === "fail" || status === "error";
+    }
+
+    execution(row) {
+      const node = this.nodeOf(row);
+      return node === null ? 0 : this.node.execution(node);
+    }
+
+    op(row) {
+      const node = this.nodeOf(row);
+      return node === null ? null : this.node.op(node);
+    }
+
+    /** The side that names the row: the target's where there is one. */
+    shownSide(row) {
+      return (this.sides.target?.node(row) ?? null) === null ? this.sides.golden : this.sides.target;
+    }
+
+    slot(row) {
+      const side = this.shownSide(row);
+      return `${side.direction(row) ?? ""} ${side.index(row) ?? ""}`.trim();
+    }
+
+    direction(row) {
+      return this.shownSide(row).direction(row);
+    }
+
+    nodeName(node) {
+      if (node === null || node === undefined) return "";
+      const call = this.node.call(node);
+      const phase = this.node.phase(node) === "backward" ? " (backward)" : "";
+      return `${this.node.name(node) ?? "(no name)"}${call ? ` #${call}` : ""}${phase}`;
+    }
+
+    name(row) {
+      return this.nodeName(this.nodeOf(row));
+    }
+
+    sideName(side, row) {
+      const node = this.sides[side]?.node(row) ?? null;
+      return node === null ? null : this.nodeName(node);
+    }
+
+    tensorName(row) {
+      return `${this.name(row)} ${this.slot(row)}`;
+    }
+
+    metric(id, row) {
+      return this.metrics.get(id)?.(row) ?? null;
+    }
+
+    /** Lower-case text that the search looks in; made once. */
+    haystack(row) {
+      if (!this.haystacks) this.haystacks = new Array(this.count);
+      let text = this.haystacks[row];
+      if (text === undefined) {
+        const parts = [this.name(row), this.slot(row), this.op(row), this.sideName("golden", row), this.reason(row)];
+        text = this.haystacks[row] = [...parts, ...this.reasons(row)].filter(Boolean).join("\n").toLowerCase();
+      }
+      return text;
+    }
+
+    /** Rows by node, made once. */
+    rowsOf(node) {
+      if (!this.byNode) {
+        this.byNode = new Map();
+        for (let row = 0; row < this.count; row += 1) {
+          const key = this.nodeOf(row);
+          if (!this.byNode.has(key)) this.byNode.set(key, []);
+          this.byNode.get(key).push(row);
+        }
+      }
+      return this.byNode.get(node) ?? [];
+    }
+
+    /** Data flow of a node: `{from: [{node, output, input}], to: [...]}`; made once. */
+    flow(node) {
+      if (!this.flows) this.flows = this.readFlows();
+      return this.flows.get(node) ?? { from: [], to: [] };
+    }
+
+    readFlows() {
+      const flows = new Map();
+      const of = (node) => {
+        if (!flows.has(node)) flows.set(node, { from: [], to: [] });
+        return flows.get(node);
+      };
+      const [producer, output, consumer, input] = ["producer", "output", "consumer", "input"].map((name) => cells(this.data.edges[name]));
+      for (let edge = 0; edge < this.data.edges.count; edge += 1) {
+        of(consumer(edge)).from.push({ node: producer(edge), output: output(edge), input: input(edge) });
+        of(producer(edge)).to.push({ node: consumer(edge), output: output(edge), input: input(edge) });
+      }
+      return flows;
+    }
+  }
+
+  const TEXTS_OF_SIDE = {
+    direction: "", index: "", kind: "", dtype: "", stored_dtype: "", shape: "", stored_shape: "", layout: "",
+    folder: "", file: "", checksum: "", value: "", why: "",
+  };
+
+  Object.assign(probeFlow, {
+    number,
+    load: async () => new Store(await payload()),
+  });
+})();

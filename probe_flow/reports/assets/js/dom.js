@@ -1,0 +1,111 @@
+"use strict";
+// Elements and words. Every text from a dump passes `visible` and becomes a text node, never markup.
+(() => {
+  const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+  const NAMED = { "\n": "\\n", "\t": "\\t", "\r": "\\r" };
+
+  /** Show control, direction and other invisible characters by their codes. */
+  function visible(text) {
+    return String(text).replace(HIDDEN, (found) => {
+      if (NAMED[found]) return NAMED[found];
+      const code = found.codePointAt(0).toString(16);
+      return code.length <= 2 ? `\\x${code.padStart(2, "0")}` : `\\u${code.padStart(4, "0")}`;
+    });
+  }
+
+  /** Return an element. Attributes that are functions are listeners; null and false are left out. */
+  function el(tag, attributes = {}, ...children) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (value === null || value === undefined || value === false) continue;
+      if (typeof value === "function") element.addEventListener(name, value);
+      else element.setAttribute(name, value === true ? "" : visible(value));
+    }
+    add(element, children);
+    return element;
+  }
+
+  function add(element, children) {
+    for (const child of children.flat(Infinity)) {
+      if (child === null || child === undefined || child === false) continue;
+      element.append(child instanceof Node ? child : visible(child));
+    }
+    return element;
+  }
+
+  function fill(element, ...children) {
+    element.replaceChildren();
+    return add(element, children);
+  }
+
+  /** A number for people, at most `digits` digits. */
+  function figure(value, digits = 5) {
+    if (value === null || value === undefined) return "\u2013";
+    if (typeof value === "boolean") return value ? "yes" : "no";
+    if (Number.isNaN(value)) return "NaN";
+    if (!Number.isFinite(value)) return value > 0 ? "\u221e" : "\u2212\u221e";
+    return sign(plainFigure(value, digits));
+  }
+
+  function plainFigure(value, digits) {
+    const size = Math.abs(value);
+    if (value === 0 || (Number.isInteger(value) && size < 1e9)) return String(value);
+    if (size >= 0.99 && size < 1) return nearOne(value);
+    if (size >= 1e-3 && size < 1e6) return String(Number(value.toPrecision(digits)));
+    return exponential(value, Math.min(digits, 4)).replace(/\.?0+e/, "e");
+  }
+
+  /** Something below 1 never reads as 1. */
+  function nearOne(value) {
+    for (let digits = 6; digits < 15; digits += 3) {
+      const text = value.toFixed(digits);
+      if (Math.abs(Number(text)) < 1) return text;
+    }
+    return String(value);
+  }
+
+  function exponential(value, digits) {
+    return value.toExponential(digits - 1).replace("e+", "e");
+  }
+
+  /** An error, the same width for all sizes. */
+  function small(value) {
+    if (value === null || value === undefined) return "";
+    if (value === 0) return "0";
+    return Number.isFinite(value) ? sign(exponential(value, 3)) : figure(value);
+  }
+
+  function sign(text) {
+    return text.replace(/-/g, "\u2212");
+  }
+
+  const GROUPED = new Intl.NumberFormat("en-US");
+
+  function counted(value, word, plural = `${word}s`) {
+    return `${GROUPED.format(value)} ${value === 1 ? word : plural}`;
+  }
+
+  const SIGNS = {
+    origin: "\u25c6", fail: "\u2715", error: "!", warning: "\u25b2", pass: "\u25cf", unmatched_target: "\u25d0",
+    unmatched_golden: "\u25d1", not_comparable: "\u2298", skipped: "\u2013", inherited: "\u21b3",
+  };
+
+  function words(name) {
+    return String(name).replace(/_/g, " ");
+  }
+
+  /** A label that says by sign, word and colour what a row is. */
+  function badge(name, extra = "") {
+    const icon = SIGNS[name] ? el("span", { class: "sign", "aria-hidden": "true" }, SIGNS[name]) : null;
+    return el("span", { class: `badge ${name} ${extra}`.trim() }, icon, words(name));
+  }
+
+  /** Announce something to screen readers. */
+  function say(text) {
+    document.getElementById("said").textContent = visible(text);
+  }
+
+  Object.assign(probeFlow, {
+    visible, el, fill, figure, small, counted, words, badge, say, SIGNS, group: (value) => GROUPED.format(value),
+  });
+})();

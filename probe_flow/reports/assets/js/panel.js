@@ -1,0 +1,369 @@
+"use strict";
+// Everything that is known of one row.
+(() => {
+  const STATISTICS = ["min", "max", "mean", "l2norm", "nan", "inf"];
+  const FACTS = [
+    ["kind", "kind"], ["dtype", "dtype"], ["stored_dtype", "stored as"], ["shape", "shape"], ["stored_shape", "stored shape"],
+    ["layout", "layout"], ["value", "value"], ["checksum", "checksum"], ["why", "note"],
+  ];
+  const FIRST = ["relative_euclidean_distance", "cosine", "max_abs_err", "mean_abs_err", "rmse", "max_rel_err", "mean_rel_err"];
+  const MAX_LINKS = 40;
+  const MIDDOT = " \u00b7 ";
+
+  class Panel {
+    constructor(store, { onOpen, onStep }) {
+      this.store = store;
+      this.onOpen = onOpen;
+      this.onStep = onStep;
+      this.box = document.getElementById("panel");
+      this.findings = new Map(store.summary.findings.filter((each) => each.row !== null).map((each) => [each.row, each]));
+    }
+
+    get isOpen() {
+      return !this.box.hidden;
+    }
+
+    open(row, { focus = false } = {}) {
+      this.row = row;
+      const wasOpen = this.isOpen;
+      if (!wasOpen) this.show(true);
+      probeFlow.fill(this.box, this.head(row), probeFlow.el("div", { class: "panel-body" }, this.sections(row)));
+      if (focus || !wasOpen) this.box.querySelector("h2").focus({ preventScroll: true });
+    }
+
+    close() {
+      this.show(false);
+    }
+
+    /** The panel narrows the page; what one looks at stays where it is. */
+    show(isOpen) {
+      const looked = document.elementFromPoint(innerWidth / 4, innerHeight / 2)?.closest(".card") ?? null;
+      const before = looked?.getBoundingClientRect().top;
+      this.box.hidden = !isOpen;
+      document.body.classList.toggle("with-panel", isOpen);
+      if (looked) scrollBy({ top: looked.getBoundingClientRect().top - before, behavior: "instant" });
+    }
+
+    head(row) {
+      const { el, badge } = probeFlow;
+      const { store } = this;
+      const role = store.role(row);
+      return el(
+        "header",
+        { class: "panel-head" },
+        el(
+          "div",
+          { class: "panel-tools" },
+          badge(store.status(row)),
+          role === "unknown" ? null : badge(role, "soft"),
+          el("span", { class: "grow" }),
+          el("button", { type: "button", class: "quiet", click: () => this.onStep(-1), "aria-label": "Previous failure", "aria-keyshortcuts": "p" }, "\u2191 p"),
+          el("button", { type: "button", class: "quiet", click: () => this.onStep(1), "aria-label": "Next failure", "aria-keyshortcuts": "n" }, "\u2193 n"),
+          el("button", { type: "button", class: "quiet", id: "panel-close", click: () => this.close(), "aria-label": "Close the panel", "aria-keyshortcuts": "Escape" }, "\u2715"),
+        ),
+        el("h2", { id: "panel-title", tabindex: "-1", class: "name" }, store.name(row), el("span", { class: "slot" }, ` ${store.slot(row)}`)),
+        el("p", { class: "muted" }, [store.op(row), store.executions[store.execution(row)]?.label, `row ${probeFlow.group(store.order(row))}`].filter(Boolean).join(MIDDOT)),
+      );
+    }
+
+    sections(row) {
+      return [
+        this.verdict(row), this.match(row), this.metrics(row), this.sides(row), this.closer(row), this.siblings(row),
+        this.flow(row), this.node(row),
+      ];
+    }
+
+    verdict(row) {
+      const { el, words } = probeFlow;
+      const { store } = this;
+      const finding = this.findings.get(row);
+      const rules = store.rule_ids(row);
+      const reasons = [...new Set([...store.reasons(row), store.reason(row), ...store.notes(row)].filter(Boolean))];
+      const expected = store.expected(row);
+      return section(
+        "Verdict",
+        el("p", {}, el("b", {}, words(store.status(row))), ROLES[store.role(row)] ? `${MIDDOT}${ROLES[store.role(row)]}` : ""),
+        finding ? el("p", { class: "evidence" }, finding.evidence) : null,
+        reasons.length ? el("ul", { class: "reasons" }, reasons.map((text) => el("li", {}, text))) : null,
+        rules.length ? el("p", {}, "rules ", rules.map((rule) => [el("code", {}, rule), " "])) : null,
+        expected === null ? null : el("p", { class: "muted" }, expected ? "An expected gap: the coverage does not count it." : "A gap: it lowers the coverage."),
+      );
+    }
+
+    match(row) {
+      const { store } = this;
+      const confidence = store.confidence(row);
+      const facts = [
+        ["golden", store.sideName("golden", row)],
+        ["rule", store.rule(row)],
+        ["confidence", confidence === null ? null : `${Math.round(confidence * 100)} %`],
+        ["mapping file", store.rule_span(row)],
+        ["made comparable by", store.transform(row).join(", ") || null],
+        ["group", store.group(row) ? `${store.group(row)}${store.relation(row) ? ` (${store.relation(row)})` : ""}` : null],
+        ["compared by", store.mode(row) ? `${store.mode(row)}, ${probeFlow.counted(store.elements(row), "element")}` : null],
+      ];
+      return section("Match", list(facts));
+    }
+
+    metrics(row) {
+      const { el, figure } = probeFlow;
+      const { store } = this;
+      const ids = [...new Set([...FIRST.filter((id) => store.metrics.has(id)), ...store.metricIds])];
+      const rows = ids.map((id) => [id, store.metric(id, row)]).filter(([, value]) => value !== null);
+      if (!rows.length) return null;
+      const body = rows.map(([id, value]) =>
+        el("tr", {}, el("th", { scope: "row" }, el("span", { "data-metric": id, tabindex: "0" }, id)), el("td", {}, figure(value, 6)), el("td", { class: "muted" }, better(store, id))),
+      );
+      const mismatch = store.mismatch(row);
+      return section(
+        "Metrics",
+        el("table", { class: "plain numbers" }, el("thead", {}, el("tr", {}, ["metric", "value", "better"].map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, body)),
+        mismatch ? el("p", {}, `NaN or infinities disagree at ${probeFlow.counted(mismatch, "position")}.`) : null,
+        el("p", { class: "muted" }, "Point at a metric, or move the focus there, for its definition."),
+      );
+    }
+
+    sides(row) {
+      const { el, words } = probeFlow;
+      const { store } = this;
+      const names = Object.keys(store.sides).filter((side) => (store.sides[side].node(row) ?? null) !== null);
+      const has = (field) => names.some((side) => store.sides[side][field](row) !== null);
+      const facts = FACTS.filter(([field]) => has(field));
+      const statistics = STATISTICS.filter(has);
+      const withDifference = names.includes("target") && names.includes("golden");
+      const head = ["", ...names, ...(withDifference ? ["difference"] : [])];
+      const line = (label, cells, extra) => el("tr", {}, el("th", { scope: "row" }, label), cells.map((cell) => el("td", {}, cell)), withDifference ? el("td", {}, extra ?? "") : null);
+      return section(
+        "Tensors",
+        el(
+          "table",
+          { class: "plain numbers sides" },
+          el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, words(name))))),
+          el(
+            "tbody",
+            {},
+            line("name", names.map((side) => `${store.sideName(side, row)} ${store.sides[side].direction(row)} ${store.sides[side].index(row) ?? ""}`.trim())),
+            facts.map(([field, label]) => line(label, names.map((side) => store.sides[side][field](row) ?? "\u2013"), this.differs(field, row, withDifference))),
+            statistics.map((field) => line(field, names.map((side) => probeFlow.figure(store.sides[side][field](row), 6)), withDifference ? this.difference(field, row) : "")),
+          ),
+        ),
+        el("dl", { class: "files" }, names.map((side) => this.file(side, row))),
+      );
+    }
+
+    differs(field, row, withDifference) {
+      const { target, golden } = this.store.sides;
+      const isTold = withDifference && ["dtype", "shape", "layout", "checksum"].includes(field);
+      return isTold && target[field](row) !== golden[field](row) ? "differs" : "";
+    }
+
+    difference(field, row) {
+      const target = this.store.sides.target[field](row);
+      const golden = this.store.sides.golden[field](row);
+      if (target === null || golden === null) return "\u2013";
+      const difference = Number(target) - Number(golden);
+      return probeFlow.figure(Object.is(difference, NaN) ? NaN : Number(difference.toPrecision(4)), 4);
+    }
+
+    file(side, row) {
+      const { el } = probeFlow;
+      const columns = this.store.sides[side];
+      const name = columns.file(row);
+      if (name === null) return null;
+      const folder = columns.folder(row);
+      return el("div", {}, el("dt", {}, `${side} file`), el("dd", {}, el("code", { class: "path" }, folder ? `${folder}/${name}` : name)));
+    }
+
+    closer(row) {
+      const { el, group } = probeFlow;
+      const { store } = this;
+      if (store.mode(row) !== "tensor") return null;
+      const worst = store.worst(row);
+      const detail = store.data.details[String(row)];
+      const shape = store.sides.target?.shape(row) ?? store.sides.golden?.shape(row);
+      const place = worst === null ? null : el("p", {}, `Largest error at element ${group(worst)}, index ${position(worst, shape)}`);
+      if (!detail) return section("Closer look", place, this.noDetail(row));
+      return section("Closer look", place, values(detail, worst, shape), histogram(detail));
+    }
+
+    noDetail(row) {
+      const { el } = probeFlow;
+      const name = JSON.stringify(this.store.nodeOf(row) === null ? "" : this.store.node.name(this.store.nodeOf(row)));
+      const text = `only: {comparison: result, where: {node: ${name}}}`;
+      return [
+        el("p", { class: "muted" }, "Values and the distribution of errors are kept for the rows that people ask about first. For this node, add a compare stage narrowed to it:"),
+        el("pre", { class: "snippet" }, text),
+      ];
+    }
+
+    siblings(row) {
+      const { el, words } = probeFlow;
+      const rows = this.store.rowsOf(this.store.nodeOf(row));
+      const directions = [...new Set(rows.map((each) => this.store.direction(each)))];
+      return section(
+        "Tensors of this node",
+        directions.map((direction) =>
+          el(
+            "div",
+            { class: "links" },
+            el("h4", {}, `${words(direction)}s`),
+            el("ul", {}, rows.filter((each) => this.store.direction(each) === direction).map((each) => this.link(each, this.store.slot(each), each === row))),
+          ),
+        ),
+      );
+    }
+
+    link(row, label, isCurrent = false) {
+      const { el, badge, small } = probeFlow;
+      const { store } = this;
+      const error = store.metric("relative_euclidean_distance", row);
+      return el(
+        "li",
+        { class: isCurrent ? "current" : null },
+        el("button", { type: "button", class: "link name", "aria-current": isCurrent ? "true" : null, click: () => this.onOpen(row) }, label),
+        badge(store.role(row) === "origin" ? "origin" : store.status(row)),
+        el("span", { class: "error" }, small(error)),
+      );
+    }
+
+    flow(row) {
+      const node = this.store.nodeOf(row);
+      const { from, to } = this.store.flow(node);
+      if (!from.length && !to.length) return null;
+      const sorted = (edges, key) => [...edges].sort((one, other) => one[key] - other[key]);
+      return section(
+        "Data flow",
+        this.neighbours("from", sorted(from, "input"), (edge) => `input ${edge.input} \u2190 `),
+        this.neighbours("to", sorted(to, "output"), (edge) => `output ${edge.output} \u2192 `),
+      );
+    }
+
+    neighbours(title, edges, label) {
+      const { el, counted } = probeFlow;
+      if (!edges.length) return null;
+      const rest = edges.length - MAX_LINKS;
+      return el(
+        "div",
+        { class: "links" },
+        el("h4", {}, title === "from" ? "upstream" : "downstream"),
+        el("ul", {}, edges.slice(0, MAX_LINKS).map((edge) => this.neighbour(edge, label(edge)))),
+        rest > 0 ? el("p", { class: "muted" }, `and ${counted(rest, "more node")}`) : null,
+      );
+    }
+
+    neighbour(edge, label) {
+      const { el } = probeFlow;
+      const rows = this.store.rowsOf(edge.node);
+      const isUp = label.startsWith("input");
+      const wanted = isUp ? ["output", edge.output] : ["input", edge.input];
+      const row = rows.find((each) => this.store.slot(each) === wanted.join(" ")) ?? rows.find((each) => this.store.direction(each) === "output") ?? rows[0];
+      const name = `${label}${this.store.nodeName(edge.node)}`;
+      return row === undefined ? el("li", {}, el("span", { class: "name" }, name), el("span", { class: "muted" }, "not dumped")) : this.link(row, name);
+    }
+
+    node(row) {
+      const { el } = probeFlow;
+      const { node } = this.store;
+      const number = this.store.nodeOf(row);
+      if (number === null) return null;
+      const stack = node.stack(number);
+      const facts = [
+        ["type", node.op(number)],
+        ["call", node.call(number) || null],
+        ["phase", node.phase(number) === "forward" ? null : node.phase(number)],
+        ["parent", node.parent(number)],
+        ["made of", node.originals(number).join(", ") || null],
+        ["compiler passes", node.passes(number).join(", ") || null],
+      ];
+      return section(
+        "Node",
+        list(facts),
+        stack.length
+          ? el("details", { open: stack.length <= 6 }, el("summary", {}, "Source, innermost first"), el("ol", { class: "stack" }, stack.map((frame) => el("li", {}, el("code", {}, frame)))))
+          : null,
+      );
+    }
+  }
+
+  const ROLES = {
+    origin: "the error arises here",
+    inherited: "the error arose earlier and is passed on",
+    clean: "no error beyond rounding",
+  };
+
+  function section(title, ...children) {
+    const { el } = probeFlow;
+    return el("section", {}, el("h3", {}, title), ...children);
+  }
+
+  function list(facts) {
+    const { el } = probeFlow;
+    return el(
+      "dl",
+      { class: "facts" },
+      facts.filter(([, value]) => value !== null && value !== undefined).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))),
+    );
+  }
+
+  function better(store, id) {
+    const direction = store.data.definitions[id]?.better;
+    return direction === "lower" ? "lower" : direction === "higher" ? "higher" : "";
+  }
+
+  /** The index of an element by dimension, C order. */
+  function position(flat, shape) {
+    const dims = (shape?.match(/\d+/g) ?? []).map(Number);
+    if (!dims.length) return "[]";
+    const index = [];
+    let rest = flat;
+    for (const dim of dims.reverse()) {
+      index.unshift(dim ? rest % dim : 0);
+      rest = dim ? Math.floor(rest / dim) : 0;
+    }
+    return `[${index.join(", ")}]`;
+  }
+
+  function values(detail, worst, shape) {
+    const { el, figure, number } = probeFlow;
+    const rows = detail.target.map((cell, place) => {
+      const target = number(cell);
+      const golden = number(detail.golden[place]);
+      const at = detail.start + place;
+      return el(
+        "tr",
+        { class: at === worst ? "worst" : null },
+        el("th", { scope: "row" }, position(at, shape), at === worst ? " largest error" : ""),
+        el("td", {}, figure(target, 6)),
+        el("td", {}, figure(golden, 6)),
+        el("td", {}, figure(target === null || golden === null ? null : Number((target - golden).toPrecision(4)), 4)),
+      );
+    });
+    return el(
+      "table",
+      { class: "plain numbers" },
+      el("thead", {}, el("tr", {}, ["index", "target", "golden", "difference"].map((name) => el("th", { scope: "col" }, name)))),
+      el("tbody", {}, rows),
+    );
+  }
+
+  /** Absolute errors by class, as bars with their counts. */
+  function histogram(detail) {
+    const { el, figure, group, number } = probeFlow;
+    const all = detail.counts.reduce((sum, count) => sum + count, detail.equal);
+    const most = Math.max(detail.equal, ...detail.counts, 1);
+    const line = (label, count) => {
+      const bar = el("span", { class: "bar", "aria-hidden": "true" });
+      bar.style.width = `${(100 * count) / most}%`;
+      return el("tr", {}, el("th", { scope: "row" }, label), el("td", { class: "bars" }, bar), el("td", {}, group(count)), el("td", { class: "muted" }, all ? `${((100 * count) / all).toFixed(1)} %` : ""));
+    };
+    const edges = detail.edges.map(number);
+    return el(
+      "table",
+      { class: "plain numbers histogram" },
+      el("caption", {}, "Absolute errors"),
+      el("tbody", {}, line("equal", detail.equal), detail.counts.map((count, place) => line(`${figure(edges[place], 3)} to ${figure(edges[place + 1], 3)}`, count))),
+    );
+  }
+
+  Object.assign(probeFlow, { Panel, position });
+})();

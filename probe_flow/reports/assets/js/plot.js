@@ -1,0 +1,364 @@
+"use strict";
+// The error of every row along the order of execution, on a logarithmic scale.
+(() => {
+  const HEIGHT = 280;
+  const REACH = 18;
+  const MAX_BORDERS = 40;
+  const ONE_MINUS = "1 \u2212 ";
+  // Drawn in this order, the most important last.
+  const GROUPS = ["other", "pass", "warning", "fail", "inherited", "error", "origin"];
+
+  function groupOf(store, row) {
+    const role = store.role(row);
+    const status = store.status(row);
+    if (role === "origin") return "origin";
+    if (role === "inherited" && status !== "pass") return "inherited";
+    return GROUPS.includes(status) ? status : "other";
+  }
+
+  /** Metrics that a plot of errors can show: the lower the better, or the distance of a likeness from 1. */
+  function plottable(store) {
+    const { definitions } = store.data;
+    const choices = [];
+    for (const id of store.metricIds) {
+      const better = definitions[id]?.better;
+      if (better === "higher" && id.endsWith("cosine")) choices.push({ id, label: `${ONE_MINUS}${id}`, read: (row) => complement(store, id, row) });
+      else if (better === "lower") choices.push({ id, label: id, read: (row) => magnitude(store, id, row) });
+    }
+    const first = choices.findIndex((choice) => choice.id === "relative_euclidean_distance");
+    if (first > 0) choices.unshift(...choices.splice(first, 1));
+    return choices;
+  }
+
+  function magnitude(store, id, row) {
+    const value = store.metric(id, row);
+    return typeof value === "number" ? Math.abs(value) : null;
+  }
+
+  function complement(store, id, row) {
+    const value = store.metric(id, row);
+    return typeof value === "number" ? Math.max(0, 1 - value) : null;
+  }
+
+  function color(name) {
+    return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  }
+
+  /** The scale: decades around the finite errors, a step below them for 0 and one above for infinity and NaN. */
+  function scaleOf(values) {
+    let low = Infinity;
+    let high = 0;
+    let hasZero = false;
+    let hasOver = false;
+    for (const value of values) {
+      if (value === 0) hasZero = true;
+      else if (!Number.isFinite(value)) hasOver = true;
+      else {
+        if (value < low) low = value;
+        if (value > high) high = value;
+      }
+    }
+    if (high === 0) [low, high] = [1e-3, 1];
+    const bottom = Math.floor(Math.log10(low));
+    const top = Math.max(Math.ceil(Math.log10(high)), bottom + 1);
+    return { bottom, top, zero: 10 ** (bottom - 1), over: 10 ** (top + 1), hasZero, hasOver };
+  }
+
+  class Plot {
+    constructor(store, box, onPick) {
+      this.store = store;
+      this.box = box;
+      this.onPick = onPick;
+      this.selected = null;
+      this.choices = plottable(store);
+      this.choice = this.choices[0] ?? null;
+      this.groups = new Uint8Array(store.count);
+      for (let row = 0; row < store.count; row += 1) this.groups[row] = GROUPS.indexOf(groupOf(store, row));
+      this.tip = probeFlow.el("div", { class: "plot-tip", hidden: true, "aria-hidden": "true" });
+      new ResizeObserver(() => this.resize()).observe(box);
+      this.ring = probeFlow.el("span", { class: "ring", hidden: true, "aria-hidden": "true" });
+      this.rows = null;
+    }
+
+    choose(id) {
+      this.choice = this.choices.find((choice) => choice.id === id) ?? this.choice;
+      this.show(this.rows);
+    }
+
+    /** Show these rows, in ascending order. */
+    show(rows) {
+      this.rows = rows;
+      const xs = [];
+      const values = [];
+      for (const row of this.choice ? rows : []) {
+        const value = this.choice.read(row);
+        if (value !== null) {
+          xs.push(row);
+          values.push(value);
+        }
+      }
+      this.values = values;
+      this.u?.destroy();
+      this.u = null;
+      this.box.replaceChildren();
+      if (!xs.length) {
+        this.box.append(probeFlow.el("p", { class: "empty" }, "None of these rows has an error to plot."));
+        return;
+      }
+      this.scale = scaleOf(values);
+      this.data = [xs, values.map((value) => this.placed(value))];
+      this.draw();
+    }
+
+    placed(value) {
+      if (value === 0) return this.scale.zero;
+      return Number.isFinite(value) ? value : this.scale.over;
+    }
+
+    draw() {
+      const { scale } = this;
+      const low = scale.hasZero ? scale.zero * 0.5 : 10 ** scale.bottom;
+      const high = scale.hasOver ? scale.over * 2 : 10 ** scale.top;
+      const axis = { stroke: () => color("muted"), grid: { stroke: () => color("grid"), width: 1 }, ticks: { show: false } };
+      const options = {
+        width: this.width(),
+        height: HEIGHT,
+        padding: [10, 12, 0, 0],
+        legend: { show: false },
+        cursor: { x: true, y: false, points: { show: false }, drag: { x: true, y: false, dist: 6 } },
+        scales: {
+          x: { time: false, range: (u, min, max) => this.spread(min, max) },
+          y: { distr: 3, log: 10, range: () => [low, high] },
+        },
+        axes: [
+          { ...axis, size: 34, space: 90, values: (u, splits) => splits.map((row) => this.orderAt(row)), label: null },
+          { ...axis, size: 58, splits: () => this.decades(), filter: (u, splits) => splits, values: (u, splits) => splits.map((value) => this.tick(value)) },
+        ],
+        series: [{}, { paths: (u, series, from, to) => this.marks(u, from, to), points: { show: false } }],
+        hooks: {
+          setScale: [(u, key) => key === "x" && this.onZoom?.(this.isZoomed())],
+          drawClear: [(u) => this.executions(u)],
+          draw: [() => this.ring.isConnected && this.circle()],
+        },
+      };
+      this.u = new uPlot(options, this.data, this.box);
+      this.u.over.append(this.ring, this.tip);
+      this.circle();
+      this.listen();
+    }
+
+    width() {
+      return Math.max(280, this.box.clientWidth);
+    }
+
+    resize() {
+      if (this.u && this.u.width !== this.width()) this.u.setSize({ width: this.width(), height: HEIGHT });
+    }
+
+    spread(min, max) {
+      const margin = Math.max(1, (max - min) * 0.01);
+      return [min - margin, max + margin];
+    }
+
+    isZoomed() {
+      const [xs] = this.data;
+      return this.u ? this.u.scales.x.min > xs[0] || this.u.scales.x.max < xs[xs.length - 1] : false;
+    }
+
+    resetZoom() {
+      const [xs] = this.data;
+      this.u?.setScale("x", { min: xs[0], max: xs[xs.length - 1] });
+    }
+
+    orderAt(row) {
+      return Number.isInteger(row) && row >= 0 && row < this.store.count ? probeFlow.group(this.store.order(row)) : "";
+    }
+
+    decades() {
+      const { bottom, top, hasZero, hasOver, zero, over } = this.scale;
+      const step = Math.max(1, Math.ceil((top - bottom) / 8));
+      const splits = hasZero ? [zero] : [];
+      for (let decade = bottom; decade <= top; decade += step) splits.push(10 ** decade);
+      return hasOver ? [...splits, over] : splits;
+    }
+
+    tick(value) {
+      const { hasZero, hasOver, zero, over } = this.scale;
+      if (hasZero && value === zero) return "0";
+      if (hasOver && value === over) return "\u221e, NaN";
+      return value >= 0.01 && value < 1000 ? String(Number(value.toPrecision(1))) : `1e${Math.round(Math.log10(value))}`.replace("-", "\u2212");
+    }
+
+    /** A fine line where one execution ends and the next begins. */
+    executions(u) {
+      const { length } = this.store.executions;
+      if (length < 2 || length > MAX_BORDERS) return;
+      const [xs] = this.data;
+      const { ctx } = u;
+      ctx.save();
+      ctx.strokeStyle = color("line-strong");
+      ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
+      ctx.beginPath();
+      for (let at = 1; at < xs.length; at += 1) {
+        if (this.store.execution(xs[at]) === this.store.execution(xs[at - 1])) continue;
+        const x = u.valToPos((xs[at] + xs[at - 1]) / 2, "x", true);
+        if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) continue;
+        ctx.moveTo(x, u.bbox.top);
+        ctx.lineTo(x, u.bbox.top + u.bbox.height);
+      }
+      ctx.stroke();
+      ctx.restore();
+    }
+
+    marks(u, from, to) {
+      const [xs, ys] = this.data;
+      const ratio = devicePixelRatio;
+      const paths = GROUPS.map(() => new Path2D());
+      const isDense = to - from > 4000;
+      for (let at = from; at <= to; at += 1) {
+        const x = u.valToPos(xs[at], "x", true);
+        const y = u.valToPos(ys[at], "y", true);
+        const group = this.groups[xs[at]];
+        mark(paths[group], GROUPS[group], x, y, (isDense ? 0.8 : 1) * ratio);
+      }
+      const { ctx } = u;
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(u.bbox.left - 8 * ratio, u.bbox.top - 8 * ratio, u.bbox.width + 16 * ratio, u.bbox.height + 16 * ratio);
+      ctx.clip();
+      GROUPS.forEach((name, group) => paint(ctx, name, paths[group], ratio));
+      ctx.restore();
+      return null;
+    }
+
+    /** A ring around the selected row; an element of its own, so that selecting draws no marks anew. */
+    circle() {
+      const { u } = this;
+      const at = !u || this.selected === null ? -1 : this.data[0].indexOf(this.selected);
+      const x = at < 0 ? -1 : u.valToPos(this.data[0][at], "x");
+      this.ring.hidden = x < 0 || x > u.over.clientWidth;
+      if (this.ring.hidden) return;
+      this.ring.style.left = `${x}px`;
+      this.ring.style.top = `${u.valToPos(this.data[1][at], "y")}px`;
+    }
+
+    select(row) {
+      this.selected = row;
+      this.circle();
+    }
+
+    /** The mark nearest to a place in the plot, within reach. */
+    nearest(left, top) {
+      const [xs, ys] = this.data;
+      const { u } = this;
+      const middle = u.posToIdx(left);
+      let best = null;
+      for (const step of [-1, 1]) {
+        for (let at = step < 0 ? middle : middle + 1; at >= 0 && at < xs.length; at += step) {
+          const dx = u.valToPos(xs[at], "x") - left;
+          if (Math.abs(dx) > REACH) break;
+          const distance = Math.hypot(dx, u.valToPos(ys[at], "y") - top);
+          if (distance <= REACH && (best === null || distance < best.distance)) best = { at, distance };
+        }
+      }
+      return best === null ? null : best.at;
+    }
+
+    listen() {
+      const { over } = this.u;
+      let pressed = null;
+      over.addEventListener("mousemove", (event) => this.hover(event));
+      over.addEventListener("mouseleave", () => this.hover(null));
+      over.addEventListener("mousedown", (event) => {
+        pressed = [event.offsetX, event.offsetY];
+      });
+      over.addEventListener("mouseup", (event) => {
+        const moved = pressed === null ? Infinity : Math.hypot(event.offsetX - pressed[0], event.offsetY - pressed[1]);
+        pressed = null;
+        if (moved > 3) return;
+        const at = this.nearest(event.offsetX, event.offsetY);
+        if (at !== null) this.onPick(this.data[0][at]);
+      });
+    }
+
+    hover(event) {
+      const at = event && event.target === this.u.over ? this.nearest(event.offsetX, event.offsetY) : null;
+      this.tip.hidden = at === null;
+      this.u.over.classList.toggle("hit", at !== null);
+      if (at === null) return;
+      const row = this.data[0][at];
+      const { el, fill, badge, figure } = probeFlow;
+      fill(
+        this.tip,
+        el("strong", { class: "name" }, this.store.tensorName(row)),
+        el("span", {}, this.choice.label, " ", el("b", {}, figure(this.values[at]))),
+        el("span", {}, badge(this.store.status(row)), this.store.role(row) === "unknown" ? null : badge(this.store.role(row), "soft")),
+      );
+      const x = this.u.valToPos(row, "x");
+      const y = this.u.valToPos(this.data[1][at], "y");
+      const isRight = x > this.u.over.clientWidth / 2;
+      this.tip.style.left = isRight ? "auto" : `${x + 14}px`;
+      this.tip.style.right = isRight ? `${this.u.over.clientWidth - x + 14}px` : "auto";
+      this.tip.style.top = `${Math.max(0, Math.min(y - 20, HEIGHT - 130))}px`;
+    }
+  }
+
+  function mark(path, name, x, y, ratio) {
+    if (name === "origin") return diamond(path, x, y, 7 * ratio);
+    if (name === "fail") return cross(path, x, y, 3.6 * ratio);
+    if (name === "inherited") return arrow(path, x, y, 4.2 * ratio);
+    if (name === "warning") return arrow(path, x, y, 4 * ratio);
+    const radius = (name === "error" ? 4 : 2.4) * ratio;
+    path.rect(x - radius, y - radius, 2 * radius, 2 * radius);
+    return undefined;
+  }
+
+  function diamond(path, x, y, r) {
+    path.moveTo(x, y - r);
+    path.lineTo(x + r, y);
+    path.lineTo(x, y + r);
+    path.lineTo(x - r, y);
+    path.closePath();
+  }
+
+  function cross(path, x, y, r) {
+    path.moveTo(x - r, y - r);
+    path.lineTo(x + r, y + r);
+    path.moveTo(x + r, y - r);
+    path.lineTo(x - r, y + r);
+  }
+
+  function arrow(path, x, y, r) {
+    path.moveTo(x, y - r);
+    path.lineTo(x + r, y + r * 0.8);
+    path.lineTo(x - r, y + r * 0.8);
+    path.closePath();
+  }
+
+  function paint(ctx, name, path, ratio) {
+    const tone = color(`mark-${name}`);
+    ctx.lineWidth = 1.6 * ratio;
+    ctx.strokeStyle = tone;
+    ctx.fillStyle = tone;
+    if (name === "fail" || name === "inherited") ctx.stroke(path);
+    else ctx.fill(path);
+    if (name === "origin") {
+      ctx.strokeStyle = color("surface");
+      ctx.stroke(path);
+    }
+  }
+
+  /** What the marks mean, drawn by the same functions. */
+  function legendOf(names) {
+    const { el, words } = probeFlow;
+    return names.map((name) => {
+      const canvas = el("canvas", { width: 28, height: 28, "aria-hidden": "true" });
+      const path = new Path2D();
+      mark(path, name, 14, 14, 1.6);
+      paint(canvas.getContext("2d"), name, path, 1.6);
+      return el("li", {}, canvas, name === "other" ? "not judged" : words(name));
+    });
+  }
+
+  Object.assign(probeFlow, { Plot, legendOf, plotGroups: GROUPS, cssColor: color, plottable });
+})();

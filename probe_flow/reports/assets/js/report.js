@@ -1,0 +1,209 @@
+"use strict";
+// Puts the parts together: one selection and one set of filters for plot, table and panel; the keys.
+(() => {
+  const KEYS = [
+    ["n or \u2192", "next failure in the rows shown"],
+    ["p or \u2190", "previous failure"],
+    ["\u2193 \u2191", "next and previous row"],
+    ["Enter", "open the selected row"],
+    ["/", "search"],
+    ["Esc", "close the panel, then clear the filters"],
+    ["o", "go to the first finding"],
+    ["?", "this list"],
+  ];
+
+  async function start() {
+    const store = await probeFlow.load();
+    document.getElementById("app").hidden = false;
+    const report = new Report(store);
+    await report.table.ready;
+    report.refresh();
+    document.getElementById("loading").remove();
+    document.documentElement.dataset.ready = String(Math.round(performance.now()));
+  }
+
+  class Report {
+    constructor(store) {
+      this.store = store;
+      const open = (row) => this.open(row);
+      probeFlow.summaryOf(store, open);
+      probeFlow.provenanceOf(store);
+      this.panel = new probeFlow.Panel(store, { onOpen: open, onStep: (step) => this.step(step) });
+      this.plot = new probeFlow.Plot(store, document.getElementById("plot"), open);
+      this.heat = new probeFlow.Heat(store, document.getElementById("heat"), (execution) => this.table.showExecution(execution));
+      this.table = new probeFlow.Table(store, {
+        onSelect: (row) => this.selected(row),
+        onOpen: (row) => this.panel.open(row),
+        onChange: () => this.refresh(),
+      });
+      this.plotTools();
+      this.theme();
+      this.tips();
+      this.keysDialog();
+      document.addEventListener("keydown", (event) => this.key(event));
+    }
+
+    refresh() {
+      this.plot.show(this.table.shownRows());
+      if (this.plot.choice) this.heat.show(this.plot.choice.read, (execution) => this.table.takes(execution));
+      this.legend();
+    }
+
+    legend() {
+      const present = new Set(this.plot.groups);
+      const names = probeFlow.plotGroups.filter((name, place) => present.has(place) && name !== "other").reverse();
+      probeFlow.fill(document.getElementById("legend"), probeFlow.legendOf(names));
+    }
+
+    plotTools() {
+      const { el, fill } = probeFlow;
+      const select = document.getElementById("plot-metric");
+      fill(select, this.plot.choices.map((choice) => el("option", { value: choice.id }, choice.label)));
+      select.addEventListener("change", () => {
+        this.plot.choose(select.value);
+        this.refresh();
+      });
+      const reset = document.getElementById("plot-reset");
+      reset.addEventListener("click", () => this.plot.resetZoom());
+      this.plot.onZoom = (isZoomed) => {
+        reset.disabled = !isZoomed;
+      };
+    }
+
+    /** Select a row everywhere, bring it into sight and open it. */
+    open(row) {
+      this.table.reveal(row);
+      this.panel.open(row);
+    }
+
+    selected(row) {
+      this.plot.select(row);
+      if (row === null) return;
+      if (this.panel.isOpen && this.panel.row !== row) this.panel.open(row);
+      const { store } = this;
+      probeFlow.say(`${probeFlow.words(store.status(row))}: ${store.tensorName(row)}, row ${store.order(row)}`);
+    }
+
+    step(step, wanted = (row) => this.store.fails(row)) {
+      const found = this.table.step(step, wanted);
+      if (!found) probeFlow.say(step > 0 ? "No further failure below." : "No further failure above.");
+      return found;
+    }
+
+    key(event) {
+      if (event.ctrlKey || event.metaKey || event.altKey || document.getElementById("keys").open) return;
+      const { target } = event;
+      const isTyping = target.matches("input, select, textarea");
+      if (event.key === "Escape") return this.escape(target);
+      if (isTyping) return undefined;
+      const isOnControl = target.matches("button, a, summary");
+      const actions = {
+        n: () => this.step(1),
+        ArrowRight: () => this.step(1),
+        p: () => this.step(-1),
+        ArrowLeft: () => this.step(-1),
+        ArrowDown: this.arrowsSelect(target) ? () => this.step(1, () => true) : null,
+        ArrowUp: this.arrowsSelect(target) ? () => this.step(-1, () => true) : null,
+        Enter: isOnControl || this.table.selected === null ? null : () => this.panel.open(this.table.selected, { focus: true }),
+        "/": () => this.table.search.focus(),
+        o: () => this.first(),
+        "?": () => document.getElementById("keys").showModal(),
+      };
+      const action = actions[event.key];
+      if (!action) return undefined;
+      event.preventDefault();
+      return action();
+    }
+
+    /** Up and down move the selection in the table; elsewhere they scroll the page, as anywhere. */
+    arrowsSelect(target) {
+      return document.getElementById("table").contains(target);
+    }
+
+    first() {
+      const found = this.store.summary.findings.find((finding) => finding.row !== null);
+      if (found) this.open(found.row);
+    }
+
+    escape(target) {
+      if (target === this.table.search && this.table.search.value) return this.table.reset();
+      if (this.panel.isOpen) {
+        this.panel.close();
+        return document.getElementById("table").focus({ preventScroll: true });
+      }
+      return this.table.reset();
+    }
+
+    theme() {
+      const button = document.getElementById("theme-button");
+      const root = document.documentElement;
+      const show = () => button.setAttribute("aria-pressed", String(root.classList.contains("dark")));
+      const apply = (isDark) => {
+        root.classList.toggle("dark", isDark);
+        show();
+        this.refresh();
+      };
+      button.addEventListener("click", () => {
+        const isDark = !root.classList.contains("dark");
+        apply(isDark);
+        try {
+          localStorage.setItem("probe_flow.theme", isDark ? "dark" : "light");
+        } catch {
+          // Without storage the choice lasts as long as the page.
+        }
+      });
+      matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (event) => apply(event.matches));
+      show();
+    }
+
+    /** Definitions of metrics, where one points or where the focus is. */
+    tips() {
+      const tip = document.getElementById("tip");
+      const show = (event) => {
+        const holder = event.target.closest?.("[data-metric]");
+        tip.hidden = !holder || !this.define(tip, holder.dataset.metric);
+        if (tip.hidden) return;
+        holder.setAttribute("aria-describedby", "tip");
+        const box = holder.getBoundingClientRect();
+        tip.style.left = `${Math.max(8, Math.min(box.left, innerWidth - tip.offsetWidth - 8))}px`;
+        const below = box.bottom + 6;
+        tip.style.top = `${below + tip.offsetHeight > innerHeight ? box.top - tip.offsetHeight - 6 : below}px`;
+      };
+      for (const kind of ["mouseover", "focusin"]) document.addEventListener(kind, show);
+      addEventListener("scroll", () => {
+        tip.hidden = true;
+      }, { passive: true });
+    }
+
+    define(tip, id) {
+      const { el, fill } = probeFlow;
+      const found = this.store.data.definitions[id];
+      if (!found) return false;
+      fill(
+        tip,
+        el("strong", {}, id),
+        el("span", {}, found.text),
+        el("span", { class: "muted" }, `range ${found.range}, unit ${found.unit}${found.better === "-" ? "" : `, ${found.better} is better`}`),
+      );
+      return true;
+    }
+
+    keysDialog() {
+      const { el, fill } = probeFlow;
+      const dialog = document.getElementById("keys");
+      fill(
+        dialog,
+        el("h2", { id: "keys-title" }, "Keys"),
+        el("dl", {}, KEYS.map(([keys, text]) => el("div", {}, el("dt", {}, el("kbd", {}, keys)), el("dd", {}, text)))),
+        el("button", { type: "button", class: "primary", click: () => dialog.close() }, "Close"),
+      );
+      document.getElementById("help-button").addEventListener("click", () => dialog.showModal());
+    }
+  }
+
+  start().catch((error) => {
+    document.documentElement.dataset.failed = "true";
+    document.getElementById("loading").textContent = `The report cannot be shown: ${error.message}`;
+    throw error;
+  });
+})();

@@ -1,0 +1,205 @@
+"use strict";
+// The first screen: the verdict, where it begins, how much was compared, what to do next.
+(() => {
+  const KINDS = {
+    origin: "Origin",
+    nonfinite_origin: "NaN or infinity begins at",
+    checksum_origin: "Checksums first differ at",
+    drift: "Drift",
+    coverage: "Coverage",
+  };
+  const MAX_SUSPECTS = 4;
+  const FIGURES = ["relative_euclidean_distance", "cosine", "max_abs_err", "max_rel_err"];
+
+  function summaryOf(store, open) {
+    const { el, fill } = probeFlow;
+    const { summary } = store;
+    fill(
+      document.getElementById("verdict"),
+      el(
+        "div",
+        { class: "headline" },
+        el("span", { class: `word ${summary.verdict}` }, summary.word),
+        el("h1", { id: "headline" }, summary.headline),
+      ),
+      summary.incomplete.length ? causes(summary.incomplete) : null,
+      findings(summary, open),
+      counts(summary),
+    );
+    fill(
+      document.getElementById("coverage"),
+      el("h2", { id: "coverage-title" }, "How much was compared"),
+      ["target", "golden"].map((side) => coverage(side, summary.coverage[side])),
+      coverageKey(),
+      gaps(summary.gaps),
+    );
+    next(store, open);
+  }
+
+  function causes(texts) {
+    const { el } = probeFlow;
+    return el("ul", { class: "causes" }, texts.map((text) => el("li", {}, text)));
+  }
+
+  function findings(summary, open) {
+    const { el, counted } = probeFlow;
+    const failing = summary.findings.filter((finding) => finding.fails);
+    const first = failing[0] ?? null;
+    const others = summary.findings.filter((finding) => finding !== first);
+    const rest = others.length - MAX_SUSPECTS + summary.more_findings;
+    return [
+      first ? finding(first, open, true) : null,
+      others.length
+        ? el(
+            "details",
+            { class: "others", open: first === null },
+            el("summary", {}, counted(others.length + summary.more_findings, "further finding")),
+            others.slice(0, MAX_SUSPECTS).map((each) => finding(each, open, false)),
+            rest > 0 ? el("p", { class: "muted" }, `${counted(rest, "more finding")} in run.json`) : null,
+          )
+        : null,
+    ];
+  }
+
+  function finding(found, open, isFirst) {
+    const { el } = probeFlow;
+    const place = found.operator
+      ? el(
+          "p",
+          { class: "place" },
+          el("span", { class: "label" }, KINDS[found.kind] ?? found.kind),
+          found.row === null
+            ? el("strong", { class: "name" }, found.operator)
+            : el("button", { type: "button", class: "link name", click: () => open(found.row) }, found.operator),
+          el("span", { class: "muted" }, [found.slot, found.where].filter(Boolean).join(" \u00b7 ")),
+          found.golden ? el("span", { class: "muted" }, "golden ", el("span", { class: "name" }, found.golden)) : null,
+        )
+      : el("p", { class: "place" }, el("span", { class: "label" }, KINDS[found.kind] ?? found.kind));
+    return el(
+      "div",
+      { class: isFirst ? "finding first" : "finding" },
+      place,
+      el("p", { class: "evidence" }, found.evidence),
+      isFirst ? figures(found.metrics) : null,
+    );
+  }
+
+  function figures(metrics) {
+    const { el, figure, number } = probeFlow;
+    const known = FIGURES.filter((id) => id in metrics);
+    const ids = (known.length ? known : Object.keys(metrics)).slice(0, FIGURES.length);
+    if (!ids.length) return null;
+    return el(
+      "dl",
+      { class: "figures" },
+      ids.map((id) => el("div", {}, el("dt", { "data-metric": id, tabindex: "0" }, id), el("dd", {}, figure(number(metrics[id]))))),
+    );
+  }
+
+  function counts(summary) {
+    const { el, badge, group, counted } = probeFlow;
+    const found = Object.entries(summary.counts).filter(([, count]) => count > 0);
+    return [
+      el(
+        "ul",
+        { class: "counts", "aria-label": "Rows by verdict" },
+        found.map(([status, count]) => el("li", {}, el("b", {}, group(count)), badge(status))),
+        summary.inherited ? el("li", {}, el("b", {}, group(summary.inherited)), badge("inherited")) : null,
+      ),
+      summary.note ? el("p", { class: "muted note" }, sentence(summary.note)) : null,
+      found.length ? null : el("p", { class: "muted" }, counted(0, "row")),
+    ];
+  }
+
+  function sentence(text) {
+    return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+  }
+
+  function coverage(side, found) {
+    const { el, group } = probeFlow;
+    const share = (count) => (found.tensors ? (100 * count) / found.tensors : 0);
+    const bar = el("div", { class: "share", "aria-hidden": "true" });
+    for (const part of ["compared", "expected", "missing"]) {
+      const piece = el("span", { class: part });
+      piece.style.width = `${share(found[part])}%`;
+      bar.append(piece);
+    }
+    return el(
+      "div",
+      { class: "side" },
+      el(
+        "p",
+        {},
+        el("b", {}, side),
+        el("span", {}, `${group(found.compared)} of ${group(found.tensors)} tensors`),
+      ),
+      bar,
+      el(
+        "p",
+        { class: "muted" },
+        `${group(found.expected)} expected gaps, ${group(found.missing)} missing`,
+        found.unreadable ? `, ${group(found.unreadable)} unreadable` : "",
+      ),
+    );
+  }
+
+  function coverageKey() {
+    const { el } = probeFlow;
+    const entry = (name, text) => el("li", {}, el("span", { class: `swatch ${name}`, "aria-hidden": "true" }), text);
+    return el(
+      "ul",
+      { class: "key" },
+      entry("compared", "compared"),
+      entry("expected", "expected gap"),
+      entry("missing", "missing"),
+    );
+  }
+
+  function gaps(found) {
+    const { el, group } = probeFlow;
+    if (!found.length) return null;
+    return el(
+      "details",
+      {},
+      el("summary", {}, "Why tensors were not compared"),
+      el(
+        "ul",
+        { class: "gaps" },
+        found.map((gap) =>
+          el(
+            "li",
+            {},
+            el("b", {}, `${group(gap.count)} ${gap.expected ? "expected" : "missing"} (${gap.side})`),
+            ` e.g. ${gap.example}`,
+          ),
+        ),
+      ),
+    );
+  }
+
+  function next(store, open) {
+    const { el, fill } = probeFlow;
+    const { summary } = store;
+    const place = summary.findings.find((found) => found.fails && found.row !== null);
+    fill(
+      document.getElementById("next"),
+      el("h2", { id: "next-title" }, "Next step"),
+      el("p", {}, summary.next),
+      place
+        ? el("button", { type: "button", class: "primary", id: "open-origin", click: () => open(place.row) }, "Open this tensor")
+        : null,
+      el(
+        "p",
+        { class: "muted" },
+        "Gate ",
+        el("code", {}, summary.gate.name),
+        summary.gate.passed ? " passed" : " failed",
+        ", policy ",
+        el("code", {}, summary.gate.policy || "none"),
+        ". Every row is in comparison.jsonl, with exact numbers.",
+      ),
+    );
+  }
+
+  Object.assign(probeFlow, { summaryOf });
+})();

@@ -1,0 +1,334 @@
+"use strict";
+// All rows: sorted and filtered, with the filters above them. Only the rows in sight are in the page.
+(() => {
+  const ROW_HEIGHT = 30;
+  const SEARCH_PAUSE_MS = 140;
+  const EXECUTION_PARTS = ["rank", "graph", "step", "micro_step"];
+
+  /** What stands in the table for a row; cells read their values when they are shown. */
+  class TableRow {
+    constructor(i) {
+      this.i = i;
+    }
+  }
+
+  function metricColumn(store, id, title, width) {
+    return { title, field: id, width, hozAlign: "right", headerHozAlign: "right", tip: id, value: (row) => store.metric(id, row) };
+  }
+
+  function columns(store) {
+    const { small, badge } = probeFlow;
+    const target = store.sides.target;
+    const golden = store.sides.golden;
+    const either = (name) => (row) => target?.[name](row) ?? golden?.[name](row) ?? null;
+    const errors = [
+      { ...metricColumn(store, "relative_euclidean_distance", "error", 96), show: small },
+      { ...metricColumn(store, "cosine", "cosine", 104), show: likeness },
+      { ...metricColumn(store, "max_abs_err", "max abs", 96), show: small },
+    ].filter((column) => store.metrics.has(column.field));
+    const others = store.metricIds.filter((id) => store.data.definitions[id]?.better !== "neither");
+    const spare = errors.length ? [] : others.slice(0, 3).map((id) => ({ ...metricColumn(store, id, id, 120), show: small }));
+    return [
+      { title: "#", field: "order", width: 80, hozAlign: "right", headerHozAlign: "right", value: store.order, show: (value) => probeFlow.group(value) },
+      { title: "verdict", field: "status", width: 160, value: store.statusNumber, show: (value, row) => badge(store.status(row)) },
+      { title: "role", field: "role", width: 118, value: store.roleNumber, show: (value, row) => role(store.role(row)) },
+      { title: "tensor", field: "name", minWidth: 180, widthGrow: 3, cssClass: "name", value: (row) => store.tensorName(row), show: (value, row) => tensor(store, row) },
+      { title: "type", field: "op", minWidth: 100, widthGrow: 2, responsive: 2, value: (row) => store.op(row) },
+      ...errors,
+      ...spare,
+      { title: "golden", field: "golden", minWidth: 130, widthGrow: 2, responsive: 3, cssClass: "name", value: (row) => store.sideName("golden", row) },
+      { title: "dtype", field: "dtype", width: 92, responsive: 4, value: either("dtype") },
+      { title: "shape", field: "shape", width: 130, responsive: 5, value: either("shape") },
+      ...(store.executions.length > 1
+        ? [{ title: "execution", field: "execution", width: 170, responsive: 1, value: (row) => store.execution(row), show: (value) => store.executions[value].label }]
+        : []),
+    ];
+  }
+
+  /** A cosine; what is close to 1 by its distance from it. */
+  function likeness(value) {
+    if (value === null) return "";
+    const distance = 1 - value;
+    if (distance <= 0 || distance >= 1e-4) return probeFlow.figure(value, 6);
+    return `1 \u2212 ${distance.toExponential(1).replace("-", "\u2212")}`;
+  }
+
+  function role(name) {
+    return name === "unknown" ? "" : probeFlow.badge(name, "soft");
+  }
+
+  function tensor(store, row) {
+    const { el } = probeFlow;
+    return [store.name(row), el("span", { class: "slot" }, ` ${store.slot(row)}`)];
+  }
+
+  /** Nothing stands last, whatever the direction; NaN is larger than infinity. */
+  function compare(one, other, isDescending) {
+    const last = isDescending ? -1 : 1;
+    if (one === null || other === null) return one === other ? 0 : one === null ? last : -last;
+    if (typeof one === "string") return one < other ? -1 : one > other ? 1 : 0;
+    if (Number.isNaN(one) || Number.isNaN(other)) return Number(Number.isNaN(one)) - Number(Number.isNaN(other));
+    return one < other ? -1 : one > other ? 1 : 0;
+  }
+
+  function tabulatorColumn(column, store) {
+    const { value: read, show, tip, ...rest } = column;
+    return {
+      ...rest,
+      headerTooltip: false,
+      titleFormatter: () => heading(column.title, tip, store),
+      sorter: (a, b, rowA, rowB, self, direction) => compare(read(rowA.getData().i), read(rowB.getData().i), direction === "desc"),
+      formatter: (cell) => {
+        const row = cell.getRow().getData().i;
+        const value = read(row) ?? null;
+        const content = show ? show(value, row) : (value ?? "");
+        return probeFlow.el("span", { class: "cell" }, content === null ? "" : content);
+      },
+    };
+  }
+
+  function heading(title, tip, store) {
+    const { el } = probeFlow;
+    return el("span", tip && store.data.definitions[tip] ? { "data-metric": tip } : {}, title);
+  }
+
+  class Table {
+    constructor(store, { onSelect, onOpen, onChange }) {
+      this.store = store;
+      this.selected = null;
+      this.onSelect = onSelect;
+      this.onOpen = onOpen;
+      this.onChange = onChange;
+      this.mask = new Uint8Array(store.count).fill(1);
+      this.state = { statuses: new Set(), role: "", text: "", execution: {} };
+      this.filters();
+      this.ready = this.build();
+    }
+
+    build() {
+      const { store } = this;
+      const data = Array.from({ length: store.count }, (_, row) => new TableRow(row));
+      this.box = document.getElementById("table");
+      const grid = document.createElement("div");
+      this.box.append(grid);
+      this.tabulator = new Tabulator(grid, {
+        data,
+        index: "i",
+        columns: columns(store).map((column) => tabulatorColumn(column, store)),
+        columnDefaults: { resizable: "header", headerSortTristate: true },
+        layout: "fitColumns",
+        responsiveLayout: "hide",
+        height: "min(68vh, 720px)",
+        rowHeight: ROW_HEIGHT,
+        nestedFieldSeparator: false,
+        headerSortElement: '<span class="sort" aria-hidden="true"></span>',
+        placeholder: probeFlow.el("span", {}, store.count ? "No row fits these filters." : "There is no row."),
+        rowFormatter: (row) => this.mark(row),
+      });
+      this.tabulator.on("rowClick", (event, row) => this.pick(row.getData().i));
+      for (const event of ["dataFiltered", "dataSorted"]) {
+        this.tabulator.on(event, () => {
+          this.viewed = null;
+        });
+      }
+      return new Promise((resolve) => {
+        this.tabulator.on("tableBuilt", () => {
+          this.components = this.tabulator.getRows();
+          this.count();
+          resolve();
+        });
+      });
+    }
+
+    mark(row) {
+      const { i } = row.getData();
+      const element = row.getElement();
+      element.classList.toggle("selected", i === this.selected);
+      element.classList.toggle("fails", this.store.fails(i));
+      element.classList.toggle("is-origin", this.store.role(i) === "origin");
+      element.setAttribute("aria-selected", String(i === this.selected));
+    }
+
+    pick(row) {
+      this.select(row, { scroll: false });
+      this.onOpen(row);
+    }
+
+    /** Rows in the order shown. */
+    view() {
+      this.viewed ??= this.tabulator.getRows("active").map((row) => row.getData().i);
+      return this.viewed;
+    }
+
+    select(row, { scroll = true } = {}) {
+      const before = this.selected;
+      this.selected = row;
+      for (const each of [before, row]) if (each !== null) this.mark(this.components[each]);
+      if (scroll && row !== null && this.mask[row]) {
+        this.tabulator.scrollToRow(this.components[row], "center", false).catch(() => {});
+      }
+      this.onSelect(row);
+    }
+
+    /** Select the next row shown (`step` 1 or -1) that `wanted` accepts; false when there is none. */
+    step(step, wanted) {
+      const view = this.view();
+      const at = this.selected === null ? -1 : view.indexOf(this.selected);
+      const start = at < 0 && step < 0 ? view.length : at;
+      for (let place = start + step; place >= 0 && place < view.length; place += step) {
+        if (wanted(view[place])) {
+          this.select(view[place]);
+          return true;
+        }
+      }
+      return false;
+    }
+
+    filters() {
+      const { el, fill, badge, group } = probeFlow;
+      const { summary } = this.store;
+      this.search = el("input", {
+        type: "search", id: "search", placeholder: "Search names, types, reasons", "aria-label": "Search", "aria-keyshortcuts": "/",
+        autocomplete: "off", spellcheck: "false", input: () => this.searchSoon(),
+      });
+      const present = Object.entries(summary.counts).filter(([, count]) => count > 0);
+      this.chips = present.map(([status, count]) =>
+        el(
+          "button",
+          { type: "button", class: "chip", "aria-pressed": "false", "data-status": status, click: () => this.toggle(status) },
+          badge(status),
+          el("span", { class: "number" }, group(count)),
+        ),
+      );
+      this.roleSelect = this.choice("role", "Role", this.store.data.roles, (value) => {
+        this.state.role = value;
+      });
+      this.executionSelects = EXECUTION_PARTS.map((part) => this.executionChoice(part)).filter(Boolean);
+      this.resetButton = el("button", { type: "button", class: "quiet", id: "reset", click: () => this.reset() }, "Reset filters");
+      const form = document.getElementById("filters");
+      form.addEventListener("submit", (event) => event.preventDefault());
+      fill(
+        form,
+        this.search,
+        el("div", { class: "chips", role: "group", "aria-label": "Verdicts" }, this.chips),
+        [this.roleSelect, ...this.executionSelects].map((select) => el("label", {}, select.dataset.title, " ", select)),
+        this.resetButton,
+      );
+    }
+
+    choice(id, title, values, apply, shown = probeFlow.words) {
+      const { el } = probeFlow;
+      return el(
+        "select",
+        {
+          id: `filter-${id}`,
+          "data-title": title,
+          change: (event) => {
+            apply(event.target.value);
+            this.apply();
+          },
+        },
+        el("option", { value: "" }, "all"),
+        values.map((value) => el("option", { value }, shown(value))),
+      );
+    }
+
+    executionChoice(part) {
+      const values = [...new Set(this.store.executions.map((each) => each[part]))].filter((value) => value !== null);
+      if (values.length < 2) return null;
+      const byText = new Map(values.map((value) => [String(value), value]));
+      return this.choice(part, part.replace("_", " "), [...byText.keys()], (text) => {
+        if (text === "") delete this.state.execution[part];
+        else this.state.execution[part] = byText.get(text);
+      });
+    }
+
+    toggle(status) {
+      const { statuses } = this.state;
+      if (!statuses.delete(status)) statuses.add(status);
+      this.apply();
+    }
+
+    /** Show one execution, or all of them when it is the one shown. */
+    showExecution(number) {
+      const wanted = this.store.executions[number];
+      const same = this.executionSelects.every((select) => this.state.execution[partOf(select)] === wanted[partOf(select)]);
+      this.state.execution = {};
+      for (const select of this.executionSelects) {
+        const part = partOf(select);
+        if (!same && wanted[part] !== null) this.state.execution[part] = wanted[part];
+        select.value = part in this.state.execution ? String(wanted[part]) : "";
+      }
+      this.apply();
+    }
+
+    takes(execution) {
+      return Object.entries(this.state.execution).every(([part, value]) => execution[part] === value);
+    }
+
+    searchSoon() {
+      clearTimeout(this.timer);
+      this.timer = setTimeout(() => {
+        this.state.text = this.search.value.trim().toLowerCase();
+        this.apply();
+      }, SEARCH_PAUSE_MS);
+    }
+
+    reset() {
+      this.state = { statuses: new Set(), role: "", text: "", execution: {} };
+      this.search.value = "";
+      for (const select of [this.roleSelect, ...this.executionSelects]) select.value = "";
+      this.apply();
+    }
+
+    isFiltered() {
+      const { statuses, role, text, execution } = this.state;
+      return Boolean(statuses.size || role || text || Object.keys(execution).length);
+    }
+
+    apply() {
+      const { store, state, mask } = this;
+      const executions = store.executions.map((each) => this.takes(each));
+      for (let row = 0; row < store.count; row += 1) {
+        mask[row] = Number(
+          (!state.statuses.size || state.statuses.has(store.status(row))) &&
+            (!state.role || store.role(row) === state.role) &&
+            executions[store.execution(row)] &&
+            (!state.text || store.haystack(row).includes(state.text)),
+        );
+      }
+      for (const chip of this.chips) chip.setAttribute("aria-pressed", String(state.statuses.has(chip.dataset.status)));
+      if (this.isFiltered()) this.tabulator.setFilter((data) => mask[data.i] === 1);
+      else this.tabulator.clearFilter();
+      this.count();
+      this.onChange();
+    }
+
+    /** Make a row visible, giving up filters that hide it. */
+    reveal(row) {
+      if (!this.mask[row]) this.reset();
+      this.select(row);
+    }
+
+    shownRows() {
+      const rows = [];
+      for (let row = 0; row < this.store.count; row += 1) if (this.mask[row]) rows.push(row);
+      return rows;
+    }
+
+    count() {
+      const { group } = probeFlow;
+      const shown = this.mask.reduce((sum, each) => sum + each, 0);
+      const all = this.store.count;
+      const text = shown === all ? `${group(all)} rows` : `${group(shown)} of ${group(all)} rows`;
+      document.getElementById("row-count").textContent = text;
+      this.resetButton.hidden = !this.isFiltered();
+    }
+  }
+
+  function partOf(select) {
+    return select.id.replace("filter-", "");
+  }
+
+  Object.assign(probeFlow, { Table });
+})();

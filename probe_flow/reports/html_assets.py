@@ -1,0 +1,83 @@
+"""The fixed parts of the HTML report: our template, style and scripts, and the libraries that are inlined with them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+_ROOT = "probe_flow.reports"
+
+_STYLES = ("vendor/uplot/uPlot.min.css", "vendor/tabulator/tabulator_simple.min.css", "report.css")
+_EARLY_SCRIPTS = ("js/theme.js",)
+_SCRIPTS = (
+    "vendor/uplot/uPlot.iife.min.js",
+    "vendor/tabulator/tabulator.min.js",
+    "js/data.js",
+    "js/dom.js",
+    "js/summary.js",
+    "js/plot.js",
+    "js/heat.js",
+    "js/table.js",
+    "js/panel.js",
+    "js/provenance.js",
+    "js/report.js",
+)
+_LICENCES = (("uPlot", "vendor/uplot/LICENSE"), ("Tabulator", "vendor/tabulator/LICENSE"))
+
+# A report is one file: there is no map beside it, and looking for one would be a request.
+_SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*$|/\*# sourceMappingURL=.*?\*/", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Assets:
+    """What every report has in common.
+
+    Args:
+        template: the page with ``$name`` where something goes.
+        styles: style sheets, in order.
+        early_scripts: scripts that run before the page is shown.
+        scripts: scripts that run when the page is there, in order.
+        licences: name and licence text of every library inside.
+    """
+
+    template: str
+    styles: tuple[str, ...]
+    early_scripts: tuple[str, ...]
+    scripts: tuple[str, ...]
+    licences: tuple[tuple[str, str], ...]
+
+    @property
+    def policy(self) -> str:
+        """The Content-Security-Policy: these scripts and style sheets by their digests, no request of any kind."""
+        scripts = " ".join(_digest(text) for text in (*self.early_scripts, *self.scripts))
+        styles = " ".join(_digest(text) for text in self.styles)
+        return f"default-src 'none'; script-src {scripts}; style-src {styles}; base-uri 'none'; form-action 'none'"
+
+
+@cache
+def assets() -> Assets:
+    """Return the parts, read once."""
+    return Assets(
+        template=_text("template.html"),
+        styles=tuple(_inline(name) for name in _STYLES),
+        early_scripts=tuple(_inline(name) for name in _EARLY_SCRIPTS),
+        scripts=tuple(_inline(name) for name in _SCRIPTS),
+        licences=tuple((library, _text(name)) for library, name in _LICENCES),
+    )
+
+
+def _text(name: str) -> str:
+    return files(_ROOT).joinpath("assets", *name.split("/")).read_text(encoding="utf-8")
+
+
+def _inline(name: str) -> str:
+    """Return an asset as it stands between its tags; digests are taken of exactly this."""
+    return _SOURCE_MAP.sub("", _text(name)).replace("\r\n", "\n")
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,91 @@
+"""The first screen of the HTML report: the verdict, where it begins, how much was compared, what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from probe_flow.errors import Diagnostic
+from probe_flow.records import Comparison, Finding
+from probe_flow.reports.console import headline, note_on_failing_rows, verdict_word
+from probe_flow.reports.console_facts import gaps, inherited, operator, slot, where
+from probe_flow.reports.json_values import json_number, json_value
+from probe_flow.reports.run_json import comparison_summary
+
+MAX_GAPS = 12
+MAX_FINDINGS = 50
+
+_EXIT_CODES = {"pass": 0, "fail": 1, "incomplete": 3}
+
+
+def summary(comparison: Comparison, places: Mapping[int, int], errors: Sequence[Diagnostic]) -> dict[str, Any]:
+    """Return what stands above the rows.
+
+    Args:
+        comparison: what is reported.
+        places: `ComparedPair.order` -> place of the row in the report.
+        errors: problems that make the run incomplete, whatever the comparison says.
+    """
+    facts = comparison_summary(comparison)
+    incomplete = [*comparison.incomplete, *_reasons(errors)]
+    verdict = "incomplete" if incomplete else "pass" if comparison.gate_passed else "fail"
+    # What the terminal summary knows of a run, from this comparison alone: the run itself has not ended yet.
+    run = {**facts, "verdict": verdict, "exit_code": _EXIT_CODES[verdict]}
+    word = verdict_word(run)
+    passing_on = inherited([comparison])
+    return {
+        "verdict": verdict,
+        "word": word,
+        "headline": headline(run, word),
+        "note": note_on_failing_rows(run, passing_on),
+        "incomplete": incomplete,
+        "counts": facts["counts"],
+        "inherited": passing_on,
+        "coverage": facts["coverage"],
+        "gaps": [
+            {"count": gap.count, "side": gap.side, "expected": gap.is_expected, "example": gap.example}
+            for gap in gaps([comparison], limit=MAX_GAPS)
+        ],
+        "findings": [
+            _finding(finding, place, places)
+            for finding, place in zip(comparison.findings[:MAX_FINDINGS], facts["findings"], strict=False)
+        ],
+        "more_findings": max(0, len(comparison.findings) - MAX_FINDINGS),
+        "gate": facts["gate"],
+        "next": _next_step(run),
+    }
+
+
+def _reasons(errors: Sequence[Diagnostic]) -> list[str]:
+    counts = Counter(error.code for error in errors)
+    firsts = {error.code: error for error in reversed(errors)}
+    more = {code: f" (and {count - 1} more)" if count > 1 else "" for code, count in counts.items()}
+    return [f"[{code}] {firsts[code].message}{more[code]}" for code in counts]
+
+
+def _finding(finding: Finding, place: Mapping[str, Any], places: Mapping[int, int]) -> dict[str, Any]:
+    """Return one conclusion, with the row that shows it where there is one."""
+    return {
+        "kind": finding.kind.value,
+        "fails": finding.fails,
+        "operator": operator(place) if finding.node is not None else None,
+        "slot": slot(place),
+        "where": where(place) if finding.node is not None else "",
+        "golden": json_value(place["golden_node"]),
+        "evidence": finding.evidence,
+        "severity": json_number(finding.severity),
+        "row": places.get(finding.row) if finding.row is not None else None,
+        "metrics": place["metrics"],
+    }
+
+
+def _next_step(run: Mapping[str, Any]) -> str:
+    first = run["first_divergence"] or run["nonfinite_origin"]
+    if run["verdict"] == "incomplete":
+        return "Remove the causes listed here, then run the same workflow again."
+    if run["verdict"] == "pass":
+        return "Nothing has to be done. The largest errors are one click on the column `error` away."
+    if first is not None:
+        return f"Look at the inputs and outputs of {operator(first)}."
+    return "Go through the failing rows: press n for the next one."

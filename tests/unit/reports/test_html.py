@@ -1,0 +1,310 @@
+"""The HTML report as a file: what its data says, and that no text from a dump gets out of it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from report_builders import (
+    comparison,
+    good_row,
+    key,
+    measurement,
+    missing_golden,
+    missing_target,
+    origin,
+    row,
+    stats,
+    tensor,
+)
+
+from probe_flow.errors import Diagnostic, IncompleteError, Severity
+from probe_flow.records import (
+    Catalog,
+    Comparison,
+    Coverage,
+    Edge,
+    Node,
+    Role,
+    SlotRole,
+    Status,
+    TensorDetail,
+)
+from probe_flow.reports import html
+from probe_flow.reports.html import render_html, write_html
+from probe_flow.reports.html_columns import packed, packed_places, short_number
+from probe_flow.reports.html_payload import payload
+
+RUN = {"workflow": {"name": "ge-vs-fx"}, "params": {"target": "/dumps/npu"}, "versions": {"probe_flow": "1.0"}}
+HOSTILE = "</script><script>alert(1)</script><!--\u202e\x00\x1b[31m'\"&\u2028\ud800`${x}"
+
+
+def data_of(page: str) -> dict[str, Any]:
+    """The payload as the browser reads it."""
+    kind, text = re.search(r'<script type="([a-z/]+)" id="data">(.*?)</script>', page, re.DOTALL).groups()
+    raw = text if kind == "application/json" else zlib.decompress(base64.b64decode(text)).decode()
+    found: dict[str, Any] = json.loads(raw)
+    return found
+
+
+def column(data: dict[str, Any], column: Any) -> list[Any]:
+    """The cells of a column, decoded by its description."""
+    if isinstance(column, dict):
+        cells, place = [], 0
+        for step in column["steps"]:
+            place += step or 0
+            cells.append(None if step is None else place)
+        return cells
+    return column if isinstance(column, list) else [column] * data["count"]
+
+
+def texts(data: dict[str, Any], places: Any) -> list[str | None]:
+    return [None if place is None else data["strings"][place] for place in column(data, places)]
+
+
+def failing(**more: Any) -> Comparison:
+    wrong = row(
+        1,
+        target=tensor("Gelu_1"),
+        golden=tensor("gelu_1", side="golden"),
+        measured=measurement({"relative_euclidean_distance": 0.08, "cosine": 0.9871}),
+        status=Status.FAIL,
+        role=Role.ORIGIN,
+        reasons=("cosine is 0.9871, required above 0.99",),
+    )
+    return comparison(good_row(0), wrong, missing_golden(2), findings=(origin(1, "Gelu_1"),), gate_passed=False, **more)
+
+
+def test_every_row_is_in_the_data_with_its_verdict_and_role() -> None:
+    data = payload(failing(), run=RUN)
+    assert data["count"] == 3
+    assert [data["statuses"][place] for place in column(data, data["rows"]["status"])] == [
+        "pass",
+        "fail",
+        "unmatched_target",
+    ]
+    assert [data["roles"][place] for place in column(data, data["rows"]["role"])] == ["clean", "origin", "clean"]
+    assert texts(data, data["rows"]["reasons"])[1] == "cosine is 0.9871, required above 0.99"
+
+
+def test_metrics_stand_in_columns_with_gaps_where_nothing_was_measured() -> None:
+    metrics = payload(failing(), run=RUN)["rows"]["metrics"]
+    assert metrics["relative_euclidean_distance"] == [0.001, 0.08, None]
+    assert metrics["max_abs_err"] == [0.0999999, None, None]
+
+
+def test_an_unmatched_row_says_why_and_whether_it_is_expected() -> None:
+    data = payload(comparison(missing_golden(0), missing_target(1)), run=RUN)
+    assert texts(data, data["rows"]["reason"]) == [
+        "no golden operator corresponds to `Mul_9`",
+        "`sub_3` is part of a fused operator",
+    ]
+    assert data["rows"]["expected"] == [False, True]
+
+
+def test_both_sides_are_described_with_files_relative_to_their_dumps() -> None:
+    data = payload(comparison(good_row(0)), run=RUN)
+    target, golden = data["rows"]["sides"]["target"], data["rows"]["sides"]["golden"]
+    assert texts(data, target["dtype"]) == ["float16"]
+    assert texts(data, golden["dtype"]) == ["float32"]
+    assert texts(data, target["shape"]) == ["[2, 2]"]
+    assert texts(data, golden["file"]) == ["add_1.OUTPUT.0.npy"]
+    assert (target["max"], golden["max"]) == (2.5, 2)
+
+
+def test_the_summary_names_the_origin_and_its_row() -> None:
+    summary = payload(failing(), run=RUN)["summary"]
+    assert (summary["verdict"], summary["word"]) == ("fail", "FAIL")
+    assert summary["headline"] == "The target first goes wrong at Gelu_1 (AddV2)."
+    assert summary["findings"][0]["row"] == 1
+    assert summary["next"] == "Look at the inputs and outputs of Gelu_1 (AddV2)."
+
+
+def test_an_incomplete_comparison_is_never_a_pass() -> None:
+    summary = payload(comparison(good_row(), incomplete=("rank 3 has no pair",)), run=RUN)["summary"]
+    assert (summary["verdict"], summary["word"]) == ("incomplete", "INCOMPLETE")
+    assert summary["incomplete"] == ["rank 3 has no pair"]
+
+
+def test_an_error_while_reading_makes_the_report_incomplete() -> None:
+    problem = Diagnostic("PF3001", "`a.npy` is cut short", severity=Severity.ERROR)
+    target = Catalog("target", "torchair_ge", "tensor", "/dumps/npu", {}, (), problems=(problem,))
+    data = payload(comparison(good_row(), target=target, problems=(problem,)), run=RUN)
+    assert data["summary"]["verdict"] == "incomplete"
+    assert data["summary"]["incomplete"] == ["[PF3001] `a.npy` is cut short"]
+
+
+def test_a_problem_that_later_stages_repeat_is_listed_once() -> None:
+    problem = Diagnostic("PF3011", "two files for one tensor", severity=Severity.WARNING, help="remove one")
+    target = Catalog("target", "torchair_ge", "tensor", "/dumps/npu", {}, (), problems=(problem,))
+    problems = payload(comparison(good_row(), target=target, problems=(problem,)), run=RUN)["problems"]
+    assert problems["count"] == 1
+    assert problems["shown"][0]["origin"] == "target"
+
+
+def test_edges_link_nodes_by_number() -> None:
+    nodes = {each: Node(each, "Add", order=place) for place, each in enumerate((key("A"), key("B")))}
+    target = Catalog(
+        "target", "torchair_ge", "tensor", "/dumps/npu", nodes, (), edges=(Edge(key("A"), 0, key("B"), 1),)
+    )
+    data = payload(comparison(good_row(0, "A"), good_row(1, "B"), target=target), run=RUN)
+    names = [data["strings"][place] for place in column({"count": 4}, data["nodes"]["name"])]
+    edges = data["edges"]
+    assert edges["count"] == 1
+    assert (names[edges["producer"]], edges["output"], names[edges["consumer"]], edges["input"]) == ("A", 0, "B", 1)
+
+
+def test_a_closer_look_stands_with_the_place_of_its_row() -> None:
+    detail = TensorDetail(2, (1.0, math.nan), (1.5, math.inf), (1e-3, 1.0), (7,), 3)
+    found = payload(comparison(good_row(40), details={40: detail}), run=RUN)
+    assert found["order"] == [40]
+    assert found["details"] == {
+        "0": {
+            "start": 2,
+            "target": [1, "nan"],
+            "golden": [1.5, "inf"],
+            "edges": [0.001, 1],
+            "counts": [7],
+            "equal": 3,
+        }
+    }
+
+
+def test_only_used_metrics_are_defined() -> None:
+    definitions = payload(failing(), run=RUN)["definitions"]
+    assert definitions["cosine"]["better"] == "higher"
+    assert "rmse" not in definitions
+
+
+def test_the_same_comparison_gives_the_same_page() -> None:
+    assert render_html(failing(), run=RUN) == render_html(failing(), run=RUN)
+
+
+def test_hostile_texts_stay_inside_the_data() -> None:
+    wrong = row(
+        0,
+        target=tensor(HOSTILE, node=key(HOSTILE)),
+        golden=tensor("gelu_1", side="golden"),
+        measured=measurement(),
+        status=Status.FAIL,
+        role=Role.ORIGIN,
+        reasons=(HOSTILE,),
+    )
+    found = comparison(wrong, findings=(origin(0, HOSTILE, evidence=HOSTILE),), gate_passed=False)
+    page = render_html(found, run={"workflow": {"name": HOSTILE}, "params": {HOSTILE: HOSTILE}})
+    clean = page.encode("utf-8").decode("utf-8")  # no lone surrogate is left outside an escape
+    assert "alert(1)" in clean
+    assert not re.search(r"alert\(1\)<|<script>alert", clean)
+    without_scripts = re.search(r"<noscript>(.*?)</noscript>", clean, re.DOTALL)[1]
+    assert not set(without_scripts) & set("\u202e\x00\x1b\u2028")
+    data = data_of(page)
+    assert HOSTILE in data["strings"]
+    assert data["run"]["params"] == {HOSTILE: HOSTILE}
+
+
+@pytest.mark.parametrize("limit", [0, 10**9])
+def test_plain_and_packed_data_say_the_same(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html, "PLAIN_CHARACTERS", limit)
+    expected = json.loads(json.dumps(payload(failing(), run=RUN)))
+    assert data_of(render_html(failing(), run=RUN)) == expected
+
+
+def test_the_page_without_scripts_states_verdict_origin_and_failing_rows() -> None:
+    page = render_html(failing(), run=RUN)
+    plain = re.search(r"<noscript>(.*?)</noscript>", page, re.DOTALL)[1]
+    assert "FAIL" in plain
+    assert "The target first goes wrong at Gelu_1" in plain
+    assert "390 times what its inputs explain" in plain
+    assert "<td>Gelu_1.output.0</td><td>fail</td><td>origin</td><td>0.08</td>" in plain
+
+
+def test_without_scripts_origins_are_listed_even_after_many_failures() -> None:
+    rows = [good_row(place, f"Add_{place}", status=Status.FAIL, role=Role.CLEAN) for place in range(40)]
+    last = good_row(40, "Gelu_1", status=Status.FAIL, role=Role.ORIGIN)
+    plain = re.search(r"<noscript>(.*?)</noscript>", render_html(comparison(*rows, last), run=RUN), re.DOTALL)[1]
+    assert "Gelu_1.output.0" in plain
+    assert plain.count("<tr>") == 1 + html.ROWS_WITHOUT_SCRIPTS
+
+
+def test_an_empty_comparison_gives_a_report() -> None:
+    page = render_html(comparison(coverage={"target": Coverage(), "golden": Coverage()}), run={})
+    assert data_of(page)["count"] == 0
+
+
+def test_the_file_is_written_whole(tmp_path: Path) -> None:
+    write_html(failing(), tmp_path / "report.html", run=RUN)
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == render_html(failing(), run=RUN)
+    assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_file_that_cannot_be_written_is_a_diagnostic(tmp_path: Path) -> None:
+    (tmp_path / "report.html").mkdir()
+    with pytest.raises(IncompleteError) as raised:
+        write_html(failing(), tmp_path / "report.html", run=RUN)
+    assert raised.value.diagnostic.code == "PF7001"
+
+
+def test_a_third_side_has_columns_of_its_own() -> None:
+    assert set(payload(failing(), run=RUN)["rows"]["sides"]) == {"target", "golden"}
+
+
+def test_statistics_of_unmeasured_rows_come_from_the_dump() -> None:
+    lone = row(
+        0,
+        target=tensor("Add_1", recorded=stats(max=9.0).statistics, role=SlotRole.INPUT),
+        status=Status.UNMATCHED_TARGET,
+        rule="none",
+    )
+    assert payload(comparison(lone), run=RUN)["rows"]["sides"]["target"]["max"] == 9
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, None),
+        (True, True),
+        (0.0, 0),
+        (-0.07531320842895445, -0.0753132),
+        (1234567.0, 1234570),
+        (2**53, 2**53),
+        (2**53 + 1, 9.0072e15),
+        (0.9975130604725289, 0.997513),
+        (0.9999999830743754, 0.9999999831),
+        (math.nan, "nan"),
+        (math.inf, "inf"),
+        (-math.inf, "-inf"),
+        (5e-324, 5e-324),
+        (1.7976931348623157e308, 1.79769e308),
+    ],
+)
+def test_numbers_are_shortened(value: float | None, expected: object) -> None:
+    assert short_number(value) == expected
+
+
+@given(st.floats(min_value=0.99, max_value=1.0, exclude_max=True))
+@settings(max_examples=60, deadline=None)
+def test_what_is_below_one_stays_below_one_unless_it_cannot_be_told(value: float) -> None:
+    short = short_number(value)
+    assert short == pytest.approx(value, abs=5e-7)
+    assert short < 1.0 or 1.0 - value < 5e-15
+
+
+@given(st.lists(st.none() | st.integers(0, 10**6), max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_places_come_back_from_their_steps(cells: list[int | None]) -> None:
+    assert column({"count": len(cells)}, packed_places(cells)) == cells
+
+
+def test_a_column_of_one_value_is_that_value() -> None:
+    assert packed([3, 3, 3]) == 3
+    assert packed([1, True]) == [1, True]
+    assert packed([]) is None
+    assert packed([None, None]) is None
