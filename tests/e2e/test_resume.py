@@ -1,0 +1,180 @@
+"""Runs that are killed: at most one batch is lost, and the resumed run ends in the same bytes.
+
+The victim is a real process that kills itself with SIGKILL at a chosen point of the code: nothing is cleaned up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TORCHAIR = ROOT / "workflows" / "torchair_ge_vs_fx.yaml"
+TASKS_PER_BATCH = 20
+
+VICTIM = """
+import os, signal, sys
+from pathlib import Path
+import probe_flow.stages.measuring as measuring
+import probe_flow.stages.result_keys as result_keys
+
+measuring.MAX_TASKS_PER_BATCH = {tasks}
+point, number = sys.argv[1], int(sys.argv[2])
+seen = 0
+
+
+def die_at(what):
+    global seen
+    if what == point:
+        seen += 1
+        if seen == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def around(owner, name, what, *, after=False):
+    original = getattr(owner, name)
+
+    def wrapper(*args, **kwargs):
+        if not after:
+            die_at(what)
+        result = original(*args, **kwargs)
+        if after:
+            die_at(what)
+        return result
+
+    setattr(owner, name, wrapper)
+
+
+import probe_flow.stages.measure_pairs as measure_pairs
+from probe_flow.formats.shards import ShardStore
+import probe_flow.formats.shards as shards
+import probe_flow.engine.results as results
+import probe_flow.engine.execute as execute
+
+if point == "batch":
+    measure_batch = measuring.measure_batch
+    def counted(batch):
+        die_at("batch")
+        return measure_batch(batch)
+    counted.__module__, counted.__qualname__ = "probe_flow.stages.measuring", "measure_batch"
+    measure_pairs.measure_batch = counted
+around(shards, "_write", "written", after=True)
+around(Path, "replace", "renamed", after=True)
+around(ShardStore, "add", "kept", after=True)
+around(results, "write_comparison_jsonl", "jsonl")
+around(results, "write_nodes_jsonl", "nodes")
+around(execute, "write_run_json", "record")
+
+from probe_flow.cli.main import main
+sys.exit(main(sys.argv[3:]))
+"""
+
+POINTS = [
+    *(("batch", number) for number in (1, 2, 4, 8)),
+    *(("written", number) for number in (1, 3, 8)),
+    *(("renamed", number) for number in (1, 2, 5)),
+    *(("kept", number) for number in (1, 4, 8)),
+    ("jsonl", 1),
+    ("nodes", 1),
+    *(("record", number) for number in (1, 2, 4, 6)),
+]
+
+
+CASES = [
+    *((point, number, "cache") for point, number in POINTS),
+    *((point, number, "no-cache") for point, number in (("batch", 4), ("written", 3), ("kept", 4), ("record", 4))),
+]
+
+
+@pytest.fixture
+def settled_sample(tmp_path: Path) -> Path:
+    """Return a copy of the bundled sample whose files are old enough for the cache to trust their times."""
+    import shutil
+
+    sample = tmp_path / "dumps"
+    shutil.copytree(ROOT / "examples" / "torchair" / "faulty", sample)
+    for path in sample.rglob("*"):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    return sample
+
+
+def arguments(sample: Path, output: Path, *more: str) -> list[str]:
+    sets = ["--set", f"target={sample / 'msprobe_ge_dump'}", "--set", f"golden={sample / 'msprobe_fx_dump'}"]
+    return ["run", str(TORCHAIR), *sets, "--output", str(output), "--quiet", "--scheduler", "sync", *more]
+
+
+def run(command: list[str], cache: Path) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PROBE_FLOW_CACHE": str(cache)}
+    return subprocess.run(command, capture_output=True, text=True, env=env, cwd=cache.parent, check=False)
+
+
+def victim(point: str, number: int, given: list[str], cache: Path) -> int:
+    code = VICTIM.format(tasks=TASKS_PER_BATCH)
+    return run([sys.executable, "-c", code, point, str(number), *given], cache).returncode
+
+
+def results_of(folder: Path) -> Mapping[str, bytes]:
+    (table,) = folder.glob("torchair_result_*.csv")
+    names = ("comparison.jsonl", "nodes.jsonl")
+    return {**{name: (folder / name).read_bytes() for name in names}, "csv": table.read_bytes()}
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
+    folder = tmp_path_factory.mktemp("expected")
+    given = ["run", str(TORCHAIR), "--output", str(folder / "run"), "--quiet", "--no-cache"]
+    done = run([sys.executable, "-m", "probe_flow", *given], folder / "cache")
+    assert done.returncode == 1, done.stderr
+    return results_of(folder / "run")
+
+
+@pytest.mark.parametrize(("point", "number", "cached"), CASES)
+def test_a_killed_run_resumes_to_the_same_bytes(point, number, cached, settled_sample, tmp_path, expected):
+    output, cache = tmp_path / "run", tmp_path / "cache"
+    more = ["--no-cache"] if cached == "no-cache" else []
+    assert victim(point, number, arguments(settled_sample, output, *more), cache) == -signal.SIGKILL
+    record = json.loads((output / "run.json").read_text()) if (output / "run.json").exists() else None
+    assert record is None or record["verdict"] == "incomplete", "a killed run never looks finished"
+    if record is None:
+        return  # killed before anything was written: there is nothing to resume
+    given = arguments(settled_sample, output, "--resume", *more)
+    done = run([sys.executable, "-m", "probe_flow", *given], cache)
+    assert done.returncode == 1, done.stderr
+    assert results_of(output) == expected
+    record = json.loads((output / "run.json").read_text())
+    assert record["verdict"] == "fail"
+    assert not (output / ".partial").exists()
+    assert not list(output.rglob("*.tmp*"))
+    kept_before = {"batch": number - 1, "written": number - 1, "renamed": 0, "kept": number, "record": 0}
+    at_least = kept_before.get(point, 8) * TASKS_PER_BATCH
+    assert record["cache"]["hits"] >= min(at_least, 141), "more than the batch under way was lost"
+
+
+def test_resuming_nothing_says_so(tmp_path):
+    command = [sys.executable, "-m", "probe_flow", "run", str(TORCHAIR), "--resume"]
+    done = run(command, tmp_path / "cache")
+    assert done.returncode == 2
+    assert "PF6012" in done.stderr
+
+
+def test_a_cache_that_is_full_costs_the_cache_and_not_the_result(tmp_path, expected, settled_sample):
+    code = VICTIM.format(tasks=TASKS_PER_BATCH) + ""
+    full = code.replace(
+        "from probe_flow.cli.main import main",
+        "def no_space(*_):\n    raise OSError(28, 'No space left on device')\n"
+        "shards._write = no_space\nfrom probe_flow.cli.main import main",
+    )
+    output = tmp_path / "run"
+    given = [argument for argument in arguments(settled_sample, output) if argument != "--quiet"]
+    done = run([sys.executable, "-c", full, "none", "0", *given], tmp_path / "cache")
+    assert done.returncode == 1
+    assert done.stderr.count("PF6203") == 2, "once for the cache, once for the run's own folder"
+    assert "No space left on device" in done.stderr
+    assert results_of(output) == expected

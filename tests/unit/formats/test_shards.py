@@ -1,0 +1,137 @@
+"""The shard store: what it gives back, and that damage, foreign files and rivals cost misses only."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from probe_flow.errors import FormatError
+from probe_flow.formats.shards import Entry, ShardStore, inspect, read_shard
+
+
+def entries(count: int, prefix: str = "") -> dict[str, Entry]:
+    return {
+        f"{prefix}{number:032x}"[-32:]: Entry(f"text {number} \u00e9", f"label {number}") for number in range(count)
+    }
+
+
+def only_shard(store: ShardStore) -> Path:
+    (path,) = store.shards()
+    return path
+
+
+def test_what_is_added_is_found_by_a_new_store(tmp_path):
+    ShardStore(tmp_path).add(entries(5))
+    found = ShardStore(tmp_path).find([f"{2:032x}", f"{4:032x}", "absent"])
+    assert {key: entry.text for key, entry in found.items()} == {
+        f"{2:032x}": "text 2 \u00e9",
+        f"{4:032x}": "text 4 \u00e9",
+    }
+    assert found[f"{2:032x}"].label == "label 2"
+
+
+def test_the_shard_has_the_documented_layout(tmp_path):
+    store = ShardStore(tmp_path)
+    store.add({"a" * 32: Entry("one", "L"), "b" * 32: Entry("three", "")})
+    with h5py.File(only_shard(store), "r") as file:
+        assert int(file.attrs["format"]) == 1
+        index, blob = file["index"][()], file["blob"][()].tobytes()
+    assert [bytes(row["key"]) for row in index] == [b"a" * 32, b"b" * 32]
+    assert [(int(row["offset"]), int(row["nbytes"])) for row in index] == [(0, 3), (4, 5)]
+    assert blob == b"oneLthree"
+
+
+def test_the_newest_shard_wins(tmp_path):
+    store = ShardStore(tmp_path)
+    old = store.add({"k" * 32: Entry("old", "")})
+    assert old is not None
+    os.utime(old, (1, 1))
+    store.add({"k" * 32: Entry("new", "")})
+    assert ShardStore(tmp_path).find(["k" * 32])["k" * 32].text == "new"
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, 0.5, 0.99])
+def test_a_shard_that_was_cut_off_is_a_reported_miss(tmp_path, keep):
+    store = ShardStore(tmp_path)
+    store.add(entries(50))
+    path = only_shard(store)
+    data = path.read_bytes()
+    path.write_bytes(data[: int(keep if keep in (0, 1, 100) else len(data) * keep)])
+    store = ShardStore(tmp_path)
+    assert store.find([f"{1:032x}"]) == {}
+    assert [problem.code for problem in store.problems] == ["PF6201"]
+    assert path.exists(), "a file that may not be ours is not deleted"
+
+
+def test_a_flipped_bit_of_a_text_is_found(tmp_path):
+    store = ShardStore(tmp_path)
+    store.add(entries(3))
+    path = only_shard(store)
+    data = bytearray(path.read_bytes())
+    data[data.index(b"text 1")] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(FormatError) as error:
+        read_shard(path)
+    assert error.value.diagnostic.code == "PF6201"
+
+
+def test_foreign_files_are_reported_and_the_others_are_used(tmp_path):
+    ShardStore(tmp_path).add(entries(3))
+    (tmp_path / "junk.h5").write_bytes(b"not hdf5 at all")
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file.create_dataset("index", data=np.arange(3))
+        file.create_dataset("blob", data=np.zeros(3, np.uint8))
+    (tmp_path / "notes.txt").write_text("ignored")
+    store = ShardStore(tmp_path)
+    assert len(store.find([f"{0:032x}", "absent"])) == 1
+    assert sorted(problem.code for problem in store.problems) == ["PF6201", "PF6201"]
+    assert [inspect(path).problem is None for path in store.shards()].count(True) == 1
+
+
+def test_a_newer_version_is_a_miss_that_says_so(tmp_path):
+    store = ShardStore(tmp_path)
+    store.add(entries(1))
+    with h5py.File(only_shard(store), "a") as file:
+        file.attrs["format"] = 2
+    store = ShardStore(tmp_path)
+    assert store.find([f"{0:032x}"]) == {}
+    assert [problem.code for problem in store.problems] == ["PF6202"]
+
+
+def test_a_writer_that_dies_leaves_nothing_that_is_read(tmp_path, monkeypatch):
+    store = ShardStore(tmp_path)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        store.add(entries(3))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_writers_and_a_reader_at_once_lose_nothing(tmp_path):
+    def write(start: int) -> None:
+        store = ShardStore(tmp_path)
+        for number in range(start, start + 10):
+            store.add({f"{number:032x}": Entry(str(number), "")})
+
+    writers = [threading.Thread(target=write, args=(start,)) for start in (0, 10)]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        assert ShardStore(tmp_path).problems == []
+        ShardStore(tmp_path).find([f"{19:032x}"])
+    for writer in writers:
+        writer.join()
+    assert len(ShardStore(tmp_path).find([f"{number:032x}" for number in range(20)])) == 20
+
+
+def test_a_folder_that_is_not_there_is_empty(tmp_path):
+    assert ShardStore(tmp_path / "none").find(["a"]) == {}
+    assert ShardStore(tmp_path / "none").shards() == []
