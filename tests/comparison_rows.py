@@ -125,7 +125,8 @@ def pairs_of(
     """Catalogs that hold the rows' tensors; ``types`` gives op types by node name (default Relu)."""
     sides = {}
     for side in ("target", "golden"):
-        refs = [ref for each in rows if (ref := getattr(each.pair, side)) is not None]
+        found = [ref for each in rows if (ref := getattr(each.pair, side)) is not None]
+        refs = list({id(ref): ref for ref in found}.values())  # a tensor may be in several pairs
         nodes = {
             ref.node: Node(ref.node, (types or {}).get(ref.node.name, "Relu"), order=n) for n, ref in enumerate(refs)
         }

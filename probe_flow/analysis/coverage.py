@@ -9,6 +9,7 @@ from probe_flow.analysis.measured import PRODUCED, MeasuredPair
 from probe_flow.records import (
     Catalog,
     Coverage,
+    Execution,
     Expectation,
     Pairs,
     Status,
@@ -101,15 +102,16 @@ def _executions_without_pair(rows: Sequence[MeasuredPair], verdicts: Sequence[Ve
     """Name executions that both sides have but of which nothing was compared, though it was to be."""
     sides: dict[object, set[str]] = defaultdict(set)
     compared = set()
-    names: dict[object, str] = {}
+    runs: dict[object, Execution] = {}
     for row, verdict in zip(rows, verdicts, strict=True):
         for side, tensor in (("target", row.pair.target), ("golden", row.pair.golden)):
             if tensor is None or verdict.status is Status.SKIPPED:
                 continue
             run = tensor.node.execution
-            names[run.identity] = str(run)
-            sides[run.identity].add(side)
+            identity = run.identity
+            runs[identity] = run
+            sides[identity].add(side)
             if verdict.status in COMPARED:
-                compared.add(run.identity)
+                compared.add(identity)
     empty = [identity for identity, found in sides.items() if len(found) == 2 and identity not in compared]
-    return [f"nothing of {names[identity]} was compared, though both sides have it" for identity in empty]
+    return [f"nothing of {runs[identity]} was compared, though both sides have it" for identity in empty]

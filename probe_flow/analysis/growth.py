@@ -109,6 +109,8 @@ def _common_share(family: Family, output: Deviation, inputs: Sequence[Deviation]
 
 def widest(allowances: Sequence[Allowance]) -> Allowance:
     """Return the largest of each figure: what a node may have whose arithmetic is one or all of several kinds."""
+    if len(allowances) == 1:
+        return allowances[0]
     return Allowance(
         max(allowed.floor for allowed in allowances),
         max(allowed.explained for allowed in allowances),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.records import NodeKey, Pairs, SlotRole
 
-MAX_PASSED = 256
+MAX_PASSED = 64
 """Nodes that were not compared which one search passes before it gives up: what lies that far back is unknown."""
 
 

@@ -8,6 +8,7 @@ error and descends from a suspect inherits.
 from __future__ import annotations
 
 import math
+from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -114,8 +115,7 @@ class _Search:
         self.wild: set[int] = set()
         self.first_nonfinite: int | None = None
         self.worst_so_far: dict[object, float] = {}
-        self.errors_of_steps: dict[int, list[float]] = {}
-        self.usual_errors: dict[int, float] = {}
+        self.past = _PastErrors()
 
     def run(self) -> Diagnosis:
         for number in self.order:
@@ -207,7 +207,7 @@ class _Search:
         step = row.node.execution.step
         if not sources and step and row.pair.rule != "self":
             # State of earlier steps (caches, updated parameters) enters as an input without producer.
-            return 2.0 * self._usual_before(step)
+            return 2.0 * self.past.usual_before(step)
         return 0.0
 
     def _remember(self, number: int, deviation: Deviation) -> None:
@@ -216,19 +216,12 @@ class _Search:
         if self.rows[number].is_produced:
             self.worst_so_far[run.identity] = max(self.worst_so_far.get(run.identity, 0.0), relative)
             if run.step is not None:
-                self.errors_of_steps.setdefault(run.step, []).append(relative)
+                self.past.add(run.step, relative)
         is_exact = deviation.unit == 0.0 and deviation.rms > 0.0
         if deviation.nonfinite or (is_exact and (number in self.suspects or number in self.tainted)):
             self.wild.add(number)
         if deviation.nonfinite and self.first_nonfinite is None:
             self.first_nonfinite = number
-
-    def _usual_before(self, step: int) -> float:
-        """Return the relative error that nine in ten outputs of earlier steps stay below: noise tensors left out."""
-        if step not in self.usual_errors:  # rows come by step, so what lies before this one is complete
-            errors = sorted(error for past, found in self.errors_of_steps.items() if past < step for error in found)
-            self.usual_errors[step] = errors[int(0.9 * (len(errors) - 1))] if errors else 0.0
-        return self.usual_errors[step]
 
     def _families(self, key: NodeKey) -> set[Family]:
         """Return the arithmetic between a node's compared inputs and its outputs, parts and passed nodes included."""
@@ -238,6 +231,31 @@ class _Search:
             parts = [self.types[part] for part in node.originals if part in self.types] if node else []
             found.update(family_of(op_type) for op_type in parts or ([node.op_type] if node else []))
         return found or {Family.UNKNOWN}
+
+
+class _PastErrors:
+    """Relative errors of the outputs of steps that are over; they come step by step."""
+
+    def __init__(self) -> None:
+        self._sorted: list[float] = []
+        self._step = -1
+        self._current: list[float] = []
+
+    def add(self, step: int, error: float) -> None:
+        """Take note of an output's error; ``step`` never decreases."""
+        self._begin(step)
+        self._current.append(error)
+
+    def usual_before(self, step: int) -> float:
+        """Return the error that nine in ten outputs of steps before this one stay below: noise tensors left out."""
+        self._begin(step)
+        return self._sorted[int(0.9 * (len(self._sorted) - 1))] if self._sorted else 0.0
+
+    def _begin(self, step: int) -> None:
+        if step > self._step:
+            for error in self._current:
+                insort(self._sorted, error)
+            self._step, self._current = step, []
 
 
 def _worst_figure(deviation: Deviation, allowed: Allowance) -> tuple[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -45,14 +45,20 @@ def policy_named(name: str) -> Policy:
         known = ", ".join(policy_names())
         hint = did_you_mean(name, policy_names()) or f"policies: {known}"
         raise UsageError(Diagnostic("PF5001", f"unknown policy `{name}`", help=hint))
-    policy = entry.load()()
+    try:
+        policy = entry.load()()
+    except Exception as error:  # whatever foreign code raises is told as what it is
+        problem = f"{type(error).__name__}: {error}"
+        raise UsageError(_unusable(entry, f"cannot be loaded: {problem}")) from error
     if not hasattr(policy, "judge") or not isinstance(getattr(policy, "name", None), str):
-        raise UsageError(
-            Diagnostic(
-                "PF5002",
-                f"entry point `{name}` ({entry.value}) gives no policy: it has no `name` or no `judge`",
-                help="update or remove the package that provides it",
-            )
-        )
+        raise UsageError(_unusable(entry, "gives no policy: it has no `name` or no `judge`"))
     made: Policy = policy
     return made
+
+
+def _unusable(entry: EntryPoint, reason: str) -> Diagnostic:
+    return Diagnostic(
+        "PF5002",
+        f"entry point `{entry.name}` ({entry.value}) {reason}",
+        help="update or remove the package that provides it",
+    )

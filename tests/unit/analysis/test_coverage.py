@@ -1,0 +1,201 @@
+"""What became of every tensor, when a run is incomplete, and what the gate says."""
+
+from __future__ import annotations
+
+import pytest
+from comparison_rows import IN, golden_only, key, pairs_of, row, target_only, tensor, why
+
+from probe_flow.analysis.coverage import cover, incompleteness
+from probe_flow.analysis.gate import gate_passes
+from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.policies.base import judge_all
+from probe_flow.errors import Diagnostic
+from probe_flow.records import Coverage, Finding, FindingKind, Pair, SlotRole, Status, TensorKind, Verdict
+
+SHAPES = Diagnostic("PF5102", "element counts differ")
+BROKEN = Diagnostic("PF3101", "the file is too short")
+
+
+class Everything:
+    name = "everything passes"
+
+    def judge(self, rows):
+        return [Verdict(Status.PASS) for _ in rows]
+
+
+def covered(rows, verdicts=None):
+    return cover(pairs_of(rows), rows, verdicts or judge_all(rows, Everything()))
+
+
+def unmeasured(failure=None, reason=None, **kinds):
+    sides = [tensor("a", kind=kinds.get(side, TensorKind.TENSOR), dtype=side) for side in ("target", "golden")]
+    return MeasuredPair(Pair(*sides, "g", "exact", reason=reason), None, failure)
+
+
+@pytest.mark.parametrize(
+    ("one", "fate"),
+    [
+        (row("a"), "compared"),
+        (unmeasured(SHAPES), "missing"),
+        # A note of a pair (dtypes differ, aligned by shape) does not excuse that it could not be measured.
+        (unmeasured(SHAPES, why(expected=True)), "missing"),
+        (unmeasured(BROKEN), "unreadable"),
+        (unmeasured(Diagnostic("PF5103", "text"), target=TensorKind.OPAQUE, golden=TensorKind.OPAQUE), "expected"),
+        (unmeasured(Diagnostic("PF5104", "kinds"), golden=TensorKind.OPAQUE), "missing"),
+        (unmeasured(), "expected"),  # not selected by `only`
+    ],
+)
+def test_two_sided_rows(one, fate):
+    for side in covered([one]).values():
+        assert (side.tensors, side.compared) == (1, int(fate == "compared"))
+        assert side.expected == int(fate == "expected")
+        assert side.missing == int(fate in ("missing", "unreadable"))
+        assert side.unreadable == int(fate == "unreadable")
+
+
+def test_one_sided_rows_follow_their_reason():
+    rows = [
+        target_only(tensor("a")), target_only(tensor("b"), expected=True), target_only(tensor("c", IN)),
+        golden_only(tensor("d")), golden_only(tensor("e"), expected=True),
+        target_only(tensor("f", kind=TensorKind.UNREADABLE), expected=True),
+    ]  # fmt: skip
+    found = covered(rows)
+    assert found["target"] == Coverage(4, 0, 1, 3, 1, 0, 2)
+    assert found["golden"] == Coverage(2, 0, 1, 1, 0, 0, 1)
+    assert found["target"].outputs_ratio == 0.0
+
+
+def test_a_golden_tensor_that_is_used_twice_counts_once_by_its_best_use():
+    golden = tensor("g")
+    good = row("a")
+    good = MeasuredPair(Pair(good.pair.target, golden, "g", "exact"), good.measurement)
+    bad = MeasuredPair(Pair(tensor("b"), golden, "g", "edge"), None, SHAPES)
+    for rows in ([good, bad], [bad, good]):
+        found = covered(rows)
+        assert (found["golden"].tensors, found["golden"].compared, found["golden"].missing) == (1, 1, 0)
+        assert (found["target"].compared, found["target"].missing) == (1, 1)
+
+
+def test_a_tensor_of_which_no_pair_tells_is_missing():
+    rows = [row("a")]
+    pairs = pairs_of([*rows, target_only(tensor("forgotten"))])
+    assert cover(pairs, rows, judge_all(rows, Everything()))["target"].missing == 1
+
+
+def test_quantised_and_unjudged_rows_are_no_gap():
+    rows = [row("a"), row("b")]
+    found = covered(rows, [Verdict(Status.NOT_COMPARABLE), Verdict(Status.SKIPPED)])
+    assert found["target"] == Coverage(2, 0, 2, 0, 0, 0, 0)
+    assert found["target"].outputs_ratio is None
+
+
+def causes(rows, verdicts=None, required=0.5):
+    verdicts = verdicts or judge_all(rows, Everything())
+    return incompleteness(rows, verdicts, covered(rows, verdicts), required=required)
+
+
+def test_a_complete_run():
+    assert causes([row("a"), target_only(tensor("x"), expected=True)]) == ()
+
+
+@pytest.mark.parametrize(("required", "complete"), [(0.0, True), (0.5, True), (0.500001, False), (1.0, False)])
+def test_least_share_of_outputs_is_inclusive(required, complete):
+    found = causes([row("a"), target_only(tensor("x"))], required=required)
+    assert (found == ()) is complete
+    if not complete:
+        assert found[0].startswith("only 50% of the target's outputs were compared (1 of 2, required ")
+
+
+def test_missing_inputs_do_not_count():
+    assert causes([row("a"), *(target_only(tensor(f"x{n}", IN)) for n in range(9))]) == ()
+
+
+def test_either_side_may_lack_outputs():
+    found = causes([row("a"), golden_only(tensor("x")), golden_only(tensor("y"))])
+    assert found == ("only 33% of the golden's outputs were compared (1 of 3, required 50%)",)
+
+
+def test_unreadable_tensors_make_a_run_incomplete():
+    bad = target_only(tensor("f", kind=TensorKind.UNREADABLE), expected=True)
+    assert causes([row("a"), bad]) == ("1 selected tensor could not be read",)
+    assert "2 selected tensors could not be read" in causes([row("a"), bad, unmeasured(BROKEN)])
+
+
+def test_nothing_compared_is_incomplete_whatever_the_reasons():
+    assert causes([]) == ("nothing was compared: no target tensor has a golden partner",)
+    assert "nothing was compared: no target tensor has a golden partner" in causes(
+        [target_only(tensor("a"), expected=True)]
+    )
+    assert "nothing was compared: no pair could be measured and judged" in causes([unmeasured(SHAPES)])
+
+
+def test_an_execution_of_both_sides_without_pair_is_named():
+    second = [
+        target_only(tensor(key("a", step=1)), expected=True),
+        golden_only(tensor(key("b", step=1)), expected=True),
+    ]
+    assert causes([row("a"), *second]) == ("nothing of rank 0 graph 1 step 1 was compared, though both sides have it",)
+    assert causes([row("a"), second[0]]) == ()
+
+
+def test_executions_that_were_not_selected_are_no_gap():
+    left_out = row(key("a", step=1))
+    rows = [row("a"), MeasuredPair(left_out.pair)]
+    assert causes(rows) == ()
+
+
+def finding(**more):
+    return Finding(FindingKind.ORIGIN, None, None, "evidence", 1.0, **more)
+
+
+@pytest.mark.parametrize(
+    ("findings", "status", "by_findings", "by_rows"),
+    [
+        ([], Status.PASS, True, True),
+        ([], Status.WARNING, True, True),
+        ([], Status.FAIL, True, False),
+        ([], Status.NOT_COMPARABLE, True, True),
+        ([], Status.UNMATCHED_TARGET, True, True),
+        ([finding()], Status.PASS, False, True),
+        ([finding()], Status.FAIL, False, False),
+        ([finding(fails=False)], Status.PASS, True, True),
+        ([finding(fails=False), finding()], Status.WARNING, False, True),
+    ],
+)
+def test_gates(findings, status, by_findings, by_rows):
+    verdicts = [Verdict(Status.PASS), Verdict(status)]
+    assert gate_passes("findings", findings, verdicts) is by_findings
+    assert gate_passes("all_pass", findings, verdicts) is by_rows
+
+
+@pytest.mark.parametrize(
+    ("one", "status", "rule"),
+    [
+        (target_only(tensor("a")), Status.UNMATCHED_TARGET, "no_partner"),
+        (golden_only(tensor("a")), Status.UNMATCHED_GOLDEN, "no_partner"),
+        (golden_only(tensor("a", kind=TensorKind.UNREADABLE)), Status.ERROR, "unreadable"),
+        (unmeasured(SHAPES), Status.NOT_COMPARABLE, "PF5102"),
+        (unmeasured(Diagnostic("PF3103", "several parts")), Status.NOT_COMPARABLE, "PF3103"),
+        (unmeasured(Diagnostic("PF3102", "no numbers")), Status.NOT_COMPARABLE, "PF3102"),
+        (unmeasured(BROKEN), Status.ERROR, "PF3101"),
+        (unmeasured(Diagnostic("PF9002", "defect")), Status.ERROR, "PF9002"),
+    ],
+)
+def test_verdicts_that_need_no_policy(one, status, rule):
+    (verdict,) = judge_all([one], Everything())
+    assert (verdict.status, verdict.rule_ids) == (status, (rule,))
+    assert verdict.reasons
+
+
+def test_policies_see_the_measured_rows_of_one_node_at_a_time():
+    seen = []
+
+    class Spy(Everything):
+        def judge(self, rows):
+            seen.append([each.pair.shown.id for each in rows])
+            return super().judge(rows)
+
+    rows = [row("a", IN), row("b", IN), row("a"), target_only(tensor("b")), golden_only(tensor("a", SlotRole.BUFFER))]
+    verdicts = judge_all(rows, Spy())
+    assert seen == [["a.input.0", "a.output.0"], ["b.input.0"], []]
+    assert [verdict.status for verdict in verdicts][:3] == [Status.PASS] * 3

@@ -1,0 +1,85 @@
+"""The analysis of a large run takes seconds: no step looks at all rows for each row."""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import pytest
+from comparison_rows import IN, OUT, PARAM, edge, key, measured, pairs_of, passes, row, target_only, tensor
+
+from probe_flow.analysis.conclude import conclude
+from probe_flow.analysis.coverage import cover, incompleteness
+from probe_flow.analysis.policies.base import judge_all
+from probe_flow.analysis.policies.torchair import TorchairPolicy
+from probe_flow.records import Statistics, TensorKind
+
+ROWS = 20_000
+LIMIT_S = 6.0
+"""A fifth of the rows that real runs have, in about eight times what one idle core needs."""
+
+
+def analyse(rows, pairs):
+    started = time.process_time()
+    verdicts = judge_all(rows, TorchairPolicy())
+    findings, roles = conclude(rows, pairs, verdicts)
+    coverage = cover(pairs, rows, verdicts)
+    incompleteness(rows, verdicts, coverage, required=0.5)
+    return time.process_time() - started, findings, roles
+
+
+def many_steps():
+    """Sources of every step look back at the errors of all earlier steps."""
+    right = measured(relative=1e-4)
+    for step in range(ROWS // 20):
+        for n in range(5):
+            node = key(f"n{n}", step=step)
+            yield row(node, IN, measurement=right)
+            yield row(node, PARAM, "weight", measurement=right)
+            yield row(node, OUT, measurement=right)
+            yield row(node, OUT, 1, measurement=right)
+
+
+def wrong_everywhere():
+    """Every input is an origin, and none was written by a row that can be found."""
+    wrong = measured(relative=0.5)
+    recorded = Statistics(min=0.0, max=1.0, mean=0.5, l2norm=7.0)
+    for n in range(ROWS // 2):
+        yield target_only(tensor(f"x{n}", recorded=recorded, kind=TensorKind.STATISTICS))
+        yield row(f"n{n}", IN, measurement=wrong)
+
+
+@pytest.mark.parametrize("make", [many_steps, wrong_everywhere])
+def test_without_a_graph(make):
+    rows = list(make())
+    pairs = pairs_of(rows, {f"n{n}": "MatMulV2" for n in range(ROWS)}, [edge("nowhere", "elsewhere")])
+    spent, _, roles = analyse(rows, pairs)
+    assert len(roles) == len(rows)
+    assert spent < LIMIT_S
+
+
+def test_along_a_chain_with_a_graph():
+    right = measured(relative=1e-4)
+    rows = [row(f"n{n}", role, measurement=right) for n in range(ROWS // 2) for role in (IN, OUT)]
+    edges = [edge(*two) for two in pairwise(f"n{n}" for n in range(ROWS // 2))]
+    spent, findings, _ = analyse(rows, pairs_of(rows, edges=edges))
+    assert findings == ()
+    assert spent < LIMIT_S
+
+
+def test_behind_a_long_chain_that_was_not_compared():
+    # Every compared node reads the end of the same uncompared chain, at its own place.
+    right = measured(relative=1e-4)
+    count = ROWS // 4
+    rows = [row(f"n{n}", role, measurement=right) for n in range(count) for role in (IN, OUT)]
+    edges = [edge(*two) for two in pairwise(f"x{n}" for n in range(count))]
+    edges += [edge(f"x{n}", f"n{n}") for n in range(count)]
+    spent, _, _ = analyse(rows, pairs_of(rows, edges=edges))
+    assert spent < LIMIT_S
+
+
+def test_roles_of_many_rows_are_in_their_order():
+    rows = [row(f"n{n}", measurement=measured(relative=0.5 if n == 7 else 1e-4)) for n in range(50)]
+    pairs = pairs_of(rows, edges=[edge("nowhere", "elsewhere")])
+    roles = conclude(rows, pairs, passes(rows))[1]
+    assert [n for n, verdict in enumerate(roles) if verdict.role.value == "origin"] == [7]
