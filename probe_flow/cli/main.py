@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "validate": ("probe_flow.cli.validate", "Show every mistake of workflow files."),
         "templates": ("probe_flow.cli.templates", "List the packaged workflows."),
         "init": ("probe_flow.cli.init", "Copy a packaged workflow to start from."),
+        "show": ("probe_flow.cli.show", "Show what a run concluded, and its rows."),
         "compare": ("probe_flow.cli.compare", "Compare two dumps by the short command line."),
         "cache": ("probe_flow.cli.cache", "Look after the results kept between runs."),
         "schema": ("probe_flow.cli.schema", "Print the JSON Schema of workflow files."),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from probe_flow.records import Comparison
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+NO_TABLES: Mapping[str, Sequence[str]] = MappingProxyType({})
+
 MIN_WIDTH = 40
 MAX_SUSPECTS = 5
 MAX_GAPS = 4
@@ -42,7 +44,7 @@ _FAILING_ROWS_ARE_COMMON = (
 _WHY_IT_PASSES = "the run passes because no operator adds an error that rounding and its inputs do not explain"
 _WHY_IT_FAILS = "what is wrong is what stands above, and what inherits it"
 
-_FIGURES_FIRST = ("relative_euclidean_distance", "cosine", "max_abs_err", "max_rel_err")
+FIGURES_FIRST = ("relative_euclidean_distance", "cosine", "max_abs_err", "max_rel_err")
 _UNFINISHED_STYLE = "bold yellow"
 
 _EXIT_CODES = {
@@ -54,7 +56,13 @@ _EXIT_CODES = {
 
 
 def render_summary(
-    run: Mapping[str, Any], comparisons: Sequence[Comparison], *, color: bool, width: int, folder: str = ""
+    run: Mapping[str, Any],
+    comparisons: Sequence[Comparison],
+    *,
+    color: bool,
+    width: int,
+    folder: str = "",
+    tables: Mapping[str, Sequence[str]] = NO_TABLES,
 ) -> str:
     """Return the summary as text that ends with a line end; its last line states verdict, counts, report, exit code.
 
@@ -64,6 +72,7 @@ def render_summary(
         color: whether to use terminal colours. The caller knows whether there is a terminal and about ``NO_COLOR``.
         width: columns of the terminal; below 40 counts as 40. Only the last line may be longer.
         folder: the run's folder as the user should type it.
+        tables: title -> lines that are printed as they are, before the files.
     """
     from rich.console import Console
 
@@ -80,7 +89,7 @@ def render_summary(
         emoji=False,
         highlight=False,
     )
-    _Summary(console, run, comparisons, folder).render()
+    _Summary(console, run, comparisons, folder, tables).render()
     lines = buffer.getvalue().splitlines()
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -106,12 +115,18 @@ class _Summary:
     """Prints the sections, findings first."""
 
     def __init__(
-        self, console: Console, run: Mapping[str, Any], comparisons: Sequence[Comparison], folder: str
+        self,
+        console: Console,
+        run: Mapping[str, Any],
+        comparisons: Sequence[Comparison],
+        folder: str,
+        tables: Mapping[str, Sequence[str]],
     ) -> None:
         self._console = console
         self._run = run
         self._comparisons = comparisons
         self._folder = folder
+        self._tables = tables
 
     def render(self) -> None:
         self._verdict()
@@ -123,6 +138,7 @@ class _Summary:
         self._results()
         self._coverage()
         self._largest()
+        self._given()
         self._files()
         self._end()
 
@@ -281,6 +297,12 @@ class _Summary:
             table.add_row(tensor, Text(where(place)), Text(verdict), Text(f"{distance:.3g}"))
         self._indented(table)
 
+    def _given(self) -> None:
+        for title, lines in self._tables.items():
+            self._title(title)
+            for line in lines:
+                self._unbroken(line)
+
     def _files(self) -> None:
         files = [printable(name) for name in self._run.get("artifacts") or ()]
         if not files:
@@ -343,7 +365,7 @@ def _tensors(count: int) -> str:
 
 def _place_rows(place: Mapping[str, Any]) -> list[tuple[str, str]]:
     metrics = place.get("metrics") or {}
-    names = dict.fromkeys((*(name for name in _FIGURES_FIRST if name in metrics), *metrics))
+    names = dict.fromkeys((*(name for name in FIGURES_FIRST if name in metrics), *metrics))
     figures = ", ".join(f"{printable(name)} {figure(metrics[name])}" for name in list(names)[:MAX_FIGURES])
     return [
         ("operator", operator(place)),
@@ -372,11 +394,10 @@ def _next_step(run: Mapping[str, Any], folder: str) -> tuple[str, str]:
     first = run.get("first_divergence") or run.get("nonfinite_origin")
     if code == 3:
         return "remove the causes listed above and run the same command again.", ""
-    rows = shlex.quote(_in_folder("comparison.jsonl", folder))
+    show = f"probe-flow show {shlex.quote(folder or '.')}"
     if code == 1 and first is not None:
-        pattern = shlex.quote(f'"node": {json.dumps(first["node"], ensure_ascii=False)},')
-        return f"look at the inputs and outputs of {operator(first)}:", f"grep -F {pattern} {rows}"
-    return ("look at the rows that fail:", f"grep -F '\"verdict\": \"fail\"' {rows}") if code == 1 else ("", "")
+        return f"look at the inputs and outputs of {operator(first)}:", f"{show} --node {shlex.quote(first['node'])}"
+    return ("look at the rows that fail:", f"{show} --verdict fail") if code == 1 else ("", "")
 
 
 def _in_folder(name: str, folder: str) -> str:

@@ -101,7 +101,7 @@ def test_the_summary_reads_as_agreed(scene: str) -> None:
 def test_no_line_but_commands_and_the_last_is_wider_than_the_terminal(width: int) -> None:
     given = diverging()
     lines = plain(run_of(given, verdict="fail", code=1), given, width=width).splitlines()
-    commands = [line for line in lines if line.startswith("  grep ")]
+    commands = [line for line in lines if line.startswith("  probe-flow show ")]
     assert len(commands) == 1
     assert max(len(line) for line in lines[:-1] if line not in commands) <= max(width, 40)
 
@@ -186,7 +186,7 @@ def test_more_suspects_than_five_are_counted() -> None:
 def test_a_folder_with_a_blank_is_quoted_in_the_command() -> None:
     given = diverging()
     text = plain(run_of(given, verdict="fail", code=1), given, folder="my runs/w")
-    assert "\n  grep -F '\"node\": \"MatMul_2\",' 'my runs/w/comparison.jsonl'\n" in text
+    assert "\n  probe-flow show 'my runs/w' --node MatMul_2\n" in text
 
 
 def test_the_largest_errors_rank_infinity_first_and_leave_out_what_has_no_distance() -> None:

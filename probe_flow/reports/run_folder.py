@@ -1,0 +1,192 @@
+"""Read the folder that a run left: its record, and its rows one by one, without the dumps."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
+from probe_flow.reports.schemas import RUN_SCHEMA
+
+RECORD = "run.json"
+ROWS = "comparison.jsonl"
+INNER_FOLDER = "probe_flow"
+"""Where the commands with the peer's syntax leave the record, below their output folder."""
+
+MAX_RECORD_BYTES = 256 * 2**20
+MAX_LINE_BYTES = 64 * 2**20
+"""No record of ours comes near; a file without line ends must not fill the memory."""
+
+_FORMAT = re.compile(r"probe_flow\.run/(\d{1,6})")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run as its folder tells it.
+
+    Args:
+        folder: where the record lies.
+        record: what ``run.json`` says.
+    """
+
+    folder: Path
+    record: Mapping[str, Any]
+
+    @property
+    def comparisons(self) -> tuple[str, ...]:
+        """Names of the stages that compared, in the order of their rows."""
+        return tuple(self.record.get("comparisons") or ())
+
+    def rows(self, *, comparison: str | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the records of all pairs, or those of one comparison, in execution order; none when nothing compared.
+
+        With several comparisons every record has its stage as ``comparison``.
+
+        Raises:
+            UsageError: PF7114 when no stage of that name compared.
+            IncompleteError: PF7113 when a file is missing, or ends or goes wrong in the middle.
+        """
+        names = self.comparisons
+        if comparison is not None and comparison not in names:
+            hint = did_you_mean(comparison, names) or "stages that compared: " + (", ".join(names) or "none")
+            raise UsageError(
+                Diagnostic("PF7114", f"no stage `{comparison}` compared in this run", help=hint, path=str(self.folder))
+            )
+        for name in names:
+            if comparison is None or name == comparison:
+                several = len(names) > 1
+                for row in _read_rows(self.folder / name / ROWS if several else self.folder / ROWS):
+                    yield {"comparison": name, **row} if several else row
+
+
+def read_run(path: Path) -> StoredRun:
+    """Return the run in a folder.
+
+    Args:
+        path: the folder, its ``run.json``, or the output folder of a command with the peer's syntax.
+
+    Raises:
+        UsageError: PF7110 when there is none, PF7112 when its record is of another version.
+        IncompleteError: PF7111 when its record cannot be read.
+    """
+    file = _record_file(path)
+    record = _parse(file)
+    known = _FORMAT.fullmatch(record["schema"]) if isinstance(record.get("schema"), str) else None
+    if known is None:
+        raise _none_at(path, f"`{file.name}` is no record of a run of probe_flow")
+    if record["schema"] != RUN_SCHEMA:
+        raise UsageError(_other_version(file, record, int(known[1])))
+    lacking = [key for key in ("verdict", "exit_code", "counts", "coverage", "stages") if key not in record]
+    if lacking:
+        raise _unreadable(file, f"it lacks `{lacking[0]}`")
+    return StoredRun(file.parent, record)
+
+
+def _record_file(path: Path) -> Path:
+    if path.is_file():
+        return path
+    for folder in (path, path / INNER_FOLDER):
+        if (folder / RECORD).is_file():
+            return folder / RECORD
+    raise _none_at(path, f"there is no `{RECORD}` in it" if path.is_dir() else "there is no such folder")
+
+
+def _none_at(path: Path, why: str) -> UsageError:
+    return UsageError(
+        Diagnostic(
+            "PF7110",
+            f"`{path}` holds no run: {why}",
+            path=str(path),
+            help="name the folder of a run: what `--output` named, or one below `probe_flow_runs`",
+        )
+    )
+
+
+def _parse(file: Path) -> dict[str, Any]:
+    try:
+        if file.stat().st_size > MAX_RECORD_BYTES:
+            raise _unreadable(file, f"it is larger than {MAX_RECORD_BYTES // 2**20} MiB")
+        text = file.read_text(encoding="utf-8")
+        record = json.loads(text)
+    except json.JSONDecodeError as exc:
+        at_end = not text[exc.pos :].strip()
+        place = f"line {exc.lineno}, column {exc.colno}"
+        why = f"it ends in the middle ({place})" if at_end else f"{exc.msg} ({place})"
+        raise _unreadable(file, why) from exc
+    except OSError as exc:
+        raise _unreadable(file, exc.strerror or str(exc)) from exc
+    except (ValueError, RecursionError) as exc:
+        raise _unreadable(file, str(exc)) from exc
+    if not isinstance(record, dict):
+        raise _unreadable(file, "it holds no JSON object")
+    return record
+
+
+def _unreadable(file: Path, why: str) -> IncompleteError:
+    return IncompleteError(
+        Diagnostic(
+            "PF7111",
+            f"`{file.name}` is no record of a run: {why}",
+            path=str(file),
+            help="copy the folder again, or repeat the run",
+        )
+    )
+
+
+def _other_version(file: Path, record: Mapping[str, Any], version: int) -> Diagnostic:
+    is_newer = version > int(RUN_SCHEMA.rpartition("/")[2])
+    versions = record.get("versions")
+    writer = versions.get("probe_flow") if isinstance(versions, Mapping) else None
+    age = "newer" if is_newer else "older"
+    by = f", written by probe_flow {writer}" if isinstance(writer, str) else ""
+    return Diagnostic(
+        "PF7112",
+        f"`{file.name}` has the {age} format `{record['schema']}`{by}; this probe_flow reads `{RUN_SCHEMA}`",
+        path=str(file),
+        help="update probe_flow" if is_newer else "repeat the run with this probe_flow, or use the one that wrote it",
+    )
+
+
+def _read_rows(file: Path) -> Iterator[dict[str, Any]]:
+    try:
+        with file.open("rb") as lines:
+            for number, line in enumerate(_lines(lines, file), start=1):
+                yield _row(line, number, file)
+    except FileNotFoundError as exc:
+        raise _rows_unreadable(file, "it is missing") from exc
+    except OSError as exc:
+        raise _rows_unreadable(file, exc.strerror or str(exc)) from exc
+
+
+def _lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
+    while line := file.readline(MAX_LINE_BYTES):
+        if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
+            raise _rows_unreadable(path, f"a line is longer than {MAX_LINE_BYTES // 2**20} MiB")
+        yield line
+
+
+def _row(line: bytes, number: int, file: Path) -> dict[str, Any]:
+    if not line.endswith(b"\n"):
+        raise _rows_unreadable(file, f"it ends in the middle of line {number}")
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as exc:
+        raise _rows_unreadable(file, f"line {number} is no record: {exc}") from exc
+    if not isinstance(row, dict) or not isinstance(row.get("node"), str) or "verdict" not in row:
+        raise _rows_unreadable(file, f"line {number} is no record of a pair")
+    return row
+
+
+def _rows_unreadable(file: Path, why: str) -> IncompleteError:
+    return IncompleteError(
+        Diagnostic(
+            "PF7113",
+            f"the rows of the run cannot be read from `{file.name}`: {why}",
+            path=str(file),
+            help="copy the folder again, or repeat the run",
+        )
+    )

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+
+import fake_stages
+import pytest
+from fake_stages import write_project
+
+from probe_flow.reports.run_folder import read_run
+from probe_flow.reports.run_view import Filter, row_table, worst_rows
+
+
+@pytest.fixture
+def fakes(monkeypatch):
+    monkeypatch.setattr("probe_flow.workflow.loader.stage_types", lambda: fake_stages.STAGES)
+
+
+@pytest.fixture
+def run_folder(fakes, probe_flow, tmp_path):
+    write_project(tmp_path, target="1 2 4 3 5", golden="1 2 3 3 3")
+    probe_flow("run", "demo.yaml", "--output", "out")
+    return tmp_path / "out"
+
+
+def test_a_run_is_summed_up_as_it_was_at_its_end(run_folder, probe_flow):
+    shown = probe_flow("show", "out")
+    assert shown.code == 0
+    assert shown.out.startswith("FAIL  The target first goes wrong at n2 (Fake).")
+    assert "evidence  differs" in shown.out
+    assert "  probe-flow show out --node n2\n" in shown.out
+    assert shown.last_line == "FAIL | 3 pass, 2 fail | out/run.json | exit code 1"
+    assert shown.err == ""
+
+
+def test_the_next_step_of_a_run_is_a_command_that_works(run_folder, probe_flow):
+    shown = probe_flow("show", "out", "--node", "n2")
+    lines = shown.out.splitlines()
+    assert lines[0].split() == ["verdict", "dtype", "where", "tensor"]
+    assert lines[1].split()[0] == "fail"
+    assert lines[1].endswith("n2 (Fake) output 0  <- n2.output.0")
+    assert lines[-2] == "1 of 5 rows match"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "nodes"),
+    [
+        (["--verdict", "fail"], ["n2", "n4"]),
+        (["--node", "n[24]"], ["n2", "n4"]),
+        (["--node", "n*", "--verdict", "pass"], ["n0", "n1", "n3"]),
+        (["--role", "origin"], []),
+        (["--comparison", "result", "--limit", "2"], ["n0", "n1"]),
+        (["--verdict", "fail", "--limit", "0"], ["n2", "n4"]),
+    ],
+)
+def test_filters_choose_rows(run_folder, probe_flow, arguments, nodes):
+    found = probe_flow("show", "out", *arguments, "--format", "json").json
+    assert [row["node"] for row in found["rows"]] == nodes
+    assert found["total"] == 5
+    assert found["verdict"] == "fail"
+
+
+def test_json_without_a_filter_has_the_conclusions_and_the_worst_rows(run_folder, probe_flow):
+    found = probe_flow("show", "out", "--format", "json").json
+    assert found["first_divergence"]["node"] == "n2"
+    assert found["worst"] == []  # these stages measure no distance
+    assert "rows" not in found
+
+
+def test_a_limit_is_told(run_folder, probe_flow):
+    out = probe_flow("show", "out", "--verdict", "pass", "--limit", "1").out
+    assert "3 of 5 rows match; the first 1 are shown, `--limit 0` shows all\n" in out
+
+
+def test_quiet_leaves_only_the_last_line(run_folder, probe_flow):
+    assert probe_flow("show", "out", "--quiet").out == "FAIL | 3 pass, 2 fail | out/run.json | exit code 1\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["gone"], 2, "PF7110"),
+        (["out", "--comparison", "reslt"], 2, "PF7114"),
+        (["out", "--verdict", "bad"], 2, "unmatched_target"),
+        (["out", "--limit", "-1"], 2, "--limit"),
+    ],
+)
+def test_mistakes_exit_with_2(run_folder, probe_flow, arguments, code, told):
+    done = probe_flow("show", *arguments)
+    assert done.code == code
+    assert told in done.err
+
+
+def test_a_damaged_run_exits_with_3(run_folder, probe_flow):
+    (run_folder / "comparison.jsonl").write_text("{")
+    done = probe_flow("show", "out", "--verdict", "fail")
+    assert done.code == 3
+    assert "PF7113" in done.err
+
+
+def test_a_run_that_was_killed_says_that_it_has_not_ended(run_folder, probe_flow):
+    record = json.loads((run_folder / "run.json").read_text())
+    (run_folder / "run.json").write_text(
+        json.dumps(record | {"verdict": "incomplete", "exit_code": 3, "incomplete": ["the run has not ended"]})
+    )
+    shown = probe_flow("show", "out")
+    assert shown.code == 0
+    assert shown.out.startswith("INCOMPLETE")
+    assert "- the run has not ended" in shown.out
+
+
+def record(number: int, **more: object) -> dict[str, object]:
+    side = {"name": f"op_{number}.output.0", "dtype": "float32", "shape": [2, 3]}
+    return {
+        "order": number, "rank": 0, "graph": 1, "step": 0, "node": f"op_{number}", "call": 0, "phase": "forward",
+        "op_type": "Add", "direction": "output", "index": "0", "target": side, "golden": {**side, "dtype": "float16"},
+        "metrics": {"relative_euclidean_distance": number / 10}, "verdict": "pass", "reason": None, "role": "clean",
+        **more,
+    }  # fmt: skip
+
+
+def test_columns_are_aligned_for_wide_names_and_unused_ones_are_left_out():
+    rows = [record(1), record(2, node="\u6c49\u5b57\x1b[31m", metrics={"relative_euclidean_distance": "inf"})]
+    assert row_table(rows, has_reasons=False) == [
+        "  verdict  role   error  dtype            shape  where                    tensor",
+        "  pass     clean    0.1  float32/float16  [2,3]  rank 0, graph 1, step 0  "
+        "op_1 (Add) output 0  <- op_1.output.0",
+        "  pass     clean    inf  float32/float16  [2,3]  rank 0, graph 1, step 0  "
+        "\u6c49\u5b57\\x1b[31m (Add) output 0  <- op_2.output.0",
+    ]
+
+
+def test_no_rows_make_no_table():
+    assert row_table([], has_reasons=True) == []
+
+
+def test_the_worst_rows_rank_infinity_first_and_leave_out_nan_and_zero():
+    values = [0.5, "nan", None, "inf", 0, 0.75, 0.5]
+    rows = [record(number, metrics={"relative_euclidean_distance": value}) for number, value in enumerate(values)]
+    assert [row["order"] for row in worst_rows(rows, limit=3)] == [3, 5, 0]
+
+
+def test_a_name_with_brackets_matches_itself():
+    assert Filter(node="a[0]").keeps({"node": "a[0]"})
+    assert not Filter(node="a[0]").keeps({"node": "b"})
+
+
+def test_rows_are_not_held_in_memory(tmp_path: Path) -> None:
+    line = json.dumps(record(1)) + "\n"
+    (tmp_path / "run.json").write_text(
+        json.dumps({"schema": "probe_flow.run/1", "verdict": "pass", "exit_code": 0, "counts": {}, "coverage": {},
+                    "stages": [], "comparisons": {"result": {}}})
+    )  # fmt: skip
+    (tmp_path / "comparison.jsonl").write_text(line * 20_000)
+    run = read_run(tmp_path)
+    tracemalloc.start()
+    try:
+        assert len(worst_rows(run.rows(), limit=5)) == 5
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from report_builders import comparison, good_row, origin
+
+from probe_flow.errors import Diagnostic, IncompleteError, Severity
+from probe_flow.records import Comparison, Role, Status
+from probe_flow.reports import files
+from probe_flow.stages.base import Context, Settings
+from probe_flow.stages.report import STAGE, Options, forms
+
+ALL = [{"csv": "dump_json"}, "jsonl", "junit", "xlsx", {"xlsx": "torchair"}, "markdown", "annotations",
+       {"annotations": "gitlab"}]  # fmt: skip
+FACTS: dict[str, Any] = {
+    "workflow": {"name": "demo", "path": "demo.yaml"},
+    "timings": {"started": "2026-01-02T03:04:05+00:00"},
+    "versions": {},
+    "artifacts": ["run.json"],
+    "problems": [],
+}
+
+
+class Ran:
+    """The stage, run aside, with what it told the engine."""
+
+    def __init__(self, folder: Path, formats: list[Any], *comparisons: Comparison, **more: Any) -> None:
+        self.reported: list[Diagnostic] = []
+        self.events: list[str] = []
+        options = Options.model_validate(
+            {"uses": "report", "comparison": "result", "formats": formats, **more.pop("options", {})}
+        )
+        context = Context("report", folder, no_map, self.emit, self.report, Settings(), {**FACTS, **more})
+        result = STAGE.run(options, {"comparison": comparisons}, context)
+        assert isinstance(result, list)
+        self.names = [path.relative_to(folder).as_posix() for path in result]
+
+    def emit(self, event: str, **_fields: Any) -> None:
+        self.events.append(event)
+
+    def report(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.reported += diagnostics
+
+
+def no_map(*_arguments: Any, **_options: Any) -> Any:
+    raise AssertionError("reports have no batches")
+
+
+def diverging() -> Comparison:
+    return comparison(
+        good_row(0), good_row(1, "MatMul_2", status=Status.FAIL, role=Role.ORIGIN),
+        findings=(origin(1, "MatMul_2"),), gate_passed=False,
+    )  # fmt: skip
+
+
+def test_every_format_becomes_its_file(tmp_path: Path) -> None:
+    ran = Ran(tmp_path, ALL, diverging())
+    assert ran.names == [
+        "compare_result_20260102030405.csv",
+        "junit.xml",
+        "compare_result_20260102030405.xlsx",
+        "torchair_result_20260102030405.xlsx",
+        "report.md",
+        "annotations.txt",
+        "gl-code-quality-report.json",
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(ran.names)
+    assert ran.reported == []
+
+
+def test_the_summary_lists_the_files_of_the_run_and_of_this_report(tmp_path: Path) -> None:
+    Ran(tmp_path, ["markdown", "junit"], diverging())
+    assert (tmp_path / "report.md").read_text().endswith("### Files\n\n- `run.json`\n- `report.md`\n- `junit.xml`\n")
+
+
+def test_several_comparisons_are_numbered(tmp_path: Path) -> None:
+    ran = Ran(tmp_path, ["junit", {"csv": "torchair"}], diverging(), diverging())
+    assert ran.names == [
+        "junit_1.xml",
+        "torchair_result_1_20260102030405.csv",
+        "junit_2.xml",
+        "torchair_result_2_20260102030405.csv",
+    ]
+
+
+def test_a_folder_of_its_own_gets_the_records_too(tmp_path: Path) -> None:
+    ran = Ran(tmp_path, ["jsonl", "markdown"], diverging(), options={"output": str(tmp_path / "deep" / "er")})
+    assert ran.names == ["deep/er/comparison.jsonl", "deep/er/nodes.jsonl", "deep/er/report.md"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(IncompleteError(Diagnostic("PF7001", "the disk is full")), "PF7001"), (ZeroDivisionError("a defect"), "PF7102")],
+)
+def test_a_format_that_fails_costs_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, code: str
+) -> None:
+    def broken(*_arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr(files, "_WRITERS", {**files._WRITERS, "junit": broken})
+    ran = Ran(tmp_path, ["annotations", "junit", "markdown"], diverging())
+    assert ran.names == ["annotations.txt", "report.md"]
+    (problem,) = ran.reported
+    assert (problem.code, problem.severity) == (code, Severity.ERROR)
+    assert ran.events == (["report.crashed"] if code == "PF7102" else [])
+
+
+def test_what_is_unreadable_makes_every_report_incomplete(tmp_path: Path) -> None:
+    problem = Diagnostic("PF3011", "`a.npy` ends early").to_dict()
+    Ran(tmp_path, ["markdown", "junit", "annotations"], diverging(), problems=[problem])
+    assert "INCOMPLETE" in (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert 'errors="1"' in (tmp_path / "junit.xml").read_text()
+    assert (
+        "::error title=probe_flow%3A incomplete::[PF3011] `a.npy` ends early"
+        in (tmp_path / "annotations.txt").read_text()
+    )
+
+
+def test_warnings_of_readers_leave_the_verdict(tmp_path: Path) -> None:
+    problem = Diagnostic("PF3012", "odd", Severity.WARNING).to_dict()
+    Ran(tmp_path, ["markdown"], comparison(good_row()), problems=[problem])
+    assert "PASS" in (tmp_path / "report.md").read_text(encoding="utf-8")
+
+
+def test_gitlab_gets_json(tmp_path: Path) -> None:
+    Ran(tmp_path, [{"annotations": "gitlab"}], diverging())
+    (record,) = json.loads((tmp_path / "gl-code-quality-report.json").read_text())
+    assert record["location"]["path"] == "demo.yaml"
+
+
+@pytest.mark.parametrize(
+    ("formats", "shown"),
+    [
+        (["xlsx"], ["xlsx: torchair"]),
+        (["xlsx", {"csv": "torchair_legacy"}], ["xlsx: torchair_legacy", "csv: torchair_legacy"]),
+        (["junit", "junit"], ["junit"]),
+        (["jsonl"], []),
+    ],
+)
+def test_plain_words_have_usual_options(formats: list[Any], shown: list[str]) -> None:
+    options = Options.model_validate({"uses": "report", "comparison": "result", "formats": formats})
+    assert [str(form) for form in forms(options)] == shown
+
+
+@pytest.mark.parametrize(
+    "entry", [{"csv": "torchair", "xlsx": "torchair"}, {}, {"csv": None}, {"xlsx": "torchare"}, "pdf"]
+)
+def test_what_is_no_format_is_refused(entry: Any) -> None:
+    with pytest.raises(ValidationError):
+        Options.model_validate({"uses": "report", "comparison": "result", "formats": [entry]})
