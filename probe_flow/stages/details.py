@@ -70,7 +70,7 @@ def look_closer(rows: Sequence[ComparedPair], context: Context) -> Mapping[int, 
         for start in range(0, len(missing), BATCH_ROWS)
     ]
     sizes = [sum(look.target.nbytes + look.golden.nbytes for look in batch.looks) for batch in batches]
-    for _, found in context.map(look_at, batches, sizes=sizes):
+    for _, found in context.map(look_at, batches, sizes=sizes, lost=lambda _batch, _reason: {}):
         details.update(found)
         texts = {keys[order]: (_text(detail), labels[order]) for order, detail in found.items() if order in keys}
         context.cache.add(texts)

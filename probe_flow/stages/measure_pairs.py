@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from probe_flow.analysis.measured import MeasuredPair, in_execution_order
 from probe_flow.errors import Diagnostic
+from probe_flow.metrics.backends import backend_named
 from probe_flow.metrics.kernel import MeasureOptions, Record, SpanRecord
 from probe_flow.metrics.record_text import record_of, record_text
 from probe_flow.metrics.registry import options_for
 from probe_flow.records import Measurement, Pair, Pairs, TensorKind
 from probe_flow.stages.base import Context
 from probe_flow.stages.measurements import incomparable, measurement_of_record, measurement_without_data
-from probe_flow.stages.measuring import Task, TaskResult, defect, measure_batch, plan_batches, plan_tasks
+from probe_flow.stages.measuring import Task, TaskResult, defect, lost_batch, measure_batch, plan_batches, plan_tasks
 from probe_flow.stages.result_keys import Fields, identity, key_of, label_of, task_fields
 
 Place = tuple[int, int]
@@ -55,7 +56,7 @@ def measure_pairs(
         if number not in work.failures:
             records = [parts[first] for first in sorted(parts)]
             try:
-                measurements[number] = measurement_of_record(pairs[number], records, ids)
+                measurements[number] = measurement_of_record(pairs[number], records, ids, backend=work.backends[number])
             except Exception as error:  # a metric of a package must cost its rows, not hours of work
                 work.failures[number] = defect(pairs[number].shown.id, error)
     return [
@@ -93,6 +94,7 @@ class _Work:
     context: Context
     options: MeasureOptions
     parts: dict[int, dict[int, SpanRecord | Record]] = field(default_factory=lambda: defaultdict(dict))
+    backends: dict[int, str] = field(default_factory=dict)
     failures: dict[int, Diagnostic] = field(default_factory=dict)
     keys: dict[Place, str] = field(default_factory=dict)
     labels: dict[Place, str] = field(default_factory=dict)
@@ -101,15 +103,18 @@ class _Work:
         """Take from the cache what it holds, measure the rest."""
         remaining = self._recall(tasks)
         settings = self.context.settings
-        batches = plan_batches(remaining, self.options, io=settings.io, batch_bytes=settings.batch_bytes)
+        backend = backend_named(settings.metrics_backend, sum(task.nbytes for task in remaining))
+        remaining += self._of_other_backends(tasks, remaining, backend.label)
+        options = replace(self.options, backend=backend.name)
+        batches = plan_batches(remaining, options, io=settings.io, batch_bytes=settings.batch_bytes)
         sizes = [sum(task.nbytes for task in batch.tasks) for batch in batches]
         self.context.emit("compare.planned", tasks=len(tasks), kept=len(tasks) - len(remaining), batches=len(batches))
         stamps = {(task.pair, task.first_block): _stamp(task) for task in remaining}
-        for index, results in self.context.map(measure_batch, batches, sizes=sizes):
+        for index, results in self.context.map(measure_batch, batches, sizes=sizes, lost=lost_batch):
             changed = {
                 task.pair for task in batches[index].tasks if _stamp(task) != stamps[task.pair, task.first_block]
             }
-            self._take(results, {task.pair: task for task in batches[index].tasks}, changed)
+            self._take(results, {task.pair: task for task in batches[index].tasks}, changed, backend.label)
 
     def _recall(self, tasks: Sequence[Task]) -> list[Task]:
         cache = self.context.cache
@@ -123,14 +128,27 @@ class _Work:
         remaining = []
         for task in tasks:
             text = kept.get(self.keys.get((task.pair, task.first_block), ""))
-            record = None if text is None else _readable(text)
+            backend, _, measured = (text or "").partition("\n")
+            record = None if text is None else _readable(measured)
             if record is None:
                 remaining.append(task)
             else:
                 self.parts[task.pair][task.first_block] = record
+                self.backends[task.pair] = backend
         return remaining
 
-    def _take(self, results: Sequence[TaskResult], tasks: dict[int, Task], changed: set[int]) -> None:
+    def _of_other_backends(self, tasks: Sequence[Task], remaining: Sequence[Task], backend: str) -> list[Task]:
+        """Drop what is kept of a pair that is measured in part now, if another backend measured it; return its tasks.
+
+        A pair is measured by one backend, so that its result does not depend on what happened to be kept.
+        """
+        mixed = {task.pair for task in remaining if self.backends.get(task.pair, backend) != backend}
+        again = [task for task in tasks if task.pair in mixed and task.first_block in self.parts[task.pair]]
+        for pair in mixed:
+            self.parts[pair].clear()
+        return again
+
+    def _take(self, results: Sequence[TaskResult], tasks: dict[int, Task], changed: set[int], backend: str) -> None:
         texts = {}
         for result in results:
             place = result.pair, result.first_block
@@ -139,8 +157,9 @@ class _Work:
                 self.failures.setdefault(result.pair, failure)
                 continue
             self.parts[result.pair][result.first_block] = result.record
+            self.backends[result.pair] = backend
             if place in self.keys:
-                texts[self.keys[place]] = record_text(result.record), self.labels[place]
+                texts[self.keys[place]] = f"{backend}\n{record_text(result.record)}", self.labels[place]
         self.context.cache.add(texts)
 
 

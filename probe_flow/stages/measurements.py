@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from probe_flow.errors import Diagnostic
 from probe_flow.metrics.checksum import checksum_equal
 from probe_flow.metrics.derive import derive, side_summary
-from probe_flow.metrics.kernel import MeasureOptions, Record, SpanRecord, backend_label, fold
+from probe_flow.metrics.kernel import Record, SpanRecord, fold
 from probe_flow.metrics.statistics import compare_statistics
 from probe_flow.records import Measurement, Mode, Pair, SideSummary, Statistics, TensorKind, TensorRef
 
@@ -123,9 +123,9 @@ def _as_statistics(value: object) -> Statistics:
 
 
 def measurement_of_record(
-    pair: Pair, parts: Sequence[SpanRecord | Record], ids: Sequence[str], options: MeasureOptions | None = None
+    pair: Pair, parts: Sequence[SpanRecord | Record], ids: Sequence[str], *, backend: str
 ) -> Measurement:
-    """Fold the parts of a pair, in order, and derive its metrics; ``options`` name the backend that measured them."""
+    """Fold the parts of a pair, in order, and derive its metrics; ``backend`` is the label of what measured them."""
     assert pair.target is not None
     assert pair.golden is not None
     spans = [part for part in parts if isinstance(part, SpanRecord)]
@@ -142,7 +142,7 @@ def measurement_of_record(
         nonfinite_mismatch=errors.mismatched,
         worst_index=record.worst_index if errors.max_abs else None,
         count=pair.target.numel or 0,
-        backend=backend_label(options or MeasureOptions()),
+        backend=backend,
         notes=_notes(pair.target, pair.golden),
     )
 

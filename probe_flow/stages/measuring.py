@@ -90,6 +90,11 @@ def measure_batch(batch: Batch) -> list[TaskResult]:
     return [_measure_task(task, batch, scratch) for task in batch.tasks]
 
 
+def lost_batch(batch: Batch, reason: Diagnostic) -> list[TaskResult]:
+    """Return the results of a batch whose worker died each time it was tried: the same failure for every task."""
+    return [TaskResult(task.pair, task.first_block, None, reason) for task in batch.tasks]
+
+
 def _measure_task(task: Task, batch: Batch, scratch: Scratch) -> TaskResult:
     try:
         with open_tensor(task.target, io=batch.io) as target, open_tensor(task.golden, io=batch.io) as golden:

@@ -21,7 +21,7 @@ from probe_flow.stages.comparing import compare_pairs
 
 
 def compare(target: Path, golden: Path) -> Comparison:
-    def in_order(function, batches, *, sizes):
+    def in_order(function, batches, **_):
         return ((number, function(batch)) for number, batch in enumerate(batches))
 
     context = Context(
