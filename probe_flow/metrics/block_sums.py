@@ -28,13 +28,14 @@ _HALF_LIMIT = 65536.0  # finite float16 values lie below
 
 
 class Scratch:
-    """The buffers of one thread; a kernel call allocates nothing else for ordinary data (about 2.4 MB)."""
+    """The buffers of one thread; a kernel call allocates nothing else for ordinary data (about 5 MB).
+
+    ``rows`` is the memory of the four float64 buffers and of five more.
+    """
 
     def __init__(self) -> None:
-        self.target = np.empty(BLOCK)
-        self.golden = np.empty(BLOCK)
-        self.error = np.empty(BLOCK)
-        self.work = np.empty(BLOCK)
+        self.rows = np.empty(9 * BLOCK)
+        self.target, self.golden, self.error, self.work = self.rows[: 4 * BLOCK].reshape(4, BLOCK)
         self.mask = np.empty(BLOCK, dtype=np.bool_)
         self.codes = np.empty(BLOCK, dtype=np.int32)
 
@@ -66,7 +67,7 @@ def load(values: Values, out: Floats, scratch: Scratch) -> tuple[Floats, tuple[f
 
     Returns:
         The filled part of ``out``, and minimum and maximum: exact ints for integers, bools for bools, else floats. The
-        bounds mean nothing when NaN is among the values.
+        bounds are NaN or infinite when one of the values is.
     """
     wide = out[: values.size]
     if values.dtype.isnative and values.dtype in _SHORT_FLOATS:
@@ -75,6 +76,7 @@ def load(values: Values, out: Floats, scratch: Scratch) -> tuple[Floats, tuple[f
         bounds = bounds_of(single)
         if values.dtype == np.float16 and max(-bounds[0], bounds[1]) >= _HALF_LIMIT:
             np.copyto(wide, values)  # NaN and infinities, which the shift turned into large numbers
+            return wide, bounds_of(wide)
         return wide, bounds
     np.copyto(wide, values, casting="unsafe")
     return wide, bounds_of(values if values.dtype.kind in "biu" or values.dtype == np.float32 else wide)
@@ -217,8 +219,8 @@ def errors_of(
         summed(relative.errors) if relative.total is None else relative.total,
         max_rel,
         start + rel_place,
-        _count_below(ONE_THOUSANDTH, relative.errors, max_rel, mask) - relative.misses,
-        _count_below(FIVE_THOUSANDTHS, relative.errors, max_rel, mask) - relative.misses,
+        count_below(ONE_THOUSANDTH, relative.errors, max_rel, mask) - relative.misses,
+        count_below(FIVE_THOUSANDTHS, relative.errors, max_rel, mask) - relative.misses,
         relative.misses,
         relative.miss_index,
         *relative.zero_figures,
@@ -251,7 +253,7 @@ def _dot(target: Values, golden: Values, sides: tuple[Side, Side], work: Floats)
     return product_sum(left, right, work)
 
 
-class _Relative(NamedTuple):
+class Relative(NamedTuple):
     """Relative errors, 0 where the golden value is 0; their sum where it is known; what happened at the zeros."""
 
     errors: Floats
@@ -261,27 +263,33 @@ class _Relative(NamedTuple):
     zero_figures: tuple[float, float, int, int] = (0.0, 0.0, 0, 0)
 
 
-def _relative_errors(error: Floats, magnitude: Floats, golden: Values, eps: float, start: int) -> _Relative:
+def _relative_errors(error: Floats, magnitude: Floats, golden: Values, eps: float, start: int) -> Relative:
     """Divide in place of ``magnitude``, the absolute values of ``golden``."""
     ratio = np.divide(error, magnitude, out=magnitude)
     total = summed(ratio)
     if math.isfinite(total):  # a single zero among the golden values would have made it infinite or NaN
-        return _Relative(ratio, total)
+        return Relative(ratio, total)
+    return zeros_apart(ratio, error, golden, eps, start)
+
+
+def zeros_apart(ratio: Floats, error: Floats, golden: Values, eps: float, start: int) -> Relative:
+    """Set the ratios of zero golden values to 0, in place, and tell what was there."""
     np.fmax(ratio, 0.0, out=ratio)  # 0/0 gave NaN and is no error
     if not math.isinf(float(np.maximum.reduce(ratio))):
-        return _Relative(ratio)
+        return Relative(ratio)
     places = np.flatnonzero(np.isinf(ratio))
     places = places[golden[places] == 0]
     if not places.size:
-        return _Relative(ratio)
+        return Relative(ratio)
     ratio[places] = 0.0
     missed = error[places] / eps
     within = [int(np.count_nonzero(missed < bound)) for bound in (ONE_THOUSANDTH, FIVE_THOUSANDTHS)]
     figures = (summed(missed), float(np.maximum.reduce(missed)), within[0], within[1])
-    return _Relative(ratio, None, places.size, start + int(places[0]), figures)
+    return Relative(ratio, None, places.size, start + int(places[0]), figures)
 
 
-def _count_below(bound: float, errors: Floats, largest: float, mask: NDArray[np.bool_]) -> int:
+def count_below(bound: float, errors: Floats, largest: float, mask: NDArray[np.bool_]) -> int:
+    """Return how many errors are below ``bound``; ``largest`` is the largest one, ``mask`` a buffer of their size."""
     return errors.size if largest < bound else int(np.count_nonzero(np.less(errors, bound, out=mask)))
 
 

@@ -16,9 +16,8 @@ import numpy as np
 
 from probe_flow.metrics import numba_kernels, numpy_backend
 from probe_flow.metrics.block_sums import Rules, Scratch, Values, load
-from probe_flow.metrics.numba_kernels import Figures
-from probe_flow.metrics.record import Errors, Masked, Record, Side, exponent_of
-from probe_flow.metrics.special import EXACT_LIMIT
+from probe_flow.metrics.figures import Bounds, Figures, can_square, is_ordinary, ordinary_record
+from probe_flow.metrics.record import Masked, Record
 
 NAME = "numba"
 VERSION = str(numba.__version__)
@@ -34,8 +33,6 @@ _SHORT = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 _SINGLE = np.dtype(np.float32)
 _MIXED = frozenset((*((short, _SINGLE) for short in _SHORT), *((_SINGLE, short) for short in _SHORT)))
 
-Bounds = tuple[float, float]
-
 
 def measure_block(target: Values, golden: Values, start: int, rules: Rules, scratch: Scratch) -> Record:
     """Return the record of one block of a pair; arguments as in `numpy_backend.measure_block`."""
@@ -45,16 +42,18 @@ def measure_block(target: Values, golden: Values, start: int, rules: Rules, scra
     figures = Figures._make(numba_kernels.measure(x, y, rules.eps))
     if not (math.isfinite(figures.target_total) and math.isfinite(figures.golden_total)):
         return numpy_backend.measure_block(target, golden, start, rules, scratch)
-    target_bounds, golden_bounds = bounds or (
+    bounds = bounds or (
         _native_bounds(target, figures.target_low, figures.target_high),
         _native_bounds(golden, figures.golden_low, figures.golden_high),
     )
-    if not (_is_plain(target, target_bounds) and _is_plain(golden, golden_bounds) and _can_square(figures.max_abs)):
+    if not (is_ordinary(target, bounds[0]) and is_ordinary(golden, bounds[1]) and can_square(figures.max_abs)):
         return numpy_backend.measure_block(target, golden, start, rules, scratch)
-    found = _side(x, target_bounds, figures.target_total, figures.target_squares, rules)
-    reference = _side(y, golden_bounds, figures.golden_total, figures.golden_squares, rules)
+    moments = (
+        _moments(x, figures.target_total) if rules.moments else None,
+        _moments(y, figures.golden_total) if rules.moments else None,
+    )
     masked = Masked(*numba_kernels.masked_errors(x, y)) if rules.masked else None
-    return Record(target.size, found, reference, _errors(figures, found, reference, start, masked))
+    return ordinary_record(figures, target.size, start, bounds, moments, masked)
 
 
 def warm_up() -> int:
@@ -94,52 +93,6 @@ def _native_bounds(values: Values, low: float, high: float) -> Bounds:
     return (int(low), int(high)) if values.dtype.kind == "i" else (low, high)
 
 
-def _is_plain(values: Values, bounds: Bounds) -> bool:
-    """Tell whether finite values are exact in float64 and neither too large nor too small to be squared."""
-    largest = max(-bounds[0], bounds[1])
-    return _can_square(largest) and not (values.dtype.kind in "iu" and largest >= EXACT_LIMIT)
-
-
-def _can_square(largest: float) -> bool:
-    return not largest or not exponent_of(largest)
-
-
-def _side(values: Values, bounds: Bounds, total: float, squares: float, rules: Rules) -> Side:
-    count = values.size
-    moments = None
-    if rules.moments:
-        mean = total / count
-        moments = (mean, numba_kernels.squared_deviations(values, mean))
-    return Side(count, 0, 0, 0, count, exponent_of(max(-bounds[0], bounds[1])), total, squares, *bounds, moments)
-
-
-def _errors(figures: Figures, target: Side, golden: Side, start: int, masked: Masked | None) -> Errors:
-    misses = int(figures.zero_misses)
-    return Errors(
-        target.finite,
-        0,
-        int(figures.unequal),
-        target.exponent,
-        golden.exponent,
-        exponent_of(figures.max_abs),
-        figures.dot,
-        figures.target_squares,
-        figures.golden_squares,
-        figures.golden_abs,
-        figures.error_abs,
-        figures.error_squares,
-        figures.max_abs,
-        start + int(figures.max_abs_place),
-        figures.rel_sum,
-        figures.max_rel,
-        start + int(figures.max_rel_place),
-        int(figures.within_1e3) - misses,
-        int(figures.within_5e3) - misses,
-        misses,
-        start + int(figures.zero_miss_place) if misses else -1,
-        figures.zero_rel_sum,
-        figures.zero_rel_max,
-        int(figures.zero_within_1e3),
-        int(figures.zero_within_5e3),
-        masked,
-    )
+def _moments(values: Values, total: float) -> tuple[float, float]:
+    mean = total / values.size
+    return mean, numba_kernels.squared_deviations(values, mean)

@@ -12,7 +12,7 @@ float16, uint16 for bfloat16; integers of 16 bits never come here as such.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
@@ -40,37 +40,6 @@ _TARGET, _GOLDEN, _TARGET_SQUARES, _GOLDEN_SQUARES, _DOT, _GOLDEN_ABS = range(0,
 _ERROR, _ERROR_SQUARES, _RELATIVE, _WITHIN_1E3, _WITHIN_5E3, _UNEQUAL, _MISSES = range(6 * LANES, 13 * LANES, LANES)
 _TARGET_LOW, _GOLDEN_LOW, _TARGET_HIGH, _GOLDEN_HIGH, _MAX_ABS, _MAX_REL = range(13 * LANES, 19 * LANES, LANES)
 _END = 19 * LANES
-
-
-class Figures(NamedTuple):
-    """What `measure` returns, unscaled; counts and places as floats. See `record.Errors` for their meaning."""
-
-    target_total: float
-    golden_total: float
-    target_squares: float
-    golden_squares: float
-    dot: float
-    golden_abs: float
-    error_abs: float
-    error_squares: float
-    rel_sum: float
-    within_1e3: float
-    within_5e3: float
-    unequal: float
-    zero_misses: float
-    target_low: float
-    golden_low: float
-    target_high: float
-    golden_high: float
-    max_abs: float
-    max_rel: float
-    max_abs_place: float
-    max_rel_place: float
-    zero_miss_place: float
-    zero_rel_sum: float
-    zero_rel_max: float
-    zero_within_1e3: float
-    zero_within_5e3: float
 
 
 def _inner(function: Function) -> Function:
@@ -243,8 +212,8 @@ def measure(target: Values, golden: Values, eps: float) -> tuple[float, ...]:
     """Return the figures of a pair of blocks with at least one element.
 
     Returns:
-        The fields of `Figures` in order. With NaN or infinities among the values one of the first two is not finite
-        and the others mean nothing. ``within_1e3`` and ``within_5e3`` include the zero misses.
+        The fields of `figures.Figures` in order. With NaN or infinities among the values one of the first two is not
+        finite and the others mean nothing.
     """
     lanes = _accumulate(target[:_PART], golden[:_PART])
     for base in range(_PART, target.size, _PART):

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from probe_flow.metrics.block_sums import Rules, Scratch, Values, errors_of, load, side_of, summed
+from probe_flow.metrics.plain_blocks import measure_plain
 from probe_flow.metrics.record import Errors, Masked, Record, Side
 from probe_flow.metrics.special import (
     EXACT_LIMIT,
@@ -37,6 +38,10 @@ def measure_block(target: Values, golden: Values, start: int, rules: Rules, scra
         return Record(0, empty, empty, Errors(masked=Masked() if rules.masked else None))
     if target.dtype.kind == "c" or golden.dtype.kind == "c":
         return _measure_complex(target, golden, start, rules, scratch)
+    if not (rules.moments or rules.masked):
+        record = measure_plain(target, golden, start, rules.eps, scratch)
+        if record is not None:
+            return record
     x, target_bounds = load(target, scratch.target, scratch)
     y, golden_bounds = load(golden, scratch.golden, scratch)
     target_total, golden_total = summed(x), summed(y)

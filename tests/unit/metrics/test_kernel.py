@@ -165,6 +165,35 @@ def test_sides_of_different_size_keep_their_own_scale() -> None:
     assert math.ldexp(errors.dot, errors.target_exponent + errors.golden_exponent) == pytest.approx(1e200 * BLOCK)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64", "int32"])
+@pytest.mark.parametrize("count", [1, 7, 256, 8192, 8193, BLOCK + 300])
+def test_extra_figures_do_not_change_the_others(dtype: str, count: int) -> None:
+    target, golden = noisy_pair(count, dtype=dtype)
+    target.array[count // 3] += 3
+    plain, full = measure(target, golden), measure(target, golden, EVERYTHING)
+    assert full.errors is not None
+    assert full.golden is not None
+    without = Record(
+        full.numel,
+        full.target._replace(moments=None),
+        full.golden._replace(moments=None),
+        full.errors._replace(masked=None),
+    )
+    assert repr(plain) == repr(without)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+def test_one_special_value_is_seen_at_any_size(dtype: str, value: float) -> None:
+    for count in (10, 9000):
+        target, golden = noisy_pair(count, dtype=dtype)
+        target.array[count // 2] = value
+        record = measure(target, golden)
+        assert sum(record.target[1:4]) == 1
+        assert record.errors is not None
+        assert (record.errors.mismatched, record.errors.compared) == (1, count - 1)
+
+
 def test_the_first_missed_zero_is_named() -> None:
     target = np.zeros(3 * BLOCK, dtype=np.float32)
     target[[BLOCK + 7, BLOCK + 8, 2 * BLOCK + 1]] = [1, 9, 2]
