@@ -78,7 +78,8 @@ def ordinary_record(
         moments: mean and squared deviations per side, when asked for.
         masked: when asked for.
     """
-    target_exponent, golden_exponent = (exponent_of(max(-low, high)) for low, high in bounds)
+    target_exponent = exponent_of(max(-bounds[0][0], bounds[0][1]))
+    golden_exponent = exponent_of(max(-bounds[1][0], bounds[1][1]))
     misses = int(figures.zero_misses)
     return Record(
         count,

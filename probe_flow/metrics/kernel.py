@@ -6,6 +6,7 @@ however the blocks are spread over tasks.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -58,6 +59,7 @@ class Blocks(Protocol):
     def read(self, start: int, stop: int) -> Values: ...
 
 
+@functools.cache
 def relative_eps(target_dtype: str, golden_dtype: str) -> float:
     """Return what is added to both sides of a relative error where the golden value is zero.
 
