@@ -23,6 +23,11 @@ def wants_color(environment: Mapping[str, str], *, is_terminal: bool) -> bool:
     return is_terminal and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
+def can_redraw(environment: Mapping[str, str], *, is_terminal: bool) -> bool:
+    """Return whether a line can be drawn anew: on a terminal that is not dumb, with or without colours."""
+    return is_terminal and environment.get("TERM") != "dumb"
+
+
 def show(diagnostics: Iterable[Diagnostic], *, sources: Mapping[str, str] = NO_SOURCES) -> None:
     """Print diagnostics to stderr for a person.
 

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +16,9 @@ from probe_flow import __version__
 from probe_flow.cli.console import show
 from probe_flow.errors import Diagnostic, InternalError, ProbeFlowError, WorkflowError
 from probe_flow.errors.render import NO_SOURCES
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 OK = 0
 USAGE = 2
@@ -33,6 +37,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "cache": ("probe_flow.cli.cache", "Look after the results kept between runs."),
         "schema": ("probe_flow.cli.schema", "Print the JSON Schema of workflow files."),
         "explain": ("probe_flow.cli.explain", "Say what a diagnostic code means."),
+        "doctor": ("probe_flow.cli.doctor", "Look at the installation and the machine."),
+        "completion": ("probe_flow.cli.completion", "Print the completion script of a shell."),
         "version": ("probe_flow.cli.version", "Show the version."),
     }
 )
@@ -51,6 +57,14 @@ class LazyGroup(click.Group):
         command = import_module(COMMANDS[cmd_name][0]).command
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        names = [
+            CompletionItem(name, help=summary) for name, (_, summary) in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

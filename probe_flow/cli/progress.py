@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 PLAIN_PERIOD_S = 10.0
 """Least seconds between two plain lines about one stage's advance."""
 
+UPDATES_PER_S = 5
+"""How often live bars are drawn; more makes a terminal flicker and costs time."""
+
+_S_PER_HOUR = 3600
+_SHOWN_IN_MINUTES_S = 120
+
 
 @contextmanager
 def progress_on(stream: TextIO, *, quiet: bool, is_live: bool) -> Iterator[Progress]:
@@ -47,11 +53,11 @@ class PlainProgress:
     def __init__(self, stream: TextIO, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
         self._monotonic = monotonic
-        self._last_s = 0.0
+        self._began_s = self._last_s = 0.0
 
     def stage_started(self, name: str, uses: str) -> None:
         """Say that a stage begins."""
-        self._last_s = self._monotonic()
+        self._began_s = self._last_s = self._monotonic()
         self._write(f"{name}: {uses} ...")
 
     def stage_advanced(self, name: str, done_bytes: int, total_bytes: int) -> None:
@@ -59,7 +65,7 @@ class PlainProgress:
         now = self._monotonic()
         if now - self._last_s >= PLAIN_PERIOD_S:
             self._last_s = now
-            self._write(f"{name}: {done_bytes / 1e6:.0f} of {total_bytes / 1e6:.0f} MB")
+            self._write(f"{name}: {amount(done_bytes, total_bytes, now - self._began_s)}")
 
     def stage_ended(self, outcome: StageOutcome) -> None:
         """Say how a stage ended."""
@@ -68,6 +74,18 @@ class PlainProgress:
     def _write(self, line: str) -> None:
         self._stream.write(line + "\n")
         self._stream.flush()
+
+
+def amount(done_bytes: int, total_bytes: int, elapsed_s: float) -> str:
+    """Return ``3 of 5 MB, about 12 s left``, at the mean speed so far."""
+    text = f"{done_bytes / 1e6:.0f} of {total_bytes / 1e6:.0f} MB"
+    if not 0 < done_bytes < total_bytes:
+        return text
+    seconds = elapsed_s * (total_bytes - done_bytes) / done_bytes
+    if seconds >= _S_PER_HOUR:
+        return f"{text}, about {seconds / _S_PER_HOUR:.1f} h left"
+    left = f"{seconds / 60:.0f} min" if seconds >= _SHOWN_IN_MINUTES_S else f"{seconds:.0f} s"
+    return f"{text}, about {left} left"
 
 
 def ending(outcome: StageOutcome) -> str:
@@ -81,16 +99,17 @@ def ending(outcome: StageOutcome) -> str:
 @contextmanager
 def _bars(stream: TextIO) -> Iterator[Progress]:
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as RichProgress
 
     display = RichProgress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        DownloadColumn(),
         TimeElapsedColumn(),
+        TextColumn("{task.fields[amount]}", markup=False),
         console=Console(file=stream),
+        refresh_per_second=UPDATES_PER_S,
         transient=True,
     )
 
@@ -104,12 +123,15 @@ class _Bars:
     def __init__(self, display: RichProgress) -> None:
         self._display = display
         self._tasks: dict[str, TaskID] = {}
+        self._began_s: dict[str, float] = {}
 
     def stage_started(self, name: str, uses: str) -> None:
-        self._tasks[name] = self._display.add_task(f"{name} ({uses})", total=None)
+        self._tasks[name] = self._display.add_task(f"{name} ({uses})", total=None, amount="")
+        self._began_s[name] = time.monotonic()
 
     def stage_advanced(self, name: str, done_bytes: int, total_bytes: int) -> None:
-        self._display.update(self._tasks[name], completed=done_bytes, total=total_bytes)
+        text = amount(done_bytes, total_bytes, time.monotonic() - self._began_s[name])
+        self._display.update(self._tasks[name], completed=done_bytes, total=total_bytes, amount=text)
 
     def stage_ended(self, outcome: StageOutcome) -> None:
         if outcome.name in self._tasks:

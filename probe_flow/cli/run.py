@@ -24,6 +24,12 @@ from probe_flow.cli.plan_options import format_option, plan_options
 @click.option("--no-cache", is_flag=True, help="Neither use nor keep what was measured before.")
 @click.option("--resume", is_flag=True, help="Continue a run that did not end: --output, or the newest of WORKFLOW.")
 @click.option("--keep-going", is_flag=True, help="After a failed stage, run those that do not depend on it.")
+@click.option(
+    "--annotations",
+    type=click.Choice(["github"]),
+    metavar="github",
+    help="Also print findings and problems as workflow commands of GitHub, before the summary.",
+)
 @click.option("--quiet", is_flag=True, help="Only the last line: verdict, counts, where the results lie.")
 def command(
     *,
@@ -40,6 +46,7 @@ def command(
     no_cache: bool,
     resume: bool,
     keep_going: bool,
+    annotations: str | None,
     quiet: bool,
 ) -> int:
     """Run WORKFLOW and say which operator is the first to diverge.
@@ -47,11 +54,13 @@ def command(
     Exit code: 0 everything was compared and the gate passed; 1 the gate failed; 2 a mistake in the command or the
     workflow, nothing ran; 3 incomplete; 130 interrupted.
     """
+    if annotations and output_format == "json":
+        raise click.UsageError("`--annotations` and `--format json` both write to stdout; use the format `annotations`")
     from probe_flow.cli.running import How, run_plan
     from probe_flow.engine.plan import make_plan
 
     plan = make_plan(
         load(workflow, sets), only=only, until=until, start=start, force=force, scheduler=scheduler, workers=workers
     )
-    how = How(no_cache=no_cache, resume=resume, keep_going=keep_going)
+    how = How(no_cache=no_cache, resume=resume, keep_going=keep_going, is_annotated=annotations is not None)
     return run_plan(plan, output=output, cwd=Path.cwd(), as_json=output_format == "json", quiet=quiet, how=how)

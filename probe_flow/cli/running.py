@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from probe_flow.cli.console import show, wants_color
+from probe_flow.cli.console import can_redraw, show, wants_color
 from probe_flow.engine.plan import Plan
 from probe_flow.errors import Diagnostic, Severity
 
@@ -24,11 +24,12 @@ MAX_OF_ONE_CODE = 3
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """What a run takes from earlier ones, and what it does after a failed stage."""
+    """What a run takes from earlier ones, what it does after a failed stage, and whether it annotates for GitHub."""
 
     no_cache: bool = False
     resume: bool = False
     keep_going: bool = False
+    is_annotated: bool = False
 
 
 AS_USUAL = How()
@@ -43,7 +44,7 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet
         cwd: working directory.
         as_json: print the run record instead of the summary.
         quiet: no progress and no warnings; of the summary only the last line.
-        how: cache, resume and failed stages.
+        how: cache, resume, failed stages and annotations.
     """
     from probe_flow.cli.progress import progress_on
     from probe_flow.engine.cache import cache_folder
@@ -56,7 +57,7 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet
     plan = with_scheduler(plan, scheduler)
     if not quiet:
         show(plan.warnings, sources=plan.workflow.sources)
-    is_live = wants_color(os.environ, is_terminal=sys.stderr.isatty())
+    is_live = can_redraw(os.environ, is_terminal=sys.stderr.isatty())
     with progress_on(sys.stderr, quiet=quiet, is_live=is_live) as progress:
         outcome = execute(
             plan,
@@ -74,6 +75,10 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet
         reported = outcome.diagnostics[len(plan.warnings) : len(outcome.diagnostics) - len(ended)]
         _show_reported(reported, folder)
     show(ended, sources=plan.workflow.sources)
+    if how.is_annotated:
+        from probe_flow.reports.annotations import annotate, github_text
+
+        click.echo(github_text(annotate(outcome.comparisons.values(), outcome.record, root=cwd)), nl=False)
     if as_json:
         click.echo(run_json_text(outcome.record), nl=False)
     elif quiet:

@@ -68,7 +68,8 @@ def annotate(comparisons: Iterable[Comparison], run: Mapping[str, Any], *, root:
     """Return what is worth a remark: findings, why the run is incomplete, and problems with a place.
 
     A finding that the gate fails on is an error, a weaker one a notice. It stands at the innermost source line of its
-    operator outside installed packages, where the dump has stacks. Of problems of one code the first three are told.
+    operator outside installed packages, where the dump has stacks. Of problems of one code the first three are told;
+    a reason why the run is incomplete that only repeats a problem is not.
 
     Args:
         comparisons: what was compared.
@@ -76,8 +77,14 @@ def annotate(comparisons: Iterable[Comparison], run: Mapping[str, Any], *, root:
         root: folder that paths are shown relative to, as CI systems want them: the checkout.
     """
     found = [each for comparison in comparisons for each in _of_findings(comparison, root)]
-    found += [Annotation(Level.ERROR, "incomplete", "incomplete", str(cause)) for cause in run.get("incomplete") or ()]
-    found += _of_problems(run.get("problems") or (), root)
+    problems = run.get("problems") or ()
+    told = {f"[{problem.get('code')}]" for problem in problems}
+    found += [
+        Annotation(Level.ERROR, "incomplete", "incomplete", str(cause))
+        for cause in run.get("incomplete") or ()
+        if not any(code in str(cause) for code in told)
+    ]
+    found += _of_problems(problems, root)
     return found
 
 

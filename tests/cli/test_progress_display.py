@@ -1,8 +1,18 @@
 from __future__ import annotations
 
+import fcntl
 import io
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+import time
 
-from probe_flow.cli.progress import PlainProgress, progress_on
+import pytest
+
+from probe_flow.cli.progress import PlainProgress, amount, progress_on
 from probe_flow.engine.outcome import StageOutcome, StageStatus
 
 
@@ -12,7 +22,11 @@ def test_plain_lines_about_one_stage_come_at_most_every_ten_seconds():
     progress.stage_started("result", "compare")
     for done in (1, 2, 3, 4, 5):
         progress.stage_advanced("result", done * 10**6, 5 * 10**6)
-    assert stream.getvalue().splitlines() == ["result: compare ...", "result: 3 of 5 MB", "result: 5 of 5 MB"]
+    assert stream.getvalue().splitlines() == [
+        "result: compare ...",
+        "result: 3 of 5 MB, about 7 s left",
+        "result: 5 of 5 MB",
+    ]
 
 
 def test_a_stage_that_does_not_end_well_says_why():
@@ -39,3 +53,63 @@ def test_bars_leave_one_line_per_stage_with_names_taken_literally():
         progress.stage_ended(StageOutcome("table", "report", StageStatus.SKIPPED, reason="[red]"))
     assert "result[m=a]: done in 1.50 s" in stream.getvalue()
     assert "table: skipped: [red]" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("done_mb", "elapsed_s", "shown"),
+    [
+        (0, 5.0, "0 of 1000 MB"),
+        (10, 1.0, "10 of 1000 MB, about 99 s left"),
+        (10, 3.0, "10 of 1000 MB, about 5 min left"),
+        (10, 60.0, "10 of 1000 MB, about 1.6 h left"),
+        (1000, 60.0, "1000 of 1000 MB"),
+    ],
+)
+def test_the_time_left_follows_from_the_bytes(done_mb, elapsed_s, shown):
+    assert amount(done_mb * 10**6, 1000 * 10**6, elapsed_s) == shown
+
+
+LIVE = """
+import sys, time
+from probe_flow.cli.progress import progress_on
+from probe_flow.engine.outcome import StageOutcome, StageStatus
+with progress_on(sys.stderr, quiet=False, is_live=True) as progress:
+    progress.stage_started("result", "compare")
+    for step in range(400):
+        progress.stage_advanced("result", step * 10**6, 400 * 10**6)
+        time.sleep(0.0025)
+    progress.stage_ended(StageOutcome("result", "compare", StageStatus.DONE, wall_s=1.0))
+"""
+
+
+def test_a_terminal_gets_one_line_drawn_at_most_five_times_a_second():
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 70, 0, 0))
+    began = time.monotonic()
+    with subprocess.Popen(
+        [sys.executable, "-c", LIVE], stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "TERM": "xterm"}
+    ) as process:
+        os.close(slave)
+        shown = read_all(master)
+        assert process.wait(timeout=60) == 0
+    took_s = time.monotonic() - began
+    os.close(master)
+    drawn = shown.count("\x1b[2K")
+    assert 3 <= drawn <= 5 * took_s + 4  # the first, the last, the end of the stage and its removal come on top
+    assert "\x1b[1A" not in shown
+    assert "result: done in 1.00 s" in shown
+    assert " MB, about " in shown
+
+
+def read_all(descriptor: int) -> str:
+    """Read what a terminal got until the program behind it ends."""
+    parts = []
+    while True:
+        try:
+            part = os.read(descriptor, 1 << 16)
+        except OSError:  # Linux reports a closed terminal as an error
+            break
+        if not part:
+            break
+        parts.append(part)
+    return b"".join(parts).decode()
