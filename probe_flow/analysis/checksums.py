@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from probe_flow.analysis.measured import MeasuredPair
-from probe_flow.records import Mode, NodeKey, SlotRole
+from probe_flow.records import Mode, NodeKey, Phase, SlotRole
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,9 @@ def _is_inherited(row: MeasuredPair, tainted_nodes: set[NodeKey], *, known: bool
     ``known``: whether the tensor of the same golden checksum differed when it was last seen, None if it was not;
     ``begun``: whether anything has differed before.
     """
+    if known is not None and (known or not row.is_produced):
+        return known  # also the output of a module, which is that of its last operator
     if row.is_produced:
-        return row.node in tainted_nodes
-    if known is not None:
-        return known
+        # Gradients depend on what the forward pass saved, which is not among the inputs.
+        return row.node in tainted_nodes or (begun and row.node.phase is not Phase.FORWARD)
     return begun and row.pair.shown.slot.role is not SlotRole.PARAMETER

@@ -24,7 +24,7 @@ from comparison_rows import (
 )
 
 from probe_flow.analysis.conclude import conclude
-from probe_flow.records import FindingKind, Role, Statistics, TensorKind
+from probe_flow.records import FindingKind, NodeKey, Phase, Role, Statistics, TensorKind
 
 U = 2.0**-11
 
@@ -373,3 +373,18 @@ def test_checksums_blame_a_stale_input():
     rows = [checksum_row("a", OUT, "01", "01"), checksum_row("b", IN, "f1", "01"), checksum_row("b", OUT, "f2", "02")]
     (finding,) = findings_of(rows, pairs_of(rows))
     assert (finding.row, finding.slot.role) == (1, IN)
+
+
+def test_checksums_of_modules_and_gradients_follow_the_operator_that_is_wrong():
+    backward = NodeKey(key("op").execution, "op", phase=Phase.BACKWARD)
+    rows = [
+        checksum_row("op", IN, "01", "01"), checksum_row("op", OUT, "f2", "02"),
+        checksum_row("module", IN, "01", "01"), checksum_row("module", OUT, "f2", "02"),
+        checksum_row(backward, IN, "05", "05"), checksum_row(backward, OUT, "f6", "06"),
+    ]  # fmt: skip
+    assert [finding.row for finding in findings_of(rows, pairs_of(rows))] == [1]
+    roles = roles_of(rows, pairs_of(rows))
+    assert [number for number, role in enumerate(roles) if role is Role.INHERITED] == [3, 5]
+    # On its own, a wrong gradient is an origin.
+    right = [rows[0], checksum_row("op", OUT, "02", "02"), *rows[4:]]
+    assert [finding.row for finding in findings_of(right, pairs_of(right))] == [3]
