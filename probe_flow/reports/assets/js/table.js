@@ -121,6 +121,7 @@
         height: "min(68vh, 720px)",
         rowHeight: ROW_HEIGHT,
         nestedFieldSeparator: false,
+        autoResize: false, // it would lose the place in the table
         headerSortElement: '<span class="sort" aria-hidden="true"></span>',
         placeholder: probeFlow.el("span", {}, store.count ? "No row fits these filters." : "There is no row."),
         rowFormatter: (row) => this.mark(row),
@@ -134,10 +135,26 @@
       return new Promise((resolve) => {
         this.tabulator.on("tableBuilt", () => {
           this.components = this.tabulator.getRows();
+          this.size = this.measured();
+          new ResizeObserver(() => this.resized()).observe(this.box);
           this.count();
           resolve();
         });
       });
+    }
+
+    measured() {
+      return `${this.box.clientWidth} ${this.box.clientHeight}`;
+    }
+
+    /** Lay the table out anew where its size has changed, and stay at the same rows. */
+    resized() {
+      if (this.measured() === this.size) return;
+      this.size = this.measured();
+      const holder = this.box.querySelector(".tabulator-tableholder");
+      const { scrollTop } = holder;
+      this.tabulator.redraw();
+      holder.scrollTop = scrollTop;
     }
 
     mark(row) {
@@ -164,10 +181,17 @@
       const before = this.selected;
       this.selected = row;
       for (const each of [before, row]) if (each !== null) this.mark(this.components[each]);
-      if (scroll && row !== null && this.mask[row]) {
-        this.tabulator.scrollToRow(this.components[row], "center", false).catch(() => {});
-      }
+      if (scroll && row !== null && this.mask[row]) this.scrollTo(this.view().indexOf(row));
       this.onSelect(row);
+    }
+
+    /** Bring a place of the view into sight: rows are equally high, so its position is known without drawing it. */
+    scrollTo(place) {
+      const holder = this.box.querySelector(".tabulator-tableholder");
+      const height = holder.scrollHeight / this.view().length;
+      const top = place * height;
+      const isInSight = top >= holder.scrollTop && top + height <= holder.scrollTop + holder.clientHeight;
+      if (!isInSight) holder.scrollTop = top - (holder.clientHeight - height) / 2;
     }
 
     /** Select the next row shown (`step` 1 or -1) that `wanted` accepts; false when there is none. */
