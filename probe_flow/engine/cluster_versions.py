@@ -76,5 +76,6 @@ def other_layout(worker: str, found: object) -> Diagnostic:
 
 
 def _named(workers: list[str]) -> str:
-    more = f" and {len(workers) - 1} more workers" if len(workers) > 1 else ""
+    others = len(workers) - 1
+    more = f" and {others} more worker{'s' if others > 1 else ''}" if others else ""
     return f"`{workers[0]}`{more}"

@@ -204,12 +204,23 @@ async def _end_workers(cluster: LocalCluster) -> None:
 def _running_cluster(address: str) -> Iterator[Client]:
     from distributed import Client
 
+    # A client that fails to connect may hang when it is thrown away: none is made before the scheduler has answered.
     try:
-        client = Client(address, timeout=ANSWER_S, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as exc:
+        asyncio.run(asyncio.wait_for(_ask(address), ANSWER_S))
+    except Exception as exc:  # whatever listens there may send anything
         raise UsageError(_unreachable(address, exc)) from exc
-    with client:
+    with Client(address, timeout=ANSWER_S, set_as_default=False) as client:
         yield client
+
+
+async def _ask(address: str) -> None:
+    """Return when a Dask scheduler answers at the address."""
+    from distributed import rpc
+    from distributed.security import Security
+
+    security = Security().get_connection_args("client")
+    async with rpc(address, timeout=ANSWER_S, connection_args=security) as scheduler:
+        await scheduler.identity()
 
 
 def _result(future: Future, index: int) -> Any:
@@ -226,9 +237,10 @@ def _result(future: Future, index: int) -> Any:
 
 
 def _unreachable(address: str, cause: Exception) -> Diagnostic:
+    why = f": {cause}" if str(cause) else ""
     return Diagnostic(
         "PF6101",
-        f"no Dask scheduler answers at `{address}` within {ANSWER_S:.0f} s: {cause}",
+        f"no Dask scheduler answers at `{address}` within {ANSWER_S:.0f} s{why}",
         help="start one with `dask scheduler`, correct `executor.address`, or use `--scheduler processes`",
     )
 

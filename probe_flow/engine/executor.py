@@ -99,5 +99,5 @@ def _shortage(count: int, asked: int | None, memory: int | None) -> str:
     wanted = asked or usable_cpus()
     if count >= wanted:
         return ""
-    limit = "this machine's memory" if memory is None else f"memory_limit of {memory / _MIB:.0f} MiB"
-    return f"; the {limit} has room for {count} of {wanted} workers"
+    limit = "this machine's memory" if memory is None else f"the memory_limit of {memory / _MIB:.0f} MiB"
+    return f"; {limit} has room for {count} of {wanted} workers"

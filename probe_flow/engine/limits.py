@@ -107,7 +107,7 @@ def _groups(root: Path, controller: str, mount: str) -> Iterator[Path]:
         _, names, path = line.split(":", 2)
         top = root / "sys/fs/cgroup" if not names else root / mount
         if names in ("", controller):
-            group = top / path.lstrip("/")
+            group = top if ".." in path else top / path.lstrip("/")
             yield from (folder for folder in (group, *group.parents) if folder.is_relative_to(top))
 
 

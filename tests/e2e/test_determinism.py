@@ -88,6 +88,15 @@ def test_threads_give_the_same_bytes(probe_flow, dumps, reference, workers):
     assert compare(probe_flow, dumps, "--scheduler", "threads", "--workers", workers) == reference
 
 
+@pytest.mark.parametrize("scheduler", ["processes", "distributed"])
+def test_other_processes_give_the_same_bytes(probe_flow, dumps, reference, monkeypatch, scheduler):
+    if scheduler == "distributed":
+        pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
+    monkeypatch.setattr("probe_flow.engine.execute.Settings", partial(Settings, batch_bytes=4 * BLOCK))
+    monkeypatch.setattr(measuring, "SPAN_BLOCKS", 2)
+    assert compare(probe_flow, dumps, "--scheduler", scheduler, "--workers", 2) == reference
+
+
 @pytest.mark.parametrize("batch_bytes", [1, 4 * BLOCK, 10**6, 2**30])
 @pytest.mark.parametrize("scheduler", ["sync", "threads"])
 def test_any_size_of_batches_gives_the_same_bytes(probe_flow, dumps, reference, monkeypatch, scheduler, batch_bytes):

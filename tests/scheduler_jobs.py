@@ -1,0 +1,74 @@
+"""Batches for schedulers whose workers are other processes: importable there, and able to die."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+
+class TalkativeError(Exception):
+    """Cannot be made again from its message alone, as many foreign errors."""
+
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def surroundings(_: object) -> dict[str, Any]:
+    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    return {
+        "pid": os.getpid(),
+        "threads": [os.environ.get(name) for name in names],
+        "has_numpy": "numpy" in sys.modules,
+        "data_limit": resource.getrlimit(resource.RLIMIT_DATA)[0],
+    }
+
+
+def fail_on_three(number: int) -> int:
+    if number == 3:
+        raise ValueError("three")
+    return number
+
+
+def talk(_: object) -> None:
+    raise TalkativeError("one", "two")
+
+
+def unpicklable(_: object) -> object:
+    return lambda: None
+
+
+def die_once(marker: Path | None) -> str:
+    """Kill the own process, unless that was done before."""
+    if marker is not None and not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "survived"
+
+
+def die_on_three(number: int) -> int:
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def write_pid_and_wait(folder: Path) -> None:
+    (folder / f"worker-{os.getpid()}").touch()
+    time.sleep(600)
+
+
+def write_pid_here_and_wait(_: object) -> float:
+    write_pid_and_wait(Path.cwd())
+    return 0.0
+
+
+def allocate(count: int) -> int:
+    return len(bytearray(count))

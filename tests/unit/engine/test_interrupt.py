@@ -1,0 +1,82 @@
+"""Ctrl-C and kill -9 of the command: nothing of it stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import fake_stages
+import pytest
+from processes_seen import is_alive, wait_until
+
+TESTS = Path(fake_stages.__file__).parent
+
+PROGRAM = """\
+import sys
+
+import fake_stages
+import probe_flow.workflow.loader
+import scheduler_jobs
+
+if __name__ == "__main__":
+    probe_flow.workflow.loader.stage_types = lambda: fake_stages.STAGES
+    fake_stages.square_difference = scheduler_jobs.write_pid_here_and_wait
+    from probe_flow.cli.main import main
+
+    sys.exit(main(["run", "demo.yaml", "--scheduler", sys.argv[1], "--workers", "2", "--output", "out"]))
+"""
+
+
+@pytest.fixture
+def running(tmp_path, request):
+    """Start a run whose batches never end, and wait until two of them run; give the process and the workers' pids."""
+    scheduler = request.param
+    if scheduler == "distributed":
+        pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
+    fake_stages.write_project(tmp_path, target="1 2 3 4 5", golden="1 2 3 4 5")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    process = subprocess.Popen(
+        [sys.executable, "program.py", scheduler],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(TESTS), "PROBE_FLOW_CACHE": str(tmp_path / "cache")},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        wait_until(lambda: process.poll() is not None or len(list(tmp_path.glob("worker-*"))) == 2, timeout_s=60)
+        pids = [int(path.name.partition("-")[2]) for path in tmp_path.glob("worker-*")]
+        assert len(pids) == 2, process.communicate(timeout=10)
+        yield process, pids
+    finally:
+        if is_alive(process.pid):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=30)
+
+
+BOTH = pytest.mark.parametrize("running", ["processes", "distributed"], indirect=True)
+
+
+@BOTH
+def test_ctrl_c_ends_the_run_with_130_and_leaves_no_process(running, tmp_path):
+    process, pids = running
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the command
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert not any(is_alive(pid) for pid in pids)
+    assert "Traceback" not in err
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert (record["exit_code"], record["verdict"]) == (130, "incomplete")
+
+
+@BOTH
+def test_workers_end_when_the_command_is_killed(running):
+    process, pids = running
+    process.kill()
+    process.wait(timeout=30)
+    wait_until(lambda: not any(is_alive(pid) for pid in pids))
