@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import click
 from probe_flow.cli.console import show
 from probe_flow.cli.options import load, set_option
 from probe_flow.cli.plan_options import format_option, plan_options
+from probe_flow.errors import ProbeFlowError
 
 if TYPE_CHECKING:
     from probe_flow.engine.paths import PathSize
@@ -104,7 +106,24 @@ def plan_lines(plan: Plan, cwd: Path) -> Iterator[str]:
     workers = "1 worker" if executor.workers == 1 else f"{executor.workers or 'all'} workers"
     yield f"{len(plan.selected)} of {len(plan.stages)} stages run, {decimal(plan.size_bytes)} below their input paths"
     yield f"scheduler: {executor.scheduler}, {workers} ({executor.reason})"
-    yield "cache: this version keeps no results between runs, so every stage does its work"
+    yield from cache_lines(plan)
+
+
+def cache_lines(plan: Plan) -> Iterator[str]:
+    """Yield what the cache holds of the plan's comparisons, and what caused the misses. An empty cache is not read."""
+    from probe_flow.engine.cache import cache_folder, shared_store
+
+    folder = cache_folder(plan.workflow.cache.dir, os.environ)
+    if not any(shared_store(folder).glob("*.h5")):
+        yield f"cache: nothing is kept in {folder} yet"
+        return
+    from probe_flow.engine.cache_state import cache_states, causes_text
+
+    try:
+        for state in cache_states(plan, folder):
+            yield f"cache: {state.stage}: {causes_text(state)}"
+    except ProbeFlowError as error:  # what a run will say in full; the plan itself is right
+        yield f"cache: not known, because the dumps cannot be read: {error.diagnostic.message}"
 
 
 def _size_line(size: PathSize, cwd: Path) -> str:

@@ -18,7 +18,7 @@ from probe_flow.metrics.kernel import BLOCK
 from probe_flow.records import ComparedPair, Mode, Role, Status, TensorDetail, TensorRef
 from probe_flow.stages.base import Context
 from probe_flow.stages.measuring import Task
-from probe_flow.stages.result_keys import key_of, label_of, task_fields
+from probe_flow.stages.result_keys import identifier, key_of, label_of, task_fields
 
 ROWS = 24
 """Rows that get a closer look; each is read a second time."""
@@ -114,9 +114,10 @@ def _top(row: ComparedPair) -> float:
 
 def _keys(looks: Sequence[Look], context: Context) -> tuple[dict[int, str], dict[int, str]]:
     keys, labels = {}, {}
+    identify = identifier(context.cache.key)
     for look in looks:
         task = Task(look.order, look.target, look.golden, 0, 0)
-        fields = task_fields(task, ("detail", look.worst, look.top, WINDOW), by=context.cache.key)
+        fields = task_fields(task, ("detail", look.worst, look.top, WINDOW), identify=identify)
         if fields is not None:
             keys[look.order] = key_of(fields)
             labels[look.order] = label_of(task, fields)

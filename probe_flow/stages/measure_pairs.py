@@ -20,7 +20,7 @@ from probe_flow.records import Measurement, Pair, Pairs, TensorKind
 from probe_flow.stages.base import Context
 from probe_flow.stages.measurements import incomparable, measurement_of_record, measurement_without_data
 from probe_flow.stages.measuring import Task, TaskResult, defect, lost_batch, measure_batch, plan_batches, plan_tasks
-from probe_flow.stages.result_keys import Fields, identity, key_of, label_of, task_fields
+from probe_flow.stages.result_keys import Fields, identifier, identity, key_of, label_of, task_fields
 
 Place = tuple[int, int]
 """Pair number and first block: what names a task within a comparison."""
@@ -73,8 +73,9 @@ def planned_fields(pairs: Pairs, ids: tuple[str, ...], *, by: str) -> Iterator[t
         if incomparable(pair) is None and pair.shown.kind is TensorKind.TENSOR
     ]
     options = options_for(ids)
+    identify = identifier(by)
     for task in _tasks(both, with_data, options):
-        fields = task_fields(task, options, by=by)
+        fields = task_fields(task, options, identify=identify)
         if fields is not None:
             yield task.target.id, identity(task), fields
 
@@ -118,8 +119,9 @@ class _Work:
 
     def _recall(self, tasks: Sequence[Task]) -> list[Task]:
         cache = self.context.cache
+        identify = identifier(cache.key)
         for task in tasks:
-            fields = task_fields(task, self.options, by=cache.key)
+            fields = task_fields(task, self.options, identify=identify)
             if fields is not None:
                 place = task.pair, task.first_block
                 self.keys[place] = key_of(fields)

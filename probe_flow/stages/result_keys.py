@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 from probe_flow.metrics.record_text import LAYOUT
@@ -24,17 +24,29 @@ SETTLE_NS = 2_000_000_000
 """A file younger than this may be rewritten within the same tick of its clock: its results are not kept."""
 
 
-def task_fields(task: Task, options: object, *, by: str) -> Fields | None:
+Identify = Callable[[Extent], tuple[object, ...] | None]
+"""Tells what identifies the bytes of an extent, None when nothing does for sure."""
+
+
+def identifier(by: str) -> Identify:
+    """Return what identifies sources: by ``stat`` (size and time of the file) or ``content`` (a digest of the bytes).
+
+    Make one per comparison: a tensor that several pairs use is digested once, and none of an earlier comparison is.
+    """
+    return cache(_content) if by == "content" else _stat
+
+
+def task_fields(task: Task, options: object, *, identify: Identify) -> Fields | None:
     """Return everything that the result of a task depends on, None when a file cannot be identified for sure.
 
     Args:
         task: what is measured.
         options: what is asked of the kernel; its text is part of the key.
-        by: ``stat`` (size and modification time of the files) or ``content`` (a digest of the bytes read).
+        identify: what identifies the sources.
     """
     sides = {}
     for side, tensor in (("target", task.target), ("golden", task.golden)):
-        described = _tensor_fields(tensor, by=by)
+        described = _tensor_fields(tensor, identify)
         if described is None:
             return None
         sides.update({f"{side}.{name}": value for name, value in described.items()})
@@ -45,7 +57,8 @@ def identity(task: Task) -> str:
     """Return what stays the same of a task when files or options change: which tensors it compares."""
     target, golden = task.target, task.golden
     run = target.node.execution.identity
-    return json.dumps([run, target.id, golden.id, golden.node.execution.identity, task.first_block])
+    place = task.first_block, task.n_blocks > 0  # a closer look at the pair has no blocks
+    return json.dumps([run, target.id, golden.id, golden.node.execution.identity, place])
 
 
 def key_of(fields: Fields) -> str:
@@ -59,49 +72,42 @@ def label_of(task: Task, fields: Fields) -> str:
     return json.dumps({"identity": identity(task), "fields": fields}, sort_keys=True, default=str)
 
 
-def _tensor_fields(tensor: TensorRef, *, by: str) -> dict[str, object] | None:
-    extents: list[object] = []
+def _tensor_fields(tensor: TensorRef, identify: Identify) -> dict[str, object] | None:
+    sources: list[object] = []
     for extent in tensor.extents:
-        source = _content(extent) if by == "content" else _stat(extent.file)
+        source = identify(extent)
         if source is None:
             return None
-        place = [extent.offset, extent.nbytes, extent.encoding, extent.part]
-        extents.append([*source, *place])
+        sources.append([*source, extent.offset, extent.nbytes, extent.encoding, extent.part])
     return {
-        "file": [extent.file for extent in tensor.extents] if by == "stat" else None,
-        "source": extents,
+        "source": sources,
         "decoding": [tensor.dtype, tensor.layout, tensor.sub_format, tensor.shape, tensor.logical_shape],
     }
 
 
-def _stat(file: str) -> tuple[int, int] | None:
+def _stat(extent: Extent) -> tuple[object, ...] | None:
     try:
-        found = Path(file).stat()
+        found = Path(extent.file).stat()
     except OSError:  # the measurement itself will say what is wrong with the file
         return None
     if time.time_ns() - found.st_mtime_ns < SETTLE_NS:
         return None
-    return found.st_size, found.st_mtime_ns
+    # Two files may well have one size and one time, so the path belongs to the identity.
+    return extent.file, found.st_size, found.st_mtime_ns
 
 
-@lru_cache(maxsize=100_000)
-def _digest(file: str, offset: int, nbytes: int, size: int, mtime_ns: int) -> str:
+def _content(extent: Extent) -> tuple[object, ...] | None:
     digest = hashlib.blake2b(digest_size=16)
-    with Path(file).open("rb", buffering=0) as stream:
-        stream.seek(offset)
-        left = nbytes
-        while left > 0 and (piece := stream.read(min(left, 1 << 22))):
-            digest.update(piece)
-            left -= len(piece)
-    return digest.hexdigest()
-
-
-def _content(extent: Extent) -> tuple[str] | None:
+    left = extent.nbytes
     try:
-        found = Path(extent.file).stat()
-        return (_digest(extent.file, extent.offset, extent.nbytes, found.st_size, found.st_mtime_ns),)
-    except OSError:
+        with Path(extent.file).open("rb", buffering=0) as stream:
+            stream.seek(extent.offset)
+            while left > 0 and (piece := stream.read(min(left, 1 << 22))):
+                digest.update(piece)
+                left -= len(piece)
+    except OSError:  # the measurement itself will say what is wrong with the file
         return None
+    return (digest.hexdigest(),)
 
 
 def differing_fields(wanted: Fields, kept: Mapping[str, object]) -> list[str]:

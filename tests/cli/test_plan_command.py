@@ -10,7 +10,8 @@ def fakes(monkeypatch):
     monkeypatch.setattr("probe_flow.workflow.loader.stage_types", lambda: fake_stages.STAGES)
 
 
-def test_plan_shows_stages_in_order_with_reasons_sizes_and_scheduler(probe_flow, tmp_path):
+def test_plan_shows_stages_in_order_with_reasons_sizes_and_scheduler(probe_flow, tmp_path, monkeypatch):
+    monkeypatch.setenv("PROBE_FLOW_CACHE", str(tmp_path / "cache"))
     write_project(tmp_path)
     done = probe_flow("plan", "demo.yaml", "--workers", "2")
     assert done.code == 0
@@ -27,7 +28,7 @@ def test_plan_shows_stages_in_order_with_reasons_sizes_and_scheduler(probe_flow,
         "",
         "5 of 5 stages run, 10 bytes below their input paths",
         "scheduler: auto, 2 workers (below 32 MB in all: batches run one after another)",
-        "cache: this version keeps no results between runs, so every stage does its work",
+        f"cache: nothing is kept in {tmp_path / 'cache'} yet",
     ]
 
 

@@ -1,0 +1,130 @@
+"""`probe-flow cache` and what `plan` says of the cache, on a copy of the bundled sample."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WORKFLOW = str(ROOT / "workflows" / "torchair_ge_vs_fx.yaml")
+PAIRS = 141
+RESULTS = PAIRS + 24  # and a closer look at the worst rows
+SHARDS = Path("cache") / "v1" / "pairs"
+
+
+@pytest.fixture
+def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """Copy the healthy sample with old times, and use a cache of its own."""
+    sample = shutil.copytree(ROOT / "examples" / "torchair" / "healthy", tmp_path / "dumps")
+    for path in sample.rglob("*"):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    monkeypatch.setenv("PROBE_FLOW_CACHE", str(tmp_path / "cache"))
+    return "--set", f"target={sample / 'msprobe_ge_dump'}", "--set", f"golden={sample / 'msprobe_fx_dump'}"
+
+
+def touch_one(tmp_path: Path) -> None:
+    (changed,) = (tmp_path / "dumps").rglob("gelu_1-*.OUTPUT.0.*.npy")
+    os.utime(changed, (1_700_000_001, 1_700_000_001))
+
+
+def cache_facts(outcome) -> dict[str, int]:
+    return outcome.json["cache"]
+
+
+def test_plan_and_why_name_the_field_that_caused_a_miss(probe_flow, sets, tmp_path):
+    assert "cache: nothing is kept" in probe_flow("plan", WORKFLOW, *sets).out
+    probe_flow("run", WORKFLOW, *sets, "--quiet")
+    assert "cache: result: all 141 results are kept" in probe_flow("plan", WORKFLOW, *sets).out
+    touch_one(tmp_path)
+    expected = "result: 139 results are kept, 2 are not: golden.source (2)"
+    assert f"cache: {expected}" in probe_flow("plan", WORKFLOW, *sets).out
+    why = probe_flow("cache", "why", WORKFLOW, *sets).out.splitlines()
+    assert why == [expected, "  Gelu_1.output.0: golden.source", "  MatMulV2_7.input.0: golden.source"]
+
+
+def test_an_unchanged_second_run_measures_nothing(probe_flow, sets, tmp_path):
+    first = probe_flow("run", WORKFLOW, *sets, "--format", "json")
+    assert (cache_facts(first)["hits"], cache_facts(first)["written"]) == (0, RESULTS)
+    second = probe_flow("run", WORKFLOW, *sets, "--format", "json")
+    assert (cache_facts(second)["hits"], cache_facts(second)["misses"]) == (RESULTS, 0)
+    touch_one(tmp_path)
+    third = probe_flow("run", WORKFLOW, *sets, "--format", "json")
+    assert 2 <= cache_facts(third)["misses"] <= 4, "two pairs, and the closer looks at them"
+
+
+def test_force_measures_again_and_no_cache_leaves_it_alone(probe_flow, sets, tmp_path):
+    probe_flow("run", WORKFLOW, *sets, "--quiet")
+    forced = probe_flow("run", WORKFLOW, *sets, "--force", "result", "--format", "json")
+    assert (cache_facts(forced)["hits"], cache_facts(forced)["written"]) == (0, RESULTS)
+    shards = len(list((tmp_path / SHARDS).iterdir()))
+    probe_flow("run", WORKFLOW, *sets, "--no-cache", "--quiet")
+    assert len(list((tmp_path / SHARDS).iterdir())) == shards
+
+
+def test_content_keys_survive_a_copy_and_see_a_changed_byte(probe_flow, sets, tmp_path):
+    workflow = tmp_path / "content.yaml"
+    workflow.write_text(f"extends: {WORKFLOW}\nversion: 1\nname: content\ncache: {{key: content}}\n")
+    probe_flow("run", str(workflow), *sets, "--quiet")
+    touch_one(tmp_path)
+    again = probe_flow("run", str(workflow), *sets, "--format", "json")
+    assert cache_facts(again)["misses"] == 0
+    (changed,) = (tmp_path / "dumps").rglob("gelu_1-*.OUTPUT.0.*.npy")
+    status, data = changed.stat(), bytearray(changed.read_bytes())
+    data[-1] ^= 1
+    changed.write_bytes(bytes(data))
+    os.utime(changed, ns=(status.st_mtime_ns, status.st_mtime_ns))
+    after = probe_flow("run", str(workflow), *sets, "--format", "json")
+    assert 2 <= cache_facts(after)["misses"] <= 5, "two pairs, and the closer looks at them"
+
+
+def test_verify_finds_damage_and_gc_removes_it(probe_flow, sets, tmp_path):
+    probe_flow("run", WORKFLOW, *sets, "--quiet")
+    sound = probe_flow("cache", "verify")
+    assert sound.code == 0
+    assert "0 files damaged" in sound.out
+    shard = next((tmp_path / SHARDS).glob("*.h5"))
+    shard.write_bytes(shard.read_bytes()[:-200])
+    found = probe_flow("cache", "verify")
+    assert found.code == 3
+    assert "PF6201" in found.err
+    assert shard.name in found.err
+    listed = probe_flow("cache", "ls")
+    assert "is damaged" in listed.out
+    run = probe_flow("run", WORKFLOW, *sets, "--format", "json")
+    assert run.code == 0
+    assert "PF6201" in [problem["code"] for problem in run.json["problems"]]
+    probe_flow("cache", "gc", "--max-size", "1GiB")
+    assert not shard.exists()
+    assert probe_flow("cache", "verify").code == 0
+
+
+def test_gc_keeps_the_newest(probe_flow, tmp_path, monkeypatch):
+    folder = tmp_path / "cache" / "v1" / "pairs"
+    folder.mkdir(parents=True)
+    from probe_flow.formats.shards import Entry, ShardStore
+
+    store = ShardStore(folder)
+    paths = [store.add({f"{number:032x}": Entry("x" * 10_000, "")}) for number in range(3)]
+    for age, path in enumerate(paths):
+        assert path is not None
+        os.utime(path, (1_700_000_000 + age, 1_700_000_000 + age))
+    size = paths[0].stat().st_size
+    out = probe_flow("cache", "gc", "--dir", str(tmp_path / "cache"), "--max-size", f"{2 * size}B").out
+    assert "1 old" in out
+    assert [path.exists() for path in paths] == [False, True, True]
+
+
+def test_a_size_that_is_none_is_a_usage_error(probe_flow):
+    done = probe_flow("cache", "gc", "--max-size", "much")
+    assert done.code == 2
+    assert "`much` is no size" in done.err
+
+
+def test_a_read_only_cache_costs_a_warning(probe_flow, sets, tmp_path):
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    done = probe_flow("run", WORKFLOW, *sets, "--format", "json")
+    assert done.code == 0
+    assert "PF6203" in [problem["code"] for problem in done.json["problems"]]
