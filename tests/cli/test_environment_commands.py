@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import fake_stages
 import pytest
 from fake_stages import write_project
@@ -100,6 +101,52 @@ def test_a_failed_stage_is_annotated_once(probe_flow, tmp_path, monkeypatch):
     assert done.code == 3
     assert done.out.count("the dump is empty") == 1
     assert "::error title=probe_flow%3A PF3999::the dump is empty" in done.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["version"], ["templates"], ["explain"], ["explain", "PF1203"], ["doctor"], ["show", "out"],
+        ["plan", "demo.yaml"], ["run", "demo.yaml", "--output", "again"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_json_is_all_that_stdout_gets_and_colours_never_get_in(probe_flow, tmp_path, monkeypatch, arguments):
+    monkeypatch.setattr("probe_flow.workflow.loader.stage_types", lambda: fake_stages.STAGES)
+    write_project(tmp_path)
+    probe_flow("run", "demo.yaml", "--output", "out")
+    done = probe_flow(*arguments, "--format", "json")
+    assert done.code == 0
+    assert done.json
+    assert "\x1b" not in done.out
+
+
+def test_every_command_that_prints_results_speaks_json():
+    context = group.make_context("probe-flow", [], resilient_parsing=True)
+    commands = {name: group.get_command(context, name) for name in COMMANDS}
+    flags = {
+        name: {flag for each in command.params for flag in each.opts}
+        for name, command in commands.items()
+        if not isinstance(command, click.Group)
+    }
+    # `schema` is JSON anyway; the others write files, a script, or speak the syntax of another tool.
+    assert {name for name in flags if "--format" not in flags[name]} == {"schema", "init", "completion", "compare"}
+
+
+@pytest.mark.parametrize(
+    "arguments", [["show", "out"], ["doctor"], ["run", "demo.yaml", "--output", "again"]], ids=" ".join
+)
+@pytest.mark.parametrize(("no_color", "is_colored"), [("", True), ("1", False)])
+def test_a_terminal_gets_colours_unless_no_color_is_set(
+    probe_flow, tmp_path, monkeypatch, arguments, no_color, is_colored
+):
+    monkeypatch.setattr("probe_flow.workflow.loader.stage_types", lambda: fake_stages.STAGES)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("TERM", "xterm")
+    write_project(tmp_path)
+    probe_flow("run", "demo.yaml", "--output", "out")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert ("\x1b[" in probe_flow(*arguments).out) is is_colored
 
 
 def test_annotations_and_json_exclude_each_other(probe_flow, tmp_path, monkeypatch):
