@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: run test test-frameworks lint bench docs help
+.PHONY: run test test-frameworks lint bench bench-quick docs help
 
 $(VENV)/core.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -18,7 +18,7 @@ $(VENV)/dev.stamp: pyproject.toml constraints.txt
 	touch $@ $(VENV)/core.stamp
 
 $(VENV)/frameworks.stamp: $(VENV)/dev.stamp
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,accel]' torch
 	touch $@
 
 run: $(VENV)/core.stamp ## compare the bundled dumps: first with a fault, then healthy
@@ -34,7 +34,7 @@ run: $(VENV)/core.stamp ## compare the bundled dumps: first with a fault, then h
 test: $(VENV)/dev.stamp ## run the tests (no framework needed)
 	$(BIN)/pytest -n $(JOBS) -m 'not frameworks'
 
-test-frameworks: $(VENV)/frameworks.stamp ## run the tests that need torch
+test-frameworks: $(VENV)/frameworks.stamp ## run the tests that need torch or numba
 	$(BIN)/pytest -n $(JOBS) -m frameworks
 
 lint: $(VENV)/dev.stamp ## check style, types and the floor plan
@@ -43,8 +43,11 @@ lint: $(VENV)/dev.stamp ## check style, types and the floor plan
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/dev.stamp ## measure speed and memory on this machine
-	$(BIN)/python -m benchmarks.run
+bench: $(VENV)/dev.stamp ## measure speed and memory on this machine (PEER=/path/to/msprobe: beside msprobe)
+	$(BIN)/python -m benchmarks.run $(if $(PEER),--peer $(PEER))
+
+bench-quick: $(VENV)/dev.stamp ## the same on small data, in a minute
+	$(BIN)/python -m benchmarks.run --quick --runs 1 $(if $(PEER),--peer $(PEER))
 
 docs: $(VENV)/core.stamp ## write the generated reference pages and schemas
 	$(BIN)/python docs/generate.py
