@@ -85,7 +85,7 @@ def _next_step(run: Mapping[str, Any]) -> str:
     if run["verdict"] == "incomplete":
         return "Remove the causes listed here, then run the same workflow again."
     if run["verdict"] == "pass":
-        return "Nothing has to be done. The largest errors are one click on the column `error` away."
+        return "Nothing has to be done. A click on the heading of the errors shows the largest ones."
     if first is not None:
         return f"Look at the inputs and outputs of {operator(first)}."
     return "Go through the failing rows: press n for the next one."

@@ -38,6 +38,12 @@
     return add(element, children);
   }
 
+  /** A sentence of ours, in which names stand in backquotes. */
+  function prose(text) {
+    const parts = String(text).split(/`([^`]+)`/);
+    return el("span", { class: "prose" }, parts.map((part, place) => (place % 2 ? el("code", {}, part) : part)));
+  }
+
   /** A number for people, at most `digits` digits. */
   function figure(value, digits = 5) {
     if (value === null || value === undefined) return "\u2013";
@@ -106,6 +112,6 @@
   }
 
   Object.assign(probeFlow, {
-    visible, el, fill, figure, small, counted, words, badge, say, SIGNS, group: (value) => GROUPED.format(value),
+    visible, el, fill, prose, figure, small, counted, words, badge, say, SIGNS, group: (value) => GROUPED.format(value),
   });
 })();

@@ -8,6 +8,7 @@
   ];
   const FIRST = ["relative_euclidean_distance", "cosine", "max_abs_err", "mean_abs_err", "rmse", "max_rel_err", "mean_rel_err"];
   const MAX_LINKS = 40;
+  const NEAR = 5;
   const MIDDOT = " \u00b7 ";
 
   class Panel {
@@ -83,8 +84,8 @@
       return section(
         "Verdict",
         el("p", {}, el("b", {}, words(store.status(row))), ROLES[store.role(row)] ? `${MIDDOT}${ROLES[store.role(row)]}` : ""),
-        finding ? el("p", { class: "evidence" }, finding.evidence) : null,
-        reasons.length ? el("ul", { class: "reasons" }, reasons.map((text) => el("li", {}, text))) : null,
+        finding ? el("p", { class: "evidence" }, probeFlow.prose(finding.evidence)) : null,
+        reasons.length ? el("ul", { class: "reasons" }, reasons.map((text) => el("li", {}, probeFlow.prose(text)))) : null,
         rules.length ? el("p", {}, "rules ", rules.map((rule) => [el("code", {}, rule), " "])) : null,
         expected === null ? null : el("p", { class: "muted" }, expected ? "An expected gap: the coverage does not count it." : "A gap: it lowers the coverage."),
       );
@@ -323,10 +324,23 @@
     return `[${index.join(", ")}]`;
   }
 
+  /** The values next to the largest error; all that were kept in a part that opens. */
   function values(detail, worst, shape) {
+    const { el, counted } = probeFlow;
+    const places = detail.target.map((_, place) => place);
+    const near = places.filter((place) => worst === null || Math.abs(detail.start + place - worst) <= NEAR);
+    return [
+      valueTable(detail, near, worst, shape),
+      near.length < places.length
+        ? el("details", {}, el("summary", {}, `All ${counted(places.length, "value")} kept`), valueTable(detail, places, worst, shape))
+        : null,
+    ];
+  }
+
+  function valueTable(detail, places, worst, shape) {
     const { el, figure, number } = probeFlow;
-    const rows = detail.target.map((cell, place) => {
-      const target = number(cell);
+    const rows = places.map((place) => {
+      const target = number(detail.target[place]);
       const golden = number(detail.golden[place]);
       const at = detail.start + place;
       return el(
@@ -346,7 +360,7 @@
     );
   }
 
-  /** Absolute errors by class, as bars with their counts. */
+  /** Absolute errors by class, as bars with their counts; empty classes at both ends are left out. */
   function histogram(detail) {
     const { el, figure, group, number } = probeFlow;
     const all = detail.counts.reduce((sum, count) => sum + count, detail.equal);
@@ -357,11 +371,13 @@
       return el("tr", {}, el("th", { scope: "row" }, label), el("td", { class: "bars" }, bar), el("td", {}, group(count)), el("td", { class: "muted" }, all ? `${((100 * count) / all).toFixed(1)} %` : ""));
     };
     const edges = detail.edges.map(number);
+    const filled = detail.counts.flatMap((count, place) => (count ? [place] : []));
+    const shown = detail.counts.map((_, place) => place).filter((place) => place >= filled[0] && place <= filled[filled.length - 1]);
     return el(
       "table",
       { class: "plain numbers histogram" },
       el("caption", {}, "Absolute errors"),
-      el("tbody", {}, line("equal", detail.equal), detail.counts.map((count, place) => line(`${figure(edges[place], 3)} to ${figure(edges[place + 1], 3)}`, count))),
+      el("tbody", {}, line("equal", detail.equal), shown.map((place) => line(`${figure(edges[place], 3)} to ${figure(edges[place + 1], 3)}`, detail.counts[place]))),
     );
   }
 

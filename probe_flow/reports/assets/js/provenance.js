@@ -13,10 +13,11 @@
         ["description", workflow?.description],
         ["file", workflow?.path],
         ["run", run.run_id],
-        ...entries(run.timings, ""),
-        ...entries(run.executor, ""),
+        ["started", text(run.timings?.started)],
+        ["took", seconds(run.timings?.wall_s)],
+        ...entries(run.executor),
       ]),
-      facts("Params", entries(run.params, "")),
+      facts("Params", entries(run.params)),
       ...dumps.map((dump) =>
         facts(`Dump: ${dump.side}`, [
           ["folder", dump.root],
@@ -27,7 +28,7 @@
         ]),
       ),
       facts("Stages", (run.stages ?? []).map((stage) => [stage.name, stageText(stage)])),
-      facts("Versions", entries(run.versions, "")),
+      facts("Versions", entries(run.versions)),
       problems.count
         ? el(
             "details",
@@ -40,17 +41,21 @@
     );
   }
 
-  function entries(mapping, absent) {
-    return Object.entries(mapping ?? {}).map(([name, value]) => [name.replace(/_/g, " "), text(value, absent)]);
+  function entries(mapping) {
+    return Object.entries(mapping ?? {}).map(([name, value]) => [name, text(value)]);
   }
 
-  function text(value, absent) {
-    if (value === null || value === undefined) return absent || null;
+  function seconds(value) {
+    return typeof value === "number" ? `${value.toFixed(2)} s` : null;
+  }
+
+  function text(value) {
+    if (value === null || value === undefined) return null;
     return typeof value === "object" ? JSON.stringify(value) : String(value);
   }
 
   function stageText(stage) {
-    return [stage.uses, stage.status, typeof stage.wall_s === "number" ? `${stage.wall_s.toFixed(2)} s` : null].filter(Boolean).join(", ");
+    return [stage.uses, stage.status, seconds(stage.wall_s)].filter(Boolean).join(", ");
   }
 
   function facts(title, pairs) {
@@ -71,7 +76,8 @@
       "li",
       {},
       el("code", {}, `${found.severity} ${found.code}`),
-      ` ${found.origin}: ${found.message}`,
+      ` ${found.origin}: `,
+      probeFlow.prose(found.message),
       found.place ? [" ", el("code", { class: "path" }, found.place)] : null,
       found.help ? el("span", { class: "muted" }, ` ${found.help}`) : null,
     );

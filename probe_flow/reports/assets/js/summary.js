@@ -38,7 +38,7 @@
 
   function causes(texts) {
     const { el } = probeFlow;
-    return el("ul", { class: "causes" }, texts.map((text) => el("li", {}, text)));
+    return el("ul", { class: "causes" }, texts.map((text) => el("li", {}, probeFlow.prose(text))));
   }
 
   function findings(summary, open) {
@@ -79,7 +79,7 @@
       "div",
       { class: isFirst ? "finding first" : "finding" },
       place,
-      el("p", { class: "evidence" }, found.evidence),
+      el("p", { class: "evidence" }, probeFlow.prose(found.evidence)),
       isFirst ? figures(found.metrics) : null,
     );
   }
@@ -170,7 +170,8 @@
             "li",
             {},
             el("b", {}, `${group(gap.count)} ${gap.expected ? "expected" : "missing"} (${gap.side})`),
-            ` e.g. ${gap.example}`,
+            " e.g. ",
+            probeFlow.prose(gap.example),
           ),
         ),
       ),
