@@ -15,6 +15,14 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def command_line(pid: int) -> str:
+    """Return the arguments of a process; empty when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
 def is_alive(pid: int) -> bool:
     """Return whether a process runs; one that only waits to be reaped does not."""
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import scheduler_jobs
-from processes_seen import children, wait_until
+from processes_seen import children, command_line, wait_until
 
 from probe_flow.engine.plan import make_plan, with_scheduler
 from probe_flow.engine.scheduler import BatchError, BatchLost, make_scheduler
@@ -100,7 +100,7 @@ def test_an_own_cluster_runs_every_batch_and_leaves_no_process():
     assert sorted(results) == [(number, number * number) for number in batches]
     left = set(children(os.getpid())) - set(before)
     # The tracker of shared resources belongs to Python and ends with it.
-    assert all("resource_tracker" in Path(f"/proc/{pid}/cmdline").read_text() for pid in left)
+    assert all("resource_tracker" in command_line(pid) for pid in left)
 
 
 def test_a_batch_that_kills_two_workers_is_lost_and_no_other():
