@@ -30,6 +30,7 @@ _FROM_RECORD = (
     "findings",
 )
 _HEADER = ("verdict", "role", "error", "cosine", "max abs", "dtype", "shape", "where", "tensor")
+_WHERE = _HEADER.index("where")
 _RIGHT = frozenset({"error", "cosine", "max abs"})
 _STATISTICS_HEADER = {"error": "l2norm_diff_rel", "max abs": "max_diff"}
 _MAX_REASON = 300
@@ -84,6 +85,8 @@ def _number(value: object) -> float | None:
 def row_table(rows: Iterable[Mapping[str, Any]], *, has_reasons: bool) -> list[str]:
     """Return rows as lines of aligned columns, the tensor last, so that no long name moves the others.
 
+    A place that all rows share stands in the header.
+
     Args:
         rows: records of ``comparison.jsonl``.
         has_reasons: put the reason below each row.
@@ -95,6 +98,10 @@ def row_table(rows: Iterable[Mapping[str, Any]], *, has_reasons: bool) -> list[s
         reasons.append(_reason(row) if has_reasons else "")
     if len(cells) == 1:
         return []
+    places = {line[_WHERE] for line in cells[1:]}
+    if len(places) == 1 and "" not in places:
+        cells[0] = (*_HEADER[:-1], f"{_HEADER[-1]}, at {places.pop()}")
+        cells[1:] = [(*line[:_WHERE], "", line[-1]) for line in cells[1:]]
     used = [place for place in range(len(_HEADER)) if any(line[place] for line in cells[1:])]
     widths = {place: max(_width(line[place]) for line in cells) for place in used}
     lines = []

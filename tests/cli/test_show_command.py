@@ -37,7 +37,7 @@ def test_a_run_is_summed_up_as_it_was_at_its_end(run_folder, probe_flow):
 def test_the_next_step_of_a_run_is_a_command_that_works(run_folder, probe_flow):
     shown = probe_flow("show", "out", "--node", "n2")
     lines = shown.out.splitlines()
-    assert lines[0].split() == ["verdict", "dtype", "where", "tensor"]
+    assert lines[0].split() == ["verdict", "dtype", "tensor,", "at", "rank", "0,", "graph", "1,", "step", "0"]
     assert lines[1].split()[0] == "fail"
     assert lines[1].endswith("n2 (Fake) output 0  <- n2.output.0")
     assert lines[-2] == "1 of 5 rows match"
@@ -121,13 +121,23 @@ def record(number: int, **more: object) -> dict[str, object]:
 
 
 def test_columns_are_aligned_for_wide_names_and_unused_ones_are_left_out():
-    rows = [record(1), record(2, node="\u6c49\u5b57\x1b[31m", metrics={"relative_euclidean_distance": "inf"})]
+    rows = [record(1), record(2, rank=1, node="\u6c49\u5b57\x1b[31m", metrics={"relative_euclidean_distance": "inf"})]
     assert row_table(rows, has_reasons=False) == [
         "  verdict  role   error  dtype            shape  where                    tensor",
         "  pass     clean    0.1  float32/float16  [2,3]  rank 0, graph 1, step 0  "
         "op_1 (Add) output 0  <- op_1.output.0",
-        "  pass     clean    inf  float32/float16  [2,3]  rank 0, graph 1, step 0  "
+        "  pass     clean    inf  float32/float16  [2,3]  rank 1, graph 1, step 0  "
         "\u6c49\u5b57\\x1b[31m (Add) output 0  <- op_2.output.0",
+    ]
+
+
+def test_a_place_that_all_rows_share_stands_in_the_header():
+    rows = [record(1), record(2, golden=None, role="unknown", verdict="unmatched_target", reason="no\npartner")]
+    assert row_table(rows, has_reasons=True) == [
+        "  verdict           role   error  dtype            shape  tensor, at rank 0, graph 1, step 0",
+        "  pass              clean    0.1  float32/float16  [2,3]  op_1 (Add) output 0  <- op_1.output.0",
+        "  unmatched target           0.2  float32          [2,3]  op_2 (Add) output 0",
+        "      no\\npartner",
     ]
 
 
