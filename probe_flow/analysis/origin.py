@@ -8,7 +8,6 @@ error and descends from a suspect inherits.
 from __future__ import annotations
 
 import math
-from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +16,9 @@ from probe_flow.analysis.families import Family, family_of
 from probe_flow.analysis.growth import Allowance, allowance, widest
 from probe_flow.analysis.links import link
 from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.past_errors import PastErrors
 from probe_flow.analysis.plain_values import plain_gap
+from probe_flow.analysis.surroundings import Containers, peer_inputs, saved_rows
 from probe_flow.records import Mode, NodeKey, Pairs
 
 LIMITS = {"rms": 2.5, "peak": 1.5, "gain": 2.5}
@@ -27,6 +28,9 @@ LIMITS = {"rms": 2.5, "peak": 1.5, "gain": 2.5}
 
 SAME_VALUE = 2.0**-20
 """Relative difference of float arguments that says nothing: they may come from a computation."""
+
+_LINEAR = frozenset({Family.MOVE, Family.SUM, Family.REDUCE, Family.TOTAL})
+"""Families whose gradients do not depend on the values of the forward pass."""
 
 STATISTICS_SLACK = 4.0
 """How much more error an input may hide when only its extremes, mean and norm are known."""
@@ -115,7 +119,11 @@ class _Search:
         self.wild: set[int] = set()
         self.first_nonfinite: int | None = None
         self.worst_so_far: dict[object, float] = {}
-        self.past = _PastErrors()
+        self.past = PastErrors()
+        self.containers = Containers(pairs)
+        self.damaged: dict[object, int] = {}
+        self.peers = peer_inputs(rows, pairs)
+        self.saved = saved_rows(rows)
 
     def run(self) -> Diagnosis:
         for number in self.order:
@@ -126,7 +134,19 @@ class _Search:
             elif not self.rows[number].is_produced:
                 self._judge_argument(number)
         suspects = tuple(self.suspects[number] for number in self.order if number in self.suspects)
-        return Diagnosis(suspects, self.tainted, self.deviations, self.order, self.scales)
+        return Diagnosis(suspects, self._resolved(), self.deviations, self.order, self.scales)
+
+    def _resolved(self) -> dict[int, int]:
+        """Return the heirs with their suspects: a collective may come before what another rank did to it."""
+        found = {}
+        for number in self.tainted:
+            root, seen = number, {number}
+            while root in self.tainted and self.tainted[root] not in seen:
+                root = self.tainted[root]
+                seen.add(root)
+            if root in self.suspects:
+                found[number] = root
+        return found
 
     def _judge_argument(self, number: int) -> None:
         """Accuse a scalar argument that differs; behind an earlier suspect it may have been computed from it."""
@@ -151,16 +171,21 @@ class _Search:
         return self.links.reaching.get(row.node) if row.is_produced else None
 
     def _judge(self, number: int, deviation: Deviation, sources: tuple[int, ...] | None) -> None:
-        behind = sources or ()
+        row = self.rows[number]
+        peers = self.peers.get(row.node, ()) if row.is_produced and sources is not None else ()
+        behind = (*(sources or ()), *peers)
         known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
         allowed = self._allowance(number, deviation, [d for _, d in known], sources)
         self.scales[number] = max(deviation.size, allowed.scale)
         figure, score = _worst_figure(deviation, allowed)
-        # Wrong indices, masks, arguments and NaN may do anything to what is computed from them.
-        is_wild = self.rows[number].is_produced and any(n in self.wild for n in behind)
+        around = (*behind, *(self.saved.get(row.node, ()) if row.is_produced else ()))
+        ancestor = self._ancestor(row, around, peers)
+        # Wrong indices, masks, arguments and NaN may do anything to what is computed from them, and what is wrong
+        # inside a module to what the module returns.
+        is_damaged = row.is_produced and Containers.place(row.node) in self.damaged
+        is_wild = is_damaged or (row.is_produced and any(n in self.wild for n in around))
         if is_wild:
             score = 0.0
-        ancestor = next((self._root(n) for n in behind if n in self.suspects or n in self.tainted), None)
         if deviation.nonfinite and not is_wild and not any(d.nonfinite for _, d in known):
             if sources is None and self.first_nonfinite is not None:
                 ancestor = self._root(self.first_nonfinite)
@@ -170,10 +195,22 @@ class _Search:
             self.suspects[number] = Suspect(
                 number, score, figure, deviation, allowed, tuple(n for n, _ in known), ancestor is not None
             )
+            for place in self.containers.around(row.node):
+                self.damaged.setdefault(place, number)
         if ancestor is not None and (score > 1.0 or deviation.rms > 2.0 * allowed.floor or deviation.nonfinite):
             self.tainted[number] = ancestor
         elif sources is None and score <= 1.0 and self.suspects and deviation.rms > 6.0 * allowed.floor:
             self.tainted[number] = self._root(next(iter(self.suspects)))
+
+    def _ancestor(self, row: MeasuredPair, behind: Sequence[int], peers: Sequence[int]) -> int | None:
+        """Return the suspect that a row descends from, or the input of another rank that may turn out to be one."""
+        known = next((self._root(n) for n in behind if n in self.suspects or n in self.tainted), None)
+        if known is None and row.is_produced:
+            known = self.damaged.get(Containers.place(row.node))
+        if known is not None:
+            return known
+        wrong = [(d.relative, -n) for n in peers if (d := self.deviations[n]) is not None and (d.rms or d.nonfinite)]
+        return -max(wrong)[1] if wrong else None
 
     def _root(self, number: int) -> int:
         return self.tainted.get(number, number)
@@ -183,9 +220,12 @@ class _Search:
     ) -> Allowance:
         row = self.rows[number]
         copies = not row.is_produced or row.pair.rule == "self" or number in self.links.producers
-        families = (Family.MOVE,) if copies else self._families(row.node)
+        families = {Family.MOVE} if copies else self._families(row.node)
+        if row.is_produced and self.peers.get(row.node):
+            families = {Family.TOTAL, Family.UNKNOWN}
         allowed = widest([allowance(family, deviation, known) for family in families])
-        extra = self._unseen(row, sources) * deviation.size
+        saved = 0.0 if families <= _LINEAR else self._saved_error(row)
+        extra = max(self._unseen(row, sources), saved) * deviation.size
         assert row.measurement is not None
         if row.measurement.mode is Mode.STATISTICS:
             # Recorded statistics bound the inputs' errors from below only.
@@ -210,6 +250,11 @@ class _Search:
             return 2.0 * self.past.usual_before(step)
         return 0.0
 
+    def _saved_error(self, row: MeasuredPair) -> float:
+        """Relative error that a gradient may have from the activations that its forward call saved."""
+        saved = self.saved.get(row.node, ()) if row.is_produced else ()
+        return 2.0 * max((min(d.relative, 1.0) for n in saved if (d := self.deviations[n]) is not None), default=0.0)
+
     def _remember(self, number: int, deviation: Deviation) -> None:
         run = self.rows[number].node.execution
         relative = min(deviation.relative, 1.0)
@@ -231,31 +276,6 @@ class _Search:
             parts = [self.types[part] for part in node.originals if part in self.types] if node else []
             found.update(family_of(op_type) for op_type in parts or ([node.op_type] if node else []))
         return found or {Family.UNKNOWN}
-
-
-class _PastErrors:
-    """Relative errors of the outputs of steps that are over; they come step by step."""
-
-    def __init__(self) -> None:
-        self._sorted: list[float] = []
-        self._step = -1
-        self._current: list[float] = []
-
-    def add(self, step: int, error: float) -> None:
-        """Take note of an output's error; ``step`` never decreases."""
-        self._begin(step)
-        self._current.append(error)
-
-    def usual_before(self, step: int) -> float:
-        """Return the error that nine in ten outputs of steps before this one stay below: noise tensors left out."""
-        self._begin(step)
-        return self._sorted[int(0.9 * (len(self._sorted) - 1))] if self._sorted else 0.0
-
-    def _begin(self, step: int) -> None:
-        if step > self._step:
-            for error in self._current:
-                insort(self._sorted, error)
-            self._step, self._current = step, []
 
 
 def _worst_figure(deviation: Deviation, allowed: Allowance) -> tuple[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from comparison_rows import (
@@ -388,3 +389,57 @@ def test_checksums_of_modules_and_gradients_follow_the_operator_that_is_wrong():
     # On its own, a wrong gradient is an origin.
     right = [rows[0], checksum_row("op", OUT, "02", "02"), *rows[4:]]
     assert [finding.row for finding in findings_of(right, pairs_of(right))] == [3]
+
+
+def test_a_collective_is_explained_by_the_other_ranks():
+    def reduced(rank, error, mark):
+        return [
+            row(key("Distributed.all_reduce", rank=rank), IN, relative=error, mark=mark, count=100),
+            row(key("Distributed.all_reduce", rank=rank), relative=0.6, mark=3.0),
+            row(key("next", rank=rank), IN, relative=0.6, mark=3.0),
+        ]
+
+    rows = [
+        *reduced(0, 0.5 * U, 1.0),
+        row(key("add", rank=1), IN, mark=5.0),
+        row(key("add", rank=1), relative=0.8, mark=2.0),
+    ]
+    rows += reduced(1, 0.8, 2.0)
+    found = findings_of(rows, pairs_of(rows))
+    assert [(finding.node.execution.rank, finding.node.name) for finding in found] == [(1, "add")]
+    # Rank 0 comes first in the rows; what it received inherits all the same.
+    assert roles_of(rows, pairs_of(rows))[:3] == [Role.CLEAN, Role.INHERITED, Role.INHERITED]
+    # A collective that is wrong although every rank gave it the right tensor is the origin.
+    wrong = [*reduced(0, 0.5 * U, 1.0), *reduced(1, 0.5 * U, 2.0)]
+    assert {finding.node.name for finding in findings_of(wrong, pairs_of(wrong))} == {"Distributed.all_reduce"}
+
+
+def test_a_module_is_not_blamed_for_what_is_wrong_inside():
+    rows = [
+        row("fc", IN, mark=1.0), row("fc", relative=0.1, mark=2.0), row("layer", IN, mark=1.0),
+        row("layer", relative=0.03, mark=3.0), row("head", IN, relative=0.03, mark=3.0),
+    ]  # fmt: skip
+    pairs = pairs_of(rows)
+    nodes = {
+        name: replace(node, parent="layer" if name.name == "fc" else None) for name, node in pairs.target.nodes.items()
+    }
+    nested = replace(pairs, target=replace(pairs.target, nodes=nodes))
+    assert names(findings_of(rows, nested)) == ["fc"]
+    assert roles_of(rows, nested) == [Role.CLEAN, Role.ORIGIN, Role.CLEAN, Role.INHERITED, Role.INHERITED]
+    assert names(findings_of(rows, pairs)) == ["fc", "layer"]
+
+
+@pytest.mark.parametrize(("op_type", "blamed"), [("mul", ["fault"]), ("linear", ["fault"]), ("add", ["fault", "op"])])
+def test_gradients_carry_the_errors_of_what_the_forward_pass_saved(op_type, blamed):
+    backward = NodeKey(key("op").execution, "op", phase=Phase.BACKWARD)
+    rows = [
+        row("fault", IN, mark=1.0), row("fault", relative=0.2, mark=2.0), row("op", IN, relative=0.2, mark=2.0),
+        row("op", relative=0.2, mark=3.0), row(backward, IN, mark=4.0), row(backward, relative=0.2, mark=5.0),
+    ]  # fmt: skip
+    pairs = pairs_of(rows, {"op": op_type})
+    assert names(findings_of(rows, pairs)) == blamed
+    if blamed == ["fault"]:
+        assert roles_of(rows, pairs)[5] is Role.INHERITED
+    # A fault of the gradient alone is still one.
+    right = [*rows[:1], row("fault", mark=2.0), row("op", IN, mark=2.0), row("op", mark=3.0), *rows[4:]]
+    assert names(findings_of(right, pairs_of(right, {"op": op_type}))) == ["op"]
