@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, ConfigDict, Field, field_validator
 
 from probe_flow.stages.base import ComparisonOf, Context, IsPath, Kind, Model, StageOptions, StageType
 
@@ -44,6 +44,8 @@ def _known(name: str, kind: str, known: Sequence[str]) -> str:
 
 class FormatWithOption(Model):
     """A format and its option: exactly one of these keys."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     csv: Annotated[str, AfterValidator(_csv_layout)] | None = Field(
         None, description="Column layout: `torchair`, `torchair_legacy`, `dump_json`, or one of an installed package."
