@@ -60,6 +60,15 @@ def die_on_three(number: int) -> int:
     return number
 
 
+def measure_or_die(batch: Any) -> object:
+    """Measure a batch, or kill the own process when the node `Add` is in it."""
+    from probe_flow.stages.measuring import measure_batch
+
+    if any(task.target.node.name == "Add" for task in batch.tasks):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return measure_batch(batch)
+
+
 def write_pid_and_wait(folder: Path) -> None:
     (folder / f"worker-{os.getpid()}").touch()
     time.sleep(600)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from probe_flow.cli.peer_syntax import PeerCommand
+from probe_flow.cli.plan_options import execution_options
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -66,9 +67,18 @@ _LATER: Mapping[str, str] = MappingProxyType(
     help="`torchair`, or `auto`: from what the paths hold.",
 )
 @click.option("--rank", type=click.IntRange(min=0), metavar="R", help="Compare only this rank.")
+@execution_options
 @click.pass_context
 def command(
-    context: click.Context, *, target_path: str, golden_path: str, output_path: str, mode: str, rank: int | None
+    context: click.Context,
+    *,
+    target_path: str,
+    golden_path: str,
+    output_path: str,
+    mode: str,
+    rank: int | None,
+    scheduler: str | None,
+    workers: int | None,
 ) -> int:
     """Compare two dumps and write the result table into the output folder.
 
@@ -86,7 +96,7 @@ def command(
     _check_framework(context.find_root().params.get("framework"))
     output = cwd / output_path
     workflow = packaged_comparison(scenario, paths, cwd=cwd, output=output, rank=rank)
-    plan = make_plan(workflow)
+    plan = make_plan(workflow, scheduler=scheduler, workers=workers)
     return run_plan(plan, output=output / RUN_FOLDER, cwd=cwd, as_json=False, quiet=False)
 
 
@@ -128,23 +138,25 @@ def packaged_comparison(
 
     sets = {name: str(path) for name, path in paths.items()}
     workflow = load_workflow(templates()[WORKFLOWS[scenario]], sets=sets, env=os.environ, cwd=cwd)
-    return replace(workflow, stages=tuple(_adapted(stage, output, rank) for stage in workflow.stages))
+    return replace(workflow, stages=tuple(each for stage in workflow.stages for each in _adapted(stage, output, rank)))
 
 
-def _adapted(stage: ResolvedStage, output: Path, rank: int | None) -> ResolvedStage:
-    """Send the table of a report to the output folder; narrow a dump to the rank."""
+def _adapted(stage: ResolvedStage, output: Path, rank: int | None) -> Iterator[ResolvedStage]:
+    """Yield a stage as the peer's command has it: tables go to the output folder, a dump is narrowed to the rank."""
     from probe_flow.stages.base import Kind
 
     values = stage.options.model_dump(by_alias=True)
+    validate = stage.type.options.model_validate
     if stage.type.produces is Kind.REPORT:
-        values["output"] = str(output)
-        # The run's own folder gets the other formats without being asked.
-        values["formats"] = [entry for entry in values["formats"] if isinstance(entry, dict)]
+        tables = [entry for entry in values["formats"] if isinstance(entry, dict)]
+        others = [entry for entry in values["formats"] if not isinstance(entry, dict)]
+        yield replace(stage, options=validate({**values, "formats": tables, "output": str(output)}))
+        # The run's own folder gets the other formats.
+        yield replace(stage, name=f"{stage.name}_files", options=validate({**values, "formats": others}))
     elif stage.type.produces is Kind.CATALOG and rank is not None:
-        values["select"]["ranks"] = [rank]
+        yield replace(stage, options=validate({**values, "select": {**values["select"], "ranks": [rank]}}))
     else:
-        return stage
-    return replace(stage, options=stage.type.options.model_validate(values))
+        yield stage
 
 
 def _check_paths(paths: Mapping[str, Path]) -> None:

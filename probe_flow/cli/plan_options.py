@@ -10,8 +10,8 @@ import click
 Command = TypeVar("Command", bound=Callable[..., object])
 
 
-def plan_options(command: Command) -> Command:
-    """Add the options that change which stages run and how."""
+def execution_options(command: Command) -> Command:
+    """Add ``--scheduler`` and ``--workers``."""
     for option in (
         click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Batches that run at the same time."),
         click.option(
@@ -20,6 +20,15 @@ def plan_options(command: Command) -> Command:
             help="How work is spread: auto, sync (one after another), threads, processes or distributed (workers "
             "of a Dask cluster). Default: as the workflow says.",
         ),
+    ):
+        command = option(command)
+    return command
+
+
+def plan_options(command: Command) -> Command:
+    """Add the options that change which stages run and how."""
+    command = execution_options(command)
+    for option in (
         click.option("--force", multiple=True, metavar="STAGE", help="Measure this stage again. May be repeated."),
         click.option("--until", metavar="STAGE", help="Run nothing that comes after this stage."),
         click.option(

@@ -38,6 +38,13 @@ def test_a_torchair_pair_is_compared_by_name_and_by_what_it_holds(probe_flow, tm
     assert len(list((tmp_path / "named").glob("torchair_result_*.csv"))) == 1
 
 
+def test_the_comparison_runs_where_it_is_told_to(probe_flow, tmp_path):
+    sides = ("-tp", TORCHAIR / "msprobe_ge_dump", "-gp", TORCHAIR / "msprobe_fx_dump", "-o", "out")
+    probe_flow("compare", *sides, "--scheduler", "processes", "--workers", "2")
+    record = json.loads((tmp_path / "out" / "probe_flow" / "run.json").read_text())
+    assert record["executor"] == {"scheduler": "processes", "workers": 2}
+
+
 def test_results_go_to_the_working_directory_by_default(probe_flow, tmp_path):
     probe_flow("compare", "--target_path", PYTORCH / "golden", "--golden_path", PYTORCH / "golden")
     assert (tmp_path / "probe_flow" / "run.json").is_file()
