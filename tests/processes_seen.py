@@ -9,10 +9,14 @@ from pathlib import Path
 
 def children(pid: int) -> list[int]:
     """Return the pids of the processes that a process started and that have not been waited for."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        found += [int(child) for child in (task / "children").read_text().split()]
-    return found
+    return [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in _text(task / "children").split()]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:  # the thread ended between listing and reading
+        return ""
 
 
 def command_line(pid: int) -> str:

@@ -36,7 +36,10 @@ def list_shards(*, folder: Path | None) -> None:
         state = inspect(path)
         holds = f"{state.entries} results" if state.problem is None else state.problem.message
         click.echo(f"{written}  {_size(size):>10}  {path.name}  {holds}")
-    click.echo(f"{_size(total)} in {store.folder}")
+    tensors = [path.stat().st_size for path in _tensors(folder)]
+    if tensors:
+        click.echo(f"{len(tensors)} converted tensors  {_size(sum(tensors))}")
+    click.echo(f"{_size(total + sum(tensors))} in {_root(folder)}")
 
 
 @command.command("why")
@@ -64,12 +67,18 @@ def verify(*, folder: Path | None) -> int:
     """Read every result of the cache and check its checksum. Exit code 3 when something is damaged."""
     from probe_flow.cli.console import show
     from probe_flow.formats.shards import ShardStore, inspect
+    from probe_flow.formats.tensor_store import problem_of
 
     states = [inspect(path) for path in ShardStore(_pairs(folder)).shards()]
-    problems = [state.problem for state in states if state.problem is not None]
+    tensors = [problem_of(path) for path in _tensors(folder)]
+    problems = [problem for problem in (*(state.problem for state in states), *tensors) if problem is not None]
     show(problems)
     results = sum(state.entries for state in states)
-    click.echo(f"{len(states)} files, {results} results sound, {len(problems)} files damaged")
+    sound = sum(problem is None for problem in tensors)
+    click.echo(
+        f"{len(states) + len(tensors)} files, {results} results and {sound} converted tensors sound, "
+        f"{len(problems)} files damaged"
+    )
     return CORRUPT if problems else 0
 
 
@@ -82,6 +91,7 @@ def collect(*, folder: Path | None, max_size: str) -> None:
     """Delete damaged files, and the oldest ones until the cache is at most SIZE large."""
     from probe_flow.engine.cache import collect_garbage
     from probe_flow.formats.shards import ShardStore, inspect
+    from probe_flow.formats.tensor_store import problem_of
     from probe_flow.workflow.models import parse_size
 
     limit = parse_size(max_size)
@@ -89,16 +99,30 @@ def collect(*, folder: Path | None, max_size: str) -> None:
         raise click.BadParameter(f"`{max_size}` is no size; write e.g. `500MB` or `2GiB`", param_hint="--max-size")
     store = ShardStore(_pairs(folder))
     damaged = [path for path in store.shards() if inspect(path).problem is not None]
+    damaged += [path for path in _tensors(folder) if problem_of(path) is not None]
     for path in damaged:
         path.unlink(missing_ok=True)
-    deleted, freed = collect_garbage(store.folder, limit)
-    click.echo(f"deleted {len(damaged)} damaged files and {deleted} old ones ({_size(freed)}) of {store.folder}")
+    deleted, freed = collect_garbage(_root(folder), limit)
+    click.echo(f"deleted {len(damaged)} damaged files and {deleted} old ones ({_size(freed)}) of {_root(folder)}")
+
+
+def _root(folder: Path | None) -> Path:
+    from probe_flow.engine.cache import cache_folder
+
+    return cache_folder(str(folder) if folder else None, os.environ)
 
 
 def _pairs(folder: Path | None) -> Path:
-    from probe_flow.engine.cache import cache_folder, shared_store
+    from probe_flow.engine.cache import shared_store
 
-    return shared_store(cache_folder(str(folder) if folder else None, os.environ))
+    return shared_store(_root(folder))
+
+
+def _tensors(folder: Path | None) -> list[Path]:
+    """Return the converted tensors, the newest first."""
+    from probe_flow.engine.cache import tensor_store
+
+    return sorted(tensor_store(_root(folder)).rglob("*.h5"), key=lambda path: -path.stat().st_mtime_ns)
 
 
 def _size(count: int) -> str:

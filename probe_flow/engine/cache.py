@@ -6,7 +6,6 @@ nothing is kept between runs, results still go to the run's folder until it ends
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
 VERSION = "v1"
 PAIRS = "pairs"
+TENSORS = "tensors"
 PARTIAL = ".partial"
 """Folder of a run that holds its results until it ends."""
 
@@ -146,22 +146,26 @@ def shared_store(folder: Path) -> Path:
     return folder / VERSION / PAIRS
 
 
-def collect_garbage(folder: Path, max_bytes: int) -> tuple[int, int]:
-    """Delete the oldest shards of a store until it is at most ``max_bytes`` large; return (files, bytes) deleted.
+def tensor_store(folder: Path) -> Path:
+    """Return where converted tensors lie in a cache folder."""
+    return folder / VERSION / TENSORS
 
-    A shard that another run reads at this moment stays readable for it; one that it looks for later is a miss.
+
+def collect_garbage(folder: Path, max_bytes: int) -> tuple[int, int]:
+    """Delete the oldest files of a cache until it is at most ``max_bytes`` large; return (files, bytes) deleted.
+
+    Converted tensors go before results: they are large and made again at the price of one conversion. A file that
+    another run reads at this moment stays readable for it; one that it looks for later is a miss.
     """
     files = []
-    try:
-        for entry in os.scandir(folder):
-            if entry.is_file():
-                status = entry.stat()
-                files.append((status.st_mtime_ns, status.st_size, Path(entry.path)))
-    except FileNotFoundError:
-        return 0, 0
-    total = sum(size for _, size, _ in files)
+    for store in (tensor_store(folder), shared_store(folder)):
+        for path in store.rglob("*"):
+            if path.is_file():
+                status = path.stat()
+                files.append((store.name == PAIRS, status.st_mtime_ns, status.st_size, path))
+    total = sum(size for _, _, size, _ in files)
     deleted = freed = 0
-    for _, size, path in sorted(files):
+    for _, _, size, path in sorted(files):
         if total - freed <= max_bytes:
             break
         path.unlink(missing_ok=True)

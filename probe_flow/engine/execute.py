@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from probe_flow.engine.cache import PARTIAL, RunCache, collect_garbage, shared_store
+from probe_flow.engine.cache import PARTIAL, RunCache, collect_garbage, shared_store, tensor_store
 from probe_flow.engine.clock import Clock
 from probe_flow.engine.events import EventLog, open_events
 from probe_flow.engine.outcome import StageOutcome, StageStatus, exit_code, run_verdict
@@ -185,10 +185,18 @@ class _Run:
             map=StageTasks(name, self.scheduler, progress=self.progress, emit=emit),
             emit=emit,
             report=lambda diagnostics: self._report(name, diagnostics),
-            settings=Settings(io=workflow.io, metrics_backend=workflow.metrics_backend),
+            settings=Settings(
+                io=workflow.io,
+                metrics_backend=workflow.metrics_backend,
+                tensors=tensor_store(self.cache_folder) if self._keeps_tensors() and self.cache_folder else None,
+                keeps_all_tensors=workflow.cache.tensors == "always",
+            ),
             facts=dict(self.record),
             cache=self.cache.for_stage(forced=name in self.plan.forced),
         )
+
+    def _keeps_tensors(self) -> bool:
+        return self.plan.workflow.cache.tensors != "never"
 
     def _emit_for(self, stage: str) -> Callable[..., None]:
         return lambda event, **fields: self.log.emit(event, **{"stage": stage, **fields})
@@ -228,8 +236,8 @@ class _Run:
         if not interrupted:
             self.cache.ended()
         limit = self.plan.workflow.cache.max_size
-        if limit is not None and self.cache.shared is not None:
-            collect_garbage(self.cache.shared, size_bytes(limit))
+        if limit is not None and self.cache_folder is not None:
+            collect_garbage(self.cache_folder, size_bytes(limit))
 
     def _diagnostics(self) -> tuple[Diagnostic, ...]:
         ended = [diagnostic for outcome in self.outcomes for diagnostic in outcome.diagnostics]

@@ -176,11 +176,15 @@ class Settings:
         io: ``auto``, ``mmap`` or ``read``.
         metrics_backend: ``auto``, ``numpy`` or ``numba``.
         batch_bytes: pair bytes per batch.
+        tensors: folder of converted tensors; None = none are kept.
+        keeps_all_tensors: whether small converted tensors are kept as well.
     """
 
     io: str = "auto"
     metrics_backend: str = "auto"
     batch_bytes: int = 128 * 2**20
+    tensors: Path | None = None
+    keeps_all_tensors: bool = False
 
 
 class Run(Protocol):

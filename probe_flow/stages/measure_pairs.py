@@ -12,15 +12,25 @@ from pathlib import Path
 
 from probe_flow.analysis.measured import MeasuredPair, in_execution_order
 from probe_flow.errors import Diagnostic
+from probe_flow.formats.tensor_store import TensorStore
 from probe_flow.metrics.backends import backend_named
 from probe_flow.metrics.kernel import MeasureOptions, Record, SpanRecord
 from probe_flow.metrics.record_text import record_of, record_text
 from probe_flow.metrics.registry import options_for
-from probe_flow.records import Measurement, Pair, Pairs, TensorKind
+from probe_flow.records import Measurement, Pair, Pairs, TensorKind, TensorRef
 from probe_flow.stages.base import Context
 from probe_flow.stages.measurements import incomparable, measurement_of_record, measurement_without_data
 from probe_flow.stages.measuring import Task, TaskResult, defect, lost_batch, measure_batch, plan_batches, plan_tasks
-from probe_flow.stages.result_keys import Fields, identifier, identity, key_of, label_of, task_fields
+from probe_flow.stages.result_keys import (
+    Fields,
+    Identify,
+    identifier,
+    identity,
+    key_of,
+    label_of,
+    task_fields,
+    tensor_key,
+)
 
 Place = tuple[int, int]
 """Pair number and first block: what names a task within a comparison."""
@@ -107,7 +117,10 @@ class _Work:
         backend = backend_named(settings.metrics_backend, sum(task.nbytes for task in remaining))
         remaining += self._of_other_backends(tasks, remaining, backend.label)
         options = replace(self.options, backend=backend.name)
-        batches = plan_batches(remaining, options, io=settings.io, batch_bytes=settings.batch_bytes)
+        store = TensorStore(settings.tensors, settings.keeps_all_tensors) if settings.tensors else None
+        if store is not None:
+            remaining = _with_keys(remaining, store, identifier(self.context.cache.key))
+        batches = plan_batches(remaining, options, io=settings.io, batch_bytes=settings.batch_bytes, store=store)
         sizes = [sum(task.nbytes for task in batch.tasks) for batch in batches]
         self.context.emit("compare.planned", tasks=len(tasks), kept=len(tasks) - len(remaining), batches=len(batches))
         stamps = {(task.pair, task.first_block): _stamp(task) for task in remaining}
@@ -154,6 +167,7 @@ class _Work:
         texts = {}
         for result in results:
             place = result.pair, result.first_block
+            self.context.report(result.warnings)
             if result.record is None or result.pair in changed:
                 failure = result.failure or _changed(tasks[result.pair])
                 self.failures.setdefault(result.pair, failure)
@@ -163,6 +177,15 @@ class _Work:
             if place in self.keys:
                 texts[self.keys[place]] = f"{backend}\n{record_text(result.record)}", self.labels[place]
         self.context.cache.add(texts)
+
+
+def _with_keys(tasks: Sequence[Task], store: TensorStore, identify: Identify) -> list[Task]:
+    """Return the tasks with the keys of the converted copies that the store wants of their tensors."""
+
+    def key(tensor: TensorRef) -> str | None:
+        return tensor_key(tensor, identify) if store.wants(tensor) else None
+
+    return [replace(task, target_key=key(task.target), golden_key=key(task.golden)) for task in tasks]
 
 
 def _readable(text: str) -> SpanRecord | Record | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from probe_flow.errors import Diagnostic, FormatError, NotComparableError
-from probe_flow.formats.blocks import open_tensor
+from probe_flow.errors import Diagnostic, FormatError, NotComparableError, Severity
+from probe_flow.formats.blocks import TensorBlocks, open_tensor
+from probe_flow.formats.tensor_store import TensorStore
 from probe_flow.metrics.kernel import BLOCK, MeasureOptions, Record, Scratch, SpanRecord, measure, measure_span
 from probe_flow.records import TensorRef
 
@@ -22,13 +23,18 @@ MAX_TASKS_PER_BATCH = 2048
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Blocks ``[first_block, first_block + n_blocks)`` of pair number ``pair``."""
+    """Blocks ``[first_block, first_block + n_blocks)`` of pair number ``pair``.
+
+    ``target_key`` and ``golden_key`` name converted copies of tensors that are kept (`TensorStore`).
+    """
 
     pair: int
     target: TensorRef
     golden: TensorRef
     first_block: int
     n_blocks: int
+    target_key: str | None = None
+    golden_key: str | None = None
 
     @property
     def nbytes(self) -> int:
@@ -45,6 +51,7 @@ class Batch:
     tasks: tuple[Task, ...]
     options: MeasureOptions
     io: str
+    store: TensorStore | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,7 @@ class TaskResult:
     first_block: int
     record: SpanRecord | Record | None
     failure: Diagnostic | None = None
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 def plan_tasks(number: int, target: TensorRef, golden: TensorRef, options: MeasureOptions) -> Iterator[Task]:
@@ -67,7 +75,9 @@ def plan_tasks(number: int, target: TensorRef, golden: TensorRef, options: Measu
         yield Task(number, target, golden, first, min(SPAN_BLOCKS, blocks - first))
 
 
-def plan_batches(tasks: Sequence[Task], options: MeasureOptions, *, io: str, batch_bytes: int) -> list[Batch]:
+def plan_batches(
+    tasks: Sequence[Task], options: MeasureOptions, *, io: str, batch_bytes: int, store: TensorStore | None = None
+) -> list[Batch]:
     """Group tasks into batches of about ``batch_bytes``, the largest tasks first so that the tail is short."""
     ordered = sorted(tasks, key=lambda task: (-task.nbytes, task.pair, task.first_block))
     batches: list[Batch] = []
@@ -75,12 +85,12 @@ def plan_batches(tasks: Sequence[Task], options: MeasureOptions, *, io: str, bat
     size = 0
     for task in ordered:
         if current and (size + task.nbytes > batch_bytes or len(current) >= MAX_TASKS_PER_BATCH):
-            batches.append(Batch(tuple(current), options, io))
+            batches.append(Batch(tuple(current), options, io, store))
             current, size = [], 0
         current.append(task)
         size += task.nbytes
     if current:
-        batches.append(Batch(tuple(current), options, io))
+        batches.append(Batch(tuple(current), options, io, store))
     return batches
 
 
@@ -96,19 +106,41 @@ def lost_batch(batch: Batch, reason: Diagnostic) -> list[TaskResult]:
 
 
 def _measure_task(task: Task, batch: Batch, scratch: Scratch) -> TaskResult:
+    warnings: list[Diagnostic] = []
     try:
-        with open_tensor(task.target, io=batch.io) as target, open_tensor(task.golden, io=batch.io) as golden:
+        with (
+            _open(task.target, task.target_key, batch, warnings) as target,
+            _open(task.golden, task.golden_key, batch, warnings) as golden,
+        ):
             if batch.options.softmax:
-                return TaskResult(task.pair, 0, measure(target, golden, batch.options, scratch))
+                return TaskResult(task.pair, 0, measure(target, golden, batch.options, scratch), None, tuple(warnings))
             record = measure_span(target, golden, task.first_block, task.n_blocks, batch.options, scratch)
-        return TaskResult(task.pair, task.first_block, record)
+        return TaskResult(task.pair, task.first_block, record, None, tuple(warnings))
     except (FormatError, NotComparableError) as error:
         failure = error.diagnostic
     except (OSError, MemoryError) as error:
         failure = Diagnostic("PF3190", f"`{task.target.id}` could not be read: {error}", path=task.target.source)
     except Exception as error:  # a defect must cost one row, not hours of work; the code asks for a report
         failure = defect(task.target.id, error)
-    return TaskResult(task.pair, task.first_block, None, failure)
+    return TaskResult(task.pair, task.first_block, None, failure, tuple(warnings))
+
+
+def _open(tensor: TensorRef, key: str | None, batch: Batch, warnings: list[Diagnostic]) -> TensorBlocks:
+    """Open a tensor, from its converted copy where one is kept; a copy that cannot be written costs a warning."""
+    if key is not None and batch.store is not None:
+        try:
+            return batch.store.open(tensor, key, io=batch.io)
+        except (OSError, RuntimeError) as error:  # HDF5 tells of a full disk in either way
+            warnings.append(
+                Diagnostic(
+                    "PF6205",
+                    f"converted tensors cannot be kept: {getattr(error, 'strerror', None) or error}",
+                    severity=Severity.WARNING,
+                    path=str(batch.store.folder),
+                    help="results are not affected; free space, or set `cache: {tensors: never}`",
+                )
+            )
+    return open_tensor(tensor, io=batch.io)
 
 
 def defect(tensor: str, error: Exception) -> Diagnostic:

@@ -53,6 +53,12 @@ def task_fields(task: Task, options: object, *, identify: Identify) -> Fields | 
     return {**sides, "blocks": [task.first_block, task.n_blocks], "kernel": LAYOUT, "options": str(options)}
 
 
+def tensor_key(tensor: TensorRef, identify: Identify) -> str | None:
+    """Return the key of a tensor's converted copy, None when its file cannot be identified for sure."""
+    fields = _tensor_fields(tensor, identify)
+    return None if fields is None else key_of(fields)
+
+
 def identity(task: Task) -> str:
     """Return what stays the same of a task when files or options change: which tensors it compares."""
     target, golden = task.target, task.golden

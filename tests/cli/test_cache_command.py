@@ -128,3 +128,31 @@ def test_a_read_only_cache_costs_a_warning(probe_flow, sets, tmp_path):
     done = probe_flow("run", WORKFLOW, *sets, "--format", "json")
     assert done.code == 0
     assert "PF6203" in [problem["code"] for problem in done.json["problems"]]
+
+
+def test_converted_tensors_are_kept_and_change_no_result(probe_flow, sets, tmp_path):
+    folder = tmp_path / "cache" / "v1" / "tensors"
+    workflow = tmp_path / "all.yaml"
+    workflow.write_text(f"extends: {WORKFLOW}\nversion: 1\nname: all\ncache: {{tensors: always}}\n")
+    probe_flow("run", WORKFLOW, *sets, "--output", "plain", "--no-cache", "--quiet")
+    assert not folder.exists(), "small tensors are not worth it"
+    for name in ("made", "found"):
+        probe_flow("run", str(workflow), *sets, "--output", name, "--force", "result", "--quiet")
+        kept = sorted(folder.rglob("*.h5"))
+        assert len(kept) >= 2, "the sample has an operator in FRACTAL_NZ"
+        rows = (tmp_path / name / "comparison.jsonl").read_bytes()
+        assert rows == (tmp_path / "plain" / "comparison.jsonl").read_bytes()
+    kept[0].write_bytes(b"damaged")
+    assert probe_flow("cache", "verify").code == 3
+    probe_flow("cache", "gc", "--max-size", "0B")
+    assert list(folder.rglob("*.h5")) == []
+
+
+def test_converted_tensors_that_cannot_be_kept_cost_a_warning(probe_flow, sets, tmp_path):
+    workflow = tmp_path / "all.yaml"
+    workflow.write_text(f"extends: {WORKFLOW}\nversion: 1\nname: all\ncache: {{tensors: always}}\n")
+    (tmp_path / "cache" / "v1").mkdir(parents=True)
+    (tmp_path / "cache" / "v1" / "tensors").write_text("a file where the folder should be")
+    done = probe_flow("run", str(workflow), *sets, "--format", "json")
+    assert done.code == 0
+    assert [problem["code"] for problem in done.json["problems"]] == ["PF6205"]

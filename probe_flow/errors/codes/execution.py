@@ -139,4 +139,11 @@ SECTION: tuple[Code, ...] = (
         "the cache cannot be read: Permission denied",
         "everything is measured again; set `cache.dir`, or pass `--no-cache`",
     ),
+    Code(
+        "PF6205",
+        "converted tensors cannot be kept",
+        "the cache folder is read-only, on a full disk, or its file system failed",
+        "converted tensors cannot be kept: No space left on device",
+        "results are not affected; free space, or set `cache: {tensors: never}`",
+    ),
 )
