@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -89,7 +90,8 @@ def test_an_error_that_cannot_travel_arrives_as_its_words(scheduler):
 def test_what_cannot_travel_fails_its_batch(scheduler, function):
     with pytest.raises(BatchError) as caught:
         list(scheduler.run(function, [0], [1]))
-    assert "pickle" in str(caught.value.__cause__)
+    # The words of CPython differ between releases.
+    assert re.search("pickle|local object", str(caught.value.__cause__))
 
 
 def test_a_worker_that_is_killed_once_costs_nothing(scheduler, tmp_path):
