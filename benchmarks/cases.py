@@ -6,76 +6,59 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from benchmarks.dumps import DumpPair, write_ge_fx
-from benchmarks.timing import MIB, Spread, Usage, interleave, ratios, run_command
+import numpy as np
 
-ROOT = Path(__file__).resolve().parents[1]
-WORKFLOW = "workflows/torchair_ge_vs_fx.yaml"
+from benchmarks.dumps import DumpPair, write_ge_fx
+from benchmarks.eager_cases import PLANS, statistics, tensor_case
+from benchmarks.figures import (
+    ROOT,
+    WORKFLOW,
+    Row,
+    Settings,
+    cpu,
+    memory,
+    one,
+    probe_flow,
+    ratio_rows,
+    usage_row,
+    usage_rows,
+    wall,
+)
+from benchmarks.huge import huge
+from benchmarks.killed import killed
+from benchmarks.reruns import reruns
+from benchmarks.timing import Usage, interleave, ratios, run_command
+
 HEAVY = ("numpy", "dask", "distributed", "h5py", "ml_dtypes", "numba", "pandas", "rich", "torch", "onnx", "mindspore")
 OURS, AGAIN, PEER = "probe-flow", "probe-flow again", "peer"
-ROOM = 4
-"""Free space that a case asks for, in multiples of what it writes."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One figure; ``goal`` is what the project aims at, in words."""
-
-    case: str
-    what: str
-    unit: str
-    value: Spread
-    goal: str = ""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the command line asks for; ``peer`` is the command of the tool to compare with, if any."""
-
-    runs: int
-    is_quick: bool
-    peer: tuple[str, ...]
-    scratch: Path
-
-    def folder(self, name: str, needed_bytes: int = 0) -> Path:
-        """Return a fresh private folder.
-
-        Raises:
-            RuntimeError: the disk has not enough room.
-        """
-        free = shutil.disk_usage(self.scratch).free
-        if free < ROOM * needed_bytes:
-            raise RuntimeError(f"{name}: {needed_bytes >> 20} MiB are written and {free >> 20} MiB are free")
-        path = self.scratch / name
-        shutil.rmtree(path, ignore_errors=True)
-        path.mkdir(mode=0o700)
-        return path
 
 
 def startup(settings: Settings) -> list[Row]:
     """Measure the commands that must answer at once, and name the heavy modules that they load."""
     commands = {"--help": ["--help"], "version": ["version"], "validate": ["validate", WORKFLOW]}
-    subjects = {name: _subject([*_probe_flow(), *words], ROOT) for name, words in commands.items()}
+    subjects = {name: _subject([*probe_flow(), *words], ROOT) for name, words in commands.items()}
     if settings.peer:
         subjects["peer -h"] = _subject([*settings.peer, "-h"], ROOT)
     rows = []
     for name, usages in interleave(subjects, settings.runs).items():
         is_ours = name in commands
-        rows.append(_row("startup", f"{name}, wall", "s", usages, _wall, goal="<= 0.3" if is_ours else ""))
-        rows.append(_row("startup", f"{name}, peak memory", "MiB", usages, _memory, goal="<= 60" if is_ours else ""))
+        rows.append(usage_row("startup", f"{name}, wall", "s", usages, wall, goal="<= 0.3" if is_ours else ""))
+        rows.append(
+            usage_row("startup", f"{name}, peak memory", "MiB", usages, memory, goal="<= 60" if is_ours else "")
+        )
         if is_ours:
             loaded = len(_heavy_modules(commands[name], settings.scratch))
-            rows.append(Row("startup", f"{name}, heavy modules", "count", Spread(loaded, loaded, loaded), "0"))
+            rows.append(Row("startup", f"{name}, heavy modules", "count", one(loaded), "0"))
     return rows
 
 
 def kernel(settings: Settings) -> list[Row]:
     """Measure the metric kernel in memory, by dtype, beside memcpy."""
     from benchmarks.kernel import kernel_figures
+    from benchmarks.kernel_threads import thread_rows
 
     elements = 2**20 if settings.is_quick else 2**24
     figures = kernel_figures(elements, settings.runs)
@@ -85,7 +68,7 @@ def kernel(settings: Settings) -> list[Row]:
         rows.append(Row("kernel", name, "Melem/s", speed))
         rows.append(Row("kernel", f"{name}, pair bytes to memcpy", "ratio", figures.shares[name], goal))
     rows.append(Row("kernel", "float16 to float32, elements a second", "ratio", figures.half_to_single, ">= 0.8"))
-    return rows
+    return rows + thread_rows(elements, settings.runs)
 
 
 def ge_fx(settings: Settings) -> list[Row]:
@@ -99,9 +82,29 @@ def small(settings: Settings) -> list[Row]:
     return _compare("small", settings, operators=500 if settings.is_quick else 5000, elements=64, wall_goal="<= 15")
 
 
+def many(settings: Settings) -> list[Row]:
+    """Compare 100,000 pairs of 256 float32 elements, each in a file of its own."""
+    operators = 1000 if settings.is_quick else 50_000
+    return _compare("D", settings, operators=operators, elements=256, dtype="float32", wall_goal="<= 15")
+
+
 CASES: Mapping[str, Callable[[Settings], list[Row]]] = MappingProxyType(
-    {"startup": startup, "kernel": kernel, "ge_fx": ge_fx, "small": small}
+    {
+        "startup": startup,
+        "kernel": kernel,
+        "ge_fx": ge_fx,
+        "small": small,
+        **{name: tensor_case(name) for name in PLANS},
+        "C": statistics,
+        "D": many,
+        "E": huge,
+        "F": reruns,
+        "I": killed,
+    }
 )
+ALIASES: Mapping[str, str] = MappingProxyType({"G": "startup", "H": "kernel"})
+ON_REQUEST = frozenset({"A", "B", "B-bf16", "B-fp16"})
+"""Cases that write gigabytes and measure nothing of this version; they run when they are named."""
 
 
 def _compare(
@@ -110,12 +113,13 @@ def _compare(
     *,
     operators: int,
     elements: int,
+    dtype: str = "float16",
     wall_goal: str = "",
     memory_goal: str = "",
     speed_goal: str = "",
 ) -> list[Row]:
-    pair_bytes = operators * 2 * elements * (2 + 4)
-    dumps = write_ge_fx(settings.folder(case, pair_bytes), operators=operators, elements=elements)
+    pair_bytes = operators * 2 * elements * (np.dtype(dtype).itemsize + 4)
+    dumps = write_ge_fx(settings.folder(case, pair_bytes), operators=operators, elements=elements, dtype=dtype)
     try:
         found = interleave(_tools(case, settings, dumps), settings.runs)
     finally:
@@ -124,17 +128,14 @@ def _compare(
     rows = []
     for name, usages in found.items():
         is_ours = name == OURS
-        rows.append(_row(case, f"{name}, {size}, wall", "s", usages, _wall, goal=wall_goal if is_ours else ""))
-        rows.append(_row(case, f"{name}, CPU", "s", usages, _cpu))
-        rows.append(_row(case, f"{name}, peak memory", "MiB", usages, _memory, goal=memory_goal if is_ours else ""))
-        rows.append(_row(case, f"{name}, a pair", "us", usages, lambda usage: usage.wall_s / dumps.pairs * 1e6))
-    again = ratios(found[OURS], found[AGAIN], _cpu)
+        goals = (wall_goal, memory_goal) if is_ours else ("", "")
+        rows += usage_rows(case, f"{name}, {size}", usages, wall_goal=goals[0], memory_goal=goals[1])
+        rows.append(usage_row(case, f"{name}, a pair", "us", usages, lambda usage: usage.wall_s / dumps.pairs * 1e6))
+    again = ratios(found[OURS], found[AGAIN], cpu)
     rows.append(Row(case, "probe-flow again to probe-flow, CPU", "ratio", again))
     if settings.peer:
-        ours, peer = found[OURS], found[PEER]
-        rows.append(Row(case, "peer to probe-flow, wall", "ratio", ratios(ours, peer, _wall), speed_goal))
-        rows.append(Row(case, "peer to probe-flow, CPU", "ratio", ratios(ours, peer, _cpu)))
-        rows.append(Row(case, "peer to probe-flow, peak memory", "ratio", ratios(ours, peer, _memory)))
+        goals = (speed_goal, "", "")
+        rows += ratio_rows(case, "peer to probe-flow", found[OURS], found[PEER], goals=goals)
     return rows
 
 
@@ -150,16 +151,12 @@ def _tools(case: str, settings: Settings, dumps: DumpPair) -> dict[str, Callable
 
     def first() -> Usage:
         settings.folder(cache)
-        return run(_probe_flow())
+        return run(probe_flow())
 
-    tools = {OURS: first, AGAIN: lambda: run(_probe_flow())}
+    tools = {OURS: first, AGAIN: lambda: run(probe_flow())}
     if settings.peer:
         tools[PEER] = lambda: run(settings.peer)
     return tools
-
-
-def _probe_flow() -> list[str]:
-    return [str(Path(sys.executable).with_name("probe-flow"))]
 
 
 def _subject(command: Sequence[str], cwd: Path) -> Callable[[], Usage]:
@@ -179,24 +176,6 @@ def _heavy_modules(words: Sequence[str], scratch: Path) -> list[str]:
     )
     run_command([sys.executable, "-c", script], cwd=ROOT)
     return found.read_text(encoding="utf-8").split()
-
-
-def _row(
-    case: str, what: str, unit: str, usages: Sequence[Usage], figure: Callable[[Usage], float], *, goal: str = ""
-) -> Row:
-    return Row(case, what, unit, Spread.of([figure(usage) for usage in usages]), goal)
-
-
-def _wall(usage: Usage) -> float:
-    return usage.wall_s
-
-
-def _cpu(usage: Usage) -> float:
-    return usage.cpu_s
-
-
-def _memory(usage: Usage) -> float:
-    return usage.peak_rss_bytes / MIB
 
 
 def peer_command(text: str | None) -> tuple[str, ...]:

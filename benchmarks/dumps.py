@@ -6,6 +6,7 @@ stable. Files are readable by their owner only, because other tools refuse dumps
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ TARGET = "aten.relu.default"
 RANK_FOLDER = "worldsize1_global_rank0"
 DEVICE_FOLDER = f"{RANK_FOLDER}/20260101000000/0/graph_1_0/1/0"
 GRAPH_FILE = "dynamo_original_graph_1_rank_0_pid_4242_ts_20260101000000000001.txt"
+GRAPH_DTYPES = {"float16": "DT_FLOAT16", "float32": "DT_FLOAT", "bfloat16": "DT_BF16"}
+WRITTEN_AT = 1_700_000_000
 START_FX = 20260101000000000000
 START_GE = 1_767_225_600_000_000
 
@@ -37,6 +40,7 @@ class DumpPair:
     golden: Path
     operators: int
     elements: int
+    stored_bytes: int = 2
 
     @property
     def pairs(self) -> int:
@@ -44,43 +48,54 @@ class DumpPair:
 
     @property
     def pair_bytes(self) -> int:
-        return self.pairs * self.elements * (2 + 4)
+        return self.pairs * self.elements * (self.stored_bytes + 4)
 
 
-def write_ge_fx(root: Path, *, operators: int, elements: int) -> DumpPair:
-    """Write both sides below ``root``: every operator reads what the one before it wrote."""
+def write_ge_fx(root: Path, *, operators: int, elements: int, dtype: str = "float16") -> DumpPair:
+    """Write both sides below ``root``: every operator reads what the one before it wrote.
+
+    The device stores ``dtype``, float16 or float32; the golden is float32.
+    """
     sys.path.insert(0, str(WRITERS))
     from ge_graph_writer import GraphOp, OutputDesc, graph_text  # type: ignore[import-not-found]
     from ge_writer import DumpTensor, file_name, write_dump  # type: ignore[import-not-found]
 
-    pair = DumpPair(root / "msprobe_ge_dump", root / "msprobe_fx_dump", operators, elements)
+    pair = DumpPair(root / "msprobe_ge_dump", root / "msprobe_fx_dump", operators, elements, np.dtype(dtype).itemsize)
+    described = GRAPH_DTYPES[dtype]
     device, host = pair.target / DEVICE_FOLDER, pair.golden / RANK_FOLDER / "graph_1" / "0"
     for folder in (device, host):
         folder.mkdir(parents=True)
     shape = (elements // ROW, ROW) if elements % ROW == 0 else (elements,)
-    ops = [GraphOp("arg0_1", "Data", (), (OutputDesc("DT_FLOAT16", shape),))]
+    ops = [GraphOp("arg0_1", "Data", (), (OutputDesc(described, shape),))]
     values = _values(operators + 1, elements)
-    before, before_half = _both(next(values), shape)
+    before, before_stored = _both(next(values), shape, dtype)
     for number, value in enumerate(values):
-        after, after_half = _both(value, shape)
+        after, after_stored = _both(value, shape, dtype)
         node = f"relu_{number}-{TARGET}"
         edge = "arg0_1:0" if number == 0 else f"Relu_{number - 1}:0"
-        ops.append(GraphOp(f"Relu_{number}", "Relu", (edge,), (OutputDesc("DT_FLOAT16", shape, f"{node}.OUTPUT.0"),)))
+        ops.append(GraphOp(f"Relu_{number}", "Relu", (edge,), (OutputDesc(described, shape, f"{node}.OUTPUT.0"),)))
         write_dump(
             device / file_name("Relu", f"Relu_{number}", number + 1, 7, START_GE + 113 * number),
             op_name=f"Relu_{number}",
-            inputs=[DumpTensor(before_half, "float16")],
-            outputs=[DumpTensor(after_half, "float16")],
+            inputs=[DumpTensor(before_stored, dtype)],
+            outputs=[DumpTensor(after_stored, dtype)],
             dump_time=START_GE + 113 * number,
         )
         timestamp = START_FX + 37 * number
         np.save(host / f"{node}.INPUT.0.{timestamp}.npy", before, allow_pickle=False)
         np.save(host / f"{node}.OUTPUT.0.{timestamp}.npy", after, allow_pickle=False)
-        before, before_half = after, after_half
+        before, before_stored = after, after_stored
     (pair.target / GRAPH_FILE).write_text(graph_text("graph_1", ops), encoding="utf-8")
+    make_private(root)
+    return pair
+
+
+def make_private(root: Path) -> None:
+    """Let only its owner change what lies below ``root``, and make it look old: caches mistrust new files."""
     for path in (root, *root.rglob("*")):
         path.chmod(0o700 if path.is_dir() else 0o600)
-    return pair
+        if path.is_file():
+            os.utime(path, (WRITTEN_AT, WRITTEN_AT))
 
 
 def base_values(elements: int) -> Array:
@@ -98,6 +113,6 @@ def _values(count: int, elements: int) -> Iterator[Array]:
         yield np.roll(base, STRIDE * number) * np.float32(1 + 0.001 * (number % 100))
 
 
-def _both(value: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
+def _both(value: Array, shape: tuple[int, ...], dtype: str) -> tuple[Array, Array]:
     golden = value.reshape(shape)
-    return golden, golden.astype(np.float16)
+    return golden, golden.astype(dtype)

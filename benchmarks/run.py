@@ -12,7 +12,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.cases import CASES, ROOT, Row, Settings, peer_command
+from benchmarks.cases import ALIASES, CASES, ON_REQUEST, peer_command
+from benchmarks.figures import ROOT, Row, Settings
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 RUNS, QUICK_RUNS = 5, 1
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     facts = machine()
     with tempfile.TemporaryDirectory(prefix="probe_flow_bench_", dir=options.scratch) as scratch:
         settings = Settings(runs, options.quick, peer_command(options.peer), Path(scratch))
-        for name in options.case or CASES:
+        for name in chosen(options.case):
             print(f"{name}: {CASES[name].__doc__}", file=sys.stderr, flush=True)
             rows += CASES[name](settings)
     facts["load average after"] = _load()
@@ -43,9 +44,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def chosen(named: Sequence[str] | None) -> list[str]:
+    """Return the cases to run, each once: those that are named (by letter or name), else all but the largest."""
+    if named:
+        return list(dict.fromkeys(ALIASES.get(name, name) for name in named))
+    return [name for name in CASES if name not in ON_REQUEST]
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    parser.add_argument("--case", action="append", choices=sorted(CASES), help="only this case (repeat for several)")
+    parser.add_argument(
+        "--case", action="append", choices=sorted({*CASES, *ALIASES}), help="only this case (repeat for several)"
+    )
     parser.add_argument("--runs", type=int, help=f"counted runs of each subject ({RUNS}; {QUICK_RUNS} with --quick)")
     parser.add_argument("--peer", metavar="COMMAND", help="`msprobe` command to compare with, run in turn with ours")
     parser.add_argument("--quick", action="store_true", help="small inputs, to see that everything works")
@@ -77,7 +87,8 @@ def _load() -> str:
 
 def _cells(row: Row) -> tuple[str, ...]:
     value = row.value
-    return row.case, row.what, _number(value.median), _number(value.least), _number(value.largest), row.unit, row.goal
+    figures = ("-",) * 3 if value is None else tuple(map(_number, (value.median, value.least, value.largest)))
+    return row.case, row.what, *figures, row.unit, row.goal
 
 
 def _number(value: float) -> str:
@@ -117,10 +128,19 @@ trust ratios of runs made in turn more than seconds.
 
 - `startup`: `--help`, `version` and `validate` of a workflow; how many heavy modules (numpy, dask ...) they load.
 - `kernel`: the metric kernel on arrays in memory, one thread, by CPU time; the ratio sets the bytes of both tensors a
-  second against the bytes that memcpy copies a second.
+  second against the bytes that memcpy copies a second. With two threads it says how many times the work of one they do
+  in the same time. Figures of numba appear where it is installed.
 - `ge_fx`: `probe-flow compare -m torchair` of a float16 device dump and a float32 FX dump, from the command to the
   result files.
-- `small`: the same with tiny tensors: what a pair costs besides its numbers.
+- `small`, `D`: the same with tiny tensors: what a pair costs besides its numbers.
+- `A`, `B` and their variants: dumps of tensors in torch files, described by a dump.json; this version does not read
+  them. They are written, checked by their CRC-32, and compared by the peer only. The large ones run when named.
+- `C`: `probe-flow compare` of two dump.json that hold statistics only, from the command to the result files.
+- `E`: one huge bfloat16 tensor against float32, with one worker and with two worker processes; the results must be
+  equal to the bit. Peak memory is that of the largest process.
+- `F`: a run with an empty cache, the same without changes, and after a tenth of the device files changed.
+- `I`: a run that is killed with SIGKILL when half of its batches have begun, resumed, and compared with one that was
+  left alone; a batch is a twentieth of the pairs.
 - `probe-flow` starts with an empty cache, `probe-flow again` with what that run kept.
 - `peer`: the same command of `msprobe`, when one is named with `--peer`. A ratio of 5 says that it took five times as
   much.

@@ -1,0 +1,78 @@
+"""Cases A, B and C: dumps that a dump.json describes, with tensors and with statistics alone."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+
+from benchmarks.eager_dumps import EagerPair, TensorPlan, write_statistics, write_tensors
+from benchmarks.figures import Row, Settings, one, probe_flow, ratio_rows, usage_rows
+from benchmarks.timing import Usage, interleave, run_command
+
+PLANS = {
+    "A": TensorPlan(1000, 200_000, "float32", 0xB9AE2E91),
+    "A-small": TensorPlan(50, 200_000, "float32", 0x86EAB443),
+    "B": TensorPlan(20, 20_000_000, "float32", 0x2F840667),
+    "B-small": TensorPlan(2, 20_000_000, "float32", 0xD3975A58),
+    "B-bf16": TensorPlan(20, 20_000_000, "bfloat16", 0x77FF2AA7),
+    "B-fp16": TensorPlan(20, 20_000_000, "float16", 0x9A83B903),
+}
+QUICK_PLANS = {
+    "float32": TensorPlan(4, 200_000, "float32", 0x896E7C3F),
+    "bfloat16": TensorPlan(4, 200_000, "bfloat16", 0x0C412A62),
+    "float16": TensorPlan(4, 200_000, "float16", 0x1A11EBE9),
+}
+NOT_YET = "probe-flow: reads no tensors of dump.json in this version, only their statistics"
+STATISTICS_ROWS, QUICK_STATISTICS_ROWS = 50_000, 5_000
+
+
+def tensor_case(case: str) -> Callable[[Settings], list[Row]]:
+    """Return the case that compares tensors in torch files."""
+
+    def run(settings: Settings) -> list[Row]:
+        plan = QUICK_PLANS[PLANS[case].dtype] if settings.is_quick else PLANS[case]
+        started = time.perf_counter()
+        pair = write_tensors(settings.folder(case, plan.dump_bytes), plan)
+        written_s = time.perf_counter() - started
+        size = f"{plan.tensors} pairs x {plan.elements} {plan.dtype}"
+        try:
+            rows = [
+                Row(case, f"{size} written, CRC-32 {pair.crc:08x}", "s", one(written_s)),
+                Row(case, NOT_YET, "", None),
+            ]
+            if settings.peer:
+                found = interleave({"peer": lambda: _compare(settings.peer, case, settings, pair)}, settings.runs)
+                rows += usage_rows(case, "peer", found["peer"])
+        finally:
+            shutil.rmtree(settings.scratch / case, ignore_errors=True)
+        return rows
+
+    run.__doc__ = f"Write dumps of {PLANS[case].tensors} tensors in torch files, and let the peer compare them."
+    return run
+
+
+def statistics(settings: Settings) -> list[Row]:
+    """Compare two dump.json without tensors: reading, matching and reporting."""
+    wanted = QUICK_STATISTICS_ROWS if settings.is_quick else STATISTICS_ROWS
+    pair = write_statistics(settings.folder("C"), rows=wanted)
+    tools = {"probe-flow": lambda: _compare(probe_flow(), "C", settings, pair)}
+    if settings.peer:
+        tools["peer"] = lambda: _compare(settings.peer, "C", settings, pair)
+    try:
+        found = interleave(tools, settings.runs)
+    finally:
+        shutil.rmtree(settings.scratch / "C", ignore_errors=True)
+    rows = []
+    for name, usages in found.items():
+        rows += usage_rows("C", f"{name}, {wanted} rows", usages)
+    if settings.peer:
+        goals = (">= 4", "", ">= 1.67")
+        rows += ratio_rows("C", "peer to probe-flow", found["probe-flow"], found["peer"], goals=goals)
+    return rows
+
+
+def _compare(tool: Sequence[str], case: str, settings: Settings, pair: EagerPair) -> Usage:
+    folder = settings.folder(f"{case}_output")
+    paths = ("-tp", str(pair.target), "-gp", str(pair.golden), "-o", str(folder))
+    return run_command([*tool, "compare", *paths], cwd=folder)

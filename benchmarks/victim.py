@@ -1,0 +1,39 @@
+"""Run probe_flow until a batch begins, then die: ``python -m benchmarks.victim LOG TASKS BATCHES WORDS...``.
+
+The process kills itself with SIGKILL when batch number BATCHES of at most TASKS pairs begins; other threads are in
+the middle of theirs. Each batch that began leaves a line with its number of pairs in LOG.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from probe_flow.cli.main import main as probe_flow_main
+from probe_flow.stages import measure_pairs, measuring
+
+
+def main() -> int:
+    log, tasks, batches = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    lock = threading.Lock()
+    measure_batch = measuring.measure_batch
+    begun: list[int] = []
+
+    def counted(batch: measuring.Batch) -> list[measuring.TaskResult]:
+        with lock:
+            begun.append(len(batch.tasks))
+            if len(begun) == batches:
+                log.write_text("".join(f"{number}\n" for number in begun), encoding="ascii")
+                os.kill(os.getpid(), signal.SIGKILL)
+        return measure_batch(batch)
+
+    measuring.MAX_TASKS_PER_BATCH = tasks
+    measure_pairs.measure_batch = counted  # type: ignore[assignment]
+    return probe_flow_main(sys.argv[4:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

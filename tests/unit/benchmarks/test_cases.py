@@ -1,0 +1,139 @@
+"""The benchmarks measure the same bytes everywhere, and say so when a run measured other than it should."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import zipfile
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks.cases import ALIASES, CASES, ON_REQUEST
+from benchmarks.dumps import DEVICE_FOLDER, base_values, write_ge_fx
+from benchmarks.eager_dumps import TensorPlan, golden_values, target_values, write_statistics, write_tensors
+from benchmarks.figures import Row, one
+from benchmarks.huge import write_huge
+from benchmarks.killed import kill_and_resume
+from benchmarks.reruns import COLD, TOUCHED, WARM, round_of
+from benchmarks.run import chosen, page, text_table
+from benchmarks.torch_file import write_torch
+
+TINY = TensorPlan(3, 2000, "float32", 0x00000000)
+
+
+class Tensors(pickle.Unpickler):
+    """Reads the pickle of a torch file without torch."""
+
+    def find_class(self, module: str, name: str) -> object:
+        if name == "OrderedDict":
+            return dict
+        return f"{module}.{name}" if name.endswith("Storage") else lambda *arguments: arguments
+
+    def persistent_load(self, pid: object) -> object:
+        return pid
+
+
+def crc_of(folder) -> int:
+    crc = 0
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            crc = zlib.crc32(path.read_bytes(), zlib.crc32(path.name.encode(), crc))
+    return crc
+
+
+@pytest.mark.parametrize(("dtype", "crc"), [("float32", 0x07F0F698), ("float16", 0x13E2C18A), ("bfloat16", 0x3F9D40C9)])
+def test_the_tensors_of_a_dump_json_are_the_same_bytes_everywhere(tmp_path, dtype, crc):
+    pair = write_tensors(tmp_path, replace(TINY, dtype=dtype, crc=crc))
+    assert pair.crc == crc
+
+
+def test_tensors_are_the_base_rolled_and_scaled_with_a_little_of_it_added():
+    base = base_values(10)
+    golden = golden_values(base, 2)
+    target = target_values(base, golden, 2)
+    for index in range(10):
+        expected = base[(index - 2 * 7919) % 10] * np.float32(1.002)
+        noise = np.float32(1e-4) * base[(index - 2 * 104729 - 13) % 10]
+        assert golden[index] == expected
+        assert target[index] == expected + noise
+
+
+def test_other_payloads_than_planned_are_refused(tmp_path):
+    with pytest.raises(RuntimeError, match="CRC-32"):
+        write_tensors(tmp_path, replace(TINY, crc=1))
+
+
+def test_the_statistics_of_a_dump_json_are_the_same_bytes_everywhere(tmp_path):
+    pair = write_statistics(tmp_path, rows=10)
+    assert pair.crc == 0xB96380BC
+    data = json.loads(pair.target.read_text())["data"]
+    assert sum(len(call["input_args"]) + len(call["output"]) for call in data.values()) == 10
+
+
+def test_device_and_fx_dumps_are_the_same_bytes_everywhere(tmp_path):
+    write_ge_fx(tmp_path / "half", operators=2, elements=1000)
+    write_ge_fx(tmp_path / "single", operators=2, elements=256, dtype="float32")
+    assert [crc_of(tmp_path / name) for name in ("half", "single")] == [0x1FC41D7D, 0x6775031C]
+
+
+def test_a_huge_dump_is_the_same_bytes_everywhere(tmp_path):
+    write_huge(tmp_path, elements=2**20 + 10)
+    assert crc_of(tmp_path) == 0x803D5290
+
+
+def test_a_torch_file_holds_the_tensor_as_torch_stores_it(tmp_path):
+    payload = np.arange(6, dtype="<f4").tobytes()
+    write_torch(tmp_path / "x.pt", payload, dtype="float32", shape=(2, 3))
+    with zipfile.ZipFile(tmp_path / "x.pt") as archive:
+        assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
+        assert archive.read("tensor/data/0") == payload
+        storage, offset, shape, strides, *_ = Tensors(io.BytesIO(archive.read("tensor/data.pkl"))).load()
+    assert storage == ("storage", "torch.FloatStorage", "0", "cpu", 6)
+    assert (offset, shape, strides) == (0, (2, 3), (3, 1))
+    assert (tmp_path / "x.pt").read_bytes().index(payload) % 64 == 0
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_torch_reads_a_torch_file(tmp_path, dtype):
+    torch = pytest.importorskip("torch")
+    payload = torch.arange(6, dtype=getattr(torch, dtype)).view(torch.uint8).numpy().tobytes()
+    write_torch(tmp_path / "x.pt", payload, dtype=dtype, shape=(2, 3))
+    read = torch.load(tmp_path / "x.pt", weights_only=True)
+    assert read.dtype == getattr(torch, dtype)
+    assert read.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_a_rerun_measures_what_has_changed_and_nothing_else(tmp_path):
+    dumps = write_ge_fx(tmp_path / "dumps", operators=11, elements=100)
+    found = round_of(dumps, tmp_path, 0)
+    assert len(list((dumps.target / DEVICE_FOLDER).iterdir())) == 11
+    assert {name: (run.hits, run.misses) for name, run in found.items()} == {
+        COLD: (0, 22),
+        WARM: (22, 0),
+        TOUCHED: (18, 4),
+    }
+
+
+def test_a_killed_run_loses_little_and_resumes_to_the_same_bytes(tmp_path):
+    dumps = write_ge_fx(tmp_path / "dumps", operators=12, elements=100)
+    resumed = kill_and_resume(dumps, tmp_path, tasks=2)
+    assert resumed.begun == 12, "half of the batches"
+    assert 0 <= resumed.kept < resumed.begun
+
+
+def test_every_letter_names_a_case_and_the_default_writes_no_gigabytes():
+    assert set("ABCDEFGHI") <= {*CASES, *ALIASES}
+    assert chosen(["G", "startup", "C"]) == ["startup", "C"]
+    assert not ON_REQUEST & set(chosen(None))
+    assert set(CASES) >= ON_REQUEST
+
+
+def test_a_case_that_cannot_be_measured_shows_no_number():
+    rows = [Row("A", "not yet", "", None), Row("C", "wall", "s", one(0.5))]
+    assert text_table(rows).splitlines()[1].split()[3:] == ["-", "-", "-"]
+    assert "| A | not yet | - | - | - |  |  |" in page(rows, {"cores": "2"}, 1)
