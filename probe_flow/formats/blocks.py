@@ -53,7 +53,7 @@ class TensorBlocks:
     def read(self, start: int, stop: int) -> Values:
         """Return logical elements ``[start, stop)`` in C order as a 1-D array, aligned, in native byte order.
 
-        The block may be read-only, and in ``io="read"`` it is valid until the next call only.
+        The block may be read-only, and it is valid until the next call only.
 
         Raises:
             IndexError: when the range is not within the tensor.
@@ -87,8 +87,8 @@ def open_tensor(ref: TensorRef, *, io: str = "auto") -> TensorBlocks:
 
     Args:
         ref: a tensor of kind ``tensor`` with at most one extent; sizes are checked against the file first.
-        io: ``mmap`` and ``auto`` map files from 1 MiB on; ``read`` reads windows into one reused buffer, for files
-            that may still change (a private or Fortran layout of that size is mapped all the same).
+        io: ``auto`` and ``read`` read windows into one reused buffer (measured faster than a map, and safe when a file
+            shrinks meanwhile); ``mmap`` maps files from 1 MiB on. Private and Fortran layouts of that size are mapped.
 
     Returns:
         Blocks of float32 for 8-bit floats, int8 for int4, uint8 for uint1, complex64 for complex32; other dtypes as
@@ -159,28 +159,44 @@ def _reader(file: BinaryFile, ref: TensorRef, extent: Extent, offsets: Offsets |
     if extent.offset + extent.nbytes > file.size:
         raise _shrunk(extent, file.size)
     is_big_endian = "-big" in extent.encoding
-    if extent.nbytes >= SMALL_BYTES and io == "read" and offsets is None:
+    if extent.nbytes >= SMALL_BYTES and io != "mmap" and offsets is None:
         return _Windows(file, extent, ref.dtype, is_big_endian=is_big_endian)
     raw = _small(file, extent) if extent.nbytes < SMALL_BYTES else _mapped(file, extent)
     if offsets is None:
-        return lambda start, stop: decode(raw, ref.dtype, start, stop - start, big_endian=is_big_endian)
+        return lambda start, stop: decode(raw(), ref.dtype, start, stop - start, big_endian=is_big_endian)
     index = LogicalIndex(offsets)
-    return lambda start, stop: decode_at(raw, ref.dtype, index.stored(start, stop), big_endian=is_big_endian)
+    return lambda start, stop: decode_at(raw(), ref.dtype, index.stored(start, stop), big_endian=is_big_endian)
 
 
-def _small(file: BinaryFile, extent: Extent) -> NDArray[np.uint8]:
+_Bytes = Callable[[], NDArray[np.uint8]]
+
+
+def _small(file: BinaryFile, extent: Extent) -> _Bytes:
     content = file.read_at(extent.offset, extent.nbytes)
     if len(content) < extent.nbytes:
         raise _shrunk(extent, extent.offset + len(content))
-    return np.frombuffer(content, np.uint8)
+    values = np.frombuffer(content, np.uint8)
+    return lambda: values
 
 
-def _mapped(file: BinaryFile, extent: Extent) -> NDArray[np.uint8]:
-    # A map of a shorter file would end the process with a bus error at the first missing page.
+def _mapped(file: BinaryFile, extent: Extent) -> _Bytes:
+    """Map a tensor; each use looks first whether the file still holds it.
+
+    Touching a page that a file no longer has ends the process with a bus error, so this way is only taken where
+    windows cannot be (scattered layouts), or where a map is asked for.
+    """
     mapped: mmap.mmap = file.map()
-    if len(mapped) < extent.offset + extent.nbytes:
+    end = extent.offset + extent.nbytes
+    if len(mapped) < end:
         raise _shrunk(extent, len(mapped))
-    return np.frombuffer(mapped, np.uint8, extent.nbytes, extent.offset)
+    values = np.frombuffer(mapped, np.uint8, extent.nbytes, extent.offset)
+
+    def present() -> NDArray[np.uint8]:
+        if mapped.size() < end:
+            raise _shrunk(extent, mapped.size())
+        return values
+
+    return present
 
 
 class _Windows:

@@ -98,5 +98,7 @@ class WorkflowFile(Model):
     stages: dict[str, object] = Field(description="The stages by name; their order does not matter.")
     executor: Executor = Field(default_factory=Executor, description="How the work is run.")
     cache: Cache = Field(default_factory=Cache, description="What is kept between runs.")
-    io: Literal["auto", "mmap", "read"] = Field("auto", description="How tensor files are read.")
+    io: Literal["auto", "mmap", "read"] = Field(
+        "auto", description="How tensor files are read: in windows (`auto`, `read`), or mapped (`mmap`)."
+    )
     metrics_backend: Literal["auto", "numpy", "numba"] = Field("auto", description="What computes the metrics.")

@@ -75,7 +75,7 @@ def test_blocks_are_aligned_and_native(tmp_path, io):
 
 def test_maps_are_read_only_and_outlive_the_tensor(tmp_path):
     np.save(tmp_path / "array.npy", np.arange(LARGE, dtype="f4"))
-    with open_tensor(npy_tensor_ref(tmp_path / "array.npy", KEY, SLOT)) as blocks:
+    with open_tensor(npy_tensor_ref(tmp_path / "array.npy", KEY, SLOT), io="mmap") as blocks:
         block = blocks.read(0, LARGE)
     assert not block.flags.writeable
     assert block[-1] == LARGE - 1
@@ -157,3 +157,18 @@ def test_layouts_without_conversion_are_not_comparable(tmp_path):
         open_tensor(replace(ref, layout="FRACTAL_ZN_LSTM"))
     with pytest.raises(NotComparableError, match="PF5113"):
         open_tensor(replace(ref, layout="FRACTAL_NZ"))
+
+
+@pytest.mark.parametrize("io", ["auto", "read", "mmap"])
+@pytest.mark.parametrize("layout", ["ND", "FRACTAL_NZ"])
+def test_a_file_that_is_cut_off_while_it_is_read_is_an_error_and_not_a_crash(tmp_path, io, layout):
+    data = np.arange(1024 * 1024, dtype=np.float16).reshape(1024, 1024)
+    ref = dump_ref(tmp_path, DumpTensor(data, "float16", layout))
+    with open_tensor(ref, io=io) as blocks:
+        first = np.array(blocks.read(0, 65536))
+        np.testing.assert_array_equal(first, data.ravel()[:65536])
+        with Path(ref.extents[0].file).open("r+b") as file:
+            file.truncate(4096)
+        with pytest.raises(FormatError) as caught:
+            blocks.read(65536, 131072)
+    assert caught.value.diagnostic.code == "PF3101"
