@@ -134,8 +134,8 @@ def _compare(
     again = ratios(found[OURS], found[AGAIN], cpu)
     rows.append(Row(case, "probe-flow again to probe-flow, CPU", "ratio", again))
     if settings.peer:
-        goals = (speed_goal, "", "")
-        rows += ratio_rows(case, "peer to probe-flow", found[OURS], found[PEER], goals=goals)
+        peer_goals = (speed_goal, "", "")
+        rows += ratio_rows(case, "peer to probe-flow", found[OURS], found[PEER], goals=peer_goals)
     return rows
 
 

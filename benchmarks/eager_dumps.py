@@ -46,7 +46,8 @@ class TensorPlan:
     @property
     def dump_bytes(self) -> int:
         """Bytes of both sides."""
-        return 2 * self.tensors * self.elements * np.dtype(DTYPES[self.dtype]).itemsize
+        size: int = 2 * self.tensors * self.elements * np.dtype(DTYPES[self.dtype]).itemsize
+        return size
 
 
 def write_tensors(root: Path, plan: TensorPlan) -> EagerPair:
@@ -79,12 +80,14 @@ def write_tensors(root: Path, plan: TensorPlan) -> EagerPair:
 
 def golden_values(base: Array, number: int) -> Array:
     """Return tensor ``number`` of the golden, float32."""
-    return np.roll(base, STRIDE * number) * np.float32(1 + 0.001 * number)
+    value: Array = np.roll(base, STRIDE * number) * np.float32(1 + 0.001 * number)
+    return value
 
 
 def target_values(base: Array, golden: Array, number: int) -> Array:
     """Return tensor ``number`` of the target, float32: the golden and a little of something else."""
-    return golden + NOISE * np.roll(base, NOISE_STRIDE * number + NOISE_START)
+    value: Array = golden + NOISE * np.roll(base, NOISE_STRIDE * number + NOISE_START)
+    return value
 
 
 def write_statistics(root: Path, *, rows: int) -> EagerPair:

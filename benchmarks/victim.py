@@ -1,7 +1,7 @@
 """Run probe_flow until a batch begins, then die: ``python -m benchmarks.victim LOG TASKS BATCHES WORDS...``.
 
-The process kills itself with SIGKILL when batch number BATCHES of at most TASKS pairs begins; other threads are in
-the middle of theirs. Each batch that began leaves a line with its number of pairs in LOG.
+The process kills itself with SIGKILL when a batch of at most TASKS pairs is about to begin after BATCHES others; other
+threads are in the middle of theirs. Each batch that began leaves a line with its number of pairs in LOG.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def main() -> int:
 
     def counted(batch: measuring.Batch) -> list[measuring.TaskResult]:
         with lock:
-            begun.append(len(batch.tasks))
             if len(begun) == batches:
                 log.write_text("".join(f"{number}\n" for number in begun), encoding="ascii")
                 os.kill(os.getpid(), signal.SIGKILL)
+            begun.append(len(batch.tasks))
         return measure_batch(batch)
 
     measuring.MAX_TASKS_PER_BATCH = tasks
-    measure_pairs.measure_batch = counted  # type: ignore[assignment]
+    vars(measure_pairs)["measure_batch"] = counted  # what the stage looks up when it hands out batches
     return probe_flow_main(sys.argv[4:])
 
 
