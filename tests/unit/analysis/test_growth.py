@@ -25,6 +25,16 @@ def test_without_inputs_only_rounding_is_allowed():
     assert found.gain == pytest.approx(0.3 * U)
 
 
+@pytest.mark.parametrize("count", [4, 10**4, 10**8])
+def test_a_common_factor_of_a_millionth_accuses_no_float32_kernel(count):
+    # Approximated functions err in one direction, by a few units of the last place, however many elements there are.
+    single = deviation(size=2.0, count=count, unit=2.0**-20, gain=1e-6, rms=2e-6)
+    found = allowance(Family.CONTRACT, single, [deviation(size=2.0, count=count, unit=2.0**-20)])
+    assert single.gain < 2.5 * found.gain
+    assert single.rms < 2.5 * found.rms
+    assert 1e-4 > 2.5 * found.gain, "an error of a ten-thousandth still does"
+
+
 @pytest.mark.parametrize("family", [Family.MOVE, Family.CONTRACT])
 def test_moves_and_contractions_keep_absolute_errors(family):
     found = allowance(family, deviation(size=0.5), [deviation(rms=0.1)])
