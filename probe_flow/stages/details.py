@@ -20,8 +20,12 @@ from probe_flow.stages.base import Context
 from probe_flow.stages.measuring import Task
 from probe_flow.stages.result_keys import identifier, key_of, label_of, task_fields
 
-ROWS = 24
-"""Rows that get a closer look; each is read a second time."""
+SURE_ROWS = 24
+"""Rows that get a closer look however large they are; each is read a second time."""
+
+MAX_ROWS = 500
+LOOK_BYTES = 64 * 2**20
+"""Further rows get one while those looked at are at most this large together."""
 
 WINDOW = 16
 """Values shown before and after the largest error."""
@@ -54,7 +58,7 @@ class LookBatch:
 
 def look_closer(rows: Sequence[ComparedPair], context: Context) -> Mapping[int, TensorDetail]:
     """Return details of the origins and the worst failing rows, by order; rows that cannot be read are left out."""
-    looks = list(_chosen(rows))
+    looks = list(chosen(rows))
     details: dict[int, TensorDetail] = {}
     keys, labels = _keys(looks, context)
     kept = context.cache.find(list(keys.values()))
@@ -77,8 +81,8 @@ def look_closer(rows: Sequence[ComparedPair], context: Context) -> Mapping[int, 
     return {order: details[order] for order in sorted(details)}
 
 
-def _chosen(rows: Sequence[ComparedPair]) -> Iterator[Look]:
-    """Yield origins, then failing rows by relative distance, at most `ROWS` of them."""
+def chosen(rows: Sequence[ComparedPair]) -> Iterator[Look]:
+    """Yield origins, then failing rows by relative distance: a few whatever they cost, more while they are small."""
 
     def rank(row: ComparedPair) -> tuple[bool, float, int]:
         assert row.measurement is not None
@@ -87,10 +91,14 @@ def _chosen(rows: Sequence[ComparedPair]) -> Iterator[Look]:
         return row.verdict.role is not Role.ORIGIN, -float(distance) if known and distance else 0.0, row.order
 
     candidates = [row for row in rows if _has_something_to_see(row)]
-    for row in sorted(candidates, key=rank)[:ROWS]:
+    total = 0
+    for number, row in enumerate(sorted(candidates, key=rank)[:MAX_ROWS]):
         assert row.measurement is not None
         assert row.pair.target is not None
         assert row.pair.golden is not None
+        total += row.pair.target.nbytes + row.pair.golden.nbytes
+        if number >= SURE_ROWS and total > LOOK_BYTES:
+            return
         worst = row.measurement.worst_index or 0
         yield Look(row.order, row.pair.target, row.pair.golden, worst, _top(row))
 

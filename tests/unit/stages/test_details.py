@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from probe_flow.formats.npy import npy_tensor_ref
-from probe_flow.records import Execution, NodeKey, Slot, SlotRole
-from probe_flow.stages.details import CLASSES, Look, LookBatch, look_at
+from probe_flow.records import (
+    ComparedPair,
+    Execution,
+    Extent,
+    Measurement,
+    Mode,
+    NodeKey,
+    Pair,
+    Role,
+    Slot,
+    SlotRole,
+    Status,
+    TensorKind,
+    TensorRef,
+    Verdict,
+)
+from probe_flow.stages.details import CLASSES, Look, LookBatch, chosen, look_at
+
+KEY = NodeKey(Execution(), "op")
 
 
 def ref(path: Path, data: np.ndarray):
@@ -74,3 +92,26 @@ def test_what_cannot_be_read_any_more_is_left_out(tmp_path, io):
     sides = ref(tmp_path / "target.npy", data), ref(tmp_path / "golden.npy", data)
     (tmp_path / "golden.npy").unlink()
     assert look_at(LookBatch((Look(1, *sides, 0, 1.0),), io)) == {}
+
+
+def failing_row(order: int, distance: float, nbytes: int, *, role: Role = Role.CLEAN) -> ComparedPair:
+    extent = Extent("file", 0, nbytes)
+    tensor = TensorRef(KEY, Slot(SlotRole.OUTPUT), TensorKind.TENSOR, "float32", extents=(extent,))
+    measured = Measurement(Mode.TENSOR, {"relative_euclidean_distance": distance}, count=1, worst_index=0)
+    return ComparedPair(order, Pair(tensor, tensor, "g", "exact"), measured, Verdict(Status.FAIL, role=role))
+
+
+def test_origins_come_first_then_the_worst():
+    rows = [failing_row(0, 0.1, 4), failing_row(1, 0.5, 4), failing_row(2, 0.01, 4, role=Role.ORIGIN)]
+    assert [look.order for look in chosen(rows)] == [2, 1, 0]
+
+
+def test_large_rows_are_few_and_small_rows_many():
+    assert len(list(chosen([failing_row(number, 0.1, 2**30) for number in range(100)]))) == 24
+    assert len(list(chosen([failing_row(number, 0.1, 4) for number in range(1000)]))) == 500
+
+
+def test_rows_that_pass_need_no_closer_look():
+    passing = failing_row(0, 0.1, 4)
+    passing = replace(passing, verdict=Verdict(Status.PASS))
+    assert list(chosen([passing])) == []
