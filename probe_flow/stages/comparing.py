@@ -60,7 +60,7 @@ def chosen_metrics(options: Options, pairs: Pairs) -> tuple[str, ...]:
     """
     policy = _policy(options.policy, pairs)
     chosen = options.metrics or (policy.name if policy.name in METRIC_SETS else "default")
-    return metric_ids(dict.fromkeys((*metric_ids(chosen), *getattr(policy, "needs", ()))))
+    return metric_ids(dict.fromkeys((*metric_ids(chosen), *policy.needs)))
 
 
 def _policy(policy: str | list[PolicyRule], pairs: Pairs) -> Policy:

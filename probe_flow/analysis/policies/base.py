@@ -13,14 +13,15 @@ _INCOMPARABLE = ("PF5", "PF3102", "PF3103")
 
 
 class Policy(Protocol):
-    """Judges all measured rows of one node at once, since many rules relate inputs to outputs.
-
-    An attribute ``needs`` (metric ids) is optional: they are measured whatever else the workflow asks for.
-    """
+    """Judges all measured rows of one node at once, since many rules relate inputs to outputs."""
 
     @property
     def name(self) -> str:
         """Name for reports."""
+
+    @property
+    def needs(self) -> Sequence[str]:
+        """Ids of the metrics that it judges by: they are measured whatever else the workflow asks for."""
 
     def judge(self, rows: Sequence[MeasuredPair]) -> Sequence[Verdict]:
         """Return one verdict per row, in the same order. Every row has a measurement."""

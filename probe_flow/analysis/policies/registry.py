@@ -50,8 +50,9 @@ def policy_named(name: str) -> Policy:
     except Exception as error:  # whatever foreign code raises is told as what it is
         problem = f"{type(error).__name__}: {error}"
         raise UsageError(_unusable(entry, f"cannot be loaded: {problem}")) from error
-    if not hasattr(policy, "judge") or not isinstance(getattr(policy, "name", None), str):
-        raise UsageError(_unusable(entry, "gives no policy: it has no `name` or no `judge`"))
+    has_all = hasattr(policy, "judge") and hasattr(policy, "needs")
+    if not has_all or not isinstance(getattr(policy, "name", None), str):
+        raise UsageError(_unusable(entry, "gives no policy: it lacks `name`, `needs` or `judge`"))
     made: Policy = policy
     return made
 

@@ -426,6 +426,7 @@ def test_an_unknown_policy_is_an_error_with_a_suggestion():
 
 class Lenient:
     name = "lenient"
+    needs = ()
 
     def judge(self, rows):
         return []
