@@ -47,12 +47,21 @@ def pair_tensors(
             assert shown is not None
             yield Pair(one, other, group, rule, reason=_no_slot(shown, "target" if one is None else "golden"))
             continue
-        obstacle = _obstacle(one, other, is_cross_framework=is_cross_framework)
-        if obstacle is None:
-            yield Pair(one, other, group, rule, confidence=confidence, reason=_note(one, other))
-        else:
-            yield Pair(one, None, group, rule, reason=obstacle)
-            yield Pair(None, other, group, rule, reason=obstacle)
+        yield from pair_of_two(
+            one, other, group=group, rule=rule, confidence=confidence, is_cross_framework=is_cross_framework
+        )
+
+
+def pair_of_two(
+    one: TensorRef, other: TensorRef, *, group: str, rule: str, confidence: float, is_cross_framework: bool
+) -> Iterator[Pair]:
+    """Yield the pair of two tensors that belong together; two one-sided pairs where they cannot be compared."""
+    obstacle = _obstacle(one, other, is_cross_framework=is_cross_framework)
+    if obstacle is None:
+        yield Pair(one, other, group, rule, confidence=confidence, reason=_note(one, other))
+    else:
+        yield Pair(one, None, group, rule, reason=obstacle)
+        yield Pair(None, other, group, rule, reason=obstacle)
 
 
 def _by_slot(
