@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from probe_flow.errors import Diagnostic, Span, did_you_mean
+from probe_flow.formats.yaml_places import HOLE, Loc, Place, nearest
 from probe_flow.workflow.fields import choices_of, fields_of, models_at, type_words, types_at
-from probe_flow.workflow.places import HOLE, Loc, Place, nearest
 
 _UNION = "union"
 _KEY = "[key]"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probe_flow.errors import Span
+from probe_flow.formats.yaml_positions import parse_yaml
 from probe_flow.workflow.templates import packaged_root
-from probe_flow.workflow.yaml_positions import parse_yaml
 
 SAMPLE_FOLDER = "sample"
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
 from probe_flow.errors import Diagnostic, Span, did_you_mean
+from probe_flow.formats.yaml_places import HOLE, Place, nearest
 from probe_flow.stages.base import Consumes, StageType
 from probe_flow.workflow.fields import marked
 from probe_flow.workflow.interpolation import Scope
 from probe_flow.workflow.models import NAME
-from probe_flow.workflow.places import HOLE, Place, nearest
 
 Variant: TypeAlias = "Mapping[str, object]"
 

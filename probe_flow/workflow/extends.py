@@ -13,10 +13,10 @@ from types import MappingProxyType
 from typing import cast
 
 from probe_flow.errors import Diagnostic, Span, did_you_mean
-from probe_flow.workflow.places import Place
+from probe_flow.formats.yaml_places import Place
+from probe_flow.formats.yaml_positions import Document, parse_yaml
 from probe_flow.workflow.sources import Sources
 from probe_flow.workflow.templates import PREFIX, template_name, templates
-from probe_flow.workflow.yaml_positions import Document, parse_yaml
 
 
 @dataclass(slots=True)

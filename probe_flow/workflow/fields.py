@@ -10,8 +10,8 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, g
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from probe_flow.formats.yaml_places import Loc
 from probe_flow.stages.base import Consumes, IsPath, Kind
-from probe_flow.workflow.places import Loc
 
 Marker = TypeVar("Marker")
 

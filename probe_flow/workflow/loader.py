@@ -12,6 +12,8 @@ from typing import cast
 from pydantic import BaseModel, ValidationError
 
 from probe_flow.errors import Diagnostic, Severity, WorkflowError
+from probe_flow.formats.yaml_places import Place
+from probe_flow.formats.yaml_positions import Document
 from probe_flow.stages.base import StageOptions, StageType
 from probe_flow.stages.registry import stage_types
 from probe_flow.workflow.arrange import arrange
@@ -24,10 +26,8 @@ from probe_flow.workflow.matrix import Instance, expand
 from probe_flow.workflow.models import NAME, WorkflowFile
 from probe_flow.workflow.params import ParamTable
 from probe_flow.workflow.paths import resolve_paths
-from probe_flow.workflow.places import Place
 from probe_flow.workflow.resolved import ResolvedStage, Workflow
 from probe_flow.workflow.sources import Sources
-from probe_flow.workflow.yaml_positions import Document
 
 _NOTHING: Mapping[str | int, object] = MappingProxyType({})
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from probe_flow.errors import Diagnostic
+from probe_flow.formats.yaml_places import HOLE
 from probe_flow.stages.base import Kind
 from probe_flow.workflow.drafts import MAX_VARIANTS, Draft, Variant, Wire
-from probe_flow.workflow.places import HOLE
 
 _PLAIN = re.compile(r"[A-Za-z0-9._+-]{1,40}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from probe_flow.workflow.yaml_positions import parse_yaml
+from probe_flow.formats.yaml_positions import parse_yaml
 
 PREFIX = "template:"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from probe_flow.errors import Span
-from probe_flow.workflow.yaml_positions import MAX_DEPTH, Document, parse_yaml
+from probe_flow.formats.yaml_positions import MAX_DEPTH, Document, parse_yaml
 
 
 def parse(text: str) -> Document:

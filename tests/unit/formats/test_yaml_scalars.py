@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from probe_flow.workflow.scalars import read_plain
+from probe_flow.formats.yaml_scalars import read_plain
 
 
 @pytest.mark.parametrize(

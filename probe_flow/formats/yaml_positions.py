@@ -15,9 +15,9 @@ from typing import Any, cast
 import yaml
 
 from probe_flow.errors import Diagnostic, Span
-from probe_flow.workflow.places import HOLE, Place
-from probe_flow.workflow.scalars import read_plain, tagged
-from probe_flow.workflow.yaml_syntax import explain_yaml_error, find_control_character
+from probe_flow.formats.yaml_places import HOLE, Place
+from probe_flow.formats.yaml_scalars import read_plain, tagged
+from probe_flow.formats.yaml_syntax import explain_yaml_error, find_control_character
 
 MAX_DEPTH = 50
 MAX_NODES = 100_000
@@ -36,34 +36,61 @@ class Document:
     place: Place
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A value of any kind, and where it was written."""
+
+    value: object
+    place: Place
+
+
 def parse_yaml(text: str, file: str) -> tuple[Document | None, list[Diagnostic]]:
-    """Return the document of a text, or None where it has no usable one, with all problems found.
+    """Return the document of a workflow's text, or None where it has no usable one, with all problems found.
 
     Args:
         text: a YAML stream of one document whose root is a mapping.
         file: name of the text in spans.
     """
+    written, problems = parse_value(text, file)
+    if written is None:
+        return None, problems
+    if isinstance(written.value, dict):
+        return Document(written.value, written.place), problems
+    found = "is empty" if written.value is None else "does not start with a mapping"
+    diagnostic = Diagnostic(
+        "PF1004",
+        f"the workflow file {found}",
+        span=Span(file) if written.value is None else written.place.span,
+        path=file,
+        help="a workflow starts with `version: 1`, `name:` and `stages:`; `probe-flow templates` lists ready ones",
+    )
+    return None, [*problems, diagnostic]
+
+
+def parse_value(
+    text: str, file: str, *, what: str = "workflow", max_values: int = MAX_NODES
+) -> tuple[Written | None, list[Diagnostic]]:
+    """Return the one value of a text (None for an empty text), or None where it is no YAML, with all problems found.
+
+    Args:
+        text: a YAML stream of one document.
+        file: name of the text in spans.
+        what: what messages call the file.
+        max_values: values that a document may have after its aliases are expanded.
+    """
     problem = find_control_character(text, file)
     if problem:
         return None, [problem]
-    builder = _Builder(text, file)
+    builder = _Builder(text, file, what, max_values)
     try:
         built = builder.document()
     except yaml.YAMLError as error:
         return None, [*builder.problems, explain_yaml_error(error, text, file)]
     except _AbandonedError as abandoned:
         return None, [*builder.problems, abandoned.diagnostic]
-    if built is None or not isinstance(built.value, dict):
-        found = "is empty" if built is None or built.value is None else "does not start with a mapping"
-        diagnostic = Diagnostic(
-            "PF1004",
-            f"the workflow file {found}",
-            span=built.place.span if built and built.value is not None else Span(file),
-            path=file,
-            help="a workflow starts with `version: 1`, `name:` and `stages:`; `probe-flow templates` lists ready ones",
-        )
-        return None, [*builder.problems, diagnostic]
-    return Document(built.value, built.place), builder.problems
+    if built is None:
+        return Written(None, Place(Span(file))), builder.problems
+    return Written(built.value, built.place), builder.problems
 
 
 class _AbandonedError(Exception):
@@ -85,9 +112,11 @@ class _Built:
 class _Builder:
     """Turns the parser's events into values; an own composer because PyYAML's keeps only the last of equal keys."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, what: str, max_values: int) -> None:
         self._events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
         self._file = file
+        self._what = what
+        self._max_values = max_values
         self._anchors: dict[str, _Built] = {}
         self._open_anchors: set[str] = set()
         self._depth = 0
@@ -103,10 +132,10 @@ class _Builder:
                     self.problems.append(
                         Diagnostic(
                             "PF1002",
-                            "the workflow file holds several documents",
+                            f"the {self._what} file holds several documents",
                             span=span,
                             label="a second document starts here",
-                            help="remove the `---`, or put the second workflow into a file of its own",
+                            help=f"remove the `---`, or put the second {self._what} into a file of its own",
                         )
                     )
                     break
@@ -127,8 +156,8 @@ class _Builder:
         built = self._sequence(event) if isinstance(event, yaml.SequenceStartEvent) else self._mapping(event)
         self._depth -= 1
         self._open_anchors.discard(event.anchor)
-        if built.size > MAX_NODES:
-            raise self._abandon("PF1006", f"aliases expand to more than {MAX_NODES:,} values", event)
+        if built.size > self._max_values:
+            raise self._abandon("PF1006", f"aliases expand to more than {self._max_values:,} values", event)
         return self._anchored(event, built)
 
     def _anchored(self, event: Any, built: _Built) -> _Built:
@@ -180,7 +209,7 @@ class _Builder:
                 "PF1007",
                 f"the tag `{shown}` is not allowed",
                 span=self._span(event.start_mark, event.end_mark),
-                help="remove the tag; a workflow holds text, numbers, true, false, null, lists and mappings",
+                help=f"remove the tag; a {self._what} holds text, numbers, true, false, null, lists and mappings",
             )
         )
 
