@@ -36,7 +36,7 @@ _DESCR = re.compile(r"([<>|=]?)([a-zA-Z?])(\d{0,9})(?:\[\w+\])?")
 _DTYPES = {
     "b1": "bool", "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64", "u1": "uint8", "u2": "uint16",
     "u4": "uint32", "u8": "uint64", "f2": "float16", "f4": "float32", "f8": "float64", "c8": "complex64",
-    "c16": "complex128",
+    "c16": "complex128", "E2": "bfloat16",  # E2: as MindSpore writes them; numpy itself has no such letter
 }  # fmt: skip
 
 _OPAQUE_KINDS = {
