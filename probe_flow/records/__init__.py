@@ -6,6 +6,13 @@ A reader fills a `Catalog`; a matcher turns two of them into `Pairs`; `compare` 
 
 from probe_flow.records.catalog import Catalog, Edge, Graph, GraphOp, Problem
 from probe_flow.records.comparison import ComparedPair, Comparison, Coverage, Finding, FindingKind, TensorDetail
+from probe_flow.records.differences import (
+    DifferenceKind,
+    Differences,
+    EntryDifference,
+    ExecutionDifferences,
+    FirstDifference,
+)
 from probe_flow.records.measurement import Measurement, Mode, SideSummary
 from probe_flow.records.node import Execution, Node, NodeKey, OrderSource, Phase
 from probe_flow.records.pairs import Expectation, Group, Pair, Pairs, Reason, Relation
@@ -17,12 +24,17 @@ __all__ = [
     "ComparedPair",
     "Comparison",
     "Coverage",
+    "DifferenceKind",
+    "Differences",
     "Edge",
+    "EntryDifference",
     "Execution",
+    "ExecutionDifferences",
     "Expectation",
     "Extent",
     "Finding",
     "FindingKind",
+    "FirstDifference",
     "Graph",
     "GraphOp",
     "Group",

@@ -1,0 +1,65 @@
+"""First differences: which entry of each rank is the first that differs, and whether its inputs already did."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from probe_flow.records.node import Execution, NodeKey
+
+
+class DifferenceKind(enum.Enum):
+    """How an entry differs."""
+
+    VALUE = "value"
+    CHECKSUM = "checksum"
+    NONFINITE = "nonfinite"
+    SHAPE = "shape"
+    UNMATCHED = "unmatched"
+
+
+@dataclass(frozen=True, slots=True)
+class EntryDifference:
+    """One call of an API or module, and how it differs.
+
+    Args:
+        node: the call; of the golden when only the golden has it.
+        is_golden_only: whether that is so.
+        rows: positions in `Comparison.rows`, in order.
+        kind: how what it wrote differs; None = it does not.
+        inputs_differ: whether what it read differs, scalar arguments aside: those are its own doing.
+    """
+
+    node: NodeKey
+    is_golden_only: bool
+    rows: tuple[int, ...]
+    kind: DifferenceKind | None = None
+    inputs_differ: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FirstDifference:
+    """The first entry of an execution that differs.
+
+    Args:
+        entry: it.
+        received: whether the wrong data came from outside: it read wrong data that no entry before it explains.
+        explanation: what points at it, for people.
+    """
+
+    entry: EntryDifference
+    received: bool
+    explanation: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionDifferences:
+    """The entries of one execution in execution order (those that only the golden has come last)."""
+
+    execution: Execution
+    entries: tuple[EntryDifference, ...]
+    first: FirstDifference | None = None
+
+
+Differences = tuple[ExecutionDifferences, ...]
+"""Of a comparison: one per execution, in its order."""
