@@ -34,6 +34,80 @@ SECTION: tuple[Code, ...] = (
         "Correct or remove the entry.",
     ),
     Code(
+        "PF4210",
+        "a mapping file cannot be read",
+        "The file that a match stage names as its mapping does not exist, is too large, or is not UTF-8 text.",
+        "cell mapping file `maps/cell.yaml` cannot be read: no such file or directory",
+        "Correct the path; paths in a workflow are relative to the workflow file.",
+    ),
+    Code(
+        "PF4211",
+        "a mapping file has another form",
+        "A cell mapping and a data mapping are one mapping of names (`fc2.Dense: fc2.Linear`), a layer mapping holds "
+        "one such mapping per class (`MLP: {dense1: fc1}`), an API mapping is an object, or a list of objects, with "
+        "`ms_api` and `pt_api`.",
+        "the partner of `fc2.Dense` is a list, not a name",
+        "Write the file in the form of its kind; quote names that look like numbers or are empty.",
+    ),
+    Code(
+        "PF4212",
+        "an API mapping has an unknown key",
+        "Only the documented keys mean something; a mistyped one would silently compare the wrong arguments.",
+        "unknown key `ms_arg` in an API mapping",
+        "Use `ms_api`, `pt_api`, and the lists `ms_args`, `ms_outputs`, `ms_parameters`, `ms_parameters_grad` with "
+        "their `pt_` counterparts.",
+    ),
+    Code(
+        "PF4213",
+        "an entry of an API mapping lacks an API",
+        "Each entry says which MindSpore API is which PyTorch API.",
+        "an entry of the API mapping has no `pt_api`",
+        "Add the missing name.",
+    ),
+    Code(
+        "PF4214",
+        "two lists of an API mapping differ in length",
+        "The lists of both sides correspond item by item.",
+        "`ms_args` has 3 items, `pt_args` has 2: they correspond one by one",
+        "Give both lists equally many items; leave an argument out of both to leave it out of the comparison.",
+    ),
+    Code(
+        "PF4215",
+        "a list of an API mapping is given twice",
+        "`ms_output` and `ms_outputs` are two spellings of one key, and both are there.",
+        "`ms_outputs` gives a list a second time",
+        "Keep one of them.",
+    ),
+    Code(
+        "PF4216",
+        "an entry of a mapping matches nothing",
+        "The target has no name that the entry speaks of: it is mistyped, or the file belongs to another model. "
+        "Names match whole segments between dots.",
+        "the cell mapping entry `fc2.Dnse` matches nothing in the target",
+        "Correct the name (the nearest ones are listed), or remove the entry.",
+    ),
+    Code(
+        "PF4217",
+        "an entry of a mapping leads to nothing",
+        "The target has the name, but what the entry makes of it is not in the golden dump.",
+        "the cell mapping entry `fc2.Dense` leads to `Module.fc2.Liner`, which the golden does not have",
+        "Correct the golden name (the nearest ones are listed), or dump that part of the golden.",
+    ),
+    Code(
+        "PF4218",
+        "several tensors of the target are mapped to one of the golden",
+        "Two entries of a data mapping name the same golden item. Both are compared with it, as the file says.",
+        "`Functional.linear.1.forward.output.0` is the partner of 2 target items",
+        "Correct the entry unless it is meant.",
+    ),
+    Code(
+        "PF4219",
+        "a layer mapping has no call tree to work on",
+        "Which layer an API ran in is told by construct.json, which dumps of level L1 leave empty.",
+        "the target has no module and no call tree: no layer can be told apart",
+        "Dump with level `mix` or `L0` and `extra_info: true`, or use `match.api_mapping`.",
+    ),
+    Code(
         "PF4001",
         "a target execution has no golden counterpart",
         "The golden dump holds no execution of the same rank, graph and step, so none of its tensors can be compared.",
