@@ -5,6 +5,7 @@ Memory is bounded by the block: large files are mapped or read in windows, priva
 
 from __future__ import annotations
 
+import math
 import mmap
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError
 from probe_flow.formats.binary_file import BinaryFile, malformed
+from probe_flow.formats.encoding import TORCH, Encoding, parse_encoding
 from probe_flow.records import Extent, TensorKind, TensorRef
 from probe_flow.tensors.dtypes import decode, decode_at, dtype_info
 from probe_flow.tensors.layouts import LogicalIndex, Offsets, axis_offsets
@@ -92,23 +94,27 @@ def open_tensor(ref: TensorRef, *, io: str = "auto") -> TensorBlocks:
 
     Returns:
         Blocks of float32 for 8-bit floats, int8 for int4, uint8 for uint1, complex64 for complex32; other dtypes as
-        they are. An empty tensor has no elements and opens no file.
+        they are. A tensor whose file holds a wider dtype than its own comes in that one. An empty tensor has no
+        elements and opens no file.
 
     Raises:
         NotComparableError: PF3102 no numbers, PF3103 several parts, PF5110/PF5113 layout, PF5111 dtype.
-        FormatError: PF3001/PF3002 unreadable, PF3101 shorter than when it was listed.
+        FormatError: PF3001/PF3002 unreadable, PF3101 shorter than when it was listed, PF3423 to PF3425 not to be
+            loaded by torch.
     """
     numel = _check(ref)
     extent = ref.extents[0] if ref.extents else Extent(ref.source or "", 0, 0)
-    is_big_endian = "-big" in extent.encoding
-    empty = np.empty(0, np.uint8)
-    dtype = decode(empty, ref.dtype, 0, 0, big_endian=is_big_endian).dtype.newbyteorder("=")
+    encoding = parse_encoding(extent.encoding)
+    stored_as = encoding.stored_as or ref.dtype
+    dtype = decode(np.empty(0, np.uint8), stored_as, 0, 0).dtype.newbyteorder("=")
     if numel == 0:
         return TensorBlocks(0, ref.dtype, dtype, None, None)
-    offsets = _offsets(ref, extent)
+    if extent.encoding == TORCH:
+        return TensorBlocks(numel, ref.dtype, dtype, _loaded(extent.file, ref), None)
+    offsets = _offsets(ref, encoding)
     file = BinaryFile(extent.file)
     try:
-        reader = _reader(file, ref, extent, offsets, io)
+        reader = _reader(file, extent, encoding, stored_as, offsets, io)
     except BaseException:
         file.close()
         raise
@@ -142,30 +148,38 @@ def _check(ref: TensorRef) -> int:
     return ref.numel
 
 
-def _offsets(ref: TensorRef, extent: Extent) -> Offsets | None:
+def _loaded(file: str, ref: TensorRef) -> _Reader:
+    """Have torch load a tensor whole; its blocks are then views."""
+    from probe_flow.formats.torch_load import load_with_torch
+
+    content = load_with_torch(file, ref.dtype, ref.logical_shape or ())
+    return lambda start, stop: decode(content, ref.dtype, start, stop - start)
+
+
+def _offsets(ref: TensorRef, encoding: Encoding) -> Offsets | None:
     logical = ref.logical_shape if ref.logical_shape is not None else ref.shape or ()
-    if not extent.encoding.endswith("-fortran"):
+    strides = encoding.strides
+    if strides is None and not encoding.is_fortran_order:
         stored = ref.shape if ref.shape is not None else logical
         return axis_offsets(ref.layout, stored, logical, sub_format=ref.sub_format)
-    vectors = []
-    stride = 1
-    for size in logical:
-        vectors.append(np.arange(size, dtype=np.int64) * stride)
-        stride *= size
-    return tuple(vectors)
+    if strides is None:
+        strides = tuple(math.prod(logical[:axis]) for axis in range(len(logical)))
+    return tuple(np.arange(size, dtype=np.int64) * stride for size, stride in zip(logical, strides, strict=True))
 
 
-def _reader(file: BinaryFile, ref: TensorRef, extent: Extent, offsets: Offsets | None, io: str) -> _Reader:
+def _reader(
+    file: BinaryFile, extent: Extent, encoding: Encoding, dtype: str, offsets: Offsets | None, io: str
+) -> _Reader:
     if extent.offset + extent.nbytes > file.size:
         raise _shrunk(extent, file.size)
-    is_big_endian = "-big" in extent.encoding
+    is_big_endian = encoding.is_big_endian
     if extent.nbytes >= SMALL_BYTES and io != "mmap" and offsets is None:
-        return _Windows(file, extent, ref.dtype, is_big_endian=is_big_endian)
+        return _Windows(file, extent, dtype, is_big_endian=is_big_endian)
     raw = _small(file, extent) if extent.nbytes < SMALL_BYTES else _mapped(file, extent)
     if offsets is None:
-        return lambda start, stop: decode(raw(), ref.dtype, start, stop - start, big_endian=is_big_endian)
+        return lambda start, stop: decode(raw(), dtype, start, stop - start, big_endian=is_big_endian)
     index = LogicalIndex(offsets)
-    return lambda start, stop: decode_at(raw(), ref.dtype, index.stored(start, stop), big_endian=is_big_endian)
+    return lambda start, stop: decode_at(raw(), dtype, index.stored(start, stop), big_endian=is_big_endian)
 
 
 _Bytes = Callable[[], NDArray[np.uint8]]

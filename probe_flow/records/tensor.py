@@ -54,7 +54,9 @@ class Extent:
         offset: first byte.
         nbytes: bytes that the tensor itself needs (surplus of the slot is not counted).
         encoding: ``raw`` (little endian, C order), ``raw-fortran`` (little endian, Fortran order), ``raw-big``
-            (big endian, C order), ``raw-big-fortran``.
+            (big endian, C order), ``raw-big-fortran``; ``-strided:3,1`` in place of ``-fortran`` for other distances
+            between elements; ``@float32`` behind it when the file holds another dtype than the tensor has; ``torch``
+            when torch has to load the file.
         part: (axis, index) when the tensor is the concatenation of several extents along ``axis``.
     """
 

@@ -58,6 +58,7 @@ class DType:
 def _registry() -> Mapping[str, DType]:
     floats = {"float64": 64, "float32": 32, "float16": 16, "bfloat16": 16}
     floats |= dict.fromkeys(("hifloat8", "float8_e5m2", "float8_e4m3fn", "float8_e8m0"), 8)
+    floats |= dict.fromkeys(("float8_e5m2fnuz", "float8_e4m3fnuz"), 8)
     kinds = {
         DTypeKind.FLOAT: floats,
         DTypeKind.INT: {"int64": 64, "int32": 32, "int16": 16, "int8": 8, "int4": 4},

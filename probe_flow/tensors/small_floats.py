@@ -1,7 +1,8 @@
 """Tables of the 256 values of every 8-bit float, exact in float32.
 
-Sources: OCP 8-bit Floating Point Specification (E5M2, E4M3), OCP Microscaling Formats (E8M0) and the published bit
-rules of HiFloat8, a format whose leading bits choose how many exponent bits follow.
+Sources: OCP 8-bit Floating Point Specification (E5M2, E4M3), OCP Microscaling Formats (E8M0), the published bit rules of
+HiFloat8, a format whose leading bits choose how many exponent bits follow, and those of the ``fnuz`` variants (finite,
+no negative zero, bias one higher).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def value_table(name: str) -> NDArray[np.float32]:
     """Return the read-only float32 values of all codes 0..255 of an 8-bit float.
 
     Args:
-        name: ``hifloat8``, ``float8_e5m2``, ``float8_e4m3fn`` or ``float8_e8m0``.
+        name: ``hifloat8``, ``float8_e5m2``, ``float8_e4m3fn``, ``float8_e8m0`` or the ``fnuz`` variants.
     """
     table = np.array([_RULES[name](code) for code in range(256)], dtype=np.float32)
     table.flags.writeable = False
@@ -84,6 +85,27 @@ def _float8_e4m3fn(code: int) -> float:
     return math.copysign(magnitude, -1.0 if code & 0x80 else 1.0)
 
 
+_UNSIGNED_ZERO_NAN = 0x80
+"""In the ``fnuz`` variants the code of a negative zero is the only NaN; there are no infinities."""
+
+
+def _float8_e5m2fnuz(code: int) -> float:
+    return _fnuz(code, mantissa_bits=2, bias=16)
+
+
+def _float8_e4m3fnuz(code: int) -> float:
+    return _fnuz(code, mantissa_bits=3, bias=8)
+
+
+def _fnuz(code: int, *, mantissa_bits: int, bias: int) -> float:
+    if code == _UNSIGNED_ZERO_NAN:
+        return math.nan
+    exponent, mantissa = (code & 0x7F) >> mantissa_bits, code & ((1 << mantissa_bits) - 1)
+    hidden = 1 << mantissa_bits if exponent else 0
+    magnitude = math.ldexp(hidden + mantissa, max(exponent, 1) - bias - mantissa_bits)
+    return math.copysign(magnitude, -1.0 if code & 0x80 else 1.0)
+
+
 def _float8_e8m0(code: int) -> float:
     return math.nan if code == 0xFF else math.ldexp(1.0, code - 127)
 
@@ -93,4 +115,6 @@ _RULES: dict[str, Callable[[int], float]] = {
     "float8_e5m2": _float8_e5m2,
     "float8_e4m3fn": _float8_e4m3fn,
     "float8_e8m0": _float8_e8m0,
+    "float8_e5m2fnuz": _float8_e5m2fnuz,
+    "float8_e4m3fnuz": _float8_e4m3fnuz,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from probe_flow.errors.codes import eager_dumps
 from probe_flow.errors.codes.code import Code
 
 SECTION: tuple[Code, ...] = (
@@ -220,13 +221,6 @@ SECTION: tuple[Code, ...] = (
         "Copy the file again if the origin of a divergence matters.",
     ),
     Code(
-        "PF3414",
-        "saved tensors of a dump.json dump are not compared",
-        "The dump has task `tensor`. Its recorded statistics are compared; the saved files are not read yet.",
-        "`dump.json` is a dump of tensors; their recorded statistics are compared, not the saved files",
-        "Nothing; the result is that of a statistics dump.",
-    ),
-    Code(
         "PF3415",
         "process folders beside rank folders",
         "Helper processes of a distributed run dump into `proc*` folders. They have no rank and no counterpart.",
@@ -427,4 +421,5 @@ SECTION: tuple[Code, ...] = (
         "a file of `Add_1.output.0` changed while it was being read",
         "wait until the dump is complete and run again; other tensors are not affected",
     ),
+    *eager_dumps.SECTION,
 )
