@@ -1,0 +1,96 @@
+"""Communication entries of a dump: what each of them exchanges with which ranks.
+
+Recognised by name; peers come from the arguments: keywords ``src``, ``dst``, ``group_src``, ``group_dst``, the position
+that the API gives them, or the fields of point-to-point operations. Unknown peers leave an entry unconnected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from probe_flow.records import SlotRole, TensorRef
+
+PREFIXES = ("Distributed.", "MintDistributed.", "communication.comm_func.")
+
+_WORDS = (
+    "send",
+    "recv",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "all_to_all",
+)
+"""One of these is part of the name of every API that moves data between ranks."""
+
+_SENDS = frozenset(("send", "isend", "send_object_list"))
+_RECEIVES = frozenset(("recv", "irecv", "recv_object_list"))
+_PEER_AT = 1
+"""Position of the peer among the arguments of `send` and `recv` of both frameworks."""
+
+_SENT, _RECEIVED = ("dst", "group_dst"), ("src", "group_src")
+_NUMBERS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One transfer: ``send`` to or ``recv`` from ``peer``, or ``all`` within ``group`` (None = every rank)."""
+
+    way: str
+    api: str
+    peer: int | None = None
+    group: tuple[int, ...] | None = None
+
+
+def exchanges_of(name: str, inputs: Sequence[TensorRef]) -> tuple[Exchange, ...]:
+    """Return what a call exchanges; nothing when it is no communication.
+
+    Args:
+        name: true name of the node, e.g. ``Distributed.all_reduce``.
+        inputs: its input slots.
+    """
+    api = name.rpartition(".")[2]
+    if not name.startswith(PREFIXES) or not any(word in api for word in _WORDS):
+        return ()
+    operations = [ref.attrs["p2p"] for ref in inputs if isinstance(ref.attrs.get("p2p"), Mapping)]
+    if operations:
+        return tuple(_of_operation(dict(operation)) for operation in operations)
+    group = _group(inputs)
+    if api in _SENDS:
+        return (Exchange("send", api, _peer(inputs, _SENT, group)),)
+    if api in _RECEIVES:
+        return (Exchange("recv", api, _peer(inputs, _RECEIVED, group)),)
+    return (Exchange("all", api, group=group),)
+
+
+def _of_operation(operation: Mapping[str, object]) -> Exchange:
+    peer = operation.get("peer")
+    way = "recv" if "recv" in str(operation.get("op")) else "send"
+    return Exchange(way, "P2POp", peer if isinstance(peer, int) else None)
+
+
+def _group(inputs: Sequence[TensorRef]) -> tuple[int, ...] | None:
+    for ref in inputs:
+        if ref.slot.role is SlotRole.INPUT and ref.stored_dtype.endswith("ProcessGroup") and ref.value:
+            return tuple(sorted({int(number) for number in _NUMBERS.findall(str(ref.value))})) or None
+    return None
+
+
+def _peer(inputs: Sequence[TensorRef], names: Sequence[str], group: tuple[int, ...] | None) -> int | None:
+    by_path = {ref.slot.path: ref.value for ref in inputs if ref.slot.role is SlotRole.INPUT}
+    for name in names:
+        value = _rank(by_path.get((name,)))
+        if value is not None:
+            in_group = name.startswith("group_") and group is not None and value < len(group)
+            return group[value] if in_group and group is not None else value
+    return _rank(by_path.get((_PEER_AT,)))
+
+
+def _rank(value: object) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    return value if isinstance(value, int) else None
