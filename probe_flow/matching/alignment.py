@@ -7,9 +7,13 @@ lists of thousands cost thousands of integer operations.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import accumulate
 
 MAX_TABLE_BITS = 2**29
-"""Size of the table kept for tracing back, 64 MiB; larger problems are aligned at their equal ends only."""
+"""Size of the table kept for tracing back, 64 MiB; larger problems are halved first (Hirschberg 1975)."""
+
+MAX_WORK_BITS = 2**36
+"""Size of the largest problem that is halved, some ten seconds; beyond it only the equal ends are aligned."""
 
 Signature = Callable[[int], Hashable]
 
@@ -36,20 +40,47 @@ def common_subsequence(first: Sequence[Hashable], second: Sequence[Hashable]) ->
 
 
 def _traced(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[tuple[int, int]]:
-    if not first or not second or len(first) * len(second) > MAX_TABLE_BITS:
+    size = len(first) * len(second)
+    if not size or size > MAX_WORK_BITS:
         return []
+    if size > MAX_TABLE_BITS and len(first) > 1:
+        return _halved(first, second)
+    rows = list(_rows(first, second))
+    return list(reversed(list(_trace_back(rows, len(second)))))
+
+
+def _halved(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Solve both halves of `first` against the two parts of `second` that make the whole longest."""
+    middle = len(first) // 2
+    ahead = _lengths(first[:middle], second)
+    behind = _lengths(first[middle:][::-1], second[::-1])
+    cut = max(range(len(second) + 1), key=lambda column: ahead[column] + behind[len(second) - column])
+    late = _traced(first[middle:], second[cut:])
+    return [*_traced(first[:middle], second[:cut]), *((row + middle, column + cut) for row, column in late)]
+
+
+def _lengths(first: Sequence[Hashable], second: Sequence[Hashable]) -> list[int]:
+    """Return the length of the common subsequence with each beginning of `second`."""
+    last = 0
+    for row in _rows(first, second):
+        last = row
+    grows = format(last, f"0{len(second)}b")[::-1]
+    return list(accumulate((bit == "0" for bit in grows), initial=0))
+
+
+def _rows(first: Sequence[Hashable], second: Sequence[Hashable]) -> Iterator[int]:
+    """Yield one row of bits per element of `first`.
+
+    A cleared bit marks a column in which the length of the common subsequence grows by one.
+    """
     places: dict[Hashable, int] = {}
     for column, element in enumerate(second):
         places[element] = places.get(element, 0) | 1 << column
-    full = (1 << len(second)) - 1
-    # A cleared bit of a row marks a column in which the length of the common subsequence grows by one.
-    row_bits = full
-    rows: list[int] = []
+    row_bits = full = (1 << len(second)) - 1
     for element in first:
         common = row_bits & places.get(element, 0)
         row_bits = (row_bits + common | row_bits - common) & full
-        rows.append(row_bits)
-    return list(reversed(list(_trace_back(rows, len(second)))))
+        yield row_bits
 
 
 def _trace_back(rows: Sequence[int], columns: int) -> Iterator[tuple[int, int]]:

@@ -70,13 +70,13 @@ def _pair_backwards(
     """Pair backward calls whose forward was dumped through it, the others like forwards."""
     sides = (target, golden)
     owners = [_owners(side, numbers) for side, numbers in zip(sides, forwards, strict=True)]
-    shared = {name for name, _ in owners[0]} & {name for name, _ in owners[1]}
+    shared = {target.names[n] for n in owners[0].values()} & {golden.names[n] for n in owners[1].values()}
     orphans: list[list[int]] = [[], []]
     owned: list[list[tuple[int, int]]] = [[], []]
     for which, side in enumerate(sides):
         for number in side.numbers(Phase.BACKWARD):
             key = side.nodes[number].key
-            forward = owners[which].get((key.name, key.call)) if key.name in shared else None
+            forward = owners[which].get((key.name, key.call)) if side.names[number] in shared else None
             if forward is None:
                 orphans[which].append(number)
             else:
@@ -101,10 +101,8 @@ def _owners(side: Side, forwards: Sequence[int]) -> dict[tuple[str, int], int]:
 
 def _pair_plain(target: Side, golden: Side, pairs: CallPairs) -> None:
     """Pair what has no direction (gradients of parameters) by name and number."""
-    by_key = {(golden.nodes[n].key.name, golden.nodes[n].key.call): n for n in golden.numbers(Phase.NONE)}
-    twosomes = (
-        (n, by_key.get((target.nodes[n].key.name, target.nodes[n].key.call))) for n in target.numbers(Phase.NONE)
-    )
+    by_key = {(golden.names[n], golden.nodes[n].key.call): n for n in golden.numbers(Phase.NONE)}
+    twosomes = ((n, by_key.pop((target.names[n], target.nodes[n].key.call), None)) for n in target.numbers(Phase.NONE))
     pairs.add((number, partner) for number, partner in twosomes if partner is not None)
 
 
@@ -143,10 +141,13 @@ class _Matching:
         """Return the names of which a side lacks the first calls: a filtered dump, whose numbers are to be trusted."""
         first: dict[str, int] = {}
         for side, numbers in zip((self.target, self.golden), calls, strict=True):
+            own: dict[str, int] = {}
+            for number in numbers:
+                own.setdefault(side.nodes[number].key.name, side.nodes[number].key.call)
             mine: dict[str, int] = {}
             for number in numbers:
-                key = side.nodes[number].key
-                mine.setdefault(key.name, key.call)
+                call = own[side.nodes[number].key.name]
+                mine[side.names[number]] = min(call, mine.get(side.names[number], call))
             for name, call in mine.items():
                 first[name] = max(call, first.get(name, 0))
         return first
@@ -159,12 +160,12 @@ class _Matching:
         for number in golden_calls:
             if number not in self.pairs.target_of:
                 scope = self.golden.scopes[number] if self.has_callers else None
-                theirs.setdefault((self.golden.nodes[number].key.name, scope), []).append(number)
+                theirs.setdefault((self.golden.names[number], scope), []).append(number)
         mine: dict[tuple[str, object], list[int]] = {}
         for number in target_calls:
             if number not in self.pairs.golden_of:
                 counterpart = self._counterpart(self.target.scopes[number])
-                mine.setdefault((self.target.nodes[number].key.name, counterpart), []).append(number)
+                mine.setdefault((self.target.names[number], counterpart), []).append(number)
         return sum(self._pair_list(key[0], numbers, theirs.get(key, []), first) for key, numbers in mine.items())
 
     def _counterpart(self, scope: Scope) -> object:
@@ -177,7 +178,7 @@ class _Matching:
             by_call = {self.golden.nodes[number].key.call: number for number in golden}
             same = ((number, by_call.get(self.target.nodes[number].key.call)) for number in target)
             return self.pairs.add((number, partner) for number, partner in same if partner is not None)
-        return self.pairs.add(align(target, golden, self.signatures))
+        return self.pairs.add(align(_in_order(self.target, target), _in_order(self.golden, golden), self.signatures))
 
     def _pair_leftovers(self, target_calls: Sequence[int], golden_calls: Sequence[int], first: dict[str, int]) -> int:
         """Pair calls of one name where the caller of at least one side has no counterpart (renamed, or not dumped).
@@ -189,10 +190,10 @@ class _Matching:
         theirs: dict[str, list[int]] = {}
         for number in golden_calls:
             if number not in self.pairs.target_of:
-                theirs.setdefault(self.golden.nodes[number].key.name, []).append(number)
+                theirs.setdefault(self.golden.names[number], []).append(number)
         mine: dict[str, list[int]] = {}
         for number in target_calls:
-            name = self.target.nodes[number].key.name
+            name = self.target.names[number]
             if number not in self.pairs.golden_of and name in theirs:
                 mine.setdefault(name, []).append(number)
         found = 0
@@ -215,3 +216,10 @@ class _Matching:
             return scope not in paired
         other = self.golden if side is self.target else self.target
         return scope is not None and scope not in other.scopes
+
+
+def _in_order(side: Side, numbers: Sequence[int]) -> Sequence[int]:
+    """Return calls in the order of the dump where a mapping gave several APIs one name: their numbers do not tell."""
+    if len({side.nodes[number].key.name for number in numbers}) > 1:
+        return sorted(numbers)
+    return numbers

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from probe_flow.formats.dump_json_names import parse_entry_name
 from probe_flow.matching.name_recompute import find_recomputed
+from probe_flow.matching.name_space import Named, Rename, own_name
 from probe_flow.records import Catalog, Execution, Node, Phase, TensorRef
 
 Scope = int | str | None
@@ -21,6 +23,8 @@ class Side:
         tensors: tensors of each node.
         scopes: caller of each node.
         repeats: recomputed forward -> the forward that it repeats.
+        named: what each node is called where both sides meet.
+        names: the same as text.
         level: level of the dump (``L0``: modules only, ``L1``: APIs only, ``mix``).
     """
 
@@ -28,6 +32,8 @@ class Side:
     tensors: Sequence[Sequence[TensorRef]]
     scopes: Sequence[Scope]
     repeats: Mapping[int, int]
+    named: Sequence[Named]
+    names: Sequence[str]
     level: str = ""
     shapes: dict[int, Hashable] = field(default_factory=dict)
 
@@ -46,8 +52,8 @@ class Side:
 
     def neighbour_signature(self, number: int) -> Hashable:
         """Return the names of what the dump has before and after a node."""
-        before = self.nodes[number - 1].key.name if number else None
-        after = self.nodes[number + 1].key.name if number + 1 < len(self.nodes) else None
+        before = self.names[number - 1] if number else None
+        after = self.names[number + 1] if number + 1 < len(self.nodes) else None
         return before, after
 
     def full_signature(self, number: int) -> Hashable:
@@ -55,7 +61,7 @@ class Side:
         return self.shape_signature(number), self.neighbour_signature(number)
 
 
-def sides_of(catalog: Catalog) -> dict[Execution, Side]:
+def sides_of(catalog: Catalog, rename: Rename = own_name) -> dict[Execution, Side]:
     """Return the prepared executions of a catalog, in order of first appearance."""
     nodes: dict[Execution, list[Node]] = {}
     places: dict[object, tuple[Execution, int]] = {}
@@ -72,14 +78,39 @@ def sides_of(catalog: Catalog) -> dict[Execution, Side]:
             last, target = tensor.node, tensors[run][number]
         target.append(tensor)
     level = str(catalog.attrs.get("level", ""))
-    return {run: _side(mine, tensors[run], level) for run, mine in nodes.items()}
+    renamer = _Renamer(rename)
+    return {run: _side(mine, tensors[run], level, renamer) for run, mine in nodes.items()}
 
 
-def _side(nodes: list[Node], tensors: list[list[TensorRef]], level: str) -> Side:
+class _Renamer:
+    """Renames nodes and callers, each distinct one once."""
+
+    def __init__(self, rename: Rename) -> None:
+        self._rename = rename
+        self._known: dict[tuple[str, str | None], Named] = {}
+
+    def of(self, node: Node) -> Named:
+        what = node.key.name, node.parent
+        found = self._known.get(what)
+        if found is None:
+            found = self._known[what] = self._rename(node.key.name, str(node.attrs.get("kind", "api")), node.parent)
+        return found
+
+    def caller(self, entry: str) -> str:
+        """Return the common name of a caller that was not dumped."""
+        parsed = parse_entry_name(entry)
+        if parsed is None:
+            return self._rename(entry, "module", None).name
+        return f"{self._rename(parsed.name, parsed.kind.value, None).name}.{parsed.call}.{parsed.phase.value}"
+
+
+def _side(nodes: list[Node], tensors: list[list[TensorRef]], level: str, renamer: _Renamer) -> Side:
     by_entry = {node.attrs.get("entry"): number for number, node in enumerate(nodes)}
     scopes: list[Scope] = []
     for node in nodes:
         caller = node.attrs.get("parent_entry")
         name = str(caller) if caller is not None else node.parent
-        scopes.append(by_entry.get(caller, name) if caller is not None else name)
-    return Side(nodes, tensors, scopes, find_recomputed(nodes), level)
+        scope = by_entry.get(caller, name) if caller is not None else name
+        scopes.append(renamer.caller(scope) if isinstance(scope, str) else scope)
+    named = [renamer.of(node) for node in nodes]
+    return Side(nodes, tensors, scopes, find_recomputed(nodes), named, [each.name for each in named], level)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from probe_flow.records import Expectation, Pair, Reason, TensorKind, TensorRef
+from probe_flow.errors import Span
+from probe_flow.matching.name_space import NO_ALIASES, Arguments
+from probe_flow.records import Expectation, Pair, Reason, Slot, SlotRole, TensorKind, TensorRef
 
 _FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
 _CLASSES = (
@@ -15,17 +17,40 @@ _CLASSES = (
     ("complex", ("complex64", "complex128")),
 )
 _NUMERIC = frozenset({TensorKind.TENSOR, TensorKind.STATISTICS})
+_PARAMETERS = frozenset({SlotRole.PARAMETER, SlotRole.PARAMETER_GRAD})
+
+SlotOf = Callable[[TensorRef], Slot | None]
 
 
-def pair_tensors(
-    target: Sequence[TensorRef],
-    golden: Sequence[TensorRef],
-    *,
-    group: str,
-    rule: str,
-    confidence: float,
-    is_cross_framework: bool,
-) -> Iterator[Pair]:
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How two nodes were paired, and with which liberties their tensors may be.
+
+    Args:
+        group: id of the group.
+        rule, span, confidence: of the pairs.
+        is_cross_framework: whether the sides come from different frameworks.
+        checks_dtypes: whether tensors of different dtype classes stay unmatched.
+        aliases: other names of parameters -> the common name.
+        arguments: rename the slots of target and golden.
+    """
+
+    group: str
+    rule: str
+    span: Span | None = None
+    confidence: float = 1.0
+    is_cross_framework: bool = False
+    checks_dtypes: bool = True
+    aliases: Mapping[str, str] = field(default_factory=lambda: NO_ALIASES)
+    arguments: tuple[Arguments | None, Arguments | None] = (None, None)
+
+    def pair(self, one: TensorRef | None, other: TensorRef | None, reason: Reason | None = None) -> Pair:
+        """Return one pair made by this decision; confidence is that of two-sided pairs."""
+        is_whole = one is not None and other is not None
+        return Pair(one, other, self.group, self.rule, None, self.span, self.confidence if is_whole else 1.0, reason)
+
+
+def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decision: Decision) -> Iterator[Pair]:
     """Yield the pairs of two paired nodes; what has no partner comes one-sided, with the reason.
 
     Tensors of equal slot are paired when their dtypes are equal or of one class: the usual floats among each other;
@@ -33,61 +58,95 @@ def pair_tensors(
 
     Args:
         target, golden: tensors of the nodes, in report order.
-        group: id of the group.
-        rule, confidence: how the nodes were paired.
-        is_cross_framework: whether the sides come from different frameworks.
+        decision: how the nodes were paired.
     """
-    if len(target) == len(golden) and all(a.slot == b.slot for a, b in zip(target, golden, strict=True)):
+    is_renamed = decision.arguments != (None, None)
+    if not is_renamed and len(target) == len(golden) and all(map(_is_same_slot, target, golden)):
         twosomes: Iterator[tuple[TensorRef | None, TensorRef | None]] = zip(target, golden, strict=True)
     else:
-        twosomes = _by_slot(target, golden)
+        twosomes = by_slot(target, golden, decision)
     for one, other in twosomes:
         if one is None or other is None:
             shown = one or other
             assert shown is not None
-            yield Pair(one, other, group, rule, reason=_no_slot(shown, "target" if one is None else "golden"))
+            yield decision.pair(one, other, _no_slot(shown, decision, is_target=other is None))
             continue
-        yield from pair_of_two(
-            one, other, group=group, rule=rule, confidence=confidence, is_cross_framework=is_cross_framework
-        )
+        yield from pair_twosome(one, other, decision)
 
 
-def pair_of_two(
-    one: TensorRef, other: TensorRef, *, group: str, rule: str, confidence: float, is_cross_framework: bool
-) -> Iterator[Pair]:
-    """Yield the pair of two tensors that belong together; two one-sided pairs where they cannot be compared."""
-    obstacle = _obstacle(one, other, is_cross_framework=is_cross_framework)
+def pair_twosome(one: TensorRef, other: TensorRef, decision: Decision) -> Iterator[Pair]:
+    """Yield the pair of two tensors that belong together, or both alone where they cannot be compared."""
+    obstacle = _obstacle(one, other, decision)
     if obstacle is None:
-        yield Pair(one, other, group, rule, confidence=confidence, reason=_note(one, other))
+        yield decision.pair(one, other, _note(one, other))
     else:
-        yield Pair(one, None, group, rule, reason=obstacle)
-        yield Pair(None, other, group, rule, reason=obstacle)
+        yield decision.pair(one, None, obstacle)
+        yield decision.pair(None, other, obstacle)
 
 
-def _by_slot(
-    target: Sequence[TensorRef], golden: Sequence[TensorRef]
+def _is_same_slot(one: TensorRef, other: TensorRef) -> bool:
+    return one.slot == other.slot
+
+
+def by_slot(
+    target: Sequence[TensorRef], golden: Sequence[TensorRef], decision: Decision
 ) -> Iterator[tuple[TensorRef | None, TensorRef | None]]:
     """Yield both sides by slot, target order first. A slot that a reader gave twice pairs in order."""
-    rest: dict[object, list[TensorRef]] = {}
+    mine, theirs = (_renaming(arguments) for arguments in decision.arguments)
+    rest: dict[Slot, list[TensorRef]] = {}
+    alone: list[TensorRef] = []
     for tensor in golden:
-        rest.setdefault(tensor.slot, []).append(tensor)
+        slot = theirs(tensor)
+        if slot is None:
+            alone.append(tensor)
+        else:
+            rest.setdefault(slot, []).append(tensor)
+    wanted = {slot for tensor in target if (slot := mine(tensor)) is not None}
+    by_alias = {_common(slot, decision.aliases): slot for slot in rest if slot not in wanted}
     for tensor in target:
-        candidates = rest.get(tensor.slot)
+        slot = mine(tensor)
+        candidates = rest.get(slot) if slot is not None else None
+        if not candidates and slot is not None and decision.aliases:
+            candidates = rest.get(by_alias.get(_common(slot, decision.aliases), slot))
         yield tensor, candidates.pop(0) if candidates else None
-    yield from zip_longest((), (tensor for left in rest.values() for tensor in left))
+    yield from ((None, tensor) for left in rest.values() for tensor in left)
+    yield from ((None, tensor) for tensor in alone)
 
 
-def _no_slot(tensor: TensorRef, side: str) -> Reason:
-    return Reason(f"no_{side}_slot", f"the {side}'s call has no `{tensor.slot}`", Expectation.MISSING)
+def _renaming(arguments: Arguments | None) -> SlotOf:
+    if arguments is None:
+        return lambda tensor: tensor.slot
+    return lambda tensor: arguments(tensor.slot, tensor.node.phase)
 
 
-def _obstacle(one: TensorRef, other: TensorRef, *, is_cross_framework: bool) -> Reason | None:
+def _common(slot: Slot, aliases: Mapping[str, str]) -> Slot:
+    """Return the slot under the name that both frameworks understand (`gamma` is `weight`)."""
+    last = slot.path[-1] if slot.path else None
+    if slot.role not in _PARAMETERS or not isinstance(last, str):
+        return slot
+    return Slot(slot.role, (*slot.path[:-1], aliases.get(last, last)))
+
+
+def _no_slot(tensor: TensorRef, decision: Decision, *, is_target: bool) -> Reason:
+    mine = decision.arguments[0 if is_target else 1]
+    slot = mine(tensor.slot, tensor.node.phase) if mine is not None else tensor.slot
+    if slot is None:
+        where = f" of {decision.span}" if decision.span else ""
+        text = f"the API mapping{where} leaves out `{tensor.slot}`"
+        return Reason("not_mapped", text, Expectation.EXPECTED)
+    side = "golden" if is_target else "target"
+    return Reason(f"no_{side}_slot", f"the {side}'s call has no `{slot}`", Expectation.MISSING)
+
+
+def _obstacle(one: TensorRef, other: TensorRef, decision: Decision) -> Reason | None:
     """Return why two tensors of one slot cannot be compared, None when they can."""
     if TensorKind.UNREADABLE in (one.kind, other.kind):
         return None
     if one.kind in _NUMERIC and other.kind in _NUMERIC:
         is_same = one.dtype == other.dtype or (one.dtype in _FLOATS and other.dtype in _FLOATS)
-        if is_same or (is_cross_framework and _class_of(one.dtype) == _class_of(other.dtype) is not None):
+        if is_same or not decision.checks_dtypes:
+            return None
+        if decision.is_cross_framework and _class_of(one.dtype) == _class_of(other.dtype) is not None:
             return None
         return _unlike("dtype", one, other)
     if one.kind is not other.kind:

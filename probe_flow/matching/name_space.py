@@ -1,0 +1,89 @@
+"""The names under which two sides meet: a mapping renames the nodes of either side into a common name space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol, TypeAlias
+
+from probe_flow.errors import Diagnostic, Span
+from probe_flow.records import Catalog, Phase, Slot
+
+NO_ALIASES: Mapping[str, str] = MappingProxyType({})
+
+
+class Arguments(Protocol):
+    """Renames the slots of one node; None leaves a slot out of the comparison."""
+
+    def __call__(self, slot: Slot, phase: Phase) -> Slot | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a node is called where both sides meet.
+
+    Args:
+        name: the common name.
+        rule: the mapping that renamed the node; empty where it keeps its own name.
+        span: the line of the mapping file that did.
+        confidence: 1.0 for identity and for what a person wrote, less for guesses.
+        arguments: renames its slots; None where they keep their names.
+        shown: the common name for people, where ``name`` is none.
+    """
+
+    name: str
+    rule: str = ""
+    span: Span | None = None
+    confidence: float = 1.0
+    arguments: Arguments | None = None
+    shown: str = ""
+
+    @property
+    def text(self) -> str:
+        """The common name for people."""
+        return self.shown or self.name
+
+
+Rename: TypeAlias = Callable[[str, str, str | None], Named]
+"""Own name of a node, its kind (``api``, ``module`` ...) and the name of its parent -> what it is called."""
+
+
+def own_name(name: str, kind: str, parent: str | None) -> Named:  # noqa: ARG001
+    """Keep the name."""
+    return Named(name)
+
+
+@dataclass(frozen=True, slots=True)
+class NameSpace:
+    """How the nodes of both sides are called.
+
+    Args:
+        target, golden: rename the nodes of each side.
+        aliases: other names of parameters -> the name that both sides understand.
+        checks_dtypes: whether tensors of different dtype classes stay unmatched.
+        is_mapping: whether frameworks with different APIs may meet here.
+        problems: called when all is paired; says what was of no use.
+    """
+
+    target: Rename = own_name
+    golden: Rename = own_name
+    aliases: Mapping[str, str] = field(default_factory=lambda: NO_ALIASES)
+    checks_dtypes: bool = True
+    is_mapping: bool = False
+    problems: Callable[[], list[Diagnostic]] = field(default=list)
+
+
+OWN_NAMES = NameSpace()
+
+FAMILIES = {"mindtorch": "mindspore"}
+
+
+def family(catalog: Catalog) -> str:
+    """Return the framework whose dtypes and API names a dump uses."""
+    return FAMILIES.get(catalog.framework, catalog.framework)
+
+
+def is_cross_framework(target: Catalog, golden: Catalog) -> bool:
+    """Return whether the sides come from different frameworks."""
+    return family(target) != family(golden)
