@@ -15,6 +15,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "dump.torchair_ge": "probe_flow.stages.dump_torchair_ge",
         "dump.torchair_fx": "probe_flow.stages.dump_torchair_fx",
         "dump.torch": "probe_flow.stages.dump_torch",
+        "dump.mindspore_graph": "probe_flow.stages.dump_mindspore_graph",
         "match.torchair": "probe_flow.stages.match_torchair",
         "match.name": "probe_flow.stages.match_name",
         "compare": "probe_flow.stages.compare",

@@ -1,0 +1,41 @@
+"""`dump.mindspore_graph`: adopt a kernel dump of a MindSpore program in graph mode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from probe_flow.stages.base import Context, DumpPath, Kind, Select, StageOptions, StageType
+
+
+class Options(StageOptions):
+    """Adopt a kernel dump (`rank_0/{net}/{graph}/{iteration}`) of a MindSpore program in graph mode."""
+
+    uses: Literal["dump.mindspore_graph"]
+    path: DumpPath = Field(description="The folder that holds `rank_0`, or any one below it down to one iteration.")
+    select: Select = Field(default_factory=Select, description="Ranks, steps (iterations), graphs or nodes to read.")
+
+
+def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
+    """Return the catalog of the dump."""
+    from probe_flow.formats.mindspore_graph import read_mindspore_graph
+
+    return read_mindspore_graph(
+        options.path,
+        side=context.stage,
+        ranks=options.select.ranks,
+        steps=options.select.steps,
+        graphs=options.select.graphs,
+        nodes=options.select.nodes,
+    )
+
+
+STAGE = StageType(
+    uses="dump.mindspore_graph",
+    produces=Kind.CATALOG,
+    options=Options,
+    run=run,
+    summary="Adopt a kernel dump of a MindSpore program in graph mode.",
+)
