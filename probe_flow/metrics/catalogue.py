@@ -279,6 +279,7 @@ METRIC_SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "default": _DEFAULT,
         "torchair": (*_DEFAULT, "max_rel_err_eps", "err_ratio_1e3_eps", "err_ratio_5e3_eps"),
+        "dump_json": (*_DEFAULT, "max_rel_err_eps", "err_ratio_1e3_eps", "err_ratio_5e3_eps"),
         "torchair_legacy": tuple(metric.id for metric in _LEGACY_METRICS),
         "statistics": tuple(metric.id for metric in _statistics_metrics()),
         "checksum": ("checksum_equal",),

@@ -1,24 +1,34 @@
-"""CSV in the layout of dump.json comparison (statistics columns of the 26.x result files), with `Role` as last column.
+"""Tables in the layout of dump.json comparison (the 26.x result files), with `Role` as last column.
 
-Column names, their order and the texts of differences follow that layout; ``Result`` is a translation of our verdict.
-The difference texts are functions of the eight statistics shown beside them: ``0`` for equal texts, percent for
-relative differences (``50.0%`` is a `max_diff_rel` of 0.5), words where there is no number.
+Column names, their order and the texts of the cells follow that layout in its three modes: tensors, statistics,
+checksums. ``Result`` is a translation of our verdict, ``Err_message`` our reasons.
 """
 
 from __future__ import annotations
 
+import enum
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 
-from probe_flow.records import ComparedPair, Comparison, NodeKey, SideSummary, Status, TensorKind, TensorRef
-from probe_flow.reports.cells import number_cell, text_cell
+from probe_flow.records import ComparedPair, Comparison, NodeKey, Status
+from probe_flow.reports.csv_dump_json_differences import difference_cells
+from probe_flow.reports.csv_dump_json_metrics import metric_cells
+from probe_flow.reports.csv_dump_json_sides import (
+    ABSENT,
+    Side,
+    checksum_text,
+    file_names,
+    guarded,
+    side_of,
+    value_cells,
+)
 from probe_flow.reports.row_colors import Color
-from probe_flow.reports.table import Table, write_csv
+from probe_flow.reports.table import Cell, Table, write_csv
 
-_PREFIX = (
+PREFIX = (
     "NPU Name",
     "Bench Name",
     "NPU Dtype",
@@ -28,7 +38,7 @@ _PREFIX = (
     "NPU Requires_grad",
     "Bench Requires_grad",
 )
-_DIFFERENCES = (
+DIFFERENCES = (
     "Max diff",
     "Min diff",
     "Mean diff",
@@ -38,7 +48,15 @@ _DIFFERENCES = (
     "MeanRelativeErr",
     "NormRelativeErr",
 )
-_STATISTICS = (
+METRICS = (
+    "Cosine",
+    "EucDist",
+    "MaxAbsErr",
+    "MaxRelativeErr",
+    "One Thousandth Err Ratio",
+    "Five Thousandths Err Ratio",
+)
+STATISTICS = (
     "NPU max",
     "NPU min",
     "NPU mean",
@@ -48,42 +66,63 @@ _STATISTICS = (
     "Bench mean",
     "Bench l2norm",
 )
-_JUDGEMENT = ("Requires_grad Consistent", "Result", "Err_message")
-_STACK = "NPU_Stack_Info"
+CHECKSUMS = ("NPU MD5", "BENCH MD5")
+CONSISTENT = "Requires_grad Consistent"
+JUDGEMENT = (CONSISTENT, "Result", "Err_message")
+STACK = "NPU_Stack_Info"
+FILES = "Data_name"
 _ROLE = "Role"
 
-RESULTS: Mapping[Status, str] = {
-    Status.PASS: "pass",
-    Status.WARNING: "warning",
-    Status.FAIL: "error",
-    Status.ERROR: "error",
-    Status.UNMATCHED_TARGET: "unmatched_target",
-    Status.UNMATCHED_GOLDEN: "unmatched_golden",
-    Status.NOT_COMPARABLE: "not_comparable",
-    Status.SKIPPED: "skipped",
-}
+RESULTS: Mapping[Status, str] = MappingProxyType(
+    {
+        Status.PASS: "pass",
+        Status.WARNING: "warning",
+        Status.FAIL: "error",
+        Status.ERROR: "error",
+        Status.UNMATCHED_TARGET: "unmatched_target",
+        Status.UNMATCHED_GOLDEN: "unmatched_golden",
+        Status.NOT_COMPARABLE: "not_comparable",
+        Status.SKIPPED: "skipped",
+    }
+)
 """Our verdicts in the words of this layout. What was not judged is never called a pass."""
 
-_COLORS: Mapping[Status, Color] = {
-    Status.PASS: Color.GREEN,
-    Status.WARNING: Color.YELLOW,
-    Status.FAIL: Color.RED,
-    Status.ERROR: Color.RED,
-    Status.UNMATCHED_TARGET: Color.NONE,
-    Status.UNMATCHED_GOLDEN: Color.NONE,
-    Status.NOT_COMPARABLE: Color.NONE,
-    Status.SKIPPED: Color.NONE,
-}
+_COLORS: Mapping[Status, Color] = MappingProxyType(
+    {
+        Status.PASS: Color.GREEN,
+        Status.WARNING: Color.YELLOW,
+        Status.FAIL: Color.RED,
+        Status.ERROR: Color.RED,
+        Status.UNMATCHED_TARGET: Color.NONE,
+        Status.UNMATCHED_GOLDEN: Color.NONE,
+        Status.NOT_COMPARABLE: Color.NONE,
+        Status.SKIPPED: Color.NONE,
+    }
+)
 
-_ABSENT = "N/A"
-_OWN_TYPE = frozenset({"torch.Size", "slice", "ellipsis", "torch.ProcessGroup", "mindspore.ProcessGroup"})
-"""Opaque types that are shown as such; the others hold text and are shown as Python's."""
-_SHAPE_TEXTS = {"slice": "(3,)"}
-_PERCENT_STARTS = ("%", "\uff05")
-_DEVICE_WORDS = ("npu", "cpu", "cuda")
 
-Value = object
-"""A statistic as it is shown: a number, a truth value, text, or None."""
+class Layout(enum.Enum):
+    """What the tables show, by what both dumps hold."""
+
+    TENSOR = "tensor"
+    STATISTICS = "statistics"
+    CHECKSUM = "md5"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns between the prefix and the judgement."""
+        if self is Layout.CHECKSUM:
+            return CHECKSUMS
+        return (*(METRICS if self is Layout.TENSOR else DIFFERENCES), *STATISTICS)
+
+
+def layout_of(comparison: Comparison) -> Layout:
+    """Return the layout of what both sides hold; statistics where they hold different things."""
+    tasks = {comparison.pairs.target.task, comparison.pairs.golden.task}
+    for layout in (Layout.TENSOR, Layout.CHECKSUM):
+        if tasks == {layout.value}:
+            return layout
+    return Layout.STATISTICS
 
 
 def write_dump_json_csv(comparison: Comparison, path: Path) -> None:
@@ -97,140 +136,120 @@ def write_dump_json_csv(comparison: Comparison, path: Path) -> None:
         path: the file; it appears whole or not at all.
 
     Raises:
-        OSError: it cannot be written.
+        IncompleteError: PF7001 when it cannot be written.
     """
     write_csv(dump_json_table(comparison), path)
 
 
 def dump_json_table(comparison: Comparison) -> Table:
     """Return the same as a table for other kinds of files; a row's mark follows its verdict."""
-    catalog = comparison.pairs.target
-    has_stacks = bool(catalog.stacks) or bool(catalog.attrs.get("has_stacks"))
-    header = (*_PREFIX, *_DIFFERENCES, *_STATISTICS, *_JUDGEMENT, *((_STACK,) if has_stacks else ()), _ROLE)
-    return Table(header, frozenset((*_DIFFERENCES, *_STATISTICS)), _rows(comparison, has_stacks=has_stacks))
+    layout = layout_of(comparison)
+    stacks = StackColumn.of(comparison)
+    header = header_of(layout, stacks)
+    return Table((*header, _ROLE), numbers_of(layout), _rows(comparison, layout, stacks))
 
 
-def _rows(comparison: Comparison, *, has_stacks: bool) -> Iterator[tuple[Color, list[str]]]:
-    shown: set[NodeKey] = set()
+def header_of(layout: Layout, stacks: StackColumn | None) -> tuple[str, ...]:
+    """Return the columns of a layout as the published tables have them."""
+    return (
+        *PREFIX,
+        *layout.columns,
+        *JUDGEMENT,
+        *((STACK,) if stacks else ()),
+        *((FILES,) if layout is Layout.TENSOR else ()),
+    )
+
+
+def numbers_of(layout: Layout) -> frozenset[str]:
+    """Return the columns that hold numbers."""
+    return frozenset() if layout is Layout.CHECKSUM else frozenset(layout.columns)
+
+
+def _rows(comparison: Comparison, layout: Layout, stacks: StackColumn | None) -> Iterator[tuple[Color, Sequence[Cell]]]:
     for row in comparison.rows:
-        stack = [_stack_cell(row, comparison, shown)] if has_stacks else []
-        yield _COLORS[row.verdict.status], [*_cells(row), *stack, row.verdict.role.value]
+        verdict = row.verdict
+        target, golden = sides_of(row)
+        cells = facts(row, target, golden, layout)
+        cells += (
+            "True" if target.grad == golden.grad else "False",
+            RESULTS[verdict.status],
+            _messages(verdict.reasons) if verdict.reasons else "[]",
+        )
+        if stacks is not None:
+            cells.append(stacks.cell(row))
+        if layout is Layout.TENSOR:
+            cells.append(file_names(row.pair.target, row.pair.golden))
+        cells.append(verdict.role.value)
+        yield _COLORS[verdict.status], cells
 
 
-def _cells(row: ComparedPair) -> Iterator[str]:
+def sides_of(row: ComparedPair) -> tuple[Side, Side]:
+    """Return what is shown of both sides."""
     pair, measured = row.pair, row.measurement
-    sides = (pair.target, pair.golden)
-    yield from (_text(_item_name(tensor)) for tensor in sides)
-    yield from (_text(_dtype_text(tensor)) for tensor in sides)
-    yield from (_text(_shape_text(tensor)) for tensor in sides)
-    grads = [_grad_text(tensor) for tensor in sides]
-    yield from map(_text, grads)
-    target = _statistics(pair.target, measured.target if measured else None)
-    golden = _statistics(pair.golden, measured.golden if measured else None)
-    texts = [[_value_cell(value) for value in values] for values in (target, golden)]
-    differences = [
-        ("0", "0") if text == other_text else _difference(value, other)
-        for text, other_text, value, other in zip(*texts, target, golden, strict=True)
+    if measured is None:
+        return side_of(pair.target, None), side_of(pair.golden, None)
+    return side_of(pair.target, measured.target), side_of(pair.golden, measured.golden)
+
+
+def facts(row: ComparedPair, target: Side, golden: Side, layout: Layout) -> list[Cell]:
+    """Return the cells before the judgement: names, types, differences or metrics, statistics or checksums."""
+    cells: list[Cell] = [
+        target.name,
+        golden.name,
+        target.dtype,
+        golden.dtype,
+        target.shape,
+        golden.shape,
+        target.grad,
+        golden.grad,
     ]
-    yield from (absolute for absolute, _ in differences)
-    yield from (relative for _, relative in differences)
-    yield from texts[0]
-    yield from texts[1]
-    yield str(grads[0] == grads[1])
-    yield RESULTS[row.verdict.status]
-    yield _text(json.dumps(list(row.verdict.reasons), ensure_ascii=False))
+    if layout is Layout.CHECKSUM:
+        cells += (checksum_text(row.pair.target), checksum_text(row.pair.golden))
+        return cells
+    if layout is Layout.TENSOR:
+        cells += metric_cells(row)
+    else:
+        cells += difference_cells(target.values, golden.values)
+    cells += value_cells(target.values)
+    cells += value_cells(golden.values)
+    return cells
 
 
 @lru_cache(maxsize=1024)
-def _text(text: str) -> str:
-    """Neutralise text; readers of this layout also refuse a leading percent sign."""
-    text = text.replace("\r", "\\r")
-    return "'" + text if text.lstrip().startswith(_PERCENT_STARTS) else text_cell(text)
+def _messages(reasons: tuple[str, ...]) -> str:
+    return guarded(json.dumps(list(reasons), ensure_ascii=False))
 
 
-def _item_name(tensor: TensorRef | None) -> str:
-    return _ABSENT if tensor is None else str(tensor.attrs.get("item", tensor.id))
+class StackColumn:
+    """The target's source frames on the first row of an entry, ``N/A`` on the others."""
 
+    def __init__(self, comparison: Comparison) -> None:
+        catalog = comparison.pairs.target
+        self._nodes = catalog.nodes
+        self._stacks = catalog.stacks
+        self._shown: NodeKey | None = None
+        self._texts: dict[str, str] = {}
 
-def _dtype_text(tensor: TensorRef | None) -> str:
-    if tensor is None or tensor.kind in {TensorKind.NULL, TensorKind.UNREADABLE}:
-        return _ABSENT
-    if tensor.kind is TensorKind.SCALAR or (tensor.kind is TensorKind.OPAQUE and tensor.stored_dtype not in _OWN_TYPE):
-        return f"<class '{type(tensor.value).__name__}'>"
-    return tensor.stored_dtype or tensor.dtype
+    @classmethod
+    def of(cls, comparison: Comparison) -> StackColumn | None:
+        """Return the column, or None where the target has no source frames."""
+        catalog = comparison.pairs.target
+        return cls(comparison) if catalog.stacks or catalog.attrs.get("has_stacks") else None
 
-
-def _shape_text(tensor: TensorRef | None) -> str:
-    if tensor is None or tensor.kind in {TensorKind.NULL, TensorKind.UNREADABLE}:
-        return _ABSENT
-    if tensor.kind is TensorKind.OPAQUE:
-        if tensor.stored_dtype == "torch.Size":
-            return str(tensor.value)
-        return _SHAPE_TEXTS.get(tensor.stored_dtype, "[]")
-    shape = tensor.logical_shape if tensor.logical_shape is not None else tensor.shape
-    return _ABSENT if shape is None else str(list(shape))
-
-
-def _grad_text(tensor: TensorRef | None) -> str:
-    grad = None if tensor is None else tensor.attrs.get("requires_grad")
-    return _ABSENT if grad is None else str(grad)
-
-
-def _statistics(tensor: TensorRef | None, measured: SideSummary | None) -> Sequence[Value]:
-    """Return max, min, mean and L2 norm as this layout shows them."""
-    if tensor is None or tensor.kind is TensorKind.UNREADABLE:
-        return [_ABSENT] * 4
-    if tensor.kind is TensorKind.SCALAR:
-        return [tensor.value] * 4
-    if tensor.kind is TensorKind.OPAQUE:
-        return [None if tensor.stored_dtype in {"torch.Size", "slice"} else tensor.value] * 4
-    found = tensor.recorded or (measured.statistics if measured else None)
-    return [None] * 4 if found is None else [found.max, found.min, found.mean, found.l2norm]
-
-
-def _value_cell(value: Value) -> str:
-    if isinstance(value, (bool, int, float)):
-        text = number_cell(value)
-        return f" {text}" if isinstance(value, float) and math.isinf(value) else text
-    return _text(str(value))
-
-
-def _difference(target: Value, golden: Value) -> tuple[str, str]:
-    """Return the texts of target minus golden and of that relative to golden, whose own texts differ."""
-    if _ABSENT in (target, golden):
-        return _ABSENT, _ABSENT
-    if isinstance(target, (int, float)) and isinstance(golden, (int, float)):
-        if isinstance(target, bool) or isinstance(golden, bool):
-            return "Diff", "Diff"
-        return _number_difference(target, golden)
-    are_devices = all(any(word in str(value) for word in _DEVICE_WORDS) for value in (target, golden))
-    return (_ABSENT, _ABSENT) if are_devices else ("Diff", "Diff")
-
-
-def _number_difference(target: float, golden: float) -> tuple[str, str]:
-    if math.isnan(target) or math.isnan(golden):
-        return "Nan", "Nan"
-    if math.isinf(target) or math.isinf(golden):
-        word = "inf" if target == math.inf or golden == -math.inf else "-inf"
-        return word, word
-    difference = target - golden
-    if difference == 0:  # 0.0 and -0.0, 1 and 1.0
-        return "0", "0"
-    if golden == 0:
-        return number_cell(difference), "inf"
-    try:
-        percent = abs(difference / golden * 100)
-    except OverflowError:
-        percent = math.inf
-    return number_cell(difference), f"{percent}%"
-
-
-def _stack_cell(row: ComparedPair, comparison: Comparison, shown: set[NodeKey]) -> str:
-    """Return the target's source frames on the first row of an entry, `N/A` on the others."""
-    if row.pair.target is None or row.pair.target.node in shown:
-        return _ABSENT
-    shown.add(row.pair.target.node)
-    catalog = comparison.pairs.target
-    node = catalog.nodes.get(row.pair.target.node)
-    frames = catalog.stacks.get(node.stack_id) if node is not None and node.stack_id is not None else None
-    return _ABSENT if frames is None else _text(str(list(frames)))
+    def cell(self, row: ComparedPair) -> str:
+        """Return the cell of a row; rows come in their order, those of an entry one after the other."""
+        tensor = row.pair.target
+        if tensor is None or tensor.node is self._shown:
+            return ABSENT
+        if tensor.node == self._shown:
+            return ABSENT
+        self._shown = tensor.node
+        node = self._nodes.get(tensor.node)
+        if node is None or node.stack_id is None:
+            return ABSENT
+        text = self._texts.get(node.stack_id)
+        if text is None:
+            frames = self._stacks.get(node.stack_id)
+            text = ABSENT if frames is None else guarded(str(list(frames)))
+            self._texts[node.stack_id] = text
+        return text

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import TypeAlias
 
 from probe_flow.reports.atomic import atomic_text
+from probe_flow.reports.float_texts import number_texts
 from probe_flow.reports.row_colors import Color
+
+_BATCH = 1024
+_MAX_KNOWN = 20_000
+_NEEDS_QUOTES = re.compile('[,"\n]').search
+
+Cell: TypeAlias = str | int | float
+"""Text that no spreadsheet program evaluates, or a number (never a truth value, never an infinity)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +28,12 @@ class Table:
     Args:
         header: the columns.
         numbers: those of them whose cells are numbers, or words where there is none.
-        rows: cells as texts that no spreadsheet program evaluates, one per column, and the mark of the row.
+        rows: one cell per column, and the mark of the row.
     """
 
     header: tuple[str, ...]
     numbers: frozenset[str]
-    rows: Iterator[tuple[Color, list[str]]]
+    rows: Iterator[tuple[Color, Sequence[Cell]]]
 
 
 def write_csv(table: Table, path: Path) -> None:
@@ -32,7 +42,29 @@ def write_csv(table: Table, path: Path) -> None:
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
     """
+    rows = (cells for _, cells in table.rows)
+    quoted = _Quoted()
     with atomic_text(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(table.header)
-        writer.writerows(cells for _, cells in table.rows)
+        file.writelines(_lines([table.header], quoted))
+        while batch := list(islice(rows, _BATCH)):
+            file.writelines(_lines(batch, quoted))
+            if len(quoted) > _MAX_KNOWN:
+                quoted.clear()
+
+
+class _Quoted(dict[Cell, str]):
+    """Text -> the same in quotes where CSV needs them, found once for each."""
+
+    def __missing__(self, cell: Cell) -> str:
+        text = str(cell)
+        found = '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES(text) else text
+        self[cell] = found
+        return found
+
+
+def _lines(rows: Sequence[Sequence[Cell]], quoted: _Quoted) -> Iterator[str]:
+    """Yield rows as csv.writer would write them, which takes many times longer for it."""
+    found = [cell for cells in rows for cell in cells if not isinstance(cell, str)]
+    numbers = iter(number_texts(found))
+    for cells in rows:
+        yield ",".join([quoted[cell] if cell.__class__ is str else next(numbers) for cell in cells]) + "\n"

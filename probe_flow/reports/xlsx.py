@@ -16,7 +16,7 @@ from probe_flow.records import Comparison
 from probe_flow.reports.atomic import atomic_bytes
 from probe_flow.reports.registry import table
 from probe_flow.reports.row_colors import Color
-from probe_flow.reports.table import Table
+from probe_flow.reports.table import Cell, Table
 
 if TYPE_CHECKING:
     from xlsxwriter import Workbook
@@ -101,19 +101,23 @@ def _parts(rows: Iterator[Any], size: int) -> Iterator[Iterator[Any]]:
         yield chain([first], islice(rows, size - 1))
 
 
-def _write_row(sheet: Worksheet, row: int, cells: Sequence[str], are_numbers: Sequence[bool], fill: Format) -> None:
+def _write_row(sheet: Worksheet, row: int, cells: Sequence[Cell], are_numbers: Sequence[bool], fill: Format) -> None:
     for column, (cell, is_number) in enumerate(zip(cells, are_numbers, strict=True)):
         number = cell_number(cell) if is_number else None
         if number is not None:
             sheet.write_number(row, column, number, fill)
-        elif cell:
-            sheet.write_string(row, column, cell_text(cell), fill)
+        elif cell != "":
+            sheet.write_string(row, column, cell_text(str(cell)), fill)
         else:
             sheet.write_blank(row, column, None, fill)
 
 
-def cell_number(cell: str) -> float | int | None:
+def cell_number(cell: Cell) -> float | int | None:
     """Return the number that a cell of a number column holds; None for words, NaN, infinities and huge integers."""
+    if isinstance(cell, float):
+        return cell if math.isfinite(cell) else None
+    if isinstance(cell, int):
+        return cell if abs(cell) <= _MAX_EXACT_INTEGER else None
     if _NUMBER.fullmatch(cell) is None:
         return None
     if cell.lstrip("+-").isdigit():

@@ -1,0 +1,161 @@
+"""What the dump.json layouts show of one side of a row: its name, dtype, shape, statistics, checksum and file."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
+
+from probe_flow.records import SideSummary, TensorKind, TensorRef
+from probe_flow.reports.cells import text_cell
+from probe_flow.reports.table import Cell
+
+ABSENT = "N/A"
+NO_FILE = "-1"
+
+_OWN_TYPES = frozenset({"torch.Size", "slice", "ellipsis", "torch.ProcessGroup", "mindspore.ProcessGroup"})
+"""Opaque types that are shown as such; the others hold text and are shown as Python's."""
+
+_GROUPS = frozenset({"torch.ProcessGroup", "mindspore.ProcessGroup"})
+_SHAPELESS = frozenset({"torch.Size", "slice"})
+_SHAPE_TEXTS: Mapping[str, str] = MappingProxyType({"slice": "(3,)"})
+_PERCENT_STARTS = ("%", "\uff05")
+_PEERS = frozenset({"src", "dst", "group_src", "group_dst"})
+"""Keyword arguments that name a rank; their checksum is the value itself."""
+
+Value: TypeAlias = object
+"""A statistic as it was recorded: a number, a truth value, text, or None."""
+
+
+class Side(NamedTuple):
+    """One side of a row; the values are not yet cells."""
+
+    name: str
+    dtype: str
+    shape: str
+    grad: str
+    values: tuple[Value, Value, Value, Value]
+
+
+_NO_SIDE = Side(ABSENT, ABSENT, ABSENT, ABSENT, (ABSENT, ABSENT, ABSENT, ABSENT))
+
+
+def side_of(tensor: TensorRef | None, measured: SideSummary | None) -> Side:
+    """Return what is shown of a side; ``measured`` statistics stand in where none were recorded."""
+    if tensor is None:
+        return _NO_SIDE
+    attrs = tensor.attrs
+    name = attrs.get("item")
+    grad = attrs.get("requires_grad")
+    kind = tensor.kind
+    if kind is TensorKind.STATISTICS or kind is TensorKind.TENSOR:
+        shape = tensor.logical_shape if tensor.logical_shape is not None else tensor.shape
+        dtype_cell, shape_cell = _of_tensor(tensor.stored_dtype or tensor.dtype, shape)
+    else:
+        dtype_cell, shape_cell = _dtype_text(tensor), _shape_text(tensor)
+    return Side(
+        guarded(tensor.id if name is None else str(name)),
+        dtype_cell,
+        shape_cell,
+        "True" if grad is True else "False" if grad is False else ABSENT if grad is None else guarded(str(grad)),
+        _values(tensor, measured),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _of_tensor(dtype: str, shape: tuple[int, ...] | None) -> tuple[str, str]:
+    return guarded(dtype), ABSENT if shape is None else str(list(shape))
+
+
+def guarded(text: str) -> str:
+    """Return text that no spreadsheet program evaluates; readers of this layout also refuse a leading percent sign."""
+    if text[:1].isalnum() and text.isprintable():  # nearly every name
+        return text
+    text = text.replace("\r", "\\r")
+    return "'" + text if text.lstrip().startswith(_PERCENT_STARTS) else text_cell(text)
+
+
+_memoised_guard: Callable[[str], str] = lru_cache(maxsize=1024)(guarded)
+
+
+def value_cells(values: Sequence[Value]) -> Sequence[Cell]:
+    """Return statistics as cells: infinities with a leading blank, ``None`` and truth values as words."""
+    cells: list[Cell] = []
+    total = 0.0
+    for value in values:
+        if not isinstance(value, float):
+            break
+        total += value
+        cells.append(value)
+    else:
+        if total - total == 0:  # all finite, as nearly always
+            return cells
+    return [_value_cell(value) for value in values]
+
+
+def _value_cell(value: Value) -> Cell:
+    if value.__class__ is float or value.__class__ is int:
+        assert isinstance(value, (int, float))
+        return f" {value}" if math.isinf(value) else value
+    return _memoised_guard(str(value))
+
+
+def _dtype_text(tensor: TensorRef) -> str:
+    """Return the type of what is no tensor; that of a plain value as Python shows it."""
+    kind, stored = tensor.kind, tensor.stored_dtype
+    if kind is TensorKind.NULL or (kind is TensorKind.UNREADABLE and not stored):
+        return ABSENT
+    if kind is TensorKind.SCALAR or (kind is TensorKind.OPAQUE and stored not in _OWN_TYPES):
+        return f"<class '{type(tensor.value).__name__}'>"
+    return _memoised_guard(stored or tensor.dtype)
+
+
+def _shape_text(tensor: TensorRef) -> str:
+    if tensor.kind is TensorKind.OPAQUE:
+        if tensor.stored_dtype == "torch.Size":
+            return guarded(str(tensor.value))
+        return _SHAPE_TEXTS.get(tensor.stored_dtype, "[]")
+    shape = tensor.logical_shape if tensor.logical_shape is not None else tensor.shape
+    return ABSENT if shape is None or tensor.kind is TensorKind.NULL else str(list(shape))
+
+
+def _values(tensor: TensorRef, measured: SideSummary | None) -> tuple[Value, Value, Value, Value]:
+    """Return maximum, minimum, mean and L2 norm."""
+    value: Value
+    if tensor.kind is TensorKind.SCALAR:
+        value = tensor.value
+    elif tensor.kind is TensorKind.OPAQUE:
+        value = None if tensor.stored_dtype in _SHAPELESS else tensor.value
+    else:
+        found = tensor.recorded
+        if found is None and measured is not None:
+            found = measured.statistics
+        if found is not None:
+            return found.max, found.min, found.mean, found.l2norm
+        value = ABSENT if tensor.kind is TensorKind.UNREADABLE else None
+    return value, value, value, value
+
+
+def checksum_text(tensor: TensorRef | None) -> str:
+    """Return the checksum that was recorded, or that of a plain value: CRC-32 of its text."""
+    if tensor is None or tensor.kind is TensorKind.NULL:
+        return ABSENT
+    if tensor.checksum is not None:
+        return guarded(tensor.checksum)
+    if tensor.kind not in {TensorKind.SCALAR, TensorKind.OPAQUE}:
+        return ABSENT
+    if tensor.stored_dtype in _GROUPS or (tensor.slot.path[-1:] and tensor.slot.path[-1] in _PEERS):
+        return guarded(str(tensor.value))
+    return f"{zlib.crc32(str(tensor.value).encode('utf-8', 'surrogatepass')):08x}"
+
+
+def file_names(target: TensorRef | None, golden: TensorRef | None) -> str:
+    """Return the names of both tensor files as a list in brackets."""
+    return guarded(str([_file_name(target), _file_name(golden)]))
+
+
+def _file_name(tensor: TensorRef | None) -> str:
+    return ABSENT if tensor is None else str(tensor.attrs.get("data_name") or NO_FILE)
