@@ -50,6 +50,18 @@ class NodeKey:
     name: str
     call: int = 0
     phase: Phase = Phase.FORWARD
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Keys are looked up a hundred times for each time that they are made.
+        object.__setattr__(self, "_hash", hash((self.execution, self.name, self.call, self.phase)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[NodeKey], tuple[object, ...]]:
+        """Pickle without the hash: another process hashes text in another way."""
+        return NodeKey, (self.execution, self.name, self.call, self.phase)
 
 
 @dataclass(frozen=True, slots=True)
