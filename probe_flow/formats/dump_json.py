@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, ProbeFlowError, Severity, UsageError
+from probe_flow.formats.dump_json_files import TensorFiles
 from probe_flow.formats.dump_json_folders import DumpFile, find_dump_files
 from probe_flow.formats.dump_json_names import EntryKind, EntryName, parse_entry_name
 from probe_flow.formats.dump_json_problems import ProblemList
-from probe_flow.formats.dump_json_text import load_document
+from probe_flow.formats.dump_json_stream import DATA, EntryStream
 from probe_flow.formats.dump_json_tree import (
     CONSTRUCT_FILE,
     STACK_FILE,
@@ -32,9 +33,10 @@ from probe_flow.formats.dump_json_tree import (
     read_call_tree,
     read_stacks,
 )
-from probe_flow.formats.dump_json_values import flatten_entry, has_known_shape
+from probe_flow.formats.dump_json_values import Flattener, has_known_shape
 from probe_flow.records import Catalog, Node, NodeKey, OrderSource, Phase, TensorRef
 
+TENSOR, STATISTICS = "tensor", "statistics"
 _FRAMEWORKS = ("pytorch", "mindspore", "mindtorch")
 
 
@@ -46,11 +48,29 @@ class _Reading:
     tensors: list[TensorRef] = field(default_factory=list)
     stacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
-    tasks: dict[str, None] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    tasks: dict[str, tuple[str, str]] = field(default_factory=dict)
     levels: dict[str, None] = field(default_factory=dict)
     frameworks: dict[str, None] = field(default_factory=dict)
     entries: int = 0
     has_stacks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """What the files beside one dump.json say; names of parents are taken apart once."""
+
+    tree: CallTree
+    stacks: Stacks
+    names: dict[str, str] = field(default_factory=dict)
+
+    def name_of(self, entry: str) -> str:
+        """Return the name of a parent without call number and direction."""
+        name = self.names.get(entry)
+        if name is None:
+            parsed = parse_entry_name(entry)
+            name = self.names[entry] = parsed.name if parsed else entry
+        return name
 
 
 def read_dump_json(
@@ -63,12 +83,14 @@ def read_dump_json(
 ) -> Catalog:
     """Read what a dump.json dump holds.
 
-    Tensors come with their recorded statistics (kind ``statistics``), Python scalars with their value; files of saved
-    tensors are not opened. NaN and infinities are kept, null statistics give None. A malformed entry, value or side
-    file costs itself and becomes a problem of the catalog; so does one unusable dump.json among several.
+    A value whose tensor was saved is of kind ``tensor``: its file's header is read, its elements are not. The others
+    come with their recorded statistics (kind ``statistics``), Python scalars with their value. NaN and infinities are
+    kept, null statistics give None. A malformed entry, value, tensor file or side file costs itself and becomes a
+    problem of the catalog; so does one unusable dump.json among several.
 
     Args:
-        path: a dump.json, the folder that holds it, a step folder, or the folder of the step folders.
+        path: a dump.json or debug.json, the folder that holds it, a step folder, the folder of the step folders, or
+            that of ``graph`` and ``pynative``.
         side: name of the stage that reads.
         ranks, steps: keep only these; None keeps all. A single-process dump has no rank.
         nodes: glob patterns of node names to keep, e.g. ``Functional.*``.
@@ -103,7 +125,7 @@ def read_dump_json(
         fingerprint=_fingerprint(found.files),
         attrs={
             "format": "dump_json",
-            "task": "+".join(reading.tasks),
+            "task": "+".join(dict.fromkeys(task for task, _ in reading.tasks.values())),
             "level": "+".join(reading.levels),
             "has_stacks": reading.has_stacks,
             "files": tuple(file.shown for file in found.files),
@@ -121,90 +143,106 @@ def _taken(file: DumpFile, number: int, patterns: Sequence[str] | None, reading:
 
 
 def _read_file(file: DumpFile, number: int, patterns: Sequence[str] | None, reading: _Reading) -> None:
+    folder = file.file.parent
     problems = ProblemList(file.shown)
-    document = load_document(file.file, file.shown)
-    top = document.value
-    if not isinstance(top, dict):
-        raise _wrong_top(file, f"its top level is a {type(top).__name__} instead of an object")
-    data = top.get("data")
-    if not isinstance(data, dict):
-        found = "missing" if "data" not in top else f"a {type(data).__name__} instead of an object"
-        raise _wrong_top(file, f"its `data` is {found}")
+    sides = _Sides(read_call_tree(folder, problems), read_stacks(folder, f"{number}:", problems))
+    files = TensorFiles(folder, problems)
+    stream = EntryStream(file.file, file.shown)
+    flattener = Flattener(str(file.file), files)
+    count = 0
+    for entry, value in stream:
+        count += 1
+        _read_entry(entry, value, file, patterns, sides, flattener, problems, reading)
+    top = _checked_top(stream, file)
     task = str(top.get("task") or "statistics")
-    if not data:
+    if not count:
         raise _empty(file, task)
-    for key in document.repeated:
+    for key in stream.repeated:
         message = f"`{key}` is written more than once in one object of `{file.shown}`; the last one counts"
         problems.add("PF3412", message, severity=Severity.WARNING)
-    tree = read_call_tree(file.file.parent, problems)
-    stacks = read_stacks(file.file.parent, f"{number}:", problems)
+    if patterns is None:
+        files.report_unnamed()
     framework = top.get("framework")
-    reading.frameworks[framework if framework in _FRAMEWORKS else document.framework or "pytorch"] = None
-    reading.tasks[task] = None
+    reading.frameworks[framework if framework in _FRAMEWORKS else stream.framework or "pytorch"] = None
+    _note_task(task, file, problems, reading)
     reading.levels[str(top.get("level"))] = None
-    reading.entries += len(data)
-    reading.stacks.update(stacks.frames)
-    reading.has_stacks = reading.has_stacks or stacks.found
-    _read_entries(data, file, patterns, tree, stacks, problems, reading)
-    if task == "tensor":
-        message = f"`{file.shown}` is a dump of tensors; their recorded statistics are compared, not the saved files"
-        problems.add("PF3414", message, severity=Severity.WARNING)
+    reading.entries += count
+    reading.stacks.update(sides.stacks.frames)
+    reading.has_stacks = reading.has_stacks or sides.stacks.found
     reading.problems.extend(problems.finish())
 
 
-def _read_entries(
-    data: Mapping[str, object],
+def _checked_top(stream: EntryStream, file: DumpFile) -> Mapping[str, object]:
+    top = stream.top
+    if not isinstance(top, dict):
+        raise _wrong_top(file, f"its top level is a {type(top).__name__} instead of an object")
+    if not stream.has_entries:
+        found = f"a {type(top[DATA]).__name__} instead of an object" if DATA in top else "missing"
+        raise _wrong_top(file, f"its `{DATA}` is {found}")
+    return top
+
+
+def _note_task(task: str, file: DumpFile, problems: ProblemList, reading: _Reading) -> None:
+    """Keep the task of a file; several files of one name should have one."""
+    name = file.file.name
+    first, shown = reading.tasks.setdefault(name, (task, file.shown))
+    if task != first:
+        problems.add(
+            "PF3429",
+            f"`{file.shown}` has the task `{task}`, `{shown}` has `{first}`",
+            severity=Severity.WARNING,
+            help="dump all ranks with one configuration, or select those that fit together",
+        )
+
+
+def _read_entry(
+    entry: str,
+    value: object,
     file: DumpFile,
     patterns: Sequence[str] | None,
-    tree: CallTree,
-    stacks: Stacks,
+    sides: _Sides,
+    flattener: Flattener,
     problems: ProblemList,
     reading: _Reading,
 ) -> None:
-    """Add the node and the tensors of every entry of one file."""
-    source = str(file.file)
-    for order, (entry, value) in enumerate(data.items()):
-        name = parse_entry_name(entry) or _as_it_stands(entry, file, problems)
-        if patterns is not None and not any(fnmatch.fnmatchcase(name.name, pattern) for pattern in patterns):
-            continue
-        key = NodeKey(file.execution, name.name, name.call, name.phase)
-        if key in reading.nodes:
-            message = f"`{entry}` of `{file.shown}` names the same call as an earlier entry and is left out"
-            problems.add("PF3412", message, tensor=entry)
-            continue
-        if not has_known_shape(value, name.kind) or not isinstance(value, dict):
-            _report_shape(entry, value, file, problems)
-            continue
-        flat = flatten_entry(value, name=entry, kind=name.kind, node=key, source=source)
-        reading.nodes[key] = _node(entry, name, key, order, tree, stacks)
-        reading.tensors.extend(flat.tensors)
-        if flat.problems:
-            item, reason = flat.problems[0]
-            more = f" (and {len(flat.problems) - 1} more of this entry)" if len(flat.problems) > 1 else ""
-            problems.add(
-                "PF3411",
-                f"`{item}` of `{file.shown}` cannot be read{more}: {reason}",
-                tensor=item,
-                help="dump this call again, or leave it out with `select.nodes`",
-            )
+    """Add the node and the tensors of one entry."""
+    name = parse_entry_name(entry) or _as_it_stands(entry, file, problems)
+    if patterns is not None and not any(fnmatch.fnmatchcase(name.name, pattern) for pattern in patterns):
+        return
+    key = NodeKey(file.execution, reading.names.setdefault(name.name, name.name), name.call, name.phase)
+    if key in reading.nodes:
+        message = f"`{entry}` of `{file.shown}` names the same call as an earlier entry and is left out"
+        problems.add("PF3412", message, tensor=entry)
+        return
+    if not has_known_shape(value, name.kind):
+        _report_shape(entry, value, file, problems)
+        return
+    flat = flattener.flatten(value, name=entry, kind=name.kind, node=key)
+    reading.nodes[key] = _node(entry, name, key, len(reading.nodes), sides)
+    reading.tensors.extend(flat.tensors)
+    if flat.problems:
+        item, reason = flat.problems[0]
+        more = f" (and {len(flat.problems) - 1} more of this entry)" if len(flat.problems) > 1 else ""
+        problems.add(
+            "PF3411",
+            f"`{item}` of `{file.shown}` cannot be read{more}: {reason}",
+            tensor=item,
+            help="dump this call again, or leave it out with `select.nodes`",
+        )
 
 
-def _node(entry: str, name: EntryName, key: NodeKey, order: int, tree: CallTree, stacks: Stacks) -> Node:
-    parent_entry = tree.parents.get(entry)
-    parent = name.module
-    if parent_entry is not None:
-        parsed = parse_entry_name(parent_entry)
-        parent = parsed.name if parsed else parent_entry
+def _node(entry: str, name: EntryName, key: NodeKey, order: int, sides: _Sides) -> Node:
+    parent_entry = sides.tree.parents.get(entry)
     attrs: dict[str, object] = {"entry": entry, "kind": name.kind.value}
     if parent_entry is not None:
         attrs["parent_entry"] = parent_entry
-    if entry in tree.micro_steps:
-        attrs["micro_step"] = tree.micro_steps[entry]
+    if entry in sides.tree.micro_steps:
+        attrs["micro_step"] = sides.tree.micro_steps[entry]
     return Node(
         key=key,
         op_type=name.op_type,
-        parent=parent,
-        stack_id=stacks.of_entry.get(entry),
+        parent=name.module if parent_entry is None else sides.name_of(parent_entry),
+        stack_id=sides.stacks.of_entry.get(entry),
         order=order,
         order_source=OrderSource.FILE,
         attrs=attrs,
@@ -229,9 +267,11 @@ def _report_shape(entry: str, value: object, file: DumpFile, problems: ProblemLi
 
 
 def _task(reading: _Reading) -> str:
-    if any(tensor.checksum is not None for tensor in reading.tensors) and "tensor" not in reading.tasks:
-        return "md5"
-    return next(iter(reading.tasks), "statistics")
+    """Return what the dump holds: ``tensor``, ``statistics`` or ``md5``; other tasks go by what they wrote."""
+    task = next((task for task, _ in reading.tasks.values()), STATISTICS)
+    if task == TENSOR or (task not in (STATISTICS, TENSOR) and any(tensor.extents for tensor in reading.tensors)):
+        return TENSOR
+    return "md5" if any(tensor.checksum is not None for tensor in reading.tensors) else STATISTICS
 
 
 def _wrong_top(file: DumpFile, what: str) -> FormatError:

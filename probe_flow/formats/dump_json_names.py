@@ -3,7 +3,7 @@
 Names follow the collectors' grammar: ``{Type}.{api}.{count}.{direction}`` for APIs (a MindSpore primitive has one
 segment more), ``{Module|Cell}.{path}.{Class}.{direction}.{count}`` for modules (count and direction swapped) and
 ``{Module|Cell}.{path}.{Class}.parameters_grad[.{n}]`` for gradients of parameters. Module paths hold dots and digits,
-hence "from the right".
+hence "from the right". Values saved one by one are ``{name}[_grad].{count}.debug``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from probe_flow.records import Phase
 
 PARAMETERS_GRAD = "parameters_grad"
+DEBUG = "debug"
 _COUNT = re.compile(r"[0-9]{1,18}")
 _PHASES = {"forward": Phase.FORWARD, "backward": Phase.BACKWARD}
 
@@ -23,6 +24,7 @@ class EntryKind(enum.Enum):
     API = "api"
     MODULE = "module"
     PARAMETERS_GRAD = "parameters_grad"
+    DEBUG = "debug"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +32,12 @@ class EntryName:
     """An entry name taken apart.
 
     Args:
-        kind: API, module, or gradients of a module's parameters.
+        kind: API, module, gradients of a module's parameters, or a value saved by itself.
         name: what repeats from call to call: ``Functional.linear``, ``Module.layers.0.attn.qkv.Linear``,
-            ``Module.head.Linear.parameters_grad``.
-        op_type: the API or the class: ``linear``, ``Linear``.
+            ``Module.head.Linear.parameters_grad``, ``y_only_grad``.
+        op_type: the API or the class: ``linear``, ``Linear``; ``debug`` for a value saved by itself.
         call: number of the call; for parameter gradients number of the gradient computation (0 in old names).
-        phase: none for parameter gradients.
+        phase: none for parameter gradients and values saved by themselves.
     """
 
     kind: EntryKind
@@ -63,9 +65,11 @@ def parse_entry_name(entry: str) -> EntryName | None:
         return None
     if parts[-1] == PARAMETERS_GRAD:
         return EntryName(EntryKind.PARAMETERS_GRAD, entry, parts[-2], 0, Phase.NONE)
+    before, last = parts[-2], parts[-1]
+    if last == DEBUG and _COUNT.fullmatch(before):
+        return EntryName(EntryKind.DEBUG, ".".join(parts[:-2]), DEBUG, int(before), Phase.NONE)
     if len(parts) < 4:
         return None
-    before, last = parts[-2], parts[-1]
     if last in _PHASES and _COUNT.fullmatch(before):
         return EntryName(EntryKind.API, ".".join(parts[:-2]), parts[-3], int(before), _PHASES[last])
     if not _COUNT.fullmatch(last):

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError, Span
 
-TYPE_PROBE_CHARS = 64 * 1024 * 1024
-"""Characters searched for a tensor type when a dump does not name its framework."""
+_MAX_REPEATED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +18,42 @@ class Document:
     Args:
         value: the JSON value.
         repeated: keys that an object of the file holds more than once (the last one counts), at most a few.
-        framework: the framework whose tensor type occurs first in the text, None when neither occurs.
     """
 
     value: object
     repeated: tuple[str, ...]
-    framework: str | None
+
+
+class Repeated:
+    """Builds the objects of a JSON text and notes keys that one of them holds more than once."""
+
+    def __init__(self) -> None:
+        self._keys: list[str] = []
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys found so far, at most a few."""
+        return tuple(self._keys[:_MAX_REPEATED])
+
+    def add(self, key: str) -> None:
+        """Note one key."""
+        if len(self._keys) < _MAX_REPEATED:
+            self._keys.append(key)
+
+    def unique(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
+        """Return the object of these pairs; the last one of a key counts."""
+        result = dict(pairs)
+        if len(result) != len(pairs) and len(self._keys) < _MAX_REPEATED:
+            seen: set[str] = set()
+            for key, _ in pairs:
+                if key in seen:
+                    self.add(key)
+                seen.add(key)
+        return result
 
 
 def load_document(file: Path, shown: str) -> Document:
-    """Read and parse one JSON file.
+    """Read and parse one JSON file as a whole.
 
     Args:
         file: the file.
@@ -40,34 +65,30 @@ def load_document(file: Path, shown: str) -> Document:
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise FormatError(
-            Diagnostic("PF3409", f"`{shown}` cannot be read: {error.strerror or error}", path=shown)
-        ) from error
+        raise cannot_be_read(shown, error) from error
     except UnicodeDecodeError as error:
-        raise _not_json(shown, f"byte {error.start} is not UTF-8") from error
-    repeated: list[str] = []
-
-    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        result = dict(pairs)
-        if len(result) != len(pairs) and len(repeated) < 5:
-            seen: set[str] = set()
-            repeated.extend(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        return result
-
+        raise not_json(shown, f"byte {error.start} is not UTF-8") from error
+    repeated = Repeated()
     try:
-        value = json.loads(text, object_pairs_hook=unique)
+        value = json.loads(text, object_pairs_hook=repeated.unique)
     except json.JSONDecodeError as error:
-        is_cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated string")
-        what = "the file ends in the middle" if is_cut else error.msg
-        raise _not_json(shown, what, Span(shown, error.lineno, error.colno)) from error
+        raise mistake(shown, error, error.lineno, error.colno) from error
     except RecursionError as error:
-        raise _not_json(shown, "values are nested too deeply") from error
+        raise not_json(shown, "values are nested too deeply") from error
     except ValueError as error:  # a number of thousands of digits
-        raise _not_json(shown, str(error).split(":")[0]) from error
-    return Document(value, tuple(repeated[:5]), _framework_of(text))
+        raise not_json(shown, str(error).split(":")[0]) from error
+    return Document(value, repeated.keys)
 
 
-def _not_json(shown: str, what: str, span: Span | None = None) -> FormatError:
+def mistake(shown: str, error: json.JSONDecodeError, line: int, column: int) -> FormatError:
+    """Return the error of text that is no JSON, at its place in the file."""
+    is_cut = not error.doc[error.pos :].strip() or error.msg.startswith("Unterminated string")
+    what = "the file ends in the middle" if is_cut else error.msg
+    return not_json(shown, what, Span(shown, line, column))
+
+
+def not_json(shown: str, what: str, span: Span | None = None) -> FormatError:
+    """Return the error of a file that is no JSON."""
     return FormatError(
         Diagnostic(
             "PF3407",
@@ -79,11 +100,6 @@ def _not_json(shown: str, what: str, span: Span | None = None) -> FormatError:
     )
 
 
-def _framework_of(text: str) -> str | None:
-    """Older dumps do not name their framework; the first tensor type in the text does."""
-    places = {
-        name: text.find(f'"type": "{word}', 0, TYPE_PROBE_CHARS)
-        for name, word in (("mindspore", "mindspore"), ("pytorch", "torch"))
-    }
-    found = {name: place for name, place in places.items() if place >= 0}
-    return min(found, key=lambda name: found[name]) if found else None
+def cannot_be_read(shown: str, error: OSError) -> FormatError:
+    """Return the error of a file that the operating system does not give."""
+    return FormatError(Diagnostic("PF3409", f"`{shown}` cannot be read: {error.strerror or error}", path=shown))

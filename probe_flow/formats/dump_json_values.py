@@ -3,19 +3,21 @@
 Flattening follows the collectors' rules: None is one item; an empty list or object is none; lists recurse by index,
 objects by key; an object with a textual ``type`` (or a point-to-point operation) is a leaf. Keyword arguments share
 the ``input`` name space with positional ones. Gradients of parameters drop their list index.
+
+A dump may have millions of leaves, so what they share (slots, shapes, dtypes) is made once and each costs few steps.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeAlias
 
+from probe_flow.formats.dump_json_files import TensorFiles
+from probe_flow.formats.dump_json_leaves import canonical_dtype, is_scalar_type, opaque_text, typed_scalar
 from probe_flow.formats.dump_json_names import EntryKind
-from probe_flow.formats.dump_json_numbers import MAX_BITS, BadNumberError, dimension, statistic
-from probe_flow.records import NodeKey, Slot, SlotRole, Statistics, TensorKind, TensorRef
+from probe_flow.formats.dump_json_numbers import BadNumberError, dimension, statistic
+from probe_flow.records import Extent, NodeKey, Slot, SlotRole, Statistics, TensorKind, TensorRef
 
 MAX_DEPTH = 400
 """Nesting limit of the collectors; deeper values are not theirs."""
@@ -29,84 +31,210 @@ _SECTIONS = (
 )
 """Key of an entry, role of its slots and word in item names, in the order of reports."""
 
-_SCALAR_TYPES = re.compile(r"bool_?|int|float|complex|str_?|u?int(8|16|32|64)|float(16|32|64)|complex(64|128)")
 _TENSOR_ATTRS = ("requires_grad", "data_name", "layout", "hsdp_shard_size", "device_mesh", "placements")
 _P2P_ATTRS = ("op", "peer", "tag", "group_id")
-_DTYPE_ALIASES = {
-    "half": "float16",
-    "float": "float32",
-    "double": "float64",
-    "short": "int16",
-    "int": "int32",
-    "long": "int64",
-}
-
-
 _NOTHING = Statistics()
+_NO_STATISTICS = "the dump recorded no statistics of this tensor"
 
-Scalar: TypeAlias = bool | int | float | str
-_Troubles: TypeAlias = list[tuple[str, str]]
+_Path: TypeAlias = tuple[int | str, ...]
+_Leaf: TypeAlias = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Flattened:
     """The tensors of one entry, and what of it could not be understood (item name and reason)."""
 
-    tensors: list[TensorRef]
+    tensors: list[TensorRef] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
 
 
 def has_known_shape(entry: object, kind: EntryKind) -> bool:
     """Say whether an entry's value is an object with at least one of the keys of its kind (or empty)."""
+    if kind is EntryKind.DEBUG:
+        return True
     if not isinstance(entry, dict):
         return False
     return kind is EntryKind.PARAMETERS_GRAD or not entry or any(key in entry for key, _, _ in _SECTIONS)
 
 
-def flatten_entry(entry: Mapping[str, object], *, name: str, kind: EntryKind, node: NodeKey, source: str) -> Flattened:
-    """Return the tensors of one entry in report order: inputs, parameters, outputs, parameter gradients.
+class Flattener:
+    """Makes tensors of the values of one file.
 
     Args:
-        entry: its value, of known shape.
-        name: its full name, the start of item names.
-        kind: API, module or parameter gradients.
-        node: owner of the tensors.
-        source: file, for people.
+        source: the file, for people.
+        files: its tensor files.
     """
-    result = Flattened([])
-    seen: set[Slot] = set()
-    for role, path, prefix, value in _items(entry, kind):
-        slot = Slot(role, path)
-        item = ".".join([name, *prefix, *map(str, path)])
-        if slot in seen:
-            result.problems.append((item, "occurs twice in its entry; the second one is left out"))
-            continue
-        seen.add(slot)
-        result.tensors.append(_tensor(value, item, node, slot, source, result.problems))
-    return result
 
+    def __init__(self, source: str, files: TensorFiles) -> None:
+        self._source = source
+        self._files = files
+        self._slots: dict[SlotRole, dict[_Path, Slot]] = {role: {} for role in SlotRole}
+        self._shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._words: dict[str, tuple[str, str]] = {}
 
-def _items(
-    entry: Mapping[str, object], kind: EntryKind
-) -> Iterator[tuple[SlotRole, tuple[int | str, ...], tuple[str, ...], object]]:
-    if kind is EntryKind.PARAMETERS_GRAD:
-        for parameter, value in entry.items():
-            only = value[0] if isinstance(value, list) and len(value) == 1 else value
-            for path, leaf in _leaves(only, (parameter,)):
-                yield SlotRole.PARAMETER_GRAD, path, (), leaf
-        return
-    for key, role, word in _SECTIONS:
-        value = entry.get(key)
+    def flatten(self, entry: object, *, name: str, kind: EntryKind, node: NodeKey) -> Flattened:
+        """Return the tensors of one entry in report order: inputs, parameters, outputs, parameter gradients.
+
+        Args:
+            entry: its value, of known shape.
+            name: its full name, the start of item names.
+            kind: what the entry is.
+            node: owner of the tensors.
+        """
+        result = Flattened()
+        if kind is EntryKind.DEBUG:
+            self._add(entry, SlotRole.DEBUG, name, node, result)
+        elif not isinstance(entry, dict):
+            raise TypeError(f"`{name}` is a {type(entry).__name__}")
+        elif kind is EntryKind.PARAMETERS_GRAD:
+            for parameter, value in entry.items():
+                only = value[0] if isinstance(value, list) and len(value) == 1 else value
+                for path, leaf in _leaves(only, (parameter,)):
+                    self._add_leaf(leaf, SlotRole.PARAMETER_GRAD, path, name, node, result)
+        else:
+            for key, role, word in _SECTIONS:
+                value = entry.get(key)
+                if value is not None:
+                    self._add(value, role, f"{name}.{word}", node, result)
+            _drop_repeated(result)
+        return result
+
+    def _add(self, value: object, role: SlotRole, prefix: str, node: NodeKey, result: Flattened) -> None:
+        """Add the leaves of one section, or of a value that stands where a section should."""
+        if isinstance(value, list):
+            for index, child in enumerate(value):
+                if child is None or (type(child) is dict and type(child.get("type")) is str):
+                    self._add_leaf(child, role, (index,), prefix, node, result)
+                else:
+                    for path, leaf in _leaves(child, (index,)):
+                        self._add_leaf(leaf, role, path, prefix, node, result)
+        elif isinstance(value, dict) and not _is_leaf(value):
+            for key, child in value.items():
+                for path, leaf in _leaves(child, (key,)):
+                    self._add_leaf(leaf, role, path, prefix, node, result)
+        else:
+            item = prefix if role is SlotRole.DEBUG else f"{prefix}.0"
+            result.tensors.append(self._tensor(value, item, node, self._slot(role, (0,)), result.problems))
+
+    def _add_leaf(
+        self, leaf: object, role: SlotRole, path: _Path, prefix: str, node: NodeKey, result: Flattened
+    ) -> None:
+        item = f"{prefix}.{path[0] if len(path) == 1 else '.'.join(map(str, path))}"
+        result.tensors.append(self._tensor(leaf, item, node, self._slot(role, path), result.problems))
+
+    def _slot(self, role: SlotRole, path: _Path) -> Slot:
+        slots = self._slots[role]
+        slot = slots.get(path)
+        if slot is None:
+            slot = slots[path] = Slot(role, path)
+        return slot
+
+    def _tensor(
+        self, value: object, item: str, node: NodeKey, slot: Slot, problems: list[tuple[str, str]]
+    ) -> TensorRef:
+        attrs: dict[str, object] = {"item": item}
         if value is None:
-            continue
-        start = () if isinstance(value, (list, dict)) and not _is_leaf(value) else (0,)
-        for path, leaf in _leaves(value, start):
-            yield role, path, (word,), leaf
+            return TensorRef(node, slot, TensorKind.NULL, attrs=attrs, source=self._source)
+        if isinstance(value, dict) and _is_leaf(value):
+            if "type" not in value:
+                attrs["p2p"] = {key: value[key] for key in _P2P_ATTRS if key in value}
+                value = value["tensor"]
+            if isinstance(value, dict) and isinstance(value.get("type"), str):
+                try:
+                    return self._leaf(value, attrs, node, slot)
+                except BadNumberError as error:
+                    reason = str(error)
+            else:
+                reason = "the tensor of a point-to-point operation is no tensor object"
+        elif len(slot.path) > MAX_DEPTH:
+            reason = f"the value is nested deeper than {MAX_DEPTH} levels"
+        else:
+            reason = f"a bare {type(value).__name__} stands where an object with a `type` is expected"
+        problems.append((item, reason))
+        return TensorRef(node, slot, TensorKind.UNREADABLE, attrs=attrs, reason=reason, source=self._source)
+
+    def _leaf(self, value: _Leaf, attrs: dict[str, object], node: NodeKey, slot: Slot) -> TensorRef:
+        if "shape" in value or "dtype" in value:
+            return self._with_statistics(value, attrs, node, slot)
+        word, held, source = str(value["type"]), value.get("value"), self._source
+        if is_scalar_type(word) and isinstance(held, (bool, int, float, str)):
+            held = typed_scalar(held, word)
+            return TensorRef(node, slot, TensorKind.SCALAR, word, word, (), (), value=held, attrs=attrs, source=source)
+        text = opaque_text(value)
+        return TensorRef(node, slot, TensorKind.OPAQUE, word, word, value=text, attrs=attrs, source=source)
+
+    def _with_statistics(self, value: _Leaf, attrs: dict[str, object], node: NodeKey, slot: Slot) -> TensorRef:
+        raw_dtype, raw_shape = value.get("dtype"), value.get("shape")
+        if not isinstance(raw_dtype, str) or not isinstance(raw_shape, list):
+            raise BadNumberError(f"a `{value['type']}` has no dtype or no shape")
+        shape = self._shape(raw_shape)
+        dtype, stored = self._dtype(raw_dtype)
+        recorded = Statistics(
+            statistic(value, "Min"), statistic(value, "Max"), statistic(value, "Mean"), statistic(value, "Norm")
+        )
+        for key in _TENSOR_ATTRS:
+            if key in value:
+                attrs[key] = value[key]
+        attrs["type"] = self._dtype(str(value["type"]))[1]
+        checksum = value.get("md5")
+        kind, source, reason = TensorKind.STATISTICS, self._source, None
+        extents: tuple[Extent, ...] = ()
+        data_name = value.get("data_name")
+        if isinstance(data_name, str) and data_name:
+            if "/" not in data_name:
+                attrs["item"] = data_name.rpartition(".")[0]
+            held = self._files.look_up(data_name, str(attrs["item"]), dtype, shape)
+            kind, dtype, shape, reason = held.kind, held.dtype, held.shape, held.reason
+            extents, source = held.extents, held.source or source
+        elif recorded == _NOTHING:
+            reason = _NO_STATISTICS
+        return TensorRef(
+            node,
+            slot,
+            kind,
+            dtype,
+            stored,
+            shape,
+            shape,
+            extents=extents,
+            recorded=recorded,
+            checksum=checksum if isinstance(checksum, str) else None,
+            attrs=attrs,
+            reason=reason,
+            source=source,
+        )
+
+    def _shape(self, raw: list[object]) -> tuple[int, ...]:
+        dims = tuple([dimension(dim) for dim in raw])
+        return self._shapes.setdefault(dims, dims)
+
+    def _dtype(self, raw: str) -> tuple[str, str]:
+        """Return canonical and own name of a dtype, the same objects for every tensor."""
+        words = self._words.get(raw)
+        if words is None:
+            words = self._words[raw] = (canonical_dtype(raw), raw)
+        return words
 
 
-def _leaves(value: object, path: tuple[int | str, ...]) -> Iterator[tuple[tuple[int | str, ...], object]]:
+def _drop_repeated(result: Flattened) -> None:
+    """Leave out a slot that occurs twice in an entry: positional arguments under two keys."""
+    if len({id(tensor.slot) for tensor in result.tensors}) == len(result.tensors):
+        return
+    seen: set[Slot] = set()
+    kept = []
+    for tensor in result.tensors:
+        if tensor.slot in seen:
+            what = "occurs twice in its entry; the second one is left out"
+            result.problems.append((str(tensor.attrs["item"]), what))
+        else:
+            seen.add(tensor.slot)
+            kept.append(tensor)
+    result.tensors[:] = kept
+
+
+def _leaves(value: object, path: _Path) -> Iterator[tuple[_Path, object]]:
     """Yield the leaves below a value, in order. Values nested deeper than the limit come as they are (no leaf form)."""
-    pending: list[tuple[tuple[int | str, ...], object]] = [(path, value)]
+    pending: list[tuple[_Path, object]] = [(path, value)]
     while pending:
         path, value = pending.pop()
         if len(path) > MAX_DEPTH or not isinstance(value, (list, dict)) or _is_leaf(value):
@@ -122,94 +250,3 @@ def _is_leaf(value: object) -> bool:
     return isinstance(value, dict) and (
         isinstance(value.get("type"), str) or (isinstance(value.get("class_type"), str) and "tensor" in value)
     )
-
-
-def _tensor(value: object, item: str, node: NodeKey, slot: Slot, source: str, problems: _Troubles) -> TensorRef:
-    attrs: dict[str, object] = {"item": item}
-    make = partial(TensorRef, node, slot, attrs=attrs, source=source)
-    if value is None:
-        return make(kind=TensorKind.NULL)
-    if isinstance(value, dict) and _is_leaf(value):
-        if "type" not in value:
-            attrs["p2p"] = {key: value[key] for key in _P2P_ATTRS if key in value}
-            value = value["tensor"]
-        if isinstance(value, dict) and isinstance(value.get("type"), str):
-            try:
-                return _leaf(value, attrs, make)
-            except BadNumberError as error:
-                reason = str(error)
-        else:
-            reason = "the tensor of a point-to-point operation is no tensor object"
-    elif len(slot.path) > MAX_DEPTH:
-        reason = f"the value is nested deeper than {MAX_DEPTH} levels"
-    else:
-        reason = f"a bare {type(value).__name__} stands where an object with a `type` is expected"
-    problems.append((item, reason))
-    return make(kind=TensorKind.UNREADABLE, reason=reason)
-
-
-def _leaf(value: dict[str, object], attrs: dict[str, object], make: Callable[..., TensorRef]) -> TensorRef:
-    word = str(value["type"])
-    if "shape" in value or "dtype" in value:
-        return _with_statistics(value, attrs, make)
-    held = value.get("value")
-    if _SCALAR_TYPES.fullmatch(word) and isinstance(held, (bool, int, float, str)):
-        held = _typed_scalar(held, word)
-        return make(kind=TensorKind.SCALAR, dtype=word, stored_dtype=word, shape=(), logical_shape=(), value=held)
-    return make(kind=TensorKind.OPAQUE, dtype=word, stored_dtype=word, value=_opaque_text(value))
-
-
-def _with_statistics(value: dict[str, object], attrs: dict[str, object], make: Callable[..., TensorRef]) -> TensorRef:
-    stored, shape = value.get("dtype"), value.get("shape")
-    if not isinstance(stored, str) or not isinstance(shape, list):
-        raise BadNumberError(f"a `{value['type']}` has no dtype or no shape")
-    dims = tuple(dimension(dim) for dim in shape)
-    recorded = Statistics(
-        min=statistic(value, "Min"),
-        max=statistic(value, "Max"),
-        mean=statistic(value, "Mean"),
-        l2norm=statistic(value, "Norm"),
-    )
-    attrs.update((key, value[key]) for key in _TENSOR_ATTRS if key in value)
-    attrs["type"] = value["type"]
-    data_name = value.get("data_name")
-    if isinstance(data_name, str) and "." in data_name:
-        attrs["item"] = data_name.rpartition(".")[0]
-    checksum = value.get("md5")
-    return make(
-        kind=TensorKind.STATISTICS,
-        dtype=canonical_dtype(stored),
-        stored_dtype=stored,
-        shape=dims,
-        logical_shape=dims,
-        recorded=recorded,
-        checksum=checksum if isinstance(checksum, str) else None,
-        reason="the dump recorded no statistics of this tensor" if recorded == _NOTHING else None,
-    )
-
-
-def canonical_dtype(stored: str) -> str:
-    """Return the canonical name of a torch, MindSpore or numpy dtype: ``float16`` for ``torch.half`` or ``Float16``."""
-    if stored.startswith("torch."):
-        word = stored.removeprefix("torch.")
-        return _DTYPE_ALIASES.get(word, word)
-    return stored.lower()
-
-
-def _typed_scalar(held: Scalar, word: str) -> Scalar:
-    """Return a scalar as the Python value that its type says, for dumps that hold numbers as strings."""
-    if isinstance(held, str) and not word.startswith("str"):
-        try:
-            held = float(held) if "float" in word else int(held)
-        except ValueError:
-            return held
-    if isinstance(held, int) and held.bit_length() > MAX_BITS:
-        raise BadNumberError(f"the value is an integer of {held.bit_length()} bits")
-    return held
-
-
-def _opaque_text(value: Mapping[str, object]) -> str:
-    for key in ("value", "group_ranks", "format"):
-        if key in value:
-            return str(value[key])
-    return ", ".join(f"{key}: {part}" for key, part in value.items() if key != "type")

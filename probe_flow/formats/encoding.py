@@ -1,8 +1,8 @@
 """How the bytes of an extent hold the elements of a tensor: the words of `probe_flow.records.Extent.encoding`.
 
-``raw`` is little endian in C order. Behind it, in this order: ``-big`` for swapped bytes, ``-fortran`` for Fortran order
-or ``-strided:3,1`` for any other distances between elements, ``@float32`` when the file holds another dtype than the
-tensor has. ``torch`` stands alone: torch has to load the file.
+``raw`` is little endian in C order. Behind it, in this order: ``-big`` for swapped bytes, ``-fortran`` for Fortran
+order or ``-strided:3,1`` for any other distances between elements, ``@float32`` when the file holds another dtype than
+the tensor has. ``torch`` stands alone: torch has to load the file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Read the header of a `.pt` file with one tensor, without torch: what it is, and where its bytes lie in the file.
 
-`torch.save` writes a zip archive whose members are stored as they are: ``data.pkl`` says how to put the tensor together,
-``data/<key>`` holds the bytes of its storage. Nothing is unpickled or run. Tensors that do not lie in the file as plain
-numbers (sparse, quantised, packed or in the format before version 1.6) are left to torch, see `torch_load`.
+`torch.save` writes a zip archive whose members are stored as they are: ``data.pkl`` says how to put the tensor
+together, ``data/<key>`` holds the bytes of its storage. Nothing is unpickled or run. Tensors that do not lie in the
+file as plain numbers (sparse, quantised, packed or in the format before version 1.6) are left to torch, see
+`torch_load`.
 """
 
 from __future__ import annotations

@@ -77,9 +77,20 @@ def is_known(module: str, name: str) -> bool:
     return (module, name) in _OTHER_NAMES
 
 
-_TORCH_NAMES = frozenset(
-    ["bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16", "float32", "float64", "bfloat16", "complex32", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2", "qint8", "quint8", "qint32", "quint4x2", "quint2x4", "per_tensor_affine", "per_tensor_symmetric", "per_channel_affine", "per_channel_symmetric", "per_channel_affine_float_qparams", "Size", "device", "Tensor", "strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"]
+_NUMBERS = frozenset(
+    {"bool", "bfloat16"}
+    | {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
+    | {f"float{bits}" for bits in (16, 32, 64)}
+    | {f"complex{bits}" for bits in (32, 64, 128)}
+    | {f"float8_{form}" for form in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu")}
+    | {"float4_e2m1fn_x2", "qint8", "quint8", "qint32", "quint4x2", "quint2x4"}
 )
+_SCHEMES = frozenset(
+    {f"per_{unit}_{kind}" for unit in ("tensor", "channel") for kind in ("affine", "symmetric")}
+    | {"per_channel_affine_float_qparams"}
+)
+_LAYOUTS = frozenset({"strided"} | {f"sparse_{kind}" for kind in ("coo", "csr", "csc", "bsr", "bsc")})
+_TORCH_NAMES = _NUMBERS | _SCHEMES | _LAYOUTS | {"Size", "device", "Tensor"}
 _OTHER_NAMES = frozenset(
     {
         ("collections", "OrderedDict"),

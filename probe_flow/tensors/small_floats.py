@@ -1,8 +1,8 @@
 """Tables of the 256 values of every 8-bit float, exact in float32.
 
-Sources: OCP 8-bit Floating Point Specification (E5M2, E4M3), OCP Microscaling Formats (E8M0), the published bit rules of
-HiFloat8, a format whose leading bits choose how many exponent bits follow, and those of the ``fnuz`` variants (finite,
-no negative zero, bias one higher).
+Sources: OCP 8-bit Floating Point Specification (E5M2, E4M3), OCP Microscaling Formats (E8M0), the published bit rules
+of HiFloat8, a format whose leading bits choose how many exponent bits follow, and those of the ``fnuz`` variants
+(finite, no negative zero, bias one higher).
 """
 
 from __future__ import annotations

@@ -1,0 +1,246 @@
+"""Read a dump.json entry by entry: neither its text nor its tree is ever in memory as a whole.
+
+The text is read in windows; one member of the top level, or one entry of its ``data``, is parsed at a time. Python's
+dialect of JSON (bare NaN and Infinity). Lines and columns of mistakes are those of the whole file.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+from probe_flow.errors import FormatError
+from probe_flow.formats.dump_json_text import Repeated, cannot_be_read, mistake, not_json
+
+Parsed = TypeVar("Parsed")
+
+DATA = "data"
+WINDOW_BYTES = 1 << 20
+MAX_VALUE_CHARS = 1 << 28
+"""Text of one entry; the collectors' are a thousand times smaller, and its tree takes several times as much memory."""
+
+_NEAR_END = 16
+"""A mistake this near to the end of a window may be a word or number that the next window completes."""
+
+_Scan = Callable[[str, int], tuple[Any, int]]
+"""Parses what begins at a position; StopIteration or JSONDecodeError with the place of a mistake."""
+
+_scan_text: _Scan = json.decoder.scanstring  # type: ignore[attr-defined]
+_space = re.compile(r"[ \t\n\r]*").match
+_FRAMEWORK = re.compile(r'"type"\s*:\s*"(mindspore|torch)')
+_FRAMEWORKS = {"mindspore": "mindspore", "torch": "pytorch"}
+
+
+class EntryStream:
+    """The entries of one dump.json, in order; what else its top level holds is known once they are through.
+
+    Args:
+        file: the file.
+        shown: its name for people.
+
+    Attributes:
+        top: members of the top level other than an object ``data``; something else when it is no object.
+        has_entries: whether ``data`` is an object.
+        framework: the framework whose tensor type occurs first in the text, None when neither does.
+    """
+
+    def __init__(self, file: Path, shown: str) -> None:
+        self.top: object = {}
+        self.has_entries = False
+        self.framework: str | None = None
+        self._file = file
+        self._shown = shown
+        self._repeated = Repeated()
+        self._scan = _scanner(self._repeated)
+        self._text, self._at = "", 0
+        self._line, self._column = 1, 1
+        self._is_ended = False
+
+    @property
+    def repeated(self) -> tuple[str, ...]:
+        """Keys that stand more than once in one object, at most a few; names of entries are not looked at."""
+        return self._repeated.keys
+
+    def __iter__(self) -> Iterator[tuple[str, object]]:
+        """Yield name and value of every entry of ``data``.
+
+        Raises:
+            FormatError: PF3407 not JSON (with line and column), PF3409 the file cannot be read.
+        """
+        try:
+            with self._file.open("rb") as stream:
+                self._source = _Text(stream, self._shown)
+                yield from self._top_level()
+        except OSError as error:
+            raise cannot_be_read(self._shown, error) from error
+        except json.JSONDecodeError as error:
+            raise mistake(self._shown, error, *self._place(error.pos)) from error
+        except RecursionError as error:
+            raise not_json(self._shown, "values are nested too deeply") from error
+        except ValueError as error:  # a number of thousands of digits
+            raise not_json(self._shown, str(error).split(":")[0]) from error
+
+    def _top_level(self) -> Iterator[tuple[str, object]]:
+        if self._step(_opens_object):
+            top: dict[str, object] = {}
+            self.top = top
+            is_last = self._step(_closes_object)
+            while not is_last:
+                key = self._step(_key)
+                if key in top or (key == DATA and self.has_entries):
+                    self._repeated.add(key)
+                if key == DATA and self._step(_opens_object):
+                    self.has_entries = True
+                    yield from self._entries()
+                else:
+                    top[key] = self._step(self._value)
+                is_last = self._step(_is_last)
+        else:
+            self.top = self._step(self._value)
+        self._step(self._nothing)
+
+    def _entries(self) -> Iterator[tuple[str, object]]:
+        is_last = self._step(_closes_object)
+        while not is_last:
+            key, value, is_last = self._step(self._entry)
+            yield key, value
+
+    def _step(self, parse: Callable[[str, int], tuple[Parsed, int]]) -> Parsed:
+        """Parse one thing; when the window ends before it does, go on with a larger one."""
+        while True:
+            try:
+                result, self._at = parse(self._text, self._at)
+            except json.JSONDecodeError as error:  # noqa: PERF203
+                is_near_end = len(self._text) - error.pos <= _NEAR_END or error.msg.startswith("Unterminated")
+                if self._is_ended or not is_near_end:
+                    raise
+                self._more()
+            else:
+                return result
+
+    def _more(self) -> None:
+        """Drop what has been parsed and read on: at least a window, and as much as is left of the last one."""
+        self._line, self._column = self._place(self._at)
+        rest = self._text[self._at :]
+        if len(rest) > MAX_VALUE_CHARS:
+            raise not_json(self._shown, f"one value takes more than {MAX_VALUE_CHARS >> 20} MiB")
+        read = self._source.read(max(WINDOW_BYTES, len(rest)))
+        self._is_ended = not read
+        self._text, self._at = rest + read, 0
+        if self.framework is None and (found := _FRAMEWORK.search(self._text)):
+            self.framework = _FRAMEWORKS[found.group(1)]
+
+    def _place(self, position: int) -> tuple[int, int]:
+        """Return line and column in the file of a position in the window."""
+        breaks = self._text.count("\n", 0, position)
+        if not breaks:
+            return self._line, self._column + position
+        return self._line + breaks, position - self._text.rindex("\n", 0, position)
+
+    def _value(self, text: str, at: int) -> tuple[object, int]:
+        try:
+            value, end = self._scan(text, at)
+        except StopIteration as error:
+            raise json.JSONDecodeError("Expecting value", text, error.value) from None
+        if end == len(text) and not self._is_ended:  # a number may go on
+            raise json.JSONDecodeError("Expecting more", text, end)
+        return value, end
+
+    def _entry(self, text: str, at: int) -> tuple[tuple[str, object, bool], int]:
+        key, at = _key(text, at)
+        try:
+            value, at = self._scan(text, at)
+        except StopIteration as error:
+            raise json.JSONDecodeError("Expecting value", text, error.value) from None
+        is_last, at = _is_last(text, at)
+        return (key, value, is_last), at
+
+    def _nothing(self, text: str, at: int) -> tuple[None, int]:
+        at = _past_space(text, at)
+        if at < len(text):
+            raise json.JSONDecodeError("Extra data", text, at)
+        if not self._is_ended:
+            raise json.JSONDecodeError("Expecting more", text, at)
+        return None, at
+
+
+def _past_space(text: str, at: int) -> int:
+    found = _space(text, at)
+    assert found is not None
+    return found.end()
+
+
+def _opens_object(text: str, at: int) -> tuple[bool, int]:
+    at = _past_space(text, at)
+    if at == len(text):
+        raise json.JSONDecodeError("Expecting value", text, at)
+    is_open = text[at] == "{"
+    return is_open, at + is_open
+
+
+def _closes_object(text: str, at: int) -> tuple[bool, int]:
+    at = _past_space(text, at)
+    if at == len(text):
+        raise json.JSONDecodeError("Expecting property name enclosed in double quotes", text, at)
+    is_closed = text[at] == "}"
+    return is_closed, at + is_closed
+
+
+def _key(text: str, at: int) -> tuple[str, int]:
+    """Return a key and where its value begins."""
+    at = _past_space(text, at)
+    if text[at : at + 1] != '"':
+        raise json.JSONDecodeError("Expecting property name enclosed in double quotes", text, at)
+    key, at = _scan_text(text, at + 1)
+    at = _past_space(text, at)
+    if text[at : at + 1] != ":":
+        raise json.JSONDecodeError("Expecting ':' delimiter", text, at)
+    return key, _past_space(text, at + 1)
+
+
+def _is_last(text: str, at: int) -> tuple[bool, int]:
+    """Say whether the object ends after a value, and step over what separates it from the next one."""
+    at = _past_space(text, at)
+    mark = text[at : at + 1]
+    if mark not in (",", "}"):
+        raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
+    return mark == "}", at + 1
+
+
+def _scanner(repeated: Repeated) -> _Scan:
+    scan: _Scan = json.JSONDecoder(object_pairs_hook=repeated.unique).scan_once  # type: ignore[attr-defined]
+    return scan
+
+
+class _Text:
+    """Text of a file in UTF-8, perhaps with a byte order mark, read in pieces."""
+
+    def __init__(self, stream: BinaryIO, shown: str) -> None:
+        self._stream = stream
+        self._shown = shown
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self._bytes = 0
+
+    def read(self, count: int) -> str:
+        """Return some text; nothing at the end only.
+
+        Raises:
+            FormatError: PF3407 the bytes are no UTF-8.
+        """
+        while True:
+            content = self._stream.read(count)
+            waiting = len(self._decoder.getstate()[0])
+            try:
+                text = self._decoder.decode(content, final=not content)
+            except UnicodeDecodeError as error:
+                raise self._not_utf8(self._bytes - waiting + error.start) from error
+            self._bytes += len(content)
+            if text or not content:
+                return text
+
+    def _not_utf8(self, position: int) -> FormatError:
+        return not_json(self._shown, f"byte {position} is not UTF-8")
