@@ -1,20 +1,12 @@
-"""Rows as columns for the HTML report: texts stand once, numbers are short, what all rows share is written once."""
+"""Rows as columns for the HTML report: texts stand once, what all rows share is written once."""
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
-DIGITS = 6
-"""Significant digits of a number in the report; the exact ones are in comparison.jsonl."""
-
-_NEAR_ONE = 0.99
-_DIGITS_FROM_ONE = 3
-_MAX_DECIMALS = 15
-_EXACT_INTEGER = 2**53
-"""Integers beyond this are no longer exact in JavaScript."""
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 class Strings:
@@ -34,29 +26,25 @@ class Strings:
             self.texts.append(text)
         return found
 
+    def places(self, texts: Sequence[str | None]) -> list[int | None]:
+        """Return the places of many texts."""
+        return mapped(texts, self.place)
 
-class Columns:
-    """Columns that grow one cell at a time; every column must get a cell for every row."""
+    def lists(self, lists: Sequence[tuple[str, ...]]) -> list[int | None]:
+        """Return the places of lists of texts, each list as one text of lines."""
+        return mapped(lists, lambda texts: self.place("\n".join(texts)))
 
-    def __init__(self) -> None:
-        self._values: defaultdict[str, list[Any]] = defaultdict(list)
-        self._places: defaultdict[str, list[int | None]] = defaultdict(list)
 
-    def add(self, **cells: Any) -> None:
-        """Append one value to each of the named columns."""
-        for name, cell in cells.items():
-            self._values[name].append(cell)
+def mapped(cells: Iterable[_T], function: Callable[[_T], _R]) -> list[_R]:
+    """Return ``function`` of every cell, called once for cells that are equal, in order of appearance."""
+    known = list(cells)
+    made = {cell: function(cell) for cell in dict.fromkeys(known)}
+    return [made[cell] for cell in known]
 
-    def add_places(self, **cells: int | None) -> None:
-        """Append one place (of a text or a node) to each of the named columns."""
-        for name, cell in cells.items():
-            self._places[name].append(cell)
 
-    def packed(self) -> dict[str, Any]:
-        """Return every column as `packed` or, for places, as `packed_places`; without those that have no value."""
-        found = {name: packed(cells) for name, cells in self._values.items()}
-        found.update({name: packed_places(cells) for name, cells in self._places.items()})
-        return {name: column for name, column in found.items() if column is not None}
+def packed_columns(columns: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns without those that have no value."""
+    return {name: column for name, column in columns.items() if column is not None}
 
 
 def packed(cells: Sequence[Any]) -> Any:
@@ -64,8 +52,10 @@ def packed(cells: Sequence[Any]) -> Any:
     if not cells:
         return None
     first = cells[0]
-    kind = type(first)  # True == 1, but they are not the same cell
-    return first if all(cell == first and type(cell) is kind for cell in cells) else list(cells)
+    if cells.count(first) < len(cells):
+        return list(cells)
+    is_one_type = len(set(map(type, cells))) == 1  # True == 1, but they are not the same cell
+    return first if is_one_type else list(cells)
 
 
 def packed_places(cells: Sequence[int | None]) -> Any:
@@ -82,27 +72,3 @@ def packed_places(cells: Sequence[int | None]) -> Any:
         steps.append(None if cell is None else cell - before)
         before = before if cell is None else cell
     return {"steps": steps}
-
-
-def short_number(value: float | None) -> float | str | None:
-    """Return a number in 6 significant digits; NaN and infinities as ``"nan"``, ``"inf"``, ``"-inf"``.
-
-    Integers up to 2**53 and truth values stay exact. A number just below 1 keeps 3 digits of its distance from 1, so
-    that a cosine of 0.999999983 does not become 1.
-    """
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return value if abs(value) <= _EXACT_INTEGER else _rounded(float(value))
-    if not math.isfinite(value):
-        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
-    size = abs(value)
-    if _NEAR_ONE <= size < 1.0:
-        decimals = math.ceil(-math.log10(1.0 - size)) - 1 + _DIGITS_FROM_ONE
-        return round(value, min(max(decimals, DIGITS), _MAX_DECIMALS))
-    return _rounded(value)
-
-
-def _rounded(value: float) -> float:
-    number = float(f"{value:.{DIGITS}g}")
-    return int(number) if number.is_integer() and abs(number) <= _EXACT_INTEGER else number  # `3` is shorter than `3.0`

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from json.encoder import encode_basestring as quoted
 from typing import Any
 
 _MAX_DEPTH = 32
@@ -51,5 +52,22 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=json_va
 
 def json_line(record: Mapping[str, Any]) -> str:
     """Return one record as a line that no line reader splits, with its line end."""
-    line = _ENCODER.encode(record)
-    return (line if line.isascii() else line.translate(_LINE_ENDS)) + "\n"
+    return unsplit(_ENCODER.encode(record)) + "\n"
+
+
+def json_text(value: object) -> str:
+    """Return a value of JSON as text, a part of a line that passes `unsplit`."""
+    if type(value) is str:
+        return quoted(value)
+    if type(value) is int:
+        return str(value)
+    if value is None:
+        return "null"
+    if value is False or value is True:
+        return "true" if value else "false"
+    return _ENCODER.encode(value)
+
+
+def unsplit(text: str) -> str:
+    """Return JSON with nothing in it that line readers split at, but for its line ends."""
+    return text if text.isascii() else text.translate(_LINE_ENDS)

@@ -32,7 +32,10 @@ from probe_flow.records import (
     Comparison,
     Coverage,
     Edge,
+    Execution,
     Node,
+    NodeKey,
+    Phase,
     Role,
     SlotRole,
     Status,
@@ -40,7 +43,8 @@ from probe_flow.records import (
 )
 from probe_flow.reports import html
 from probe_flow.reports.html import render_html, write_html
-from probe_flow.reports.html_columns import packed, packed_places, short_number
+from probe_flow.reports.html_columns import packed, packed_places
+from probe_flow.reports.html_numbers import short_number, short_numbers
 from probe_flow.reports.html_payload import payload
 
 RUN = {"workflow": {"name": "ge-vs-fx"}, "params": {"target": "/dumps/npu"}, "versions": {"probe_flow": "1.0"}}
@@ -308,3 +312,80 @@ def test_a_column_of_one_value_is_that_value() -> None:
     assert packed([1, True]) == [1, True]
     assert packed([]) is None
     assert packed([None, None]) is None
+
+
+@given(st.lists(st.none() | st.booleans() | st.integers() | st.floats(), max_size=40))
+@settings(max_examples=150, deadline=None)
+def test_a_column_of_numbers_is_shortened_like_each_of_them(cells: list[float | None]) -> None:
+    many = [*cells, *[0.1234565] * 64]  # enough for the fast way
+    assert [repr(cell) for cell in short_numbers(many)] == [repr(short_number(cell)) for cell in many]
+
+
+def test_frames_stand_once_and_keep_their_line_ends() -> None:
+    frames = ("File model.py, line 3, in forward, \n x = self.fc(x)", "File train.py, line 9, in <module>")
+    nodes = {each: Node(each, "Add", stack_id="0") for each in (key("A"), key("B"))}
+    target = Catalog("target", "pytorch", "statistics", "/dumps/npu", nodes, (), stacks={"0": frames})
+    data = payload(comparison(good_row(0, "A"), good_row(1, "B"), target=target), run=RUN)
+    assert [[data["strings"][place] for place in stack] for stack in data["stacks"]] == [list(frames)]
+    assert column(data["nodes"], data["nodes"]["stack"]) == [0, 0, None]
+
+
+def callers(data: dict[str, Any]) -> dict[str, str | None]:
+    """The caller of each of the target's nodes, by name and phase."""
+    nodes = data["nodes"]
+    names, phases = texts(nodes | {"strings": data["strings"]}, nodes["name"]), column(nodes, nodes["phase"])
+    shown = [f"{name} {data['strings'][phase]}" for name, phase in zip(names, phases, strict=True)]
+    above = column(nodes, nodes["above"]) if "above" in nodes else [None] * nodes["count"]
+    return {name: None if place is None else shown[place] for name, place in zip(shown, above, strict=True)}
+
+
+def called(node: NodeKey, entry: str, parent: str | None = None, parent_entry: str | None = None) -> Node:
+    attrs = {"entry": entry} | ({"parent_entry": parent_entry} if parent_entry else {})
+    return Node(node, "Linear", parent=parent, attrs=attrs)
+
+
+def tree_of(*nodes: Node) -> dict[str, str | None]:
+    catalog = Catalog("target", "pytorch", "statistics", "/dumps/npu", {each.key: each for each in nodes}, ())
+    rows = [row(n, target=tensor(node=each.key), rule="none") for n, each in enumerate(nodes)]
+    return callers(payload(comparison(*rows, target=catalog), run=RUN))
+
+
+def test_calls_stand_below_the_call_of_the_module_that_made_them() -> None:
+    linear, layer = key("Functional.linear", call=3), key("Module.fc.Linear", call=1)
+    other = key("Module.fc.Linear")
+    entry = "Module.fc.Linear.forward.1"
+    found = tree_of(
+        called(linear, "Functional.linear.3.forward", "Module.fc.Linear", entry),
+        called(other, "Module.fc.Linear.forward.0"),
+        called(layer, entry),
+    )
+    assert found == {
+        "Functional.linear forward": "Module.fc.Linear forward",
+        "Module.fc.Linear forward": None,
+    }
+
+
+def test_a_module_that_was_not_dumped_still_holds_what_it_called() -> None:
+    found = tree_of(
+        called(
+            key("Functional.linear"), "Functional.linear.0.forward", "Module.fc.Linear", "Module.fc.Linear.forward.0"
+        )
+    )
+    assert found == {"Functional.linear forward": "Module.fc.Linear forward", "Module.fc.Linear forward": None}
+
+
+def test_gradients_of_parameters_stand_below_the_backward_of_their_module() -> None:
+    gradient = NodeKey(Execution(0, 0, 1), "Module.fc.Linear.parameters_grad", 0, Phase.NONE)
+    backward = NodeKey(Execution(0, 0, 1), "Module.fc.Linear", 0, Phase.BACKWARD)
+    found = tree_of(called(gradient, "Module.fc.Linear.parameters_grad.0", "Module.fc.Linear"), called(backward, "b"))
+    assert found["Module.fc.Linear.parameters_grad none"] == "Module.fc.Linear backward"
+
+
+def test_a_circle_of_callers_is_cut() -> None:
+    found = tree_of(called(key("A"), "a", "B", "b"), called(key("B"), "b", "C", "c"), called(key("C"), "c", "A", "a"))
+    assert sum(caller is None for caller in found.values()) == 1
+    assert set(found) == {"A forward", "B forward", "C forward"}
+
+
+def test_a_dump_without_callers_has_no_tree() -> None:
+    assert "above" not in payload(comparison(good_row(0)), run=RUN)["nodes"]

@@ -1,0 +1,63 @@
+"""What called a node: the tree of modules and calls that the HTML report shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from probe_flow.records import Catalog, Node, NodeKey, Phase
+
+
+class Callers:
+    """Finds the callers of the nodes of one catalog.
+
+    A node names its caller by the entry of the dump (``attrs["parent_entry"]``), else by name alone (`Node.parent`):
+    then the first call of that name and phase is meant, and for the gradients of parameters the backward call.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._entries: dict[tuple[object, ...], dict[str, NodeKey]] | None = None
+
+    def of(self, key: NodeKey, node: Node) -> NodeKey | None:
+        """Return the key of the caller; None when the dump names none. It need not be a node of the catalog."""
+        entry = node.attrs.get("parent_entry")
+        if isinstance(entry, str):
+            return self._by_entry(key, entry) or NodeKey(key.execution, node.parent or entry, _call(entry), key.phase)
+        if node.parent is None:
+            return None
+        phases = (Phase.BACKWARD, Phase.FORWARD) if key.phase is Phase.NONE else (key.phase,)
+        candidates = [NodeKey(key.execution, node.parent, 0, phase) for phase in phases]
+        known = [candidate for candidate in candidates if candidate in self._catalog.nodes]
+        return known[0] if known else candidates[0]
+
+    def _by_entry(self, key: NodeKey, entry: str) -> NodeKey | None:
+        if self._entries is None:
+            self._entries = {}
+            for each, node in self._catalog.nodes.items():
+                name = node.attrs.get("entry")
+                if isinstance(name, str):
+                    self._entries.setdefault(each.execution.identity, {})[name] = each
+        return self._entries.get(key.execution.identity, {}).get(entry)
+
+
+def _call(entry: str) -> int:
+    number = entry.rpartition(".")[2]
+    return int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else 0
+
+
+def without_circles(above: Sequence[int | None]) -> list[int | None]:
+    """Return the callers without those that close a circle, which only a damaged dump has."""
+    found = list(above)
+    is_done = [False] * len(found)
+    for start in range(len(found)):
+        path: dict[int, None] = {}
+        at: int | None = start
+        while at is not None and not is_done[at]:
+            path[at] = None
+            caller = found[at]
+            if caller in path:
+                found[at] = caller = None
+            at = caller
+        for each in path:
+            is_done[each] = True
+    return found
