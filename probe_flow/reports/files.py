@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from probe_flow.records import Comparison
+from probe_flow.records import Comparison, Differences
+from probe_flow.reports.parts import MAX_CSV_ROWS, folder_of, parts_of
 
-FILE_STEMS = {"torchair": "torchair_result", "torchair_legacy": "msprobe_cmp_report", "dump_json": "compare_result"}
+FILE_STEMS = {
+    "torchair": "torchair_result",
+    "torchair_legacy": "msprobe_cmp_report",
+    "dump_json": "compare_result",
+    "dump_json_msprobe": "compare_result",
+}
 """How the files of a layout are named, followed by the time of the run; other layouts go by their own name."""
 
 
@@ -20,8 +27,10 @@ class Form:
     """One file: a format with its argument.
 
     Args:
-        word: ``csv``, ``xlsx``, ``jsonl``, ``html``, ``junit``, ``markdown`` or ``annotations``.
-        argument: the layout of a table, ``comparison`` or ``nodes`` of jsonl, ``github`` or ``gitlab`` of annotations.
+        word: ``csv``, ``xlsx``, ``jsonl``, ``html``, ``junit``, ``markdown``, ``annotations``, ``diff_analyze`` or
+            ``rank_merge``.
+        argument: the layout of a table, ``comparison`` or ``nodes`` of jsonl, ``github`` or ``gitlab`` of annotations,
+            the configuration file of ``rank_merge``.
     """
 
     word: str
@@ -40,12 +49,14 @@ class Request:
         run: facts of run.json so far.
         root: folder that paths in annotations are shown relative to.
         suffix: follows the name of every file, when there are several comparisons.
+        differences: what the analysis of first differences found, for ``diff_analyze``.
     """
 
     comparison: Comparison
     run: Mapping[str, Any]
     root: Path
     suffix: str = ""
+    differences: Differences = ()
 
     @property
     def started(self) -> datetime:
@@ -66,29 +77,69 @@ _NAMES: Mapping[Form, tuple[str, str]] = MappingProxyType(
 )
 
 
-def file_name(form: Form, request: Request) -> str:
-    """Return the name of the file; that of a table states when the run began."""
-    if form in _NAMES:
-        stem, ending = _NAMES[form]
-        return f"{stem}{request.suffix}{ending}"
-    stem = FILE_STEMS.get(form.argument, form.argument)
-    return f"{stem}{request.suffix}_{request.started:%Y%m%d%H%M%S}.{form.word}"
+@dataclass(frozen=True, slots=True)
+class ReportFile:
+    """One file of a form: its name (which may begin with a folder), and how it is written, whole or not at all.
+
+    Writing raises UsageError (PF7101) when a package is missing, IncompleteError (PF7001) when the file cannot be
+    written, or what the format says.
+    """
+
+    name: str
+    write: Callable[[Path], None]
 
 
-def write_file(form: Form, request: Request, path: Path, *, names: Sequence[str]) -> None:
-    """Write one file, whole or not at all.
+def files_of(form: Form, request: Request, *, names: Sequence[str] = ()) -> tuple[ReportFile, ...]:
+    """Return the files of a form; a comparison of dump.json dumps gives one table per execution.
 
     Args:
         form: which.
         request: what is reported.
-        path: where it shall be.
         names: all files of this report, for those that list them.
-
-    Raises:
-        UsageError: PF7101 when a package is missing.
-        IncompleteError: PF7001 when the file cannot be written, PF7003 when a layout does not load.
     """
+    return _FILES[form.word](form, request, names) if form.word in _FILES else _one_file(form, request, names)
+
+
+def _one_file(form: Form, request: Request, names: Sequence[str]) -> tuple[ReportFile, ...]:
+    stem, ending = _NAMES[form]
+    name = f"{stem}{request.suffix}{ending}"
+    return (ReportFile(name, partial(_write_one, form, request, names)),)
+
+
+def _tables(form: Form, request: Request, names: Sequence[str]) -> tuple[ReportFile, ...]:
+    """Return the files of a table; their names state when the run began."""
+    stem = FILE_STEMS.get(form.argument, form.argument)
+    max_rows = MAX_CSV_ROWS if form.word == "csv" else None
+    return tuple(
+        ReportFile(
+            f"{part.folder}{'debug_' if part.is_debug else ''}{stem}{request.suffix}{part.suffix}"
+            f"_{request.started:%Y%m%d%H%M%S}{part.ending}.{form.word}",
+            partial(_write_one, form, replace(request, comparison=part.comparison), names),
+        )
+        for part in parts_of(request.comparison, form.argument, max_rows=max_rows)
+    )
+
+
+def _write_one(form: Form, request: Request, names: Sequence[str], path: Path) -> None:
     _WRITERS[form.word](form, request, path, names)
+
+
+def _differences(_form: Form, request: Request, _names: Sequence[str]) -> tuple[ReportFile, ...]:
+    """Return the JSON files of every execution, and that of the first difference where there is one."""
+    from probe_flow.reports.diff_analyze import ranks_of, write_entries_json, write_first_json
+
+    comparison, found = request.comparison, request.differences
+    ranks = ranks_of(found)
+    steps = {each.execution.step for each in found}
+    files = []
+    for each, rank in zip(found, ranks, strict=True):
+        folder = folder_of(each.execution, has_steps=len(steps) > 1)
+        name = f"{folder}compare_result{request.suffix}_rank{rank}_{request.started:%Y%m%d%H%M%S}.json"
+        files.append(ReportFile(name, partial(write_entries_json, each, comparison)))
+    if any(each.first for each in found):
+        name = f"diff_analyze{request.suffix}_{int(request.started.timestamp() * 1e6)}000.json"
+        files.append(ReportFile(name, partial(write_first_json, found, comparison)))
+    return tuple(files)
 
 
 _Writer = Callable[[Form, Request, Path, Sequence[str]], None]
@@ -155,4 +206,8 @@ _WRITERS: Mapping[str, _Writer] = MappingProxyType(
         "markdown": _markdown,
         "annotations": _annotations,
     }
+)
+
+_FILES: Mapping[str, Callable[[Form, Request, Sequence[str]], tuple[ReportFile, ...]]] = MappingProxyType(
+    {"csv": _tables, "xlsx": _tables, "diff_analyze": _differences}
 )

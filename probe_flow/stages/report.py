@@ -14,10 +14,13 @@ from probe_flow.stages.base import ComparisonOf, Context, IsPath, Kind, Model, S
 
 if TYPE_CHECKING:
     from probe_flow.errors import Diagnostic
-    from probe_flow.records import Comparison
-    from probe_flow.reports.files import Form, Request
+    from probe_flow.records import Comparison, Differences
+    from probe_flow.reports.files import Form, ReportFile
 
 DEFAULT_XLSX = "torchair"
+
+
+Threshold = Annotated[float, Field(gt=0)]
 
 
 def _csv_layout(name: str) -> str:
@@ -42,27 +45,45 @@ def _known(name: str, kind: str, known: Sequence[str]) -> str:
     return name
 
 
+class DifferenceThresholds(Model):
+    """From which relative difference of a statistic on an entry differs; one that is absent keeps 0.5."""
+
+    max_diff_rel: Threshold | None = Field(None, description="Of the maximum, e.g. 0.5 for 50 %.")
+    min_diff_rel: Threshold | None = Field(None, description="Of the minimum.")
+    mean_diff_rel: Threshold | None = Field(None, description="Of the mean.")
+    l2norm_diff_rel: Threshold | None = Field(None, description="Of the L2 norm.")
+
+
 class FormatWithOption(Model):
     """A format and its option: exactly one of these keys."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     csv: Annotated[str, AfterValidator(_csv_layout)] | None = Field(
-        None, description="Column layout: `torchair`, `torchair_legacy`, `dump_json`, or one of an installed package."
+        None,
+        description="Column layout: `torchair`, `torchair_legacy`, `dump_json`, `dump_json_msprobe`, or one of an "
+        "installed package.",
     )
     xlsx: Annotated[str, AfterValidator(_xlsx_layout)] | None = Field(
         None,
-        description="The same as an Excel workbook with coloured rows: `torchair`, `torchair_legacy` or `dump_json`. "
-        "Needs the extra `xlsx`.",
+        description="The same as an Excel workbook with coloured rows: `torchair`, `torchair_legacy`, `dump_json` or "
+        "`dump_json_msprobe`. Needs the extra `xlsx`.",
     )
     annotations: Literal["github", "gitlab"] | None = Field(
         None,
         description="Remarks that a CI system shows: `github` (workflow commands in annotations.txt) or `gitlab` "
         "(gl-code-quality-report.json).",
     )
+    diff_analyze: DifferenceThresholds | None = Field(
+        None,
+        description="The first entry of each rank that differs, as JSON, by own thresholds. Plain `diff_analyze` takes "
+        "what the analysis of the run calls diverging.",
+    )
 
 
-Format: TypeAlias = Literal["jsonl", "html", "junit", "xlsx", "markdown", "annotations"] | FormatWithOption
+Format: TypeAlias = (
+    Literal["jsonl", "html", "junit", "xlsx", "markdown", "annotations", "diff_analyze"] | FormatWithOption
+)
 
 
 class Options(StageOptions):
@@ -86,7 +107,8 @@ class Options(StageOptions):
         for entry in formats:
             if isinstance(entry, FormatWithOption) and len(entry.model_dump(exclude_none=True)) != 1:
                 raise ValueError(
-                    "an entry has exactly one of `csv`, `xlsx` and `annotations`; begin a new one for each"
+                    "an entry has exactly one of `csv`, `xlsx`, `annotations` and `diff_analyze`; begin a new one for "
+                    "each"
                 )
         return formats
 
@@ -96,7 +118,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
 
     A file that cannot be written costs itself: the others are written, and the run is incomplete for it.
     """
-    from probe_flow.reports.files import Request, file_name
+    from probe_flow.reports.files import Request, files_of
 
     folder = Path(options.output) if options.output else context.output
     comparisons = inputs["comparison"]
@@ -105,13 +127,18 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     for number, comparison in enumerate(comparisons, start=1):
         suffix = f"_{number}" if len(comparisons) > 1 else ""
         request = Request(_as_known(comparison, context), context.facts, Path.cwd(), suffix)
-        names = {form: file_name(form, request) for form in forms(options)}
-        for form, name in names.items():
-            problem = _write(form, request, folder / name, names=tuple(names.values()), context=context)
-            if problem is None:
-                written.append(folder / name)
-            else:
-                problems.append(problem)
+        if any(form.word == "diff_analyze" for form in forms(options)):
+            differences, found = _first_differences(options, request.comparison)
+            request = replace(request, differences=differences)
+            problems += found
+        names = [file.name for form in forms(options) for file in files_of(form, request)]
+        for form in forms(options):
+            for file in files_of(form, request, names=names):
+                problem = _write(form, file, folder / file.name, context=context)
+                if problem is None:
+                    written.append(folder / file.name)
+                else:
+                    problems.append(problem)
     context.report(problems)
     return written
 
@@ -128,7 +155,7 @@ def forms(options: Options) -> tuple[Form, ...]:
     for entry in options.formats:
         if isinstance(entry, FormatWithOption):
             ((word, argument),) = entry.model_dump(exclude_none=True).items()
-            found.append(Form(word, argument))
+            found.append(Form(word, argument if isinstance(argument, str) else ""))
         elif entry != "jsonl":
             found.append(Form(entry, arguments.get(entry, "")))
         elif options.output:  # the run's own folder has these from the engine
@@ -146,13 +173,26 @@ def _as_known(comparison: Comparison, context: Context) -> Comparison:
     return replace(comparison, incomplete=tuple(dict.fromkeys((*comparison.incomplete, *errors))))
 
 
-def _write(form: Form, request: Request, path: Path, *, names: Sequence[str], context: Context) -> Diagnostic | None:
+def _first_differences(options: Options, comparison: Comparison) -> tuple[Differences, list[Diagnostic]]:
+    """Return the first differences by the thresholds of the options, and what is to say where there are none."""
+    from probe_flow.analysis.first_difference import first_differences
+    from probe_flow.errors import Diagnostic, Severity
+
+    mappings = (entry.diff_analyze for entry in options.formats if isinstance(entry, FormatWithOption))
+    given = next((entry for entry in mappings if entry is not None), None)
+    found = first_differences(comparison, given.model_dump(exclude_none=True) if given else None)
+    if any(each.first for each in found):
+        return found, []
+    message = "no entry differs from the golden, so `diff_analyze` writes no file of first differences"
+    return found, [Diagnostic("PF7140", message, severity=Severity.NOTE)]
+
+
+def _write(form: Form, file: ReportFile, path: Path, *, context: Context) -> Diagnostic | None:
     """Write one file; return why that failed."""
     from probe_flow.errors import Diagnostic, ProbeFlowError
-    from probe_flow.reports.files import write_file
 
     try:
-        write_file(form, request, path, names=names)
+        file.write(path)
     except ProbeFlowError as exc:
         return exc.diagnostic
     except Exception as exc:  # a writer of any origin: its failure must not take the other files along

@@ -81,4 +81,12 @@ SECTION: tuple[Code, ...] = (
         "probe-flow show probe_flow_runs/x --comparison reslt",
         "Name one of the stages that the message lists.",
     ),
+    Code(
+        "PF7140",
+        "there is no first difference",
+        "`diff_analyze` looks for the first entry that differs from the golden or has no counterpart there, and every "
+        "entry agrees. The files per rank are written, `diff_analyze_*.json` is not.",
+        "no entry differs from the golden, so `diff_analyze` writes no file of first differences",
+        "Nothing is to do. Lower the thresholds of `diff_analyze` to look for smaller differences.",
+    ),
 )

@@ -1,0 +1,120 @@
+"""The files that one table becomes: dump.json tables are one per rank, step and mode, and no longer than readers take.
+
+The names are those that users of the published tool know: ``compare_result_rank0_TIME.csv``, ``_proc1000`` for a
+program without ranks, ``_part_1`` where a table is cut; several steps go to folders of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from probe_flow.records import Catalog, ComparedPair, Comparison, Execution
+
+MAX_CSV_ROWS = 1_000_000
+"""Rows of one CSV file; longer tables are cut."""
+
+PER_EXECUTION = frozenset({"dump_json", "dump_json_msprobe"})
+"""Layouts that have a file for every execution."""
+
+_PROCESS = re.compile(r"(?:^|/)(proc\d+)/[^/]*$", re.ASCII)
+_DEBUG_FILE = "debug.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file of a table.
+
+    Args:
+        comparison: the rows that it shows.
+        folder: folder below that of the results, with a slash at its end; empty = none.
+        suffix: follows the name of the table, before the time.
+        ending: follows the time.
+        is_debug: whether the rows are of single values that the program saved (debug.json).
+    """
+
+    comparison: Comparison
+    folder: str = ""
+    suffix: str = ""
+    ending: str = ""
+    is_debug: bool = False
+
+
+def parts_of(comparison: Comparison, layout: str, *, max_rows: int | None = None) -> Iterator[Part]:
+    """Yield the files of a table in order; a layout without files per execution is one, however long.
+
+    Args:
+        comparison: what is reported.
+        layout: name of the layout.
+        max_rows: rows of one file at most; None = any number.
+    """
+    if layout not in PER_EXECUTION:
+        yield Part(comparison)
+        return
+    for part in _executions(comparison):
+        rows = part.comparison.rows
+        if max_rows is None or len(rows) <= max_rows:
+            yield part
+            continue
+        for number, start in enumerate(range(0, len(rows), max_rows), start=1):
+            cut = replace(part.comparison, rows=rows[start : start + max_rows])
+            yield replace(part, comparison=cut, ending=f"_part_{number}")
+
+
+def rows_by_execution(rows: Sequence[ComparedPair]) -> dict[Execution, list[ComparedPair]]:
+    """Group rows by the target's execution; those of the golden alone go where their execution was compared."""
+    partners: dict[Execution, Execution] = {}
+    for row in rows:
+        if row.pair.target is not None and row.pair.golden is not None:
+            partners.setdefault(row.pair.golden.node.execution, row.pair.target.node.execution)
+    groups: dict[Execution, list[ComparedPair]] = {}
+    for row in rows:
+        execution = row.pair.shown.node.execution
+        if row.pair.target is None:
+            execution = partners.get(execution, execution)
+        groups.setdefault(execution, []).append(row)
+    return groups
+
+
+def folder_of(execution: Execution, *, has_steps: bool) -> str:
+    """Return the folder for the files of an execution, with a slash at its end; empty when there is one step only."""
+    parts = [_safe(execution.graph)] if isinstance(execution.graph, str) else []
+    if (has_steps or parts) and execution.step is not None:
+        parts.append(f"step{execution.step}")
+    return "".join(f"{part}/" for part in parts)
+
+
+def _executions(comparison: Comparison) -> Iterator[Part]:
+    target, golden = comparison.pairs.target, comparison.pairs.golden
+    groups = rows_by_execution(comparison.rows)
+    is_debug = any(file.endswith(_DEBUG_FILE) for file in _files(target))
+    has_steps = len({execution.step for execution in groups}) > 1
+    for execution, rows in groups.items() or [(Execution(), [])]:
+        side = golden if execution in golden.executions and execution not in target.executions else target
+        part = comparison if len(groups) <= 1 else replace(comparison, rows=tuple(rows))
+        yield Part(part, folder_of(execution, has_steps=has_steps), _suffix(execution, side), is_debug=is_debug)
+
+
+def _suffix(execution: Execution, side: Catalog) -> str:
+    """Return the name of the execution's own folder in the dump, none where the dump is a single file."""
+    files = [file for file in _files(side) if "/" in file]
+    if not files:
+        return ""
+    if execution.rank is not None:
+        return f"_rank{execution.rank}"
+    step = f"step{execution.step}/"
+    for file in [file for file in files if step in file] or files:
+        if match := _PROCESS.search(file):
+            return f"_{match.group(1)}"
+    return ""
+
+
+def _safe(graph: str) -> str:
+    """Return the name of a graph as one that a folder can have."""
+    return re.sub(r"[^\w-]+", "_", graph, flags=re.ASCII) or "_"
+
+
+def _files(side: Catalog) -> tuple[str, ...]:
+    files = side.attrs.get("files")
+    return tuple(map(str, files)) if isinstance(files, tuple) else ()
