@@ -20,6 +20,7 @@ from probe_flow.records import (
     EntryDifference,
     ExecutionDifferences,
     SlotRole,
+    TensorKind,
     TensorRef,
 )
 from probe_flow.reports.atomic import atomic_text
@@ -158,12 +159,14 @@ def _columns(row: ComparedPair, comparison: Comparison) -> dict[str, object]:
     header = (*PREFIX, *(CHECKSUMS if is_checksum else (*DIFFERENCES, *STATISTICS)))
     cells = facts(row, *sides, Layout.CHECKSUM if is_checksum else Layout.STATISTICS)
     columns: dict[str, object] = dict(zip(header, cells, strict=True))
-    for name, tensor in zip(PREFIX[:2], (row.pair.target, row.pair.golden), strict=True):
-        columns[name] = _item_name(tensor)
-    for name in DIFFERENCES if not is_checksum else ():
-        columns[name] = str(columns[name])
-    for name in STATISTICS if not is_checksum else ():
-        columns[name] = _plain(columns[name])
+    for side, tensor in enumerate((row.pair.target, row.pair.golden)):
+        columns[PREFIX[side]] = _item_name(tensor)
+        if tensor is not None and tensor.kind is TensorKind.NULL:
+            columns.update(dict.fromkeys((PREFIX[2 + side], PREFIX[4 + side]), "None"))
+    if not is_checksum:
+        columns.update((name, str(columns[name])) for name in DIFFERENCES)
+        values = (*sides[0].values, *sides[1].values)
+        columns.update((name, _plain(value)) for name, value in zip(STATISTICS, values, strict=True))
     columns[CONSISTENT] = sides[0].grad == sides[1].grad
     columns["Result"], columns["Err_message"] = _result(row, columns, is_checksum=is_checksum)
     return columns
@@ -183,9 +186,8 @@ def _item_name(tensor: TensorRef | None) -> str:
 
 def _plain(value: object) -> object:
     """Return a value that JSON holds; NaN and infinities as text."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value.strip() if isinstance(value, str) else value
+    is_number = isinstance(value, (bool, int, float)) and math.isfinite(value)
+    return value if is_number else str(value)
 
 
 def _p2p_columns(row: ComparedPair) -> dict[str, object]:

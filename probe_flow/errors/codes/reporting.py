@@ -82,6 +82,74 @@ SECTION: tuple[Code, ...] = (
         "Name one of the stages that the message lists.",
     ),
     Code(
+        "PF7120",
+        "a merge configuration has a wrong form",
+        "The file that `merge_result -config` or `rank_merge` names is a mapping with `api`, a list of names, and "
+        "perhaps `compare_index`, a list of columns. Something else stands there.",
+        "`apis` is no key of a merge configuration",
+        "Correct the line that the message shows.",
+    ),
+    Code(
+        "PF7121",
+        "a column that cannot be merged",
+        "`compare_index` names something that is no measure of the result tables, or one of tables of another mode "
+        "than those at hand: tables of tensors have `Cosine`, tables of statistics have `Max diff`.",
+        "`Max dif` is no column that can be merged; did you mean `Max diff`?",
+        "Name columns of the tables, or leave `compare_index` out to merge all of them.",
+    ),
+    Code(
+        "PF7122",
+        "there is nothing to merge",
+        "Merging takes the result tables of at least two ranks, and rows whose names begin with one of the APIs.",
+        "`output` holds the result tables of 1 rank, and merging takes at least two",
+        "Compare several ranks first (folders that hold `rank0`, `rank1` ...), and name APIs that occur there.",
+    ),
+    Code(
+        "PF7123",
+        "a result table cannot be read",
+        "The file is damaged, is no workbook or no UTF-8 text, or is larger or more deeply packed than any table.",
+        "`compare_result_rank1_20260102030405.xlsx` cannot be read: File is not a zip file",
+        "Copy or write the file again. The tables of the other ranks are merged; the result counts as incomplete.",
+    ),
+    Code(
+        "PF7124",
+        "a file is no result table that can be merged",
+        "Its first line is not exactly that of a table of dump.json comparison, or the table holds checksums, which "
+        "have no measures, or it is of another mode than the tables before it.",
+        "`compare_result_rank1_20260102030405.csv` holds checksums, which have no measures to merge",
+        "Compare all ranks in one mode. The tables of the other ranks are merged; the result counts as incomplete.",
+    ),
+    Code(
+        "PF7125",
+        "two result tables of one rank",
+        "Two files of the folder are tables of the same rank and step, from two runs, so it is open which one counts.",
+        "rank 0 has two result tables: `compare_result_rank0_20260102030405.csv` and "
+        "`compare_result_rank0_20260102040506.csv`",
+        "Move the tables of other runs away.",
+    ),
+    Code(
+        "PF7126",
+        "an API of a merge configuration matches nothing",
+        "No row of any rank has a name that begins with this API.",
+        "`Distributed.all_reduc` begins the name of no row",
+        "Write the leading part of the names in column `NPU Name`: type, API, call and direction, with dots.",
+    ),
+    Code(
+        "PF7127",
+        "a file is not merged",
+        "Its name is not that of a result table of a rank, such as `compare_result_rank0_20260102030405.csv`.",
+        "`compare_result_proc1000_20260102030405.csv` is not the result table of a rank and is not merged",
+        "Nothing is to do if it does not belong to the ranks; else give it such a name.",
+    ),
+    Code(
+        "PF7128",
+        "reading or writing workbooks needs a package that is not installed",
+        "Workbooks are read by openpyxl and written by XlsxWriter, which a plain installation of probe_flow does not "
+        "bring.",
+        "`compare_result_rank0_20260102030405.xlsx` needs the package openpyxl, which is not installed",
+        "Install the extra `xlsx`, or compare without `--xlsx` and merge the CSV tables; merged tables are then CSV.",
+    ),
+    Code(
         "PF7140",
         "there is no first difference",
         "`diff_analyze` looks for the first entry that differs from the golden or has no counterpart there, and every "
