@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 
 from probe_flow.metrics.formulas import Value, l2norm_of, mean_of
 from probe_flow.metrics.record import Record, Side
@@ -25,13 +26,21 @@ def derive(record: Record, ids: Iterable[str], *, is_scalar: bool = False) -> di
     Raises:
         UsageError: PF5114 if an id is unknown.
     """
-    values: dict[str, Value] = {}
-    for metric_id in ids:
-        metric = find_metric(metric_id)
-        if metric.mode is not Mode.TENSOR or metric.compute is None:
-            continue
-        values[metric_id] = metric.compute(record) if metric.takes_scalars or not is_scalar else None
-    return values
+    return {
+        metric_id: compute(record) if takes_scalars or not is_scalar else None
+        for metric_id, compute, takes_scalars in _computed(tuple(ids))
+    }
+
+
+@cache
+def _computed(ids: tuple[str, ...]) -> tuple[tuple[str, Callable[[Record], Value], bool], ...]:
+    """Return id, formula and whether it is given for scalars, of each metric that is computed from a record."""
+    found = (find_metric(metric_id) for metric_id in ids)
+    return tuple(
+        (metric.id, metric.compute, metric.takes_scalars)
+        for metric in found
+        if metric.mode is Mode.TENSOR and metric.compute is not None
+    )
 
 
 def side_summary(side: Side, *, checksum: str | None = None) -> SideSummary:

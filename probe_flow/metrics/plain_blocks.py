@@ -113,7 +113,7 @@ def _figures(
     bounds: tuple[Bounds, Bounds],
     scratch: Scratch,
 ) -> Figures:
-    """Return the figures; ``sums``: both sides, their squares, products, errors, squares of these, golden magnitudes."""
+    """Return the figures; ``sums``: sides, their squares, products, errors, their squares, golden magnitudes."""
     mask = scratch.mask[: error.size]
     ratio = relative.errors
     rel_place = int(ratio.argmax())

@@ -18,7 +18,7 @@ from probe_flow.metrics.kernel import BLOCK
 from probe_flow.records import ComparedPair, Mode, Role, Status, TensorDetail, TensorRef
 from probe_flow.stages.base import Context
 from probe_flow.stages.measuring import Task
-from probe_flow.stages.result_keys import identifier, key_of, label_of, task_fields
+from probe_flow.stages.result_keys import identifier, key_and_label, task_fields
 
 SURE_ROWS = 24
 """Rows that get a closer look however large they are; each is read a second time."""
@@ -127,8 +127,7 @@ def _keys(looks: Sequence[Look], context: Context) -> tuple[dict[int, str], dict
         task = Task(look.order, look.target, look.golden, 0, 0)
         fields = task_fields(task, ("detail", look.worst, look.top, WINDOW), identify=identify)
         if fields is not None:
-            keys[look.order] = key_of(fields)
-            labels[look.order] = label_of(task, fields)
+            keys[look.order], labels[look.order] = key_and_label(task, fields)
     return keys, labels
 
 

@@ -122,10 +122,15 @@ def _as_statistics(value: object) -> Statistics:
     return Statistics(min=value, max=value, mean=number, l2norm=abs(number))
 
 
+def derived_ids(ids: Sequence[str]) -> tuple[str, ...]:
+    """Return the metrics asked for and those that the analysis needs."""
+    return tuple(dict.fromkeys((*ids, *ANALYSIS_IDS)))
+
+
 def measurement_of_record(
-    pair: Pair, parts: Sequence[SpanRecord | Record], ids: Sequence[str], *, backend: str
+    pair: Pair, parts: Sequence[SpanRecord | Record], ids: tuple[str, ...], *, backend: str
 ) -> Measurement:
-    """Fold the parts of a pair, in order, and derive its metrics; ``backend`` is the label of what measured them."""
+    """Fold the parts of a pair, in order, and derive metrics; ``backend`` is the label of what measured them."""
     assert pair.target is not None
     assert pair.golden is not None
     spans = [part for part in parts if isinstance(part, SpanRecord)]
@@ -133,10 +138,9 @@ def measurement_of_record(
     errors = record.errors
     assert record.golden is not None
     assert errors is not None
-    wanted = tuple(dict.fromkeys((*ids, *ANALYSIS_IDS)))
     return Measurement(
         mode=Mode.TENSOR,
-        metrics=derive(record, wanted, is_scalar=pair.target.logical_shape == ()),
+        metrics=derive(record, ids, is_scalar=pair.target.logical_shape == ()),
         target=side_summary(record.target),
         golden=side_summary(record.golden),
         nonfinite_mismatch=errors.mismatched,
