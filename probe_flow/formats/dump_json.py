@@ -79,6 +79,7 @@ def read_dump_json(
     side: str,
     ranks: Sequence[int] | None = None,
     steps: Sequence[int] | None = None,
+    graphs: Sequence[int | str] | None = None,
     nodes: Sequence[str] | None = None,
 ) -> Catalog:
     """Read what a dump.json dump holds.
@@ -93,17 +94,18 @@ def read_dump_json(
             that of ``graph`` and ``pynative``.
         side: name of the stage that reads.
         ranks, steps: keep only these; None keeps all. A single-process dump has no rank.
+        graphs: keep only ``graph`` or ``pynative``, where a dump has both.
         nodes: glob patterns of node names to keep, e.g. ``Functional.*``.
 
     Returns:
-        The catalog, executions by step, then rank; nodes in completion order.
+        The catalog, executions by graph, step and rank; nodes in completion order.
 
     Raises:
         UsageError: PF3401 missing path, PF3403 no dump.json there, PF3404 nothing selected, PF3405 several processes.
         IncompleteError: PF3402 nothing was dumped, PF3407 to PF3409 no file could be used.
     """
     try:
-        found = find_dump_files(Path(path), ranks=ranks, steps=steps)
+        found = find_dump_files(Path(path), ranks=ranks, steps=steps, graphs=graphs)
     except OSError as error:
         message = f"`{path}` cannot be searched: {error.strerror or error}"
         raise IncompleteError(Diagnostic("PF3409", message, path=str(path))) from error

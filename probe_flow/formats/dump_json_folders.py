@@ -1,16 +1,21 @@
-"""Which dump.json files a path means: the file, its folder, a step folder, or the root with step*/rank*|proc*."""
+"""Which dump.json files a path means: the file, its folder, a step folder, or the root with step*/rank*|proc*.
+
+A program that MindSpore runs partly as a graph has two roots, ``graph`` and ``pynative``, in one folder. Values that a
+program saved one by one stand in a debug.json in place of the dump.json, or beside it.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity, UsageError, did_you_mean
 from probe_flow.records import Execution
 
-DUMP_FILE = "dump.json"
+DUMP_FILE, DEBUG_FILE = "dump.json", "debug.json"
+TREES = ("graph", "pynative")
 _STEP = re.compile(r"step(0|[1-9][0-9]{0,17})")
 _RANK = re.compile(r"rank(0|[1-9][0-9]{0,17})?")
 _PROC = re.compile(r"proc[0-9]{1,18}")
@@ -34,15 +39,22 @@ class Found:
     problems: tuple[Diagnostic, ...]
 
 
-def find_dump_files(path: Path, *, ranks: Sequence[int] | None, steps: Sequence[int] | None) -> Found:
+def find_dump_files(
+    path: Path,
+    *,
+    ranks: Sequence[int] | None = None,
+    steps: Sequence[int] | None = None,
+    graphs: Sequence[int | str] | None = None,
+) -> Found:
     """Find the dump.json files of a dump.
 
     A single-process run lies in a folder named after its process, so its rank is unknown (None); a ``proc*`` folder
     beside ``rank*`` folders holds a helper process and is left out with a note.
 
     Args:
-        path: a dump.json, its folder, a step folder, or a folder of step folders.
-        ranks, steps: keep only these; None keeps all.
+        path: a dump.json or debug.json, its folder, a step folder, a folder of step folders, or one of ``graph`` and
+            ``pynative``.
+        ranks, steps, graphs: keep only these; None keeps all.
 
     Raises:
         UsageError: PF3401 no such path, PF3403 no dump.json there, PF3404 nothing selected, PF3405 several processes
@@ -55,7 +67,7 @@ def find_dump_files(path: Path, *, ranks: Sequence[int] | None, steps: Sequence[
     files = [_named_by_parents(path)] if path.is_file() else _below(path, problems)
     if not files:
         raise _no_dump(path, problems)
-    kept = [item for item in files if _is_selected(item.execution, ranks, steps)]
+    kept = [item for item in files if _is_selected(item.execution, ranks, steps, graphs)]
     if not kept:
         raise UsageError(
             Diagnostic(
@@ -65,7 +77,7 @@ def find_dump_files(path: Path, *, ranks: Sequence[int] | None, steps: Sequence[
                 help="the dump holds " + ", ".join(str(item.execution) for item in files[:8]),
             )
         )
-    kept.sort(key=lambda item: (_number(item.execution.step), _number(item.execution.rank)))
+    kept.sort(key=lambda item: (str(item.execution.graph), _number(item.execution.step), _number(item.execution.rank)))
     return Found(root, tuple(kept), tuple(problems))
 
 
@@ -73,8 +85,14 @@ def _number(value: int | None) -> int:
     return -1 if value is None else value
 
 
-def _is_selected(execution: Execution, ranks: Collection[int] | None, steps: Collection[int] | None) -> bool:
-    return (ranks is None or execution.rank in ranks) and (steps is None or execution.step in steps)
+def _is_selected(
+    execution: Execution,
+    ranks: Collection[int] | None,
+    steps: Collection[int] | None,
+    graphs: Collection[int | str] | None,
+) -> bool:
+    wanted = (ranks, execution.rank), (steps, execution.step), (graphs, execution.graph)
+    return all(values is None or value in values for values, value in wanted)
 
 
 def _named_by_parents(file: Path) -> DumpFile:
@@ -94,24 +112,43 @@ def _rank_of(name: str) -> int | None:
 
 
 def _below(path: Path, problems: list[Diagnostic]) -> list[DumpFile]:
-    if (path / DUMP_FILE).is_file():
-        return [DumpFile(_execution_of(path), path / DUMP_FILE, DUMP_FILE)]
-    steps = _children(path, _STEP, path, problems)
+    files = [DumpFile(_execution_of(path), file, file.name) for file in _dumps_in(path)]
+    if files:
+        return files
+    files = _steps(path, None, path, problems)
+    for tree in TREES:
+        folder = path / tree
+        if not folder.is_dir():
+            continue
+        if leads_out(folder, path):
+            problems.append(_link(folder, path))
+        else:
+            files += _steps(folder, tree, path, problems)
+    return files
+
+
+def _steps(path: Path, tree: str | None, root: Path, problems: list[Diagnostic]) -> list[DumpFile]:
+    """Return the files below a folder of step folders, or below a step folder itself."""
+    steps = _children(path, _STEP, root, problems)
     if not steps:
         step = _STEP.fullmatch(path.resolve().name)
-        return _processes(path, int(step.group(1)) if step else None, path, problems)
+        return _processes(path, Execution(step=int(step.group(1)) if step else None, graph=tree), root, problems)
     files: list[DumpFile] = []
     for folder in steps:
         match = _STEP.fullmatch(folder.name)
         assert match is not None
-        found = _processes(folder, int(match.group(1)), path, problems)
+        found = _processes(folder, Execution(step=int(match.group(1)), graph=tree), root, problems)
         if not found:
-            problems.append(_empty_folder(folder, path))
+            problems.append(_empty_folder(folder, root))
         files += found
     return files
 
 
-def _processes(folder: Path, step: int | None, root: Path, problems: list[Diagnostic]) -> list[DumpFile]:
+def _dumps_in(folder: Path) -> list[Path]:
+    return [folder / name for name in (DUMP_FILE, DEBUG_FILE) if (folder / name).is_file()]
+
+
+def _processes(folder: Path, step: Execution, root: Path, problems: list[Diagnostic]) -> list[DumpFile]:
     """Return the dump.json files of one step: its rank folders, else its only process folder."""
     ranks = _children(folder, _RANK, root, problems)
     processes = _children(folder, _PROC, root, problems)
@@ -129,13 +166,14 @@ def _processes(folder: Path, step: int | None, root: Path, problems: list[Diagno
         )
     files: list[DumpFile] = []
     for child in ranks or processes:
-        file = child / DUMP_FILE
-        if leads_out(file, root):
-            problems.append(_link(file, root))
-        elif file.is_file():
-            shown = file.relative_to(root).as_posix()
-            files.append(DumpFile(Execution(rank=_rank_of(child.name), step=step), file, shown))
-        else:
+        found = _dumps_in(child)
+        for file in found:
+            if leads_out(file, root):
+                problems.append(_link(file, root))
+            else:
+                execution = replace(step, rank=_rank_of(child.name))
+                files.append(DumpFile(execution, file, file.relative_to(root).as_posix()))
+        if not found:
             problems.append(_empty_folder(child, root))
     return files
 
@@ -167,7 +205,7 @@ def _empty_folder(folder: Path, root: Path) -> Diagnostic:
     shown = folder.relative_to(root).as_posix()
     return Diagnostic(
         "PF3406",
-        f"`{shown}` holds no `{DUMP_FILE}`",
+        f"`{shown}` holds no `{DUMP_FILE}` and no `{DEBUG_FILE}`",
         path=str(folder),
         help="dump again, or leave it out with `select`",
     )

@@ -14,21 +14,17 @@ class Options(StageOptions):
     """Adopt a `dump.json` (or the folder that holds it) of an eager PyTorch program."""
 
     uses: Literal["dump.torch"]
-    path: DumpPath = Field(description="A `dump.json`, or a folder that holds one (`step0/rank0`, `step0`, the root).")
-    select: Select = Field(default_factory=Select, description="Ranks, steps or nodes to read.")
+    path: DumpPath = Field(
+        description="A `dump.json` or `debug.json`, or a folder that holds one (`step0/rank0`, `step0`, the root)."
+    )
+    select: Select = Field(default_factory=Select, description="Ranks, steps, graphs or nodes to read.")
 
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the catalog of the dump."""
-    from probe_flow.formats.dump_json import read_dump_json
+    from probe_flow.stages.adopt_dump_json import adopt
 
-    return read_dump_json(
-        options.path,
-        side=context.stage,
-        ranks=options.select.ranks,
-        steps=options.select.steps,
-        nodes=options.select.nodes,
-    )
+    return adopt(options.path, options.select, side=context.stage, uses=options.uses)
 
 
 STAGE = StageType(

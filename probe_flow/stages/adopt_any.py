@@ -1,0 +1,35 @@
+"""What `dump.auto` does: the reader of each kind of dump."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from probe_flow.formats.dump_json import read_dump_json
+from probe_flow.formats.mindspore_graph import read_mindspore_graph
+from probe_flow.formats.sniff import DUMP_JSON, MINDSPORE_GRAPH, TORCHAIR_FX, TORCHAIR_GE, kind_of_dump
+from probe_flow.formats.torchair_fx import read_torchair_fx
+from probe_flow.formats.torchair_ge import read_torchair_ge
+from probe_flow.records import Catalog
+from probe_flow.stages.base import Select
+
+READERS: Mapping[str, Callable[..., Catalog]] = MappingProxyType(
+    {
+        DUMP_JSON: read_dump_json,
+        TORCHAIR_GE: read_torchair_ge,
+        TORCHAIR_FX: read_torchair_fx,
+        MINDSPORE_GRAPH: read_mindspore_graph,
+    }
+)
+
+
+def adopt_any(path: str, select: Select, *, side: str) -> Catalog:
+    """Return the catalog of a dump of whatever kind.
+
+    Args:
+        path: the dump.
+        select: what to read of it.
+        side: name of the stage.
+    """
+    read = READERS[kind_of_dump(path)]
+    return read(path, side=side, ranks=select.ranks, steps=select.steps, graphs=select.graphs, nodes=select.nodes)
