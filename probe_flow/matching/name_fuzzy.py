@@ -90,7 +90,7 @@ def _open(side: Side, paired: dict[int, int], start: int, stop: int, phase: Phas
 
 
 def _parent_and_type(side: Side, number: int) -> Hashable:
-    return (*_parent_and_shapes(side, number), side.nodes[number].op_type)
+    return _parent_and_shapes(side, number), side.nodes[number].op_type
 
 
 def _parent_and_shapes(side: Side, number: int) -> Hashable:

@@ -9,6 +9,7 @@ from probe_flow.matching.name_calls import CallPairs
 from probe_flow.matching.name_forms import FORMS, Slots, Step
 from probe_flow.matching.name_reasons import entry_of
 from probe_flow.matching.name_side import Side
+from probe_flow.matching.name_space import Arguments
 from probe_flow.records import Expectation, Phase, Reason, Slot, SlotRole, TensorRef
 
 RULE = "api_mapping"
@@ -17,24 +18,12 @@ _PRIMITIVE = "Primitive."
 
 
 @dataclass(frozen=True, slots=True)
-class _Renaming:
-    slots: Slots
-
-    def __call__(self, slot: Slot, phase: Phase) -> Slot | None:  # noqa: ARG002
-        name = self.slots.get(str(slot))
-        if name is None:
-            return None
-        role, _, index = name.partition(".")
-        return Slot(SlotRole(role), (int(index),))
-
-
-@dataclass(frozen=True, slots=True)
 class Part:
     """One target node, the golden node that it is a part of, and which tensors the two share."""
 
     number: int
     golden: int
-    arguments: _Renaming
+    arguments: Arguments
     text: str
 
     def why_alone(self, slot: Slot) -> Reason:
@@ -148,7 +137,16 @@ class _Search:
         text = entry_of(self.golden.nodes[golden])
         self.parts.wholes[golden] = Whole(tuple(number for number, _ in found), text)
         for number, slots in found:
-            self.parts.of_target[number] = Part(number, golden, _Renaming(slots), text)
+            arguments = _arguments(slots, self.target.nodes[number].key.phase)
+            self.parts.of_target[number] = Part(number, golden, arguments, text)
+
+
+def _arguments(slots: Slots, phase: Phase) -> Arguments:
+    tables: dict[tuple[Phase, SlotRole], dict[str, str]] = {(phase, SlotRole.INPUT): {}, (phase, SlotRole.OUTPUT): {}}
+    for one, other in slots.items():
+        (role, _, index), (_, _, common) = one.partition("."), other.partition(".")
+        tables[phase, SlotRole(role)][index] = common
+    return Arguments(tables)
 
 
 def _by_caller(side: Side, paired: set[int], prefix: str) -> dict[int | None, list[int]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from probe_flow.errors import Span
 from probe_flow.matching.name_space import NO_ALIASES, Arguments
-from probe_flow.records import Expectation, Pair, Reason, Slot, SlotRole, TensorKind, TensorRef
+from probe_flow.records import Expectation, Pair, Phase, Reason, Slot, SlotRole, TensorKind, TensorRef
 
 _FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
 _CLASSES = (
@@ -18,6 +18,9 @@ _CLASSES = (
 )
 _NUMERIC = frozenset({TensorKind.TENSOR, TensorKind.STATISTICS})
 _PARAMETERS = frozenset({SlotRole.PARAMETER, SlotRole.PARAMETER_GRAD})
+
+_OTHER_GRADIENTS = frozenset({"cross_entropy"})
+"""APIs of several autograd nodes: the frameworks record the gradients of different ones."""
 
 SlotOf = Callable[[TensorRef], Slot | None]
 
@@ -116,7 +119,7 @@ def by_slot(
 def _renaming(arguments: Arguments | None) -> SlotOf:
     if arguments is None:
         return lambda tensor: tensor.slot
-    return lambda tensor: arguments(tensor.slot, tensor.node.phase)
+    return lambda tensor: arguments.common(tensor.slot, tensor.node.phase)
 
 
 def _common(slot: Slot, aliases: Mapping[str, str]) -> Slot:
@@ -128,20 +131,25 @@ def _common(slot: Slot, aliases: Mapping[str, str]) -> Slot:
 
 
 def _no_slot(tensor: TensorRef, decision: Decision, *, is_target: bool) -> Reason:
-    mine = decision.arguments[0 if is_target else 1]
-    slot = mine(tensor.slot, tensor.node.phase) if mine is not None else tensor.slot
-    if slot is None:
+    mine, theirs = decision.arguments if is_target else decision.arguments[::-1]
+    phase = tensor.node.phase
+    slot = mine.common(tensor.slot, phase) if mine is not None else tensor.slot
+    if slot is None or (theirs is not None and theirs.lists(slot.role, phase)):
         where = f" of {decision.span}" if decision.span else ""
         text = f"the API mapping{where} leaves out `{tensor.slot}`"
         return Reason("not_mapped", text, Expectation.EXPECTED)
     side = "golden" if is_target else "target"
-    return Reason(f"no_{side}_slot", f"the {side}'s call has no `{slot}`", Expectation.MISSING)
+    expectation = Expectation.EXPECTED if tensor.kind is TensorKind.NULL else Expectation.MISSING
+    return Reason(f"no_{side}_slot", f"the {side}'s call has no `{slot}`", expectation)
 
 
 def _obstacle(one: TensorRef, other: TensorRef, decision: Decision) -> Reason | None:
     """Return why two tensors of one slot cannot be compared, None when they can."""
     if TensorKind.UNREADABLE in (one.kind, other.kind):
         return None
+    if decision.is_cross_framework and _is_other_gradient(one):
+        text = "the frameworks record the gradient of different autograd nodes of this API: these are not compared"
+        return Reason("other_autograd_node", text, Expectation.EXPECTED)
     if one.kind in _NUMERIC and other.kind in _NUMERIC:
         is_same = one.dtype == other.dtype or (one.dtype in _FLOATS and other.dtype in _FLOATS)
         if is_same or not decision.checks_dtypes:
@@ -154,6 +162,12 @@ def _obstacle(one: TensorRef, other: TensorRef, decision: Decision) -> Reason | 
     if one.kind is TensorKind.NULL or one.stored_dtype == other.stored_dtype:
         return None
     return _unlike("type", one, other)
+
+
+def _is_other_gradient(tensor: TensorRef) -> bool:
+    key = tensor.node
+    is_output = key.phase is Phase.BACKWARD and tensor.slot.role is SlotRole.OUTPUT
+    return is_output and key.name.rpartition(".")[2] in _OTHER_GRADIENTS
 
 
 def _class_of(dtype: str) -> str | None:

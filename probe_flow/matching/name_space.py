@@ -5,18 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from probe_flow.errors import Diagnostic, Span
-from probe_flow.records import Catalog, Phase, Slot
+from probe_flow.records import Catalog, Phase, Slot, SlotRole
 
 NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 
 
-class Arguments(Protocol):
-    """Renames the slots of one node; None leaves a slot out of the comparison."""
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Renames the slots of one node.
 
-    def __call__(self, slot: Slot, phase: Phase) -> Slot | None: ...
+    Args:
+        tables: per direction and role, the position or keyword of a slot -> the common one; a slot that its table does
+            not hold is left out of the comparison, a role without table keeps its slots.
+    """
+
+    tables: Mapping[tuple[Phase, SlotRole], Mapping[str, str]]
+
+    def common(self, slot: Slot, phase: Phase) -> Slot | None:
+        """Return the common slot, None where it is left out."""
+        table = self.tables.get((phase, slot.role))
+        if table is None:
+            return slot
+        whole = table.get(slot.index)
+        if whole is not None:
+            return Slot(slot.role, _path(whole))
+        head = table.get(str(slot.path[0])) if slot.path else None
+        return Slot(slot.role, (*_path(head), *slot.path[1:])) if head is not None else None
+
+    def lists(self, role: SlotRole, phase: Phase) -> bool:
+        """Return whether only what a table holds is compared."""
+        return (phase, role) in self.tables
+
+
+def _path(text: str) -> tuple[int | str, ...]:
+    return tuple(int(part) if part.isdecimal() else part for part in text.split("."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +101,19 @@ class NameSpace:
 
 OWN_NAMES = NameSpace()
 
-FAMILIES = {"mindtorch": "mindspore"}
+_FAMILIES = {"mindtorch": "mindspore"}
 
 
 def family(catalog: Catalog) -> str:
     """Return the framework whose dtypes and API names a dump uses."""
-    return FAMILIES.get(catalog.framework, catalog.framework)
+    return _FAMILIES.get(catalog.framework, catalog.framework)
 
 
 def is_cross_framework(target: Catalog, golden: Catalog) -> bool:
     """Return whether the sides come from different frameworks."""
     return family(target) != family(golden)
+
+
+def names_of(catalog: Catalog) -> list[tuple[str, str]]:
+    """Return the distinct kinds and names of the nodes of a dump."""
+    return list(dict.fromkeys((str(node.attrs.get("kind", "api")), key.name) for key, node in catalog.nodes.items()))

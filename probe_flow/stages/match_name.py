@@ -16,6 +16,9 @@ class Options(StageOptions):
     uses: Literal["match.name"]
     target: CatalogOf = Field(description="Stage that read the target dump.")
     golden: CatalogOf = Field(description="Stage that read the golden dump.")
+    fuzzy: bool = Field(
+        default=False, description="Also pair entries of other names, by order, type and shapes (rule `fuzzy`)."
+    )
     pair_ranks: dict[int, int] | None = Field(
         None, description="Target rank -> golden rank, where the numbers differ; default: equal numbers."
     )
@@ -31,6 +34,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
         inputs["golden"][0],
         pair_ranks=options.pair_ranks,
         step_offset=options.step_offset,
+        fuzzy=options.fuzzy,
     )
 
 

@@ -1,0 +1,122 @@
+"""Matching under a cell mapping or an API mapping: the matcher by name, in a name space that the mapping makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from probe_flow.errors import Diagnostic
+from probe_flow.formats.mapping_file import Entry
+from probe_flow.formats.mapping_file_api import ApiEntry
+from probe_flow.matching.mapping_apis import ApiNames
+from probe_flow.matching.mapping_cells import CellNames, split_prefix
+from probe_flow.matching.name_pairs import pair_by_names
+from probe_flow.matching.name_space import Named, NameSpace, family, is_cross_framework, names_of
+from probe_flow.matching.parameter_names import PARAMETER_ALIASES
+from probe_flow.records import Catalog, Pairs
+
+CELL_MAPPING = "cell_mapping"
+
+
+def match_cell_mapping(
+    target: Catalog,
+    golden: Catalog,
+    *,
+    entries: Sequence[Entry] = (),
+    aliases: Mapping[str, str] = PARAMETER_ALIASES,
+    pair_ranks: Mapping[int, int] | None = None,
+    step_offset: int = 0,
+) -> Pairs:
+    """Pair two dumps whose modules have other names, by the entries of a cell mapping.
+
+    `Cell` and `Module` are one. Across frameworks the built-in table of APIs counts too, and leftover primitives of
+    MindSpore meet the API that they make up.
+
+    Args:
+        target, golden: the dumps.
+        entries: of the mapping file; none: only the prefix changes.
+        aliases: other names of parameters -> the common name.
+        pair_ranks: target rank -> golden rank, where the numbers differ.
+        step_offset: golden step minus target step.
+    """
+    space = mapped_names(target, golden, cells=entries, aliases=aliases)
+    return pair_by_names(target, golden, space=space, pair_ranks=pair_ranks, step_offset=step_offset)
+
+
+def match_api_mapping(
+    target: Catalog,
+    golden: Catalog,
+    *,
+    entries: Sequence[ApiEntry] = (),
+    pair_ranks: Mapping[int, int] | None = None,
+    step_offset: int = 0,
+) -> Pairs:
+    """Pair two dumps whose APIs have other names, by an API mapping and, across frameworks, the built-in table.
+
+    The names on the left of the file are those of the MindSpore side; where there is none or two, those of the target.
+
+    Args:
+        target, golden: the dumps.
+        entries: of the mapping file; none: the built-in table only.
+        pair_ranks: target rank -> golden rank, where the numbers differ.
+        step_offset: golden step minus target step.
+    """
+    space = mapped_names(target, golden, apis=entries)
+    return pair_by_names(target, golden, space=space, pair_ranks=pair_ranks, step_offset=step_offset)
+
+
+def mapped_names(
+    target: Catalog,
+    golden: Catalog,
+    *,
+    cells: Sequence[Entry] = (),
+    apis: Sequence[ApiEntry] = (),
+    aliases: Mapping[str, str] = PARAMETER_ALIASES,
+) -> NameSpace:
+    """Return the name space that a cell mapping and an API mapping make of two dumps."""
+    cell_names = CellNames(cells)
+    mine, theirs = (
+        _Side(api_names(target, golden, apis, is_target=True), cell_names),
+        _Side(api_names(target, golden, apis, is_target=False), None),
+    )
+
+    def problems() -> list[Diagnostic]:
+        names = names_of(target), names_of(golden)
+        found = cell_names.problems(*names) if cells else []
+        for side, own in zip((mine, theirs), names, strict=True):
+            if side.apis is not None:
+                found += side.apis.problems([name for kind, name in own if kind == "api"])
+        return found
+
+    return NameSpace(mine, theirs, aliases, is_mapping=True, problems=problems)
+
+
+def api_names(target: Catalog, golden: Catalog, entries: Sequence[ApiEntry], *, is_target: bool) -> ApiNames | None:
+    """Return what renames the APIs of a side; None for the side whose names count."""
+    is_foreign = is_cross_framework(target, golden)
+    is_target_renamed = not (is_foreign and family(golden) == "mindspore")
+    if is_target is not is_target_renamed or not (entries or is_foreign):
+        return None
+    others = frozenset(name for kind, name in names_of(golden if is_target else target) if kind == "api")
+    return ApiNames(entries, others, uses_table=is_foreign, word="target" if is_target else "golden")
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """Renames the nodes of one side."""
+
+    apis: ApiNames | None
+    cells: CellNames | None
+
+    def __call__(self, name: str, kind: str, parent: str | None) -> Named:  # noqa: ARG002
+        if kind == "debug":
+            return Named(name)
+        entry = None
+        renamed = name
+        if self.cells is not None:
+            renamed, entry = self.cells.rename(name, kind)
+        elif kind != "api":
+            renamed = ".".join(split_prefix(name)) if "." in name else name
+        if kind == "api" and entry is None and self.apis is not None:
+            return self.apis.rename(name)
+        return Named(renamed, CELL_MAPPING if renamed != name else "", entry.span if entry is not None else None)

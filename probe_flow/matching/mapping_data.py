@@ -1,0 +1,164 @@
+"""Matching under a data mapping: tensor by tensor as the file says, the others by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from probe_flow.errors import Diagnostic, Severity
+from probe_flow.formats.mapping_file import Entry
+from probe_flow.matching.mapping_use import capped, leads_nowhere, useless
+from probe_flow.matching.name_executions import pair_executions
+from probe_flow.matching.name_nearest import NearestNames
+from probe_flow.matching.name_pairs import NONE, pair_by_names
+from probe_flow.matching.name_reasons import entry_of
+from probe_flow.matching.name_slots import Decision, pair_twosome
+from probe_flow.matching.name_space import NameSpace, is_cross_framework
+from probe_flow.records import Catalog, Execution, Expectation, Group, Pair, Pairs, Reason, Relation, TensorRef
+
+RULE = "data_mapping"
+
+
+def match_data_mapping(
+    target: Catalog,
+    golden: Catalog,
+    *,
+    entries: Sequence[Entry],
+    pair_ranks: Mapping[int, int] | None = None,
+    step_offset: int = 0,
+) -> Pairs:
+    """Pair the items that a data mapping names as it says, and the others by name.
+
+    Dtypes are not checked: the file is the user's word. An item of the golden that the file claims is compared with
+    nothing else.
+
+    Args:
+        target, golden: the dumps.
+        entries: of the mapping file: item of the target, item of the golden or None.
+        pair_ranks: target rank -> golden rank, where the numbers differ.
+        step_offset: golden step minus target step.
+    """
+    space = NameSpace(checks_dtypes=False)
+    named = pair_by_names(target, golden, space=space, pair_ranks=pair_ranks, step_offset=step_offset)
+    runs = pair_executions(target.executions, golden.executions, pair_ranks=pair_ranks, step_offset=step_offset)
+    mapping = _Mapping(target, golden, {entry.target: entry for entry in entries}, runs.golden_of)
+    pairs = tuple(pair for each in named.pairs for pair in mapping.pairs(each))
+    rest = tuple(mapping.left_over({id(pair.golden) for pair in pairs}))
+    return replace(
+        named,
+        pairs=(*pairs, *rest),
+        groups=(*named.groups, *mapping.groups.values()),
+        problems=(*named.problems, *mapping.problems(entries)),
+    )
+
+
+def item_of(tensor: TensorRef) -> str:
+    """Return the full item name of a tensor."""
+    return str(tensor.attrs.get("item", tensor.id))
+
+
+@dataclass(slots=True)
+class _Mapping:
+    target: Catalog
+    golden: Catalog
+    entries: Mapping[str, Entry]
+    runs: Mapping[Execution, Execution]
+    groups: dict[str, Group] = field(default_factory=dict)
+    _items: dict[tuple[Execution, str], TensorRef] = field(default_factory=dict)
+    _claimed: frozenset[str] = frozenset()
+    _found: set[str] = field(default_factory=set)
+    _is_foreign: bool = False
+
+    def __post_init__(self) -> None:
+        self._items = {(tensor.node.execution, item_of(tensor)): tensor for tensor in self.golden.tensors}
+        self._claimed = frozenset(entry.golden for entry in self.entries.values() if entry.golden is not None)
+        self._is_foreign = is_cross_framework(self.target, self.golden)
+
+    def pairs(self, pair: Pair) -> Iterator[Pair]:
+        """Yield what the mapping makes of one pair by name."""
+        one, other = pair.target, pair.golden
+        entry = self.entries.get(item_of(one)) if one is not None else None
+        is_taken = other is not None and item_of(other) in self._claimed
+        if one is not None and entry is not None:
+            self._found.add(entry.target)
+            yield from self._mapped(one, entry)
+            if other is not None and not is_taken:
+                yield Pair(None, other, pair.group, NONE, reason=_elsewhere(item_of(one), entry))
+        elif one is not None and is_taken:
+            text = f"the data mapping gives `{item_of(other) if other else ''}` to another item"
+            yield replace(pair, golden=None, rule=NONE, reason=Reason("mapped_away", text, Expectation.MISSING))
+        elif not is_taken:
+            yield pair
+
+    def _mapped(self, tensor: TensorRef, entry: Entry) -> Iterator[Pair]:
+        partner = None
+        run = self.runs.get(tensor.node.execution)
+        if entry.golden is None:
+            reason = Reason("not_mapped", f"{entry.span} says that it has no partner", Expectation.EXPECTED)
+        elif run is None:
+            text = f"{tensor.node.execution} has no counterpart in the golden"
+            reason = Reason("no_golden_execution", text, Expectation.MISSING)
+        else:
+            partner = self._items.get((run, entry.golden))
+            text = f"the golden has no `{entry.golden}`, which {entry.span} names"
+            reason = Reason("no_golden_item", text, Expectation.MISSING)
+        decision = Decision(self._group(tensor, partner), RULE, entry.span, 1.0, self._is_foreign, checks_dtypes=False)
+        if partner is None:
+            yield decision.pair(tensor, None, reason)
+        else:
+            yield from pair_twosome(tensor, partner, decision)
+
+    def _group(self, tensor: TensorRef, partner: TensorRef | None) -> str:
+        """Return the group of two nodes that the mapping brings together."""
+        mine = self.target.nodes[tensor.node]
+        theirs = self.golden.nodes[partner.node] if partner is not None else None
+        name = f"{tensor.node.execution}: {entry_of(mine)} by mapping"
+        if theirs is not None:
+            name += f" with {entry_of(theirs)}"
+        if name not in self.groups:
+            others = (theirs.key,) if theirs is not None else ()
+            self.groups[name] = Group(name, Relation.ONE_TO_ONE, (mine.key,), others)
+        return name
+
+    def left_over(self, seen: set[int]) -> Iterator[Pair]:
+        """Yield the golden tensors that the mapping claims for items that the target does not have."""
+        for tensor in self.golden.tensors:
+            if id(tensor) not in seen:
+                node = self.golden.nodes[tensor.node]
+                group = f"{tensor.node.execution}: golden {entry_of(node)} by mapping"
+                self.groups.setdefault(group, Group(group, Relation.ONE_TO_ONE, (), (node.key,)))
+                text = "the data mapping gives it to an item that the target does not have"
+                yield Pair(None, tensor, group, NONE, reason=Reason("no_target_item", text, Expectation.MISSING))
+
+    def problems(self, entries: Sequence[Entry]) -> list[Diagnostic]:
+        """Return warnings about entries without use and about golden items with several partners."""
+        mine = NearestNames(("", item_of(tensor)) for tensor in self.target.tensors)
+        theirs = NearestNames(("", item) for _, item in self._items)
+        known = {item for _, item in self._items}
+        idle: list[Diagnostic] = []
+        partners: dict[str, list[Entry]] = {}
+        for entry in entries:
+            if entry.target not in self._found:
+                idle.append(useless("data mapping", entry, mine.of("", entry.target)))
+            elif entry.golden is not None:
+                partners.setdefault(entry.golden, []).append(entry)
+                if entry.golden not in known:
+                    idle.append(leads_nowhere("data mapping", entry, entry.golden, theirs.of("", entry.golden)))
+        shared = [_shared(item, several) for item, several in partners.items() if len(several) > 1]
+        return [*capped(idle), *capped(shared)]
+
+
+def _elsewhere(item: str, entry: Entry) -> Reason:
+    text = f"{entry.span} gives `{item}` of the target another partner"
+    return Reason("mapped_away", text, Expectation.MISSING)
+
+
+def _shared(item: str, entries: Sequence[Entry]) -> Diagnostic:
+    return Diagnostic(
+        "PF4218",
+        f"`{item}` is the partner of {len(entries)} target items",
+        severity=Severity.WARNING,
+        span=entries[-1].span,
+        related=tuple((entry.span, "also here") for entry in entries[:1]),
+        help="correct the entry unless it is meant",
+    )

@@ -1,0 +1,59 @@
+"""`match.cell_mapping`: pair two dumps whose modules have other names, by a cell mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from probe_flow.stages.base import CatalogOf, Context, IsPath, Kind, StageOptions, StageType
+
+
+class Options(StageOptions):
+    """Pair by name after renaming modules; `Cell` is `Module`, and the frameworks' APIs meet by a built-in table."""
+
+    uses: Literal["match.cell_mapping"]
+    target: CatalogOf = Field(description="Stage that read the target dump.")
+    golden: CatalogOf = Field(description="Stage that read the golden dump.")
+    mapping: Annotated[str, IsPath()] | None = Field(
+        None,
+        description="YAML file of `target part: golden part`, e.g. `fc2.Dense: fc2.Linear`; parts are whole segments "
+        "of module names. Default: only `Cell` becomes `Module`.",
+    )
+    param_alias: dict[str, str] | None = Field(
+        None,
+        description="Other names of parameters -> the common name. Default: gamma -> weight, beta -> bias, "
+        "moving_mean -> running_mean, moving_variance -> running_var, embedding_table -> weight.",
+        examples=[{"gamma": "weight"}],
+    )
+    pair_ranks: dict[int, int] | None = Field(
+        None, description="Target rank -> golden rank, where the numbers differ; default: equal numbers."
+    )
+    step_offset: int = Field(0, description="Golden step = target step + this offset.")
+
+
+def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
+    """Return the pairs."""
+    from probe_flow.formats.mapping_file import read_flat_mapping
+    from probe_flow.matching.mapping import match_cell_mapping
+    from probe_flow.matching.parameter_names import PARAMETER_ALIASES
+
+    entries = read_flat_mapping(options.mapping, what="cell mapping") if options.mapping else ()
+    return match_cell_mapping(
+        inputs["target"][0],
+        inputs["golden"][0],
+        entries=entries,
+        aliases=PARAMETER_ALIASES if options.param_alias is None else options.param_alias,
+        pair_ranks=options.pair_ranks,
+        step_offset=options.step_offset,
+    )
+
+
+STAGE = StageType(
+    uses="match.cell_mapping",
+    produces=Kind.PAIRS,
+    options=Options,
+    run=run,
+    summary="Pair two dumps whose modules have other names.",
+)

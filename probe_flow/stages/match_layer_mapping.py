@@ -1,0 +1,58 @@
+"""`match.layer_mapping`: pair two dumps by the places of their modules in the tree of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from probe_flow.stages.base import CatalogOf, Context, IsPath, Kind, StageOptions, StageType
+
+
+class Options(StageOptions):
+    """Pair modules by their place in the tree of layers, and APIs by the layer that called them."""
+
+    uses: Literal["match.layer_mapping"]
+    target: CatalogOf = Field(description="Stage that read the target dump.")
+    golden: CatalogOf = Field(description="Stage that read the golden dump.")
+    mapping: Annotated[str, IsPath()] | None = Field(
+        None,
+        description="YAML file: per class of the target (`TopLayer` for the outermost layers) `child: child in the "
+        "golden`. Default: layers of equal names only.",
+    )
+    param_alias: dict[str, str] | None = Field(
+        None,
+        description="Other names of parameters -> the common name. Default: gamma -> weight, beta -> bias, "
+        "moving_mean -> running_mean, moving_variance -> running_var, embedding_table -> weight.",
+        examples=[{"gamma": "weight"}],
+    )
+    pair_ranks: dict[int, int] | None = Field(
+        None, description="Target rank -> golden rank, where the numbers differ; default: equal numbers."
+    )
+    step_offset: int = Field(0, description="Golden step = target step + this offset.")
+
+
+def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
+    """Return the pairs."""
+    from probe_flow.formats.mapping_file import read_layer_mapping
+    from probe_flow.matching.mapping_layers import match_layer_mapping
+    from probe_flow.matching.parameter_names import PARAMETER_ALIASES
+
+    return match_layer_mapping(
+        inputs["target"][0],
+        inputs["golden"][0],
+        entries=read_layer_mapping(options.mapping) if options.mapping else (),
+        aliases=PARAMETER_ALIASES if options.param_alias is None else options.param_alias,
+        pair_ranks=options.pair_ranks,
+        step_offset=options.step_offset,
+    )
+
+
+STAGE = StageType(
+    uses="match.layer_mapping",
+    produces=Kind.PAIRS,
+    options=Options,
+    run=run,
+    summary="Pair two dumps by their trees of layers.",
+)
