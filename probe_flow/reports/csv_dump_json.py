@@ -71,7 +71,7 @@ CONSISTENT = "Requires_grad Consistent"
 JUDGEMENT = (CONSISTENT, "Result", "Err_message")
 STACK = "NPU_Stack_Info"
 FILES = "Data_name"
-_ROLE = "Role"
+ROLE = "Role"
 
 RESULTS: Mapping[Status, str] = MappingProxyType(
     {
@@ -146,7 +146,7 @@ def dump_json_table(comparison: Comparison) -> Table:
     layout = layout_of(comparison)
     stacks = StackColumn.of(comparison)
     header = header_of(layout, stacks)
-    return Table((*header, _ROLE), numbers_of(layout), _rows(comparison, layout, stacks))
+    return Table((*header, ROLE), numbers_of(layout), _rows(comparison, layout, stacks))
 
 
 def header_of(layout: Layout, stacks: StackColumn | None) -> tuple[str, ...]:
