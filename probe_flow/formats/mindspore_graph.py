@@ -14,9 +14,25 @@ from collections.abc import Iterator, Sequence
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.formats.dump_select import Selection
 from probe_flow.formats.dump_walk import DumpListing, dump_root, fingerprint, list_dump
-from probe_flow.formats.mindspore_graph_files import GraphFiles, RunFiles, sort_graph_files
-from probe_flow.formats.mindspore_graph_flow import Beside, Link, edges_of, links_of, network_inputs, read_beside
-from probe_flow.formats.mindspore_graph_items import Item, calls_of, item_of_file, join, tensor_ref, unnamed_item
+from probe_flow.formats.mindspore_graph_files import GraphFiles, RunFiles, no_tensors, sort_graph_files
+from probe_flow.formats.mindspore_graph_flow import (
+    Beside,
+    Link,
+    edges_of,
+    links_of,
+    network_inputs,
+    read_beside,
+    text_of_another_graph,
+)
+from probe_flow.formats.mindspore_graph_items import (
+    UNKNOWN,
+    Item,
+    calls_of,
+    item_of_file,
+    join,
+    tensor_ref,
+    unnamed_item,
+)
 from probe_flow.formats.mindspore_graph_layout import RunFolder
 from probe_flow.formats.mindspore_graph_names import PARAMETER
 from probe_flow.formats.mindspore_graph_statistics import read_statistics
@@ -57,7 +73,7 @@ def read_mindspore_graph(
         raise IncompleteError(_nothing_to_read(listing, files))
     reading = _Reading(files, Selection(ranks, steps, graphs, nodes))
     reading.read()
-    reading.problems.extend(_empty_folders(listing, files))
+    edges = tuple(reading.edges())
     return Catalog(
         side,
         FRAMEWORK,
@@ -65,7 +81,7 @@ def read_mindspore_graph(
         str(root),
         reading.nodes,
         tuple(reading.tensors),
-        edges=tuple(reading.edges()),
+        edges=edges,
         problems=tuple(reading.problems),
         fingerprint=fingerprint(listing.files),
         attrs={"select": reading.selection.as_attrs(), "level": LEVEL},
@@ -99,6 +115,8 @@ class _Reading:
         rows = [item for file in files.statistics for item in read_statistics(file, self.problems)]
         items = join([item_of_file(file, name) for file, name in files.tensors], rows)
         items += [unnamed_item(file, reason) for file, reason in files.unnamed]
+        if not items:
+            self.problems.append(no_tensors(f"{execution} of `{run.net}`"))
         calls = calls_of(items)
         self._check_repeats(execution, calls)
         self._runs.append((execution, run, _numbers(calls)))
@@ -131,8 +149,11 @@ class _Reading:
         runs = [(run.rank, run.step) for _, run, _ in self._runs]
         for _, run, numbers in self._runs:
             text = self._beside.get(run.rank, Beside()).texts.get(run.graph)
-            found = links_of(text, numbers) if text is not None and numbers is not None else None
-            if found is None or runs.count((run.rank, run.step)) > 1:
+            if text is None or numbers is None or runs.count((run.rank, run.step)) > 1:
+                return
+            found = links_of(text, numbers)
+            if found is None:
+                self.problems.append(text_of_another_graph(self.files.texts[run.rank][run.graph]))
                 return
             links[run] = found
         for execution, run, _ in self._runs:
@@ -167,7 +188,8 @@ def _numbers(calls: Sequence[list[Item]]) -> dict[str, list[int]] | None:
     """Return name -> numbers of its operators, None when one ran more than once: then data flow is no graph."""
     numbers: dict[str, list[int]] = defaultdict(list)
     for members in calls:
-        numbers[members[0].name].append(members[0].op.number)
+        if members[0].op_type != UNKNOWN:
+            numbers[members[0].name].append(members[0].op.number)
     for found in numbers.values():
         found.sort()
         if len(set(found)) < len(found):
@@ -186,19 +208,6 @@ def _repeated(execution: Execution, times: int) -> Problem:
         severity=Severity.WARNING,
         help="dump every run into a folder of its own; operators are told apart by time until then",
     )
-
-
-def _empty_folders(listing: DumpListing, files: GraphFiles) -> Iterator[Problem]:
-    """Yield the iterations without a tensor: a dump that was killed, or a disk that was full."""
-    empty = {run for run, found in files.runs.items() if not (found.tensors or found.statistics or found.unnamed)}
-    for run in sorted(empty, key=_run_order):
-        yield Diagnostic(
-            "PF3456",
-            f"iteration {run.step} of graph {run.graph} holds no tensor",
-            severity=Severity.WARNING,
-            help="wait until the dump is written; if it is, free some disk and dump again",
-            path=str(listing.root),
-        )
 
 
 def _nothing_to_read(listing: DumpListing, files: GraphFiles) -> Diagnostic:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def sort_graph_files(listing: DumpListing) -> GraphFiles:
     """Return the files of a listing by their role.
 
     Problems: PF3208 a hashed name without its real one, PF3453 a file among the tensors whose name tells nothing,
-    PF3216 a malformed row of `mapping.csv`.
+    PF3216 a malformed row of `mapping.csv`, PF3456 a folder without files.
     """
     files = GraphFiles(problems=list(listing.problems))
     above = listing.root.parts[-_ABOVE:]
@@ -63,7 +64,29 @@ def sort_graph_files(listing: DumpListing) -> GraphFiles:
             files.runs[run].statistics.append(file)
         elif file.name != MAPPING_FILE:
             _take_tensor(file, run, mappings.get(file.folders, {}), files)
+    files.problems.extend(_empty_folders(listing, above))
     return files
+
+
+def _empty_folders(listing: DumpListing, above: tuple[str, ...]) -> Iterator[Problem]:
+    """Yield the iterations and ranks without any file: a dump that was killed, or a disk that was full."""
+    filled = {file.folders[:depth] for file in listing.files for depth in range(len(file.folders) + 1)}
+    pending: list[tuple[str, ...]] = [()]
+    while pending:
+        folders = pending.pop()
+        if folders not in filled and (run_folder(folders, above=above) or rank_of(folders[-1]) is not None):
+            yield no_tensors(f"`{'/'.join(folders)}`", path="/".join(folders))
+        elif len(folders) <= _ABOVE:
+            below = _folders_in(listing.root.joinpath(*folders))
+            pending.extend((*folders, name) for name in reversed(below))
+
+
+def _folders_in(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:  # the listing of files has reported it
+        return []
 
 
 def _take_beside(file: DumpFile, above: tuple[str, ...], files: GraphFiles) -> None:
@@ -90,6 +113,17 @@ def _take_tensor(file: DumpFile, run: RunFolder, mapping: Mapping[str, str], fil
         files.runs[run].unnamed.append((file, problem.message))
     else:
         files.odd["other file"] += 1
+
+
+def no_tensors(where: str, *, path: str | None = None) -> Problem:
+    """Report an iteration without a tensor."""
+    return Diagnostic(
+        "PF3456",
+        f"{where} holds no tensor",
+        severity=Severity.WARNING,
+        help="wait until the dump is written; if it is, free some disk and dump again",
+        path=path,
+    )
 
 
 def _unresolved(file: DumpFile) -> Problem:

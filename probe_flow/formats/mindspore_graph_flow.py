@@ -142,6 +142,11 @@ def network_inputs(text: GraphText) -> frozenset[str]:
     return frozenset(_parameter(name)[0] for name, is_weight in text.parameters.items() if not is_weight)
 
 
+def text_of_another_graph(file: DumpFile) -> Problem:
+    """Report a text that lacks operators which were dumped."""
+    return _unusable(file, "lacks operators that were dumped: it is of another graph", "producers are found by value")
+
+
 def _unusable(file: DumpFile, what: str, so: str) -> Problem:
     return Diagnostic(
         "PF3455",

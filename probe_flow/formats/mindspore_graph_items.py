@@ -14,6 +14,9 @@ from probe_flow.formats.npy import npy_tensor_ref
 from probe_flow.records import NodeKey, Problem, Slot, SlotRole, Statistics, TensorKind, TensorRef
 from probe_flow.tensors.dtypes import DTYPES
 
+UNKNOWN = "unknown"
+"""Type of what stands for tensors that cannot be told apart."""
+
 LAST = 10**19
 """A time behind every timestamp."""
 
@@ -63,9 +66,9 @@ def item_of_file(file: DumpFile, name: TensorFileName) -> Item:
 
 
 def unnamed_item(file: DumpFile, reason: str) -> Item:
-    """Return an item for an array whose name tells nothing, so that it ends in the result."""
+    """Return an item for a file whose tensors cannot be told, so that it ends in the result."""
     stem = file.name.removesuffix(".npy")
-    return Item("unknown", OpName(stem, stem), Slot(SlotRole.OUTPUT), LAST, file.path, reason=reason)
+    return Item(UNKNOWN, OpName(stem, stem), Slot(SlotRole.OUTPUT), LAST, file.path, reason=reason)
 
 
 def join(files: Iterable[Item], rows: Iterable[Item]) -> list[Item]:

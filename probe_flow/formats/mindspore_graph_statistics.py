@@ -12,7 +12,7 @@ from pathlib import Path
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.formats.dump_json_numbers import BadNumberError, dimension, statistic
 from probe_flow.formats.dump_walk import DumpFile
-from probe_flow.formats.mindspore_graph_items import Item
+from probe_flow.formats.mindspore_graph_items import Item, unnamed_item
 from probe_flow.formats.mindspore_graph_names import op_name, slot_of
 from probe_flow.records import Problem, Statistics
 
@@ -29,11 +29,12 @@ Row = Mapping[str, str]
 def read_statistics(file: DumpFile, problems: list[Problem]) -> list[Item]:
     """Return one item per row. A row whose numbers are wrong is an item with a reason; others are reported.
 
+    A file that is no table stands as one unreadable item for all that it may have held.
+
     Problems: PF3451 the file is no table of statistics, PF3452 rows that cannot be used.
     """
     if file.size > MAX_FILE_BYTES:
-        problems.append(_unusable(file, f"is larger than {MAX_FILE_BYTES} bytes"))
-        return []
+        return _unusable(file, f"is larger than {MAX_FILE_BYTES} bytes", problems)
     items: list[Item] = []
     bad: list[str] = []
     try:
@@ -42,13 +43,12 @@ def read_statistics(file: DumpFile, problems: list[Problem]) -> list[Item]:
             header = [cell.strip().lower() for cell in next(reader, [])]
             missing = [name for name in _NEEDED if name not in header]
             if missing:
-                problems.append(_unusable(file, f"lacks the columns {', '.join(f'`{name}`' for name in missing)}"))
-                return []
+                return _unusable(file, f"lacks the columns {', '.join(f'`{name}`' for name in missing)}", problems)
             for cells in reader:
                 if cells:
                     _take(dict(zip(header, cells, strict=False)), reader.line_num, file, items, bad)
     except (OSError, csv.Error) as error:
-        problems.append(_unusable(file, f"cannot be read: {error}"))
+        items += _unusable(file, f"cannot be read: {error}", problems)
     if bad:
         problems.append(_bad_rows(file, bad))
     return items
@@ -121,14 +121,16 @@ def _shape(text: str | None) -> tuple[int, ...] | None:
     return tuple(dimension(cell) for cell in cells if cell)
 
 
-def _unusable(file: DumpFile, what: str) -> Problem:
-    return Diagnostic(
+def _unusable(file: DumpFile, what: str, problems: list[Problem]) -> list[Item]:
+    problem = Diagnostic(
         "PF3451",
         f"`{file.relative}` {what}",
         help="copy the file again, or dump again with `saved_data: statistic`",
         notes=(f"every row needs {', '.join(f'`{name}`' for name in _NEEDED)}",),
         path=file.relative,
     )
+    problems.append(problem)
+    return [unnamed_item(file, problem.message)]
 
 
 def _bad_rows(file: DumpFile, bad: list[str]) -> Problem:
