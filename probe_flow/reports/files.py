@@ -142,6 +142,11 @@ def _differences(_form: Form, request: Request, _names: Sequence[str]) -> tuple[
     return tuple(files)
 
 
+def _data_mapping(form: Form, request: Request, names: Sequence[str]) -> tuple[ReportFile, ...]:
+    name = f"data_mapping{request.suffix}_{request.started:%Y%m%d%H%M%S}.yaml"
+    return (ReportFile(name, partial(_write_one, form, request, names)),)
+
+
 _Writer = Callable[[Form, Request, Path, Sequence[str]], None]
 
 
@@ -196,6 +201,14 @@ def _annotations(form: Form, request: Request, path: Path, _names: Sequence[str]
         write_annotations(gitlab_text(found, workflow=workflow, root=request.root), path)
 
 
+def _pairs(_form: Form, request: Request, path: Path, _names: Sequence[str]) -> None:
+    from probe_flow.formats.mapping_text import data_mapping_text
+    from probe_flow.reports.atomic import atomic_text
+
+    with atomic_text(path) as file:
+        file.write(data_mapping_text(request.comparison.pairs))
+
+
 _WRITERS: Mapping[str, _Writer] = MappingProxyType(
     {
         "csv": _csv,
@@ -205,9 +218,10 @@ _WRITERS: Mapping[str, _Writer] = MappingProxyType(
         "junit": _junit,
         "markdown": _markdown,
         "annotations": _annotations,
+        "data_mapping": _pairs,
     }
 )
 
 _FILES: Mapping[str, Callable[[Form, Request, Sequence[str]], tuple[ReportFile, ...]]] = MappingProxyType(
-    {"csv": _tables, "xlsx": _tables, "diff_analyze": _differences}
+    {"csv": _tables, "xlsx": _tables, "diff_analyze": _differences, "data_mapping": _data_mapping}
 )

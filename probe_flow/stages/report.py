@@ -82,7 +82,8 @@ class FormatWithOption(Model):
 
 
 Format: TypeAlias = (
-    Literal["jsonl", "html", "junit", "xlsx", "markdown", "annotations", "diff_analyze"] | FormatWithOption
+    Literal["jsonl", "html", "junit", "xlsx", "markdown", "annotations", "diff_analyze", "data_mapping"]
+    | FormatWithOption
 )
 
 
@@ -94,7 +95,8 @@ class Options(StageOptions):
     formats: list[Format] = Field(
         ["jsonl"],
         description="Files to write. `jsonl` (comparison.jsonl, nodes.jsonl) and run.json are always written. `xlsx` "
-        "without a layout takes that of the first `csv`, else `torchair`; `annotations` alone are those for GitHub.",
+        "without a layout takes that of the first `csv`, else `torchair`; `annotations` alone are those for GitHub; "
+        "`data_mapping` is what was paired, as a file for `match.data_mapping`.",
     )
     output: Annotated[str, IsPath(must_exist=False)] | None = Field(
         None, description="Folder for these files; default: the run's own folder."

@@ -98,7 +98,7 @@ SECTION: tuple[Code, ...] = (
         "an option of a compatible command is not part of this version",
         "`compare` takes the options that users know from the tool it replaces. Some of them belong to scenarios that "
         "this version does not have.",
-        "probe-flow compare -tp a/dump.json -gp b/dump.json -cm cells.yaml",
+        "probe-flow compare -tp a/dump.json -gp b/dump.json --consistent_check",
         "Leave the option out, or write a workflow file with the stages that this version has.",
     ),
     Code(
@@ -115,5 +115,57 @@ SECTION: tuple[Code, ...] = (
         "One path is a `dump.json` or a folder that holds one, the other is not.",
         "probe-flow compare -tp step0/rank0/dump.json -gp dumps/golden",
         "Name two `dump.json` files, or choose the scenario with `-m`.",
+    ),
+    Code(
+        "PF2123",
+        "a dump of PyTorch is judged by one of MindSpore",
+        "Comparisons between the two frameworks take the MindSpore program as the one under test: mapping files and "
+        "result tables are written from its side.",
+        "probe-flow compare -tp pytorch/step0 -gp mindspore/step0",
+        "Give the MindSpore dump with `-tp` and the PyTorch dump with `-gp`.",
+    ),
+    Code(
+        "PF2124",
+        "an API mapping for two dumps of PyTorch",
+        "`-am` translates names of MindSpore APIs into names of PyTorch APIs; here no side is of MindSpore.",
+        "probe-flow compare -tp npu/step0 -gp gpu/step0 -am",
+        "Leave `-am` out. For classes or layers with other names use `-cm FILE` or `-lm FILE`.",
+    ),
+    Code(
+        "PF2125",
+        "the two sides were dumped with different tasks",
+        "One side holds tensors, the other only statistics (`task` in their dump.json), so most columns of a result "
+        "table could not be filled.",
+        "the target with `tensor`, the golden side with `statistics`",
+        "Dump both with the same `task`. A workflow file (`probe-flow init pytorch_compare`) compares what both "
+        "recorded.",
+    ),
+    Code(
+        "PF2126",
+        "one side is a file, the other a folder",
+        "A folder may hold many ranks and steps, a dump.json is one of them: which is meant cannot be told.",
+        "probe-flow compare -tp npu/step0/rank0/dump.json -gp gpu/step0",
+        "Name two folders, or two files.",
+    ),
+    Code(
+        "PF2127",
+        "several ways of matching at once",
+        "`-fm`, `-cm`, `-am`, `-dm` and `-lm` each decide how the tensors of two dumps are paired.",
+        "probe-flow compare -tp a -gp b -cm cells.yaml -am",
+        "Keep one of them.",
+    ),
+    Code(
+        "PF2128",
+        "the framework of the command line is not that of the dumps",
+        "`-f` stands before `compare` for users who are used to it; what a dump holds is read from the dump.",
+        "probe-flow -f mindspore compare -tp pytorch_dump -gp pytorch_dump",
+        "Leave `-f` out, or name the right dumps.",
+    ),
+    Code(
+        "PF2129",
+        "an option that TorchAir dumps do not have",
+        "TorchAir dumps are paired by the graphs that lie in them, not by names, and hold no calls between ranks.",
+        "probe-flow compare -m torchair -tp ge -gp fx -fm",
+        "Leave the option out.",
     ),
 )

@@ -1,0 +1,156 @@
+"""Which comparison two paths mean: TorchAir, or two dumps of a framework; and whether they go together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from probe_flow.errors import Diagnostic, UsageError, did_you_mean
+from probe_flow.formats.dump_json_head import FILES, DumpHead, read_head
+
+GE_GRAPH = "dynamo_original_graph_*.txt"
+MODES = ("auto", "torchair")
+LATER_MODES = ("offline_data", "offline_model", "atb")
+FRAMEWORKS = ("mindspore", "pytorch")
+
+_MINDSPORE = frozenset({"mindspore", "mindtorch"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What is compared.
+
+    Args:
+        scenario: ``torchair`` or ``dump_json``.
+        target, golden: frameworks of two dump.json dumps.
+    """
+
+    scenario: str
+    target: str = "pytorch"
+    golden: str = "pytorch"
+
+    @property
+    def is_pytorch(self) -> bool:
+        """Whether both dumps are of PyTorch programs."""
+        return self.target == self.golden == "pytorch"
+
+
+def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
+    """Return the comparison that fits the mode and what the paths hold.
+
+    Raises:
+        UsageError: PF2120 for a mode that this version does not have, PF2121 for a GE dump as the golden side of a
+            TorchAir comparison, PF2122, PF2123, PF2125 and PF2126 when the two sides do not go together.
+    """
+    from probe_flow.engine.paths import holds
+
+    if mode not in MODES:
+        raise UsageError(_unknown_mode(mode))
+    if mode == "auto":
+        heads = {path: read_head(path) for path in (target, golden)}
+        found = [head for head in (heads[target], heads[golden]) if head is not None]
+        if len(found) == 2:
+            _check_kinds(target, golden)
+            return _frameworks(*found)
+        if found or not holds(target, GE_GRAPH):
+            raise UsageError(_different_kinds(heads))
+    if holds(golden, GE_GRAPH):
+        raise UsageError(
+            Diagnostic(
+                "PF2121",
+                f"`{golden}` is a GE dump: comparing two GE dumps (fusion on and off) is not part of this version",
+                help="name the FX dump (`msprobe_fx_dump` or `data_dump`) with `-gp`",
+                path=str(golden),
+            )
+        )
+    return Sides("torchair")
+
+
+def check_framework(given: str | None, sides: Sides) -> None:
+    """Refuse a leading ``-f`` that is none of ours, or not that of the dumps.
+
+    Raises:
+        UsageError: PF2120 or PF2128.
+    """
+    if given is None:
+        return
+    if given not in FRAMEWORKS:
+        raise UsageError(
+            Diagnostic(
+                "PF2120",
+                f"`-f {given}` is not part of this version of probe_flow",
+                help="frameworks: `pytorch`, `mindspore`; `-f` may be left out",
+            )
+        )
+    actual = "mindspore" if sides.target in _MINDSPORE else sides.target
+    if given != actual:
+        raise UsageError(
+            Diagnostic(
+                "PF2128",
+                f"`-f {given}` does not fit: the target was dumped from a {actual} program",
+                help="leave `-f` out; the dumps say what they are",
+            )
+        )
+
+
+def _check_kinds(target: Path, golden: Path) -> None:
+    if target.is_file() != golden.is_file():
+        file, folder = (target, golden) if target.is_file() else (golden, target)
+        raise UsageError(
+            Diagnostic(
+                "PF2126",
+                f"one side is a file, `{file}`, the other a folder, `{folder}`",
+                help=f"name two folders, or two files: which `{file.name}` of the folder is meant?",
+            )
+        )
+    if target.is_file() and target.name != golden.name:
+        raise UsageError(
+            Diagnostic(
+                "PF2122",
+                f"the two sides do not go together: `{target.name}` and `{golden.name}`",
+                help="a debug.json holds single values that the program saved, a dump.json whole calls; name two alike",
+            )
+        )
+
+
+def _frameworks(target: DumpHead, golden: DumpHead) -> Sides:
+    sides = Sides("dump_json", target.framework or "pytorch", golden.framework or "pytorch")
+    if sides.target not in _MINDSPORE and sides.golden in _MINDSPORE:
+        raise UsageError(
+            Diagnostic(
+                "PF2123",
+                f"the target is a dump of PyTorch, the golden side one of MindSpore (`{golden.file}`)",
+                help="the other way round it works: give the MindSpore dump with `-tp`, the PyTorch dump with `-gp`",
+            )
+        )
+    tasks = {target.task, golden.task}
+    if len(tasks) > 1 and None not in tasks:
+        raise UsageError(
+            Diagnostic(
+                "PF2125",
+                f"the two sides were dumped with different tasks: the target with `{target.task}`, the golden side "
+                f"with `{golden.task}`",
+                help="dump both with the same `task`; a workflow file compares what both recorded",
+                notes=(str(target.file), str(golden.file)),
+            )
+        )
+    return sides
+
+
+def _unknown_mode(mode: str) -> Diagnostic:
+    modes = "modes: " + ", ".join(f"`{name}`" for name in MODES)
+    if mode in LATER_MODES:
+        return Diagnostic("PF2120", f"`-m {mode}` is not part of this version of probe_flow", help=modes)
+    return Diagnostic("PF2120", f"unknown mode `{mode}`", help=did_you_mean(mode, (*MODES, *LATER_MODES)) or modes)
+
+
+def _different_kinds(heads: Mapping[Path, DumpHead | None]) -> Diagnostic:
+    found = [
+        f"`{path}` " + ("holds no" if head is None else "holds") + f" `{FILES[0]}`" for path, head in heads.items()
+    ]
+    return Diagnostic(
+        "PF2122",
+        f"the two sides do not go together: {' and '.join(found)}",
+        help="name two `dump.json` files or folders that hold one, or a GE and an FX dump with `-m torchair`",
+    )

@@ -1,0 +1,180 @@
+"""The packaged workflow that a `compare` command line stands for, with its match, its tables and its selection."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from probe_flow.cli.compare_sides import Sides
+from probe_flow.errors import Diagnostic, UsageError
+
+if TYPE_CHECKING:
+    from probe_flow.workflow.resolved import ResolvedStage, Workflow
+
+TORCHAIR = "torchair_ge_vs_fx"
+PYTORCH = "pytorch_compare"
+MINDSPORE = "mindspore_compare"
+ACROSS = "mindspore_vs_pytorch_layer_mapping"
+
+FLAGS: Mapping[str, str] = MappingProxyType(
+    {
+        "fuzzy_match": "-fm",
+        "cell_mapping": "-cm",
+        "api_mapping": "-am",
+        "data_mapping": "-dm",
+        "layer_mapping": "-lm",
+    }
+)
+"""Options that choose a match, and how they are written."""
+
+NO_FILE = ""
+"""Value of a mapping option that was given without a file."""
+
+_SHARED = ("description", "target", "golden", "pair_ranks", "step_offset")
+"""Options that every match has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a command line asks for beside the two dumps.
+
+    Args:
+        output: folder of the tables.
+        match: option of `FLAGS` -> its file, or `NO_FILE`.
+        ranks, steps: keep only these; None keeps all.
+        is_xlsx: workbooks in place of CSV.
+        finds_first: also writes the first difference of every rank.
+    """
+
+    output: Path
+    match: Mapping[str, str] = field(default_factory=dict)
+    ranks: Sequence[int] | None = None
+    steps: Sequence[int] | None = None
+    is_xlsx: bool = False
+    finds_first: bool = False
+
+
+def check_match(wanted: Wanted, sides: Sides) -> None:
+    """Refuse options that contradict each other or the dumps.
+
+    Raises:
+        UsageError: PF2124, PF2127 or PF2129.
+    """
+    given = [FLAGS[name] for name in wanted.match]
+    if sides.scenario == "torchair":
+        odd = [*given, *(["-da"] if wanted.finds_first else [])]
+        if odd:
+            raise UsageError(
+                Diagnostic(
+                    "PF2129",
+                    f"{_listed(odd)} is for dumps with a dump.json; TorchAir dumps are paired by their graphs",
+                    help="leave it out",
+                )
+            )
+    if len(given) > 1:
+        raise UsageError(
+            Diagnostic(
+                "PF2127",
+                f"{_listed(given)} were given together; each is a way of its own to pair the two dumps",
+                help="keep one of them; a data mapping (`-dm`) can hold what another one pairs, entry by entry",
+            )
+        )
+    if "api_mapping" in wanted.match and sides.is_pytorch:
+        raise UsageError(
+            Diagnostic(
+                "PF2124",
+                "`-am` maps the APIs of MindSpore to those of PyTorch, and both dumps are of PyTorch",
+                help="leave it out; where classes or layers have other names, use `-cm FILE` or `-lm FILE`",
+            )
+        )
+
+
+def comparison_workflow(sides: Sides, paths: Mapping[str, Path], *, cwd: Path, wanted: Wanted) -> Workflow:
+    """Return the packaged workflow of a comparison with its dumps, and everything as the command line wants it."""
+    from probe_flow.workflow.loader import load_workflow
+    from probe_flow.workflow.templates import templates
+
+    sets = {name: str(path) for name, path in paths.items()}
+    workflow = load_workflow(templates()[_template(sides)], sets=sets, env=os.environ, cwd=cwd)
+    stages = tuple(each for stage in workflow.stages for each in _adapted(stage, sides, wanted, cwd))
+    return replace(workflow, stages=stages)
+
+
+def _template(sides: Sides) -> str:
+    if sides.scenario == "torchair":
+        return TORCHAIR
+    if sides.is_pytorch:
+        return PYTORCH
+    return ACROSS if sides.golden == "pytorch" else MINDSPORE
+
+
+def _adapted(stage: ResolvedStage, sides: Sides, wanted: Wanted, cwd: Path) -> Iterator[ResolvedStage]:
+    """Yield a stage as the command line has it."""
+    from probe_flow.stages.base import Kind
+
+    kind = stage.type.produces
+    if kind is Kind.REPORT:
+        yield from _reports(stage, wanted)
+    elif kind is Kind.CATALOG:
+        yield _with(stage, select=_selection(stage, wanted))
+    elif kind is Kind.PAIRS and sides.scenario == "dump_json":
+        yield _matched(stage, wanted.match, cwd)
+    else:
+        yield stage
+
+
+def _selection(stage: ResolvedStage, wanted: Wanted) -> Mapping[str, Any]:
+    select: dict[str, Any] = dict(_values(stage)["select"])
+    for name, numbers in (("ranks", wanted.ranks), ("steps", wanted.steps)):
+        if numbers is not None:
+            select[name] = list(numbers)
+    return select
+
+
+def _matched(stage: ResolvedStage, match: Mapping[str, str], cwd: Path) -> ResolvedStage:
+    """Return the match that the command line names, by name without any."""
+    from probe_flow.stages.registry import stage_types
+
+    values = _values(stage)
+    options = {name: values[name] for name in _SHARED}
+    (name, file), *_ = (*match.items(), ("", NO_FILE))
+    uses = "match.name"
+    if name == "fuzzy_match":
+        options["fuzzy"] = True
+    elif name:
+        uses = f"match.{name}"
+        if file != NO_FILE:
+            options["mapping"] = str(cwd / file)
+    found = stage_types()[uses]
+    return replace(stage, type=found, options=found.options.model_validate({**options, "uses": uses}))
+
+
+def _reports(stage: ResolvedStage, wanted: Wanted) -> Iterator[ResolvedStage]:
+    """Yield the tables, which go to the output folder, and the other formats, which go to the run's own."""
+    formats = _values(stage)["formats"]
+    tables: list[Any] = [entry for entry in formats if isinstance(entry, dict)]
+    if wanted.is_xlsx:
+        tables = [{"xlsx": entry["csv"]} if entry.get("csv") else entry for entry in tables]
+    if wanted.finds_first:
+        tables.append("diff_analyze")
+    if "layer_mapping" in wanted.match:
+        tables.append("data_mapping")
+    yield _with(stage, formats=tables, output=str(wanted.output))
+    others = [entry for entry in formats if not isinstance(entry, dict)]
+    yield replace(_with(stage, formats=others), name=f"{stage.name}_files")
+
+
+def _with(stage: ResolvedStage, **changed: Any) -> ResolvedStage:
+    return replace(stage, options=stage.type.options.model_validate({**_values(stage), **changed}))
+
+
+def _values(stage: ResolvedStage) -> dict[str, Any]:
+    return stage.options.model_dump(by_alias=True, exclude_none=False)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names)
