@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +12,7 @@ from probe_flow.reports.accuracy import accuracy_of
 from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.row_colors import Color, colored
 from probe_flow.reports.rows import RowReader, checksum_of, reason_of, shape_of, statistics_of
-from probe_flow.reports.table import Table, write_csv
+from probe_flow.reports.table import Cell, Table, write_csv
 
 NOT_AVAILABLE = "N/A"
 UNSUPPORTED = "unsupported"
@@ -154,7 +155,7 @@ _COLUMNS_OF: Mapping[Mode, Sequence[str]] = MappingProxyType(
 )
 
 
-def _rows(comparison: Comparison, modes: Sequence[Mode]) -> Iterator[tuple[Color, list[str]]]:
+def _rows(comparison: Comparison, modes: Sequence[Mode]) -> Iterator[tuple[Color, list[Cell]]]:
     reader = RowReader(comparison)
     columns = _mode_columns(modes)
     for row, color in colored(comparison.rows):
@@ -219,7 +220,7 @@ def _is_two_sided(row: ComparedPair) -> bool:
     return row.pair.target is not None and row.pair.golden is not None
 
 
-def _mode_cells(row: ComparedPair) -> Mapping[str, str]:
+def _mode_cells(row: ComparedPair) -> Mapping[str, Cell]:
     measured = row.measurement
     if measured is None:
         return {}
@@ -255,7 +256,7 @@ def _first_of(names: Sequence[str], metrics: Mapping[str, float | None]) -> floa
     return next((metrics[name] for name in names if name in metrics), None)
 
 
-def _metric(column: str, value: float | None) -> str:
+def _metric(column: str, value: float | None) -> Cell:
     if value is None or isinstance(value, int):
         return _number(value)
     if column == "Cosine" and value > _COSINE_SHOWN_ROUNDED:
@@ -263,11 +264,14 @@ def _metric(column: str, value: float | None) -> str:
     return _number(round(value, _DECIMALS) if column in _OF_SCALARS else value)
 
 
-def _number(value: float | None) -> str:
+def _number(value: float | None) -> Cell:
+    """Return a number as it is, what no spreadsheet takes for one as text."""
+    if value.__class__ is float and math.isfinite(value):
+        return value
     return number_cell(value, blank=NOT_AVAILABLE, nan="NaN")
 
 
-def _side_cells(tensor: TensorRef | None, summary: SideSummary | None) -> list[str]:
+def _side_cells(tensor: TensorRef | None, summary: SideSummary | None) -> list[Cell]:
     statistics = statistics_of(tensor, summary)
     return [_number(value) for value in (statistics.max, statistics.min, statistics.mean, statistics.l2norm)]
 
