@@ -104,7 +104,7 @@ CASES: Mapping[str, Callable[[Settings], list[Row]]] = MappingProxyType(
 )
 ALIASES: Mapping[str, str] = MappingProxyType({"G": "startup", "H": "kernel"})
 ON_REQUEST = frozenset({"A", "B", "B-bf16", "B-fp16"})
-"""Cases that write gigabytes and measure nothing of this version; they run when they are named."""
+"""Cases that write gigabytes and take minutes; they run when they are named."""
 
 
 def _compare(
