@@ -36,7 +36,7 @@ from probe_flow.reports.csv_dump_json import (
     layout_of,
     sides_of,
 )
-from probe_flow.reports.csv_dump_json_sides import ABSENT
+from probe_flow.reports.csv_dump_json_sides import ABSENT, Side
 from probe_flow.reports.rows import stack_of
 
 _STATES: Mapping[SlotRole, str] = MappingProxyType(
@@ -165,8 +165,8 @@ def _columns(row: ComparedPair, comparison: Comparison) -> dict[str, object]:
             columns.update(dict.fromkeys((PREFIX[2 + side], PREFIX[4 + side]), "None"))
     if not is_checksum:
         columns.update((name, str(columns[name])) for name in DIFFERENCES)
-        values = (*sides[0].values, *sides[1].values)
-        columns.update((name, _plain(value)) for name, value in zip(STATISTICS, values, strict=True))
+        values = (*_values(row.pair.target, sides[0]), *_values(row.pair.golden, sides[1]))
+        columns.update(zip(STATISTICS, values, strict=True))
     columns[CONSISTENT] = sides[0].grad == sides[1].grad
     columns["Result"], columns["Err_message"] = _result(row, columns, is_checksum=is_checksum)
     return columns
@@ -184,10 +184,12 @@ def _item_name(tensor: TensorRef | None) -> str:
     return ABSENT if tensor is None else str(tensor.attrs.get("item", tensor.id))
 
 
-def _plain(value: object) -> object:
-    """Return a value that JSON holds; NaN and infinities as text."""
-    is_number = isinstance(value, (bool, int, float)) and math.isfinite(value)
-    return value if is_number else str(value)
+def _values(tensor: TensorRef | None, side: Side) -> Iterator[object]:
+    """Yield the statistics of a side as JSON holds them: NaN, infinities and extremes of truth values as text."""
+    is_plain = tensor is not None and tensor.kind is TensorKind.SCALAR
+    for value in side.values:
+        is_number = isinstance(value, (int, float)) and math.isfinite(value)
+        yield value if is_number and (is_plain or not isinstance(value, bool)) else str(value)
 
 
 def _p2p_columns(row: ComparedPair) -> dict[str, object]:

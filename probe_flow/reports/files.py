@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from probe_flow.records import Comparison, Differences
 from probe_flow.reports.parts import MAX_CSV_ROWS, folder_of, parts_of
+
+if TYPE_CHECKING:
+    from probe_flow.reports.rank_merge_sources import Merged
 
 FILE_STEMS = {
     "torchair": "torchair_result",
@@ -50,6 +53,7 @@ class Request:
         root: folder that paths in annotations are shown relative to.
         suffix: follows the name of every file, when there are several comparisons.
         differences: what the analysis of first differences found, for ``diff_analyze``.
+        merged: configuration file -> merged tables by folder, for ``rank_merge``.
     """
 
     comparison: Comparison
@@ -57,6 +61,7 @@ class Request:
     root: Path
     suffix: str = ""
     differences: Differences = ()
+    merged: Mapping[str, Merged] = field(default_factory=dict)
 
     @property
     def started(self) -> datetime:
@@ -145,6 +150,18 @@ def _differences(_form: Form, request: Request, _names: Sequence[str]) -> tuple[
 def _data_mapping(form: Form, request: Request, names: Sequence[str]) -> tuple[ReportFile, ...]:
     name = f"data_mapping{request.suffix}_{request.started:%Y%m%d%H%M%S}.yaml"
     return (ReportFile(name, partial(_write_one, form, request, names)),)
+
+
+def _merges(form: Form, request: Request, _names: Sequence[str]) -> tuple[ReportFile, ...]:
+    """Return the merged tables of every step; several configurations are told apart by their names."""
+    from probe_flow.reports.rank_merge_write import merged_files
+
+    suffix = f"{request.suffix}_{Path(form.argument).stem}" if len(request.merged) > 1 else request.suffix
+    return tuple(
+        ReportFile(f"{folder}{file.name}", file.write)
+        for folder, sheets in request.merged.get(form.argument, {}).items()
+        for file in merged_files(sheets, started=request.started, suffix=suffix)
+    )
 
 
 _Writer = Callable[[Form, Request, Path, Sequence[str]], None]

@@ -15,7 +15,8 @@ from probe_flow.stages.base import ComparisonOf, Context, IsPath, Kind, Model, S
 if TYPE_CHECKING:
     from probe_flow.errors import Diagnostic
     from probe_flow.records import Comparison, Differences
-    from probe_flow.reports.files import Form, ReportFile
+    from probe_flow.reports.files import Form, ReportFile, Request
+    from probe_flow.reports.rank_merge_sources import Merged
 
 DEFAULT_XLSX = "torchair"
 
@@ -74,6 +75,11 @@ class FormatWithOption(Model):
         description="Remarks that a CI system shows: `github` (workflow commands in annotations.txt) or `gitlab` "
         "(gl-code-quality-report.json).",
     )
+    rank_merge: Annotated[str, IsPath()] | None = Field(
+        None,
+        description="Merge the ranks into one table per measure: a YAML file with `api` (leading parts of row names) "
+        "and perhaps `compare_index` (columns). A workbook with the extra `xlsx`, else CSV.",
+    )
     diff_analyze: DifferenceThresholds | None = Field(
         None,
         description="The first entry of each rank that differs, as JSON, by own thresholds. Plain `diff_analyze` takes "
@@ -109,8 +115,8 @@ class Options(StageOptions):
         for entry in formats:
             if isinstance(entry, FormatWithOption) and len(entry.model_dump(exclude_none=True)) != 1:
                 raise ValueError(
-                    "an entry has exactly one of `csv`, `xlsx`, `annotations` and `diff_analyze`; begin a new one for "
-                    "each"
+                    "an entry has exactly one of `csv`, `xlsx`, `annotations`, `rank_merge` and `diff_analyze`; "
+                    "begin a new one for each"
                 )
         return formats
 
@@ -129,10 +135,8 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     for number, comparison in enumerate(comparisons, start=1):
         suffix = f"_{number}" if len(comparisons) > 1 else ""
         request = Request(_as_known(comparison, context), context.facts, Path.cwd(), suffix)
-        if any(form.word == "diff_analyze" for form in forms(options)):
-            differences, found = _first_differences(options, request.comparison)
-            request = replace(request, differences=differences)
-            problems += found
+        request, said = _prepared(options, request)
+        problems += said
         names = [file.name for form in forms(options) for file in files_of(form, request)]
         for form in forms(options):
             for file in files_of(form, request, names=names):
@@ -173,6 +177,32 @@ def _as_known(comparison: Comparison, context: Context) -> Comparison:
         if problem["severity"] == "error"
     ]
     return replace(comparison, incomplete=tuple(dict.fromkeys((*comparison.incomplete, *errors))))
+
+
+def _prepared(options: Options, request: Request) -> tuple[Request, list[Diagnostic]]:
+    """Return the request with what some forms need found, and what is to say about it."""
+    problems: list[Diagnostic] = []
+    for form in forms(options):
+        if form.word == "diff_analyze":
+            differences, said = _first_differences(options, request.comparison)
+            request = replace(request, differences=differences)
+            problems += said
+        elif form.word == "rank_merge":
+            merged, said = _merged(form.argument, request.comparison)
+            request = replace(request, merged={**request.merged, form.argument: merged})
+            problems += said
+    return request, problems
+
+
+def _merged(path: str, comparison: Comparison) -> tuple[Merged, list[Diagnostic]]:
+    from probe_flow.errors import ProbeFlowError
+    from probe_flow.reports.rank_merge_config import read_merge_config
+    from probe_flow.reports.rank_merge_sources import merge_comparison
+
+    try:
+        return merge_comparison(comparison, read_merge_config(path))
+    except ProbeFlowError as exc:
+        return {}, list(exc.diagnostics)
 
 
 def _first_differences(options: Options, comparison: Comparison) -> tuple[Differences, list[Diagnostic]]:
