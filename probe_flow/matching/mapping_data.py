@@ -132,20 +132,25 @@ class _Mapping:
 
     def problems(self, entries: Sequence[Entry]) -> list[Diagnostic]:
         """Return warnings about entries without use and about golden items with several partners."""
-        mine = NearestNames(("", item_of(tensor)) for tensor in self.target.tensors)
-        theirs = NearestNames(("", item) for _, item in self._items)
         known = {item for _, item in self._items}
-        idle: list[Diagnostic] = []
+        idle: list[Entry] = []
+        astray: list[Entry] = []
         partners: dict[str, list[Entry]] = {}
         for entry in entries:
             if entry.target not in self._found:
-                idle.append(useless("data mapping", entry, mine.of("", entry.target)))
+                idle.append(entry)
             elif entry.golden is not None:
                 partners.setdefault(entry.golden, []).append(entry)
                 if entry.golden not in known:
-                    idle.append(leads_nowhere("data mapping", entry, entry.golden, theirs.of("", entry.golden)))
-        shared = [_shared(item, several) for item, several in partners.items() if len(several) > 1]
-        return [*capped(idle), *capped(shared)]
+                    astray.append(entry)
+        shared = {each[-1]: each for each in partners.values() if len(each) > 1}
+        mine = NearestNames(("", item_of(tensor)) for tensor in self.target.tensors) if idle else None
+        theirs = NearestNames(("", item) for item in known) if astray else None
+        return [
+            *capped("PF4216", idle, lambda entry: useless("data mapping", entry, _near(mine, entry.target))),
+            *capped("PF4217", astray, lambda entry: _astray(entry, theirs)),
+            *capped("PF4218", list(shared), lambda entry: _shared(shared[entry])),
+        ]
 
 
 def _elsewhere(item: str, entry: Entry) -> Reason:
@@ -153,10 +158,19 @@ def _elsewhere(item: str, entry: Entry) -> Reason:
     return Reason("mapped_away", text, Expectation.MISSING)
 
 
-def _shared(item: str, entries: Sequence[Entry]) -> Diagnostic:
+def _near(names: NearestNames | None, name: str) -> tuple[str, ...]:
+    return names.of("", name) if names is not None else ()
+
+
+def _astray(entry: Entry, names: NearestNames | None) -> Diagnostic:
+    item = entry.golden or ""
+    return leads_nowhere("data mapping", entry, item, _near(names, item))
+
+
+def _shared(entries: Sequence[Entry]) -> Diagnostic:
     return Diagnostic(
         "PF4218",
-        f"`{item}` is the partner of {len(entries)} target items",
+        f"`{entries[0].golden}` is the partner of {len(entries)} target items",
         severity=Severity.WARNING,
         span=entries[-1].span,
         related=tuple((entry.span, "also here") for entry in entries[:1]),

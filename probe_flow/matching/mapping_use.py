@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.formats.mapping_file import Entry
@@ -52,10 +52,17 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def capped(problems: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Return the first warnings, and one that counts the others with the lines where they begin and end."""
-    rest = problems[MAX_WARNINGS:]
-    if not rest:
-        return list(problems)
-    message = f"{len(rest):,} more entries like this one follow, up to {rest[-1].span}"
-    return [*problems[:MAX_WARNINGS], Diagnostic(rest[0].code, message, severity=Severity.WARNING, span=rest[0].span)]
+def capped(code: str, entries: Sequence[Entry], warn: Callable[[Entry], Diagnostic]) -> list[Diagnostic]:
+    """Return a warning for each of the first entries, and one that counts the others.
+
+    Args:
+        code: of the warnings.
+        entries: what to warn about.
+        warn: makes the warning of one entry.
+    """
+    found = [warn(entry) for entry in entries[:MAX_WARNINGS]]
+    rest = entries[MAX_WARNINGS:]
+    if rest:
+        message = f"the same holds for {len(rest):,} more entries, from here to {rest[-1].span}"
+        found.append(Diagnostic(code, message, severity=Severity.WARNING, span=rest[0].span))
+    return found

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.records import Execution
 
-
 _WAYS_OF_RUNNING = {"graph", "pynative"}
 
 

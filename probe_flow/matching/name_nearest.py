@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-MAX_CANDIDATES = 24
+MAX_CANDIDATES = 12
 """Names that one name is compared with; those that share a segment come first."""
 
-MAX_SEARCHES = 500
+MAX_SEARCHES = 100
 """Distinct names of one dump that are searched for; behind them candidates are taken as they come."""
 
 MAX_SHOWN = 3

@@ -88,6 +88,7 @@ class _Renamer:
     def __init__(self, rename: Rename) -> None:
         self._rename = rename
         self._known: dict[tuple[str, str | None], Named] = {}
+        self._callers: dict[str, str] = {}
 
     def of(self, node: Node) -> Named:
         what = node.key.name, node.parent
@@ -98,6 +99,12 @@ class _Renamer:
 
     def caller(self, entry: str) -> str:
         """Return the common name of a caller that was not dumped."""
+        found = self._callers.get(entry)
+        if found is None:
+            found = self._callers[entry] = self._caller(entry)
+        return found
+
+    def _caller(self, entry: str) -> str:
         parsed = parse_entry_name(entry)
         if parsed is None:
             return self._rename(entry, "module", None).name

@@ -16,7 +16,6 @@ _CLASSES = (
     ("float", tuple(_FLOATS)),
     ("complex", ("complex64", "complex128")),
 )
-_NUMERIC = frozenset({TensorKind.TENSOR, TensorKind.STATISTICS})
 _PARAMETERS = frozenset({SlotRole.PARAMETER, SlotRole.PARAMETER_GRAD})
 
 _OTHER_GRADIENTS = frozenset({"cross_entropy"})
@@ -73,8 +72,10 @@ def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decis
             shown = one or other
             assert shown is not None
             yield decision.pair(one, other, _no_slot(shown, decision, is_target=other is None))
-            continue
-        yield from pair_twosome(one, other, decision)
+        elif _is_alike(one, other, is_foreign=decision.is_cross_framework):
+            yield Pair(one, other, decision.group, decision.rule, None, decision.span, decision.confidence)
+        else:
+            yield from pair_twosome(one, other, decision)
 
 
 def pair_twosome(one: TensorRef, other: TensorRef, decision: Decision) -> Iterator[Pair]:
@@ -85,6 +86,20 @@ def pair_twosome(one: TensorRef, other: TensorRef, decision: Decision) -> Iterat
     else:
         yield decision.pair(one, None, obstacle)
         yield decision.pair(None, other, obstacle)
+
+
+def _is_alike(one: TensorRef, other: TensorRef, *, is_foreign: bool) -> bool:
+    """Return whether two tensors can be compared beyond doubt; most can, so this is quick."""
+    return (
+        one.kind is other.kind
+        and one.dtype == other.dtype
+        and _is_numeric(one)
+        and not (is_foreign and _is_other_gradient(one))
+    )
+
+
+def _is_numeric(tensor: TensorRef) -> bool:
+    return tensor.kind is TensorKind.STATISTICS or tensor.kind is TensorKind.TENSOR  # hashing an enum costs more
 
 
 def _is_same_slot(one: TensorRef, other: TensorRef) -> bool:
@@ -150,7 +165,7 @@ def _obstacle(one: TensorRef, other: TensorRef, decision: Decision) -> Reason | 
     if decision.is_cross_framework and _is_other_gradient(one):
         text = "the frameworks record the gradient of different autograd nodes of this API: these are not compared"
         return Reason("other_autograd_node", text, Expectation.EXPECTED)
-    if one.kind in _NUMERIC and other.kind in _NUMERIC:
+    if _is_numeric(one) and _is_numeric(other):
         is_same = one.dtype == other.dtype or (one.dtype in _FLOATS and other.dtype in _FLOATS)
         if is_same or not decision.checks_dtypes:
             return None
@@ -166,8 +181,9 @@ def _obstacle(one: TensorRef, other: TensorRef, decision: Decision) -> Reason | 
 
 def _is_other_gradient(tensor: TensorRef) -> bool:
     key = tensor.node
-    is_output = key.phase is Phase.BACKWARD and tensor.slot.role is SlotRole.OUTPUT
-    return is_output and key.name.rpartition(".")[2] in _OTHER_GRADIENTS
+    if key.phase is not Phase.BACKWARD or tensor.slot.role is not SlotRole.OUTPUT:
+        return False
+    return key.name.rpartition(".")[2] in _OTHER_GRADIENTS
 
 
 def _class_of(dtype: str) -> str | None:
@@ -177,7 +193,7 @@ def _class_of(dtype: str) -> str | None:
 
 def _unlike(code: str, one: TensorRef, other: TensorRef) -> Reason:
     text = f"target is {_described(one)}, golden {_described(other)}: these are not compared"
-    is_gap = one.kind in _NUMERIC or other.kind in _NUMERIC
+    is_gap = _is_numeric(one) or _is_numeric(other)
     return Reason(f"{code}_incompatible", text, Expectation.MISSING if is_gap else Expectation.EXPECTED)
 
 
