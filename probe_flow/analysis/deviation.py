@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from probe_flow.analysis.measured import MeasuredPair
-from probe_flow.records import Measurement, Mode, SideSummary, Statistics
+from probe_flow.records import Measurement, Mode, SideSummary, Statistics, TensorRef
 
 UNIT = {
     "float64": 2.0**-40,
@@ -94,13 +94,20 @@ def deviation_of(row: MeasuredPair) -> Deviation | None:
         return None
     rms, peak, gain, offset = errors or (0.0, 0.0, 0.0, 0.0)
     size, top, spread = figures or (0.0, 0.0, 0.0)
-    unit = max(UNIT.get(tensor.dtype, 0.0) for tensor in (target, golden))
+    unit = max(_unit(tensor, measurement.mode) for tensor in (target, golden))
     step = max(STEP.get(tensor.dtype, 0.0) for tensor in (target, golden))
     if row.pair.rule == "self" and target.dtype not in UNIT and golden.dtype in UNIT:
         step = max(step, 1.0)  # a cast to whole numbers drops the fraction
     return Deviation(
         rms, peak, gain, offset, size, top, spread, measurement.count, unit, step, measurement.nonfinite_mismatch
     )
+
+
+def _unit(tensor: TensorRef, mode: Mode) -> float:
+    """Return the relative rounding of values: that of the dtype, or of the decimal digits that a dump keeps."""
+    unit = UNIT.get(tensor.dtype, 0.0)
+    digits = tensor.attrs.get("significant_digits") if mode is Mode.STATISTICS else None
+    return max(unit, 0.5 * 10.0 ** (1 - digits)) if isinstance(digits, int) else unit
 
 
 def _only_tells_zeros(row: MeasuredPair) -> bool:

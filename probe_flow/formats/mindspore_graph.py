@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.formats.dump_select import Selection
 from probe_flow.formats.dump_walk import DumpListing, dump_root, fingerprint, list_dump
-from probe_flow.formats.mindspore_graph_files import GraphFiles, RunFiles, no_tensors, sort_graph_files
+from probe_flow.formats.mindspore_graph_files import GraphFiles, no_tensors, sort_graph_files
 from probe_flow.formats.mindspore_graph_flow import (
     Beside,
     Link,
@@ -28,6 +28,7 @@ from probe_flow.formats.mindspore_graph_items import (
     UNKNOWN,
     Item,
     calls_of,
+    empty_item,
     item_of_file,
     join,
     tensor_ref,
@@ -106,17 +107,23 @@ class _Reading:
         self._runs: list[tuple[Execution, RunFolder, dict[str, list[int]] | None]] = []
 
     def read(self) -> None:
-        for run in sorted(self.files.runs, key=_run_order):
+        for run in sorted({**self.files.runs, **self.files.empty}, key=_run_order):
             graph: int | str = run.graph if len(self._nets) == 1 else f"{run.net}/{run.graph}"
             if self.selection.takes_execution(run.rank, run.step, graph):
-                self._read_run(Execution(run.rank, run.step, graph, model=run.net), run, self.files.runs[run])
+                self._read_run(Execution(run.rank, run.step, graph, model=run.net), run)
 
-    def _read_run(self, execution: Execution, run: RunFolder, files: RunFiles) -> None:
+    def _read_run(self, execution: Execution, run: RunFolder) -> None:
+        files = self.files.runs[run]
         rows = [item for file in files.statistics for item in read_statistics(file, self.problems)]
         items = join([item_of_file(file, name) for file, name in files.tensors], rows)
         items += [unnamed_item(file, reason) for file, reason in files.unnamed]
         if not items:
-            self.problems.append(no_tensors(f"{execution} of `{run.net}`"))
+            reason = self.files.empty.get(run)
+            if reason is None:
+                problem = no_tensors(f"{execution} of `{run.net}`")
+                self.problems.append(problem)
+                reason = problem.message
+            items = [empty_item(reason)]
         calls = calls_of(items)
         self._check_repeats(execution, calls)
         self._runs.append((execution, run, _numbers(calls)))

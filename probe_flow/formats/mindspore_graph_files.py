@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +25,7 @@ _ABOVE = 4
 
 @dataclass(slots=True)
 class RunFiles:
-    """The files of one iteration of one graph; ``unnamed``: arrays whose names tell nothing, with the reason."""
+    """The files of one iteration of one graph; ``unnamed``: what holds tensors that cannot be told, with the reason."""
 
     tensors: list[tuple[DumpFile, TensorFileName]] = field(default_factory=list)
     statistics: list[DumpFile] = field(default_factory=list)
@@ -34,12 +34,16 @@ class RunFiles:
 
 @dataclass(slots=True)
 class GraphFiles:
-    """The files of a dump: by iteration, and by rank what lies beside; ``odd`` counts the others for messages."""
+    """The files of a dump: by iteration, and by rank what lies beside.
+
+    ``empty``: iterations without a file, with the reason; ``odd`` counts other files for messages.
+    """
 
     runs: dict[RunFolder, RunFiles] = field(default_factory=lambda: defaultdict(RunFiles))
     texts: dict[int | None, dict[int, DumpFile]] = field(default_factory=lambda: defaultdict(dict))
     orders: dict[int | None, list[DumpFile]] = field(default_factory=lambda: defaultdict(list))
     problems: list[Problem] = field(default_factory=list)
+    empty: dict[RunFolder, str] = field(default_factory=dict)
     odd: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
 
@@ -64,18 +68,22 @@ def sort_graph_files(listing: DumpListing) -> GraphFiles:
             files.runs[run].statistics.append(file)
         elif file.name != MAPPING_FILE:
             _take_tensor(file, run, mappings.get(file.folders, {}), files)
-    files.problems.extend(_empty_folders(listing, above))
+    _take_empty_folders(listing, above, files)
     return files
 
 
-def _empty_folders(listing: DumpListing, above: tuple[str, ...]) -> Iterator[Problem]:
-    """Yield the iterations and ranks without any file: a dump that was killed, or a disk that was full."""
+def _take_empty_folders(listing: DumpListing, above: tuple[str, ...], files: GraphFiles) -> None:
+    """Report the iterations and ranks without any file: a dump that was killed, or a disk that was full."""
     filled = {file.folders[:depth] for file in listing.files for depth in range(len(file.folders) + 1)}
     pending: list[tuple[str, ...]] = [()]
     while pending:
         folders = pending.pop()
-        if folders not in filled and (run_folder(folders, above=above) or rank_of(folders[-1]) is not None):
-            yield no_tensors(f"`{'/'.join(folders)}`", path="/".join(folders))
+        run = run_folder(folders, above=above) if folders else None
+        if folders and folders not in filled and (run is not None or rank_of(folders[-1]) is not None):
+            problem = no_tensors(f"`{'/'.join(folders)}`", path="/".join(folders))
+            files.problems.append(problem)
+            if run is not None:
+                files.empty[run] = problem.message
         elif len(folders) <= _ABOVE:
             below = _folders_in(listing.root.joinpath(*folders))
             pending.extend((*folders, name) for name in reversed(below))

@@ -31,6 +31,7 @@ class Item:
         layout, dtype: the format's own words.
         file: the tensor file; None when only statistics were kept.
         shape, recorded, checksum: what `statistic.csv` says.
+        digits: significant digits of its numbers, where that is less than their dtype holds.
         reason: why the row cannot be used.
     """
 
@@ -45,6 +46,7 @@ class Item:
     shape: tuple[int, ...] | None = None
     recorded: Statistics | None = None
     checksum: str | None = None
+    digits: int | None = None
     reason: str | None = None
 
     @property
@@ -69,6 +71,11 @@ def unnamed_item(file: DumpFile, reason: str) -> Item:
     """Return an item for a file whose tensors cannot be told, so that it ends in the result."""
     stem = file.name.removesuffix(".npy")
     return Item(UNKNOWN, OpName(stem, stem), Slot(SlotRole.OUTPUT), LAST, file.path, reason=reason)
+
+
+def empty_item(reason: str) -> Item:
+    """Return what stands for the lost tensors of an iteration without any."""
+    return Item(UNKNOWN, OpName("all", "all"), Slot(SlotRole.OUTPUT), LAST, "", reason=reason)
 
 
 def join(files: Iterable[Item], rows: Iterable[Item]) -> list[Item]:
@@ -125,6 +132,8 @@ def tensor_ref(item: Item, key: NodeKey, problems: list[Problem]) -> TensorRef:
 def _statistics(item: Item, key: NodeKey, attrs: dict[str, object]) -> TensorRef:
     if item.reason is not None:
         return TensorRef(key, item.slot, TensorKind.UNREADABLE, attrs=attrs, reason=item.reason, source=item.source)
+    if item.digits is not None:
+        attrs["significant_digits"] = item.digits
     word = item.dtype.lower()
     return TensorRef(
         key,

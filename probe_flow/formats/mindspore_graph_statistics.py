@@ -6,7 +6,9 @@ Rows may end with a comma that the header lacks. Numbers are decimal text; what 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity
@@ -21,7 +23,12 @@ MAX_FILE_BYTES = 4 << 30
 
 _NEEDED = ("op type", "op name", "io", "slot")
 _CHECKSUMS = ("md5", "sha1", "md5 value", "sha1 value", "hash value")
+_NUMBERS = ("max value", "min value", "avg value", "l2norm value")
 _MAX_LISTED = 20
+_EXACT_DIGITS = 9
+"""Decimal digits that tell any two float32 values apart."""
+
+_DIGITS = re.compile(r"[-+]?0*\.?0*([0-9]*\.?[0-9]*)")
 
 Row = Mapping[str, str]
 
@@ -37,6 +44,7 @@ def read_statistics(file: DumpFile, problems: list[Problem]) -> list[Item]:
         return _unusable(file, f"is larger than {MAX_FILE_BYTES} bytes", problems)
     items: list[Item] = []
     bad: list[str] = []
+    digits = 0
     try:
         with Path(file.path).open(newline="", encoding="utf-8", errors="replace") as stream:
             reader = csv.reader(line.replace("\0", "") for line in stream)
@@ -46,12 +54,24 @@ def read_statistics(file: DumpFile, problems: list[Problem]) -> list[Item]:
                 return _unusable(file, f"lacks the columns {', '.join(f'`{name}`' for name in missing)}", problems)
             for cells in reader:
                 if cells:
-                    _take(dict(zip(header, cells, strict=False)), reader.line_num, file, items, bad)
+                    row = dict(zip(header, cells, strict=False))
+                    _take(row, reader.line_num, file, items, bad)
+                    digits = max(digits, *(_digits(row.get(column, "")) for column in _NUMBERS))
     except (OSError, csv.Error) as error:
         items += _unusable(file, f"cannot be read: {error}", problems)
     if bad:
         problems.append(_bad_rows(file, bad))
-    return items
+    return [replace(item, digits=digits) for item in items] if digits < _EXACT_DIGITS else items
+
+
+def _digits(text: str) -> int:
+    """Return the significant digits of a number's text.
+
+    >>> _digits("-0.0123450e-05")
+    6
+    """
+    found = _DIGITS.match(text.strip())
+    return len(found.group(1).replace(".", "")) if found else 0
 
 
 def _take(row: Row, line: int, file: DumpFile, items: list[Item], bad: list[str]) -> None:

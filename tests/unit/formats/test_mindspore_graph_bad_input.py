@@ -92,7 +92,8 @@ def test_an_iteration_without_a_tensor_is_reported(dump):
     catalog = read(dump)
     assert codes(catalog) == {"PF3456": 1}
     assert "rank_0/Net/0/1" in catalog.problems[0].message
-    assert [execution.step for execution in catalog.executions] == [0]
+    (lost,) = unreadable(catalog)
+    assert (lost.node.name, lost.node.execution.step) == ("all", 1)
 
 
 def test_a_rank_without_files_is_reported(dump):
@@ -217,6 +218,7 @@ def test_a_table_with_a_header_only_is_an_iteration_without_tensors(table):
     catalog = read(table.parents[4])
     assert codes(catalog) == {"PF3456": 1}
     assert "graph 1" in catalog.problems[0].message
+    assert [tensor.node.name for tensor in unreadable(catalog)] == ["all"]
 
 
 @pytest.mark.parametrize(
