@@ -41,16 +41,15 @@ class MeasuredPair:
 
 
 def in_execution_order(pairs: Pairs) -> list[Pair]:
-    """Return the pairs by rank, graph, step, node order, inputs before outputs, numeric index.
+    """Return the pairs by rank, graph, step, node order, inputs before outputs, then as their dump lists them.
 
     Golden-only rows follow the target's rows of the same execution, since the two sides' clocks cannot be compared.
     """
-    return [
-        pair for _, pair in sorted(((_sort_key(pair, pairs), pair) for pair in pairs.pairs), key=lambda item: item[0])
-    ]
+    places = {id(tensor): n for side in (pairs.golden, pairs.target) for n, tensor in enumerate(side.tensors)}
+    return sorted(pairs.pairs, key=lambda pair: _sort_key(pair, pairs, places))
 
 
-def _sort_key(pair: Pair, pairs: Pairs) -> tuple[object, ...]:
+def _sort_key(pair: Pair, pairs: Pairs, places: Mapping[int, int]) -> tuple[object, ...]:
     catalog = pairs.golden if pair.target is None else pairs.target
     tensor = pair.shown
     key = tensor.node
@@ -67,6 +66,7 @@ def _sort_key(pair: Pair, pairs: Pairs) -> tuple[object, ...]:
         key.call,
         key.phase.value,
         _ROLE_ORDER[tensor.slot.role],
+        places.get(id(tensor), 0),
         tuple(_mixed(part) for part in tensor.slot.path),
         pair.golden.id if pair.golden else "",
         pair.rule,
