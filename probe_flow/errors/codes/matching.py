@@ -108,6 +108,53 @@ SECTION: tuple[Code, ...] = (
         "Dump with level `mix` or `L0` and `extra_info: true`, or use `match.api_mapping`.",
     ),
     Code(
+        "PF4240",
+        "two dumps have little structure in common",
+        "`match.structure` pairs calls by what modules hold, their order, shapes and values. Less than half of the "
+        "calls found a counterpart, so these are hardly two runs of one model.",
+        "rank 0 step 0: 12 of 400 calls could be paired by structure",
+        "Check that both dumps are of one model; pair by name or with a mapping file.",
+    ),
+    Code(
+        "PF4241",
+        "calls are paired by guess",
+        "Other calls fit as well, the calls do different work at the same place, or they stand in another order. "
+        "Each row of such a pair says what speaks for it.",
+        "step 0: 3 calls are paired by guess: `Module.layers.7.Layer.forward.0`, `Functional.linear.28.forward` and 1 "
+        "more",
+        "Look at these rows; write a layer mapping (`probe-flow suggest-mapping` makes a draft) to decide yourself.",
+    ),
+    Code(
+        "PF4242",
+        "a dump does not tell what called what",
+        "`construct.json` is missing or empty (level L1), so calls are paired by their order alone.",
+        "step 0: the golden does not tell what called what; calls are paired by order",
+        "Dump with `extra_info` at level mix, and keep `construct.json` beside `dump.json`.",
+    ),
+    Code(
+        "PF4243",
+        "a module pair cannot be written as a layer mapping",
+        "A layer mapping names children per class of the owner. Two owners of one class would need different entries, "
+        "or the golden module lies outside the counterpart of the owner.",
+        "`Module.layers.1.ffn.FFN` -> `Module.layers.1.mlp.MLP` cannot be written: `Layer` already maps `ffn` to `ff`",
+        "Give the owners different classes, or use a data mapping for these modules.",
+    ),
+    Code(
+        "PF4244",
+        "no layer mapping can be suggested",
+        "No module of one dump could be paired with a module of the other: the dumps hold no modules (level L1), or "
+        "they are of different models.",
+        "no module of `target` could be paired with one of `golden`",
+        "Dump both sides at level mix or L0, with `extra_info`.",
+    ),
+    Code(
+        "PF4245",
+        "the file of a suggested mapping exists",
+        "`suggest-mapping` does not write over a file, which a person may have edited.",
+        "`layer_mapping.yaml` exists and is not written over",
+        "Name another file with `-o`, or remove this one.",
+    ),
+    Code(
         "PF4001",
         "a target execution has no golden counterpart",
         "The golden dump holds no execution of the same rank, graph and step, so none of its tensors can be compared.",
