@@ -69,9 +69,6 @@ class Confidence:
             return COMPOSITE_LIKENESS
         if entry_of(one) == entry_of(other) and link.likeness >= STRONG:
             return _SAME_NAME
-        doubtful = self._doubtful_caller(link.through or link)
-        if doubtful is not None:
-            parts.append(f"it lies within `{entry_of(self._target.nodes[doubtful])}`, whose partner is a guess")
         if link.is_moved:
             return _MOVED
         if link.likeness < STRONG:
