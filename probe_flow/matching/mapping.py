@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from probe_flow.errors import Diagnostic
 from probe_flow.formats.mapping_file import Entry
 from probe_flow.formats.mapping_file_api import ApiEntry
 from probe_flow.matching.mapping_apis import ApiNames
-from probe_flow.matching.mapping_cells import CellNames, split_prefix
+from probe_flow.matching.mapping_cells import GRADIENTS, CellNames, split_prefix
 from probe_flow.matching.name_pairs import pair_by_names
 from probe_flow.matching.name_space import Named, NameSpace, family, is_cross_framework, names_of
 from probe_flow.matching.parameter_names import PARAMETER_ALIASES
 from probe_flow.records import Catalog, Pairs
 
 CELL_MAPPING = "cell_mapping"
+PLACE_CONFIDENCE = 0.95
+_MODULES = ("module", "parameters_grad")
 
 
 def match_cell_mapping(
@@ -29,8 +31,8 @@ def match_cell_mapping(
 ) -> Pairs:
     """Pair two dumps whose modules have other names, by the entries of a cell mapping.
 
-    `Cell` and `Module` are one. Across frameworks the built-in table of APIs counts too, and leftover primitives of
-    MindSpore meet the API that they make up.
+    `Cell` and `Module` are one. Across frameworks a module also meets the one of another class at the same path, the
+    built-in table of APIs counts, and leftover primitives of MindSpore meet the API that they make up.
 
     Args:
         target, golden: the dumps.
@@ -75,10 +77,9 @@ def mapped_names(
 ) -> NameSpace:
     """Return the name space that a cell mapping and an API mapping make of two dumps."""
     cell_names = CellNames(cells)
-    mine, theirs = (
-        _Side(api_names(target, golden, apis, is_target=True), cell_names),
-        _Side(api_names(target, golden, apis, is_target=False), None),
-    )
+    golden_modules = _Modules(names_of(golden)) if is_cross_framework(target, golden) else None
+    mine = _Side(api_names(target, golden, apis, is_target=True), cell_names, golden_modules)
+    theirs = _Side(api_names(target, golden, apis, is_target=False), None, None)
 
     def problems() -> list[Diagnostic]:
         names = names_of(target), names_of(golden)
@@ -101,12 +102,32 @@ def api_names(target: Catalog, golden: Catalog, entries: Sequence[ApiEntry], *, 
     return ApiNames(entries, others, uses_table=is_foreign, word="target" if is_target else "golden")
 
 
+class _Modules:
+    """Modules of a dump by their path; the classes of one layer differ between frameworks (`Dense`, `Linear`)."""
+
+    def __init__(self, names: Iterable[tuple[str, str]]) -> None:
+        self._at: dict[str, set[str]] = {}
+        for kind, name in names:
+            if kind in _MODULES:
+                renamed = ".".join(split_prefix(name.removesuffix(GRADIENTS)))
+                self._at.setdefault(renamed.rpartition(".")[0], set()).add(renamed)
+
+    def at_place_of(self, renamed: str) -> str:
+        """Return the only module at the path of another one, or that one where there is none or several."""
+        inner = renamed.removesuffix(GRADIENTS)
+        there = self._at.get(inner.rpartition(".")[0], set())
+        if inner in there or len(there) != 1:
+            return renamed
+        return next(iter(there)) + renamed[len(inner) :]
+
+
 @dataclass(frozen=True, slots=True)
 class _Side:
     """Renames the nodes of one side."""
 
     apis: ApiNames | None
     cells: CellNames | None
+    others: _Modules | None
 
     def __call__(self, name: str, kind: str, parent: str | None) -> Named:  # noqa: ARG002
         if kind == "debug":
@@ -117,6 +138,9 @@ class _Side:
             renamed, entry = self.cells.rename(name, kind)
         elif kind != "api":
             renamed = ".".join(split_prefix(name)) if "." in name else name
+        span = entry.span if entry is not None else None
         if kind == "api" and entry is None and self.apis is not None:
             return self.apis.rename(name)
-        return Named(renamed, CELL_MAPPING if renamed != name else "", entry.span if entry is not None else None)
+        if kind in _MODULES and self.others is not None and (place := self.others.at_place_of(renamed)) != renamed:
+            return Named(place, CELL_MAPPING, span, PLACE_CONFIDENCE)
+        return Named(renamed, CELL_MAPPING if renamed != name else "", span)

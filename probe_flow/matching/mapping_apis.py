@@ -80,17 +80,15 @@ def _fits(pattern: str, name: str) -> bool:
 def _arguments(maps: Mapping[str, ArgumentMap]) -> Arguments | None:
     """Return the tables of an entry.
 
-    The inputs of a backward are the gradients of the outputs, and its outputs those of the positional inputs.
+    The inputs of a backward are the gradients of the outputs. Its outputs come in an order of their own, not in that of
+    the arguments; like the peer we let the list of outputs say which of them correspond.
     """
     tables: dict[tuple[Phase, SlotRole], ArgumentMap] = {}
-    args, outputs = maps.get("args"), maps.get("outputs")
-    if args is not None:
+    if (args := maps.get("args")) is not None:
         tables[Phase.FORWARD, SlotRole.INPUT] = args
-        positions = {one: other for one, other in args.items() if one.isdecimal() and other.isdecimal()}
-        if len(positions) == len(args):
-            tables[Phase.BACKWARD, SlotRole.OUTPUT] = positions
-    if outputs is not None:
-        tables[Phase.FORWARD, SlotRole.OUTPUT] = tables[Phase.BACKWARD, SlotRole.INPUT] = outputs
+    if (outputs := maps.get("outputs")) is not None:
+        places = ((Phase.FORWARD, SlotRole.OUTPUT), (Phase.BACKWARD, SlotRole.INPUT), (Phase.BACKWARD, SlotRole.OUTPUT))
+        tables.update(dict.fromkeys(places, outputs))
     if (parameters := maps.get("parameters")) is not None:
         tables[Phase.FORWARD, SlotRole.PARAMETER] = parameters
     if (gradients := maps.get("parameters_grad")) is not None:

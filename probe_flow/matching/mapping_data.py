@@ -54,7 +54,8 @@ def match_data_mapping(
 
 def item_of(tensor: TensorRef) -> str:
     """Return the full item name of a tensor."""
-    return str(tensor.attrs.get("item", tensor.id))
+    item = tensor.attrs.get("item")
+    return str(item) if item is not None else tensor.id
 
 
 @dataclass(slots=True)
