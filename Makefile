@@ -1,11 +1,12 @@
 # Every target sets up what it needs, so that a fresh clone is one command away from a result.
 PYTHON ?= python3
 VENV ?= .venv
+MINDSPORE_VENV ?= .venv-mindspore
 BIN := $(VENV)/bin
 JOBS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: run test test-frameworks lint bench bench-quick docs help
+.PHONY: run test test-frameworks test-mindspore lint bench bench-quick docs help
 
 $(VENV)/core.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +22,13 @@ $(VENV)/frameworks.stamp: $(VENV)/dev.stamp
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,accel]' torch
 	touch $@
 
+# mindspore needs numpy 1 and has no wheel for Python 3.13, so it lives in a folder of its own.
+$(MINDSPORE_VENV)/frameworks.stamp: pyproject.toml constraints-mindspore.txt
+	$(PYTHON) -m venv $(MINDSPORE_VENV)
+	$(MINDSPORE_VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints-mindspore.txt \
+	  -e '.[dev,mindspore]'
+	touch $@
+
 run: $(VENV)/core.stamp ## compare the bundled dumps: first with a fault, then healthy
 	@echo '== 1 of 2: a device dump with a fault (exit code 1 is expected)'
 	@$(BIN)/probe-flow run workflows/torchair_ge_vs_fx.yaml; code=$$?; \
@@ -34,8 +42,16 @@ run: $(VENV)/core.stamp ## compare the bundled dumps: first with a fault, then h
 test: $(VENV)/dev.stamp ## run the tests (no framework needed)
 	$(BIN)/pytest -n $(JOBS) -m 'not frameworks'
 
-test-frameworks: $(VENV)/frameworks.stamp ## run the tests that need torch or numba
+test-frameworks: $(VENV)/frameworks.stamp ## run the tests that need torch, numba or mindspore
 	$(BIN)/pytest -n $(JOBS) -m frameworks
+	@if $(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 13))'; then \
+	  $(MAKE) test-mindspore; \
+	else \
+	  echo 'skipped: the tests that need mindspore, which has no wheel for this Python'; \
+	fi
+
+test-mindspore: $(MINDSPORE_VENV)/frameworks.stamp ## run the tests that need mindspore
+	$(MINDSPORE_VENV)/bin/pytest -n 0 -m frameworks tests/unit/generate/test_mindspore_graph_generator.py
 
 lint: $(VENV)/dev.stamp ## check style, types and the floor plan
 	$(BIN)/ruff check .

@@ -8,7 +8,8 @@ import pytest
 from comparison_rows import checksum_row, row, statistics, statistics_measured, target_only, tensor
 
 from probe_flow.analysis.deviation import deviation_of
-from probe_flow.records import Measurement, Mode, SideSummary, SlotRole
+from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.records import Measurement, Mode, Pair, SideSummary, SlotRole, TensorKind
 
 
 def tensor_row(metrics, target=None, golden=None, count=4, nonfinite=0, **more):
@@ -168,3 +169,16 @@ def test_casts_compared_with_their_own_input_may_lose_what_a_cast_loses():
     assert deviation_of(row(rule="self", dtype="bool", golden_dtype="float32")) is None
     assert deviation_of(row(rule="self", dtype="float16", golden_dtype="float32")).step == 2.0**-24
     assert deviation_of(row(rule="exact", dtype="bool", golden_dtype="float32")) is not None
+
+
+def test_statistics_kept_with_few_digits_are_rounded_by_them():
+    sides = statistics(l2norm=1.00001), statistics(l2norm=1.0)
+    attrs = {"significant_digits": 6}
+    pair = Pair(
+        tensor(kind=TensorKind.STATISTICS, dtype="float32", attrs=attrs),
+        tensor(kind=TensorKind.STATISTICS, dtype="float32"),
+        "g",
+        "exact",
+    )
+    found = deviation_of(MeasuredPair(pair, statistics_measured(*sides)))
+    assert found.unit == pytest.approx(5e-6)
