@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -41,20 +41,22 @@ class Spread:
         return cls(statistics.median(values), min(values), max(values))
 
 
-def run_command(command: Sequence[str], *, cwd: Path, variables: Mapping[str, str] = NO_VARIABLES) -> Usage:
+def run_command(
+    command: Sequence[str], *, cwd: Path, variables: Mapping[str, str] = NO_VARIABLES, accepted: Container[int] = (0,)
+) -> Usage:
     """Run a command to its end, with further environment variables.
 
     Compiled modules are cached, as they are for a user: an environment that forbids it would time the compiler.
 
     Raises:
-        RuntimeError: it ended with an exit code other than 0.
+        RuntimeError: it ended with an exit code that is not accepted.
     """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment.update(variables)
     launched = [sys.executable, "-S", str(LAUNCHER), str(TIMEOUT_S), *command]
     done = subprocess.run(launched, cwd=cwd, env=environment, check=True, capture_output=True, text=True)
     found = json.loads(done.stdout)
-    if found["exit_code"]:
+    if found["exit_code"] not in accepted:
         raise RuntimeError(f"`{' '.join(command)}` ended with exit code {found['exit_code']}:\n{found['printed']}")
     return Usage(found["wall_s"], found["cpu_s"], found["peak_rss_bytes"])
 

@@ -143,10 +143,10 @@ class EntryStream:
 
     def _value(self, text: str, at: int) -> tuple[object, int]:
         try:
-            value, end = self._scan(text, at)
+            value, end = self._scan(text, _past_space(text, at))
         except StopIteration as error:
             raise json.JSONDecodeError("Expecting value", text, error.value) from None
-        if end == len(text) and not self._is_ended:  # a number may go on
+        if len(text) - end < _NEAR_END and not self._is_ended:  # a number may go on
             raise json.JSONDecodeError("Expecting more", text, end)
         return value, end
 

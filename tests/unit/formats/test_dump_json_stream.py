@@ -1,0 +1,187 @@
+"""Reading a dump.json entry by entry: any window, exact places of mistakes, nothing lost at the seams."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from probe_flow.errors import FormatError
+from probe_flow.formats import dump_json_stream
+from probe_flow.formats.dump_json_stream import EntryStream
+from probe_flow.formats.dump_json_text import load_document
+
+DATA = Path(__file__).parents[2] / "data" / "dump_json"
+WINDOWS = [1, 2, 7, 64, 4096]
+
+
+@pytest.fixture(params=WINDOWS)
+def window(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(dump_json_stream, "WINDOW_BYTES", request.param)
+    return int(request.param)
+
+
+def stream_of(folder: Path, content: str | bytes) -> EntryStream:
+    path = folder / "dump.json"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return EntryStream(path, "dump.json")
+
+
+def mistake(stream: EntryStream) -> tuple[str, int, int]:
+    with pytest.raises(FormatError) as caught:
+        list(stream)
+    found = caught.value.diagnostic
+    return found.message, found.span.line if found.span else 0, found.span.column if found.span else 0
+
+
+@pytest.mark.usefixtures("window")
+def test_a_real_dump_gives_the_same_entries_in_any_window() -> None:
+    path = DATA / "pt_types/step0/proc1000/dump.json"
+    stream = EntryStream(path, "dump.json")
+    whole = json.loads(path.read_text())
+
+    assert json.dumps(dict(stream)) == json.dumps(whole.pop("data"))
+    assert (stream.top, stream.framework, stream.has_entries, stream.repeated) == (whole, "pytorch", True, ())
+
+
+@pytest.mark.usefixtures("window")
+def test_numbers_words_and_text_are_whole_across_windows(tmp_path: Path) -> None:
+    content = (
+        '\ufeff{"a": -12.5e-3, "data": {"é\\u00e9": [NaN, -Infinity, true, "\\ud83d\\ude00"], "b": 1234567}, "c": 1e9}'
+    )
+    stream = stream_of(tmp_path, content)
+    (first, listed), second = list(stream)
+
+    assert first == "éé"
+    assert isinstance(listed, list)
+    assert math.isnan(listed[0])
+    assert listed[1:] == [-math.inf, True, "\U0001f600"]
+    assert second == ("b", 1234567)
+    assert stream.top == {"a": -0.0125, "c": 1e9}
+
+
+@pytest.mark.parametrize("content", ["12345", '"text"', "[1, [2]]", "null"])
+@pytest.mark.usefixtures("window")
+def test_a_top_level_that_is_no_object_is_parsed_as_it_is(tmp_path: Path, content: str) -> None:
+    stream = stream_of(tmp_path, content)
+
+    assert list(stream) == []
+    assert stream.top == json.loads(content)
+    assert not stream.has_entries
+
+
+@pytest.mark.parametrize("data", ["[]", "null", "3"])
+def test_data_that_is_no_object_is_a_member_like_others(tmp_path: Path, data: str) -> None:
+    stream = stream_of(tmp_path, f'{{"data": {data}}}')
+
+    assert list(stream) == []
+    assert stream.top == {"data": json.loads(data)}
+
+
+@pytest.mark.usefixtures("window")
+def test_keys_written_twice_are_found_at_every_level_but_that_of_entries(tmp_path: Path) -> None:
+    stream = stream_of(tmp_path, '{"x": 1, "x": 2, "data": {"a": {"k": 1, "k": 2}, "a": 1}, "data": {"b": 1}}')
+
+    assert list(stream) == [("a", {"k": 2}), ("a", 1), ("b", 1)]
+    assert stream.repeated == ("x", "k", "data")
+
+
+BROKEN = [
+    '{"data": {"a": 1,\n "b": }}',
+    '{"data": {"a": 1\n "b": 2}}',
+    '{"data": {"a" 1}}',
+    '{"data": {"a": [1,\n\n2,, 3]}}',
+    '{"data": {\r\n"a": {"x": 1},\r\n"b": {"y": tru}\r\n}}',
+    '{"data": {"a": "new\nline"}}',
+    '{"data": {"a": "\\q"}}',
+    '{"data": {"a": "\\u12"}}',
+    '{"data": {"a": 1}} more',
+    '{"data": {"a": 1}, }',
+    '{"data": {"a": 1',
+    '{"data": {"a": "cut',
+    '{"data": {"a": 1}',
+    '{"data": {',
+    '{"task"',
+    '{"task": ',
+    "{",
+    "",
+    "  \n ",
+    "{'data': 1}",
+    '{"data": {"a": 01}}',
+    '{"data": {"a": +1}}',
+    '{"data": {"a": 1.}}',
+    '{"a": 1 "b"}',
+    "[1, 2",
+    "nul",
+]
+
+
+@pytest.mark.parametrize("content", BROKEN)
+@pytest.mark.usefixtures("window")
+def test_mistakes_stand_where_they_stand_in_the_whole_text(tmp_path: Path, content: str) -> None:
+    message, line, column = mistake(stream_of(tmp_path, content))
+    with pytest.raises(FormatError) as caught:
+        load_document(tmp_path / "dump.json", "dump.json")
+    whole = caught.value.diagnostic
+
+    assert whole.span is not None
+    assert (line, column) == (whole.span.line, whole.span.column)
+    assert message == whole.message
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.usefixtures("window")
+def test_a_mistake_far_from_the_beginning_has_its_line_and_column(tmp_path: Path, end: str) -> None:
+    entries = f",{end}".join(f'  "Torch.é.{number}.forward": {{"output": [null]}}' for number in range(200))
+    message, line, column = mistake(stream_of(tmp_path, f'{{"data": {{{end}{entries},{end}  "last": [nil]}}}}'))
+
+    assert (line, column) == (202, 12)
+    assert "Expecting value" in message
+
+
+@pytest.mark.usefixtures("window")
+def test_bytes_that_are_no_utf8_are_named_by_their_place(tmp_path: Path) -> None:
+    content = '{"data": {"é": "'.encode() + b"\xff" + b'"}}'
+
+    assert f"byte {content.index(0xFF)} is not UTF-8" in mistake(stream_of(tmp_path, content))[0]
+    assert "byte 10 is not UTF-8" in mistake(stream_of(tmp_path, b'{"data": {\xe2\x82'))[0]
+
+
+def test_too_deep_and_too_large_values_are_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "nested too deeply" in mistake(stream_of(tmp_path, '{"data": {"a": ' + "[" * 50_000))[0]
+
+    monkeypatch.setattr(dump_json_stream, "WINDOW_BYTES", 16)
+    monkeypatch.setattr(dump_json_stream, "MAX_VALUE_CHARS", 1 << 20)
+    content = '{"data": {"a": "' + "x" * (1 << 22) + '"}}'
+    assert "one value takes more than 1 MiB" in mistake(stream_of(tmp_path, content))[0]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    data=st.dictionaries(
+        st.text(max_size=5),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=6),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+            max_leaves=8,
+        ),
+        max_size=6,
+    ),
+    indent=st.sampled_from([None, 1]),
+    ascii_only=st.booleans(),
+    size=st.sampled_from(WINDOWS),
+)
+def test_any_entries_come_through_any_window(
+    tmp_path_factory: pytest.TempPathFactory, data: dict[str, Any], indent: int | None, ascii_only: bool, size: int
+) -> None:
+    content = json.dumps({"task": "x", "data": data, "end": 1}, indent=indent, ensure_ascii=ascii_only)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dump_json_stream, "WINDOW_BYTES", size)
+        stream = stream_of(tmp_path_factory.mktemp("any"), content.encode("utf-8", "surrogatepass"))
+        assert list(stream) == list(data.items())
+    assert stream.top == {"task": "x", "end": 1}
