@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from name_builders import ONLY, assert_complete, catalog, entry_pairs, read, ref_of
 
-from probe_flow.errors import CODES
-from probe_flow.formats.dump_json import read_dump_json
-from probe_flow.formats.dump_json_names import parse_entry_name
 from probe_flow.matching.name import match_name
 from probe_flow.records import (
     Catalog,
     Execution,
     Expectation,
-    Node,
     NodeKey,
     Pairs,
     Slot,
@@ -27,74 +23,6 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
-
-DATA = Path(__file__).parents[2] / "data" / "dump_json"
-ONLY = Execution(step=0)
-
-
-def catalog(
-    entries: Sequence[str],
-    *,
-    parents: Mapping[str, str] | None = None,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-    runs: Sequence[Execution] = (ONLY,),
-    tensors: Sequence[TensorRef] = (),
-    **more: Any,
-) -> Catalog:
-    """A dump with one output per entry, the same in each execution."""
-    nodes: dict[NodeKey, Node] = {}
-    refs: list[TensorRef] = []
-    for run in runs:
-        for order, entry in enumerate(entries):
-            name = parse_entry_name(entry)
-            assert name is not None
-            key = NodeKey(run, name.name, name.call, name.phase)
-            caller = (parents or {}).get(entry)
-            parsed = parse_entry_name(caller) if caller else None
-            attrs = {"entry": entry, "kind": name.kind.value, **({"parent_entry": caller} if caller else {})}
-            nodes[key] = Node(key, name.op_type, parent=parsed.name if parsed else caller, order=order, attrs=attrs)
-            shape = (shapes or {}).get(entry, (2,))
-            mine = [ref for ref in tensors if ref.node == key]
-            refs += mine or [ref_of(key, shape=shape, logical_shape=shape)]
-    return Catalog(
-        side="x", framework=more.pop("framework", "pytorch"), task="statistics", root=more.pop("root", ""),
-        nodes=nodes, tensors=tuple(refs), **more,
-    )  # fmt: skip
-
-
-def ref_of(key: NodeKey, slot: Slot | None = None, **more: Any) -> TensorRef:
-    fields: dict[str, Any] = {
-        "kind": TensorKind.STATISTICS,
-        "dtype": "float32",
-        "stored_dtype": "torch.float32",
-        **more,
-    }
-    return TensorRef(key, slot or Slot(SlotRole.OUTPUT), **fields)
-
-
-def entry_pairs(pairs: Pairs) -> list[tuple[str | None, str | None]]:
-    """Entry names of each pair, in order, without repetition."""
-
-    def name(side: Catalog, ref: TensorRef | None) -> str | None:
-        return None if ref is None else str(side.nodes[ref.node].attrs["entry"])
-
-    return list(dict.fromkeys((name(pairs.target, p.target), name(pairs.golden, p.golden)) for p in pairs.pairs))
-
-
-def assert_complete(pairs: Pairs) -> None:
-    """Every tensor of both sides once, one-sided pairs with a reason."""
-    for side, attribute in ((pairs.target, "target"), (pairs.golden, "golden")):
-        seen = Counter(id(getattr(pair, attribute)) for pair in pairs.pairs if getattr(pair, attribute) is not None)
-        assert seen == Counter(id(ref) for ref in side.tensors)
-    assert all(pair.reason for pair in pairs.pairs if pair.target is None or pair.golden is None)
-    assert len({group.id for group in pairs.groups}) == len(pairs.groups)
-    assert {pair.group for pair in pairs.pairs} <= {group.id for group in pairs.groups}
-    assert {problem.code for problem in pairs.problems} <= set(CODES)
-
-
-def read(name: str, side: str = "target") -> Catalog:
-    return read_dump_json(DATA / name, side=side)
-
 
 # --- real dumps ------------------------------------------------------------------------------------------------------
 
@@ -474,3 +402,39 @@ def test_every_tensor_is_accounted_for_and_only_like_names_pair(
 @given(entries=names)
 def test_a_dump_pairs_exactly_with_itself(entries: list[str]) -> None:
     assert all(one == other for one, other in entry_pairs(match_name(catalog(entries), catalog(entries))))
+
+
+def test_what_ran_as_a_graph_is_not_compared_with_what_ran_step_by_step() -> None:
+    runs = [Execution(step=0, graph="graph")], [Execution(step=0, graph="pynative")]
+    pairs = match_name(catalog(linear([0]), runs=runs[0]), catalog(linear([0]), runs=runs[1]))
+
+    assert_complete(pairs)
+    assert entry_pairs(pairs) == [(linear([0])[0], None), (None, linear([0])[0])]
+    assert [problem.code for problem in pairs.problems] == ["PF4203", "PF4203"]
+
+
+def test_a_dump_without_such_trees_meets_either() -> None:
+    target = catalog(linear([0]), runs=[Execution(step=0, graph="pynative")])
+
+    assert entry_pairs(match_name(target, catalog(linear([0])))) == [(linear([0])[0], linear([0])[0])]
+
+
+# --- reasons ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_lone_module_names_up_to_three_near_ones() -> None:
+    golden = [f"Module.net.fc{number}.Linear.forward.0" for number in range(5)]
+    pairs = match_name(catalog(["Module.net.fc.Linear.forward.0"]), catalog(golden))
+
+    reason = pairs.pairs[-1].reason
+    assert reason is not None
+    assert reason.text.startswith("the golden has no `Module.net.fc.Linear` (forward); nearest: `Module.net.fc")
+    assert reason.text.count("`Module.net.fc") == 4
+
+
+def test_a_none_without_partner_is_no_gap() -> None:
+    key = NodeKey(ONLY, "Torch.a")
+    null = ref_of(key, Slot(SlotRole.OUTPUT, (1,)), kind=TensorKind.NULL, dtype="", stored_dtype="")
+    pairs = match_name(catalog(["Torch.a.0.forward"], tensors=[ref_of(key), null]), catalog(["Torch.a.0.forward"]))
+
+    assert [pair.reason.expectation for pair in pairs.pairs if pair.reason] == [Expectation.EXPECTED]
