@@ -111,9 +111,7 @@ def _row(order: int, call: Call, slot: Slot, values: tuple[Any, Any], p2p: dict[
         expectation = Expectation.EXPECTED if call.is_expected else Expectation.MISSING
         reason = Reason("no_partner", f"no partner for `{call.entry}`", expectation)
         status = Status.UNMATCHED_GOLDEN if target is None else Status.UNMATCHED_TARGET
-        return ComparedPair(
-            order, Pair(target, golden, "g", "none", reason=reason), None, Verdict(status, role=call.role)
-        )
+        return ComparedPair(order, Pair(target, golden, "g", "none", reason=reason), None, Verdict(status))
     if target.checksum is not None:
         measured = Measurement(Mode.CHECKSUM, {"checksum_equal": target.checksum == golden.checksum})
     elif target.recorded is None:
@@ -122,9 +120,9 @@ def _row(order: int, call: Call, slot: Slot, values: tuple[Any, Any], p2p: dict[
         assert golden.recorded is not None
         summaries = SideSummary(target.recorded), SideSummary(golden.recorded)
         measured = Measurement(Mode.STATISTICS, {}, *summaries, nonfinite_mismatch=call.nonfinite)
-    return ComparedPair(
-        order, Pair(target, golden, "g", "exact"), measured, Verdict(Status.PASS, call.rules, role=call.role)
-    )
+    role = call.role if slot.role is SlotRole.OUTPUT else Role.UNKNOWN
+    verdict = Verdict(Status.PASS, call.rules, role=role)
+    return ComparedPair(order, Pair(target, golden, "g", "exact"), measured, verdict)
 
 
 def _ref(call: Call, slot: Slot, value: Any, shape: tuple[int, ...], p2p: dict[str, Any] | None) -> TensorRef | None:

@@ -159,10 +159,8 @@ def _columns(row: ComparedPair, comparison: Comparison) -> dict[str, object]:
     header = (*PREFIX, *(CHECKSUMS if is_checksum else (*DIFFERENCES, *STATISTICS)))
     cells = facts(row, *sides, Layout.CHECKSUM if is_checksum else Layout.STATISTICS)
     columns: dict[str, object] = dict(zip(header, cells, strict=True))
-    for side, tensor in enumerate((row.pair.target, row.pair.golden)):
-        columns[PREFIX[side]] = _item_name(tensor)
-        if tensor is not None and tensor.kind is TensorKind.NULL:
-            columns.update(dict.fromkeys((PREFIX[2 + side], PREFIX[4 + side]), "None"))
+    for name, tensor in zip(PREFIX[:2], (row.pair.target, row.pair.golden), strict=True):
+        columns[name] = _item_name(tensor)
     if not is_checksum:
         columns.update((name, str(columns[name])) for name in DIFFERENCES)
         values = (*_values(row.pair.target, sides[0]), *_values(row.pair.golden, sides[1]))

@@ -1,0 +1,59 @@
+"""The files of one table: a file per rank, step and process, named as users know them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from call_rows import Call, compared
+
+from probe_flow.reports.parts import parts_of
+
+
+def names(*calls: Call, layout: str = "dump_json", max_rows: int | None = None, **attrs: Any) -> list[str]:
+    found = parts_of(compared(*calls, **attrs), layout, max_rows=max_rows)
+    return [f"{part.folder}{'debug_' * part.is_debug}result{part.suffix}{part.ending}" for part in found]
+
+
+@pytest.mark.parametrize(
+    ("calls", "files", "expected"),
+    [
+        ([Call("a")], ("dump.json",), ["result"]),
+        ([Call("a")], ("debug.json",), ["debug_result"]),
+        ([Call("a", rank=0)], ("dump.json",), ["result"]),
+        ([Call("a", rank=0)], ("rank0/dump.json",), ["result_rank0"]),
+        ([Call("a")], ("step0/proc1000/dump.json",), ["result_proc1000"]),
+        (
+            [Call("a", rank=1), Call("a", rank=0)],
+            ("rank0/dump.json", "rank1/dump.json"),
+            ["result_rank1", "result_rank0"],
+        ),
+        (
+            [Call("a", step=0), Call("a", step=2)],
+            ("step0/proc7/dump.json", "step2/proc9/dump.json"),
+            ["step0/result_proc7", "step2/result_proc9"],
+        ),
+    ],
+)
+def test_files_are_named_after_the_folders_of_the_dump(calls: Any, files: Any, expected: list[str]) -> None:
+    assert names(*calls, files=files) == expected
+
+
+def test_rows_of_the_golden_alone_go_to_the_execution_that_it_was_compared_with() -> None:
+    calls = [Call("a", rank=0), Call("b", [(None, 1.0)], [(None, 1.0)], rank=0), Call("a", rank=1)]
+    found = list(parts_of(compared(*calls, files=("rank0/dump.json", "rank1/dump.json")), "dump_json"))
+    assert [len(part.comparison.rows) for part in found] == [4, 2]
+
+
+def test_long_tables_are_cut() -> None:
+    assert names(Call("a"), Call("b"), max_rows=3) == ["result_part_1", "result_part_2"]
+    assert names(Call("a"), Call("b"), max_rows=4) == ["result"]
+
+
+def test_other_layouts_are_one_file() -> None:
+    calls = [Call("a", rank=0), Call("a", rank=1)]
+    assert names(*calls, layout="torchair", max_rows=1, files=("rank0/dump.json", "rank1/dump.json")) == ["result"]
+
+
+def test_no_rows_are_one_empty_table() -> None:
+    assert names() == ["result"]
