@@ -8,7 +8,7 @@ hold the values that they have after the iteration.
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
@@ -153,18 +153,22 @@ class _Reading:
     def edges(self) -> Iterator[Edge]:
         """Yield the data flow; nothing when that of any iteration is unknown, or crosses graphs."""
         links: dict[RunFolder, tuple[Link, ...]] = {}
-        runs = [(run.rank, run.step) for _, run, _ in self._runs]
-        for _, run, numbers in self._runs:
+        runs = [known for known in self._runs if known[1].step is not None]
+        graphs = Counter((run.rank, run.step) for _, run, _ in runs)
+        for _, run, numbers in runs:
             text = self._beside.get(run.rank, Beside()).texts.get(run.graph)
-            if text is None or numbers is None or runs.count((run.rank, run.step)) > 1:
+            if text is None or numbers is None or graphs[run.rank, run.step] > 1:
                 return
             found = links_of(text, numbers)
             if found is None:
                 self.problems.append(text_of_another_graph(self.files.texts[run.rank][run.graph]))
                 return
             links[run] = found
-        for execution, run, _ in self._runs:
-            yield from edges_of(links[run], execution, self.nodes)
+        keys: dict[Execution, dict[tuple[str, int], NodeKey]] = defaultdict(dict)
+        for key in self.nodes:
+            keys[key.execution][key.name, key.call] = key
+        for execution, run, _ in runs:
+            yield from edges_of(links[run], execution, keys[execution])
 
 
 def _node(execution: Execution, members: Sequence[Item], call: int, beside: Beside) -> Node:

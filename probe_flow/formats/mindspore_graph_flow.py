@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from probe_flow.errors import Diagnostic, Severity
 from probe_flow.formats.dump_walk import DumpFile
 from probe_flow.formats.mindspore_graph_names import PARAMETER, op_name
 from probe_flow.formats.mindspore_graph_text import DataFlow, GraphText, GraphTextError, read_graph_text
-from probe_flow.records import Edge, Execution, Node, NodeKey, Problem
+from probe_flow.records import Edge, Execution, NodeKey, Problem
 
 MAX_ORDER_BYTES = 1 << 30
 
@@ -127,14 +127,14 @@ def _parameter(name: str) -> Call:
     return f"{PARAMETER}.{op_name(name).base}", 0
 
 
-def edges_of(links: Sequence[Link], execution: Execution, nodes: Mapping[NodeKey, Node]) -> list[Edge]:
-    """Return the edges of one execution; operators that were not dumped stay in between."""
-    keys = {(key.name, key.call): key for key in nodes if key.execution == execution}
+def edges_of(links: Sequence[Link], execution: Execution, keys: Mapping[Call, NodeKey]) -> Iterator[Edge]:
+    """Yield the edges of one execution, whose nodes are `keys`; operators that were not dumped stay in between."""
 
     def key(call: Call) -> NodeKey:
         return keys.get(call) or NodeKey(execution, call[0], call[1], op_name(call[0]).phase)
 
-    return [Edge(key(producer), output, key(consumer), place) for producer, output, consumer, place in links]
+    for producer, output, consumer, place in links:
+        yield Edge(key(producer), output, key(consumer), place)
 
 
 def network_inputs(text: GraphText) -> frozenset[str]:

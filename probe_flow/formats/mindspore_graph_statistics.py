@@ -75,7 +75,7 @@ def _digits(text: str) -> int:
 
 
 def _take(row: Row, line: int, file: DumpFile, items: list[Item], bad: list[str]) -> None:
-    role, slot, name = row.get("io", "").strip(), row.get("slot", "").strip(), row.get("op name", "").strip()
+    role, slot, name = row.get("io", "").strip().lower(), row.get("slot", "").strip(), row.get("op name", "").strip()
     if role not in ("input", "output") or not (slot.isdecimal() and len(slot) < 7) or not name:
         bad.append(f"line {line}: the columns `op name`, `io` and `slot` name no tensor")
         return

@@ -222,5 +222,17 @@ def test_two_runs_pair_completely_although_one_has_more_operators(request, reads
             assert pair.target.shape == pair.golden.shape
 
 
-def test_what_is_not_from_two_runs_of_one_folder_is_read_alike(stored):
+def test_constants_are_values_of_no_iteration(tmp_path):
+    dump = unpack("base", tmp_path)
+    edges = len(read(dump).edges)
+    folder = dump / "rank_0" / "Net" / "0" / "constants"
+    folder.mkdir()
+    np.save(folder / "Parameter.data-3.0.0.1795176644352705.output.0.DefaultFormat.npy", np.float32([2.5]))
+    catalog = read(dump)
+    assert catalog.executions[0].step is None
+    assert [key.name for key in catalog.nodes if key.execution.step is None] == ["Parameter.data-3"]
+    assert len(catalog.edges) == edges
+
+
+def test_the_fingerprint_of_one_folder_stays_the_same(stored):
     assert read(stored("base")).fingerprint == read(stored("base")).fingerprint
