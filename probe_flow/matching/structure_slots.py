@@ -9,23 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import permutations
-from types import MappingProxyType
 
+from probe_flow.matching.parameter_names import PARAMETER_ALIASES
 from probe_flow.matching.structure_values import EQUAL, likeness
 from probe_flow.records import Phase, Slot, SlotRole, TensorKind, TensorRef
 
 Twosome = tuple[TensorRef | None, TensorRef | None]
-
-_ALIASES: Mapping[str, str] = MappingProxyType(
-    {
-        "gamma": "weight",
-        "beta": "bias",
-        "moving_mean": "running_mean",
-        "moving_variance": "running_var",
-        "embedding_table": "weight",
-    }
-)
-"""Names of parameters, MindSpore -> PyTorch."""
 
 _NUMERIC = frozenset({TensorKind.TENSOR, TensorKind.STATISTICS, TensorKind.UNREADABLE})
 _NAMED = frozenset({SlotRole.PARAMETER, SlotRole.PARAMETER_GRAD, SlotRole.BUFFER})
@@ -126,7 +115,11 @@ def _named(slot: Slot, names: Mapping[str, str], known: Mapping[Slot, int]) -> S
     if slot.role not in _NAMED or slot in known:
         return slot
     word = str(slot.path[0])
-    others = [names.get(word), _ALIASES.get(word), *(ours for ours, theirs in _ALIASES.items() if theirs == word)]
+    others = [
+        names.get(word),
+        PARAMETER_ALIASES.get(word),
+        *(ours for ours, theirs in PARAMETER_ALIASES.items() if theirs == word),
+    ]
     for other in others:
         if other is not None and Slot(slot.role, (other, *slot.path[1:])) in known:
             return Slot(slot.role, (other, *slot.path[1:]))

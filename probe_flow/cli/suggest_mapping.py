@@ -1,0 +1,120 @@
+"""`suggest-mapping`: write the layer mapping of two dumps whose names differ, found by structure, for review."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from probe_flow.cli.peer_syntax import PeerCommand
+from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
+
+if TYPE_CHECKING:
+    from probe_flow.matching.structure_layer_mapping import Suggestion
+    from probe_flow.records import Catalog
+
+MAX_OF_ONE_CODE = 3
+
+
+@click.command("suggest-mapping", cls=PeerCommand)
+@click.option("-tp", "--target_path", required=True, metavar="PATH", help="Dump under test, or its dump.json.")
+@click.option("-gp", "--golden_path", required=True, metavar="PATH", help="Dump to judge it by, or its dump.json.")
+@click.option(
+    "-o",
+    "--output_path",
+    default="layer_mapping.yaml",
+    show_default=True,
+    metavar="FILE",
+    help="Mapping file to write; one that exists is not written over.",
+)
+@click.option("--rank", type=click.IntRange(min=0), metavar="R", help="Look at this rank only.")
+@click.option("--step", type=click.IntRange(min=0), metavar="S", help="Look at this step only.")
+def command(*, target_path: str, golden_path: str, output_path: str, rank: int | None, step: int | None) -> int:
+    """Suggest a layer mapping for two dumps of one model whose names differ.
+
+    Modules are paired by structure: tree, order, shapes, parameters and recorded values. The mapping is written for
+    review, with the confidence of every entry and with what could not be decided.
+    """
+    from probe_flow.cli.running import shown_path
+    from probe_flow.matching.structure import match_structure
+    from probe_flow.matching.structure_layer_mapping import suggest_layer_mapping
+    from probe_flow.matching.structure_layer_text import layer_mapping_text
+    from probe_flow.reports.atomic import atomic_text
+
+    cwd = Path.cwd()
+    output = cwd / output_path
+    _check(output)
+    target = _read(cwd / target_path, "target", rank, step)
+    golden = _read(cwd / golden_path, "golden", rank, step)
+    pairs = match_structure(target, golden)
+    suggestion = suggest_layer_mapping(pairs)
+    _show_some([*target.problems, *golden.problems, *pairs.problems])
+    if not suggestion.modules:
+        raise IncompleteError(_nothing(target_path, golden_path))
+    _echo_summary(suggestion)
+    if not suggestion.entries:
+        click.echo("paired modules have equal names: no mapping is needed, nothing is written")
+        return 0
+    with atomic_text(output) as file:
+        file.write(layer_mapping_text(suggestion, target=target_path, golden=golden_path))
+    name = shown_path(output, cwd)
+    click.echo(f"wrote {name}")
+    _show_some([_conflict(text, name) for text in suggestion.conflicts])
+    quoted = " ".join(shlex.quote(part) for part in ("-tp", target_path, "-gp", golden_path, "-lm", name))
+    click.echo(f"next: review it, then probe-flow compare {quoted}")
+    return 0
+
+
+def _check(output: Path) -> None:
+    if output.exists():
+        message = f"`{output.name}` exists and is not written over"
+        raise UsageError(
+            Diagnostic("PF4245", message, path=str(output), help="name another file with `-o`, or remove this one")
+        )
+
+
+def _read(path: Path, side: str, rank: int | None, step: int | None) -> Catalog:
+    from probe_flow.formats.dump_json import read_dump_json
+
+    return read_dump_json(
+        path,
+        side=side,
+        ranks=None if rank is None else [rank],
+        steps=None if step is None else [step],
+    )
+
+
+def _nothing(target: str, golden: str) -> Diagnostic:
+    return Diagnostic(
+        "PF4244",
+        f"no module of `{target}` could be paired with one of `{golden}`",
+        help="dump both sides at level mix or L0, with `extra_info`",
+    )
+
+
+def _conflict(text: str, name: str) -> Diagnostic:
+    cure = "correct the file by hand, or name these modules in a data mapping"
+    return Diagnostic("PF4243", f"cannot be written: {text}", severity=Severity.WARNING, path=name, help=cure)
+
+
+def _show_some(problems: Sequence[Diagnostic]) -> None:
+    """Show the first problems of every code, and how many more there are."""
+    from probe_flow.cli.console import show
+
+    of_code: dict[str, list[Diagnostic]] = {}
+    for problem in problems:
+        of_code.setdefault(problem.code, []).append(problem)
+    show(problem for found in of_code.values() for problem in found[:MAX_OF_ONE_CODE])
+    for code, found in of_code.items():
+        if len(found) > MAX_OF_ONE_CODE:
+            click.echo(f"{code}: and {len(found) - MAX_OF_ONE_CODE} more", err=True)
+
+
+def _echo_summary(suggestion: Suggestion) -> None:
+    entries = f"{suggestion.entries} {'entry' if suggestion.entries == 1 else 'entries'}"
+    click.echo(f"{suggestion.modules} modules paired, {entries}, {suggestion.guesses} to check")
+    if suggestion.unpaired:
+        click.echo(f"{len(suggestion.unpaired)} modules have no partner; the file lists them with the reason")
