@@ -149,6 +149,7 @@ def _evidence(suspect: Suspect, row: MeasuredPair, diagnosis: Diagnosis) -> str:
         "rms": "",
         "peak": f", single elements off by up to {deviation.peak:.2g} among values up to {deviation.top:.2g}",
         "gain": f", scale off by {deviation.gain:+.2%}",
+        "offset": f", mean off by {deviation.offset:+.2g}",
     }[suspect.figure]
     found = f"{what} differs ({size}{detail}"
     explains = "rounding and the inputs explain" if row.is_produced else "rounding explains"

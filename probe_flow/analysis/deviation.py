@@ -71,6 +71,19 @@ class Deviation:
             return self.rms / self.size
         return math.inf if self.rms > 0 else 0.0
 
+    @property
+    def likely(self) -> float:
+        """Root mean square of the error where statistics only prove a part of it.
+
+        Noise of this size moves each extreme by about as much (more where it grows with the values), norm and mean by
+        as much over the root of the count: the middle one of the three guesses, which a common factor or a single
+        wrong element does not spoil.
+        """
+        root = math.sqrt(self.count)
+        extreme = self.peak * math.sqrt(self.size / self.top) if self.top else self.peak
+        guesses = sorted((extreme, abs(self.gain) * self.size * root, abs(self.offset) * root))
+        return max(self.rms, guesses[1])
+
 
 def deviation_of(row: MeasuredPair) -> Deviation | None:
     """Return the deviation of a measured row, None when nothing numeric was measured or the tensor is empty.

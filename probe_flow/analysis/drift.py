@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.origin import Diagnosis
-from probe_flow.records import Finding, FindingKind
+from probe_flow.records import Finding, FindingKind, Phase
 
 LIMITS = ((2.0**-40, 1e-6), (2.0**-20, 5e-3), (2.0**-11, 5e-2), (2.0**-8, 2e-1))
 """(relative error of storage, relative error of a network's output that still counts as rounding): about 100 rounding
@@ -21,7 +21,7 @@ def find_drift(rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> list[Findi
     """Return one finding for the worst output beyond its limit, with the growth rate; nothing when all are within."""
     last: dict[object, list[int]] = {}
     for number in diagnosis.order:
-        if rows[number].is_produced and rows[number].pair.rule != "self" and _relative(diagnosis, number) is not None:
+        if _is_result(rows[number]) and _relative(diagnosis, number) is not None:
             last.setdefault(rows[number].node.execution.identity, []).append(number)
     worst: tuple[float, int] | None = None
     for numbers in last.values():
@@ -33,6 +33,13 @@ def find_drift(rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> list[Findi
             if error > _limit(deviation.unit) and (worst is None or error > worst[0]):
                 worst = error, number
     return [] if worst is None else [_finding(worst[1], worst[0], rows, diagnosis, last)]
+
+
+def _is_result(row: MeasuredPair) -> bool:
+    """Whether a row is computed in the forward pass. Gradients are noisier by nature: few of their digits are sure."""
+    if not row.is_produced or row.pair.rule == "self":
+        return False
+    return row.node.phase is Phase.FORWARD
 
 
 def _finding(

@@ -44,7 +44,8 @@ SYSTEMATIC = 2.0**-19
 class Allowance:
     """Error that needs no fault, absolute, as root mean square and as peak.
 
-    ``scale`` is the size of the terms whose rounding the floor stands for.
+    ``scale`` is the size of the terms whose rounding the floor stands for; ``offset`` bounds the difference of the
+    means where only statistics are known.
     """
 
     floor: float
@@ -52,6 +53,7 @@ class Allowance:
     peak: float
     gain: float
     scale: float = 0.0
+    offset: float = math.inf
 
     @property
     def rms(self) -> float:
@@ -108,7 +110,12 @@ def _common_share(family: Family, output: Deviation, inputs: Sequence[Deviation]
     """
     if family is Family.MOVE and any(tensor.count > output.count for tensor in inputs):
         return 1.0
-    return min(0.5, 0.1 + 2.0 / math.sqrt(output.count))
+    return common_share(output.count)
+
+
+def common_share(count: int) -> float:
+    """Return the share of noise that does not average out over so many elements: some of it is shared by many."""
+    return min(0.5, 0.1 + 2.0 / math.sqrt(count))
 
 
 def widest(allowances: Sequence[Allowance]) -> Allowance:

@@ -7,12 +7,13 @@ the golden's statistics is taken for that one; what is found nowhere has unknown
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from probe_flow.analysis.measured import MeasuredPair
-from probe_flow.records import NodeKey, Pairs, SlotRole
+from probe_flow.records import NodeKey, Pairs, Phase, SlotRole
 
 MAX_PASSED = 64
 """Nodes that were not compared which one search passes before it gives up: what lies that far back is unknown."""
@@ -42,7 +43,7 @@ def link(rows: Sequence[MeasuredPair], pairs: Pairs) -> Links:
     for number, row in enumerate(rows):
         if row.measurement is not None and not row.is_produced:
             inputs[row.node].append(number)
-    return Links(_by_value(rows), {key: tuple(numbers) for key, numbers in inputs.items()}, {})
+    return Links(_by_value(rows, pairs), {key: tuple(numbers) for key, numbers in inputs.items()}, {})
 
 
 class _ByEdges:
@@ -112,29 +113,52 @@ class _ByEdges:
         return tuple(sorted(found)), tuple(skipped)
 
 
-def _by_value(rows: Sequence[MeasuredPair]) -> dict[int, tuple[int, ...]]:
+_WEIGHTED = re.compile(
+    r"(?i)(linear|dense|conv(_?transpose)?_?\d?d?|(layer|batch|group|instance|rms)_?norm|embedding|prelu|gru|lstm|rnn)\d?"
+)
+"""Types of which every tensor but the first is a parameter or buffer, unless something before wrote it."""
+
+
+def _by_value(rows: Sequence[MeasuredPair], pairs: Pairs) -> dict[int, tuple[int, ...]]:
+    keys = [_fingerprint(row) for row in rows]
+    parameters = {
+        key
+        for key, row in zip(keys, rows, strict=True)
+        if key is not None and row.pair.shown.slot.role is SlotRole.PARAMETER
+    }
     last: dict[object, int] = {}
     producers: dict[int, tuple[int, ...]] = {}
-    for number, row in enumerate(rows):
+    for number, (row, key) in enumerate(zip(rows, keys, strict=True)):
         if row.measurement is None:
             continue
-        if row.pair.shown.slot.role is SlotRole.PARAMETER:
+        role = row.pair.shown.slot.role
+        if key is not None and key in last:
+            producers[number] = (last[key],)
+        elif role is SlotRole.PARAMETER or (role is SlotRole.INPUT and (key in parameters or _is_weight(row, pairs))):
             producers[number] = ()
-            continue
-        key = _fingerprint(row)
         if key is not None:
-            if key in last:
-                producers[number] = (last[key],)
             last[key] = number
     return producers
 
 
+def _is_weight(row: MeasuredPair, pairs: Pairs) -> bool:
+    """Whether an input that nothing wrote is a weight by its place in the call."""
+    tensor = row.pair.shown
+    if tensor.node.phase is not Phase.FORWARD or tensor.slot.path[:1] in ((0,), ()):
+        return False
+    node = pairs.target.nodes.get(tensor.node)
+    return node is not None and _WEIGHTED.fullmatch(node.op_type) is not None
+
+
 def _fingerprint(row: MeasuredPair) -> object:
-    """Return what identifies the golden values, or None when that says too little (constants, scalars)."""
+    """Return what identifies the golden values, or None when that says too little (constants, scalars).
+
+    What the dump recorded comes first: it is the same in both modes, and of the same precision wherever a tensor shows.
+    """
     measurement, golden = row.measurement, row.pair.golden
     if measurement is None or measurement.golden is None or golden is None or measurement.count < 2:
         return None
-    statistics = measurement.golden.statistics
+    statistics = golden.recorded or measurement.golden.statistics
     if statistics.l2norm is None or statistics.min == statistics.max:
         return None
     return row.node.execution, measurement.count, statistics.min, statistics.max, statistics.l2norm

@@ -1,8 +1,12 @@
-"""The errors that outputs of earlier steps had: what state kept between steps may carry."""
+"""The errors that earlier outputs had: what state kept between steps, and paths that the dump does not show, may carry."""
 
 from __future__ import annotations
 
 from bisect import insort
+from collections import deque
+
+RECENT = 32
+"""Outputs whose errors an unknown path may carry: what is computed is used soon, or came along a skip."""
 
 
 class PastErrors:
@@ -28,3 +32,26 @@ class PastErrors:
             for error in self._current:
                 insort(self._sorted, error)
             self._step, self._current = step, []
+
+
+class RecentErrors:
+    """The largest relative error of the latest outputs of one execution, in constant time."""
+
+    def __init__(self) -> None:
+        self._span = RECENT
+        self._count = 0
+        self._falling: deque[tuple[int, float]] = deque()
+
+    def add(self, error: float) -> None:
+        """Take note of an output's error."""
+        while self._falling and self._falling[-1][1] <= error:
+            self._falling.pop()
+        self._falling.append((self._count, error))
+        self._count += 1
+        if self._falling[0][0] <= self._count - 1 - self._span:
+            self._falling.popleft()
+
+    @property
+    def largest(self) -> float:
+        """The largest of them, 0 without any."""
+        return self._falling[0][1] if self._falling else 0.0

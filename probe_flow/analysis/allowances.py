@@ -1,0 +1,249 @@
+"""What each row of a run may be off by: rounding, the errors of what it came from, and what the dump does not show."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from probe_flow.analysis.calls import Call, Calls
+from probe_flow.analysis.deviation import Deviation, deviation_of
+from probe_flow.analysis.families import Family, family_of
+from probe_flow.analysis.gradients import GATED, Saved, gradient_allowance
+from probe_flow.analysis.growth import SYSTEMATIC, TINY, Allowance, allowance, common_share, widest
+from probe_flow.analysis.links import Links
+from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.past_errors import PastErrors, RecentErrors
+from probe_flow.records import Mode, Pairs, Statistics
+
+STATISTICS_SLACK = 2.0
+"""How much more error than is likely an input may hide when only its extremes, mean and norm are known."""
+
+HIDDEN_UNITS = 0.5
+"""Rounding steps that a tensor of which only statistics are known may be off by beyond what they prove."""
+
+UNSHOWN = 2.0
+"""How much larger than the errors of late outputs one may be that came along a path that the dump does not show."""
+
+UPDATE = 4.0
+"""Largest change of a parameter's elements in a step, in changes of its extremes, mean and norm."""
+
+
+_COPY = frozenset((Family.MOVE,))
+_COLLECTIVE = frozenset((Family.TOTAL, Family.UNKNOWN))
+_Rule = Callable[[Call, Deviation, Sequence[Deviation], frozenset[Family], float], Allowance]
+
+
+class Allowances:
+    """The allowance of every row, in order of time: it depends on the errors met before."""
+
+    def __init__(self, rows: Sequence[MeasuredPair], pairs: Pairs, calls: Calls, links: Links) -> None:
+        self.rows = rows
+        self.calls = calls
+        self.links = links
+        self.deviations = [deviation_of(row) for row in rows]
+        self.scales: dict[int, float] = {}
+        self._types = {op.name: op.op_type for graph in pairs.target.graphs for op in graph.ops}
+        self._nodes = pairs.target.nodes
+        self._families: dict[Call, frozenset[Family]] = {}
+        self._recent: dict[object, RecentErrors] = defaultdict(RecentErrors)
+        self._past = PastErrors()
+        self._earlier: dict[object, int] = {}
+
+    def sources(self, number: int) -> tuple[int, ...] | None:
+        """Rows whose errors explain this one's; ``()`` = it is a source itself, None = unknown."""
+        row = self.rows[number]
+        if row.pair.rule == "self":
+            return ()
+        if number in self.links.producers:
+            return self.links.producers[number]
+        if not row.is_produced:
+            return None
+        call = self.calls.of[number]
+        assert call is not None
+        found = self.links.reaching.get(call.key)
+        if call.incoming:
+            return (*(found or ()), *call.incoming)
+        inner = [n for inside in call.inside for n in inside.written]
+        return (*(found or ()), *inner) if found is not None or inner else None
+
+    def recent(self, number: int) -> float:
+        """Return the largest relative error of the latest outputs of the row's execution."""
+        return self._recent[self.rows[number].node.execution].largest
+
+    def is_rounding(self, number: int, deviation: Deviation) -> bool:
+        """Whether a row is off by no more than storage alone explains, so that nothing else need be asked."""
+        self.scales[number] = deviation.size
+        return (
+            deviation.rms <= deviation.unit * deviation.size
+            and deviation.peak <= 2.0 * deviation.unit * deviation.top
+            and abs(deviation.gain) <= SYSTEMATIC
+            and not deviation.nonfinite
+        )
+
+    def of(
+        self, number: int, deviation: Deviation, behind: Sequence[int], sources: tuple[int, ...] | None
+    ) -> Allowance:
+        """Return the error that a row may have, given the rows behind it (``sources`` and other ranks' inputs)."""
+        row, call = self.rows[number], self.calls.of[number]
+        assert call is not None
+        assert row.measurement is not None
+        known = [d for n in behind if (d := self.deviations[n]) is not None]
+        copies = not row.is_produced or row.pair.rule == "self" or number in self.links.producers
+        families = _COPY if copies else self.families(call)
+        if row.is_produced and call.peers:
+            families = _COLLECTIVE
+        rule = self._gradient if call.is_gradient and not copies else self._forward
+        unseen = self._unseen(number, sources, deviation)
+        if row.measurement.mode is Mode.STATISTICS:
+            allowed = self._of_statistics(call, deviation, known, families, rule)
+        else:
+            allowed = rule(call, deviation, known, families, 0.0)
+        self.scales[number] = max(deviation.size, allowed.scale, *(self._passed_on(n) for n in behind if copies))
+        return _with_unseen(allowed, unseen, deviation) if unseen else allowed
+
+    def _passed_on(self, number: int) -> float:
+        """Return the size of the terms that a copied tensor was summed up from."""
+        deviation = self.deviations[number]
+        return self.scales.get(number, 0.0) if deviation is not None else 0.0
+
+    def _forward(
+        self, _call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], _hidden: float
+    ) -> Allowance:
+        return widest([allowance(family, output, known) for family in families])
+
+    def _gradient(
+        self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], hidden: float
+    ) -> Allowance:
+        is_gated = call.node is not None and GATED.search(call.node.op_type) is not None
+        saved = [] if _scales_by_number(call, self.rows) else self._saved(call)
+        return widest([gradient_allowance(f, output, known, saved, is_gated=is_gated, hidden=hidden) for f in families])
+
+    def _of_statistics(
+        self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], rule: _Rule
+    ) -> Allowance:
+        """Allow for what recorded statistics do not show of the inputs' errors, and for their own rounding."""
+        proven = rule(call, output, known, families, 0.0)
+        likely = [replace(tensor, rms=tensor.likely) if tensor.unit else tensor for tensor in known]
+        allowed = rule(call, output, likely, families, HIDDEN_UNITS * output.unit)
+        extra = (STATISTICS_SLACK - 1.0) * allowed.explained
+        shared = common_share(output.count) * (allowed.floor + allowed.explained + extra)
+        return Allowance(
+            allowed.floor,
+            allowed.explained + extra,
+            allowed.peak + extra * math.sqrt(output.count),
+            allowed.gain + output.unit + common_share(output.count) * extra / max(output.size, TINY),
+            allowed.scale,
+            shared + UNSHOWN * proven.explained + output.unit * math.sqrt(max(0.0, output.size**2 - output.spread**2)),
+        )
+
+    def _unseen(self, number: int, sources: tuple[int, ...] | None, deviation: Deviation) -> float:
+        """Error that may have come along paths the dump does not show."""
+        row = self.rows[number]
+        if sources is None:
+            return UNSHOWN * self.recent(number) * deviation.size
+        step = row.node.execution.step
+        if sources or not step or row.pair.rule == "self":
+            return 0.0
+        # State of earlier steps (caches, updated parameters) enters as an input without producer.
+        golden = row.pair.golden
+        if golden is not None and golden.attrs.get("requires_grad") is True:
+            updated = self._updated(number)
+            if updated is not None:
+                return updated
+        return UNSHOWN * self._past.usual_before(step) * deviation.size
+
+    def _updated(self, number: int) -> float | None:
+        """Error of an updated parameter: that of the step before, and as much of the update as its gradient was off."""
+        before = self._earlier.get(self._identity(number))
+        error = self.deviations[before] if before is not None else None
+        if before is None or error is None:
+            return None
+        sides = [self._golden(n) for n in (before, number)]
+        count = max(1, error.count)
+        change = max(
+            (
+                abs(float(b) - float(a)) / (math.sqrt(count) if name == "l2norm" else 1.0)
+                for name in ("min", "max", "mean", "l2norm")
+                if (a := getattr(sides[0], name)) is not None and (b := getattr(sides[1], name)) is not None
+            ),
+            default=0.0,
+        )
+        return 2.0 * error.rms + UPDATE * change * self._gradient_error(before)
+
+    def _gradient_error(self, number: int) -> float:
+        """Largest relative error of the gradients of the module that owns a parameter."""
+        call = self.calls.of[number]
+        assert call is not None
+        modules = [call, call.container] if call.container is not None else [call]
+        errors = [
+            min(found.relative, 1e3)
+            for module in modules
+            for owner in (self.calls.gradients_of(module),)
+            if owner is not None
+            for n in owner.written
+            if (found := self.deviations[n]) is not None
+        ]
+        return max(errors, default=1.0)
+
+    def _golden(self, number: int) -> Statistics:
+        golden = self.rows[number].pair.golden
+        assert golden is not None
+        measurement = self.rows[number].measurement
+        if golden.recorded is not None:
+            return golden.recorded
+        return measurement.golden.statistics if measurement and measurement.golden else Statistics()
+
+    def _identity(self, number: int) -> object:
+        key, slot = self.rows[number].node, self.rows[number].pair.shown.slot
+        run = key.execution
+        return run.rank, run.graph, key.name, key.call, slot
+
+    def _saved(self, call: Call) -> list[Saved]:
+        return [Saved(d, self.rows[n].is_produced) for n in call.forward if (d := self.deviations[n]) is not None]
+
+    def remember(self, number: int, deviation: Deviation) -> None:
+        """Take note of a judged row's error, for what comes later."""
+        row = self.rows[number]
+        run = row.node.execution
+        if row.is_produced:
+            relative = min(deviation.rms / (self.scales.get(number) or deviation.size or 1.0), 1.0)
+            self._recent[run].add(relative)
+            if run.step is not None:
+                self._past.add(run.step, relative)
+        elif run.step is not None and self.links.producers.get(number) == ():
+            self._earlier[self._identity(number)] = number
+
+    def families(self, call: Call) -> frozenset[Family]:
+        """Return the arithmetic between a call's compared inputs and its outputs, parts and passed nodes included."""
+        found = self._families.get(call)
+        if found is None:
+            kinds: set[Family] = set()
+            for passed in (call.key, *self.links.through.get(call.key, ())):
+                node = self._nodes.get(passed)
+                parts = [self._types[part] for part in node.originals if part in self._types] if node else []
+                kinds.update(family_of(op_type) for op_type in parts or ([node.op_type] if node else []))
+            found = self._families[call] = frozenset(kinds or {Family.UNKNOWN})
+        return found
+
+
+def _with_unseen(allowed: Allowance, unseen: float, deviation: Deviation) -> Allowance:
+    return Allowance(
+        allowed.floor,
+        allowed.explained + unseen,
+        allowed.peak + unseen * math.sqrt(deviation.count),
+        allowed.gain + unseen / max(deviation.size, TINY),
+        allowed.scale,
+        allowed.offset + unseen,
+    )
+
+
+_FACTORS = frozenset(("mul", "div", "truediv", "true_divide", "rmul", "imul", "multiply", "divide"))
+
+
+def _scales_by_number(call: Call, rows: Sequence[MeasuredPair]) -> bool:
+    """Whether a gradient is that of a product or quotient with a plain number: nothing saved matters then."""
+    if call.node is None or call.node.op_type.strip("_") not in _FACTORS:
+        return False
+    return sum(not rows[n].is_produced and rows[n].pair.shown.numel != 1 for n in call.forward) == 1
