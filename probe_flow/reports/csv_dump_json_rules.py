@@ -11,26 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from probe_flow.formats.dump_json_apis import UNDEFINED, WITH_BUFFERS
 from probe_flow.reports.csv_dump_json_sides import ABSENT
 from probe_flow.reports.table import Cell
 
 Row: TypeAlias = Mapping[str, Cell]
 """Column -> cell."""
-
-UNJUDGED = frozenset(
-    (
-        "empty",
-        "empty_like",
-        "numpy",
-        "to",
-        "__setitem__",
-        "empty_with_format",
-        "new_empty_strided",
-        "new_empty",
-        "empty_strided",
-    )
-)
-OUTPUTS_ONLY = frozenset(("_reduce_scatter_base", "_all_gather_base", "all_to_all_single", "batch_isend_irecv"))
 
 _RESULTS = ("pass", "warning", "error")
 _NO_TEXTS = frozenset(("", ABSENT, "Nan", "nan"))
@@ -67,23 +53,23 @@ def judge_entry(rows: Sequence[Row], *, api: str) -> list[Marks]:
         api: second part of the entry's name.
     """
     marks = [Marks() for _ in rows]
-    if api in UNJUDGED:
+    if api in UNDEFINED:
         return marks
     pairs = list(zip(rows, marks, strict=True))
     outputs = [pair for pair in pairs if ".output." in str(pair[0]["NPU Name"])]
-    judged = outputs if api in OUTPUTS_ONLY else pairs
+    judged = outputs if api in WITH_BUFFERS else pairs
     if rows and "NPU MD5" in rows[0]:
         _judge_checksums(judged)
         return marks
     inputs = [row for row in rows if ".output." not in str(row["NPU Name"])]
-    weighs = bool(outputs) and api not in OUTPUTS_ONLY
+    weighs = bool(outputs) and api not in WITH_BUFFERS
     is_tensor = bool(rows) and "Cosine" in rows[0]
     for row, mark in judged:
         _judge_nonfinite(row, mark)
     if weighs:
         (_judge_shares if is_tensor else _judge_jumps)(inputs, outputs)
     for row, mark in judged:
-        _judge_facts(row, mark, has_scalars=api not in OUTPUTS_ONLY)
+        _judge_facts(row, mark, has_scalars=api not in WITH_BUFFERS)
     if weighs:
         (_judge_cosines if is_tensor else _judge_growth)(inputs, outputs)
     return marks

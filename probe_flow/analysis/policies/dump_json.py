@@ -3,8 +3,8 @@
 Rules and thresholds follow the published result rules of dump.json comparison (26.x) where these are right.
 Tensors are judged by the share of elements within one thousandth and by the cosine, statistics by the norm.
 Differences on purpose: relative rules ignore differences below a floor per dtype, so that rounding noise of 1e-5
-against 1e-7 raises no warning; NaN of the golden alone fails too; dtype and requires_grad differences are facts of
-the row, not failures of its values.
+against 1e-7 raises no warning; NaN of the golden alone fails too; another kind of dtype (an integer for a float) or
+another requires_grad is a warning, since the values may be right; another width of the same kind is none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.plain_values import gap
-from probe_flow.records import Mode, Status, TensorKind, Verdict
+from probe_flow.formats.dump_json_apis import UNDEFINED, WITH_BUFFERS
+from probe_flow.records import Mode, Status, TensorKind, TensorRef, Verdict
 
 JUMP_INPUT_LIMIT = 0.1
 JUMP_OUTPUT_LIMIT = 0.5
@@ -28,28 +29,11 @@ SHARE_OUTPUT_LIMIT = 0.1
 COSINE_INPUT_LIMIT = 0.9
 COSINE_DROP = 0.1
 
+_NUMERIC = frozenset({TensorKind.TENSOR, TensorKind.STATISTICS})
+
 NORM = "l2norm_diff_rel"
 SHARE = "err_ratio_1e3"
 COSINE = "cosine"
-
-UNJUDGED = frozenset(
-    (
-        "empty",
-        "empty_like",
-        "numpy",
-        "to",
-        "__setitem__",
-        "empty_with_format",
-        "new_empty_strided",
-        "new_empty",
-        "empty_strided",
-    )
-)
-"""APIs whose results are undefined memory or mere copies; the reference tool leaves them out too."""
-
-
-OUTPUTS_ONLY = frozenset(("_reduce_scatter_base", "_all_gather_base", "all_to_all_single", "batch_isend_irecv"))
-"""Collectives whose inputs hold buffers yet to be filled: inputs are not judged, nor weighed against outputs."""
 
 
 class DumpJsonPolicy:
@@ -61,9 +45,9 @@ class DumpJsonPolicy:
     def judge(self, rows: Sequence[MeasuredPair]) -> Sequence[Verdict]:
         """Return one verdict per row of one API call."""
         api = rows[0].node.name.split(".")[1:2] if rows else []
-        if UNJUDGED.intersection(api):
+        if UNDEFINED.intersection(api):
             return [Verdict(Status.SKIPPED, ("unjudged_api",), ("contents of this API are undefined",)) for _ in rows]
-        if OUTPUTS_ONLY.intersection(api):
+        if WITH_BUFFERS.intersection(api):
             return [_judge_row(row, _NO_CHANGE) if row.is_produced else _UNJUDGED_INPUT for row in rows]
         changes = _changes(rows)
         return [_judge_row(row, changes) for row in rows]
@@ -118,7 +102,7 @@ def _judge_row(row: MeasuredPair, changes: _Changes) -> Verdict:
     if row.is_produced and changes.worst_input < JUMP_INPUT_LIMIT and error > JUMP_OUTPUT_LIMIT:
         text = f"norm of the output is off by {error:.3g}, of the inputs by {changes.worst_input:.3g}"
         failures.append(("norm_jump", text))
-    warnings = changes.warnings if is_first else ()
+    warnings = [*(changes.warnings if is_first else ()), *_requires_grad(row), *_dtype(row)]
     status = Status.FAIL if failures else Status.WARNING if warnings else Status.PASS
     found = failures or warnings
     return Verdict(status, tuple(rule for rule, _ in found), tuple(text for _, text in found))
@@ -163,6 +147,29 @@ def _scalar(row: MeasuredPair) -> list[tuple[str, str]]:
     if gap(target.value, golden.value) == 0.0:
         return []
     return [("scalar", f"scalar argument is {target.value!r}, golden {golden.value!r}")]
+
+
+def _requires_grad(row: MeasuredPair) -> list[tuple[str, str]]:
+    """Say so where both sides recorded whether they need a gradient, and differ; MindSpore records it never."""
+    assert row.pair.target is not None
+    assert row.pair.golden is not None
+    target, golden = row.pair.target.attrs.get("requires_grad"), row.pair.golden.attrs.get("requires_grad")
+    if target is None or golden is None or target == golden:
+        return []
+    return [("requires_grad", f"requires_grad is {target}, golden {golden}")]
+
+
+def _dtype(row: MeasuredPair) -> list[tuple[str, str]]:
+    target, golden = row.pair.target, row.pair.golden
+    assert target is not None
+    assert golden is not None
+    if not _NUMERIC.issuperset((target.kind, golden.kind)) or _dtype_class(target) == _dtype_class(golden):
+        return []
+    return [("dtype", f"dtype is {target.dtype}, golden {golden.dtype}")]
+
+
+def _dtype_class(tensor: TensorRef) -> str:
+    return next((name for name in ("float", "complex", "bool", "int") if name in tensor.dtype), tensor.dtype)
 
 
 def _shape(row: MeasuredPair) -> list[tuple[str, str]]:

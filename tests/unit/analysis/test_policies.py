@@ -270,6 +270,31 @@ def test_dump_json_shapes():
     assert judged(DumpJsonPolicy(), MeasuredPair(Pair(one, unknown, "g", "exact"), row().measurement)).status is PASS
 
 
+@pytest.mark.parametrize(
+    ("target", "golden", "rules"),
+    [(True, False, ("requires_grad",)), (True, True, ()), (None, True, ()), (True, None, ()), (None, None, ())],
+)
+def test_dump_json_warns_of_another_requires_grad_where_both_recorded_it(target, golden, rules):
+    sides = [tensor(attrs={} if grad is None else {"requires_grad": grad}) for grad in (target, golden)]
+    found = judged(DumpJsonPolicy(), MeasuredPair(Pair(*sides, "g", "exact"), row().measurement))
+    assert (found.status, found.rule_ids) == (Status.WARNING if rules else PASS, rules)
+
+
+@pytest.mark.parametrize(
+    ("target", "golden", "rules"),
+    [
+        ("bfloat16", "float32", ()),
+        ("int32", "int64", ()),
+        ("int64", "float32", ("dtype",)),
+        ("bool", "uint8", ("dtype",)),
+        ("float8_e4m3fn", "complex64", ("dtype",)),
+    ],
+)
+def test_dump_json_warns_of_another_kind_of_dtype_not_of_another_width(target, golden, rules):
+    found = judged(DumpJsonPolicy(), row(dtype=target, golden_dtype=golden))
+    assert (found.status, found.rule_ids) == (Status.WARNING if rules else PASS, rules)
+
+
 def test_dump_json_nan_of_either_side_fails():
     assert dump_json(norms(OUT, 0.0, nonfinite_mismatch=1)) == [(FAIL, ("nonfinite",))]
     assert dump_json(row(api(), nonfinite=2)) == [(FAIL, ("nonfinite",))]
