@@ -22,6 +22,7 @@ _SCRIPTS = (
     "js/plot.js",
     "js/heat.js",
     "js/table.js",
+    "js/tree.js",
     "js/panel.js",
     "js/provenance.js",
     "js/report.js",

@@ -95,9 +95,66 @@ const probeFlow = {};
 
     nodes(columns) {
       const found = { count: columns.count, execution: cells(columns.execution), call: cells(columns.call) };
-      for (const name of ["name", "op", "phase", "parent"]) found[name] = this.texts(columns[name]);
-      for (const name of ["originals", "passes", "stack"]) found[name] = this.lists(columns[name]);
+      for (const name of ["name", "op", "phase", "parent", "kind"]) found[name] = this.texts(columns[name]);
+      for (const name of ["originals", "passes"]) found[name] = this.lists(columns[name]);
+      found.side = cells(columns.side);
+      found.above = cells(columns.above);
+      found.hasAbove = columns.above !== undefined;
+      const { stacks, strings } = this.data;
+      const stack = cells(columns.stack);
+      found.stack = (node) => stacks[stack(node)]?.map((place) => strings[place] ?? "") ?? [];
       return found;
+    }
+
+    /** What a node does: `forward`, `backward`, `parameter gradients`, or nothing that has a name. */
+    phaseOf(node) {
+      const phase = this.node.phase(node);
+      if (phase !== "none") return phase;
+      return this.node.kind(node) === "parameters_grad" ? "parameter gradients" : "";
+    }
+
+    phase(row) {
+      const node = this.nodeOf(row);
+      return node === null ? "" : this.phaseOf(node);
+    }
+
+    /** The phases of all rows, in order of appearance. */
+    phases() {
+      this.knownPhases ??= [...new Set(Array.from({ length: this.count }, (_, row) => this.phase(row)))].filter(Boolean);
+      return this.knownPhases;
+    }
+
+    /** How most rows were compared: `tensor`, `statistics`, `checksum` or `value`; null when none was. */
+    mainMode() {
+      if (this.knownMode === undefined) {
+        const counts = new Map();
+        for (let row = 0; row < this.count; row += 1) counts.set(this.mode(row), (counts.get(this.mode(row)) ?? 0) + 1);
+        counts.delete(null);
+        this.knownMode = [...counts].sort((one, other) => other[1] - one[1])[0]?.[0] ?? null;
+      }
+      return this.knownMode;
+    }
+
+    /** The node of the same side, execution, name and call in another phase; null when there is none. */
+    twin(node, name, call, phase) {
+      if (!this.byCall) {
+        this.byCall = new Map();
+        for (let each = 0; each < this.node.count; each += 1) this.byCall.set(this.callKey(each), each);
+      }
+      return this.byCall.get(this.callKey(node, name, call, phase)) ?? null;
+    }
+
+    callKey(node, name = this.node.name(node), call = this.node.call(node), phase = this.node.phase(node)) {
+      return JSON.stringify([this.node.side(node), this.node.execution(node), name, call, phase]);
+    }
+
+    /** How far a row is off: one figure for all modes; null where there is none. */
+    error(row) {
+      const distance = this.metric("relative_euclidean_distance", row);
+      if (distance !== null) return distance;
+      const errors = RELATIVE.map((id) => this.metric(id, row)).filter((value) => typeof value === "number");
+      if (!errors.length) return null;
+      return errors.some(Number.isNaN) ? NaN : Math.max(...errors.map(Math.abs));
     }
 
     status(row) {
@@ -206,6 +263,8 @@ const probeFlow = {};
     }
   }
 
+  const RELATIVE = ["l2norm_diff_rel", "max_diff_rel", "mean_diff_rel", "min_diff_rel"];
+
   const TEXTS_OF_SIDE = {
     direction: "", index: "", kind: "", dtype: "", stored_dtype: "", shape: "", stored_shape: "", layout: "",
     folder: "", file: "", checksum: "", value: "", why: "",
@@ -213,6 +272,7 @@ const probeFlow = {};
 
   Object.assign(probeFlow, {
     number,
+    RELATIVE,
     load: async () => new Store(await payload()),
   });
 })();

@@ -63,14 +63,14 @@
           el("button", { type: "button", class: "quiet", id: "panel-close", click: () => this.close(), "aria-label": "Close the panel", "aria-keyshortcuts": "Escape" }, "\u2715"),
         ),
         el("h2", { id: "panel-title", tabindex: "-1", class: "name" }, store.name(row), el("span", { class: "slot" }, ` ${store.slot(row)}`)),
-        el("p", { class: "muted" }, [store.op(row), store.executions[store.execution(row)]?.label, `row ${probeFlow.group(store.order(row))}`].filter(Boolean).join(MIDDOT)),
+        el("p", { class: "muted" }, [store.op(row), store.executions.length > 1 ? store.executions[store.execution(row)].label : null, `row ${probeFlow.group(store.order(row))}`].filter(Boolean).join(MIDDOT)),
       );
     }
 
     sections(row) {
       return [
-        this.verdict(row), this.match(row), this.metrics(row), this.sides(row), this.closer(row), this.siblings(row),
-        this.flow(row), this.node(row),
+        this.verdict(row), this.source(row), this.match(row), this.metrics(row), this.sides(row), this.closer(row),
+        this.passes(row), this.siblings(row), this.flow(row), this.node(row),
       ];
     }
 
@@ -110,7 +110,8 @@
       const { el, figure } = probeFlow;
       const { store } = this;
       const ids = [...new Set([...FIRST.filter((id) => store.metrics.has(id)), ...store.metricIds])];
-      const rows = ids.map((id) => [id, store.metric(id, row)]).filter(([, value]) => value !== null);
+      const isTold = (id) => store.mode(row) === "statistics" && /_diff(_rel)?$/.test(id);
+      const rows = ids.map((id) => [id, isTold(id) ? null : store.metric(id, row)]).filter(([, value]) => value !== null);
       if (!rows.length) return null;
       const body = rows.map(([id, value]) =>
         el("tr", {}, el("th", { scope: "row" }, el("span", { "data-metric": id, tabindex: "0" }, id)), el("td", {}, figure(value, 6)), el("td", { class: "muted" }, better(store, id))),
@@ -132,8 +133,21 @@
       const facts = FACTS.filter(([field]) => has(field));
       const statistics = STATISTICS.filter(has);
       const withDifference = names.includes("target") && names.includes("golden");
-      const head = ["", ...names, ...(withDifference ? ["difference"] : [])];
-      const line = (label, cells, extra) => el("tr", {}, el("th", { scope: "row" }, label), cells.map((cell) => el("td", {}, cell)), withDifference ? el("td", {}, extra ?? "") : null);
+      const withRelative = withDifference && store.mode(row) === "statistics";
+      const head = ["", ...names, ...(withDifference ? ["difference"] : []), ...(withRelative ? ["relative"] : [])];
+      const line = (label, cells, extra, relative) =>
+        el(
+          "tr",
+          {},
+          el("th", { scope: "row" }, label),
+          cells.map((cell) => el("td", {}, cell)),
+          withDifference ? el("td", { class: extra === "differs" ? "differs" : null }, extra ?? "") : null,
+          withRelative ? el("td", {}, relative ?? "") : null,
+        );
+      const relative = (field) => {
+        const id = `${field}_diff_rel`;
+        return withRelative && store.metrics.has(id) ? el("span", { "data-metric": id, tabindex: "0" }, probeFlow.small(store.metric(id, row))) : "";
+      };
       return section(
         "Tensors",
         el(
@@ -145,7 +159,7 @@
             {},
             line("name", names.map((side) => `${store.sideName(side, row)} ${store.sides[side].direction(row)} ${store.sides[side].index(row) ?? ""}`.trim())),
             facts.map(([field, label]) => line(label, names.map((side) => store.sides[side][field](row) ?? "\u2013"), this.differs(field, row, withDifference))),
-            statistics.map((field) => line(field, names.map((side) => probeFlow.figure(store.sides[side][field](row), 6)), withDifference ? this.difference(field, row) : "")),
+            statistics.map((field) => line(field, names.map((side) => probeFlow.figure(store.sides[side][field](row), 6)), withDifference ? this.difference(field, row) : "", relative(field))),
           ),
         ),
         el("dl", { class: "files" }, names.map((side) => this.file(side, row))),
@@ -154,7 +168,7 @@
 
     differs(field, row, withDifference) {
       const { target, golden } = this.store.sides;
-      const isTold = withDifference && ["dtype", "shape", "layout", "checksum"].includes(field);
+      const isTold = withDifference && ["dtype", "shape", "layout", "checksum", "value"].includes(field);
       return isTold && target[field](row) !== golden[field](row) ? "differs" : "";
     }
 
@@ -217,7 +231,7 @@
     link(row, label, isCurrent = false) {
       const { el, badge, small } = probeFlow;
       const { store } = this;
-      const error = store.metric("relative_euclidean_distance", row);
+      const error = store.error(row);
       return el(
         "li",
         { class: isCurrent ? "current" : null },
@@ -267,23 +281,123 @@
       const { node } = this.store;
       const number = this.store.nodeOf(row);
       if (number === null) return null;
-      const stack = node.stack(number);
       const facts = [
         ["type", node.op(number)],
         ["call", node.call(number) || null],
-        ["phase", node.phase(number) === "forward" ? null : node.phase(number)],
-        ["parent", node.parent(number)],
+        ["phase", node.phase(number) === "forward" ? null : this.store.phaseOf(number) || null],
+        ["parent", this.callers(number) ?? node.parent(number)],
         ["made of", node.originals(number).join(", ") || null],
         ["compiler passes", node.passes(number).join(", ") || null],
       ];
       return section(
         "Node",
         list(facts),
-        stack.length
-          ? el("details", { open: stack.length <= 6 }, el("summary", {}, "Source, innermost first"), el("ol", { class: "stack" }, stack.map((frame) => el("li", {}, el("code", {}, frame)))))
-          : null,
       );
     }
+
+    /** The modules around a node, outermost first; each leads to its place in the tree. */
+    callers(number) {
+      const { el } = probeFlow;
+      const item = this.tree?.root?.items.get(number);
+      const around = (item?.path() ?? []).filter((each) => each.node !== null && each !== item);
+      if (!around.length) return null;
+      const links = around.map((each, place) => [
+        place ? " \u203a " : null,
+        el("button", { type: "button", class: "link name", title: each.title, click: () => this.tree.pickNode(each.node) }, each.label),
+      ]);
+      return el("span", { class: "callers" }, links);
+    }
+
+    /** Where the program called the node: the innermost line that is the user's own, then all of them. */
+    source(row) {
+      const { el } = probeFlow;
+      const { store } = this;
+      const golden = store.sides.golden?.node(row) ?? null;
+      const own = store.nodeOf(row);
+      const frames = [own, golden].map((node) => (node === null ? [] : store.node.stack(node))).find((each) => each.length);
+      if (!frames) return null;
+      const first = frames.findIndex((frame) => !LIBRARY.test(frame));
+      return section(
+        "Source",
+        first < 0 ? null : frameLine(frames[first], true),
+        el(
+          "details",
+          { class: "frames" },
+          el("summary", {}, probeFlow.counted(frames.length, "frame"), ", innermost first"),
+          el("ol", { class: "stack" }, frames.map((frame, place) => el("li", { class: place === first ? "own" : null }, frameLine(frame, false)))),
+        ),
+      );
+    }
+
+    /** The forward call beside its backward call and the gradients of its parameters. */
+    passes(row) {
+      const { el } = probeFlow;
+      const found = this.passesOf(this.store.nodeOf(row));
+      if (!found) return null;
+      const lines = new Map();
+      const put = (label, column, each) => {
+        if (!lines.has(label)) lines.set(label, {});
+        lines.get(label)[column] ??= each;
+      };
+      for (const [node, column, turn] of found) {
+        for (const each of node === null ? [] : this.store.rowsOf(node)) put(turn(this.store.slot(each)), column, each);
+      }
+      const cell = (each) => el("td", { class: each === row ? "current" : null }, each === undefined ? el("span", { class: "muted" }, "\u2013") : this.result(each));
+      return section(
+        "Forward beside backward",
+        el(
+          "table",
+          { class: "plain passes" },
+          el("thead", {}, el("tr", {}, ["", "forward", "gradient"].map((name) => el("th", { scope: "col" }, name)))),
+          el("tbody", {}, [...lines].slice(0, MAX_LINKS).map(([label, pair]) => el("tr", {}, el("th", { scope: "row" }, label), cell(pair.forward), cell(pair.backward)))),
+        ),
+        lines.size > MAX_LINKS ? el("p", { class: "muted" }, `and ${probeFlow.counted(lines.size - MAX_LINKS, "more tensor")}`) : null,
+      );
+    }
+
+    /** The nodes of one call with their columns, and what each calls a tensor; null when there is only one of them. */
+    passesOf(number) {
+      const { store } = this;
+      if (number === null || store.node.kind(number) === null) return null;
+      const name = (store.node.name(number) ?? "").replace(/\.parameters_grad$/, "");
+      const call = store.node.call(number);
+      const forward = store.twin(number, name, call, "forward");
+      const backward = store.twin(number, name, call, "backward");
+      const gradients = store.twin(number, `${name}.parameters_grad`, call, "none");
+      if ([forward, backward, gradients].filter((each) => each !== null && store.rowsOf(each).length).length < 2) return null;
+      const turned = (slot) => (slot.startsWith("input") ? slot.replace("input", "output") : slot.replace("output", "input"));
+      const bare = (slot) => slot.replace(/^parameter(_grad)? /, "");
+      return [[forward, "forward", bare], [backward, "backward", turned], [gradients, "backward", bare]];
+    }
+
+    result(row) {
+      const { el, badge, small } = probeFlow;
+      const { store } = this;
+      return el(
+        "button",
+        { type: "button", class: "link result", title: store.tensorName(row), "aria-label": store.tensorName(row), click: () => this.onOpen(row) },
+        badge(store.role(row) === "origin" ? "origin" : store.status(row)),
+        " ",
+        el("span", { class: "error" }, small(store.error(row))),
+      );
+    }
+  }
+
+  const LIBRARY = /site-packages[\\/]|dist-packages[\\/]|package[\\/](torch|mindspore)|File "?</;
+  const FRAME = /^File "?(.+?)"?, line (\d+), in ([^,\n]+),?\s*([\s\S]*)$/;
+
+  /** One source line: file and line, function, the code. */
+  function frameLine(frame, isOwn) {
+    const { el } = probeFlow;
+    const found = FRAME.exec(frame);
+    if (!found) return el("code", { class: "path" }, frame.trim());
+    const [, file, line, name, code] = found;
+    return el(
+      "div",
+      { class: isOwn ? "frame own" : "frame" },
+      el("p", {}, el("code", { class: "path" }, `${file}:${line}`), el("span", { class: "muted" }, ` in ${name.trim()}`)),
+      code.trim() ? el("pre", {}, el("code", {}, code.trim())) : null,
+    );
   }
 
   const ROLES = {

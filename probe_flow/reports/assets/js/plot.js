@@ -5,6 +5,8 @@
   const REACH = 18;
   const MAX_BORDERS = 40;
   const ONE_MINUS = "1 \u2212 ";
+  // Shown first, the first that there is.
+  const FIRST = ["relative_euclidean_distance", "l2norm_diff_rel", "checksum_equal"];
   // Drawn in this order, the most important last.
   const GROUPS = ["other", "pass", "warning", "fail", "inherited", "error", "origin"];
 
@@ -23,11 +25,18 @@
     for (const id of store.metricIds) {
       const better = definitions[id]?.better;
       if (better === "higher" && id.endsWith("cosine")) choices.push({ id, label: `${ONE_MINUS}${id}`, read: (row) => complement(store, id, row) });
+      else if (id === "checksum_equal") choices.push({ id, label: "checksum differs", read: (row) => differs(store, id, row) });
       else if (better === "lower") choices.push({ id, label: id, read: (row) => magnitude(store, id, row) });
     }
-    const first = choices.findIndex((choice) => choice.id === "relative_euclidean_distance");
+    const wanted = store.mainMode() === "checksum" ? ["checksum_equal", ...FIRST] : FIRST;
+    const first = wanted.map((id) => choices.findIndex((choice) => choice.id === id)).find((place) => place >= 0);
     if (first > 0) choices.unshift(...choices.splice(first, 1));
     return choices;
+  }
+
+  function differs(store, id, row) {
+    const value = store.metric(id, row);
+    return value === null ? null : Number(!value);
   }
 
   function magnitude(store, id, row) {
@@ -184,6 +193,7 @@
 
     tick(value) {
       const { hasZero, hasOver, zero, over } = this.scale;
+      if (this.choice.id === "checksum_equal") return value === 1 ? "differs" : hasZero && value === zero ? "equal" : "";
       if (hasZero && value === zero) return "0";
       if (hasOver && value === over) return "\u221e, NaN";
       return value >= 0.01 && value < 1000 ? String(Number(value.toPrecision(1))) : `1e${Math.round(Math.log10(value))}`.replace("-", "\u2212");

@@ -8,6 +8,7 @@
     ["Enter", "open the selected row"],
     ["/", "search"],
     ["Esc", "close the panel, then clear the filters"],
+    ["arrows", "in the tree: move, open and close; Enter shows the rows below"],
     ["o", "go to the first finding"],
     ["?", "this list"],
   ];
@@ -35,7 +36,10 @@
         onSelect: (row) => this.selected(row),
         onOpen: (row) => this.panel.open(row),
         onChange: () => this.refresh(),
+        onReset: ({ isSilent = false } = {}) => this.wholeTree(isSilent),
       });
+      this.tree = new probeFlow.Tree(store, { onPick: (item) => this.showBelow(item) });
+      this.panel.tree = this.tree;
       this.plotTools();
       this.theme();
       this.tips();
@@ -43,9 +47,21 @@
       document.addEventListener("keydown", (event) => this.key(event));
     }
 
+    /** Show the rows below one item of the tree; null shows all. */
+    showBelow(item) {
+      this.table.showNodes(item && this.tree.nodesOf(item), item ? item.label : "");
+      if (item) probeFlow.say(`${probeFlow.counted(item.rows, "row")} of ${item.title}`);
+    }
+
+    wholeTree(isSilent) {
+      this.tree.clear();
+      if (!isSilent) this.showBelow(null);
+    }
+
     refresh() {
       this.plot.show(this.table.shownRows());
       if (this.plot.choice) this.heat.show(this.plot.choice.read, (execution) => this.table.takes(execution));
+      this.tree.show((execution) => this.table.takes(execution));
       this.legend();
     }
 
@@ -78,6 +94,7 @@
 
     selected(row) {
       this.plot.select(row);
+      this.tree.mark(row);
       if (row === null) return;
       if (this.panel.isOpen && this.panel.row !== row) this.panel.open(row);
       const { store } = this;

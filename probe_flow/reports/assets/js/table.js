@@ -27,15 +27,25 @@
       { ...metricColumn(store, "max_abs_err", "max abs", 96), show: small },
     ].filter((column) => store.metrics.has(column.field));
     const others = store.metricIds.filter((id) => store.data.definitions[id]?.better !== "neither");
-    const spare = errors.length ? [] : others.slice(0, 3).map((id) => ({ ...metricColumn(store, id, id, 120), show: small }));
+    const relative = RELATIVE_TITLES.filter(([id]) => store.metrics.has(id)).map(([id, title, priority]) => ({ ...metricColumn(store, id, title, 102), responsive: store.mainMode() === "statistics" ? priority : 9, show: small }));
+    const checksums = store.metrics.has("checksum_equal")
+      ? [{ title: "checksum", field: "checksum", width: 196, cssClass: "name", tip: "checksum_equal", value: (row) => both(store, "checksum", row) }]
+      : [];
+    const values = store.data.rows.sides.target?.value === undefined ? [] : [{ title: "value", field: "value", width: 120, responsive: 3, value: (row) => both(store, "value", row) }];
+    const isKnown = errors.length + relative.length + checksums.length > 0;
+    const spare = isKnown ? [] : others.slice(0, 3).map((id) => ({ ...metricColumn(store, id, id, 120), show: small }));
     return [
-      { title: "#", field: "order", width: 80, hozAlign: "right", headerHozAlign: "right", value: store.order, show: (value) => probeFlow.group(value) },
+      { title: "#", field: "order", width: 72, hozAlign: "right", headerHozAlign: "right", value: store.order, show: (value) => probeFlow.group(value) },
       { title: "verdict", field: "status", width: 160, value: store.statusNumber, show: (value, row) => badge(store.status(row)) },
-      { title: "role", field: "role", width: 118, value: store.roleNumber, show: (value, row) => role(store.role(row)) },
-      { title: "tensor", field: "name", minWidth: 180, widthGrow: 3, cssClass: "name", value: (row) => store.tensorName(row), show: (value, row) => tensor(store, row) },
+      { title: "role", field: "role", width: 110, value: store.roleNumber, show: (value, row) => role(store.role(row)) },
+      { title: "tensor", field: "name", minWidth: 230, widthGrow: 4, cssClass: "name", value: (row) => store.tensorName(row), show: (value, row) => tensor(store, row) },
       { title: "type", field: "op", minWidth: 100, widthGrow: 2, responsive: 2, value: (row) => store.op(row) },
       ...errors,
+      ...checksums,
+      ...relative,
       ...spare,
+      ...values,
+      ...(store.phases().length > 1 ? [{ title: "phase", field: "phase", width: 104, responsive: 2, value: (row) => PHASES[store.phase(row)] ?? store.phase(row) }] : []),
       { title: "golden", field: "golden", minWidth: 130, widthGrow: 2, responsive: 3, cssClass: "name", value: (row) => store.sideName("golden", row) },
       { title: "dtype", field: "dtype", width: 92, responsive: 4, value: either("dtype") },
       { title: "shape", field: "shape", width: 130, responsive: 5, value: either("shape") },
@@ -43,6 +53,17 @@
         ? [{ title: "execution", field: "execution", width: 170, responsive: 1, value: (row) => store.execution(row), show: (value) => store.executions[value].label }]
         : []),
     ];
+  }
+
+  const RELATIVE_TITLES = [["l2norm_diff_rel", "norm rel", 0], ["max_diff_rel", "max rel", 1], ["mean_diff_rel", "mean rel", 7], ["min_diff_rel", "min rel", 8]];
+  const PHASES = { "parameter gradients": "gradient" };
+
+  /** What both sides say, once where they agree. */
+  function both(store, field, row) {
+    const found = ["target", "golden"].map((side) => store.sides[side]?.[field](row) ?? null);
+    const known = found.filter((text) => text !== null);
+    if (known.length < 2) return known[0] ?? null;
+    return found[0] === found[1] ? found[0] : found.join(" \u2260 ");
   }
 
   /** A cosine; what is close to 1 by its distance from it. */
@@ -59,7 +80,10 @@
 
   function tensor(store, row) {
     const { el } = probeFlow;
-    return [store.name(row), el("span", { class: "slot" }, ` ${store.slot(row)}`)];
+    const name = el("span", { class: "of" }, store.name(row));
+    const slot = ` ${store.slot(row)}`;
+    name.style.maxWidth = `calc(100% - ${slot.length}ch)`; // a long name loses its end, not the slot
+    return [name, el("span", { class: "slot" }, slot)];
   }
 
   /** Nothing stands last, whatever the direction; NaN is larger than infinity. */
@@ -93,14 +117,15 @@
   }
 
   class Table {
-    constructor(store, { onSelect, onOpen, onChange }) {
+    constructor(store, { onSelect, onOpen, onChange, onReset }) {
       this.store = store;
       this.selected = null;
       this.onSelect = onSelect;
       this.onOpen = onOpen;
       this.onChange = onChange;
+      this.onReset = onReset;
       this.mask = new Uint8Array(store.count).fill(1);
-      this.state = { statuses: new Set(), role: "", text: "", execution: {} };
+      this.state = noFilter();
       this.filters();
       this.ready = this.build();
     }
@@ -227,6 +252,13 @@
       this.roleSelect = this.choice("role", "Role", this.store.data.roles, (value) => {
         this.state.role = value;
       });
+      this.phaseSelect =
+        this.store.phases().length > 1
+          ? this.choice("phase", "Phase", this.store.phases(), (value) => {
+              this.state.phase = value;
+            })
+          : null;
+      this.subtreeButton = el("button", { type: "button", class: "chip subtree", id: "subtree", hidden: true, title: "Show the rows of all modules again", click: () => this.onReset() }, "in all modules");
       this.executionSelects = EXECUTION_PARTS.map((part) => this.executionChoice(part)).filter(Boolean);
       this.resetButton = el("button", { type: "button", class: "quiet", id: "reset", click: () => this.reset() }, "Reset filters");
       const form = document.getElementById("filters");
@@ -235,9 +267,21 @@
         form,
         this.search,
         el("div", { class: "chips", role: "group", "aria-label": "Verdicts" }, this.chips),
-        [this.roleSelect, ...this.executionSelects].map((select) => el("label", {}, select.dataset.title, " ", select)),
+        this.selects().map((select) => el("label", {}, select.dataset.title, " ", select)),
+        this.subtreeButton,
         this.resetButton,
       );
+    }
+
+    selects() {
+      return [this.roleSelect, this.phaseSelect, ...this.executionSelects].filter(Boolean);
+    }
+
+    /** Show the rows of these nodes alone; null shows those of all nodes. */
+    showNodes(nodes, label) {
+      this.state.nodes = nodes;
+      probeFlow.fill(this.subtreeButton, "in ", probeFlow.el("span", { class: "name" }, label), probeFlow.el("span", { "aria-hidden": "true" }, " \u2715"));
+      this.apply();
     }
 
     choice(id, title, values, apply, shown = probeFlow.words) {
@@ -261,7 +305,7 @@
       const values = [...new Set(this.store.executions.map((each) => each[part]))].filter((value) => value !== null);
       if (values.length < 2) return null;
       const byText = new Map(values.map((value) => [String(value), value]));
-      return this.choice(part, part.replace("_", " "), [...byText.keys()], (text) => {
+      return this.choice(part, part[0].toUpperCase() + part.slice(1).replace("_", " "), [...byText.keys()], (text) => {
         if (text === "") delete this.state.execution[part];
         else this.state.execution[part] = byText.get(text);
       });
@@ -299,15 +343,16 @@
     }
 
     reset() {
-      this.state = { statuses: new Set(), role: "", text: "", execution: {} };
+      this.state = noFilter();
       this.search.value = "";
-      for (const select of [this.roleSelect, ...this.executionSelects]) select.value = "";
+      for (const select of this.selects()) select.value = "";
+      this.onReset({ isSilent: true });
       this.apply();
     }
 
     isFiltered() {
-      const { statuses, role, text, execution } = this.state;
-      return Boolean(statuses.size || role || text || Object.keys(execution).length);
+      const { statuses, role, phase, text, execution, nodes } = this.state;
+      return Boolean(statuses.size || role || phase || text || nodes || Object.keys(execution).length);
     }
 
     apply() {
@@ -317,6 +362,8 @@
         mask[row] = Number(
           (!state.statuses.size || state.statuses.has(store.status(row))) &&
             (!state.role || store.role(row) === state.role) &&
+            (!state.phase || store.phase(row) === state.phase) &&
+            (!state.nodes || state.nodes.has(store.nodeOf(row))) &&
             executions[store.execution(row)] &&
             (!state.text || store.haystack(row).includes(state.text)),
         );
@@ -347,7 +394,12 @@
       const text = shown === all ? `${group(all)} rows` : `${group(shown)} of ${group(all)} rows`;
       document.getElementById("row-count").textContent = text;
       this.resetButton.hidden = !this.isFiltered();
+      this.subtreeButton.hidden = !this.state.nodes;
     }
+  }
+
+  function noFilter() {
+    return { statuses: new Set(), role: "", phase: "", text: "", execution: {}, nodes: null };
   }
 
   function partOf(select) {
