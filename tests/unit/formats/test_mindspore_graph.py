@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
@@ -9,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mindspore_graph_builders import read_array, turn_into_statistics, unpack
+from mindspore_graph_builders import DATA, read_array, turn_into_statistics, unpack
 
 from probe_flow.formats.blocks import open_tensor
 from probe_flow.formats.mindspore_graph import read_mindspore_graph
 from probe_flow.matching.name import match_name
+from probe_flow.metrics.statistics import compare_statistics
 from probe_flow.records import Catalog, NodeKey, Phase, SlotRole, TensorKind
 
 BLOCK = "Default_network-Loss_net-Net_b1-Block"
@@ -220,6 +222,31 @@ def test_two_runs_pair_completely_although_one_has_more_operators(request, reads
             assert pair.target.node.name == pair.golden.node.name
             assert pair.target.slot == pair.golden.slot
             assert pair.target.shape == pair.golden.shape
+
+
+def test_pairs_and_differences_are_those_of_the_peer(statistics_of):
+    with (DATA / "expected_scaled_step0.csv").open(newline="") as stream:
+        expected = list(csv.DictReader(stream))
+    sides = [read(statistics_of(name), side, steps=[0]) for name, side in (("scaled", "target"), ("base", "golden"))]
+    ours = {pair.target.attrs["item"]: pair for pair in match_name(*sides).pairs if pair.target is not None}
+    for row in expected:
+        pair = ours.pop(item_of(row["NPU Name"]))
+        assert (pair.golden is None) == (not row["Bench Name"].strip())
+        if pair.golden is None:
+            continue
+        assert pair.golden.attrs["item"] == item_of(row["Bench Name"])
+        found = compare_statistics(pair.target.recorded, pair.golden.recorded)
+        for statistic, word in (("max", "Max"), ("min", "Min"), ("mean", "Mean"), ("l2norm", "L2norm")):
+            # The peer computes in float32.
+            close = pytest.approx(float(row[f"{word} diff"]), rel=1e-6, abs=1e-6)
+            assert found[f"{statistic}_diff"] == close
+    assert ours == {}
+
+
+def item_of(name: str) -> str:
+    """Return the peer's name, ``{operator}.{task}.{input|output}.{slot}``, without the task."""
+    operator, _, role, slot = name.split(".")
+    return f"{operator}.{role}.{slot}"
 
 
 def test_constants_are_values_of_no_iteration(tmp_path):
