@@ -1,0 +1,89 @@
+"""Telling what kind of dump lies at a path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from probe_flow.errors import IncompleteError, UsageError
+from probe_flow.formats import sniff
+from probe_flow.formats.sniff import DUMP_JSON, MINDSPORE_GRAPH, TORCHAIR_FX, TORCHAIR_GE, kind_of_dump
+
+ROOT = Path(__file__).parents[3]
+TORCHAIR = ROOT / "examples" / "torchair" / "healthy"
+GE_RUN = "msprobe_ge_dump/worldsize1_global_rank0/20260101000000"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        (TORCHAIR / "msprobe_ge_dump", TORCHAIR_GE),
+        (TORCHAIR / GE_RUN, TORCHAIR_GE),
+        (TORCHAIR / GE_RUN / "0" / "graph_1_0", TORCHAIR_GE),
+        (TORCHAIR / "msprobe_fx_dump", TORCHAIR_FX),
+        (ROOT / "tests/data/dump_json/pt_types", DUMP_JSON),
+        (ROOT / "tests/data/dump_json/pt_debug/step1", DUMP_JSON),
+        (ROOT / "tests/data/dump_json/twin_tensor/step0/proc1000/dump.json", DUMP_JSON),
+    ],
+)
+def test_real_dumps_are_told_apart(path: Path, kind: str) -> None:
+    assert kind_of_dump(str(path)) == kind
+
+
+@pytest.mark.parametrize("name", ["statistic.csv", "Conv2D.Conv2D-op1.0.0.1623124369613540.output.0.DefaultFormat.npy"])
+def test_kernel_dumps_of_mindspore_are_told_by_their_folders(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "rank_0" / "Net" / "1" / "0"
+    folder.mkdir(parents=True)
+    (folder / name).write_bytes(b"")
+
+    assert kind_of_dump(str(tmp_path)) == MINDSPORE_GRAPH
+    assert kind_of_dump(str(tmp_path / "rank_0" / "Net")) == MINDSPORE_GRAPH
+
+
+def test_several_kinds_are_named_with_an_example_of_each() -> None:
+    with pytest.raises(UsageError) as caught:
+        kind_of_dump(str(TORCHAIR))
+
+    assert caught.value.diagnostic.code == "PF3431"
+    for word in ("2 kinds", "torchair_ge (`msprobe_ge_dump/", "torchair_fx (`msprobe_fx_dump/"):
+        assert word in caught.value.diagnostic.message
+
+
+def test_nothing_known_lists_what_was_looked_for_and_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    for path, held in ((tmp_path, "it holds `notes.txt`"), (tmp_path / "notes.txt", "it holds no file")):
+        with pytest.raises(UsageError) as caught:
+            kind_of_dump(str(path))
+        assert caught.value.diagnostic.code == "PF3430"
+        assert all(kind in caught.value.diagnostic.notes[0] for kind in sniff.KINDS)
+        assert caught.value.diagnostic.notes[1] == held
+
+
+def test_a_path_that_is_not_there_names_near_ones(tmp_path: Path) -> None:
+    (tmp_path / "step0").mkdir()
+    with pytest.raises(UsageError) as caught:
+        kind_of_dump(str(tmp_path / "stpe0"))
+
+    assert (caught.value.diagnostic.code, caught.value.diagnostic.help) == ("PF3401", "did you mean `step0`?")
+
+
+def test_files_of_tensors_are_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "d" / "step0" / "rank0" / "dump_tensor_data"
+    folder.mkdir(parents=True)
+    (folder / "add-aten.add.INPUT.0.20260101000000000185.npy").write_bytes(b"")
+    (folder.parent / "dump.json").write_text("{}")
+    monkeypatch.setattr(sniff, "MAX_NAMES", 1)
+
+    assert kind_of_dump(str(tmp_path)) == DUMP_JSON
+
+
+def test_a_folder_that_cannot_be_listed_is_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(root: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(sniff, "_names", refuse)
+    with pytest.raises(IncompleteError) as caught:
+        kind_of_dump(str(tmp_path))
+
+    assert caught.value.diagnostic.code == "PF3409"
