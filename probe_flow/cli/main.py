@@ -76,12 +76,16 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "--version", "-V", message="probe-flow %(version)s")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show a traceback with every error.")
-@click.option("-f", "framework", metavar="FRAMEWORK", help="Only before `compare`: framework of the dumps.")
+@click.option(
+    "-f", "framework", metavar="FRAMEWORK", help="Only before `compare` and `merge_result`: framework of the dumps."
+)
 @click.pass_context
 def group(context: click.Context, *, framework: str | None) -> None:
     """Find the first operator of a model that is wrong on the NPU, from one YAML file."""
-    if framework is not None and context.invoked_subcommand != "compare":
-        raise click.UsageError(f"`{context.invoked_subcommand}` takes no `-f`; it belongs to `compare`")
+    if framework is not None and context.invoked_subcommand not in {"compare", "merge_result"}:
+        raise click.UsageError(
+            f"`{context.invoked_subcommand}` takes no `-f`; it belongs to `compare` and `merge_result`"
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

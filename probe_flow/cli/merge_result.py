@@ -24,9 +24,8 @@ from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 def command(*, input_dir: str, output_dir: str, config_path: str) -> int:
     """Merge the result tables of several ranks into one table per measure.
 
-    The tables are those of `compare`, as CSV or as workbooks: compare_result_rank0_TIME.csv, compare_result_rank1_TIME
-    .csv and so on. Rows keep the order of the dumps; where a measure has no number, the cell shows the largest values
-    of both sides.
+    The tables are those that `compare` writes for folders with a folder per rank, as CSV or as workbooks. Rows keep
+    the order of the dumps; where a measure has no number, the cell shows the largest values of both sides.
     """
     from probe_flow.cli.console import show
     from probe_flow.reports.rank_merge_config import read_merge_config

@@ -240,5 +240,11 @@ _WRITERS: Mapping[str, _Writer] = MappingProxyType(
 )
 
 _FILES: Mapping[str, Callable[[Form, Request, Sequence[str]], tuple[ReportFile, ...]]] = MappingProxyType(
-    {"csv": _tables, "xlsx": _tables, "diff_analyze": _differences, "data_mapping": _data_mapping}
+    {
+        "csv": _tables,
+        "xlsx": _tables,
+        "diff_analyze": _differences,
+        "data_mapping": _data_mapping,
+        "rank_merge": _merges,
+    }
 )

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from call_rows import Call, compared
+from openpyxl import load_workbook
 from pydantic import ValidationError
 from report_builders import comparison, good_row, origin
 
@@ -152,3 +154,67 @@ def test_plain_words_have_usual_options(formats: list[Any], shown: list[str]) ->
 def test_what_is_no_format_is_refused(entry: Any) -> None:
     with pytest.raises(ValidationError):
         Options.model_validate({"uses": "report", "comparison": "result", "formats": [entry]})
+
+
+def test_first_differences_are_files_per_rank_and_one_over_all(tmp_path: Path) -> None:
+    wrong = [(9.0, 1.0)]
+    ranks = compared(Call("Torch.a", rank=0), Call("Torch.a", outputs=wrong, rank=1), files=("rank0/dump.json",))
+    ran = Ran(tmp_path, ["diff_analyze", {"csv": "dump_json"}], ranks)
+    assert ran.names == [
+        "compare_result_rank0_20260102030405.json",
+        "compare_result_rank1_20260102030405.json",
+        "diff_analyze_1767323045000000000.json",
+        "compare_result_rank0_20260102030405.csv",
+        "compare_result_rank1_20260102030405.csv",
+    ]
+    assert list(json.loads((tmp_path / ran.names[2]).read_text())) == ["rank_1"]
+
+
+def test_without_a_difference_there_is_a_note_instead_of_a_file(tmp_path: Path) -> None:
+    ran = Ran(tmp_path, ["diff_analyze"], compared(Call("Torch.a")))
+    assert ran.names == ["compare_result_rank0_20260102030405.json"]
+    assert [(each.code, each.severity) for each in ran.reported] == [("PF7140", Severity.NOTE)]
+
+
+def test_thresholds_of_first_differences_are_options(tmp_path: Path) -> None:
+    large = dict.fromkeys(("max_diff_rel", "min_diff_rel", "mean_diff_rel", "l2norm_diff_rel"), 99.0)
+    comparison = compared(Call("Torch.a", outputs=[(9.0, 1.0)]))
+    assert len(Ran(tmp_path, [{"diff_analyze": {"l2norm_diff_rel": 0.1}}], comparison).names) == 2
+    assert len(Ran(tmp_path, [{"diff_analyze": large}], comparison).names) == 1
+    with pytest.raises(ValidationError, match="greater than 0"):
+        Ran(tmp_path, [{"diff_analyze": {"max_diff_rel": 0}}], comparison)
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        Ran(tmp_path, [{"diff_analyze": {"cosine": 0.5}}], comparison)
+
+
+def ranks_and_configuration(folder: Path, *ranks: int) -> tuple[Comparison, str]:
+    (folder / "merge.yaml").write_text("api: [Distributed.all_reduce]\ncompare_index: [Max diff]\n")
+    calls = [Call("Distributed.all_reduce", rank=rank) for rank in ranks]
+    return compared(*calls, files=tuple(f"rank{rank}/dump.json" for rank in ranks)), str(folder / "merge.yaml")
+
+
+def test_the_ranks_of_one_comparison_are_merged(tmp_path: Path) -> None:
+    comparison, path = ranks_and_configuration(tmp_path, 0, 1)
+    ran = Ran(tmp_path, [{"rank_merge": path}], comparison)
+    assert (ran.names, ran.reported) == (["multi_ranks_compare_merge_20260102030405.xlsx"], [])
+    sheet = load_workbook(tmp_path / ran.names[0])["Max diff"]
+    assert [list(row) for row in sheet.iter_rows(values_only=True)] == [
+        ["NPU Name", "rank0", "rank1"],
+        ["Distributed.all_reduce.0.forward.input.0", 0, 0],
+        ["Distributed.all_reduce.0.forward.output.0", 0, 0],
+    ]
+
+
+def test_a_single_rank_cannot_be_merged_and_costs_that_file_only(tmp_path: Path) -> None:
+    comparison, path = ranks_and_configuration(tmp_path, 0)
+    ran = Ran(tmp_path, [{"rank_merge": path}, "markdown"], comparison)
+    assert ran.names == ["report.md"]
+    assert [each.code for each in ran.reported] == ["PF7122"]
+
+
+def test_a_broken_merge_configuration_costs_that_file_only(tmp_path: Path) -> None:
+    comparison, path = ranks_and_configuration(tmp_path, 0, 1)
+    Path(path).write_text("api: Distributed\n")
+    ran = Ran(tmp_path, [{"rank_merge": path}, "markdown"], comparison)
+    assert ran.names == ["report.md"]
+    assert [each.code for each in ran.reported] == ["PF7120"]
