@@ -344,3 +344,19 @@ def test_a_module_with_thousands_of_calls_shows_some_and_more_on_demand(open_rep
     assert page.text("#tree .more") == "show 200 more of 4,800"
     page.click("#tree .more")
     assert page.js(f"return {LABELS}.length") == 402
+
+
+def test_the_tree_keeps_the_selected_call_in_sight_when_the_panel_narrows_the_page(open_report: Open) -> None:
+    outer = node("Module.mlp.MLP", "module")
+    calls = [node("Functional.gelu", "api", call=n, above="Module.mlp.MLP.forward.0") for n in range(100)]
+    rows = [compared(n, each, SlotRole.OUTPUT) for n, each in enumerate([*calls, outer])]
+    nodes = {each.key: each for each in (*calls, outer)}
+    sides = {side: catalog(side, [], nodes=nodes) for side in ("target", "golden")}
+    found = origin(70, "Functional.gelu", node=calls[70].key)
+    page = open_report(comparison(*rows, **sides, findings=(found,), gate_passed=False))
+    page.click("#open-origin")
+    page.wait(
+        "(() => { const list = document.querySelector('#tree .items').getBoundingClientRect();"
+        " const line = document.querySelector('#tree .line.current').getBoundingClientRect();"
+        " return line.top >= list.top && line.bottom <= list.bottom; })()"
+    )

@@ -339,13 +339,16 @@
       const line = this.elements.get(item)?.querySelector(".line");
       if (!line) return;
       line.classList.add("current");
-      const top = line.getBoundingClientRect().top - this.list.getBoundingClientRect().top;
+      const top = this.topOf(item);
       if (top < 0 || top + line.offsetHeight > this.list.clientHeight) this.scrollTo(item);
     }
 
     scrollTo(item) {
-      const element = this.elements.get(item);
-      if (element) this.list.scrollTop = Math.max(0, element.offsetTop - this.list.offsetTop - this.list.clientHeight / 2);
+      if (this.elements.has(item)) this.list.scrollTop += this.topOf(item) - this.list.clientHeight / 2;
+    }
+
+    topOf(item) {
+      return this.elements.get(item).getBoundingClientRect().top - this.list.getBoundingClientRect().top;
     }
 
     activate(item, focus) {
