@@ -77,6 +77,8 @@ def test_hifloat8_vectors(code: int, value: float) -> None:
         ("float8_e5m2", ml_dtypes.float8_e5m2),
         ("float8_e4m3fn", ml_dtypes.float8_e4m3fn),
         ("float8_e8m0", ml_dtypes.float8_e8m0fnu),
+        ("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz),
+        ("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz),
     ],
 )
 def test_8_bit_floats_equal_ml_dtypes_for_all_codes(name: str, oracle: type) -> None:
