@@ -54,9 +54,9 @@ def exchanges_of(name: str, inputs: Sequence[TensorRef]) -> tuple[Exchange, ...]
     api = name.rpartition(".")[2]
     if not name.startswith(PREFIXES) or not any(word in api for word in _WORDS):
         return ()
-    operations = [ref.attrs["p2p"] for ref in inputs if isinstance(ref.attrs.get("p2p"), Mapping)]
+    operations = [operation for ref in inputs if isinstance(operation := ref.attrs.get("p2p"), Mapping)]
     if operations:
-        return tuple(_of_operation(dict(operation)) for operation in operations)
+        return tuple(map(_of_operation, operations))
     group = _group(inputs)
     if api in _SENDS:
         return (Exchange("send", api, _peer(inputs, _SENT, group)),)
