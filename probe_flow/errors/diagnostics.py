@@ -27,6 +27,12 @@ class Span:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
+    @property
+    def brief(self) -> str:
+        """The file's own name with line and column: what results say, since it is the same from every working directory."""
+        name = self.file.replace("\\", "/").rpartition("/")[2]
+        return f"{name}:{self.line}:{self.column}" if self.line else name
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:

@@ -95,13 +95,13 @@ class _Mapping:
         partner = None
         run = self.runs.get(tensor.node.execution)
         if entry.golden is None:
-            reason = Reason("not_mapped", f"{entry.span} says that it has no partner", Expectation.EXPECTED)
+            reason = Reason("not_mapped", f"{entry.span.brief} says that it has no partner", Expectation.EXPECTED)
         elif run is None:
             text = f"{tensor.node.execution} has no counterpart in the golden"
             reason = Reason("no_golden_execution", text, Expectation.MISSING)
         else:
             partner = self._items.get((run, entry.golden))
-            text = f"the golden has no `{entry.golden}`, which {entry.span} names"
+            text = f"the golden has no `{entry.golden}`, which {entry.span.brief} names"
             reason = Reason("no_golden_item", text, Expectation.MISSING)
         decision = Decision(self._group(tensor, partner), RULE, entry.span, 1.0, self._is_foreign, checks_dtypes=False)
         if partner is None:

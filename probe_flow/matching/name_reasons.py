@@ -60,7 +60,7 @@ class Reasons:
             caller = entry_of(self._mine.nodes[scope])
             text = f"the {word} has no `{named.text}`{direction}: it is internal to `{caller}`, which is paired"
             return Reason("framework_internal", text, Expectation.EXPECTED)
-        origin = f" (from `{node.key.name}`{f' by {named.span}' if named.span else ''})" if named.rule else ""
+        origin = f" (from `{node.key.name}`{f' by {named.span.brief}' if named.span else ''})" if named.rule else ""
         near = self._nearest.clause(str(node.attrs.get("kind")), named.text)
         text = f"the {word} has no `{named.text}`{direction}{origin}{near}"
         return Reason(f"no_{word}_node", text, Expectation.MISSING)

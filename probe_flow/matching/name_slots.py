@@ -150,7 +150,7 @@ def _no_slot(tensor: TensorRef, decision: Decision, *, is_target: bool) -> Reaso
     phase = tensor.node.phase
     slot = mine.common(tensor.slot, phase) if mine is not None else tensor.slot
     if slot is None or (theirs is not None and theirs.lists(slot.role, phase)):
-        where = f" of {decision.span}" if decision.span else ""
+        where = f" of {decision.span.brief}" if decision.span else ""
         text = f"the API mapping{where} leaves out `{tensor.slot}`"
         return Reason("not_mapped", text, Expectation.EXPECTED)
     side = "golden" if is_target else "target"
