@@ -29,7 +29,7 @@ class Span:
 
     @property
     def brief(self) -> str:
-        """The file's own name with line and column: what results say, since it is the same from every working directory."""
+        """The place with the file's own name only, which is the same from every working directory."""
         name = self.file.replace("\\", "/").rpartition("/")[2]
         return f"{name}:{self.line}:{self.column}" if self.line else name
 
