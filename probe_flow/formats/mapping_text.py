@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 
@@ -47,4 +46,10 @@ def yaml_key(name: str) -> str:
     """
     if name == NO_PARTNER or (_PLAIN.fullmatch(name) and read_plain(name) == name):
         return name
-    return json.dumps(name)
+    return f'"{"".join(map(_escaped, name))}"'
+
+
+def _escaped(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    return char if char.isprintable() else f"\\U{ord(char):08X}"

@@ -155,7 +155,7 @@ class _Mapping:
 
 
 def _elsewhere(item: str, entry: Entry) -> Reason:
-    text = f"{entry.span} gives `{item}` of the target another partner"
+    text = f"{entry.span.brief} gives `{item}` of the target another partner"
     return Reason("mapped_away", text, Expectation.MISSING)
 
 

@@ -21,11 +21,11 @@ def add_fuzzy(target: Side, golden: Side, calls: CallPairs) -> frozenset[int]:
     """Pair leftover nodes, most alike first; return the target numbers of the pairs added.
 
     Two entries are alike when they agree in direction, tensor shapes and, from round to round less strictly, in parent
-    and type. Pairs never cross those that are there.
+    and type; modules in the end by their shapes alone. Pairs never cross those that are there.
     """
     before = set(calls.golden_of)
     for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.NONE):
-        for signature in (_parent_and_type, _parent_and_shapes, _type_and_shapes):
+        for signature in (_parent_and_type, _parent_and_shapes, _type_and_shapes, _shapes_of_module):
             for mine, theirs in _gaps(target, golden, calls, phase):
                 keys = [[signature(side, n) for n in numbers] for side, numbers in ((target, mine), (golden, theirs))]
                 found = common_subsequence(keys[0], keys[1])
@@ -103,3 +103,9 @@ def _parent_and_shapes(side: Side, number: int) -> Hashable:
 
 def _type_and_shapes(side: Side, number: int) -> Hashable:
     return side.nodes[number].attrs.get("kind"), side.nodes[number].op_type, side.shape_signature(number)
+
+
+def _shapes_of_module(side: Side, number: int) -> Hashable:
+    """Compare modules by shapes alone; no API is like another one of another name."""
+    is_module = side.nodes[number].attrs.get("kind") == "module"
+    return side.shape_signature(number) if is_module else (id(side), number)
