@@ -55,6 +55,7 @@ class Call:
     p2p: tuple[dict[str, Any], ...] = ()
     nonfinite: int = 0
     rules: tuple[str, ...] = ()
+    status: Status = Status.PASS
 
     @property
     def entry(self) -> str:
@@ -121,7 +122,7 @@ def _row(order: int, call: Call, slot: Slot, values: tuple[Any, Any], p2p: dict[
         summaries = SideSummary(target.recorded), SideSummary(golden.recorded)
         measured = Measurement(Mode.STATISTICS, {}, *summaries, nonfinite_mismatch=call.nonfinite)
     role = call.role if slot.role is SlotRole.OUTPUT else Role.UNKNOWN
-    verdict = Verdict(Status.PASS, call.rules, role=role)
+    verdict = Verdict(call.status, call.rules, role=role)
     return ComparedPair(order, Pair(target, golden, "g", "exact"), measured, verdict)
 
 

@@ -24,6 +24,7 @@ from probe_flow.records import (
     Role,
     SlotRole,
     Statistics,
+    Status,
     TensorKind,
     TensorRef,
 )
@@ -41,6 +42,9 @@ ROUNDING = 1e-6
 
 UNDEFINED_OUTPUTS: Mapping[str, frozenset[int]] = {"npu_fusion_attention": frozenset((4, 5))}
 """API -> outputs that hold undefined memory."""
+
+NO_VALUE = frozenset((DifferenceKind.UNMATCHED, DifferenceKind.UNREADABLE))
+"""Differences that are none of values."""
 
 _DIVERGING = frozenset((Role.ORIGIN, Role.INHERITED))
 _DATA = frozenset((TensorKind.TENSOR, TensorKind.STATISTICS))
@@ -100,7 +104,7 @@ def _differ(rows: Sequence[ComparedPair], thresholds: Thresholds) -> Iterator[bo
         tensor = row.pair.shown
         if tensor.slot.role not in PRODUCED and tensor.kind in _DATA:
             kind = _kind(row, tenth)
-            yield kind is not None and kind is not DifferenceKind.UNMATCHED
+            yield kind is not None and kind not in NO_VALUE
 
 
 def _is_undefined(row: ComparedPair) -> bool:
@@ -115,6 +119,8 @@ def _kind(row: ComparedPair, thresholds: Thresholds) -> DifferenceKind | None:
     if pair.target is None or pair.golden is None:
         is_gap = pair.reason is not None and pair.reason.expectation is Expectation.MISSING
         return DifferenceKind.UNMATCHED if is_gap else None
+    if row.verdict.status is Status.ERROR:
+        return DifferenceKind.UNREADABLE
     if _shapes_differ(pair.target, pair.golden):
         return DifferenceKind.SHAPE
     if measured is None or "unjudged_api" in row.verdict.rule_ids:

@@ -92,7 +92,7 @@ class _Search:
 
     def _candidate(self, rank: int, *, is_unmatched: bool) -> _Candidate | None:
         for number, entry in enumerate(self._entries[rank]):
-            if entry.kind is None or entry.node.name.startswith(IGNORED):
+            if entry.kind in (None, DifferenceKind.UNREADABLE) or entry.node.name.startswith(IGNORED):
                 continue
             if (entry.kind is DifferenceKind.UNMATCHED) == is_unmatched:
                 return self._placed(rank, number)

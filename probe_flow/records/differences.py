@@ -9,13 +9,14 @@ from probe_flow.records.node import Execution, NodeKey
 
 
 class DifferenceKind(enum.Enum):
-    """How an entry differs."""
+    """How an entry differs; `UNREADABLE` = nobody can tell, because what it wrote could not be compared."""
 
     VALUE = "value"
     CHECKSUM = "checksum"
     NONFINITE = "nonfinite"
     SHAPE = "shape"
     UNMATCHED = "unmatched"
+    UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,9 @@ _SHOWN_STATISTICS = STATISTICS[:4]
 _SHOWN_CHECKSUM = CHECKSUMS[0]
 _PEER = "NPU P2POp peer"
 _SIDES = ("NPU", "Bench")
+_NO_P2P: Mapping[str, object] = MappingProxyType(
+    {f"{side} P2POp {field}": "None" for field in ("op", "peer") for side in _SIDES}
+)
 
 
 def write_entries_json(found: ExecutionDifferences, comparison: Comparison, path: Path) -> None:
@@ -179,7 +182,10 @@ def _result(row: ComparedPair, columns: Mapping[str, object], *, is_checksum: bo
 
 
 def _item_name(tensor: TensorRef | None) -> str:
-    return ABSENT if tensor is None else str(tensor.attrs.get("item", tensor.id))
+    if tensor is None:
+        return ABSENT
+    item = tensor.attrs.get("item")
+    return tensor.id if item is None else str(item)
 
 
 def _values(tensor: TensorRef | None, side: Side) -> Iterator[object]:
@@ -192,12 +198,12 @@ def _values(tensor: TensorRef | None, side: Side) -> Iterator[object]:
 
 def _p2p_columns(row: ComparedPair) -> dict[str, object]:
     """Return operation and peer of a point-to-point operation; the text ``None`` where there is none."""
-    columns: dict[str, object] = {}
-    for field in ("op", "peer"):
-        for side, tensor in zip(_SIDES, (row.pair.target, row.pair.golden), strict=True):
-            operation = tensor.attrs.get("p2p") if tensor is not None else None
-            value = operation.get(field) if isinstance(operation, Mapping) else None
-            columns[f"{side} P2POp {field}"] = "None" if value is None else value
+    columns = dict(_NO_P2P)
+    for side, tensor in zip(_SIDES, (row.pair.target, row.pair.golden), strict=True):
+        operation = tensor.attrs.get("p2p") if tensor is not None else None
+        if isinstance(operation, Mapping):
+            found = {field: operation.get(field) for field in ("op", "peer")}
+            columns.update((f"{side} P2POp {field}", value) for field, value in found.items() if value is not None)
     return columns
 
 

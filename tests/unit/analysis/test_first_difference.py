@@ -6,7 +6,7 @@ import pytest
 from call_rows import SAME, Call, Plain, compared
 
 from probe_flow.analysis.first_difference import first_differences
-from probe_flow.records import Comparison, DifferenceKind, EntryDifference, FirstDifference, Role, Statistics
+from probe_flow.records import Comparison, DifferenceKind, EntryDifference, FirstDifference, Role, Statistics, Status
 
 WRONG = (9.0, 1.0)
 
@@ -91,6 +91,7 @@ def test_a_golden_of_zero_is_weighed_against_the_largest_value() -> None:
         (Call("Torch.a", [(1.0, None)], [(1.0, None)]), DifferenceKind.UNMATCHED),
         (Call("Torch.a", [(None, 1.0)], [(None, 1.0)]), DifferenceKind.UNMATCHED),
         (Call("Torch.a", [(1.0, None)], [(1.0, None)], is_expected=True), None),
+        (Call("Torch.a", outputs=[WRONG], status=Status.ERROR), DifferenceKind.UNREADABLE),
         (Call("Torch.to", outputs=[WRONG], rules=("unjudged_api",)), None),
         (Call("NPU.npu_fusion_attention", outputs=[SAME, SAME, SAME, SAME, WRONG, WRONG]), None),
         (Call("NPU.npu_fusion_attention", outputs=[SAME, SAME, SAME, WRONG]), DifferenceKind.VALUE),
@@ -103,6 +104,11 @@ def test_every_kind_of_difference_has_its_name(call: Call, kind: DifferenceKind 
 @pytest.mark.parametrize("name", ["Torch.empty", "Torch.empty_like", "Torch.fill_", "Tensor.__setitem__"])
 def test_calls_that_hand_out_memory_are_passed_over(name: str) -> None:
     assert found(compared(Call(name, outputs=[WRONG]))) == {}
+
+
+def test_what_could_not_be_read_is_no_first_difference_and_not_the_same() -> None:
+    comparison = compared(Call("Torch.a", outputs=[WRONG], status=Status.ERROR), Call("Torch.b", outputs=[WRONG]))
+    assert found(comparison) == {None: ("Torch.b", "value", False)}
 
 
 def test_wrong_data_are_traced_to_the_first_call_without_counterpart() -> None:
