@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import cast
@@ -49,8 +50,10 @@ _ITEM_BYTES: Mapping[str, int] = MappingProxyType(
     | dict.fromkeys(("float8_e4m3fnuz", "float8_e5m2fnuz"), 1)
 )
 _RENAMED = MappingProxyType({"float8_e8m0fnu": "float8_e8m0"})
+_BIG = b"big"
 _MAX_RANK = 64
 _MAX_ELEMENTS = 2**59
+_REMEMBERED_BYTES = 2048
 _MAX_REPEATED = 2**24
 """Elements of a view that shows the same ones again and again; more cannot come from a dump, but from a prank."""
 
@@ -87,6 +90,13 @@ class _View:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
+    @property
+    def reach(self) -> int:
+        """Elements from the first to the last one."""
+        if 0 in self.shape:
+            return 0
+        return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+
 
 def read_torch_header(path: Path | str) -> TorchHeader:
     """Read and check the header of one file; the elements stay on disk.
@@ -107,49 +117,39 @@ def read_torch_header(path: Path | str) -> TorchHeader:
 
 def _of_archive(file: BinaryFile) -> TorchHeader:
     archive = ZipArchive(file)
-    pickles = [name for name in archive.members if name.endswith("/data.pkl")]
-    if len(pickles) != 1:
+    pickles = [name for name in archive.names if name.endswith("/data.pkl")]
+    member = archive.member(pickles[0]) if len(pickles) == 1 else None
+    if member is None:
         raise _damaged(file.path, f"it holds {len(pickles)} `data.pkl` instead of one", 0)
-    member = archive.members[pickles[0]]
     if not member.is_stored:
         return _left_to_torch(file, "its members are packed")
     if member.size > MAX_BYTES:
         raise _no_tensor(file.path, f"something that takes {member.size} bytes to describe")
-    view = _understood(file.path, archive.read(pickles[0]))
+    view = _understood(file.path, archive.read(member))
     if isinstance(view, str):
         return _left_to_torch(file, view)
-    root = pickles[0].removesuffix("data.pkl")
-    return _placed(file, archive, view, root)
+    return _placed(file, archive, view, member.name.removesuffix("data.pkl"))
 
 
 def _placed(file: BinaryFile, archive: ZipArchive, view: _View, root: str) -> TorchHeader:
     """Find the elements of a tensor in the file, and check that they are all there."""
-    name = f"{root}data/{view.storage}"
-    member = archive.members.get(name)
+    member = archive.member(f"{root}data/{view.storage}")
     if member is None:
-        raise _damaged(file.path, f"the elements (`{name}`) are missing", 0)
+        raise _damaged(file.path, f"the elements (`{root}data/{view.storage}`) are missing", 0)
     if not member.is_stored:
         return _left_to_torch(file, "its members are packed")
-    item = _ITEM_BYTES[view.dtype]
-    reach = _reach(view.shape, view.strides)
-    if member.size < view.storage_bytes or (view.offset + reach) * item > member.size:
-        needed = max(view.storage_bytes, (view.offset + reach) * item)
+    item, reach = _ITEM_BYTES[view.dtype], view.reach
+    needed = max(view.storage_bytes, (view.offset + reach) * item)
+    if member.size < needed:
         what = f"shape {list(view.shape)} of `{view.dtype}` needs {needed} bytes, {member.size} are there"
         raise _damaged(file.path, what, 0)
     numel = math.prod(view.shape)
     if numel > max(reach, _MAX_REPEATED):
         raise _no_tensor(file.path, f"{reach} elements that stand for {numel}")
-    order = archive.members.get(f"{root}byteorder")
-    is_big = order is not None and order.is_stored and order.size == 3 and archive.read(f"{root}byteorder") == b"big"
+    order = archive.member(f"{root}byteorder")
+    is_big = order is not None and order.is_stored and order.size == len(_BIG) and archive.read(order) == _BIG
     encoding = strided("raw-big" if is_big and item > 1 else "raw", view.shape, view.strides)
-    return TorchHeader(view.dtype, view.shape, encoding, archive.payload(name) + view.offset * item, reach * item)
-
-
-def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Return the number of elements from the first to the last one of a view."""
-    if 0 in shape:
-        return 0
-    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    return TorchHeader(view.dtype, view.shape, encoding, archive.payload(member) + view.offset * item, reach * item)
 
 
 def _of_legacy(file: BinaryFile) -> TorchHeader:
@@ -181,25 +181,42 @@ def _described(path: str, pickle: bytes) -> tuple[object, int]:
 
 def _understood(path: str, pickle: bytes) -> _View | str:
     """Return the tensor that a pickle describes, or why only torch can decode it."""
+    meaning = _meaning(pickle) if len(pickle) <= _REMEMBERED_BYTES else None
+    if meaning is not None:
+        return meaning
     value, _ = _described(path, pickle)
     while isinstance(value, Call) and value.function.name == "_rebuild_parameter" and value.arguments:
         value = value.arguments[0]
     if not isinstance(value, Call) or not value.function.name.startswith("_rebuild_"):
         raise _no_tensor(path, _kind_of(value))
-    name = value.function.name
-    if name == "_rebuild_meta_tensor_no_storage":
+    if value.function.name == "_rebuild_meta_tensor_no_storage":
         raise _no_tensor(path, "a tensor of device `meta`, which has no elements")
-    if name not in ("_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_tensor"):
-        return f"`{name.removeprefix('_rebuild_')}` is no plain layout"
     try:
-        return _view(name, value.arguments)
+        return _view(value)
     except (TypeError, ValueError, IndexError) as error:
         raise _damaged(path, f"its description is malformed: {error}", 0) from error
 
 
-def _view(name: str, arguments: tuple[object, ...]) -> _View | str:
-    """Take the arguments of the call apart: storage, offset, shape, strides, gradient, hooks, dtype, metadata."""
-    storage, offset, shape, strides, *rest = arguments
+@lru_cache(maxsize=1024)
+def _meaning(pickle: bytes) -> _View | None:
+    """Return the tensor that a pickle describes, None where it is not simply one.
+
+    Tensors of one shape and dtype have the same pickle: most files of a dump are known after a few.
+    """
+    try:
+        value, _ = described(pickle)
+        view = _view(value) if isinstance(value, Call) else None
+    except (RefusedError, MalformedError, TypeError, ValueError, IndexError):
+        return None
+    return view if isinstance(view, _View) else None
+
+
+def _view(call: Call) -> _View | str:
+    """Take the arguments of a call apart: storage, offset, shape, strides, gradient, hooks, dtype, metadata."""
+    name = call.function.name
+    if name not in ("_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_tensor"):
+        return f"`{name.removeprefix('_rebuild_')}` is no plain layout"
+    storage, offset, shape, strides, *rest = call.arguments
     if not isinstance(storage, Persistent) or not isinstance(storage.id, tuple) or len(storage.id) < 5:
         raise ValueError("the storage is not named")
     _, kind, key, _, count = storage.id[:5]

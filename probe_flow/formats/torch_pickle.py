@@ -9,13 +9,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
 
 MAX_BYTES = 256 * 1024
 """Pickles of one tensor have some hundred bytes; larger ones are of something else."""
-
-_REMEMBERED_BYTES = 2048
 
 
 class RefusedError(Exception):
@@ -59,12 +56,6 @@ def described(pickle: bytes) -> tuple[object, int]:
         RefusedError: it names something that no tensor needs.
         MalformedError: it is no pickle, or uses what no pickle of a tensor uses.
     """
-    return _remembered(pickle) if len(pickle) <= _REMEMBERED_BYTES else _Machine(pickle).run()
-
-
-@lru_cache(maxsize=1024)
-def _remembered(pickle: bytes) -> tuple[object, int]:
-    """Tensors of one shape and dtype have the same pickle."""
     return _Machine(pickle).run()
 
 

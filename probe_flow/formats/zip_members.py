@@ -7,7 +7,7 @@ more than a few kilobytes and archives in several parts are not read.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ _END = struct.Struct("<4s4H2LH")
 _END64 = struct.Struct("<4sQ2H2L4Q")
 _LOCATOR64 = struct.Struct("<4sLQL")
 _ENTRY = struct.Struct("<4s4B4HL2L5H2L")
+_LENGTHS, _LENGTHS_AT = struct.Struct("<3H"), 28
 _LOCAL = struct.Struct("<4s5H3L2H")
 _TAIL_BYTES = 4096
 _MAX_DIRECTORY_BYTES = 16 * 2**20
@@ -35,11 +36,13 @@ class Member:
     """One file of an archive.
 
     Args:
+        name: its path in the archive.
         size: its bytes, unpacked.
         header: where its local header begins.
         is_stored: whether its bytes lie there as they are, neither packed nor encrypted.
     """
 
+    name: str
     size: int
     header: int
     is_stored: bool
@@ -55,38 +58,62 @@ class ZipArchive:
         FormatError: PF3421 when the directory at its end is missing or malformed.
     """
 
-    __slots__ = ("_file", "_start", "_tail", "members")
+    __slots__ = ("_directory", "_file", "_offset", "_places", "_start", "_tail")
 
     def __init__(self, file: BinaryFile) -> None:
         self._file = file
         self._start = max(0, file.size - _TAIL_BYTES)
         self._tail = file.read_at(self._start, _TAIL_BYTES)
-        offset, nbytes = self._directory_place()
-        self.members: Mapping[str, Member] = self._listed(self._bytes(offset, nbytes), offset)
+        self._offset, nbytes = self._directory_place()
+        self._directory = self._bytes(self._offset, nbytes)
+        self._places = self._listed()
 
-    def payload(self, name: str) -> int:
+    @property
+    def names(self) -> Collection[str]:
+        """The names of the members."""
+        return self._places.keys()
+
+    def member(self, name: str) -> Member | None:
+        """Return what the directory says of a member, None where there is none of that name.
+
+        Raises:
+            FormatError: PF3421 when a 64-bit size is missing.
+        """
+        at = self._places.get(name)
+        if at is None:
+            return None
+        fields = _ENTRY.unpack_from(self._directory, at)
+        flags, method, packed, size, name_bytes, extra_bytes = *fields[5:7], *fields[10:14]
+        header = fields[-1]
+        if _SATURATED in (packed, size, header):
+            begin = at + _ENTRY.size + name_bytes
+            extra = self._directory[begin : begin + extra_bytes]
+            size, packed, header = self._sizes_64(extra, size, packed, header, self._offset + at)
+        return Member(name, size, header, method == _STORED and not flags & _ENCRYPTED and packed == size)
+
+    def payload(self, member: Member) -> int:
         """Return where the bytes of a stored member begin, after its local header.
 
         Raises:
             FormatError: PF3421 when there is no such header, or the member does not fit into the file.
         """
-        member = self.members[name]
         header = self._bytes(member.header, _LOCAL.size)
         if len(header) < _LOCAL.size or not header.startswith(FIRST_BYTES):
-            raise self._damaged(f"`{name}` has no header", member.header)
+            raise self._damaged(f"`{member.name}` has no header", member.header)
         *_, name_bytes, extra_bytes = _LOCAL.unpack(header)
         begin = member.header + _LOCAL.size + name_bytes + extra_bytes
         if begin + member.size > self._file.size:
-            raise self._damaged(f"`{name}` needs bytes up to {begin + member.size}, there are {self._file.size}", begin)
+            what = f"`{member.name}` needs bytes up to {begin + member.size}, there are {self._file.size}"
+            raise self._damaged(what, begin)
         return int(begin)
 
-    def read(self, name: str) -> bytes:
+    def read(self, member: Member) -> bytes:
         """Return the bytes of a stored member; ask for small ones only.
 
         Raises:
             FormatError: as `payload`.
         """
-        return self._bytes(self.payload(name), self.members[name].size)
+        return self._bytes(self.payload(member), member.size)
 
     def _bytes(self, offset: int, count: int) -> bytes:
         if offset >= self._start:
@@ -115,27 +142,20 @@ class ZipArchive:
                 return offset, nbytes
         raise self._damaged("the 64-bit record of its directory is missing", max(0, locator))
 
-    def _listed(self, directory: bytes, offset: int) -> dict[str, Member]:
-        members: dict[str, Member] = {}
-        at = 0
+    def _listed(self) -> dict[str, int]:
+        """Return where in the directory each member stands."""
+        directory, places, at = self._directory, {}, 0
         while at < len(directory):
-            if len(directory) - at < _ENTRY.size or not directory.startswith(b"PK\x01\x02", at):
-                raise self._damaged("its directory is malformed", offset + at)
-            fields = _ENTRY.unpack_from(directory, at)
-            flags, method = fields[5], fields[6]
-            packed, size, name_bytes, extra_bytes, comment_bytes = fields[10:15]
-            header = fields[-1]
             begin = at + _ENTRY.size
-            extra = directory[begin + name_bytes : begin + name_bytes + extra_bytes]
-            if _SATURATED in (packed, size, header):
-                size, packed, header = self._sizes_64(extra, size, packed, header, offset + at)
+            if begin > len(directory) or not directory.startswith(b"PK\x01\x02", at):
+                raise self._damaged("its directory is malformed", self._offset + at)
+            name_bytes, extra_bytes, comment_bytes = _LENGTHS.unpack_from(directory, at + _LENGTHS_AT)
             name = directory[begin : begin + name_bytes].decode("utf-8", "replace")
-            is_stored = method == _STORED and not flags & _ENCRYPTED and packed == size
-            if name in members:
-                raise self._damaged(f"it lists `{name}` twice", offset + at)
-            members[name] = Member(size, header, is_stored)
+            if name in places:
+                raise self._damaged(f"it lists `{name}` twice", self._offset + at)
+            places[name] = at
             at = begin + name_bytes + extra_bytes + comment_bytes
-        return members
+        return places
 
     def _sizes_64(self, extra: bytes, size: int, packed: int, header: int, offset: int) -> tuple[int, int, int]:
         """Replace the saturated ones of three numbers by their 64-bit values, which stand in this order."""
