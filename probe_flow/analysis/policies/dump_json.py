@@ -78,8 +78,8 @@ def _changes(rows: Sequence[MeasuredPair]) -> _Changes:
     failures, warnings = [], []
     shares = _least(inputs, SHARE), _least(outputs, SHARE)
     if shares[0] > SHARE_INPUT_LIMIT and shares[1] < SHARE_OUTPUT_LIMIT:
-        text = f"{shares[1]:.3g} of the output is within one thousandth, of the inputs {shares[0]:.3g}"
-        failures.append(("thousandth", text))
+        compared = f", of the inputs {shares[0]:.3g}" if inputs else ""
+        failures.append(("thousandth", f"{shares[1]:.3g} of the output is within one thousandth{compared}"))
     worst = max(outputs, key=_norm_error)
     error = _norm_error(worst)
     if error > _floor(worst) and _grew(worst_input, error):
