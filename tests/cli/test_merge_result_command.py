@@ -84,3 +84,26 @@ def test_an_option_that_is_missing_is_named(probe_flow: Callable[..., Any]) -> N
     outcome = probe_flow("merge_result", "-i", ".")
     assert outcome.code == 2
     assert "--output_dir" in outcome.err
+
+
+@pytest.mark.parametrize("kind", [(), ("--xlsx",)])
+def test_what_compare_writes_can_be_merged(
+    probe_flow: Callable[..., Any], tmp_path: Path, kind: tuple[str, ...]
+) -> None:
+    examples = Path(__file__).parents[2] / "examples" / "dump_json"
+    paths = ("-tp", examples / "ranks_target" / "step0", "-gp", examples / "ranks_golden" / "step0")
+    assert probe_flow("compare", *paths, "-o", "results", *kind).code == 1
+    arguments = ("-i", "results", "-o", "merged", "-config", examples / "merge_config.yaml")
+    outcome = probe_flow("-f", "pytorch", "merge_result", *arguments)
+    assert (outcome.code, outcome.err) == (0, "")
+    (path,) = (tmp_path / "merged").iterdir()
+    ours, theirs = load_workbook(path), load_workbook(EXPECTED / "multi_ranks_compare_merge.xlsx")
+    for sheet in theirs:
+        found, wanted = (
+            {row[0]: row[1:] for row in book[sheet.title].iter_rows(min_row=2, values_only=True)}
+            for book in (ours, theirs)
+        )
+        assert found.keys() == wanted.keys()
+        for name, cells in wanted.items():
+            ratios = [float(str(cell).rstrip("%")) for cell in (*found[name], *cells)]
+            assert ratios[:2] == pytest.approx(ratios[2:], rel=1e-9), name

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from call_rows import SAME, Call, Plain, compared
+from hypothesis import given
+from hypothesis import strategies as st
 
 from probe_flow.analysis.communication import Exchange, exchanges_of
 from probe_flow.analysis.communication_layers import Network
@@ -109,3 +111,25 @@ def test_lists_of_objects_do_not_meet_tensors() -> None:
     network = Network({0: [send(1, "send_object_list"), send(1)], 1: [recv(0), recv(0, "recv_object_list")]})
     assert network.partners((1, 0)) == {(0, 1)}
     assert network.partners((1, 1)) == {(0, 0)}
+
+
+PEERS = st.integers(0, 3)
+EXCHANGES = st.one_of(
+    st.builds(Exchange, st.just("send"), st.just("send"), PEERS),
+    st.builds(Exchange, st.just("recv"), st.just("recv"), st.none() | PEERS),
+    st.builds(
+        Exchange, st.just("all"), st.sampled_from(["a", "b"]), st.none(), st.none() | st.tuples(PEERS, PEERS).map(tuple)
+    ),
+)
+LINES = st.dictionaries(PEERS, st.lists(st.tuples(EXCHANGES, EXCHANGES) | st.tuples(EXCHANGES), max_size=6), max_size=4)
+
+
+@given(LINES)
+def test_any_program_is_layered_in_its_own_order(lines: dict[int, list[tuple[Exchange, ...]]]) -> None:
+    network = Network(lines)
+    assert set(network.layers) == {(rank, number) for rank, line in lines.items() for number in range(len(line))}
+    for rank, line in lines.items():
+        found = [network.layers[rank, number] for number in range(len(line))]
+        assert found == sorted(set(found))
+    for call in network.layers:
+        assert all(call in network.partners(other) for other in network.partners(call))
