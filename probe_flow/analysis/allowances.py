@@ -23,6 +23,15 @@ STATISTICS_SLACK = 2.0
 HIDDEN_UNITS = 0.5
 """Rounding steps that a tensor of which only statistics are known may be off by beyond what they prove."""
 
+AVERAGED = 0.75
+"""Share of common errors in norm and mean, compared with tensors whose every element is known."""
+
+FLIPPED = 0.3
+"""Error that gates are expected to leave, of the most that they may."""
+
+FADING = 0.8
+"""Share of it that is still there behind the next operation."""
+
 UNSHOWN = 2.0
 """How much larger than the errors of late outputs one may be that came along a path that the dump does not show."""
 
@@ -50,6 +59,7 @@ class Allowances:
         self._recent: dict[object, RecentErrors] = defaultdict(RecentErrors)
         self._past = PastErrors()
         self._earlier: dict[object, int] = {}
+        self._flips: dict[int, float] = {}
 
     def sources(self, number: int) -> tuple[int, ...] | None:
         """Rows whose errors explain this one's; ``()`` = it is a source itself, None = unknown."""
@@ -75,12 +85,19 @@ class Allowances:
     def is_rounding(self, number: int, deviation: Deviation) -> bool:
         """Whether a row is off by no more than storage alone explains, so that nothing else need be asked."""
         self.scales[number] = deviation.size
+        call = self.calls.of[number]
+        if call is None or (call.is_gradient and (self._is_gated(call) or not self._is_free_of_flips(number))):
+            return False
         return (
             deviation.rms <= deviation.unit * deviation.size
             and deviation.peak <= 2.0 * deviation.unit * deviation.top
             and abs(deviation.gain) <= SYSTEMATIC
             and not deviation.nonfinite
         )
+
+    def _is_free_of_flips(self, number: int) -> bool:
+        """Whether nothing that a row comes from has the noise of gates, which must be handed on."""
+        return not any(n in self._flips for n in self.sources(number) or ())
 
     def of(
         self, number: int, deviation: Deviation, behind: Sequence[int], sources: tuple[int, ...] | None
@@ -97,7 +114,7 @@ class Allowances:
         rule = self._gradient if call.is_gradient and not copies else self._forward
         unseen = self._unseen(number, sources, deviation)
         if row.measurement.mode is Mode.STATISTICS:
-            allowed = self._of_statistics(call, deviation, known, families, rule)
+            allowed = self._of_statistics(number, deviation, behind, families, rule)
         else:
             allowed = rule(call, deviation, known, families, 0.0)
         self.scales[number] = max(deviation.size, allowed.scale, *(self._passed_on(n) for n in behind if copies))
@@ -116,27 +133,47 @@ class Allowances:
     def _gradient(
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], hidden: float
     ) -> Allowance:
-        is_gated = call.node is not None and GATED.search(call.node.op_type) is not None
         saved = [] if _scales_by_number(call, self.rows) else self._saved(call)
-        return widest([gradient_allowance(f, output, known, saved, is_gated=is_gated, hidden=hidden) for f in families])
+        return widest(
+            [
+                gradient_allowance(f, output, known, saved, is_gated=self._is_gated(call), hidden=hidden)
+                for f in families
+            ]
+        )
 
     def _of_statistics(
-        self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], rule: _Rule
+        self, number: int, output: Deviation, behind: Sequence[int], families: frozenset[Family], rule: _Rule
     ) -> Allowance:
         """Allow for what recorded statistics do not show of the inputs' errors, and for their own rounding."""
-        proven = rule(call, output, known, families, 0.0)
-        likely = [replace(tensor, rms=tensor.likely) if tensor.unit else tensor for tensor in known]
+        call = self.calls.of[number]
+        assert call is not None
+        known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
+        proven = rule(call, output, [d for _, d in known], families, 0.0)
+        likely = [replace(d, rms=max(d.likely, self._flips.get(n, 0.0) * d.size)) if d.unit else d for n, d in known]
         allowed = rule(call, output, likely, families, HIDDEN_UNITS * output.unit)
+        size = max(output.size, TINY)
+        noise = max((self._flips.get(n, 0.0) for n, _ in known), default=0.0)
+        if rule == self._gradient and self._is_gated(call):
+            noise = max(noise, FLIPPED * allowed.explained / size)
+        if noise:
+            self._flips[number] = min(1.0, FADING * noise)
         extra = (STATISTICS_SLACK - 1.0) * allowed.explained
-        shared = common_share(output.count) * (allowed.floor + allowed.explained + extra)
+        share = AVERAGED * common_share(output.count)
         return Allowance(
             allowed.floor,
             allowed.explained + extra,
             allowed.peak + extra * math.sqrt(output.count),
-            allowed.gain + output.unit + common_share(output.count) * extra / max(output.size, TINY),
+            AVERAGED * allowed.gain + output.unit + share * extra / size + noise,
             allowed.scale,
-            shared + UNSHOWN * proven.explained + output.unit * math.sqrt(max(0.0, output.size**2 - output.spread**2)),
+            share * (allowed.floor + allowed.explained + extra)
+            + UNSHOWN * proven.explained
+            + noise * output.size
+            + output.unit * math.sqrt(max(0.0, output.size**2 - output.spread**2)),
         )
+
+    @staticmethod
+    def _is_gated(call: Call) -> bool:
+        return call.node is not None and GATED.search(call.node.op_type) is not None
 
     def _unseen(self, number: int, sources: tuple[int, ...] | None, deviation: Deviation) -> float:
         """Error that may have come along paths the dump does not show."""
@@ -246,4 +283,5 @@ def _scales_by_number(call: Call, rows: Sequence[MeasuredPair]) -> bool:
     """Whether a gradient is that of a product or quotient with a plain number: nothing saved matters then."""
     if call.node is None or call.node.op_type.strip("_") not in _FACTORS:
         return False
-    return sum(not rows[n].is_produced and rows[n].pair.shown.numel != 1 for n in call.forward) == 1
+    read = [rows[n].pair.shown.numel for n in call.forward if not rows[n].is_produced]
+    return len(read) == 2 and read.count(1) == 1

@@ -53,7 +53,7 @@ class Allowance:
     peak: float
     gain: float
     scale: float = 0.0
-    offset: float = math.inf
+    offset: float = HUGE
 
     @property
     def rms(self) -> float:

@@ -36,8 +36,8 @@ class Suspect:
     Args:
         row: row number.
         score: largest excess over the limits; above 1.
-        figure: which figure it was: ``rms``, ``peak``, ``gain``, ``offset``, ``nonfinite``, or ``value`` for scalar arguments,
-            which have no deviation.
+        figure: which figure it was: ``rms``, ``peak``, ``gain``, ``offset``, ``nonfinite``, or ``value`` for scalar
+            arguments, which have no deviation.
         deviation: the row's error.
         allowance: what it was allowed.
         inputs: rows that were weighed as explanation.
@@ -77,7 +77,7 @@ class Diagnosis:
     scales: Mapping[int, float]
 
 
-def in_time(rows: Sequence[MeasuredPair], calls: Calls) -> list[int]:
+def in_time(calls: Calls) -> list[int]:
     """Return row numbers by step, then by execution and node order: what happened first comes first.
 
     Gradients of parameters come behind the gradients that they were made of, wherever the collector wrote them down.
@@ -111,7 +111,7 @@ class _Search:
         self.links = link(rows, pairs)
         self.allowances = Allowances(rows, pairs, self.calls, self.links)
         self.deviations = self.allowances.deviations
-        self.order = in_time(rows, self.calls)
+        self.order = in_time(self.calls)
         self.suspects: dict[int, Suspect] = {}
         self.tainted: dict[int, int] = {}
         self.wild: set[int] = set()

@@ -1,4 +1,4 @@
-"""The errors that earlier outputs had: what state kept between steps, and paths that the dump does not show, may carry."""
+"""The errors that earlier outputs had: what state kept between steps, and what paths not shown, may carry."""
 
 from __future__ import annotations
 
