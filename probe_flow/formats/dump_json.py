@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, ProbeFlowError, Severity, UsageError
+from probe_flow.formats.dump_json_files import FOLDER as TENSOR_FOLDER
 from probe_flow.formats.dump_json_files import TensorFiles
 from probe_flow.formats.dump_json_folders import DumpFile, find_dump_files
 from probe_flow.formats.dump_json_names import EntryKind, EntryName, parse_entry_name
@@ -310,11 +311,15 @@ def _nothing_left(reading: _Reading, patterns: Sequence[str] | None, path: str) 
 
 
 def _fingerprint(files: Sequence[DumpFile]) -> str:
-    """Digest names, sizes and times of the dump.json files and the files beside them."""
+    """Digest names, sizes and times of the dump.json files and of what lies beside them.
+
+    Tensor files are identified by themselves where they are used; here the time of their folder stands for them.
+    """
     digest = hashlib.sha256()
     for file in files:
-        for path in (file.file, file.file.with_name(CONSTRUCT_FILE), file.file.with_name(STACK_FILE)):
-            if path.is_file():
+        for name in (file.file.name, CONSTRUCT_FILE, STACK_FILE, TENSOR_FOLDER):
+            path = file.file.with_name(name)
+            if path.exists():
                 status = path.stat()
                 digest.update(f"{file.shown}/{path.name}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
     return digest.hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -185,3 +186,21 @@ def test_any_entries_come_through_any_window(
         stream = stream_of(tmp_path_factory.mktemp("any"), content.encode("utf-8", "surrogatepass"))
         assert list(stream) == list(data.items())
     assert stream.top == {"task": "x", "end": 1}
+
+
+def test_neither_the_text_nor_the_tree_is_held_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = json.dumps({"output": [{"type": "torch.Tensor", "shape": [1, 2], "Max": 0.5}] * 20})
+    content = ",\n".join(f'"Torch.add.{number}.forward": {entry}' for number in range(2000))
+    stream = stream_of(tmp_path, f'{{"data": {{{content}}}}}')
+    monkeypatch.setattr(dump_json_stream, "WINDOW_BYTES", 1 << 16)
+    size = len(content)
+    del content
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in stream)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert count == 2000
+    assert peak < size / 4
