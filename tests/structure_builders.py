@@ -21,7 +21,12 @@ def tensor(shape: tuple[int, ...], seed: object, *, noise: float = 0.0) -> Value
     size = 1
     for dim in shape:
         size *= dim
-    statistics = {"Max": high, "Min": low, "Mean": drawn.uniform(-0.2, 0.2), "Norm": drawn.uniform(0.8, 1.2) * size**0.5}
+    statistics = {
+        "Max": high,
+        "Min": low,
+        "Mean": drawn.uniform(-0.2, 0.2),
+        "Norm": drawn.uniform(0.8, 1.2) * size**0.5,
+    }
     return {
         "type": "torch.Tensor",
         "dtype": "torch.float32",
@@ -72,23 +77,31 @@ class Program:
         number = self._number(name)
         first = self.hidden()
         self._stack.append(f"{name}.DIRECTION.{number}")
-        gradients = len(self._backward)
+        at = len(self._backward)
         yield
         self._stack.pop()
-        entry = {"input_args": [first], "input_kwargs": {}, "parameters": dict(parameters or {}), "output": [self.hidden()]}
+        entry = {
+            "input_args": [first],
+            "input_kwargs": {},
+            "parameters": dict(parameters or {}),
+            "output": [self.hidden()],
+        }
         self._add(f"{name}.forward.{number}", entry)
         # In reverse, the module completes behind what it holds.
-        at = gradients
-        self._backward.insert(at, (f"{name}.backward.{number}", self._outer("backward"), {"input": [first], "output": [first]}))
+        self._backward.insert(
+            at, (f"{name}.backward.{number}", self._outer("backward"), {"input": [first], "output": [first]})
+        )
         if parameters:
-            held = {word: [value] for word, value in parameters.items()}
-            self._backward.insert(at, (f"{name}.parameters_grad.{number}", None, held))
+            gradients = {word: [value] for word, value in parameters.items()}
+            self._backward.insert(at, (f"{name}.parameters_grad.{number}", None, gradients))
 
-    def linear(self, path: str, *, kind: str = "Linear", seed: object = None, shape: tuple[int, int] = (HIDDEN, HIDDEN)) -> None:
+    def linear(
+        self, path: str, *, kind: str = "Linear", seed: object = None, shape: tuple[int, int] = (HIDDEN, HIDDEN)
+    ) -> None:
         """A module `Linear` with its call."""
         weight = self.tensor(shape, f"weight {seed or path}")
         bias = self.tensor(shape[:1], f"bias {seed or path}")
-        with self.module(path, kind, {"weight": weight, "bias": bias}):
+        with self.module(path, "Linear", {"weight": weight, "bias": bias}):
             self.call("Functional.linear", self.hidden(), weight, bias)
 
     def write(self, folder: Path, *, backward: bool = True) -> Path:
@@ -98,7 +111,9 @@ class Program:
             data[entry] = value
             if ".parameters_grad." not in entry:
                 construct[entry] = caller
-        return write_dump(folder, {"task": "statistics", "level": "mix", "framework": "pytorch", "data": data}, construct)
+        return write_dump(
+            folder, {"task": "statistics", "level": "mix", "framework": "pytorch", "data": data}, construct
+        )
 
     def _add(self, entry: str, value: Value) -> None:
         self.data[entry] = value

@@ -23,8 +23,9 @@ from probe_flow.matching.structure_confidence import Confidence
 from probe_flow.matching.structure_fused import pair_fused
 from probe_flow.matching.structure_nodes import NodeLinks, link_nodes
 from probe_flow.matching.structure_ops import family, kin
-from probe_flow.matching.structure_reasons import StructureReasons, no_slot, other_step, within_row
+from probe_flow.matching.structure_reasons import StructureReasons, no_slot, within_row
 from probe_flow.matching.structure_slots import Twosome, pair_slots, parameter_names, without_transposed
+from probe_flow.matching.structure_tree import knows_callers
 from probe_flow.records import Catalog, Execution, Group, Pair, Pairs, Phase, Reason, Relation, TensorRef
 
 STRUCTURE, NONE = "structure", "none"
@@ -155,8 +156,7 @@ class _Rows:
         for one, other in twosomes:
             place = number_of[one.node] if one is not None else link.target[-1]
             if one is not None and other is not None:
-                step = other_step(target.nodes[link.target[0]], one) if self.is_foreign else None
-                made[place] += [_noted(pair, step or note) for pair in pair_twosome(one, other, decision)]
+                made[place] += [_noted(pair, note) for pair in pair_twosome(one, other, decision)]
             else:
                 shown = one or other
                 assert shown is not None
@@ -234,4 +234,4 @@ def _warning(code: str, message: str, cure: str) -> Diagnostic:
 
 def _is_flat(side: Side) -> bool:
     kinds = Counter(node.attrs.get("kind") for node in side.nodes)
-    return kinds["module"] + kinds["api"] > 1 and not any(scope is not None for scope in side.scopes)
+    return kinds["module"] + kinds["api"] > 1 and not knows_callers(side)

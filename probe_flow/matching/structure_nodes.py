@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from probe_flow.matching.name_side import Side
 from probe_flow.matching.structure_align import MAX_CELLS_UNCUT, Aligner, Link
 from probe_flow.matching.structure_inside import pair_trees
-from probe_flow.matching.structure_tree import ROOT, Tree, is_module
+from probe_flow.matching.structure_tree import ROOT, Tree, is_module, knows_callers
 from probe_flow.records import Phase
 
 LEFT_OVER = 0.8
@@ -74,19 +74,14 @@ def _link_phase(
     interned: dict[Hashable, int],
 ) -> None:
     """Link what is called in one phase as two trees."""
-    knows_callers = all(_knows_callers(side) for side in sides)
+    are_trees = all(knows_callers(side) for side in sides)
     trees = [
-        Tree(side, mine, knows_callers=knows_callers, interned=interned)
-        for side, mine in zip(sides, numbers, strict=True)
+        Tree(side, mine, knows_callers=are_trees, interned=interned) for side, mine in zip(sides, numbers, strict=True)
     ]
     found.trees[phase] = trees[0], trees[1]
     if all(numbers):
         found.add(pair_trees(trees[0], trees[1]))
         _link_left_over(found, trees[0], trees[1])
-
-
-def _knows_callers(side: Side) -> bool:
-    return any(scope is not None for scope in side.scopes)
 
 
 def _link_left_over(found: NodeLinks, target: Tree, golden: Tree) -> None:

@@ -10,10 +10,10 @@ from probe_flow.matching.name_side import Side
 from probe_flow.matching.structure_align import Link
 from probe_flow.matching.structure_likeness import node_likeness, words
 from probe_flow.matching.structure_nodes import NodeLinks
-from probe_flow.matching.structure_ops import family, is_bookkeeping
+from probe_flow.matching.structure_ops import is_bookkeeping
 from probe_flow.matching.structure_slots import is_weight_gradient
-from probe_flow.matching.structure_tree import ROOT, Tree, is_module
-from probe_flow.records import Expectation, Node, Phase, Reason, SlotRole, TensorKind, TensorRef
+from probe_flow.matching.structure_tree import ROOT, Tree
+from probe_flow.records import Expectation, Phase, Reason, TensorKind, TensorRef
 
 MAX_SEARCHED = 64
 """Siblings among which the nearest candidates are looked for."""
@@ -137,15 +137,6 @@ def no_slot(ref: TensorRef, *, is_target: bool, is_foreign: bool, is_row: bool) 
         is_gap = is_number and not is_foreign
         return Reason(f"no_{word}_slot", text, Expectation.MISSING if is_gap else Expectation.EXPECTED)
     return Reason(f"no_{word}_slot", f"the {word}'s call has no `{ref.slot}`", Expectation.MISSING)
-
-
-def other_step(node: Node, ref: TensorRef) -> Reason | None:
-    """Say that two frameworks record the gradient of another step of one operation."""
-    is_gradient = node.key.phase is Phase.BACKWARD and ref.slot.role is SlotRole.OUTPUT
-    if not is_gradient or is_module(node) or family(node.op_type) != "crossentropy":
-        return None
-    text = "frameworks record the gradient of different steps of the cross entropy: values differ by construction"
-    return Reason("autograd_step", text, Expectation.EXPECTED)
 
 
 def within_row(ref: TensorRef) -> Reason:

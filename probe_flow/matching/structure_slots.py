@@ -93,6 +93,9 @@ def _pair_role(
     by_slot = {golden[place].slot: place for place in reversed(theirs)}
     same = {place: by_slot[slot] for place in mine if (slot := _named(target[place].slot, names, by_slot)) in by_slot}
     role = target[mine[0]].slot.role if mine else None
+    fitting = {
+        place: other for place, other in same.items() if target[place].logical_shape == golden[other].logical_shape
+    }
     is_by_slot = not is_free or role in _NAMED
     if not is_by_slot:
         numeric = [
@@ -101,7 +104,7 @@ def _pair_role(
         ]
         is_by_slot = numeric[0] == numeric[1] and not _is_free_gradient(target, mine)
     if is_by_slot:
-        partner.update(same)
+        partner.update(fitting if role in _NAMED else same)
     _pair_shapes(target, golden, mine, theirs, partner, is_free=is_free)
     taken = set(partner.values())
     for one, other in same.items():  # the shape is what is wrong, or there is none

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from probe_flow.matching.name_side import Side
 from probe_flow.matching.structure_ops import family, is_bookkeeping, kin
 from probe_flow.matching.structure_values import fingerprint
-from probe_flow.records import Node, SlotRole, TensorKind, TensorRef
+from probe_flow.records import Node, Phase, SlotRole, TensorKind, TensorRef
 
 ROOT = -1
 MAX_TELLING = 24
@@ -17,7 +17,7 @@ MAX_TELLING = 24
 
 MAX_TELLING_OF_CALL = 4
 Shapes = tuple[tuple[int, ...], ...]
-_NUMERIC = frozenset({TensorKind.TENSOR, TensorKind.STATISTICS})
+_NUMERIC = frozenset({TensorKind.TENSOR, TensorKind.STATISTICS, TensorKind.UNREADABLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,12 @@ class Tree:
 def is_module(node: Node) -> bool:
     """Say whether a node is a module or cell."""
     return node.attrs.get("kind") == "module"
+
+
+def knows_callers(side: Side) -> bool:
+    """Say whether a dump tells what called what; that gradients belong to a module is no call."""
+    twosomes = zip(side.nodes, side.scopes, strict=True)
+    return any(scope is not None and node.key.phase is not Phase.NONE for node, scope in twosomes)
 
 
 def module_path(name: str) -> str:
