@@ -364,3 +364,15 @@ def test_entries_that_a_data_mode_filtered_hold_what_is_left(tmp_path: Path, ent
 
     assert len(catalog.tensors) == sum(map(len, entry.values()))
     assert catalog.problems == ()
+
+
+def test_nothing_of_a_rank_whose_dump_is_cut_off_is_kept(tmp_path: Path) -> None:
+    write(tmp_path / "step0" / "rank0", described(None), {}, task="statistics")
+    cut = write(tmp_path / "step0" / "rank1", [described(None)] * 3, {}, task="statistics") / "dump.json"
+    entries = ", ".join(f'"Torch.add.{call}.forward": {{"output": [null]}}' for call in range(9))
+    cut.write_text(f'{{"data": {{{entries}')
+    catalog = read(tmp_path)
+
+    assert catalog.executions == (Execution(rank=0, step=0),)
+    assert len(catalog.tensors) == 1
+    assert [code for code, _ in problems(catalog)] == ["PF3407"]
