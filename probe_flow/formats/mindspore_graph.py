@@ -153,13 +153,17 @@ class _Reading:
     def edges(self) -> Iterator[Edge]:
         """Yield the data flow; nothing when that of any iteration is unknown, or crosses graphs."""
         links: dict[RunFolder, tuple[Link, ...]] = {}
+        made: dict[object, tuple[Link, ...] | None] = {}  # the iterations of a graph are usually alike
         runs = [known for known in self._runs if known[1].step is not None]
         graphs = Counter((run.rank, run.step) for _, run, _ in runs)
         for _, run, numbers in runs:
             text = self._beside.get(run.rank, Beside()).texts.get(run.graph)
             if text is None or numbers is None or graphs[run.rank, run.step] > 1:
                 return
-            found = links_of(text, numbers)
+            same = run.rank, run.graph, tuple((name, tuple(known)) for name, known in sorted(numbers.items()))
+            if same not in made:
+                made[same] = links_of(text, numbers)
+            found = made[same]
             if found is None:
                 self.problems.append(text_of_another_graph(self.files.texts[run.rank][run.graph]))
                 return

@@ -27,9 +27,9 @@ _PREFIXES = {1: (2, "latin-1"), 2: (4, "latin-1"), 3: (4, "utf-8")}
 _DIM = r"(?:0|[1-9]\d{0,18})"
 _PLAIN_HEADER = re.compile(
     r"\{'descr': '([^'\\]*)', 'fortran_order': (True|False), "
-    rf"'shape': \(((?:{_DIM},|{_DIM}(?:, {_DIM})+)?)\), \}}\s*"
+    rf"'shape': \(((?:{_DIM},|{_DIM}(?:, ?{_DIM})+,?)?)\), \}}\s*"
 )
-"""A header exactly as numpy writes it; any other spelling goes through Python's own parser, which takes much longer."""
+"""A header as numpy or MindSpore writes it; any other spelling goes through Python's own parser, which takes longer."""
 
 _DESCR = re.compile(r"([<>|=]?)([a-zA-Z?])(\d{0,9})(?:\[\w+\])?")
 
@@ -176,7 +176,7 @@ def _plain_fields(text: str) -> dict[str, object] | None:
     if found is None:
         return None
     descr, order, dims = found.groups()
-    shape = tuple(int(dim) for dim in dims.rstrip(",").split(", ")) if dims else ()
+    shape = tuple(int(dim) for dim in dims.rstrip(",").split(",")) if dims else ()
     return {"descr": descr, "fortran_order": order == "True", "shape": shape}
 
 
