@@ -40,10 +40,10 @@ def match_layer_mapping(
         pair_ranks: target rank -> golden rank, where the numbers differ.
         step_offset: golden step minus target step.
     """
-    scopes = Scopes(entries, _paths(target))
-    theirs = _paths(golden)
+    mine, theirs = _paths(target), _paths(golden)
+    scopes = Scopes(entries, mine)
     uses_table = is_cross_framework(target, golden)
-    mine_named = _LayerNames(_paths(target), scopes, uses_table=uses_table)
+    mine_named = _LayerNames(mine, scopes, uses_table=uses_table)
     theirs_named = _LayerNames(theirs, None, uses_table=uses_table)
 
     def problems() -> list[Diagnostic]:

@@ -14,6 +14,9 @@ from probe_flow.records import Expectation, Phase, Reason, Slot, SlotRole, Tenso
 
 RULE = "api_mapping"
 CONFIDENCE = 0.8
+MAX_AHEAD = 64
+"""Calls of one caller that are searched for the next primitive of an API."""
+
 _PRIMITIVE = "Primitive."
 
 
@@ -103,15 +106,18 @@ class _Search:
         """Return where the steps stand, from `start` on; empty where one is missing or of another shape."""
         found: list[int] = []
         for step in steps:
-            place = next((at for at in range(start, len(mine)) if self._is(step, mine[at])), None)
-            if place is None or not self._has_shapes(step.forward, mine[place], number):
+            ahead = range(start, min(len(mine), start + MAX_AHEAD))
+            place = next((at for at in ahead if self._is(step, mine[at], number)), None)
+            if place is None:
                 return []
             found.append(place)
             start = place + 1
         return found
 
-    def _is(self, step: Step, number: int) -> bool:
-        return self.target.nodes[number].op_type == step.primitive
+    def _is(self, step: Step, number: int, golden: int) -> bool:
+        """Return whether a call is a step of an API: of its class, and of equal shapes in what the two share."""
+        is_primitive = self.target.nodes[number].op_type == step.primitive
+        return is_primitive and self._has_shapes(step.forward, number, golden)
 
     def _has_shapes(self, slots: Slots, number: int, golden: int) -> bool:
         mine = {str(tensor.slot): tensor.logical_shape for tensor in self.target.tensors[number]}

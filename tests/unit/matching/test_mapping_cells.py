@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from name_builders import DATA, ONLY, assert_complete, catalog, entry_pairs, item_pairs, read, ref_of
 
 from probe_flow.errors import Span
 from probe_flow.formats.mapping_file import Entry, read_flat_mapping
 from probe_flow.matching.mapping import match_cell_mapping
 from probe_flow.matching.mapping_api_table import PYTORCH_OF, pytorch_name
+from probe_flow.matching.mapping_layers import match_layer_mapping
+from probe_flow.matching.name import match_name
 from probe_flow.records import Expectation, NodeKey, Pairs, Phase, Relation, Slot, SlotRole
 
 MAPPINGS = DATA / "mappings"
@@ -268,3 +272,31 @@ def test_gradients_of_different_autograd_nodes_are_not_compared() -> None:
     pairs = match_cell_mapping(*sides)
     assert [pair.reason.code for pair in pairs.pairs if pair.reason] == ["other_autograd_node"] * 2
     assert match_cell_mapping(sides[1], sides[1]).pairs[0].golden is not None
+
+
+# --- any dump --------------------------------------------------------------------------------------------------------
+
+APIS = ("Primitive.m.MatMul", "Primitive.b.BiasAdd", "Functional.linear", "Mint.mm", "Torch.mm")
+MODULES = ("Cell.a.A", "Module.a.B", "Cell.a.b.C", "Module.b.C")
+NAMES = st.sampled_from(
+    [
+        *(f"{name}.{call}.{way}" for name in APIS for call in (0, 1) for way in ("forward", "backward")),
+        *(f"{name}.{way}.0" for name in MODULES for way in ("forward", "backward", "parameters_grad")),
+    ]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    target=st.lists(NAMES, unique=True),
+    golden=st.lists(NAMES, unique=True),
+    names=st.dictionaries(st.sampled_from(["a", "A", "a.A", "b", "MatMul"]), st.sampled_from(["b", "B", "x.y"])),
+)
+def test_every_tensor_is_in_the_result_once(target: list[str], golden: list[str], names: dict[str, str]) -> None:
+    scopes = {name: "Cell.a.A.forward.0" for name in target if name.endswith(".forward") and "Primitive" in name}
+    theirs = {name: "Module.a.B.forward.0" for name in golden if name.endswith("linear.0.forward")}
+    sides = catalog(target, framework="mindspore", parents=scopes), catalog(golden, parents=theirs)
+
+    assert_complete(match_cell_mapping(*sides, entries=mapped(names)))
+    assert_complete(match_layer_mapping(*sides))
+    assert_complete(match_name(*sides, fuzzy=True))
