@@ -100,7 +100,7 @@ def files_of(form: Form, request: Request, *, names: Sequence[str] = ()) -> tupl
     Args:
         form: which.
         request: what is reported.
-        names: all files of this report, for those that list them.
+        names: all files of this report, for those that list them; read when a file is written.
     """
     return _FILES[form.word](form, request, names) if form.word in _FILES else _one_file(form, request, names)
 

@@ -7,7 +7,7 @@ program without ranks, ``_part_1`` where a table is cut; several steps go to fol
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from probe_flow.records import Catalog, ComparedPair, Comparison, Execution
@@ -87,13 +87,21 @@ def folder_of(execution: Execution, *, has_steps: bool) -> str:
 
 def _executions(comparison: Comparison) -> Iterator[Part]:
     target, golden = comparison.pairs.target, comparison.pairs.golden
-    groups = rows_by_execution(comparison.rows)
+    groups = _groups(comparison)
     is_debug = any(file.endswith(_DEBUG_FILE) for file in _files(target))
     has_steps = len({execution.step for execution in groups}) > 1
     for execution, rows in groups.items() or [(Execution(), [])]:
         side = golden if execution in golden.executions and execution not in target.executions else target
         part = comparison if len(groups) <= 1 else replace(comparison, rows=tuple(rows))
         yield Part(part, folder_of(execution, has_steps=has_steps), _suffix(execution, side), is_debug=is_debug)
+
+
+def _groups(comparison: Comparison) -> Mapping[Execution, Sequence[ComparedPair]]:
+    """Group rows by execution; when each side has only one, the rows need not be looked at."""
+    executions = comparison.pairs.target.executions
+    if len(executions) == 1 and len(comparison.pairs.golden.executions) <= 1:
+        return {executions[0]: comparison.rows}
+    return rows_by_execution(comparison.rows)
 
 
 def _suffix(execution: Execution, side: Catalog) -> str:

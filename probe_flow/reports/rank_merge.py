@@ -11,26 +11,16 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, Severity, WorkflowError, did_you_mean
-from probe_flow.reports.csv_dump_json import (
-    CONSISTENT,
-    FILES,
-    JUDGEMENT,
-    PREFIX,
-    ROLE,
-    STACK,
-    STATISTICS,
-    Layout,
-)
+from probe_flow.reports.csv_dump_json import PREFIX, Layout
 from probe_flow.reports.rank_merge_config import MergeConfig
+from probe_flow.reports.rank_merge_modes import MAXIMA, columns_read, measures_of, mode_of
 from probe_flow.reports.table import Cell
 
 NAME, GOLDEN_NAME = PREFIX[:2]
-MAXIMA = (STATISTICS[0], STATISTICS[4])
 GROUP = "group"
 
 _ABSENT = "N/A"
 _NO_NUMBER = frozenset((_ABSENT, "unsupported", "Nan"))
-_OPTIONAL = frozenset((STACK, FILES, ROLE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +99,6 @@ def merge_tables(tables: Iterable[RankTable], config: MergeConfig) -> tuple[tupl
     return tuple(_sheet(measure, names, ranks, groups) for measure in measures), problems
 
 
-def mode_of(header: Sequence[str]) -> Layout | None:
-    """Return the mode of a table by its exact header; None when it is no result table."""
-    plain = [name for name in header if name not in _OPTIONAL]
-    for layout in Layout:
-        if plain == [*PREFIX, *layout.columns, *JUDGEMENT] and len(set(header)) == len(header):
-            return layout
-    return None
-
-
-def measures_of(mode: Layout) -> tuple[str, ...]:
-    """Return the columns of a mode that can be merged."""
-    return (*(name for name in mode.columns if name not in STATISTICS), CONSISTENT)
-
-
 def _unfit(table: RankTable, found: Layout | None, mode: Layout | None) -> Diagnostic | None:
     if found is None:
         message = f"`{table.source}` is no result table of a dump.json comparison"
@@ -157,7 +133,8 @@ def _check_measures(config: MergeConfig, mode: Layout) -> None:
 def _selected(table: RankTable, config: MergeConfig) -> _Rank:
     """Keep the rows that the configuration names; of equal names the first. Rows of the golden alone go by its name."""
     place = {name: column for column, name in enumerate(table.header)}
-    wanted = [*(name for name in table.header if name in measures_or_maxima(table.header))]
+    read = columns_read(table.header)
+    wanted = [name for name in table.header if name in read]
     prefixes = tuple(f"{api}." for api in config.apis)
     found = _Rank(table.rank)
     for row in table.rows:
@@ -167,12 +144,6 @@ def _selected(table: RankTable, config: MergeConfig) -> _Rank:
         if isinstance(name, str) and (name.startswith(prefixes) or name in config.apis) and name not in found.rows:
             found.rows[name] = {column: row[place[column]] if place[column] < len(row) else None for column in wanted}
     return found
-
-
-def measures_or_maxima(header: Sequence[str]) -> frozenset[str]:
-    """Return the columns that a merge reads."""
-    mode = mode_of(header)
-    return frozenset((*measures_of(mode), *MAXIMA)) if mode is not None else frozenset()
 
 
 def _in_order(orders: Sequence[Sequence[str]]) -> list[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, ConfigDict, Field, field_validator
@@ -135,16 +136,17 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     for number, comparison in enumerate(comparisons, start=1):
         suffix = f"_{number}" if len(comparisons) > 1 else ""
         request = Request(_as_known(comparison, context), context.facts, Path.cwd(), suffix)
-        request, said = _prepared(options, request)
+        request, said = _prepared(options, request, context)
         problems += said
-        names = [file.name for form in forms(options) for file in files_of(form, request)]
-        for form in forms(options):
-            for file in files_of(form, request, names=names):
-                problem = _write(form, file, folder / file.name, context=context)
-                if problem is None:
-                    written.append(folder / file.name)
-                else:
-                    problems.append(problem)
+        names: list[str] = []  # filled before the first file is written
+        files = [(form, file) for form in forms(options) for file in files_of(form, request, names=names)]
+        names += [file.name for _, file in files]
+        for form, file in files:
+            problem = _write(form, file, folder / file.name, context=context)
+            if problem is None:
+                written.append(folder / file.name)
+            else:
+                problems.append(problem)
     context.report(problems)
     return written
 
@@ -179,19 +181,32 @@ def _as_known(comparison: Comparison, context: Context) -> Comparison:
     return replace(comparison, incomplete=tuple(dict.fromkeys((*comparison.incomplete, *errors))))
 
 
-def _prepared(options: Options, request: Request) -> tuple[Request, list[Diagnostic]]:
+def _prepared(options: Options, request: Request, context: Context) -> tuple[Request, list[Diagnostic]]:
     """Return the request with what some forms need found, and what is to say about it."""
     problems: list[Diagnostic] = []
     for form in forms(options):
-        if form.word == "diff_analyze":
-            differences, said = _first_differences(options, request.comparison)
-            request = replace(request, differences=differences)
-            problems += said
-        elif form.word == "rank_merge":
-            merged, said = _merged(form.argument, request.comparison)
-            request = replace(request, merged={**request.merged, form.argument: merged})
+        if form.word in _PREPARED:
+            try:
+                request, said = _PREPARED[form.word](form, options, request)
+            except Exception as exc:  # as in `_write`
+                said = [_failure(form, f"what `{form.word}` shows is not found", exc, context)]
             problems += said
     return request, problems
+
+
+def _with_differences(_form: Form, options: Options, request: Request) -> tuple[Request, list[Diagnostic]]:
+    differences, said = _first_differences(options, request.comparison)
+    return replace(request, differences=differences), said
+
+
+def _with_merged(form: Form, _options: Options, request: Request) -> tuple[Request, list[Diagnostic]]:
+    merged, said = _merged(form.argument, request.comparison)
+    return replace(request, merged={**request.merged, form.argument: merged}), said
+
+
+_PREPARED: Mapping[str, Callable[[Form, Options, Request], tuple[Request, list[Diagnostic]]]] = MappingProxyType(
+    {"diff_analyze": _with_differences, "rank_merge": _with_merged}
+)
 
 
 def _merged(path: str, comparison: Comparison) -> tuple[Merged, list[Diagnostic]]:
@@ -221,20 +236,26 @@ def _first_differences(options: Options, comparison: Comparison) -> tuple[Differ
 
 def _write(form: Form, file: ReportFile, path: Path, *, context: Context) -> Diagnostic | None:
     """Write one file; return why that failed."""
-    from probe_flow.errors import Diagnostic, ProbeFlowError
+    from probe_flow.errors import ProbeFlowError
 
     try:
         file.write(path)
     except ProbeFlowError as exc:
         return exc.diagnostic
     except Exception as exc:  # a writer of any origin: its failure must not take the other files along
-        context.emit("report.crashed", form=str(form), traceback=traceback.format_exc())
-        return Diagnostic(
-            "PF7102",
-            f"`{path.name}` is not written: {type(exc).__name__}: {exc}",
-            help="the traceback is in `events.jsonl` of the run's folder, event `report.crashed`",
-        )
+        return _failure(form, f"`{path.name}` is not written", exc, context)
     return None
+
+
+def _failure(form: Form, what: str, error: Exception, context: Context) -> Diagnostic:
+    from probe_flow.errors import Diagnostic
+
+    context.emit("report.crashed", form=str(form), traceback="".join(traceback.format_exception(error)))
+    return Diagnostic(
+        "PF7102",
+        f"{what}: {type(error).__name__}: {error}",
+        help="the traceback is in `events.jsonl` of the run's folder, event `report.crashed`",
+    )
 
 
 STAGE = StageType(

@@ -14,9 +14,10 @@ from openpyxl import Workbook, load_workbook
 
 from probe_flow.errors import IncompleteError, Severity, UsageError
 from probe_flow.reports.csv_dump_json import CHECKSUMS, DIFFERENCES, JUDGEMENT, METRICS, PREFIX, STATISTICS
-from probe_flow.reports.rank_merge import RankTable, merge_tables, mode_of
+from probe_flow.reports.rank_merge import RankTable, merge_tables
 from probe_flow.reports.rank_merge_config import MergeConfig, read_merge_config
 from probe_flow.reports.rank_merge_files import find_tables, opened
+from probe_flow.reports.rank_merge_modes import mode_of
 from probe_flow.reports.rank_merge_sources import merge_folder
 from probe_flow.reports.rank_merge_write import merged_files
 

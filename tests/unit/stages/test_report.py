@@ -218,3 +218,18 @@ def test_a_broken_merge_configuration_costs_that_file_only(tmp_path: Path) -> No
     ran = Ran(tmp_path, [{"rank_merge": path}, "markdown"], comparison)
     assert ran.names == ["report.md"]
     assert [each.code for each in ran.reported] == ["PF7120"]
+
+
+def test_a_failing_search_for_first_differences_costs_its_files_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_arguments: Any) -> Any:
+        raise ZeroDivisionError("nothing to divide")
+
+    monkeypatch.setattr("probe_flow.analysis.first_difference.first_differences", broken)
+    ran = Ran(tmp_path, ["diff_analyze", "markdown"], compared(Call("Torch.a")))
+    assert ran.names == ["report.md"]
+    assert [each.message for each in ran.reported] == [
+        "what `diff_analyze` shows is not found: ZeroDivisionError: nothing to divide"
+    ]
+    assert ran.events == ["report.crashed"]
