@@ -176,7 +176,7 @@ class _Matching:
     def _pair_list(self, name: str, target: Sequence[int], golden: Sequence[int], first: dict[str, int]) -> int:
         if len(target) != len(golden) and first.get(name, 0) > 0:
             by_call = {self.golden.nodes[number].key.call: number for number in golden}
-            same = ((number, by_call.get(self.target.nodes[number].key.call)) for number in target)
+            same = ((number, by_call.pop(self.target.nodes[number].key.call, None)) for number in target)
             return self.pairs.add((number, partner) for number, partner in same if partner is not None)
         return self.pairs.add(align(_in_order(self.target, target), _in_order(self.golden, golden), self.signatures))
 

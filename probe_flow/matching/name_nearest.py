@@ -54,6 +54,7 @@ class NearestNames:
             found.update(dict.fromkeys(self._buckets.get((kind, hint), ())))
             if len(found) >= MAX_CANDIDATES:
                 break
+        found.pop(name, None)
         return list(found)[:MAX_CANDIDATES]
 
 
