@@ -14,6 +14,7 @@ Number = float | int | bool | None
 
 _WORDS = ((b'"NaN"', b'"nan"'), (b'"Infinity"', b'"inf"'), (b'"-Infinity"', b'"-inf"'))
 _BARE_EXPONENT = re.compile(rb"e(?=\d)")
+_SMALL = re.compile(rb"0\.0000")
 _SAMPLES = (0.0, -0.0, 1.0, 0.1, 1e-4, 1.5e-5, -1e-5, 2.5e-9, 5e-324, 1e15, 1e16, 1e22, 1.7976931348623157e308, 3, True)
 
 
@@ -47,7 +48,9 @@ def _by_pydantic(values: Sequence[Number]) -> list[str]:
         head, *parts = _BARE_EXPONENT.sub(b"e+", text).split(b"e-")
         text = b"e-".join([head, *(b"0" + part if part[1:2] == b"," else part for part in parts)])
     texts = text[:-1].decode("utf-8").split(",")
-    if b"0.0000" in text:  # and 0.00001 is 1e-05
-        for place in [place for place, found in enumerate(texts) if found[:6] == "0.0000" or found[:7] == "-0.0000"]:
-            texts[place] = repr(values[place])
+    place, before = 0, 0
+    for found in _SMALL.finditer(text):  # and 0.00001 is 1e-05; in 10.00001 nothing changes
+        place += text.count(b",", before, found.start())
+        before = found.start()
+        texts[place] = json_text(json_number(values[place]))
     return texts

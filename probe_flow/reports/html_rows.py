@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from probe_flow.records import Catalog, Comparison, Expectation, Role, SideSummary, SlotRole, Status, TensorRef
+from probe_flow.records import Catalog, Comparison, Expectation, Role, SideSummary, Status, TensorRef
 from probe_flow.reports.html_columns import Strings, mapped, packed, packed_columns, packed_places
 from probe_flow.reports.html_nodes import NodeTable
 from probe_flow.reports.html_numbers import short_numbers
@@ -19,11 +19,14 @@ MAX_VALUE_CHARACTERS = 2000
 
 _STATISTICS = ("min", "max", "mean", "l2norm", "nan", "inf")
 _statistics = attrgetter(*_STATISTICS)
-_STATUS_PLACES = {status: place for place, status in enumerate(Status)}
-_ROLE_PLACES = {role: place for place, role in enumerate(Role)}
+# By their values: an Enum hashes in Python, a text in C, and there is one for every row.
+_STATUS_PLACES = {status.value: place for place, status in enumerate(Status)}
+_ROLE_PLACES = {role.value: place for place, role in enumerate(Role)}
+_status_of, _role_of = attrgetter("status._value_"), attrgetter("role._value_")
 _SLOT = ("direction", "index")
 _DESCRIPTION = ("kind", "dtype", "stored_dtype", "shape", "stored_shape", "layout", "folder", "file")
-_described = attrgetter("kind", "dtype", "stored_dtype", "shape", "logical_shape", "layout")
+_described = attrgetter("kind._value_", "dtype", "stored_dtype", "shape", "logical_shape", "layout")
+_slot_of = attrgetter("slot.role._value_", "slot.path")
 _NO_METRICS: Mapping[str, Any] = {}
 
 
@@ -74,8 +77,8 @@ def _decisions(comparison: Comparison, strings: Strings) -> dict[str, Any]:
     groups = [pair.group for pair in pairs]
     texts, lists = strings.places, strings.lists
     return {
-        "status": packed(mapped([verdict.status for verdict in verdicts], _STATUS_PLACES.__getitem__)),
-        "role": packed(mapped([verdict.role for verdict in verdicts], _ROLE_PLACES.__getitem__)),
+        "status": packed([_STATUS_PLACES[_status_of(verdict)] for verdict in verdicts]),
+        "role": packed([_ROLE_PLACES[_role_of(verdict)] for verdict in verdicts]),
         "confidence": packed(short_numbers([pair.confidence for pair in pairs])),
         "expected": packed(expected),
         "count": packed([each.count if each is not None else None for each in measured]),
@@ -136,17 +139,17 @@ class _Sides:
 
     def _slots(self, tensors: Sequence[TensorRef | None]) -> list[tuple[int | None, ...]]:
         """Return direction and index of every tensor, as places."""
-        known: dict[tuple[SlotRole, tuple[int | str, ...]], tuple[int | None, ...]] = {}
+        known: dict[tuple[object, ...], tuple[int | None, ...]] = {}
         found: list[tuple[int | None, ...]] = []
         for tensor in tensors:
             if tensor is None:
                 found.append((None, None))
                 continue
-            slot = tensor.slot
-            places = known.get((slot.role, slot.path))
+            key = _slot_of(tensor)
+            places = known.get(key)
             if places is None:
-                texts = (slot.role.value, slot.index)
-                places = known[slot.role, slot.path] = tuple(map(self._strings.place, texts))
+                texts = (tensor.slot.role.value, tensor.slot.index)
+                places = known[key] = tuple(map(self._strings.place, texts))
             found.append(places)
         return found
 

@@ -71,7 +71,7 @@ class RowLines:
         self._before.append(
             f'{text}{{"name": "{self._target.name(tensor.node)}{self._slot(tensor)[1]}", {self._stored_as(tensor)}, '
             f'"value": {json_text(value if value is None else json_value(value))}, '
-            f'"requires_grad": {json_text(grad if grad is None else json_value(grad))}, '
+            f'"requires_grad": {json_text(grad if grad is None or grad is False else json_value(grad))}, '
             f'"checksum": {json_text(checksum)}, "min": '
         )
         self._before += _AFTER_MIN
