@@ -242,14 +242,17 @@ def _entry(
 
 
 def _unpaired(pairs: Pairs, modules: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield modules of either side without partner, with the reason."""
-    seen = {("target", name) for name in modules} | {("golden", name) for name in modules.values()}
-    for pair in pairs.pairs:
-        side, ref = ("target", pair.target) if pair.target is not None else ("golden", pair.golden)
-        other = pair.golden if side == "target" else None
-        if ref is None or other is not None or pair.reason is None or ref.node.phase is not Phase.FORWARD:
-            continue
-        catalog = pairs.target if side == "target" else pairs.golden
-        if _kind(catalog.nodes[ref.node]) == "module" and (side, ref.node.name) not in seen:
-            seen.add((side, ref.node.name))
-            yield f"{side} {ref.node.name}", pair.reason.text
+    """Yield the outermost modules of either side without partner, with the reason."""
+    for side, catalog, paired in (
+        ("target", pairs.target, set(modules)),
+        ("golden", pairs.golden, set(modules.values())),
+    ):
+        alone: dict[str, tuple[str | None, str]] = {}
+        for pair in pairs.pairs:
+            ref = pair.target if side == "target" else pair.golden
+            if ref is None or pair.reason is None or ref.node.phase is not Phase.FORWARD or ref.node.name in paired:
+                continue
+            node = catalog.nodes[ref.node]
+            if _kind(node) == "module":
+                alone.setdefault(ref.node.name, (node.parent, pair.reason.text))
+        yield from ((f"{side} {name}", why) for name, (parent, why) in alone.items() if parent not in alone)

@@ -427,7 +427,7 @@ def test_ranks_pair_as_they_do_by_name(tmp_path: Path) -> None:
 
 
 def test_nodes_without_tensors_and_an_empty_tree_do_no_harm(tmp_path: Path) -> None:
-    entry_value = {"input_args": [], "input_kwargs": {}, "output": []}
+    entry_value: dict[str, object] = {"input_args": [], "input_kwargs": {}, "output": []}
     dump = {"task": "statistics", "level": "mix", "framework": "pytorch", "data": {"Tensor.x.0.forward": entry_value}}
     folder = write_dump(tmp_path, dump, {"Tensor.x.0.forward": "Module.gone.Gone.forward.0"})
     pairs = match(folder, folder)
