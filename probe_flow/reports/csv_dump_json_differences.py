@@ -20,15 +20,16 @@ def difference_cells(targets: Iterable[Value], goldens: Iterable[Value]) -> list
     absolute: list[Cell] = []
     relative: list[Cell] = []
     for target, golden in zip(targets, goldens, strict=True):
-        if target.__class__ is float and golden.__class__ is float:
+        if isinstance(target, float) and isinstance(golden, float) and golden:
             difference = target - golden
-            if difference and golden and difference - difference == 0:  # not zero, and finite
+            ratio = difference / golden
+            if ratio * 0 == 0 and difference:  # finite, and not zero
                 absolute.append(difference)
-                relative.append(repr(abs(difference / golden * 100)) + "%")
+                relative.append(f"{abs(ratio * 100)!r}%")
                 continue
-        shown, ratio = _difference(target, golden)
+        shown, percent = _difference(target, golden)
         absolute.append(shown)
-        relative.append(ratio)
+        relative.append(percent)
     return absolute + relative
 
 

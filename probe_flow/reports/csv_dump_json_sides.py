@@ -81,18 +81,17 @@ def guarded(text: str) -> str:
 _memoised_guard: Callable[[str], str] = lru_cache(maxsize=1024)(guarded)
 
 
-def value_cells(values: Sequence[Value]) -> Sequence[Cell]:
+def value_cells(values: tuple[Value, Value, Value, Value]) -> Sequence[Cell]:
     """Return statistics as cells: infinities with a leading blank, ``None`` and truth values as words."""
-    cells: list[Cell] = []
-    total = 0.0
-    for value in values:
-        if not isinstance(value, float):
-            break
-        total += value
-        cells.append(value)
-    else:
-        if total - total == 0:  # all finite, as nearly always
-            return cells
+    first, second, third, fourth = values
+    if (
+        isinstance(first, float)
+        and isinstance(second, float)
+        and isinstance(third, float)
+        and isinstance(fourth, float)
+        and (first + second + third + fourth) * 0 == 0  # all finite, as nearly always
+    ):
+        return first, second, third, fourth
     return [_value_cell(value) for value in values]
 
 
