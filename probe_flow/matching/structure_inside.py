@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from probe_flow.matching.structure_align import MAX_CELLS, Aligner, Link
+from probe_flow.matching.structure_align import Aligner, Link
 from probe_flow.matching.structure_likeness import STRONG
 from probe_flow.matching.structure_order import in_another_order
 from probe_flow.matching.structure_tree import ROOT, Tree
 
 MAX_LEVELS = 4
 """Levels of modules that are looked through at once."""
+
+MAX_LOOKED_AT = 60_000
+"""Twosomes that are weighed to find the best spelling of one stretch, the shortest spellings first."""
 
 MAX_ROUNDS = 8
 """Stretches within stretches."""
@@ -103,13 +106,21 @@ class _Inside:
             [list(numbers), *_expanded(tree, numbers, only), *_expanded(tree, numbers, None)]
             for tree, numbers, only in zip(sides, (target, golden), alone, strict=True)
         ]
-        for mine in spellings[0]:
-            for theirs in spellings[1]:
-                if len(mine) * len(theirs) > MAX_CELLS or (len(mine), len(theirs)) == (len(target), len(golden)):
-                    continue
-                total = sum(self.aligner.gain(link) for link in self.aligner.align(mine, theirs))
-                if total > best:
-                    best, found = total + _GAIN, (mine, theirs)
+        choices = sorted(
+            (len(mine) * len(theirs), first, second)
+            for first, mine in enumerate(spellings[0])
+            for second, theirs in enumerate(spellings[1])
+            if first or second
+        )
+        budget = MAX_LOOKED_AT
+        for cells, first, second in choices:
+            if cells > budget:
+                break
+            budget -= cells
+            mine, theirs = spellings[0][first], spellings[1][second]
+            total = sum(self.aligner.gain(link) for link in self.aligner.align(mine, theirs))
+            if total > best:
+                best, found = total + _GAIN, (mine, theirs)
         return found
 
 

@@ -36,6 +36,7 @@ class StructureReasons:
         self._word = ("golden", "target")
         paired = CallPairs()
         paired.add((link.target[0], link.golden[0]) for link in links.links)
+        self._looked_through: dict[int, set[int]] = {}
         self._forwards = [
             {(node.key.name, node.key.call): n for n, node in enumerate(side.nodes) if node.key.phase is Phase.FORWARD}
             if side is not None
@@ -68,7 +69,7 @@ class StructureReasons:
             return Reason(f"no_{word}_forward", text, expectation)
         if tree is None or number not in tree.traits:
             return Reason(f"no_{word}_node", f"nothing in the {word} corresponds to `{entry}`", Expectation.MISSING)
-        if tree.is_module(number) and self._is_dissolved(tree, number, which):
+        if tree.is_module(number) and number in self._dissolved(tree, which):
             text = f"`{entry}` is a level of modules that the {word} does not have; what it holds is paired"
             return Reason("wrapper", text, Expectation.EXPECTED)
         if self._is_foreign and is_bookkeeping(tree.traits[number].family):
@@ -90,11 +91,17 @@ class StructureReasons:
     def _linked(self, which: int) -> Mapping[int, Link]:
         return self._links.of_golden if which else self._links.of_target
 
-    def _is_dissolved(self, tree: Tree, number: int, which: int) -> bool:
-        below = tree.children.get(number, [])
-        return bool(below) and all(
-            child in self._linked(which) or self._is_dissolved(tree, child, which) for child in below
-        )
+    def _dissolved(self, tree: Tree, which: int) -> set[int]:
+        """Return the modules without partner of which all that they hold is paired, or such a module."""
+        if id(tree) not in self._looked_through:
+            found: set[int] = set()
+            linked = self._linked(which)
+            for number in tree.bottom_up:
+                below = tree.children.get(number)
+                if below and number not in linked and all(child in linked or child in found for child in below):
+                    found.add(number)
+            self._looked_through[id(tree)] = found
+        return self._looked_through[id(tree)]
 
     def _nearest(self, tree: Tree, number: int, which: int) -> str:
         """Return the nearest nodes under the caller's counterpart, with what is unlike."""

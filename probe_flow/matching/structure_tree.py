@@ -65,7 +65,8 @@ class Tree:
         for number in self.numbers:
             self.children.setdefault(self.parent[number], []).append(number)
         self.traits: dict[int, Traits] = {}
-        for number in self._bottom_up():
+        self.bottom_up = list(self._bottom_up())
+        for number in self.bottom_up:
             below = [self.traits[child] for child in self.children.get(number, ())]
             self.traits[number] = _traits(side, number, below, interned)
 

@@ -63,7 +63,8 @@ def test_the_mapping_of_twins_names_modules_and_calls() -> None:
         "MLP": {"dense1": "fc1", "act": "relu", "dense2": "fc2"},
         "ReLU": {"ReLU": "relu"},
     }
-    assert suggestion.conflicts == suggestion.unpaired == ()
+    assert not suggestion.conflicts
+    assert not suggestion.unpaired
 
 
 @pytest.mark.parametrize(("target", "golden"), [("pt_stat_rename", "pt_stat_base"), ("ms_tensor_base", "twin_tensor")])
