@@ -210,19 +210,20 @@ class Allowances:
         return 2.0 * error.rms + UPDATE * change * self._gradient_error(before)
 
     def _gradient_error(self, number: int) -> float:
-        """Largest relative error of the gradients of the module that owns a parameter."""
+        """Relative error of a parameter's gradient, by its module and size."""
         call = self.calls.of[number]
         assert call is not None
         modules = [call, call.container] if call.container is not None else [call]
-        errors = [
-            min(found.relative, 1e3)
+        found = [
+            gradient
             for module in modules
-            for owner in (self.calls.gradients_of(module),)
-            if owner is not None
+            if (owner := self.calls.gradients_of(module)) is not None
             for n in owner.written
-            if (found := self.deviations[n]) is not None
+            if (gradient := self.deviations[n]) is not None
         ]
-        return max(errors, default=1.0)
+        mine = self.deviations[number]
+        like = [gradient for gradient in found if mine is not None and gradient.count == mine.count]
+        return max((min(gradient.relative, 1e3) for gradient in like or found), default=1.0)
 
     def _golden(self, number: int) -> Statistics:
         golden = self.rows[number].pair.golden

@@ -13,7 +13,7 @@ from probe_flow.analysis.checksums import search_checksums
 from probe_flow.analysis.drift import find_drift
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.origin import Diagnosis, Suspect, diagnose
-from probe_flow.records import Finding, FindingKind, Mode, Pairs, Role, Status, TensorRef, Verdict
+from probe_flow.records import Finding, FindingKind, Mode, Pairs, Phase, Role, Status, TensorRef, Verdict
 
 STRONG = 2.0
 """A suspect of this score is an origin even downstream of another one: its inputs' errors do not explain it."""
@@ -24,19 +24,20 @@ def conclude(
 ) -> tuple[tuple[Finding, ...], list[Verdict]]:
     """Return the findings, the most important first, and the verdicts with their roles."""
     diagnosis = diagnose(rows, pairs)
-    origins = _origins(diagnosis)
     writers = _Writers(rows)
-    shown = {suspect.row: writers.of(suspect.row) for suspect in origins}
+    origins, shown = _forward_once(_origins(diagnosis), writers, rows)
     heirs = _heirs(diagnosis, origins)
     findings = [_origin_finding(suspect, rows, diagnosis, heirs, shown[suspect.row]) for suspect in origins]
     findings.extend(
         _nonfinite_finding(suspect, rows) for suspect in diagnosis.suspects if suspect.figure == "nonfinite"
     )
     checksums = search_checksums(rows, diagnosis.order)
-    findings.extend(_checksum_finding(number, rows) for number in checksums.origins)
+    wrote = {number: writers.of(number) for number in checksums.origins}
+    findings.extend(_checksum_finding(number, rows, wrote[number]) for number in checksums.origins)
+    shown.update(wrote)
     if not findings:
         findings.extend(find_drift(rows, diagnosis))
-    origin_rows = {row if writer is None else writer for row, writer in shown.items()} | set(checksums.origins)
+    origin_rows = {row if writer is None else writer for row, writer in shown.items()}
     inherited = diagnosis.tainted.keys() | checksums.inherited | (shown.keys() - origin_rows)
     roles = [
         replace(verdict, role=_role(number, verdict, diagnosis, origin_rows, inherited))
@@ -55,8 +56,29 @@ def _origins(diagnosis: Diagnosis) -> list[Suspect]:
         for suspect in diagnosis.suspects
         if suspect.score >= STRONG and not (suspect.figure == "nonfinite" and suspect.inherits)
     ]
-    weak = [suspect for suspect in diagnosis.suspects if suspect.score < STRONG and not suspect.inherits]
+    # Behind a strong one, what is a little more than explained is its echo.
+    first = next((place for place, suspect in enumerate(diagnosis.suspects) if suspect in strong[:1]), None)
+    weak = [suspect for suspect in diagnosis.suspects[:first] if suspect.score < STRONG and not suspect.inherits]
     return strong + weak
+
+
+def _forward_once(
+    origins: Sequence[Suspect], writers: _Writers, rows: Sequence[MeasuredPair]
+) -> tuple[list[Suspect], dict[int, int | None]]:
+    """Leave out gradients of a call that is blamed itself; return the others with the rows that wrote them."""
+    shown = {suspect.row: writers.of(suspect.row) for suspect in origins}
+    nodes = {suspect.row: rows[suspect.row if (row := shown[suspect.row]) is None else row].node for suspect in origins}
+    blamed = {(key.execution, key.name, key.call) for key in nodes.values() if key.phase is Phase.FORWARD}
+    kept = [
+        suspect
+        for suspect in origins
+        if not (
+            suspect.figure != "nonfinite"
+            and (key := nodes[suspect.row]).phase is Phase.BACKWARD
+            and (key.execution, key.name, key.call) in blamed
+        )
+    ]
+    return kept, {suspect.row: shown[suspect.row] for suspect in kept}
 
 
 def _heirs(diagnosis: Diagnosis, origins: Sequence[Suspect]) -> Mapping[int, int]:
@@ -125,7 +147,9 @@ class _Writers:
 
 
 def _recorded(tensor: TensorRef | None) -> object:
-    """Return what identifies a tensor of one execution by its recorded statistics, None when they say too little."""
+    """Return what identifies a tensor of one execution by what was recorded, None when that says too little."""
+    if tensor is not None and tensor.checksum is not None:
+        return tensor.node.execution, tensor.shape, tensor.checksum.lower()
     if tensor is None or tensor.recorded is None or tensor.recorded.l2norm is None:
         return None
     return tensor.node.execution, tensor.shape, tensor.recorded
@@ -186,17 +210,19 @@ def _nonfinite_finding(suspect: Suspect, rows: Sequence[MeasuredPair]) -> Findin
     )
 
 
-def _checksum_finding(number: int, rows: Sequence[MeasuredPair]) -> Finding:
+def _checksum_finding(number: int, rows: Sequence[MeasuredPair], writer: int | None) -> Finding:
     row = rows[number]
+    shown = row if writer is None else rows[writer]
+    head = "" if writer is None else f"has no counterpart in the golden and wrote `{row.pair.shown.id}`: "
     return Finding(
         kind=FindingKind.CHECKSUM_ORIGIN,
-        node=row.node,
-        slot=row.pair.shown.slot,
-        evidence="checksum differs although the checksums of the inputs are equal"
+        node=shown.node,
+        slot=shown.pair.shown.slot,
+        evidence=head + "checksum differs although the checksums of the inputs are equal"
         if row.is_produced
-        else f"checksum of the {row.pair.shown.slot.role.value} differs, and nothing before it explains that",
+        else head + f"checksum of the {row.pair.shown.slot.role.value} differs, and nothing before it explains that",
         severity=1.0,
-        row=number,
+        row=number if writer is None else writer,
     )
 
 

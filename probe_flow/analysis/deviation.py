@@ -50,6 +50,7 @@ class Deviation:
         unit: relative error that storage explains (`UNIT` of the coarser side).
         step: absolute error that storage explains near zero (`STEP`).
         nonfinite: positions where NaN or infinities disagree (statistics: 1 when the extremes show that some do).
+        least: smallest golden magnitude where all values have one sign, else 0.
     """
 
     rms: float
@@ -63,6 +64,7 @@ class Deviation:
     unit: float
     step: float
     nonfinite: int
+    least: float = 0.0
 
     @property
     def relative(self) -> float:
@@ -111,9 +113,9 @@ def deviation_of(row: MeasuredPair) -> Deviation | None:
     step = max(STEP.get(tensor.dtype, 0.0) for tensor in (target, golden))
     if row.pair.rule == "self" and target.dtype not in UNIT and golden.dtype in UNIT:
         step = max(step, 1.0)  # a cast to whole numbers drops the fraction
-    return Deviation(
-        rms, peak, gain, offset, size, top, spread, measurement.count, unit, step, measurement.nonfinite_mismatch
-    )
+    least = _least(measurement.golden.statistics)
+    mismatch = measurement.nonfinite_mismatch
+    return Deviation(rms, peak, gain, offset, size, top, spread, measurement.count, unit, step, mismatch, least)
 
 
 def _unit(tensor: TensorRef, mode: Mode) -> float:
@@ -145,6 +147,13 @@ def _size(statistics: Statistics, count: int) -> tuple[float, float, float] | No
     size = top if norm is None else abs(norm) / math.sqrt(max(1, finite))
     spread = size if mean is None else math.sqrt(max(0.0, size * size - mean * mean))
     return size, top, spread
+
+
+def _least(statistics: Statistics) -> float:
+    low, high = _number(statistics.min), _number(statistics.max)
+    if low is None or high is None:
+        return 0.0
+    return max(0.0, low, -high)
 
 
 def _tensor_errors(

@@ -35,6 +35,12 @@ GATED = re.compile(
 RARE = 0.02
 """Expected number of flipped gates below which none is allowed."""
 
+GATE_GAIN = 0.5
+"""Change of scale per share of flipped gates: what is lost on one side is missing from the product of both."""
+
+STEEP = 10.0
+"""Largest ratio of a tensor's size to its smallest value by which a power may raise relative errors."""
+
 UNSTEADY = 1.5
 """Margin of the explained error: errors are correlated, and a derivative of a wrong value bends."""
 
@@ -69,13 +75,17 @@ def gradient_allowance(
     unit = max([output.unit, *(tensor.unit for tensor in incoming), *(each.deviation.unit for each in saved)])
     scale = max([output.size, *(_scale(family, output, tensor, saved) for tensor in incoming)])
     relative = sum(min(tensor.relative, 1e6) for tensor in incoming)
-    worst = max((min(tensor.relative, 1.0) for tensor in _factors(family, output, saved)), default=0.0)
+    worst = max(
+        (min(tensor.relative * _steepness(family, tensor), 1.0) for tensor in _factors(family, output, saved)),
+        default=0.0,
+    )
     known = relative + 2.0 * worst
     doubt = hidden * (1 + len(incoming))
     floor = unit * scale + output.step
     explained = UNSTEADY * scale * (known + doubt)
     top = max([output.top, *(tensor.top for tensor in incoming)])
     peak = PEAK_OVER_RMS * (floor + explained) + 2.0 * unit * output.top
+    common = common_share(output.count) * (floor + explained) / max(output.size, TINY)
     peak += output.top * min(1e6, max((_peak_ratio(tensor) for tensor in incoming), default=0.0))
     if is_gated:
         decided = max((min(each.deviation.relative, 1.0) for each in saved), default=0.0)
@@ -84,7 +94,8 @@ def gradient_allowance(
             share = min(1.0, max(MIN_FLIPS, moved) / output.count)
             explained += math.sqrt(share) * max(output.size, *(tensor.size for tensor in incoming), 0.0)
             peak += 2.0 * top
-    gain = max(SYSTEMATIC, common_share(output.count) * (floor + explained) / max(output.size, TINY))
+            common += GATE_GAIN * share
+    gain = max(SYSTEMATIC, common)
     gain += 2.0 * sum(abs(tensor.gain) for tensor in incoming) + doubt
     return Allowance(min(floor, HUGE), min(explained, HUGE), min(peak, HUGE), min(gain, HUGE), min(scale, HUGE))
 
@@ -93,6 +104,11 @@ _LINEAR = frozenset({Family.MOVE, Family.SUM, Family.TOTAL})
 """Families whose gradients do not depend on the values of the forward pass."""
 
 _FINE = 2.0**-16
+
+
+def _steepness(family: Family, tensor: Deviation) -> float:
+    """How much larger a relative error is at the smallest value of a positive tensor, whose powers are the largest."""
+    return min(STEEP, tensor.size / tensor.least) if family is Family.SCALE and tensor.least > 0.0 else 1.0
 
 
 def _factors(family: Family, output: Deviation, saved: Sequence[Saved]) -> list[Deviation]:
