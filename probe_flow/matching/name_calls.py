@@ -220,6 +220,6 @@ class _Matching:
 
 def _in_order(side: Side, numbers: Sequence[int]) -> Sequence[int]:
     """Return calls in the order of the dump where a mapping gave several APIs one name: their numbers do not tell."""
-    if len({side.nodes[number].key.name for number in numbers}) > 1:
+    if len(numbers) > 1 and len({side.nodes[number].key.name for number in numbers}) > 1:
         return sorted(numbers)
     return numbers

@@ -16,6 +16,9 @@ _CLASSES = (
     ("float", tuple(_FLOATS)),
     ("complex", ("complex64", "complex128")),
 )
+_STATISTICS, _TENSOR = TensorKind.STATISTICS, TensorKind.TENSOR
+"""Asked for each tensor: a member costs more to look up and to hash than to compare."""
+
 _PARAMETERS = frozenset({SlotRole.PARAMETER, SlotRole.PARAMETER_GRAD})
 
 _OTHER_GRADIENTS = frozenset({"cross_entropy"})
@@ -99,7 +102,7 @@ def _is_alike(one: TensorRef, other: TensorRef, *, is_foreign: bool) -> bool:
 
 
 def _is_numeric(tensor: TensorRef) -> bool:
-    return tensor.kind is TensorKind.STATISTICS or tensor.kind is TensorKind.TENSOR  # hashing an enum costs more
+    return tensor.kind is _STATISTICS or tensor.kind is _TENSOR
 
 
 def _is_same_slot(one: TensorRef, other: TensorRef) -> bool:
