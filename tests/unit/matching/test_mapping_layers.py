@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from name_builders import DATA, assert_complete, catalog, entry_pairs, item_pairs, read
+from name_builders import DATA, ONLY, assert_complete, catalog, entry_pairs, item_pairs, read, ref_of
 
 from probe_flow.errors import Span
 from probe_flow.formats.mapping_file import ClassEntries, Entry, read_flat_mapping, read_layer_mapping
 from probe_flow.matching.mapping_layers import match_layer_mapping
-from probe_flow.records import Catalog, Pairs
+from probe_flow.records import Catalog, NodeKey, Pairs
 
 LAST_NODE = "Functional.cross_entropy.0.backward.output.0"
 
@@ -155,10 +155,6 @@ def test_dumps_without_modules_are_reported() -> None:
 
 
 def test_dtypes_are_not_checked() -> None:
-    from name_builders import ONLY, ref_of
-
-    from probe_flow.records import NodeKey
-
     key = NodeKey(ONLY, "Module.a.A")
     sides = [catalog(["Module.a.A.forward.0"], tensors=[ref_of(key, dtype=dtype)]) for dtype in ("int32", "float32")]
 
