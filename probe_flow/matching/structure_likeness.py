@@ -20,6 +20,7 @@ _SAME_KIND, _SAME_KIN, _OTHER_KIND = 0.55, 0.4, 0.1
 _SHAPES, _VALUES, _NAME = 0.25, 0.15, 0.05
 _MODULE_PARTS = {"content": 0.35, "parameters": 0.2, "shapes": 0.2, "class": 0.05, "path": 0.05, "values": 0.15}
 _TOLD = 0.4
+_WORTH_VALUES = 0.5
 _UNLIKE_PARAMETERS = 0.5
 """Factor for modules whose own parameters have no shape in common."""
 
@@ -96,7 +97,9 @@ def _module_likeness(one: Traits, other: Traits) -> float:
     if one.parameters or other.parameters:
         parts["parameters"] = _common(one.parameters, other.parameters)
         factor = 1.0 if parts["parameters"] else _UNLIKE_PARAMETERS
-    parts["values"] = _told(value_likeness(one, other))
+    without_values = sum(_MODULE_PARTS[name] * value for name, value in parts.items())
+    is_worth_it = factor * without_values >= _WORTH_VALUES * sum(_MODULE_PARTS[name] for name in parts)
+    parts["values"] = _told(value_likeness(one, other)) if is_worth_it else 0.0
     total = sum(_MODULE_PARTS[name] for name in parts)
     return factor * sum(_MODULE_PARTS[name] * value for name, value in parts.items()) / total
 
