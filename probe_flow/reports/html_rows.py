@@ -18,7 +18,6 @@ MAX_VALUE_CHARACTERS = 2000
 """Characters kept of a scalar's or an opaque thing's text."""
 
 _STATISTICS = ("min", "max", "mean", "l2norm", "nan", "inf")
-_statistics = attrgetter(*_STATISTICS)
 # By their values: an Enum hashes in Python, a text in C, and there is one for every row.
 _STATUS_PLACES = {status.value: place for place, status in enumerate(Status)}
 _ROLE_PLACES = {role.value: place for place, role in enumerate(Role)}
@@ -112,23 +111,23 @@ class _Sides:
         catalogs: Sequence[Catalog],
     ) -> dict[str, Any]:
         texts = self._strings.places
-        both = list(zip(tensors, summaries, strict=True))
-        statistics = list(zip(*(_statistics(statistics_of(*each)) for each in both), strict=True))
-        slots = list(zip(*self._slots(tensors), strict=True))
-        described = list(zip(*self._descriptions(tensors), strict=True))
+        statistics = list(map(statistics_of, tensors, summaries))
+        checksums = [
+            checksum_of(tensor, summary) if tensor is not None else None
+            for tensor, summary in zip(tensors, summaries, strict=True)
+        ]
+        slots, described = self._slots(tensors), self._descriptions(tensors)
         numbers = [
             self._nodes.number(catalog, tensor.node) if tensor is not None else None
             for tensor, catalog in zip(tensors, catalogs, strict=True)
         ]
         return packed_columns(
             {
-                **{name: packed(short_numbers(cells)) for name, cells in zip(_STATISTICS, statistics, strict=False)},
+                **{name: packed(short_numbers(list(map(attrgetter(name), statistics)))) for name in _STATISTICS},
                 "node": packed_places(numbers),
-                **{name: packed_places(cells) for name, cells in zip(_SLOT, slots, strict=False)},
-                **{name: packed_places(cells) for name, cells in zip(_DESCRIPTION, described, strict=False)},
-                "checksum": packed_places(
-                    texts([checksum_of(*each) if each[0] is not None else None for each in both])
-                ),
+                **{name: packed_places([each[at] for each in slots]) for at, name in enumerate(_SLOT)},
+                **{name: packed_places([each[at] for each in described]) for at, name in enumerate(_DESCRIPTION)},
+                "checksum": packed_places(texts(checksums)),
                 "value": packed_places(texts(self._each(tensors, _value))),
                 "why": packed_places(texts(self._each(tensors, lambda tensor: tensor.reason))),
             }
