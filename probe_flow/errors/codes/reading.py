@@ -401,6 +401,15 @@ SECTION: tuple[Code, ...] = (
         "Compare the operators before and after it to see whether the choice is right.",
     ),
     Code(
+        "PF3230",
+        "a reduced dump file is malformed",
+        "Its name says that it holds the statistics of dumped tensors (`*_min_max.npz`, `*_min_max.npy`), and its "
+        "content does not: it was cut off, changed, or written by another program.",
+        "`Add.Add_1.44.6.1706596912161941_min_max.npz` is named like a reduced file and is none: File is not a zip "
+        "file",
+        "Reduce the dumped file again, or dump again.",
+    ),
+    Code(
         "PF3190",
         "tensor could not be read",
         "the file system or the memory of the machine failed while a tensor was being read",

@@ -1,0 +1,285 @@
+"""Reduced dump files: the statistics of a dumped file's tensors, under the names and keys of the seed's script.
+
+`{stem}{suffix}.npy` stands for an FX array `{stem}.npy`: the plain vector [min, max], or, with other statistics, one
+record with a float64 field each and with the dtype and the shape of the array. `{file}{suffix}.npz` stands for a device
+file: `inputs` and `outputs`, a row for each tensor, a column for each of `stat_names` (absent: min, max), and what the
+device said of the tensors and the operator.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probe_flow.errors import FormatError
+from probe_flow.formats.binary_file import BinaryFile, malformed
+
+SUFFIX = "_min_max"
+MIN_MAX = ("min", "max")
+MAX_REDUCED_BYTES = 16 * 2**20
+"""Reduced files hold kilobytes; an operator with thousands of inputs some more."""
+
+_FIRST_DATE = (1980, 1, 1, 0, 0, 0)
+_MAX_FIGURES = 4096
+_MAX_RANK = 64
+_UNKNOWN_SHAPE = "?"
+_DTYPE_FIELD, _SHAPE_FIELD = "dtype", "shape"
+_BROKEN = (
+    ValueError,
+    TypeError,
+    OverflowError,
+    KeyError,
+    EOFError,
+    RuntimeError,
+    SyntaxError,
+    MemoryError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+Array = NDArray[Any]
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedTensor:
+    """One tensor: a figure for each statistic, and canonical dtype and logical shape where they are known."""
+
+    figures: tuple[float, ...]
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedArray:
+    """What stands for an FX array: the names of the statistics, and the tensor."""
+
+    names: tuple[str, ...]
+    tensor: ReducedTensor
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedDevice:
+    """What stands for a device file; operator and time are empty or 0 where the file does not give them."""
+
+    names: tuple[str, ...]
+    inputs: tuple[ReducedTensor, ...]
+    outputs: tuple[ReducedTensor, ...]
+    op_name: str = ""
+    op_type: str = ""
+    timestamp: int = 0
+
+
+def reduced_name(name: str, suffix: str = SUFFIX) -> str:
+    """Return the file name that stands for a dumped file.
+
+    >>> reduced_name("add-aten.add.OUTPUT.0.20260101000000000009.npy"), reduced_name("Add.Add_1.2.3.4")
+    ('add-aten.add.OUTPUT.0.20260101000000000009_min_max.npy', 'Add.Add_1.2.3.4_min_max.npz')
+    """
+    if name.endswith(".npy"):
+        return f"{name.removesuffix('.npy')}{suffix}.npy"
+    return f"{name}{suffix}.npz"
+
+
+def source_name(name: str, suffix: str = SUFFIX) -> str | None:
+    """Return the name of the file that a reduced one stands for, None for other names.
+
+    >>> source_name("Add.Add_1.2.3.4_min_max.npz"), source_name("Add.Add_1.2.3.4")
+    ('Add.Add_1.2.3.4', None)
+    """
+    for extension, restored in ((".npy", ".npy"), (".npz", "")):
+        ending = suffix + extension
+        if name.endswith(ending) and len(name) > len(ending):
+            return name.removesuffix(ending) + restored
+    return None
+
+
+def reduced_array_bytes(content: ReducedArray) -> bytes:
+    """Return the `.npy` file: a plain vector for min and max alone, else a record that names its fields."""
+    tensor = content.tensor
+    if content.names == MIN_MAX:
+        return _npy(np.array(tensor.figures, np.float64))
+    fields: list[Any] = [(name, "<f8") for name in content.names]
+    values: list[Any] = list(tensor.figures)
+    if tensor.dtype is not None:
+        fields.append((_DTYPE_FIELD, f"<U{len(tensor.dtype)}"))
+        values.append(tensor.dtype)
+    if tensor.shape is not None:
+        fields.append((_SHAPE_FIELD, f"<U{max(1, len(_shape_text(tensor.shape)))}"))
+        values.append(_shape_text(tensor.shape))
+    return _npy(np.array(tuple(values), np.dtype(fields)))
+
+
+def reduced_device_bytes(content: ReducedDevice) -> bytes:
+    """Return the `.npz` file; the same content gives the same bytes."""
+    arrays: dict[str, Array] = {}
+    for key, prefix, tensors in (("inputs", "in", content.inputs), ("outputs", "out", content.outputs)):
+        rows = [tensor.figures for tensor in tensors]
+        arrays[key] = np.array(rows, np.float64).reshape(len(rows), len(content.names))
+        arrays[f"{prefix}_dtypes"] = np.array([tensor.dtype or "" for tensor in tensors], np.str_)
+        arrays[f"{prefix}_shapes"] = np.array([_shape_text(tensor.shape) for tensor in tensors], np.str_)
+    arrays["stat_names"] = np.array(content.names, np.str_)
+    arrays["op_name"] = np.array(content.op_name, np.str_)
+    arrays["op_type"] = np.array(content.op_type, np.str_)
+    arrays["timestamp"] = np.array(content.timestamp, np.uint64)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _FIRST_DATE), _npy(array))
+    return buffer.getvalue()
+
+
+def read_reduced_array(path: Path | str) -> ReducedArray:
+    """Read a reduced FX array.
+
+    Raises:
+        FormatError: PF3001/PF3002 unreadable, PF3230 something else.
+    """
+    return _read(path, _as_array)
+
+
+def read_reduced_device(path: Path | str) -> ReducedDevice:
+    """Read a reduced device file, ours or one of the seed's script.
+
+    Raises:
+        FormatError: PF3001/PF3002 unreadable, PF3230 something else.
+    """
+    return _read(path, _as_device)
+
+
+def _read(path: Path | str, take: Callable[[bytes], Found]) -> Found:
+    with BinaryFile(path) as file:
+        if file.size > MAX_REDUCED_BYTES:
+            raise _no_reduced_file(path, f"it has {file.size} bytes; at most {MAX_REDUCED_BYTES} are read")
+        content = file.read_at(0, file.size)
+    try:
+        return take(content)
+    except _BROKEN as exc:
+        raise _no_reduced_file(path, str(exc) or type(exc).__name__) from exc
+
+
+def _as_array(content: bytes) -> ReducedArray:
+    found = _array(content)
+    if found.dtype.names is None:
+        values = _figures(found.reshape(1, -1), len(MIN_MAX))[0]
+        return ReducedArray(MIN_MAX, ReducedTensor(values))
+    if found.size != 1:
+        raise ValueError(f"{found.size} records are no statistics of one tensor")
+    record = found.reshape(-1)[0]
+    names = tuple(name for name in found.dtype.names if name not in (_DTYPE_FIELD, _SHAPE_FIELD))
+    texts = {name: str(record[name]) for name in found.dtype.names if name not in names}
+    figures = tuple(float(record[name]) for name in names)
+    shape = _parse_shape(texts.get(_SHAPE_FIELD, _UNKNOWN_SHAPE))
+    return ReducedArray(names, ReducedTensor(figures, texts.get(_DTYPE_FIELD) or None, shape))
+
+
+def _as_device(content: bytes) -> ReducedDevice:
+    arrays = _members(content)
+    names = tuple(str(name) for name in arrays["stat_names"].reshape(-1)) if "stat_names" in arrays else MIN_MAX
+    if not 0 < len(names) <= _MAX_FIGURES:
+        raise ValueError(f"{len(names)} statistics")
+    return ReducedDevice(
+        names,
+        _tensors(arrays, "inputs", "in", len(names)),
+        _tensors(arrays, "outputs", "out", len(names)),
+        _text(arrays, "op_name"),
+        _text(arrays, "op_type"),
+        int(arrays["timestamp"]) if "timestamp" in arrays else 0,
+    )
+
+
+def _tensors(arrays: Mapping[str, Array], key: str, prefix: str, columns: int) -> tuple[ReducedTensor, ...]:
+    rows = _figures(arrays[key], columns)
+    dtypes = _texts(arrays, f"{prefix}_dtypes", "", len(rows))
+    shapes = _texts(arrays, f"{prefix}_shapes", _UNKNOWN_SHAPE, len(rows))
+    return tuple(
+        ReducedTensor(row, dtype or None, _parse_shape(shape))
+        for row, dtype, shape in zip(rows, dtypes, shapes, strict=True)
+    )
+
+
+def _figures(values: Array, columns: int) -> list[tuple[float, ...]]:
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"`{values.dtype}` elements are no statistics")
+    if not values.size:
+        return []
+    if values.ndim != 2 or values.shape[1] != columns:
+        raise ValueError(f"an array of shape {list(values.shape)} does not hold {columns} statistics for each tensor")
+    return [tuple(float(value) for value in row) for row in values.tolist()]
+
+
+def _texts(arrays: Mapping[str, Array], key: str, default: str, count: int) -> list[str]:
+    if key not in arrays:
+        return [default] * count
+    found = [str(text) for text in arrays[key].reshape(-1)]
+    if len(found) != count:
+        raise ValueError(f"`{key}` describes {len(found)} of {count} tensors")
+    return found
+
+
+def _text(arrays: Mapping[str, Array], key: str) -> str:
+    return str(arrays[key].reshape(())) if key in arrays else ""
+
+
+def _shape_text(shape: Sequence[int] | None) -> str:
+    return _UNKNOWN_SHAPE if shape is None else ",".join(map(str, shape))
+
+
+def _parse_shape(text: str) -> tuple[int, ...] | None:
+    if text == _UNKNOWN_SHAPE:
+        return None
+    parts = text.split(",") if text else []
+    if len(parts) > _MAX_RANK or not all(part.isascii() and part.isdigit() and len(part) <= 18 for part in parts):
+        raise ValueError(f"`{text[:40]}` is no shape")
+    return tuple(int(part) for part in parts)
+
+
+def _members(content: bytes) -> dict[str, Array]:
+    arrays: dict[str, Array] = {}
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for info in archive.infolist():
+            if info.file_size > MAX_REDUCED_BYTES:
+                raise ValueError(f"its member `{info.filename[:40]}` claims {info.file_size} bytes")
+            with archive.open(info) as member:
+                arrays[info.filename.removesuffix(".npy")] = _array(member.read(MAX_REDUCED_BYTES))
+    return arrays
+
+
+def _array(content: bytes) -> Array:
+    """Return a small array from the bytes of a `.npy` file; nothing is unpickled, nothing allocated on its word."""
+    stream = io.BytesIO(content)
+    version = np.lib.format.read_magic(stream)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, is_fortran, dtype = read_header(stream)
+    if dtype.hasobject or (is_fortran and len(shape) > 1):
+        raise ValueError("it holds Python objects or columns, not rows of numbers")
+    rest = content[stream.tell() :]
+    count = 1
+    for dim in shape:
+        count *= dim
+    if dtype.itemsize == 0 or len(rest) != count * dtype.itemsize:
+        raise ValueError(f"shape {list(shape)} of `{dtype}` is not what {len(rest)} bytes hold")
+    return np.frombuffer(rest, dtype, count).reshape(shape)
+
+
+def _npy(array: Array) -> bytes:
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, array, version=(1, 0), allow_pickle=False)
+    return stream.getvalue()
+
+
+def _no_reduced_file(path: Path | str, why: str) -> FormatError:
+    return malformed(
+        "PF3230",
+        path,
+        f"`{Path(path).name}` is named like a reduced file and is none: {why}",
+        help_text="reduce the dumped file again, or dump again",
+    )
