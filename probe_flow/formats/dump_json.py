@@ -13,8 +13,10 @@ becomes name ``Module.head.Linear.parameters_grad``, call 0, phase none. The ent
 
 from __future__ import annotations
 
+import gc
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, ProbeFlowError, UsageError
@@ -62,7 +64,10 @@ def read_dump_json(
         message = f"`{path}` cannot be searched: {error.strerror or error}"
         raise IncompleteError(Diagnostic("PF3409", message, path=str(path))) from error
     reading = Reading(problems=list(found.problems))
-    failures = [failure for number, file in enumerate(found.files) for failure in _taken(file, number, nodes, reading)]
+    failures: list[Diagnostic] = []
+    with _without_collection():
+        for number, file in enumerate(found.files):
+            failures.extend(_taken(file, number, nodes, reading))
     if not reading.entries and failures:
         raise IncompleteError(failures)
     if not reading.nodes:
@@ -85,6 +90,18 @@ def read_dump_json(
             "files": tuple(file.shown for file in found.files),
         },
     )
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Leave the search for cycles out: what is read has none, and walking it over and over takes much of the time."""
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
 
 
 def _taken(file: DumpFile, number: int, patterns: Sequence[str] | None, reading: Reading) -> tuple[Diagnostic, ...]:
