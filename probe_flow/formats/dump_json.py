@@ -94,7 +94,7 @@ def read_dump_json(
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    """Leave the search for cycles out: what is read has none, and walking it over and over takes much of the time."""
+    """Leave the search for cycles out: what is read has none, and walking it over and over takes time."""
     is_enabled = gc.isenabled()
     gc.disable()
     try:
