@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 
 from probe_flow.analysis.checksums import search_checksums
 from probe_flow.analysis.drift import find_drift
@@ -40,7 +39,9 @@ def conclude(
     origin_rows = {row if writer is None else writer for row, writer in shown.items()}
     inherited = diagnosis.tainted.keys() | checksums.inherited | (shown.keys() - origin_rows)
     roles = [
-        replace(verdict, role=_role(number, verdict, diagnosis, origin_rows, inherited))
+        Verdict(
+            verdict.status, verdict.rule_ids, verdict.reasons, _role(number, verdict, diagnosis, origin_rows, inherited)
+        )
         for number, verdict in enumerate(verdicts)
     ]
     return _first_nonfinite_only(findings), roles

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from probe_flow.analysis.measured import MeasuredPair
-from probe_flow.records import Measurement, Mode, SideSummary, Statistics, TensorRef
+from probe_flow.records import Measurement, Mode, Statistics, TensorRef
 
 UNIT = {
     "float64": 2.0**-40,
@@ -109,8 +109,8 @@ def deviation_of(row: MeasuredPair) -> Deviation | None:
         return None
     rms, peak, gain, offset = errors or (0.0, 0.0, 0.0, 0.0)
     size, top, spread = figures or (0.0, 0.0, 0.0)
-    unit = max(_unit(tensor, measurement.mode) for tensor in (target, golden))
-    step = max(STEP.get(tensor.dtype, 0.0) for tensor in (target, golden))
+    unit = max(_unit(target, measurement.mode), _unit(golden, measurement.mode))
+    step = max(STEP.get(target.dtype, 0.0), STEP.get(golden.dtype, 0.0))
     if row.pair.rule == "self" and target.dtype not in UNIT and golden.dtype in UNIT:
         step = max(step, 1.0)  # a cast to whole numbers drops the fraction
     least = _least(measurement.golden.statistics)
@@ -138,10 +138,10 @@ def _size(statistics: Statistics, count: int) -> tuple[float, float, float] | No
 
     Statistics recorded by a framework are infinite where a value is (masked scores); the finite extreme serves then.
     """
-    extremes = [abs(value) for value in (_number(statistics.min), _number(statistics.max)) if value is not None]
-    if not extremes:
+    low, high = _number(statistics.min), _number(statistics.max)
+    if low is None and high is None:
         return None
-    top = max(extremes)
+    top = max(abs(low or 0.0), abs(high or 0.0))
     finite = count - (statistics.nan or 0) - (statistics.inf or 0)
     norm, mean = _number(statistics.l2norm), _number(statistics.mean)
     size = top if norm is None else abs(norm) / math.sqrt(max(1, finite))
@@ -170,7 +170,8 @@ def _tensor_errors(
     statistics = measurement.golden.statistics
     finite = max(1, measurement.count - (statistics.nan or 0) - (statistics.inf or 0))
     gain = _gain(measurement, figures[0], float(peak))
-    return float(distance) / math.sqrt(finite), float(peak), gain, _difference(measurement, "mean")
+    offset = _difference(measurement.target.statistics.mean, statistics.mean)
+    return float(distance) / math.sqrt(finite), float(peak), gain, offset
 
 
 def _gain(measurement: Measurement, size: float, peak: float) -> float:
@@ -191,20 +192,25 @@ def _statistic_errors(
 ) -> tuple[float, float, float, float]:
     assert measurement.target is not None
     assert measurement.golden is not None
-    peak = max(abs(_difference(measurement, "max")), abs(_difference(measurement, "min")))
-    offset = _difference(measurement, "mean")
-    norms = _difference(measurement, "l2norm") / math.sqrt(measurement.count)
-    gain = norms / figures[0] if figures[0] and _number(measurement.golden.statistics.l2norm) else 0.0
+    target, golden = measurement.target.statistics, measurement.golden.statistics
+    peak = max(abs(_difference(target.max, golden.max)), abs(_difference(target.min, golden.min)))
+    offset = _difference(target.mean, golden.mean)
+    root = math.sqrt(measurement.count)
+    norms = _difference(target.l2norm, golden.l2norm) / root
+    gain = norms / figures[0] if figures[0] and _number(golden.l2norm) else 0.0
     # With neither norm nor mean (integers) the extremes are all there is: one element may be all the error.
-    proven = max(abs(norms), abs(offset), peak / math.sqrt(measurement.count))
+    proven = max(abs(norms), abs(offset), peak / root)
     return proven, peak, gain, offset
 
 
-def _difference(measurement: Measurement, name: str) -> float:
-    values = [
-        _number(getattr(side.statistics, name)) if isinstance(side, SideSummary) else None
-        for side in (measurement.target, measurement.golden)
-    ]
+def _difference(target: float | None, golden: float | None) -> float:
+    """Return target - golden, 0 where one of them is missing or not finite."""
+    if target is None or golden is None:
+        return 0.0
+    difference = float(target) - float(golden)
+    if -math.inf < difference < math.inf:
+        return difference
+    values = _number(target), _number(golden)
     return 0.0 if values[0] is None or values[1] is None else values[0] - values[1]
 
 
@@ -213,4 +219,4 @@ def _number(value: float | None) -> float | None:
     if value is None:
         return None
     number = float(value)
-    return number if math.isfinite(number) else None
+    return number if -math.inf < number < math.inf else None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.origin import Diagnosis
-from probe_flow.records import Finding, FindingKind, Phase
+from probe_flow.records import Execution, Finding, FindingKind, Phase
 
 LIMITS = ((2.0**-40, 1e-6), (2.0**-20, 5e-3), (2.0**-11, 5e-2), (2.0**-8, 2e-1))
 """(relative error of storage, relative error of a network's output that still counts as rounding): about 100 rounding
@@ -19,10 +19,13 @@ TAIL = 3
 
 def find_drift(rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> list[Finding]:
     """Return one finding for the worst output beyond its limit, with the growth rate; nothing when all are within."""
-    last: dict[object, list[int]] = {}
+    runs: dict[Execution, list[int]] = {}
     for number in diagnosis.order:
         if _is_result(rows[number]) and _relative(diagnosis, number) is not None:
-            last.setdefault(rows[number].node.execution.identity, []).append(number)
+            runs.setdefault(rows[number].node.execution, []).append(number)
+    last: dict[object, list[int]] = {}
+    for run, numbers in runs.items():
+        last.setdefault(run.identity, []).extend(numbers)
     worst: tuple[float, int] | None = None
     for numbers in last.values():
         for number in numbers[-TAIL:]:
