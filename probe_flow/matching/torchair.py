@@ -45,11 +45,11 @@ from dataclasses import dataclass, field
 
 from probe_flow.errors import Diagnostic, Severity, UsageError
 from probe_flow.matching.torchair_executions import pair_executions
+from probe_flow.matching.torchair_fx_match import FxMatch
 from probe_flow.matching.torchair_golden import GoldenIndex, tensors_by_execution
 from probe_flow.matching.torchair_graph import FxGraph
 from probe_flow.matching.torchair_leftovers import Leftovers
 from probe_flow.matching.torchair_reasons import MAX_HINTS, NearestNames, expected, missing
-from probe_flow.matching.torchair_target import TargetMatch
 from probe_flow.records import Catalog, Execution, Graph, Group, Pair, Pairs, Reason, Relation, TensorRef
 
 _TARGET_FRAMEWORK = "torchair_ge"
@@ -114,7 +114,7 @@ class _Run:
         golden = self._indices.setdefault(partner, GoldenIndex(self._golden_tensors[partner], self.golden))
         spellings: Callable[[], Sequence[str]] = graph.links.spellings if graph is not None else list
         tensors = self._target_tensors[execution]
-        matched = TargetMatch(
+        matched = FxMatch(
             self.target,
             tensors,
             graph,

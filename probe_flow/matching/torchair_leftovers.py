@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from probe_flow.formats.graph_links import CONSTANT_TYPES, VIEW_TYPES, Source
 from probe_flow.matching.torchair_arguments import align_arguments, is_parameter_list, places_of
+from probe_flow.matching.torchair_fx_match import FxMatch
 from probe_flow.matching.torchair_golden import GoldenIndex
 from probe_flow.matching.torchair_graph import FxGraph
+from probe_flow.matching.torchair_nodes import DumpedNode
 from probe_flow.matching.torchair_reasons import NearestNames, expected, missing
-from probe_flow.matching.torchair_target import DumpedNode, TargetMatch
 from probe_flow.records import GraphOp, Pair, Reason, SlotRole, TensorKind, TensorRef
 
 _MAYBE_VIEW_TYPES = frozenset(
@@ -35,7 +36,7 @@ class Leftovers:
         hints: nearest names among the dumped device operators.
     """
 
-    match: TargetMatch
+    match: FxMatch
     golden: GoldenIndex
     graph: FxGraph | None
     is_graph_incomplete: bool

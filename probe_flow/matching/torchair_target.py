@@ -1,275 +1,79 @@
-"""Pair the tensors of one device execution with FX tensors, and say why the others have no partner."""
+"""What matching a device execution has in common whatever the golden side is: nodes, private operators, the pairs."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from probe_flow.formats.graph_edges import fused_outputs
-from probe_flow.formats.graph_links import Source
-from probe_flow.matching.torchair_arguments import (
-    DeviceInput,
-    Origin,
-    align_arguments,
-    align_numbers,
-    is_parameter_list,
-    places_of,
-)
-from probe_flow.matching.torchair_golden import GoldenIndex
-from probe_flow.matching.torchair_graph import FxGraph
-from probe_flow.matching.torchair_notes import shape_note, transform_of, unusable, unusable_golden
+from probe_flow.formats.graph_links import GraphLinks
+from probe_flow.matching.torchair_nodes import DumpedNode, attach_parts, dumped_nodes, group_of
+from probe_flow.matching.torchair_notes import shape_note, transform_of, unusable
 from probe_flow.matching.torchair_reasons import NearestNames, expected, missing
-from probe_flow.records import (
-    Catalog,
-    Group,
-    Node,
-    NodeKey,
-    Pair,
-    Reason,
-    Relation,
-    SlotRole,
-    TensorKind,
-    TensorRef,
-)
-
-_ALIGNED_CONFIDENCE = 0.8
-_NUMBER_CONFIDENCE = 0.7
-_PRIVATE_TYPES = ("Cast", "TransData")
+from probe_flow.records import Catalog, Group, Pair, Reason, TensorKind, TensorRef
 
 
-@dataclass(slots=True)
-class DumpedNode:
-    """A device operator with its tensors and the graph operators behind it (none: not in the graph)."""
-
-    node: Node
-    group: str
-    inputs: list[TensorRef] = field(default_factory=list)
-    outputs: list[TensorRef] = field(default_factory=list)
-    parts: tuple[str, ...] = ()
-    exits: list[Source] = field(default_factory=list)
-    golden_nodes: dict[NodeKey, None] = field(default_factory=dict)
-    is_self: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.node.key.name
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """A device input that no edge could pair, on its way to the arguments of an FX node."""
-
-    node: DumpedNode
-    item: DeviceInput
-    paired: bool
-
-
-class TargetMatch:
+class TargetMatch(ABC):
     """Matches one target execution with one golden execution.
 
-    After `run`: ``pairs`` in order of the target's nodes, ``used`` the golden tensors that they hold, ``by_op`` the
-    dumped node of every graph operator.
+    After `run`: ``used`` has the golden tensors that the pairs hold, ``by_op`` the dumped node of every graph operator.
     """
 
     def __init__(
         self,
         catalog: Catalog,
         tensors: Sequence[TensorRef],
-        graph: FxGraph | None,
-        golden: GoldenIndex,
+        links: GraphLinks | None,
         *,
         golden_selects_nodes: bool,
         hints: tuple[NearestNames, NearestNames],
         group_prefix: str,
     ) -> None:
-        self.graph = graph
-        self.golden = golden
-        self.nodes = _dumped_nodes(catalog, tensors, group_prefix)
-        self.by_op: dict[str, DumpedNode] = {}
+        self.links = links
+        self.nodes = dumped_nodes(catalog, tensors, group_prefix)
+        self.by_op = attach_parts(self.nodes, links) if links is not None else {}
         self.used: dict[int, Pair] = {}
         self.has_inputs = any(node.inputs for node in self.nodes)
         self.has_outputs = any(ref.kind is not TensorKind.UNREADABLE for node in self.nodes for ref in node.outputs)
         self._golden_selects_nodes = golden_selects_nodes
         self._graph_hints, self._golden_hints = hints
         self._pairs: dict[int, Pair] = {}
-        self._waiting: dict[str, list[_Waiting]] = defaultdict(list)
 
     def run(self) -> tuple[list[Pair], list[Group]]:
         """Return the pairs of every target tensor, in catalog order, and one group per device operator."""
-        for node in self.nodes:
-            self._find_parts(node)
         for node in self.nodes:
             if node.parts:
                 self._match_outputs(node)
                 self._match_inputs(node)
             else:
                 self._match_unknown(node)
-        for key, waiting in self._waiting.items():
-            self._match_arguments(key, waiting)
+        self._finish()
         pairs = [
             self._pairs[id(ref)]
             for node in self.nodes
             for ref in (*node.inputs, *node.outputs)
             if id(ref) in self._pairs
         ]
-        return pairs, [_group(node) for node in self.nodes]
+        return pairs, [group_of(node) for node in self.nodes]
 
-    def _find_parts(self, node: DumpedNode) -> None:
-        if self.graph is None:
-            return
-        split = self.graph.links.split(node.name)
-        if split is None:
-            return
-        node.parts = split.parts
-        if len(node.parts) == 1:
-            node.exits = [(node.parts[0], index) for index in range(len(node.outputs))]
-        else:
-            node.exits = fused_outputs(self.graph.links, node.parts, len(node.outputs))
-        for part in node.parts:
-            self.by_op.setdefault(part, node)
-
-    # Outputs
-
+    @abstractmethod
     def _match_outputs(self, node: DumpedNode) -> None:
-        rule = "exact" if len(node.parts) == 1 else "fused"
-        for index, ref in enumerate(node.outputs):
-            if (reason := unusable(ref)) is not None:
-                self._leave(node, ref, reason)
-                continue
-            at = int(ref.slot.path[0])
-            source = (
-                node.exits[at] if at < len(node.exits) else (node.exits[index] if index < len(node.exits) else None)
-            )
-            golden, why = self._golden_of(node, source)
-            if golden is None:
-                assert why is not None, "either a tensor or the reason for its absence"
-                self._leave(node, ref, why)
-            else:
-                self._pair(node, ref, golden, rule)
+        """Pair or leave every output of an operator of the graph."""
 
-    def _golden_of(self, node: DumpedNode, source: Source | None) -> tuple[TensorRef | None, Reason | None]:
-        assert self.graph is not None, "only nodes of a graph have parts"
-        name = self.graph.name(source) if source is not None else None
-        if name is None:
-            return None, self._unnamed_output(node)
-        golden = self.golden.outputs.get(name)
-        if golden is None:
-            return None, self._no_golden(name)
-        if golden.kind is not TensorKind.TENSOR:
-            return None, unusable_golden(golden, name[0])
-        return golden, None
-
-    def _unnamed_output(self, node: DumpedNode) -> Reason:
-        assert self.graph is not None, "only nodes of a graph have parts"
-        if not self.graph.carriers:
-            return missing("no_fx_name", "the graph text names no FX tensors; dump with a newer TorchAir")
-        owner = self.graph.owner(node.parts[-1])
-        of = f" of `{owner}`" if owner else ""
-        return expected("internal", f"an intermediate value inside the expansion{of}; FX has no such tensor")
-
-    def _no_golden(self, name: tuple[str, int]) -> Reason:
-        key, index = name
-        if key in self.golden.nodes:
-            if not self.golden.has_outputs:
-                return expected("not_dumped", "the golden dump holds no outputs at all")
-            return missing("no_golden_op", f"the golden dump of `{key}` has no output {index}")
-        if self._golden_selects_nodes:
-            return expected("filtered", f"`{key}` is not among the selected golden nodes")
-        return missing("no_golden_op", f"the golden dump has no `{key}`{self._golden_hints.hint(key)}")
-
-    # Inputs
-
+    @abstractmethod
     def _match_inputs(self, node: DumpedNode) -> None:
-        assert self.graph is not None, "only nodes of a graph have parts"
-        found = self.graph.links.input_sources(node.parts, [ref.numel for ref in node.inputs])
-        for ref, source, reader in zip(node.inputs, found.sources, found.readers, strict=True):
-            if (reason := unusable(ref)) is not None:
-                self._leave(node, ref, reason)
-                continue
-            origin = self._origin(source)
-            paired = origin is Origin.FX_TENSOR and source is not None and self._match_edge(node, ref, source)
-            if origin is None:
-                owner = self.graph.owner(reader) if reader else None
-                of = f" of `{owner}`" if owner else ""
-                self._leave(node, ref, expected("internal", f"an intermediate value inside the expansion{of}"))
-                continue
-            owner = self.graph.owner(reader or node.parts[0])
-            if owner is not None:
-                self._waiting[owner].append(_Waiting(node, DeviceInput(ref, origin, reader, source), paired))
-            elif not paired:
-                self._leave(node, ref, self._no_argument(ref, origin, None))
+        """Pair or leave every input of an operator of the graph, or keep it for `_finish`."""
 
-    def _origin(self, source: Source | None) -> Origin | None:
-        """Return what kind of value a device input is; None when it lies inside a converter's expansion."""
-        assert self.graph is not None, "only nodes of a graph have parts"
-        if source is None:
-            return Origin.CONSTANT
-        if self.graph.values(source):
-            return Origin.FX_TENSOR
-        root = self.graph.root(source)
-        if self.graph.is_graph_input(root):
-            return Origin.GRAPH_INPUT
-        return Origin.CONSTANT if self.graph.is_constant(root) else None
-
-    def _match_edge(self, node: DumpedNode, ref: TensorRef, source: Source) -> bool:
-        assert self.graph is not None, "only nodes of a graph have parts"
-        for name, through in self.graph.values(source):
-            golden = self.golden.outputs.get(name)
-            if golden is None or golden.kind is not TensorKind.TENSOR:
-                continue
-            note = expected("through", f"the same value before {through}") if through else None
-            self._pair(node, ref, golden, "edge", note=note)
-            return True
-        return False
-
-    def _match_arguments(self, key: str, waiting: list[_Waiting]) -> None:
-        assert self.graph is not None, "only nodes of a graph have parts"
-        arguments = self.golden.arguments(key)
-        items = [entry.item for entry in waiting]
-        places = places_of(self.graph, key, items)
-        alignment = align_arguments(places, arguments)
-        joined = {number: j for i, j in alignment.pairs if (number := places[i].waiting) is not None}
-        numbers = self.golden.numbers(key)
-        rest = [index for index, entry in enumerate(waiting) if index not in joined and not entry.paired]
-        scalars = {rest[i]: numbers[j] for i, j in align_numbers([items[index] for index in rest], numbers)}
-        for index, entry in enumerate(waiting):
-            if entry.paired:
-                continue
-            ref = entry.item.ref
-            if index in joined:
-                golden = arguments[joined[index]]
-                if alignment.is_exact:
-                    self._pair(entry.node, ref, golden, "exact")
-                else:
-                    note = expected("aligned", f"joined with {golden.slot} of `{key}` by type and element count")
-                    self._pair(entry.node, ref, golden, "aligned", note=note, confidence=_ALIGNED_CONFIDENCE)
-            elif index in scalars:
-                note = expected("broadcast", f"a constant of the device and a number among the arguments of `{key}`")
-                self._pair(entry.node, ref, scalars[index], "aligned", note=note, confidence=_NUMBER_CONFIDENCE)
-            else:
-                self._leave(entry.node, ref, self._no_argument(ref, entry.item.origin, key))
-
-    def _no_argument(self, ref: TensorRef, origin: Origin, key: str | None) -> Reason:
-        if origin is Origin.CONSTANT:
-            what = "a parameter (axes, shape, permutation)" if is_parameter_list(ref) else "a constant"
-            return expected("constant", f"{what} of the device graph without an FX tensor of the same meaning")
-        if not self.golden.has_inputs:
-            return expected("not_dumped", "the golden dump holds no inputs at all")
-        if key is None:
-            return missing("no_fx_name", "neither the producer nor the operator that reads it has an FX name")
-        if key not in self.golden.nodes:
-            return self._no_golden((key, 0))
-        return missing("count_mismatch", f"no free argument of `{key}` has its type and {ref.numel} elements")
+    @abstractmethod
+    def _finish(self) -> None:
+        """Pair or leave what was kept."""
 
     # Operators that the graph does not know
 
     def _match_unknown(self, node: DumpedNode) -> None:
-        is_private = any(word in node.node.op_type for word in _PRIVATE_TYPES)
-        if is_private and self._match_self(node):
+        if node.is_private and self._match_self(node):
             return
         for ref in (*node.inputs, *node.outputs):
-            self._leave(node, ref, unusable(ref) or self._unknown(node, is_private=is_private))
+            self._leave(node, ref, unusable(ref) or self._unknown(node))
 
     def _match_self(self, node: DumpedNode) -> bool:
         """Compare what a private cast or layout change gives with what it got."""
@@ -285,10 +89,10 @@ class TargetMatch:
             self._leave(node, ref, expected("internal", "a further tensor of an operator that the device inserted"))
         return True
 
-    def _unknown(self, node: DumpedNode, *, is_private: bool) -> Reason:
-        if self.graph is None:
-            return missing("no_graph", "no graph text belongs to this execution, so its operators have no FX names")
-        if is_private:
+    def _unknown(self, node: DumpedNode) -> Reason:
+        if self.links is None:
+            return missing("no_graph", "no graph text belongs to this execution, so its operators have no names")
+        if node.is_private:
             return expected("internal", f"inserted by the device: the graph has no `{node.name}`")
         hint = self._graph_hints.hint(node.name)
         return missing("no_graph_op", f"`{node.name}` is neither an operator of the graph nor made of such{hint}")
@@ -320,22 +124,3 @@ class TargetMatch:
 
     def _leave(self, node: DumpedNode, ref: TensorRef, reason: Reason) -> None:
         self._pairs[id(ref)] = Pair(ref, None, node.group, "none", confidence=0.0, reason=reason)
-
-
-def _dumped_nodes(catalog: Catalog, tensors: Sequence[TensorRef], prefix: str) -> list[DumpedNode]:
-    nodes: list[DumpedNode] = []
-    key: NodeKey | None = None
-    for ref in tensors:
-        if ref.node is not key and ref.node != key:
-            key = ref.node
-            nodes.append(DumpedNode(catalog.nodes[key], f"{prefix}{len(nodes)}"))
-        (nodes[-1].inputs if ref.slot.role is SlotRole.INPUT else nodes[-1].outputs).append(ref)
-    return nodes
-
-
-def _group(node: DumpedNode) -> Group:
-    golden = tuple(node.golden_nodes)
-    if node.is_self:
-        return Group(node.group, Relation.SELF, (node.node.key,), ())
-    relation = Relation.ONE_TO_MANY if len(node.parts) > 1 else Relation.ONE_TO_ONE
-    return Group(node.group, relation, (node.node.key,), golden)

@@ -1,0 +1,196 @@
+"""Pair the tensors of one device execution with FX tensors, and say why the others have no partner."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from probe_flow.formats.graph_links import Source
+from probe_flow.matching.torchair_arguments import (
+    DeviceInput,
+    Origin,
+    align_arguments,
+    align_numbers,
+    is_parameter_list,
+    places_of,
+)
+from probe_flow.matching.torchair_golden import GoldenIndex
+from probe_flow.matching.torchair_graph import FxGraph
+from probe_flow.matching.torchair_nodes import DumpedNode
+from probe_flow.matching.torchair_notes import unusable, unusable_golden
+from probe_flow.matching.torchair_reasons import NearestNames, expected, missing
+from probe_flow.matching.torchair_target import TargetMatch
+from probe_flow.records import Catalog, Reason, TensorKind, TensorRef
+
+_ALIGNED_CONFIDENCE = 0.8
+_NUMBER_CONFIDENCE = 0.7
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A device input that no edge could pair, on its way to the arguments of an FX node."""
+
+    node: DumpedNode
+    item: DeviceInput
+    paired: bool
+
+
+class FxMatch(TargetMatch):
+    """Matches one device execution with one execution of an FX dump."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        tensors: Sequence[TensorRef],
+        graph: FxGraph | None,
+        golden: GoldenIndex,
+        *,
+        golden_selects_nodes: bool,
+        hints: tuple[NearestNames, NearestNames],
+        group_prefix: str,
+    ) -> None:
+        super().__init__(
+            catalog,
+            tensors,
+            graph.links if graph is not None else None,
+            golden_selects_nodes=golden_selects_nodes,
+            hints=hints,
+            group_prefix=group_prefix,
+        )
+        self.graph = graph
+        self.golden = golden
+        self._waiting: dict[str, list[_Waiting]] = defaultdict(list)
+
+    # Outputs
+
+    def _match_outputs(self, node: DumpedNode) -> None:
+        rule = "exact" if len(node.parts) == 1 else "fused"
+        for index, ref in enumerate(node.outputs):
+            if (reason := unusable(ref)) is not None:
+                self._leave(node, ref, reason)
+                continue
+            golden, why = self._golden_of(node, node.exit_of(index))
+            if golden is None:
+                assert why is not None, "either a tensor or the reason for its absence"
+                self._leave(node, ref, why)
+            else:
+                self._pair(node, ref, golden, rule)
+
+    def _golden_of(self, node: DumpedNode, source: Source | None) -> tuple[TensorRef | None, Reason | None]:
+        assert self.graph is not None, "only nodes of a graph have parts"
+        name = self.graph.name(source) if source is not None else None
+        if name is None:
+            return None, self._unnamed_output(node)
+        golden = self.golden.outputs.get(name)
+        if golden is None:
+            return None, self._no_golden(name)
+        if golden.kind is not TensorKind.TENSOR:
+            return None, unusable_golden(golden, name[0])
+        return golden, None
+
+    def _unnamed_output(self, node: DumpedNode) -> Reason:
+        assert self.graph is not None, "only nodes of a graph have parts"
+        if not self.graph.carriers:
+            return missing("no_fx_name", "the graph text names no FX tensors; dump with a newer TorchAir")
+        owner = self.graph.owner(node.parts[-1])
+        of = f" of `{owner}`" if owner else ""
+        return expected("internal", f"an intermediate value inside the expansion{of}; FX has no such tensor")
+
+    def _no_golden(self, name: tuple[str, int]) -> Reason:
+        key, index = name
+        if key in self.golden.nodes:
+            if not self.golden.has_outputs:
+                return expected("not_dumped", "the golden dump holds no outputs at all")
+            return missing("no_golden_op", f"the golden dump of `{key}` has no output {index}")
+        if self._golden_selects_nodes:
+            return expected("filtered", f"`{key}` is not among the selected golden nodes")
+        return missing("no_golden_op", f"the golden dump has no `{key}`{self._golden_hints.hint(key)}")
+
+    # Inputs
+
+    def _match_inputs(self, node: DumpedNode) -> None:
+        assert self.graph is not None, "only nodes of a graph have parts"
+        found = self.graph.links.input_sources(node.parts, [ref.numel for ref in node.inputs])
+        for ref, source, reader in zip(node.inputs, found.sources, found.readers, strict=True):
+            if (reason := unusable(ref)) is not None:
+                self._leave(node, ref, reason)
+                continue
+            origin = self._origin(source)
+            paired = origin is Origin.FX_TENSOR and source is not None and self._match_edge(node, ref, source)
+            if origin is None:
+                owner = self.graph.owner(reader) if reader else None
+                of = f" of `{owner}`" if owner else ""
+                self._leave(node, ref, expected("internal", f"an intermediate value inside the expansion{of}"))
+                continue
+            owner = self.graph.owner(reader or node.parts[0])
+            if owner is not None:
+                self._waiting[owner].append(_Waiting(node, DeviceInput(ref, origin, reader, source), paired))
+            elif not paired:
+                self._leave(node, ref, self._no_argument(ref, origin, None))
+
+    def _origin(self, source: Source | None) -> Origin | None:
+        """Return what kind of value a device input is; None when it lies inside a converter's expansion."""
+        assert self.graph is not None, "only nodes of a graph have parts"
+        if source is None:
+            return Origin.CONSTANT
+        if self.graph.values(source):
+            return Origin.FX_TENSOR
+        root = self.graph.root(source)
+        if self.graph.is_graph_input(root):
+            return Origin.GRAPH_INPUT
+        return Origin.CONSTANT if self.graph.is_constant(root) else None
+
+    def _match_edge(self, node: DumpedNode, ref: TensorRef, source: Source) -> bool:
+        assert self.graph is not None, "only nodes of a graph have parts"
+        for name, through in self.graph.values(source):
+            golden = self.golden.outputs.get(name)
+            if golden is None or golden.kind is not TensorKind.TENSOR:
+                continue
+            note = expected("through", f"the same value before {through}") if through else None
+            self._pair(node, ref, golden, "edge", note=note)
+            return True
+        return False
+
+    def _finish(self) -> None:
+        for key, waiting in self._waiting.items():
+            self._match_arguments(key, waiting)
+
+    def _match_arguments(self, key: str, waiting: list[_Waiting]) -> None:
+        assert self.graph is not None, "only nodes of a graph have parts"
+        arguments = self.golden.arguments(key)
+        items = [entry.item for entry in waiting]
+        places = places_of(self.graph, key, items)
+        alignment = align_arguments(places, arguments)
+        joined = {number: j for i, j in alignment.pairs if (number := places[i].waiting) is not None}
+        numbers = self.golden.numbers(key)
+        rest = [index for index, entry in enumerate(waiting) if index not in joined and not entry.paired]
+        scalars = {rest[i]: numbers[j] for i, j in align_numbers([items[index] for index in rest], numbers)}
+        for index, entry in enumerate(waiting):
+            if entry.paired:
+                continue
+            ref = entry.item.ref
+            if index in joined:
+                golden = arguments[joined[index]]
+                if alignment.is_exact:
+                    self._pair(entry.node, ref, golden, "exact")
+                else:
+                    note = expected("aligned", f"joined with {golden.slot} of `{key}` by type and element count")
+                    self._pair(entry.node, ref, golden, "aligned", note=note, confidence=_ALIGNED_CONFIDENCE)
+            elif index in scalars:
+                note = expected("broadcast", f"a constant of the device and a number among the arguments of `{key}`")
+                self._pair(entry.node, ref, scalars[index], "aligned", note=note, confidence=_NUMBER_CONFIDENCE)
+            else:
+                self._leave(entry.node, ref, self._no_argument(ref, entry.item.origin, key))
+
+    def _no_argument(self, ref: TensorRef, origin: Origin, key: str | None) -> Reason:
+        if origin is Origin.CONSTANT:
+            what = "a parameter (axes, shape, permutation)" if is_parameter_list(ref) else "a constant"
+            return expected("constant", f"{what} of the device graph without an FX tensor of the same meaning")
+        if not self.golden.has_inputs:
+            return expected("not_dumped", "the golden dump holds no inputs at all")
+        if key is None:
+            return missing("no_fx_name", "neither the producer nor the operator that reads it has an FX name")
+        if key not in self.golden.nodes:
+            return self._no_golden((key, 0))
+        return missing("count_mismatch", f"no free argument of `{key}` has its type and {ref.numel} elements")
