@@ -1,4 +1,4 @@
-"""Read the elements of a tensor block by block, in logical order, whatever way its bytes lie in the file.
+"""Read the elements of a tensor block by block, in logical order, whatever way its bytes lie in one file or several.
 
 Memory is bounded by the block: large files are mapped or read in windows, private layouts are gathered.
 """
@@ -6,20 +6,21 @@ Memory is bounded by the block: large files are mapped or read in windows, priva
 from __future__ import annotations
 
 import math
-import mmap
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.errors import Diagnostic, FormatError, NotComparableError
-from probe_flow.formats.binary_file import BinaryFile, malformed
+from probe_flow.errors import Diagnostic, NotComparableError
+from probe_flow.formats.binary_file import BinaryFile
 from probe_flow.formats.encoding import TORCH, Encoding, parse_encoding
+from probe_flow.formats.extent_bytes import Windows, mapped_extent, shrunk, small_extent
+from probe_flow.formats.joined_blocks import OpenParts, gather_parts
+from probe_flow.formats.joined_parts import joined_parts
 from probe_flow.records import Extent, TensorKind, TensorRef
-from probe_flow.tensors.dtypes import decode, decode_at, dtype_info
+from probe_flow.tensors.dtypes import decode, decode_at
 from probe_flow.tensors.layouts import LogicalIndex, Offsets, axis_offsets
 
 if TYPE_CHECKING:
@@ -44,7 +45,12 @@ class TensorBlocks:
     __slots__ = ("_file", "_reader", "block_dtype", "dtype", "numel")
 
     def __init__(
-        self, numel: int, dtype: str, block_dtype: np.dtype[Any], reader: _Reader | None, file: BinaryFile | None
+        self,
+        numel: int,
+        dtype: str,
+        block_dtype: np.dtype[Any],
+        reader: _Reader | None,
+        file: BinaryFile | OpenParts | None,
     ) -> None:
         self.numel = numel
         self.dtype = dtype
@@ -88,7 +94,8 @@ def open_tensor(ref: TensorRef, *, io: str = "auto") -> TensorBlocks:
     """Open one tensor of a dump for reading in logical order.
 
     Args:
-        ref: a tensor of kind ``tensor`` with at most one extent; sizes are checked against the file first.
+        ref: a tensor of kind ``tensor``; sizes are checked against its files first. Several extents are parts that
+            are read as the one array they were cut from.
         io: ``auto`` and ``read`` read windows into one reused buffer (measured faster than a map, and safe when a file
             shrinks meanwhile); ``mmap`` maps files from 1 MiB on. Private and Fortran layouts of that size are mapped.
 
@@ -98,7 +105,7 @@ def open_tensor(ref: TensorRef, *, io: str = "auto") -> TensorBlocks:
         elements and opens no file.
 
     Raises:
-        NotComparableError: PF3102 no numbers, PF3103 several parts, PF5110/PF5113 layout, PF5111 dtype.
+        NotComparableError: PF3102 no numbers, PF3103 parts that do not fit, PF5110/PF5113 layout, PF5111 dtype.
         FormatError: PF3001/PF3002 unreadable, PF3101 shorter than when it was listed, PF3423 to PF3425 not to be
             loaded by torch.
     """
@@ -109,6 +116,8 @@ def open_tensor(ref: TensorRef, *, io: str = "auto") -> TensorBlocks:
     dtype = decode(np.empty(0, np.uint8), stored_as, 0, 0).dtype.newbyteorder("=")
     if numel == 0:
         return TensorBlocks(0, ref.dtype, dtype, None, None)
+    if len(ref.extents) > 1:
+        return _open_parts(ref, numel, dtype, io)
     if extent.encoding == TORCH:
         return TensorBlocks(numel, ref.dtype, dtype, _loaded(extent.file, ref), None)
     offsets = _offsets(ref, encoding)
@@ -118,7 +127,7 @@ def open_tensor(ref: TensorRef, *, io: str = "auto") -> TensorBlocks:
     except BaseException:
         file.close()
         raise
-    if isinstance(reader, _Windows):
+    if isinstance(reader, Windows):
         return TensorBlocks(numel, ref.dtype, dtype, reader, file)
     file.close()
     return TensorBlocks(numel, ref.dtype, dtype, reader, None)
@@ -135,17 +144,26 @@ def _check(ref: TensorRef) -> int:
                 help="see `probe-flow explain PF3102`",
             )
         )
-    if len(ref.extents) != 1 and ref.numel:
+    if not ref.extents and ref.numel:
         raise NotComparableError(
             Diagnostic(
                 "PF3103",
-                f"`{ref.id}` consists of {len(ref.extents)} parts",
+                f"`{ref.id}` has {ref.numel} elements and no part that holds them",
                 path=ref.source,
                 tensor=ref.id,
-                help="dump without slicing, or join the parts first",
+                help="dump this operator again",
             )
         )
     return ref.numel
+
+
+def _open_parts(ref: TensorRef, numel: int, dtype: np.dtype[Any], io: str) -> TensorBlocks:
+    parts = joined_parts(ref)
+    offsets = _offsets(ref, Encoding())
+    if offsets is not None:
+        return TensorBlocks(numel, ref.dtype, dtype, gather_parts(parts, ref.dtype, dtype, LogicalIndex(offsets)), None)
+    opened = OpenParts(ref, parts, lambda part: open_tensor(part, io=io))
+    return TensorBlocks(numel, ref.dtype, dtype, lambda i, j: parts.read(i, j, dtype, opened.read), opened)
 
 
 def _loaded(file: str, ref: TensorRef) -> _Reader:
@@ -171,76 +189,12 @@ def _reader(
     file: BinaryFile, extent: Extent, encoding: Encoding, dtype: str, offsets: Offsets | None, io: str
 ) -> _Reader:
     if extent.offset + extent.nbytes > file.size:
-        raise _shrunk(extent, file.size)
+        raise shrunk(extent, file.size)
     is_big_endian = encoding.is_big_endian
     if extent.nbytes >= SMALL_BYTES and io != "mmap" and offsets is None:
-        return _Windows(file, extent, dtype, is_big_endian=is_big_endian)
-    raw = _small(file, extent) if extent.nbytes < SMALL_BYTES else _mapped(file, extent)
+        return Windows(file, extent, dtype, is_big_endian=is_big_endian)
+    raw = small_extent(file, extent) if extent.nbytes < SMALL_BYTES else mapped_extent(file, extent)
     if offsets is None:
         return lambda start, stop: decode(raw(), dtype, start, stop - start, big_endian=is_big_endian)
     index = LogicalIndex(offsets)
     return lambda start, stop: decode_at(raw(), dtype, index.stored(start, stop), big_endian=is_big_endian)
-
-
-_Bytes = Callable[[], NDArray[np.uint8]]
-
-
-def _small(file: BinaryFile, extent: Extent) -> _Bytes:
-    content = file.read_at(extent.offset, extent.nbytes)
-    if len(content) < extent.nbytes:
-        raise _shrunk(extent, extent.offset + len(content))
-    values = np.frombuffer(content, np.uint8)
-    return lambda: values
-
-
-def _mapped(file: BinaryFile, extent: Extent) -> _Bytes:
-    """Map a tensor; each use looks first whether the file still holds it.
-
-    Touching a page that a file no longer has ends the process with a bus error, so this way is only taken where
-    windows cannot be (scattered layouts), or where a map is asked for.
-    """
-    mapped: mmap.mmap = file.map()
-    end = extent.offset + extent.nbytes
-    if len(mapped) < end:
-        raise _shrunk(extent, len(mapped))
-    values = np.frombuffer(mapped, np.uint8, extent.nbytes, extent.offset)
-
-    def present() -> NDArray[np.uint8]:
-        if mapped.size() < end:
-            raise _shrunk(extent, mapped.size())
-        return values
-
-    return present
-
-
-class _Windows:
-    """Reads each block from the file into one buffer that grows to the largest block."""
-
-    def __init__(self, file: BinaryFile, extent: Extent, dtype: str, *, is_big_endian: bool) -> None:
-        self._file = file
-        self._extent = extent
-        self._dtype = dtype
-        self._bits = dtype_info(dtype).bits
-        self._is_big_endian = is_big_endian
-        self._buffer = bytearray()
-
-    def __call__(self, start: int, stop: int) -> Values:
-        first, end = start * self._bits // 8, -(-stop * self._bits // 8)
-        if len(self._buffer) < end - first:
-            self._buffer = bytearray(end - first)
-        window = memoryview(self._buffer)[: end - first]
-        done = self._file.read_into(self._extent.offset + first, window)
-        if done < len(window):
-            raise _shrunk(self._extent, self._extent.offset + first + done)
-        skipped = start - first * 8 // self._bits
-        return decode(window, self._dtype, skipped, stop - start, big_endian=self._is_big_endian)
-
-
-def _shrunk(extent: Extent, size: int) -> FormatError:
-    return malformed(
-        "PF3101",
-        extent.file,
-        f"`{Path(extent.file).name}` ends at byte {size}; the tensor needs bytes up to {extent.offset + extent.nbytes}",
-        help_text="run again when nothing writes to the dump any more",
-        offset=extent.offset,
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probe_flow.errors.codes import eager_dumps
+from probe_flow.errors.codes import eager_dumps, recorded_dumps
 from probe_flow.errors.codes.code import Code
 
 SECTION: tuple[Code, ...] = (
@@ -119,8 +119,9 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF3103",
         "the parts of a tensor cannot be put together",
-        "The tensor is spread over several files (slices or shards), which this reader does not join.",
-        "`Conv2D_1.output.0` consists of 4 parts",
+        "The tensor is spread over several files (slices or shards) whose sizes do not add up to its shape, which are "
+        "not numbered along one axis, or which store their elements in an order of their own.",
+        "the 3 parts of `Conv2D_1.output.0` cannot be put together: together they have 6 along axis 1, shape [2, 8]",
         "Dump without slicing, or join the parts first.",
     ),
     Code(
@@ -307,22 +308,6 @@ SECTION: tuple[Code, ...] = (
         "Copy the dump together with its `mapping.csv` files.",
     ),
     Code(
-        "PF3209",
-        "reduced dump files are not read yet",
-        "The dump was converted to minima and maxima (`*_min_max.npz`, `*_min_max.npy`) while it was written. "
-        "This version compares full tensors only.",
-        "`msprobe_ge_dump` holds reduced files only (55)",
-        "Dump again without the conversion, or without deleting the original files.",
-    ),
-    Code(
-        "PF3210",
-        "device statistics files are not read yet",
-        "The device was told to dump statistics (one `.csv` per operator) instead of tensors. This version "
-        "compares full tensors only.",
-        "12 files of rank 0 graph 1 step 0 are device statistics and are not read yet",
-        "Set the device's dump data type to tensors and dump again.",
-    ),
-    Code(
         "PF3211",
         "operators that ran in slices are not joined yet",
         "The device cut the operator into parts and dumped each part into a file of its own. This version "
@@ -431,6 +416,7 @@ SECTION: tuple[Code, ...] = (
         "wait until the dump is complete and run again; other tensors are not affected",
     ),
     *eager_dumps.SECTION,
+    *recorded_dumps.SECTION,
     Code(
         "PF3450",
         "folder holds no kernel dump of MindSpore",

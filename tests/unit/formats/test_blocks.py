@@ -14,7 +14,7 @@ from probe_flow.errors import FormatError, NotComparableError
 from probe_flow.formats.blocks import SMALL_BYTES, open_tensor
 from probe_flow.formats.ge_dump import read_ge_header, tensor_refs
 from probe_flow.formats.npy import npy_tensor_ref
-from probe_flow.records import Execution, Extent, NodeKey, Slot, SlotRole, TensorKind, TensorRef
+from probe_flow.records import Execution, NodeKey, Slot, SlotRole, TensorKind, TensorRef
 
 KEY = NodeKey(Execution(), "op")
 LARGE = SMALL_BYTES // 4 + 1001
@@ -144,11 +144,10 @@ def test_only_tensors_can_be_opened(kind):
     assert caught.value.diagnostic.code == "PF3102"
 
 
-def test_several_parts_are_refused(tmp_path):
+def test_elements_without_an_extent_are_refused(tmp_path):
     ref = dump_ref(tmp_path, DumpTensor(np.zeros(4), "float32"))
-    parts = tuple(Extent(ref.extents[0].file, 0, 8, part=(0, i)) for i in range(2))
     with pytest.raises(NotComparableError, match="PF3103"):
-        open_tensor(replace(ref, extents=parts))
+        open_tensor(replace(ref, extents=()))
 
 
 def test_layouts_without_conversion_are_not_comparable(tmp_path):
