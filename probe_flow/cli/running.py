@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -34,6 +35,10 @@ class How:
 
 AS_USUAL = How()
 
+OBJECTS_BETWEEN_COLLECTIONS = 100_000
+"""A run makes millions of objects that live to its end; with Python's 700, looking for garbage takes a fifth of
+its time (measured on 50,000 rows of statistics)."""
+
 
 def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet: bool, how: How = AS_USUAL) -> int:
     """Run a plan, show what came of it and return the exit code.
@@ -53,6 +58,7 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet
     from probe_flow.reports.console import last_line, render_summary
     from probe_flow.reports.run_json import run_json_text
 
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     scheduler = plan.executor.open()
     plan = with_scheduler(plan, scheduler)
     if not quiet:

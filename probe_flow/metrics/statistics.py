@@ -7,7 +7,10 @@ import math
 from probe_flow.metrics.formulas import Value
 from probe_flow.records import Statistics
 
-_NAMES = ("max", "min", "mean", "l2norm")
+COMPARED = ("max", "min", "mean", "l2norm")
+"""The statistics that are compared."""
+
+_METRICS = tuple((name, f"{name}_diff", f"{name}_diff_rel") for name in COMPARED)
 
 
 def compare_statistics(target: Statistics, golden: Statistics) -> dict[str, Value]:
@@ -19,14 +22,17 @@ def compare_statistics(target: Statistics, golden: Statistics) -> dict[str, Valu
     None.
     """
     values: dict[str, Value] = {}
-    for name in _NAMES:
-        difference = _difference(getattr(target, name), getattr(golden, name))
-        values[f"{name}_diff"] = difference
-        values[f"{name}_diff_rel"] = _ratio(difference, getattr(golden, name))
+    for name, metric, relative in _METRICS:
+        left, right = getattr(target, name), getattr(golden, name)
+        difference = _difference(left, right)
+        values[metric] = difference
+        values[relative] = _ratio(difference, right)
     return values
 
 
 def _difference(target: Value, golden: Value) -> Value:
+    if target.__class__ is float and golden.__class__ is float:
+        return 0.0 if target == golden else target - golden
     if target is None or golden is None:
         return None
     if isinstance(target, int) and isinstance(golden, int):

@@ -17,6 +17,8 @@ class Mode(enum.Enum):
     CHECKSUM = "checksum"
     VALUE = "value"
 
+    __hash__ = object.__hash__  # Enum's own is a call of Python, made for every look-up of a node or slot
+
 
 @dataclass(frozen=True, slots=True)
 class SideSummary:

@@ -12,6 +12,8 @@ class Phase(enum.Enum):
     BACKWARD = "backward"
     NONE = "none"
 
+    __hash__ = object.__hash__  # Enum's own is a call of Python, made for every look-up of a node or slot
+
 
 class OrderSource(enum.Enum):
     """What `Node.order` comes from."""

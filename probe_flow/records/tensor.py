@@ -17,6 +17,8 @@ class SlotRole(enum.Enum):
     BUFFER = "buffer"
     DEBUG = "debug"
 
+    __hash__ = object.__hash__  # Enum's own is a call of Python, made for every look-up of a node or slot
+
 
 class TensorKind(enum.Enum):
     """What a slot holds: data, only statistics, a Python scalar, a thing without numeric meaning, None, or wreckage."""
@@ -27,6 +29,8 @@ class TensorKind(enum.Enum):
     OPAQUE = "opaque"
     NULL = "null"
     UNREADABLE = "unreadable"
+
+    __hash__ = object.__hash__  # Enum's own is a call of Python, made for every look-up of a node or slot
 
 
 @dataclass(frozen=True, slots=True)

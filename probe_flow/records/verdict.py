@@ -16,12 +16,16 @@ class Status(enum.Enum):
     ERROR = "error"
     SKIPPED = "skipped"
 
+    __hash__ = object.__hash__  # Enum's own is a call of Python, made for every look-up of a node or slot
+
 
 class Role(enum.Enum):
     ORIGIN = "origin"
     INHERITED = "inherited"
     CLEAN = "clean"
     UNKNOWN = "unknown"
+
+    __hash__ = object.__hash__  # Enum's own is a call of Python, made for every look-up of a node or slot
 
 
 @dataclass(frozen=True, slots=True)
