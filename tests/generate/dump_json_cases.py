@@ -72,10 +72,11 @@ def draw(model: str, seed: int, census: Census, count: int) -> list[Spec]:
                 continue
             row = possible[random.integers(len(possible))]
             label, call = str(row[1]), int(str(row[2]))
+        place = f"{label.replace('.', '_')}{call}" if label else ""
         late = kind == "late_parameter"
         specs.append(
             Spec(
-                name=f"{model}-{seed}-{kind}-{label.replace('.', '_')}{call if label else ''}-{dtype}{'n' if noise else ''}",
+                name=f"{model}-{seed}-{kind}-{place}-{dtype}{'n' if noise else ''}",
                 model=model, seed=seed, kind=kind, label=label, call=call, strength=strength, dtype=dtype, noise=noise,
                 steps=2 if late else 1, step=1 if late else 0,
             )
@@ -86,6 +87,8 @@ def draw(model: str, seed: int, census: Census, count: int) -> list[Spec]:
 def _fits(kind: str, row: Sequence) -> bool:
     step, label, _call, shape, grad, square, has_bias, previous = row
     bias = square if kind == "transposed" else has_bias
+    if kind == "grad_weight" and label == "Functional.conv2d":
+        return False  # the smallest gradient is that of a bias, which is zero before a batch norm: nothing to see
     return step == 0 and fits(kind, label.partition(".")[2], tuple(shape), grad, bias, previous)
 
 

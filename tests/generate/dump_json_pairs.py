@@ -51,7 +51,7 @@ def items(dump: Path) -> Iterator[tuple[str, str, dict]]:
 def truth(target: Path, twin: Path, spec: Spec) -> dict:
     """Return where the fault begins: entries from the first changed tensor to the first whose statistics show it.
 
-    In-place additions are left out: they count batches, and the collector records them at any time.
+    What a batch norm updates in place is left out: the collector records it at any time.
     """
     first: list[str] = []
     roles: list[str] = []
@@ -60,7 +60,7 @@ def truth(target: Path, twin: Path, spec: Spec) -> dict:
         for entry, place, leaf in items(target / f"step{step}/proc1000/dump.json"):
             known = right.get((entry, place))
             if (
-                entry.startswith("Tensor.add_.")
+                _is_counter(entry, place)
                 or known == leaf
                 or (known and known.get("md5") == leaf.get("md5") and "md5" in leaf)
             ):
@@ -71,6 +71,11 @@ def truth(target: Path, twin: Path, spec: Spec) -> dict:
             if known is None or _is_visible(leaf, known, spec):
                 return {"entries": first, "places": roles, "visible": entry, "step": step}
     return {"entries": first, "places": roles, "visible": None, "step": spec.step}
+
+
+def _is_counter(entry: str, place: str) -> bool:
+    is_average = entry.startswith("Functional.batch_norm") and place in ("input_args.1", "input_args.2")
+    return is_average or entry.startswith("Tensor.add_.")
 
 
 def _is_visible(leaf: dict, known: dict, spec: Spec) -> bool:

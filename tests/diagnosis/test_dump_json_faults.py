@@ -1,0 +1,145 @@
+"""How well the origin is named in dump.json dumps: real torch models with one known fault each, and healthy pairs.
+
+The archive was made by ``tests/generate/dump_json_*`` (torch and msprobe needed); the truth is measured there, bit by
+bit, against the same target without its fault. The limits here are what docs/explanation/diagnosis.md states.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from probe_flow.analysis.conclude import conclude
+from probe_flow.analysis.measured import MeasuredPair, in_execution_order
+from probe_flow.analysis.policies.base import judge_all
+from probe_flow.analysis.policies.dump_json import DumpJsonPolicy
+from probe_flow.formats.dump_json import read_dump_json
+from probe_flow.matching.name import match_name
+from probe_flow.records import (
+    Catalog,
+    Finding,
+    FindingKind,
+    Measurement,
+    Mode,
+    Pair,
+    Pairs,
+    SideSummary,
+    Statistics,
+    TensorRef,
+)
+from probe_flow.stages.measurements import incomparable, measurement_without_data
+
+ARCHIVE = Path(__file__).parents[1] / "data/dump_json/faults.tar.xz"
+ORIGINS = (FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN)
+
+
+@dataclass(frozen=True)
+class Case:
+    spec: dict
+    target: Path
+    golden: Path
+    truth: dict
+    measured: dict
+
+    def is_named(self, mode: str, finding: Finding, pairs: Pairs) -> bool:
+        """Whether a finding names the truth; where statistics first show it may be later than where it begins."""
+        entries = self.truth["entries"] if mode == "statistics" else self.truth["entries"][:1]
+        assert finding.node is not None
+        entry = pairs.target.nodes[finding.node].attrs["entry"]
+        return entry in entries and (finding.node.execution.step or 0) == self.truth["step"]
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory) -> list[Case]:
+    folder = tmp_path_factory.mktemp("faults")
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(folder, filter="data")
+    listed = json.loads((folder / "cases.json").read_text())
+    return [
+        Case(
+            case["spec"], folder / case["target"], folder / case["golden"], case.get("truth", {}),
+            json.loads((folder / f"measured/{number}.json").read_text()),
+        )
+        for number, case in enumerate(listed)
+    ]  # fmt: skip
+
+
+@lru_cache(maxsize=16)
+def catalog(path: Path, side: str) -> Catalog:
+    return read_dump_json(path, side=side)
+
+
+def without_checksum(tensor: TensorRef | None) -> TensorRef | None:
+    return tensor and replace(tensor, checksum=None)
+
+
+def measure(pair: Pair, mode: str, case: Case) -> MeasuredPair:
+    if mode != "checksum":
+        pair = replace(pair, target=without_checksum(pair.target), golden=without_checksum(pair.golden))
+    if pair.target is None or pair.golden is None:
+        return MeasuredPair(pair)
+    failure = incomparable(pair)
+    if failure is not None:
+        return MeasuredPair(pair, None, failure)
+    found = case.measured.get(f"{pair.target.node.execution.step or 0} {pair.target.attrs['item']}")
+    if mode == "tensor" and found is not None:
+        return MeasuredPair(pair, tensor_measurement(pair, found))
+    return MeasuredPair(pair, measurement_without_data(pair))
+
+
+def tensor_measurement(pair: Pair, found: list) -> Measurement:
+    """What comparing the tensors gave when the archive was made."""
+    angle, distance, worst, mismatch = found[:4]
+    sides = [
+        Statistics(min=low, max=high, mean=mean, l2norm=norm, nan=nan, inf=inf)
+        for low, high, mean, norm, nan, inf in (found[4:10], found[10:])
+    ]
+    norm = sides[1].l2norm
+    metrics = {"cosine": 1.0 - angle, "euclidean_distance": distance, "max_abs_err": worst}
+    metrics["relative_euclidean_distance"] = distance / norm if norm else math.inf
+    if sides[0].l2norm is None:
+        metrics = {}
+    count = pair.target.numel if pair.target else 0
+    return Measurement(
+        Mode.TENSOR, metrics, SideSummary(sides[0]), SideSummary(sides[1]),
+        nonfinite_mismatch=mismatch, count=count or 0, backend="archive",
+    )  # fmt: skip
+
+
+def findings_of(case: Case, mode: str) -> tuple[tuple[Finding, ...], Pairs]:
+    pairs = match_name(catalog(case.target, "target"), catalog(case.golden, "golden"))
+    rows = [measure(pair, mode, case) for pair in in_execution_order(pairs)]
+    return conclude(rows, pairs, judge_all(rows, DumpJsonPolicy()))[0], pairs
+
+
+def judged(cases: list[Case], mode: str) -> Iterator[tuple[Case, list[bool]]]:
+    """Yield each fault that the mode can see, with whether each origin named is the true one."""
+    for case in cases:
+        spec = case.spec
+        is_same = spec["dtype"] == "float32" and not spec["noise"]
+        if spec["kind"] and (mode != "checksum" or is_same):
+            found, pairs = findings_of(case, mode)
+            yield case, [case.is_named(mode, finding, pairs) for finding in found if finding.kind in ORIGINS]
+
+
+@pytest.mark.parametrize("mode", ["statistics", "tensor", "checksum"])
+def test_the_origin_is_named_first_in_95_of_100_faults(cases, mode):
+    results = list(judged(cases, mode))
+    assert len(results) >= (6 if mode == "checksum" else 40)
+    missed = [(case.spec["name"], case.truth["entries"][:2]) for case, named in results if named[:1] != [True]]
+    assert len(missed) <= 0.05 * len(results), missed
+
+
+@pytest.mark.parametrize("mode", ["statistics", "tensor"])
+def test_no_healthy_pair_raises_an_alarm(cases, mode):
+    healthy = [case for case in cases if not case.spec["kind"]]
+    assert len(healthy) >= 12
+    alarmed = {case.spec["name"]: found for case in healthy if (found := findings_of(case, mode)[0])}
+    assert alarmed == {}
