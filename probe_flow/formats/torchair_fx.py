@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from probe_flow.errors import Diagnostic, FormatError, IncompleteError, Severity
+from probe_flow.errors import Diagnostic, FormatError, IncompleteError
 from probe_flow.formats.dump_select import Duplicates, Selection, choose, skipped_duplicate
 from probe_flow.formats.dump_walk import DumpFile, DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.formats.npy import npy_tensor_ref
@@ -25,7 +25,9 @@ from probe_flow.formats.torchair_names import (
     parse_ge_name,
     read_name_mapping,
     real_name,
+    stem_of,
 )
+from probe_flow.formats.torchair_reduced import array_ref, reduced_beside_tensors, task_of
 from probe_flow.records import (
     Catalog,
     Execution,
@@ -40,7 +42,6 @@ from probe_flow.records import (
 
 FRAMEWORK = "torchair_fx"
 _DUMP_FOLDERS = ("msprobe_fx_dump", "data_dump")
-_MAX_LISTED = 20
 
 
 def read_torchair_fx(
@@ -67,25 +68,28 @@ def read_torchair_fx(
 
     Raises:
         UsageError: PF3201 if the folder is not there.
-        IncompleteError: PF3202 if it holds no FX dump, PF3209 if only reduced files, which are not read yet.
+        IncompleteError: PF3202 if it holds no FX dump.
     """
     root = _fx_root(dump_root(path))
     selection = Selection(ranks, steps, graphs, nodes)
     listing = list_dump(root)
     files = _sort_files(listing)
-    if not any(not file.name.is_reduced for members in files.folders.values() for file in members):
+    if not any(files.folders.values()):
         raise IncompleteError(_nothing_to_read(root, listing, files))
     problems = files.problems
     catalog_nodes: dict[NodeKey, Node] = {}
     tensors: list[TensorRef] = []
+    beside: list[str] = []
     for execution, members in _executions(files, root, selection):
-        for node, refs in _read_execution(execution, members, selection, duplicates, problems):
+        for node, refs in _read_execution(execution, members, selection, duplicates, problems, beside):
             catalog_nodes[node.key] = node
             tensors.extend(refs)
+    if beside:
+        problems.append(reduced_beside_tensors(beside))
     return Catalog(
         side,
         FRAMEWORK,
-        "tensor",
+        task_of(tensors),
         str(root),
         catalog_nodes,
         tuple(tensors),
@@ -133,9 +137,12 @@ def _sort_files(listing: DumpListing) -> _FxFiles:
         if file.name == MAPPING_FILE or (file.name.startswith("dump_options_") and file.name.endswith(".json")):
             continue
         name: str | None = file.name
-        if is_hashed(file.name):
-            name = real_name(file.name, mappings.get(file.folders, {}))
+        dumped = stem_of(file.name) if file.name.endswith(".npy") else None
+        if is_hashed(file.name) or (dumped is not None and is_hashed(dumped)):
+            name = real_name(dumped or file.name, mappings.get(file.folders, {}))
         parsed = parse_fx_name(name) if name is not None else None
+        if parsed is not None and dumped is not None:
+            parsed = replace(parsed, is_reduced=True)
         if parsed is not None:
             files.folders[file.folders].append(_FxFile(file, parsed))
         elif name is None:
@@ -191,26 +198,26 @@ def _read_execution(
     selection: Selection,
     duplicates: Duplicates,
     problems: list[Problem],
+    beside: list[str],
 ) -> Iterator[tuple[Node, list[TensorRef]]]:
     takes = selection.node_filter()
     groups: dict[str, dict[int, list[_FxFile]]] = defaultdict(lambda: defaultdict(list))
     for file in sorted(files, key=lambda file: file.file.relative):
         if takes(file.name.node):
             groups[file.name.key][file.name.timestamp].append(file)
-    chosen = [_one_run(runs, duplicates, problems) for runs in groups.values()]
-    reduced: list[str] = []
+    chosen = [_one_run(runs, duplicates, problems, beside) for runs in groups.values()]
     names: dict[str, int] = defaultdict(int)
     for members in sorted(chosen, key=lambda members: (members[0].name.timestamp, members[0].name.key)):
         first = members[0].name
         key = NodeKey(execution, first.node, call=names[first.node])
         names[first.node] += 1
         node = Node(key, first.target, order=first.timestamp, order_source=OrderSource.TIMESTAMP)
-        yield node, [_tensor(key, file, reduced, problems) for file in members]
-    if reduced:
-        problems.append(_reduced(execution, reduced))
+        yield node, [_tensor(key, file, problems) for file in members]
 
 
-def _one_run(runs: Mapping[int, list[_FxFile]], duplicates: Duplicates, problems: list[Problem]) -> list[_FxFile]:
+def _one_run(
+    runs: Mapping[int, list[_FxFile]], duplicates: Duplicates, problems: list[Problem], beside: list[str]
+) -> list[_FxFile]:
     """Return the files of one run of a node in slot order; the files of its other runs are reported."""
     members = list(runs.values())
     kept = choose(
@@ -226,9 +233,14 @@ def _one_run(runs: Mapping[int, list[_FxFile]], duplicates: Duplicates, problems
     for file in kept:
         identity = (file.name.slot.role, file.name.slot.path)
         known = slots.get(identity)
-        if known is None or known.name.is_reduced:
+        if known is None:
             slots[identity] = file
-        elif not file.name.is_reduced:
+        elif known.name.is_reduced and not file.name.is_reduced:
+            slots[identity] = file
+            beside.append(known.file.relative)
+        elif file.name.is_reduced and not known.name.is_reduced:
+            beside.append(file.file.relative)
+        else:
             problems.append(skipped_duplicate(file.file, known.file, "first"))
     return sorted(slots.values(), key=_slot_order)
 
@@ -238,13 +250,11 @@ def _slot_order(file: _FxFile) -> tuple[bool, tuple[int, ...]]:
     return slot.role is SlotRole.OUTPUT, tuple(int(part) for part in slot.path)
 
 
-def _tensor(key: NodeKey, file: _FxFile, reduced: list[str], problems: list[Problem]) -> TensorRef:
+def _tensor(key: NodeKey, file: _FxFile, problems: list[Problem]) -> TensorRef:
     slot = file.name.slot
-    if file.name.is_reduced:
-        reduced.append(file.file.relative)
-        reason = "reduced to minimum and maximum, not read yet"
-        return TensorRef(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)
     try:
+        if file.name.is_reduced:
+            return array_ref(file.file.path, key, slot)
         return npy_tensor_ref(file.file.path, key, slot)
     except FormatError as error:
         problems.append(replace(error.diagnostic, path=file.file.relative))
@@ -252,27 +262,7 @@ def _tensor(key: NodeKey, file: _FxFile, reduced: list[str], problems: list[Prob
         return TensorRef(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)
 
 
-def _reduced(execution: Execution, names: Sequence[str]) -> Problem:
-    more = (f"... and {len(names) - _MAX_LISTED} more",) if len(names) > _MAX_LISTED else ()
-    return Diagnostic(
-        "PF3209",
-        f"{len(names)} files of {execution} are reduced to minimum and maximum and are not read yet",
-        severity=Severity.WARNING,
-        help="compare the full dump: dump again without converting the files",
-        notes=(*(f"`{name}`" for name in names[:_MAX_LISTED]), *more),
-        path=names[0],
-    )
-
-
 def _nothing_to_read(root: Path, listing: DumpListing, files: _FxFiles) -> Diagnostic:
-    reduced = [file.file.relative for members in files.folders.values() for file in members]
-    if reduced:
-        return Diagnostic(
-            "PF3209",
-            f"`{root.name}` holds reduced files only ({len(reduced)}, e.g. `{reduced[0]}`); they are not read yet",
-            help="compare the full dump: dump again without converting the files to minima and maxima",
-            path=str(root),
-        )
     found = ", ".join(f"{count} x {what}" for what, count in files.odd.items())
     help_text = "give the folder `msprobe_fx_dump` (or `data_dump`) of a finished dump"
     if any("device" in what for what in files.odd):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from probe_flow.formats.torchair_ge_files import GeFile, GeFiles, sort_ge_files
 from probe_flow.formats.torchair_ge_nodes import GeNodes
 from probe_flow.formats.torchair_ge_runs import GeExecutions, resolve_executions
 from probe_flow.formats.torchair_layout import graph_file_name, is_time, rank_of
+from probe_flow.formats.torchair_reduced import reduced_beside_tensors, task_of
 from probe_flow.records import Catalog, Edge, Execution, Graph, Node, NodeKey, Problem, SlotRole, TensorRef
 
 FRAMEWORK = "torchair_ge"
@@ -49,13 +49,13 @@ def read_torchair_ge(
 
     Raises:
         UsageError: PF3201 if the folder or the run is not there.
-        IncompleteError: PF3202 if it holds no device dump, PF3209 or PF3210 if only forms that are not read yet.
+        IncompleteError: PF3202 if it holds no device dump.
     """
     root = _ge_root(dump_root(path))
     selection = Selection(ranks, steps, graphs, nodes)
     listing = list_dump(root)
     files = sort_ge_files(listing)
-    if not any(file.form == "raw" for folder in files.folders.values() for file in folder):
+    if not any(files.folders.values()):
         raise IncompleteError(_nothing_to_read(root, listing, files))
     problems = files.problems
     executions = resolve_executions(files, selection, time, problems)
@@ -63,10 +63,12 @@ def read_torchair_ge(
     for execution, members in executions.files.items():
         reader.read(execution, members)
     problems.extend(_unused_graphs(executions))
+    if reader.beside:
+        problems.append(reduced_beside_tensors(reader.beside))
     return Catalog(
         side,
         FRAMEWORK,
-        "tensor",
+        task_of(reader.tensors),
         str(root),
         reader.nodes,
         tuple(reader.tensors),
@@ -100,6 +102,7 @@ class _Reader:
     nodes: dict[NodeKey, Node] = field(default_factory=dict)
     tensors: list[TensorRef] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
     _links: dict[int, GraphLinks] = field(default_factory=dict)
     _flows: dict[tuple[object, ...], list[Link]] = field(default_factory=dict)
 
@@ -110,6 +113,7 @@ class _Reader:
             self.nodes[node.key] = node
             self.tensors.extend(refs)
         self.problems.extend(found.problems)
+        self.beside.extend(found.beside)
         if links is None:
             self.problems.append(_no_graph(execution))
         else:
@@ -170,26 +174,6 @@ def _unused_graphs(executions: GeExecutions) -> list[Problem]:
 
 
 def _nothing_to_read(root: Path, listing: DumpListing, files: GeFiles) -> Diagnostic:
-    forms: dict[str, list[str]] = defaultdict(list)
-    for folder in files.folders.values():
-        for file in folder:
-            forms[file.form].append(file.file.relative)
-    if forms["reduced"]:
-        names = forms["reduced"]
-        return Diagnostic(
-            "PF3209",
-            f"`{root.name}` holds reduced files only ({len(names)}, e.g. `{names[0]}`); they are not read yet",
-            help="compare the full dump: dump again without converting the files to minima and maxima",
-            path=str(root),
-        )
-    if forms["statistics"]:
-        names = forms["statistics"]
-        return Diagnostic(
-            "PF3210",
-            f"`{root.name}` holds device statistics only ({len(names)}, e.g. `{names[0]}`); they are not read yet",
-            help="dump tensors instead of statistics",
-            path=str(root),
-        )
     found = [f"{count} x {what}" for what, count in files.odd.items()]
     found += [f"{len(files.graphs)} x graph text"] if files.graphs else []
     notes = ("looked for `{op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}` in any folder",)

@@ -18,11 +18,11 @@ from probe_flow.formats.torchair_names import (
     parse_ge_name,
     read_name_mapping,
     real_name,
+    stem_of,
 )
 from probe_flow.records import Problem
 
 MAPPING_FILE = "mapping.csv"
-_REDUCED = re.compile(r"(.+)_min_max\.npz")
 _KNOWN = re.compile(r"dynamo_.*|dump_options_.*\.json|convert_failed_file_list\.txt")
 _SKIPPED_SUFFIXES = (".json", ".txt", ".swp", ".py", ".pt", ".log", ".npz", ".npy", ".csv")
 
@@ -77,8 +77,9 @@ def _mappings(files: Sequence[DumpFile], problems: list[Problem]) -> dict[tuple[
 
 def _take(file: DumpFile, mapping: Mapping[str, str], files: GeFiles) -> GeFile | None:
     name, form = file.name, "raw"
-    if (reduced := _REDUCED.fullmatch(name)) is not None:
-        name, form = reduced.group(1), "reduced"
+    reduced = stem_of(name) if name.endswith(".npz") else None
+    if reduced is not None:
+        name, form = reduced, "reduced"
     elif name.endswith(".csv"):
         name, form = name.removesuffix(".csv"), "statistics"
     if is_hashed(name):

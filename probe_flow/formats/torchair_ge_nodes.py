@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from probe_flow.errors import Diagnostic, FormatError, Severity
+from probe_flow.formats.device_statistics import read_device_statistics
 from probe_flow.formats.dump_select import Duplicates, choose, skipped_duplicate
 from probe_flow.formats.ge_dump import GeDump, read_ge_header
+from probe_flow.formats.ge_facts import with_graph_facts
 from probe_flow.formats.ge_refs import tensor_refs
 from probe_flow.formats.graph_links import GraphLinks
+from probe_flow.formats.reduced_files import ReducedDevice, read_reduced_device
 from probe_flow.formats.torchair_ge_files import GeFile
 from probe_flow.formats.torchair_names import safe_name
+from probe_flow.formats.torchair_reduced import device_refs
 from probe_flow.records import (
     Execution,
     Node,
@@ -28,8 +32,6 @@ from probe_flow.records import (
 _FFTS_TASK = 4
 _MAX_LISTED = 20
 _LATER = {
-    "reduced": ("PF3209", "reduced to minima and maxima", "compare the full dump: dump without converting the files"),
-    "statistics": ("PF3210", "device statistics", "dump tensors instead of statistics"),
     "slices": ("PF3211", "slices of operators that ran in parts", "exclude the operators with `select.nodes`"),
 }
 """Forms of operators that are recognised but not read yet: code, what they are, what to do."""
@@ -39,7 +41,8 @@ _LATER = {
 class GeNodes:
     """The nodes of one execution.
 
-    After `read`: ``parts`` has the graph operators behind every node that the graph knows, ``tensors`` its tensors.
+    After `read`: ``parts`` has the graph operators behind every node that the graph knows, ``tensors`` its tensors,
+    ``beside`` the reduced files that are passed over because of the full ones.
     """
 
     execution: Execution
@@ -49,6 +52,7 @@ class GeNodes:
     problems: list[Problem] = field(default_factory=list)
     parts: dict[NodeKey, tuple[str, ...]] = field(default_factory=dict)
     tensors: dict[NodeKey, list[TensorRef]] = field(default_factory=dict)
+    beside: list[str] = field(default_factory=list)
     _later: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def read(self, files: Sequence[GeFile]) -> Iterator[tuple[Node, Sequence[TensorRef]]]:
@@ -86,31 +90,44 @@ class GeNodes:
             if file.form == kept.form:
                 self.problems.append(skipped_duplicate(file.file, kept.file, self.duplicates))
             else:
-                self._later[file.form].append(file.file.relative)
-        if kept.form != "raw":
-            self._later[kept.form].append(kept.file.relative)
+                self.beside.append(file.file.relative)
         return kept, kept.form
 
     def _node(self, file: GeFile, form: str, names: dict[str, int]) -> tuple[Node, Sequence[TensorRef]]:
-        dump: GeDump | None = None
+        content: GeDump | ReducedDevice | None = None
         reason = f"{_LATER[form][1]}, not read yet" if form in _LATER else None
-        if form == "raw":
+        if form not in _LATER and form != "statistics":
             try:
-                dump = read_ge_header(file.file.path)
+                content = (read_ge_header if form == "raw" else read_reduced_device)(file.file.path)
             except FormatError as error:
-                reason = error.diagnostic.message
-                self.problems.append(replace(error.diagnostic, path=file.file.relative))
-        name = self._true_name(file, dump)
+                reason = self._malformed(file, error)
+        name = self._true_name(file, content.op_name if content is not None else "")
         key = NodeKey(self.execution, name, call=names[name])
         names[name] += 1
-        if dump is not None:
-            refs = tensor_refs(dump, file.file.path, key)
-            self.problems.extend(replace(problem, path=file.file.relative) for problem in dump.problems)
-        else:
+        refs: list[TensorRef] = []
+        if isinstance(content, ReducedDevice):
+            refs = self._with_facts(device_refs(content, file.file.path, key))
+        elif content is not None:
+            refs = tensor_refs(content, file.file.path, key)
+            self.problems.extend(replace(problem, path=file.file.relative) for problem in content.problems)
+        elif form == "statistics":
+            try:
+                refs = self._with_facts(read_device_statistics(file.file.path, key))
+            except FormatError as error:
+                reason = self._malformed(file, error)
+        if reason is not None:
             slot = Slot(SlotRole.OUTPUT, (0,))
             refs = [TensorRef(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)]
         self.tensors[key] = refs
         return self._describe(key, file), refs
+
+    def _malformed(self, file: GeFile, error: FormatError) -> str:
+        self.problems.append(replace(error.diagnostic, path=file.file.relative))
+        return error.diagnostic.message
+
+    def _with_facts(self, refs: list[TensorRef]) -> list[TensorRef]:
+        split = self.links.split(refs[0].node.name) if self.links is not None and refs else None
+        return refs if split is None or self.links is None else with_graph_facts(refs, self.links, split.parts)
 
     def _describe(self, key: NodeKey, file: GeFile) -> Node:
         attrs: dict[str, object] = {"task_id": file.name.task_id, "file": file.file.relative}
@@ -138,11 +155,11 @@ class GeNodes:
             attrs=attrs,
         )
 
-    def _true_name(self, file: GeFile, dump: GeDump | None) -> str:
+    def _true_name(self, file: GeFile, header_name: str) -> str:
         """Return the operator's name with its ``/`` and ``.``: from the header, else from the graph."""
         written = file.name.op_name.partition("_lxslice")[0]
-        if dump is not None and dump.op_name and safe_name(dump.op_name) == safe_name(written):
-            return dump.op_name
+        if header_name and safe_name(header_name) == safe_name(written):
+            return header_name
         split = self.links.split(written) if self.links is not None else None
         return split.parts[0] if split is not None and len(split.parts) == 1 else written
 

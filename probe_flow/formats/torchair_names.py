@@ -22,9 +22,10 @@ TIMESTAMP_DIGITS = 16
 MAX_MAPPING_BYTES = 64 << 20
 
 _FX_NAME = re.compile(
-    r"(?P<key>[^-]+-.+)\.(?P<role>INPUT|OUTPUT)\.(?P<i>\d{1,6})(?:\.(?P<j>\d{1,6}))?\.(?P<ts>\d{12,32})(?P<reduced>_min_max)?\.npy"
+    r"(?P<key>[^-]+-.+)\.(?P<role>INPUT|OUTPUT)\.(?P<i>\d{1,6})(?:\.(?P<j>\d{1,6}))?\.(?P<ts>\d{12,32})(?P<reduced>[^\d.][^.]*)?\.npy"
 )
 _SLICE = re.compile(r"_lxslice(\d+)$")
+_REDUCED = re.compile(r"(?P<stem>\d+|.+\.\d+)(?:[^\d.][^.]*)\.(?:npy|npz)")
 _HASHED = re.compile(r"(\d+)(\.npy)?")
 
 
@@ -137,6 +138,18 @@ def parse_fx_name(name: str) -> FxFileName | None:
     path: tuple[int, ...] = (int(found["i"]),) if found["j"] is None else (int(found["i"]), int(found["j"]))
     role = SlotRole.INPUT if found["role"] == "INPUT" else SlotRole.OUTPUT
     return FxFileName(found["key"], Slot(role, path), int(found["ts"]), found["reduced"] is not None)
+
+
+def stem_of(name: str) -> str | None:
+    """Return the name of the dumped file that a reduced one stands for, whatever its suffix; None for other names.
+
+    >>> stem_of("Add.Add_2.44.6.1706596912161941_min_max.npz")
+    'Add.Add_2.44.6.1706596912161941'
+    """
+    found = _REDUCED.fullmatch(name)
+    if found is None:
+        return None
+    return found["stem"] + (".npy" if name.endswith(".npy") else "")
 
 
 def is_hashed(name: str) -> bool:
