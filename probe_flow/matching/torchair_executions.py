@@ -1,4 +1,4 @@
-"""Pair the executions of a device dump with those of an FX dump: by identity, by shared names only where ids lack."""
+"""Pair the executions of two TorchAir dumps: by identity, by shared names only where ids lack."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.torchair_golden import output_keys
+from probe_flow.matching.torchair_graph_texts import graph_of
 from probe_flow.records import Catalog, Execution
 
 GraphId = int | str | None
@@ -29,8 +30,9 @@ def pair_executions(
     """Pair executions by rank, graph id and step.
 
     An unknown rank, graph id or step pairs with the only one of the other side; unknown graph ids of several graphs
-    are assigned by the share of FX names that graph text and FX dump have in common, and the score is reported
-    (PF4006). A golden step is a target step plus `step_offset`.
+    are assigned by the share of names that they have in common (the graph text's FX names and those of the FX dump;
+    operators of two device dumps), and the score is reported (PF4006). A golden step is a target step plus
+    `step_offset`.
     """
     pairs = ExecutionPairs()
     ranks = _pair_ranks(target, golden, pair_ranks or {}, pairs.problems)
@@ -136,8 +138,9 @@ def _assign(
     """Choose the best assignment greedily: most shared names, then most shared steps, then equal order."""
     mine = list(dict.fromkeys(pair[0] for pair in candidates))
     others = list(dict.fromkeys(pair[1] for pair in candidates))
-    my_names = {place: _graph_keys(target, place) for place in mine}
-    other_names = {place: _dumped_keys(golden, place) for place in others}
+    are_devices = golden.framework == target.framework
+    my_names = {place: (_op_names if are_devices else _graph_keys)(target, place) for place in mine}
+    other_names = {place: (_op_names if are_devices else _dumped_keys)(golden, place) for place in others}
     my_steps = {place: _steps(target, place) for place in mine}
     other_steps = {place: _steps(golden, place) for place in others}
 
@@ -158,10 +161,10 @@ def _assign(
 
 
 def _graph_keys(catalog: Catalog, place: RankedGraph) -> set[str]:
-    for graph in catalog.graphs:
-        if graph.id == place[1] and (None in (graph.rank, place[0]) or graph.rank == place[0]):
-            return output_keys(output.get("_fx_tensor_name") for op in graph.ops for output in op.outputs)
-    return set()
+    graph = graph_of(catalog.graphs, Execution(rank=place[0], graph=place[1]))
+    if graph is None:
+        return set()
+    return output_keys(output.get("_fx_tensor_name") for op in graph.ops for output in op.outputs)
 
 
 def _dumped_keys(catalog: Catalog, place: RankedGraph) -> set[str]:
@@ -170,6 +173,14 @@ def _dumped_keys(catalog: Catalog, place: RankedGraph) -> set[str]:
         for key, node in catalog.nodes.items()
         if (key.execution.rank, key.execution.graph) == place
     }
+
+
+def _op_names(catalog: Catalog, place: RankedGraph) -> set[str]:
+    """Return the operators of a device graph: those of its text, else those that were dumped."""
+    graph = graph_of(catalog.graphs, Execution(rank=place[0], graph=place[1]))
+    if graph is not None:
+        return {op.name for op in graph.ops}
+    return {key.name for key in catalog.nodes if (key.execution.rank, key.execution.graph) == place}
 
 
 def _steps(catalog: Catalog, place: RankedGraph) -> set[int | None]:
@@ -186,7 +197,7 @@ def _assigned(one: RankedGraph, other: RankedGraph, score: float, *, is_single: 
     why = "both sides have one graph" if is_single else "the dumps give no common graph id"
     return Diagnostic(
         "PF4006",
-        f"target graph {one[1]} is compared with {golden}: {why}, {score:.0%} of the FX names agree",
+        f"target graph {one[1]} is compared with {golden}: {why}, {score:.0%} of the names agree",
         severity=Severity.WARNING if score < _LOW_OVERLAP else Severity.NOTE,
         help="select one graph on each side if this is wrong" if score < _LOW_OVERLAP else None,
     )

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from probe_flow.formats.graph_links import CONSTANT_TYPES, RELAY_TYPES, GraphLinks, Source
-from probe_flow.matching.torchair_golden import FxOutput, dtype_class, parse_output_name
+from probe_flow.matching.torchair_golden import FxOutput, parse_output_name
+from probe_flow.matching.torchair_relays import upstream
 from probe_flow.records import Graph, GraphOp
 
 MAX_EXPANSION = 64
@@ -46,22 +47,8 @@ class FxGraph:
 
         Relays (views, casts within one class of types) hand the value of their first input on.
         """
-        found: list[tuple[FxOutput, str]] = []
-        through: list[str] = []
-        seen: set[str] = set()
-        while source[0] not in seen:
-            seen.add(source[0])
-            name = self._names.get(source)
-            if name is not None:
-                found.append((name, ", ".join(through)))
-            op = self.links.ops.get(source[0])
-            if op is None or op.op_type not in RELAY_TYPES or not op.inputs or op.inputs[0] is None:
-                break
-            if not self._same_class(op.inputs[0], source):
-                break
-            through.append(f"`{op.name}`")
-            source = op.inputs[0]
-        return found
+        named = ((self._names.get(tensor), through) for tensor, through in upstream(self.links, source))
+        return [(name, through) for name, through in named if name is not None]
 
     def is_constant(self, source: Source) -> bool:
         """Tell whether a graph tensor is a constant: of a constant type other than a graph input, or not described."""
@@ -143,9 +130,3 @@ class FxGraph:
             else:
                 pending.extend(self.links.consumers.get(op.name, ()))
         return next(iter(keys)) if len(keys) == 1 else None
-
-    def _same_class(self, source: Source, result: Source) -> bool:
-        before, after = (self.links.output(tensor) for tensor in (source, result))
-        if not before or not after or "dtype" not in before or "dtype" not in after:
-            return True
-        return dtype_class(before["dtype"]) == dtype_class(after["dtype"])

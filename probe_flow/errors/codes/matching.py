@@ -180,9 +180,9 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF4004",
         "a dump is not of the kind that the matcher pairs",
-        "`match.torchair` pairs a device dump (target) with an FX dump (golden). Another kind was wired in, "
-        "or the sides are swapped. Two device dumps cannot be compared yet.",
-        "`match.torchair` needs a FX dump (`dump.torchair_fx`), but `golden` is a `torchair_ge` dump",
+        "`match.torchair` pairs a device dump (target) with an FX dump or with another device dump (golden). Another "
+        "kind was wired in, or the sides are swapped.",
+        "`match.torchair` needs a device dump (`dump.torchair_ge`) as target, but `target` is a `torchair_fx` dump",
         "Swap `target` and `golden`, or read the dump with the stage that fits it.",
     ),
     Code(
@@ -198,7 +198,7 @@ SECTION: tuple[Code, ...] = (
         "One of the dumps names no graph ids, so graphs were paired by the FX names that graph text and FX "
         "dump have in common; the share is given.",
         "target graph 1 is compared with golden graph `gm_20260101000000000000_dump`: both sides have one "
-        "graph, 100% of the FX names agree",
+        "graph, 100% of the names agree",
         "Nothing to do when the share is high; otherwise select one graph on each side.",
     ),
     Code(
@@ -231,5 +231,22 @@ SECTION: tuple[Code, ...] = (
         "rank 0 graph 1 step 1 of `golden` is not compared (284 tensors): rank 0 graph 1 step 1 is not "
         "selected on the target side",
         "Nothing to do; give both dump stages the same `select` to avoid the note.",
+    ),
+    Code(
+        "PF4012",
+        "the graph text of one device dump serves for both",
+        "Two device dumps are compared, and one lacks the text of a graph. Both are compiled from the same graph, so "
+        "the other's text is taken: it tells which operators a fused one was made of.",
+        "the golden dump has no graph text for rank 0 graph 1 step 0; that of the target dump is used for both",
+        "Copy `dynamo_original_graph_*.txt` from the folder of the device dump.",
+    ),
+    Code(
+        "PF4013",
+        "the graph texts of two device dumps differ",
+        "Fusion changes what runs, not the graph that is compiled. Where the texts differ, the dumps are of different "
+        "models, shapes or releases, and equal names may mean different operators.",
+        "the graph texts of the two sides differ: 2 operators on one side only, 1 of another type, 4 with other "
+        "inputs, 311 equal: `Add_7`, `Relu`, `Mul_3`",
+        "Compile both sides from one model and one input shape.",
     ),
 )
