@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from probe_flow.formats.graph_links import Source, align
 from probe_flow.matching.torchair_golden import dtype_class
 from probe_flow.matching.torchair_graph import FxGraph
-from probe_flow.records import TensorKind, TensorRef
+from probe_flow.records import TensorRef
 
 MAX_PARAMETER = 16
 """Integer lists up to this length may be parameters (axes, shapes, permutations), which compare by meaning only."""
@@ -151,6 +151,6 @@ def align_numbers(inputs: Sequence[DeviceInput], numbers: Sequence[TensorRef]) -
 
 def fact(ref: TensorRef) -> tuple[str, int] | None:
     """Return what must agree between two tensors to be one value; None when the tensor tells nothing."""
-    if ref.kind is not TensorKind.TENSOR or ref.numel is None:
+    if not ref.has_numbers or ref.numel is None:
         return None
     return dtype_class(ref.dtype), ref.numel

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from probe_flow.formats.graph_links import Source
 from probe_flow.matching.torchair_arguments import (
+    Alignment,
     DeviceInput,
     Origin,
     align_arguments,
@@ -20,8 +21,9 @@ from probe_flow.matching.torchair_graph import FxGraph
 from probe_flow.matching.torchair_nodes import DumpedNode
 from probe_flow.matching.torchair_notes import unusable, unusable_golden
 from probe_flow.matching.torchair_reasons import NearestNames, expected, missing
+from probe_flow.matching.torchair_recorded import align_recorded
 from probe_flow.matching.torchair_target import TargetMatch
-from probe_flow.records import Catalog, Reason, TensorKind, TensorRef
+from probe_flow.records import Catalog, Reason, TensorRef
 
 _ALIGNED_CONFIDENCE = 0.8
 _NUMBER_CONFIDENCE = 0.7
@@ -85,7 +87,7 @@ class FxMatch(TargetMatch):
         golden = self.golden.outputs.get(name)
         if golden is None:
             return None, self._no_golden(name)
-        if golden.kind is not TensorKind.TENSOR:
+        if not golden.has_numbers:
             return None, unusable_golden(golden, name[0])
         return golden, None
 
@@ -145,7 +147,7 @@ class FxMatch(TargetMatch):
         assert self.graph is not None, "only nodes of a graph have parts"
         for name, through in self.graph.values(source):
             golden = self.golden.outputs.get(name)
-            if golden is None or golden.kind is not TensorKind.TENSOR:
+            if golden is None or not golden.has_numbers:
                 continue
             note = expected("through", f"the same value before {through}") if through else None
             self._pair(node, ref, golden, "edge", note=note)
@@ -161,7 +163,10 @@ class FxMatch(TargetMatch):
         arguments = self.golden.arguments(key)
         items = [entry.item for entry in waiting]
         places = places_of(self.graph, key, items)
-        alignment = align_arguments(places, arguments)
+        alignment, how = align_arguments(places, arguments), "type and element count"
+        if any(argument.numel is None for argument in arguments):
+            alignment = Alignment(tuple(align_recorded(self.graph, self.golden, places, items, arguments)))
+            how = "recorded statistics"
         joined = {number: j for i, j in alignment.pairs if (number := places[i].waiting) is not None}
         numbers = self.golden.numbers(key)
         rest = [index for index, entry in enumerate(waiting) if index not in joined and not entry.paired]
@@ -175,7 +180,7 @@ class FxMatch(TargetMatch):
                 if alignment.is_exact:
                     self._pair(entry.node, ref, golden, "exact")
                 else:
-                    note = expected("aligned", f"joined with {golden.slot} of `{key}` by type and element count")
+                    note = expected("aligned", f"joined with {golden.slot} of `{key}` by {how}")
                     self._pair(entry.node, ref, golden, "aligned", note=note, confidence=_ALIGNED_CONFIDENCE)
             elif index in scalars:
                 note = expected("broadcast", f"a constant of the device and a number among the arguments of `{key}`")
@@ -193,4 +198,6 @@ class FxMatch(TargetMatch):
             return missing("no_fx_name", "neither the producer nor the operator that reads it has an FX name")
         if key not in self.golden.nodes:
             return self._no_golden((key, 0))
+        if any(argument.numel is None for argument in self.golden.arguments(key)):
+            return missing("count_mismatch", f"no free argument of `{key}` has statistics like its own")
         return missing("count_mismatch", f"no free argument of `{key}` has its type and {ref.numel} elements")

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from probe_flow.records import Catalog, Execution, NodeKey, SlotRole, TensorKind, TensorRef
+from probe_flow.records import Catalog, Execution, NodeKey, SlotRole, TensorRef
 
 FxOutput = tuple[str, int]
 """An FX tensor: (key ``{node}-{target}``, output number)."""
@@ -55,7 +55,7 @@ class GoldenIndex:
 
     def arguments(self, key: str) -> list[TensorRef]:
         """Return the tensor arguments of a node in order: numbers (0-d) and things that are no tensors left out."""
-        return [ref for ref in self.inputs.get(key, ()) if ref.kind is TensorKind.TENSOR and ref.shape != ()]
+        return [ref for ref in self.inputs.get(key, ()) if ref.has_numbers and ref.shape != ()]
 
     def numbers(self, key: str) -> list[TensorRef]:
         """Return the floating-point numbers (0-d) among the arguments of a node."""

@@ -5,15 +5,17 @@ The evidence is the graph text and what the device dumped; see `probe_flow.match
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from probe_flow.formats.graph_links import CONSTANT_TYPES, VIEW_TYPES, Source
 from probe_flow.matching.torchair_arguments import align_arguments, is_parameter_list, places_of
 from probe_flow.matching.torchair_fx_match import FxMatch
-from probe_flow.matching.torchair_golden import GoldenIndex
+from probe_flow.matching.torchair_golden import GoldenIndex, dtype_class
 from probe_flow.matching.torchair_graph import FxGraph
 from probe_flow.matching.torchair_nodes import DumpedNode
 from probe_flow.matching.torchair_reasons import NearestNames, expected, missing
+from probe_flow.matching.torchair_recorded import align_recorded, is_number
 from probe_flow.records import GraphOp, Pair, Reason, SlotRole, TensorKind, TensorRef
 
 _MAYBE_VIEW_TYPES = frozenset(
@@ -60,7 +62,7 @@ class Leftovers:
         """Return why a golden tensor has no partner."""
         if ref.kind is TensorKind.UNREADABLE:
             return missing("unreadable", ref.reason or "the tensor cannot be read")
-        if ref.kind is not TensorKind.TENSOR:
+        if not ref.has_numbers:
             return expected("not_tensor", ref.reason or "the argument is no tensor")
         is_input = ref.slot.role is SlotRole.INPUT
         if is_input and ref.shape == ():
@@ -89,7 +91,7 @@ class Leftovers:
         if not self.match.has_outputs:
             return expected("not_dumped", "the target dump holds no outputs at all")
         shown = next((item for item in node.outputs if item.slot.path == (source[1],)), None)
-        if shown is not None and shown.kind is not TensorKind.TENSOR:
+        if shown is not None and not shown.has_numbers:
             return missing("dtype_unsupported", f"output {source[1]} of `{node.name}` cannot be read as numbers")
         return missing("no_target_op", f"the device dump of `{node.name}` has no output {source[1]}")
 
@@ -122,12 +124,10 @@ class Leftovers:
 
     def _input_reason(self, ref: TensorRef, key: str, graph: FxGraph) -> Reason:
         source = self._argument_sources(key, graph).get(id(ref))
-        if source is not None:
-            for name, _ in graph.values(source):
-                value = self.golden.outputs.get(name)
-                pair = self.match.used.get(id(value)) if value is not None else None
-                if pair is not None:
-                    return expected("covered_by_producer", f"its value is compared as output {name[1]} of `{name[0]}`")
+        if source is not None and (reason := self._covered(source, graph)) is not None:
+            return reason
+        if ref.numel is None and (is_number(ref) or dtype_class(ref.dtype) == "int"):
+            return expected("argument", "numbers among the arguments; the device has them as attributes or constants")
         if is_parameter_list(ref):
             return expected("argument", "a list of integers among the arguments, a parameter of the device operator")
         ops = graph.carrying_ops.get(key)
@@ -146,7 +146,15 @@ class Leftovers:
             return self._uncompared_producer(graph.values(source)[0][0], graph)
         if len(node.parts) > 1:
             return expected("internal", f"enters the fused operator `{node.name}` or is made inside it")
-        return missing("count_mismatch", f"no input of `{node.name}` has its type and {ref.numel} elements")
+        like = "statistics like its own" if ref.numel is None else f"its type and {ref.numel} elements"
+        return missing("count_mismatch", f"no input of `{node.name}` has {like}")
+
+    def _covered(self, source: Source, graph: FxGraph) -> Reason | None:
+        for name, _ in graph.values(source):
+            value = self.golden.outputs.get(name)
+            if value is not None and id(value) in self.match.used:
+                return expected("covered_by_producer", f"its value is compared as output {name[1]} of `{name[0]}`")
+        return None
 
     def _uncompared_producer(self, name: tuple[str, int], graph: FxGraph) -> Reason:
         """Explain an input whose producer was not compared either: with the producer's reason."""
@@ -164,9 +172,10 @@ class Leftovers:
         if key not in self._arguments:
             places = places_of(graph, key, ())
             arguments = self.golden.arguments(key)
+            pairs: Sequence[tuple[int, int]] = align_arguments(places, arguments).pairs
+            if any(argument.numel is None for argument in arguments):
+                pairs = align_recorded(graph, self.golden, places, (), arguments)
             self._arguments[key] = {
-                id(arguments[j]): source
-                for i, j in align_arguments(places, arguments).pairs
-                if (source := places[i].source) is not None
+                id(arguments[j]): source for i, j in pairs if (source := places[i].source) is not None
             }
         return self._arguments[key]

@@ -30,7 +30,7 @@ def shape_note(target: TensorRef, golden: TensorRef) -> Reason | None:
 
 def unusable(ref: TensorRef) -> Reason | None:
     """Return why a target tensor cannot be compared with anything."""
-    if ref.kind is TensorKind.TENSOR:
+    if ref.has_numbers:
         return None
     if ref.kind is TensorKind.UNREADABLE:
         return missing("unreadable", ref.reason or "the tensor cannot be read")

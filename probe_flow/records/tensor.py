@@ -140,6 +140,11 @@ class TensorRef:
         return count
 
     @property
+    def has_numbers(self) -> bool:
+        """Whether elements or statistics of it are known."""
+        return self.kind is TensorKind.TENSOR or self.kind is TensorKind.STATISTICS
+
+    @property
     def nbytes(self) -> int:
         """Bytes to read for the whole tensor."""
         return sum(extent.nbytes for extent in self.extents)
