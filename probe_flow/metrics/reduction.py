@@ -28,7 +28,7 @@ EXACT_INTEGERS = 2**53
 """Integers beyond this have no exact float64, the type of the figures."""
 
 WINDOW_BYTES = 2**19
-"""Bytes read at a time where only extremes are asked for: fits a core's own cache (measured: a quarter faster than half)."""
+"""Bytes read at a time where only extremes are asked for: a core's own cache holds them (256 KiB measured slower)."""
 
 _SUMS = frozenset({"mean", "l2norm", "nan_count", "inf_count"})
 _SIGNED = {2: np.int16, 4: np.int32, 8: np.int64}
@@ -143,7 +143,7 @@ class _Tap:
         if self.is_hashed:
             if block.dtype == ml_dtypes.bfloat16:
                 block = block.astype(np.float32)
-            self._crc = zlib.crc32(memoryview(np.ascontiguousarray(block).view(np.uint8)), self._crc)
+            self._crc = zlib.crc32(np.ascontiguousarray(block).view(np.uint8).data, self._crc)
 
 
 def _extremes(block: Values) -> tuple[float, float] | tuple[None, None]:

@@ -88,6 +88,11 @@ class StageOptions(Model):
         None, description="Variants of this stage: one instance per combination, read as `${matrix.NAME}`."
     )
 
+    @property
+    def is_endless(self) -> bool:
+        """Whether the stage ends only when it is told to, so that nothing may wait for its result."""
+        return False
+
 
 Duplicates = Literal["newest", "largest", "first"]
 

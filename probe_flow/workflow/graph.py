@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from probe_flow.errors import Diagnostic, did_you_mean
 from probe_flow.workflow.drafts import Draft, Wire
 from probe_flow.workflow.fields import KIND_WORDS
+from probe_flow.workflow.resolved import ResolvedStage
 
 
 def check_wires(drafts: Mapping[str, Draft]) -> list[Diagnostic]:
@@ -37,6 +38,25 @@ def find_cycles(drafts: Mapping[str, Draft]) -> list[Diagnostic]:
         problems.append(_cyclic(cycle))
         for draft, _ in cycle:
             del left[draft.name]
+
+
+def check_endless(stages: Sequence[ResolvedStage]) -> list[Diagnostic]:
+    """Return every stage that waits for one which never ends."""
+    endless = {stage.name: stage for stage in stages if stage.options.is_endless}
+    return [
+        Diagnostic(
+            "PF6307",
+            f"stage `{stage.name}` consumes `{name}`, which watches its dump for ever",
+            span=stage.span,
+            label=f"`{stage.name}` would never run",
+            related=((endless[name].span, f"`{name}` is defined here"),),
+            help="give the watch `stop_when: idle` or `stop_when: file`",
+            stage=stage.name,
+        )
+        for stage in stages
+        for name in dict.fromkeys(name for names in stage.inputs.values() for name in names)
+        if name in endless
+    ]
 
 
 def topological(drafts: Mapping[str, Draft]) -> list[Draft]:

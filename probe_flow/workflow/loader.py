@@ -20,7 +20,7 @@ from probe_flow.workflow.arrange import arrange
 from probe_flow.workflow.complaints import Subject, complaints
 from probe_flow.workflow.drafts import Draft, DraftReader, odd_name
 from probe_flow.workflow.extends import Layers
-from probe_flow.workflow.graph import check_wires, find_cycles, topological
+from probe_flow.workflow.graph import check_endless, check_wires, find_cycles, topological
 from probe_flow.workflow.interpolation import DROP, Scope
 from probe_flow.workflow.matrix import Instance, expand
 from probe_flow.workflow.models import NAME, WorkflowFile
@@ -171,7 +171,9 @@ class _FileReader:
         is_broken = bool(wiring or clashes) or any(draft.type is None for draft in drafts.values())
         entries = frozenset(str(key) for draft in drafts.values() for own, _ in draft.variants for key in own)
         scope = replace(scope, silent_matrix=entries if is_broken else frozenset())
-        return [stage for instance in instances for stage in self._resolve(instance, scope)]
+        stages = [stage for instance in instances for stage in self._resolve(instance, scope)]
+        self.problems += check_endless(stages)
+        return stages
 
     def _resolve(self, instance: Instance, scope: Scope) -> Iterable[ResolvedStage]:
         """Return the stage of one variant, or nothing where its options are wrong."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from probe_flow.errors.codes import reductions
 from probe_flow.errors.codes.code import Code
 
 SECTION: tuple[Code, ...] = (
@@ -146,4 +147,5 @@ SECTION: tuple[Code, ...] = (
         "converted tensors cannot be kept: No space left on device",
         "results are not affected; free space, or set `cache: {tensors: never}`",
     ),
+    *reductions.EXECUTION,
 )

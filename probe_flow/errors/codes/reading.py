@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probe_flow.errors.codes import eager_dumps, recorded_dumps
+from probe_flow.errors.codes import eager_dumps, recorded_dumps, reductions
 from probe_flow.errors.codes.code import Code
 
 SECTION: tuple[Code, ...] = (
@@ -52,14 +52,6 @@ SECTION: tuple[Code, ...] = (
         "Dump the operator again, or exclude it with `select.nodes`.",
     ),
     Code(
-        "PF3014",
-        "a device dump file is a nano container",
-        "Some edge devices write another container, with tagged blocks instead of a message as header; it is not read "
-        "yet.",
-        "`Add.Add_1.44.6.1706596912161941` is a nano dump (its header begins with 5A5A5A5A)",
-        "Convert the dump with the vendor's tool, or dump on another device.",
-    ),
-    Code(
         "PF3015",
         "the data of a device dump tensor are cut off",
         "The header announces more bytes than the file holds. Tensors that lie before the cut are still read.",
@@ -80,6 +72,22 @@ SECTION: tuple[Code, ...] = (
         "memory.",
         "output 0 of `Add_1` has the shape [-1, 16], which is no size",
         "Dump the operator again; for dynamic shapes let the device software write the shape of the run.",
+    ),
+    Code(
+        "PF3018",
+        "the header of a nano dump is malformed",
+        "Some edge devices write tagged blocks as header, announced by the bytes 5A5A5A5A. A block or a record in it is "
+        "longer than what holds it, or no block describes tensors: the file is damaged, or still being written.",
+        "the header of the nano dump is malformed: output 0 needs 52 bytes, 12 are left",
+        "Dump the operator again, or exclude it with `select.nodes`.",
+    ),
+    Code(
+        "PF3019",
+        "a nano dump has bytes behind its tensors",
+        "The sizes that the header gives do not fill the file. Writers of this container leave no surplus, so the "
+        "header may describe other tensors than the file holds.",
+        "the nano dump `Add.Add_1.44.6.1706596912161941` goes on for 64 bytes behind its last tensor",
+        "Dump the operator again if its values look wrong.",
     ),
     Code(
         "PF3020",
@@ -394,6 +402,7 @@ SECTION: tuple[Code, ...] = (
         "file",
         "Reduce the dumped file again, or dump again.",
     ),
+    *reductions.READING,
     Code(
         "PF3190",
         "tensor could not be read",

@@ -1,0 +1,95 @@
+"""Which files of a dump folder can be reduced, told by their names, and whether one is written to its end."""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from probe_flow.errors import Diagnostic, FormatError
+from probe_flow.formats.ge_dump import read_ge_header
+from probe_flow.formats.ge_records import GeDump
+from probe_flow.formats.npy import NpyHeader, read_npy_header
+from probe_flow.formats.reduced_files import source_name
+from probe_flow.formats.torchair_names import is_hashed, parse_ge_name
+
+_SKIPPED = {
+    ".txt": "text", ".swp": "file of an editor", ".csv": "table", ".json": "file of another kind",
+    ".npz": "archive of arrays", ".py": "file of another kind", ".pt": "file of another kind",
+    ".log": "file of another kind", ".tmp": "file of another kind",
+}  # fmt: skip
+_REDUCED_OTHERWISE = re.compile(r".+\.\d{12,32}_\w+\.npy")
+_UNFINISHED = frozenset({"PF3010", "PF3011", "PF3015", "PF3020", "PF3022"})
+_OPDEBUG = "Opdebug"
+
+
+class SourceKind(enum.Enum):
+    """What a file that can be reduced is: an FX array or a device file."""
+
+    ARRAY = "array"
+    DEVICE = "device"
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """Why a file does not look written to its end."""
+
+    diagnostic: Diagnostic
+
+
+def source_kind(name: str, suffix: str) -> SourceKind | str:
+    """Return what a file is by its name, or why it is no source: it is hidden, reduced already, of another kind ...
+
+    Arrays of any name are sources. Other files must have the name of a device file, or a hash for one.
+    """
+    if name.startswith("."):
+        return "hidden file"
+    if source_name(name, suffix) is not None or _REDUCED_OTHERWISE.fullmatch(name):
+        return "reduced file"
+    if name.endswith(".npy"):
+        return SourceKind.ARRAY
+    for ending, what in _SKIPPED.items():
+        if name.endswith(ending):
+            return what
+    parsed = parse_ge_name(name)
+    if parsed is not None and parsed.op_type == _OPDEBUG:
+        return "overflow record"
+    return SourceKind.DEVICE if parsed is not None or is_hashed(name) else "file of another kind"
+
+
+def read_array_source(path: Path) -> NpyHeader | Unfinished:
+    """Read the header of an array; its shape must account for every byte of the file.
+
+    Raises:
+        FormatError: PF3001/PF3002 unreadable, PF3021 bad header.
+    """
+    try:
+        header = read_npy_header(path)
+    except FormatError as exc:
+        return _unfinished(exc)
+    size = path.stat().st_size
+    if header.dtype is not None and header.offset + header.nbytes != size:
+        text = f"`{path.name}` has {size} bytes, its header accounts for {header.offset + header.nbytes}"
+        return Unfinished(Diagnostic("PF3231", text, path=str(path), help="wait until the dump is written"))
+    return header
+
+
+def read_device_source(path: Path) -> GeDump | Unfinished:
+    """Read the header of a device file; all that it announces must be there.
+
+    Raises:
+        FormatError: as `read_ge_header`.
+    """
+    try:
+        dump = read_ge_header(path)
+    except FormatError as exc:
+        return _unfinished(exc)
+    cut = next((problem for problem in dump.problems if problem.code in _UNFINISHED), None)
+    return dump if cut is None else Unfinished(cut)
+
+
+def _unfinished(error: FormatError) -> Unfinished:
+    if error.diagnostic.code in _UNFINISHED:
+        return Unfinished(error.diagnostic)
+    raise error

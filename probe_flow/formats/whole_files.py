@@ -1,0 +1,90 @@
+"""Small files that stand for larger ones: written whole under a temporary name, flushed, renamed and read back."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+_NAME_BYTES = 255
+_LEFTOVER = re.compile(r"\.(.+)\.tmp-\d{1,10}", re.DOTALL)
+_CUT = re.compile(r".+-[0-9a-f]{8}", re.DOTALL)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all, and read it back.
+
+    Raises:
+        OSError: it cannot be written, or does not read back as it was written. Nothing is left of it then.
+    """
+    temporary = path.with_name(temporary_name(path.name, os.getpid()))
+    try:
+        _write(temporary, content)
+        temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    if not reads_back(path, content):
+        raise OSError(f"`{path.name}` does not read back as it was written")
+
+
+def reads_back(path: Path, content: bytes) -> bool:
+    """Tell whether a file is there and holds exactly these bytes."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(content) + 1) == content
+    except FileNotFoundError:
+        return False
+
+
+def temporary_name(name: str, pid: int) -> str:
+    """Return the hidden name under which a file is written; overlong names are cut, with a checksum in their place.
+
+    >>> temporary_name("a_min_max.npy", 17)
+    '.a_min_max.npy.tmp-17'
+    """
+    ending = f".tmp-{pid}"
+    room = _NAME_BYTES - len(ending) - 1
+    raw = os.fsencode(name)
+    if len(raw) > room:
+        raw = raw[: room - 9] + f"-{zlib.crc32(raw):08x}".encode()
+    return f".{os.fsdecode(raw)}{ending}"
+
+
+def leftover_of(name: str) -> str | None:
+    """Return the name that a file of `temporary_name` was to get; None for other names.
+
+    An overlong name comes back as it was cut: see `was_cut`.
+    """
+    found = _LEFTOVER.fullmatch(name)
+    return found.group(1) if found else None
+
+
+def was_cut(name: str) -> bool:
+    """Tell whether a name from `leftover_of` is a cut one."""
+    return _CUT.fullmatch(name) is not None
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder durable, where the file system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _write(path: Path, content: bytes) -> None:
+    # A leftover of a process with the same number may be in the way.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

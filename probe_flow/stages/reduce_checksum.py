@@ -1,0 +1,31 @@
+"""`reduce.checksum`: reduce a dump to a checksum of each tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from probe_flow.stages.base import Context, Kind, StageType
+from probe_flow.stages.reduce_options import ReduceOptions
+
+
+class Options(ReduceOptions):
+    """Replace tensors by the CRC-32 of their bytes."""
+
+    uses: Literal["reduce.checksum"]
+
+
+def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
+    """Return the catalog of the dump as it is then."""
+    from probe_flow.stages.reduce_stage import reduce_dump
+
+    return reduce_dump(options, ("crc32",), context)
+
+
+STAGE = StageType(
+    uses="reduce.checksum",
+    produces=Kind.CATALOG,
+    options=Options,
+    run=run,
+    summary="Reduce a dump to a checksum of each tensor.",
+)

@@ -1,0 +1,213 @@
+"""Reduce dumped files one by one: read, write the reduced file, read it back, and only then delete, where asked to."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from probe_flow.errors import Diagnostic, ProbeFlowError, Severity
+from probe_flow.formats.folder_changes import Identity, identity_of
+from probe_flow.formats.reduced_files import read_reduced_array, read_reduced_device
+from probe_flow.formats.reduced_sources import SourceKind, Unfinished, read_array_source, read_device_source
+from probe_flow.formats.whole_files import reads_back, sync_folder, write_whole
+from probe_flow.stages.reduce_tensors import Figures, Reduced, reduce_array, reduce_device
+
+
+class Ending(enum.Enum):
+    """What became of a dumped file.
+
+    ``UNFINISHED`` files are tried again when they are watched; ``VANISHED`` ones are nobody's fault; ``LEFT`` were not
+    begun because the work is to stop.
+    """
+
+    REDUCED = "reduced"
+    ALREADY = "already reduced"
+    SKIPPED = "skipped"
+    UNFINISHED = "unfinished"
+    FAILED = "failed"
+    VANISHED = "vanished"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One dumped file, as it was seen, and where its reduced file belongs."""
+
+    source: Path
+    result: Path
+    kind: SourceKind
+    identity: Identity
+
+    @property
+    def size(self) -> int:
+        return self.identity[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Dumped files for one worker.
+
+    Args:
+        jobs: the files.
+        figures: what they are reduced to.
+        deletes_source: whether each is deleted once its reduced file reads back.
+        stop: a file whose appearance asks to begin no further one.
+    """
+
+    jobs: tuple[Job, ...]
+    figures: Figures
+    deletes_source: bool = False
+    stop: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of one file.
+
+    Args:
+        job: the file.
+        ending: in a word.
+        problem: why it is skipped, unfinished or failed, or why it was not deleted although asked to.
+        result_bytes: size of its reduced file.
+        is_deleted: whether the dumped file is gone.
+        notes: what is worth knowing of the figures.
+        nan_tensors: tensors with a NaN in them.
+    """
+
+    job: Job
+    ending: Ending
+    problem: Diagnostic | None = None
+    result_bytes: int = 0
+    is_deleted: bool = False
+    notes: tuple[str, ...] = ()
+    nan_tensors: int = 0
+
+
+def reduce_batch(batch: Batch) -> list[Done]:
+    """Reduce the files of a batch; what is wrong with one costs that one."""
+    ended = []
+    for job in batch.jobs:
+        if batch.stop is not None and Path(batch.stop).exists():
+            ended.append(Done(job, Ending.LEFT))
+        else:
+            ended.append(reduce_file(job, batch.figures, deletes_source=batch.deletes_source))
+    return ended
+
+
+def lost_batch(batch: Batch, reason: Diagnostic) -> list[Done]:
+    """Return the ends of a batch whose worker died each time that it was tried."""
+    return [Done(job, Ending.FAILED, reason) for job in batch.jobs]
+
+
+def reduce_file(job: Job, figures: Figures, *, deletes_source: bool = False) -> Done:
+    """Reduce one file; never raises for what may be wrong with a file or a disk."""
+    try:
+        return _reduce(job, figures, deletes_source=deletes_source)
+    except FileNotFoundError as exc:
+        if not job.source.exists():
+            return Done(job, Ending.VANISHED)
+        problem = _cannot(job, exc)
+    except ProbeFlowError as exc:
+        if not job.source.exists():
+            return Done(job, Ending.VANISHED)
+        problem = exc.diagnostic
+    except (OSError, MemoryError) as exc:
+        problem = _cannot(job, exc)
+    except Exception as exc:  # a defect must cost one file, not a daemon that runs for days
+        problem = Diagnostic("PF9002", f"reducing `{job.source.name}` failed: {type(exc).__name__}: {exc}")
+    return Done(job, Ending.FAILED, replace(problem, path=str(job.source)))
+
+
+def _reduce(job: Job, figures: Figures, *, deletes_source: bool) -> Done:
+    if identity_of(job.source.lstat()) != job.identity:
+        return _changed(job)
+    if job.kind is SourceKind.ARRAY:
+        header = read_array_source(job.source)
+        if isinstance(header, Unfinished):
+            return Done(job, Ending.UNFINISHED, header.diagnostic)
+        if header.dtype is None:
+            return Done(job, Ending.SKIPPED, _no_tensor(job, header.reason))
+        if not deletes_source and _is_current(job, figures, (1, 0)):
+            return _already(job)
+        reduced = reduce_array(job.source, header, figures)
+    else:
+        dump = read_device_source(job.source)
+        if isinstance(dump, Unfinished):
+            return Done(job, Ending.UNFINISHED, dump.diagnostic)
+        if not deletes_source and _is_current(job, figures, (len(dump.inputs), len(dump.outputs))):
+            return _already(job)
+        reduced = reduce_device(job.source, dump, figures)
+    if identity_of(job.source.lstat()) != job.identity:
+        return _changed(job)
+    if deletes_source and reads_back(job.result, reduced.content):
+        return _ended(job, Ending.ALREADY, reduced, deletes_source=True)
+    job.result.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(job.result, reduced.content)
+    return _ended(job, Ending.REDUCED, reduced, deletes_source=deletes_source)
+
+
+def _already(job: Job) -> Done:
+    return Done(job, Ending.ALREADY, result_bytes=job.result.stat().st_size)
+
+
+def _ended(job: Job, ending: Ending, reduced: Reduced, *, deletes_source: bool) -> Done:
+    """Delete the dumped file where that is asked for and nothing would be lost, and say what became of it."""
+    problem, is_deleted = None, False
+    if reduced.lost:
+        problem = _kept(job, reduced.lost)
+    elif deletes_source:
+        sync_folder(job.result.parent)
+        if identity_of(job.source.lstat()) != job.identity:
+            return _changed(job)
+        job.source.unlink()
+        is_deleted = True
+    size = job.result.stat().st_size
+    return Done(job, ending, problem, size, is_deleted, tuple(reduced.notes), reduced.nan_tensors)
+
+
+def _is_current(job: Job, figures: Figures, counts: tuple[int, int]) -> bool:
+    """Whether a reduced file is there, is younger than the dumped one, and holds what is asked for.
+
+    That is enough to leave the dumped file as it is; before one is deleted its figures are always computed.
+    """
+    try:
+        if job.result.stat().st_mtime_ns < job.identity[2]:
+            return False
+        if job.kind is SourceKind.ARRAY:
+            return read_reduced_array(job.result).names == figures.names
+        found = read_reduced_device(job.result)
+    except (OSError, ProbeFlowError):
+        return False
+    return found.names == figures.names and (len(found.inputs), len(found.outputs)) == counts
+
+
+def _changed(job: Job) -> Done:
+    text = f"`{job.source.name}` changed while it was reduced"
+    problem = Diagnostic("PF3231", text, path=str(job.source), help="reduce it again when it is written to its end")
+    return Done(job, Ending.UNFINISHED, problem)
+
+
+def _no_tensor(job: Job, reason: str | None) -> Diagnostic:
+    return Diagnostic("PF3232", f"`{job.source.name}` is left as it is: {reason}", Severity.NOTE, path=str(job.source))
+
+
+def _kept(job: Job, lost: Sequence[str]) -> Diagnostic:
+    return Diagnostic(
+        "PF3234",
+        f"`{job.source.name}` has {len(lost)} tensors without figures: {lost[0]}",
+        Severity.WARNING,
+        path=str(job.source),
+        help="their rows in the reduced file are NaN; the dumped file is kept, whatever was asked for",
+    )
+
+
+def _cannot(job: Job, error: OSError | MemoryError) -> Diagnostic:
+    why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return Diagnostic(
+        "PF6304",
+        f"`{job.source.name}` cannot be reduced: {why}",
+        path=str(job.source),
+        help="free some disk and check your rights there; the dumped file is kept, reduce it again",
+    )

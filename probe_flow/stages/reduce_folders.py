@@ -1,0 +1,228 @@
+"""Reduce dump folders, once or while they are written: passes over what is new, each file by `reduce_file`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from probe_flow.errors import Diagnostic
+from probe_flow.formats.dump_walk import dump_root
+from probe_flow.formats.folder_changes import FolderChanges, Key
+from probe_flow.formats.folder_lock import FolderLock
+from probe_flow.formats.reduced_files import SUFFIX, reduced_name, source_name
+from probe_flow.formats.reduced_sources import SourceKind, source_kind
+from probe_flow.formats.torchair_ge_files import MAPPING_FILE
+from probe_flow.formats.whole_files import leftover_of, temporary_name, was_cut
+from probe_flow.stages.base import TaskMap
+from probe_flow.stages.reduce_file import Batch, Done, Ending, Job, lost_batch, reduce_batch
+from probe_flow.stages.reduce_stop import Stop
+from probe_flow.stages.reduce_summary import Summary
+from probe_flow.stages.reduce_tensors import Figures
+
+BATCH_BYTES = 64 * 2**20
+BATCH_FILES = 200
+RETRY_UNFINISHED_S, RETRY_FAILED_S = (1.0, 60.0), (5.0, 600.0)
+"""Seconds until a file is tried again: the first time, and the longest."""
+
+_COMPANIONS = ("dynamo_", "dump_options_", MAPPING_FILE)
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """How a folder is watched.
+
+    Args:
+        interval_s: pause after each pass.
+        settle_s: a file is taken when it has not changed for so long.
+        stop_when: ``idle``, ``file`` or ``never``.
+        idle_s: with ``idle``, seconds without any change.
+        stop_file: with ``file``, the file whose appearance ends the watch.
+    """
+
+    interval_s: float = 0.5
+    settle_s: float = 2.0
+    stop_when: str = "never"
+    idle_s: float = 60.0
+    stop_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be done: see the options of `reduce.minmax`. ``output`` goes with one folder only."""
+
+    figures: Figures
+    suffix: str = SUFFIX
+    deletes_source: bool = False
+    output: Path | None = None
+    watch: Watch | None = None
+
+
+@dataclass(slots=True)
+class Reduction:
+    """The state of one reduction.
+
+    Args:
+        paths: the dump folders.
+        wanted: what is to be done.
+        map: runs batches.
+        stop: asks to end early.
+        tell: hears of each file that ended and of the totals; of trouble once per file.
+        monotonic: seconds from any origin.
+    """
+
+    paths: Sequence[Path]
+    wanted: Wanted
+    map: TaskMap
+    stop: Stop
+    tell: Callable[[Summary, Diagnostic | None], None] = lambda _summary, _problem: None
+    monotonic: Callable[[], float] = time.monotonic
+    summary: Summary = field(default_factory=Summary)
+    _folders: list[FolderChanges] = field(default_factory=list)
+    _locks: list[FolderLock] = field(default_factory=list)
+
+    def run(self) -> Summary:
+        """Reduce what is there, or watch until told to end.
+
+        Raises:
+            UsageError: PF3201 no such folder, PF6301 another reducer is at work there, PF6302 not writable.
+        """
+        roots = [dump_root(path) for path in dict.fromkeys(self.paths)]
+        self._folders = [FolderChanges(root, self._skips, monotonic=self.monotonic) for root in roots]
+        targets = roots if self.wanted.output is None else [self._made(self.wanted.output)]
+        with ExitStack() as stack:
+            self._locks = [stack.enter_context(FolderLock(target)) for target in targets]
+            for target in targets:
+                clear_leftovers(target, self.wanted.suffix)
+            if self.wanted.watch is None:
+                self._scan()
+                self._pass(settle_s=0.0)
+            else:
+                self._watch(self.wanted.watch)
+            if self.wanted.output is not None:
+                copy_companions(roots[0], targets[0])
+        return self._counted()
+
+    def _made(self, output: Path) -> Path:
+        with suppress(OSError):  # what is wrong with it, the lock will say
+            output.mkdir(parents=True, exist_ok=True)
+        return output
+
+    def _watch(self, watch: Watch) -> None:
+        changed_s = self.monotonic()
+        while not self.stop.is_requested:
+            is_told = watch.stop_when == "file" and watch.stop_file is not None and watch.stop_file.exists()
+            if is_told:
+                self.stop.wait(watch.settle_s)
+            has_changed = self._scan()
+            if self._pass(settle_s=0.0 if is_told else watch.settle_s) or has_changed:
+                changed_s = self.monotonic()
+            if is_told:
+                return
+            if watch.stop_when == "idle" and self.monotonic() - changed_s >= watch.idle_s:
+                return
+            self.stop.wait(watch.interval_s)
+
+    def _scan(self) -> bool:
+        for lock in self._locks:
+            lock.keep()
+        return sum(folder.scan() for folder in self._folders) > 0
+
+    def _pass(self, *, settle_s: float) -> int:
+        """Reduce what is ready; return how many files were."""
+        found = [(folder, key, job) for folder in self._folders for key, job in self._jobs(folder, settle_s)]
+        if not found or self.stop.is_requested:
+            return 0
+        places = {job.source: (folder, key) for folder, key, job in found}
+        batches = self._batches([job for _, _, job in found])
+        sizes = [sum(job.size for job in batch.jobs) for batch in batches]
+        count = 0
+        for _, ended in self.map(reduce_batch, batches, sizes=sizes, lost=lost_batch):
+            for done in ended:
+                count += done.ending in (Ending.REDUCED, Ending.ALREADY)
+                self._take(done, *places[done.job.source])
+            for lock in self._locks:
+                lock.keep()
+        return count
+
+    def _jobs(self, folder: FolderChanges, settle_s: float) -> Iterator[tuple[Key, Job]]:
+        target = folder.root if self.wanted.output is None else self.wanted.output
+        for (folders, name), identity in folder.ready(settle_s):
+            kind = source_kind(name, self.wanted.suffix)
+            assert isinstance(kind, SourceKind)
+            result = target.joinpath(*folders, reduced_name(name, self.wanted.suffix))
+            yield (folders, name), Job(folder.root.joinpath(*folders, name), result, kind, identity)
+
+    def _batches(self, jobs: Sequence[Job]) -> list[Batch]:
+        batches: list[Batch] = []
+        current: list[Job] = []
+        size = 0
+        for job in [*jobs, None]:
+            if current and (job is None or size + job.size > BATCH_BYTES or len(current) >= BATCH_FILES):
+                batches.append(
+                    Batch(tuple(current), self.wanted.figures, self.wanted.deletes_source, stop=self.stop.path)
+                )
+                current, size = [], 0
+            if job is not None:
+                current.append(job)
+                size += job.size
+        return batches
+
+    def _take(self, done: Done, folder: FolderChanges, key: Key) -> None:
+        if done.ending is Ending.LEFT:
+            return
+        if done.is_deleted or done.ending is Ending.VANISHED:
+            folder.forget(key)
+        elif done.ending is Ending.UNFINISHED:
+            folder.retry(key, first_s=RETRY_UNFINISHED_S[0], most_s=RETRY_UNFINISHED_S[1])
+        elif done.ending is Ending.FAILED:
+            folder.retry(key, first_s=RETRY_FAILED_S[0], most_s=RETRY_FAILED_S[1])
+        else:
+            folder.deal(key, done.job.identity)
+        is_news = self.summary.add(done)
+        self.tell(self.summary, done.problem if is_news else None)
+
+    def _counted(self) -> Summary:
+        self.summary.skipped = sum((folder.skipped for folder in self._folders), Counter())
+        self.summary.unreadable = {
+            str(folder.root / path): why for folder in self._folders for path, why in folder.unreadable.items()
+        }
+        waiting = {str(f.root.joinpath(*key[0], key[1])) for f in self._folders for key in f.waiting}
+        self.summary.left = len(waiting - self.summary.gaps.keys())
+        # A file that is gone by now is nobody's trouble any more.
+        for path in [path for path in self.summary.gaps if not os.path.lexists(path)]:
+            del self.summary.gaps[path]
+        return self.summary
+
+    def _skips(self, name: str) -> str | None:
+        kind = source_kind(name, self.wanted.suffix)
+        return kind if isinstance(kind, str) else None
+
+
+def clear_leftovers(folder: Path, suffix: str) -> None:
+    """Remove the temporary files of reducers that were killed while they wrote; call it with the folder locked."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            inner = leftover_of(name)
+            if inner is not None and (source_name(inner, suffix) is not None or was_cut(inner)):
+                with suppress(OSError):
+                    Path(place, name).unlink()
+
+
+def copy_companions(source: Path, target: Path) -> None:
+    """Copy what a reader needs beside the dumped files: graph texts, options of the dump, names of hashed files."""
+    for place, _, names in os.walk(source):
+        for name in names:
+            path = Path(place, name)
+            if not name.startswith(_COMPANIONS) or path.is_symlink() or target in path.parents:
+                continue
+            copy = target / path.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            temporary = copy.with_name(temporary_name(copy.name, os.getpid()))
+            shutil.copyfile(path, temporary)
+            temporary.replace(copy)
