@@ -2,12 +2,14 @@
 
 Container, version 2: an unsigned 64-bit header length, the header (a protobuf message), then the bytes of all
 inputs, outputs, buffers and spaces in this order without gaps, each exactly its ``size``. A slot may hold more bytes
-than its shape needs. Version 1 is the bare message with the bytes inside. All integers are little endian.
+than its shape needs. Version 1 is the bare message with the bytes inside; nano dumps have another header
+(`probe_flow.formats.nano_dump`) and the same payload. All integers are little endian.
 """
 
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError, Severity
@@ -16,6 +18,7 @@ from probe_flow.formats.ge_message import DumpMessage, SectionMessage, parse_dum
 from probe_flow.formats.ge_records import GeDump, GeSection, GeTensor
 from probe_flow.formats.ge_refs import tensor_refs
 from probe_flow.formats.ge_shapes import resolve_shape
+from probe_flow.formats.nano_dump import MAGIC, parse_nano_header
 from probe_flow.formats.protobuf_wire import WireReader
 
 __all__ = ["MAX_HEADER_BYTES", "GeDump", "GeSection", "GeTensor", "read_ge_header", "tensor_refs"]
@@ -24,7 +27,7 @@ MAX_HEADER_BYTES = 64 * 2**20
 """Real headers hold kilobytes; slice tables of large split operators some megabytes."""
 
 _LENGTH_BYTES = 8
-_NANO_MAGIC = b"\x5a\x5a\x5a\x5a"
+_NANO = 3
 
 
 def read_ge_header(path: Path | str) -> GeDump:
@@ -35,24 +38,27 @@ def read_ge_header(path: Path | str) -> GeDump:
 
     Raises:
         FormatError: PF3001/PF3002 unreadable, PF3010 empty, PF3011 ends inside the header, PF3012 header too large,
-            PF3013 header malformed, PF3014 nano container.
+            PF3013 header malformed, PF3018 header of a nano dump malformed.
     """
     with BinaryFile(path) as file:
-        head = file.read_at(0, _LENGTH_BYTES + len(_NANO_MAGIC))
+        head = file.read_at(0, _LENGTH_BYTES + len(MAGIC))
         if file.size <= _LENGTH_BYTES or len(head) <= _LENGTH_BYTES:
             raise _empty(file)
-        if head[_LENGTH_BYTES:] == _NANO_MAGIC:
-            raise _nano(file)
+        is_nano = head[_LENGTH_BYTES:] == MAGIC
         length = int.from_bytes(head[:_LENGTH_BYTES], "little")
         if length == 0:
             raise _empty(file)
         if length > file.size - _LENGTH_BYTES:
+            if is_nano:
+                raise _ends_in_header(file, length, file.size - _LENGTH_BYTES)
             return _read_bare_message(file, length)
         if length > MAX_HEADER_BYTES:
             raise _too_large(file, length)
         header = file.read_at(_LENGTH_BYTES, length)
         if len(header) < length:
             raise _ends_in_header(file, length, len(header))
+        if is_nano:
+            return _read_nano(file, header)
         message = parse_dump_message(WireReader(header, file.path, base=_LENGTH_BYTES), 0, length)
         return _place(file, message, _LENGTH_BYTES + length)
 
@@ -67,6 +73,15 @@ def _read_bare_message(file: BinaryFile, length: int) -> GeDump:
     return _place(file, message, None)
 
 
+def _read_nano(file: BinaryFile, header: bytes) -> GeDump:
+    """Place the tensors of a nano dump; its writers leave no byte behind them, so one that is there is suspicious."""
+    message = parse_nano_header(header, file.path, _LENGTH_BYTES)
+    payload = _LENGTH_BYTES + len(header)
+    dump = replace(_place(file, message, payload), version=_NANO)
+    end = payload + sum(part.size for part in (*message.inputs, *message.outputs))
+    return dump if end >= file.size else replace(dump, problems=(*dump.problems, _surplus(file, end)))
+
+
 def _place(file: BinaryFile, message: DumpMessage, payload: int | None) -> GeDump:
     """Give every section its place: one behind the other from ``payload`` on, or inside the bare message (None)."""
     position = payload or 0
@@ -75,7 +90,7 @@ def _place(file: BinaryFile, message: DumpMessage, payload: int | None) -> GeDum
     for role, (word, drafts) in enumerate((("input", message.inputs), ("output", message.outputs))):
         for index, draft in enumerate(drafts):
             size, offset = _slot(draft, position, is_inline=payload is None)
-            label = f"{word} {index} of `{message.op_name}`"
+            label = f"{word} {index} of `{message.op_name or Path(file.path).name}`"
             tensors[role].append(_tensor(file, draft, label, size, offset))
             position = max(position, offset + size)
     for group, parts in enumerate((message.buffers, message.spaces)):
@@ -162,13 +177,13 @@ def _empty(file: BinaryFile) -> FormatError:
     )
 
 
-def _nano(file: BinaryFile) -> FormatError:
-    return malformed(
-        "PF3014",
-        file.path,
-        f"`{Path(file.path).name}` is a nano dump (its header begins with 5A5A5A5A), a container that is not read yet",
-        help_text="convert the dump with the vendor's tool, or dump on another device",
-        offset=_LENGTH_BYTES,
+def _surplus(file: BinaryFile, end: int) -> Diagnostic:
+    return Diagnostic(
+        "PF3019",
+        f"the nano dump `{Path(file.path).name}` goes on for {file.size - end} bytes behind its last tensor",
+        severity=Severity.WARNING,
+        path=file.path,
+        help="the tensors are read as the header describes them; dump this operator again if their values look wrong",
     )
 
 

@@ -12,7 +12,8 @@ class GeTensor:
     """One input or output of a dump file.
 
     Args:
-        data_type: element type by the numbers of the dump message.
+        data_type: element type by the numbers of the dump message; -1 - n for number n of a nano dump that the message
+            has no counterpart of.
         format: storage layout by the numbers of the dump message.
         shape: stored shape; for an absent one what the slot's size implies.
         original_shape: logical shape; None when the header has none.
@@ -54,12 +55,12 @@ class GeDump:
     """The header of one dump file.
 
     Args:
-        op_name: full name of the operator in its graph, with ``/`` and ``.``.
-        dump_time: microseconds since the epoch.
+        op_name: full name of the operator in its graph, with ``/`` and ``.``; empty in nano dumps.
+        dump_time: microseconds since the epoch; 0 in nano dumps.
         inputs, outputs: in slot order.
         buffers, spaces: in file order.
         attrs: attributes as (name, text).
-        version: 1 (bare message) or 2 (container).
+        version: 1 (bare message), 2 (container) or 3 (nano dump).
         problems: of the tensors, and of the file when it ends too early.
     """
 

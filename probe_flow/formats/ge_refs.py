@@ -27,7 +27,7 @@ def tensor_refs(dump: GeDump, path: Path | str, node_key: NodeKey) -> list[Tenso
 
 def _ref(tensor: GeTensor, source: str, node_key: NodeKey, slot: Slot) -> TensorRef:
     kind, reason = _kind(tensor)
-    stored_dtype = DEVICE_DTYPE_NAMES.get(tensor.data_type, f"DT_{tensor.data_type}")
+    stored_dtype = DEVICE_DTYPE_NAMES.get(tensor.data_type, f"DT_{_number(tensor)}")
     is_untyped = tensor.data_type == UNDEFINED
     layout = "ND" if is_untyped else LAYOUTS.get(tensor.format, f"FORMAT_{tensor.format}")
     is_shaped = kind in (TensorKind.TENSOR, TensorKind.OPAQUE) and not is_absurd(tensor.shape)
@@ -55,13 +55,18 @@ def _kind(tensor: GeTensor) -> tuple[TensorKind, str | None]:
         return TensorKind.NULL, "the slot has neither a type nor bytes"
     name = DEVICE_DTYPES.get(tensor.data_type)
     if name is None:
-        return TensorKind.OPAQUE, f"element type number {tensor.data_type} is unknown"
+        return TensorKind.OPAQUE, f"element type number {_number(tensor)} is unknown"
     info = DTYPES[name]
     if info.decodable:
         return TensorKind.TENSOR, None
     if info.bits:
         return TensorKind.OPAQUE, f"the packing of `{DEVICE_DTYPE_NAMES[tensor.data_type]}` is not published"
     return TensorKind.OPAQUE, f"`{DEVICE_DTYPE_NAMES[tensor.data_type]}` elements are no numbers"
+
+
+def _number(tensor: GeTensor) -> int:
+    """Return the element type number as the file gives it."""
+    return tensor.data_type if tensor.data_type >= 0 else -1 - tensor.data_type
 
 
 def _logical_shape(tensor: GeTensor, layout: str) -> tuple[int, ...]:

@@ -380,12 +380,6 @@ def test_headers_of_countless_fields_are_refused_in_time(tmp_path):
     assert time.perf_counter() - begin < 20
 
 
-def test_nano_container_is_named(tmp_path):
-    content = struct.pack("<Q2I", 24, 0x5A5A5A5A, 1) + bytes(40)
-    assert code_of(write(tmp_path, content)) == "PF3014"
-    assert code_of(write(tmp_path, content[:14])) == "PF3014"
-
-
 def test_old_bare_message_is_read(tmp_path):
     data = np.arange(6, dtype="f4").reshape(2, 3)
     content = ge_writer.dump_bytes(
