@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from probe_flow.analysis.checksums import search_checksums
 from probe_flow.analysis.drift import find_drift
@@ -44,7 +45,15 @@ def conclude(
         )
         for number, verdict in enumerate(verdicts)
     ]
-    return _first_nonfinite_only(findings), roles
+    return tuple(_with_parts(finding, pairs) for finding in _first_nonfinite_only(findings)), roles
+
+
+def _with_parts(finding: Finding, pairs: Pairs) -> Finding:
+    """Name the operators that a fused one was made of: which of them is wrong shows only on a side without fusion."""
+    node = pairs.target.nodes.get(finding.node) if finding.node is not None else None
+    if node is None or len(node.originals) < 2:
+        return finding
+    return replace(finding, evidence=f"{finding.evidence}; fused of {' + '.join(f'`{op}`' for op in node.originals)}")
 
 
 def _origins(diagnosis: Diagnosis) -> list[Suspect]:

@@ -1,8 +1,9 @@
 """Where each compared tensor came from: the earlier rows whose errors it carries.
 
 With a graph (`Catalog.edges`) an input comes from the outputs that feed it, and an input without a producer is a
-source: a parameter, a constant or an input of the network. Without a graph, a tensor that equals an earlier one in
-the golden's statistics is taken for that one; what is found nowhere has unknown ancestry.
+source: a parameter, a constant or an input of the network. A node without any edge that the graph's text does not have
+either (the device's own casts and layout changes) has unknown ancestry. Without a graph, a tensor that equals an
+earlier one in the golden's statistics is taken for that one; what is found nowhere has unknown ancestry.
 """
 
 from __future__ import annotations
@@ -61,7 +62,10 @@ class _ByEdges:
             else:
                 self.inputs[row.node][place] = number
         self.feeding: dict[NodeKey, dict[int, list[tuple[NodeKey, int]]]] = defaultdict(lambda: defaultdict(list))
+        self.known = {op.name for graph in pairs.target.graphs for op in graph.ops}
+        self.linked: set[NodeKey] = set()
         for edge in pairs.target.edges:
+            self.linked.update((edge.producer, edge.consumer))
             self.feeding[edge.consumer][edge.input].append((edge.producer, edge.output))
 
     def links(self) -> Links:
@@ -72,13 +76,16 @@ class _ByEdges:
             for place, number in inputs.items():
                 fed = self.feeding.get(node, {}).get(place, []) if isinstance(place, int) else []
                 found = self._behind(fed)
-                if found is not None and (found[0] or not fed):
+                if found is not None and (found[0] or (not fed and self._is_of_graph(node))):
                     producers[number] = found[0]
         for node in dict.fromkeys(node for node, _ in self.outputs):
             reached = self._reach(node)
             if reached is not None and (reached[0] or not self.feeding.get(node)):
                 reaching[node], through[node] = reached
         return Links(producers, reaching, through)
+
+    def _is_of_graph(self, node: NodeKey) -> bool:
+        return not self.known or node.name in self.known or node in self.linked
 
     def _reach(self, node: NodeKey) -> tuple[tuple[int, ...], tuple[NodeKey, ...]] | None:
         own = self.inputs.get(node, {})
