@@ -10,7 +10,7 @@ from dataclasses import replace
 from probe_flow.analysis.calls import Call, Calls
 from probe_flow.analysis.deviation import Deviation, deviation_of
 from probe_flow.analysis.families import Family, family_of
-from probe_flow.analysis.gradients import GATED, Saved, gradient_allowance
+from probe_flow.analysis.gradients import GATED, Saved, flipped_share, gradient_allowance
 from probe_flow.analysis.growth import SYSTEMATIC, TINY, Allowance, allowance, common_share, widest
 from probe_flow.analysis.links import Links
 from probe_flow.analysis.measured import MeasuredPair
@@ -63,6 +63,7 @@ class Allowances:
         self._past = PastErrors()
         self._earlier: dict[object, int] = {}
         self._flips: dict[int, float] = {}
+        self._shows_modules_only = all(node.attrs.get("kind", "api") != "api" for node in self._nodes.values())
 
     def sources(self, number: int) -> tuple[int, ...] | None:
         """Rows whose errors explain this one's; ``()`` = it is a source itself, None = unknown."""
@@ -198,7 +199,11 @@ class Allowances:
         """Error that may have come along paths the dump does not show."""
         row = self.rows[number]
         if sources is None:
-            return UNSHOWN * self.recent(number) * deviation.size
+            call = self.calls.of[number]
+            recent = self.recent(number)
+            if self._shows_modules_only and call is not None and call.is_gradient:
+                recent += flipped_share(recent, deviation.count)  # between modules there may be gates
+            return UNSHOWN * recent * deviation.size
         step = row.node.execution.step
         if sources or not step or row.pair.rule == "self":
             return 0.0
@@ -242,7 +247,8 @@ class Allowances:
         ]
         mine = self.deviations[number]
         like = [gradient for gradient in found if mine is not None and gradient.count == mine.count]
-        return max((min(gradient.relative, 1e3) for gradient in like or found), default=1.0)
+        usual = self._past.usual_before((self.rows[number].node.execution.step or 0) + 1)
+        return max((min(gradient.relative, 1e3) for gradient in like or found), default=min(1.0, UNSHOWN * usual))
 
     def _golden(self, number: int) -> Statistics:
         golden = self.rows[number].pair.golden

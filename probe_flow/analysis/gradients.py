@@ -123,6 +123,12 @@ def _factors(family: Family, output: Deviation, saved: Sequence[Saved]) -> list[
     return [each.deviation for each in saved]
 
 
+def flipped_share(relative: float, count: int) -> float:
+    """Return the relative error that flipped gates may leave in a gradient of so many elements."""
+    moved = FLIP_SHARE * relative * count
+    return math.sqrt(min(1.0, max(MIN_FLIPS, moved) / count)) if moved > RARE else 0.0
+
+
 def _peak_ratio(tensor: Deviation) -> float:
     return tensor.peak / max(tensor.size, TINY)
 

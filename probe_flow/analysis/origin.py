@@ -83,7 +83,7 @@ def in_time(calls: Calls) -> list[int]:
     Gradients of parameters come behind the gradients that they were made of, wherever the collector wrote them down.
     """
 
-    def key(number: int) -> tuple[int, int, int, int]:
+    def key(number: int) -> tuple[int, int, int, bool, int]:
         call = calls.of[number]
         assert call is not None
         run = call.key.execution
@@ -91,6 +91,7 @@ def in_time(calls: Calls) -> list[int]:
             -1 if run.step is None else run.step,
             -1 if run.micro_step is None else run.micro_step,
             max(number, call.incoming[-1]) if call.incoming else number,
+            bool(call.incoming),
             number,
         )
 
