@@ -25,7 +25,25 @@ from probe_flow.stages.measurements import (
     measurement_of_record,
     measurement_without_data,
 )
-from probe_flow.stages.measuring import Task, TaskResult, defect, lost_batch, measure_batch, plan_batches, plan_tasks
+from probe_flow.stages.measuring import (
+    Task,
+    TaskResult,
+    defect,
+    lost_batch,
+    measure_batch,
+    plan_batches,
+    plan_reduction,
+    plan_tasks,
+)
+from probe_flow.stages.mixed_sides import (
+    Reduced,
+    element_side,
+    figures_to_take,
+    is_mixed,
+    reduced_of,
+    reduced_text,
+    with_statistics,
+)
 from probe_flow.stages.result_keys import (
     Fields,
     Identify,
@@ -35,6 +53,9 @@ from probe_flow.stages.result_keys import (
     task_fields,
     tensor_key,
 )
+
+Part = SpanRecord | Record | Reduced
+"""What a task leaves."""
 
 Place = tuple[int, int]
 """Pair number and first block: what names a task within a comparison."""
@@ -61,7 +82,7 @@ def measure_pairs(
         failure = incomparable(pair)
         if failure is not None:
             work.failures[number] = failure
-        elif pair.target.kind is TensorKind.TENSOR:
+        elif TensorKind.TENSOR in (pair.target.kind, pair.golden.kind):
             with_data.append(number)
         else:
             measurements[number] = measurement_without_data(pair)
@@ -71,8 +92,11 @@ def measure_pairs(
         if number not in work.failures:
             records = [parts[first] for first in sorted(parts)]
             try:
+                if isinstance(records[0], Reduced):
+                    measurements[number] = measurement_without_data(with_statistics(pairs[number], records[0]))
+                    continue
                 measurements[number] = measurement_of_record(
-                    pairs[number], records, derived, backend=work.backends[number]
+                    pairs[number], _records(records), derived, backend=work.backends[number]
                 )
             except Exception as error:  # a metric of a package must cost its rows, not hours of work
                 work.failures[number] = defect(pairs[number].shown.id, error)
@@ -85,9 +109,7 @@ def planned_fields(pairs: Pairs, ids: tuple[str, ...], *, by: str) -> Iterator[t
     """Yield ``(target tensor, identity, key fields)`` of every result that a comparison would measure and keep."""
     both = [pair for pair in in_execution_order(pairs) if pair.target is not None and pair.golden is not None]
     with_data = [
-        number
-        for number, pair in enumerate(both)
-        if incomparable(pair) is None and pair.shown.kind is TensorKind.TENSOR
+        number for number, pair in enumerate(both) if incomparable(pair) is None and TensorKind.TENSOR in _kinds(pair)
     ]
     options = options_for(ids)
     identify = identifier(by)
@@ -102,7 +124,18 @@ def _tasks(pairs: Sequence[Pair], numbers: Sequence[int], options: MeasureOption
         target, golden = pairs[number].target, pairs[number].golden
         assert target is not None
         assert golden is not None
-        yield from plan_tasks(number, target, golden, options)
+        if is_mixed(pairs[number]):
+            yield plan_reduction(number, element_side(pairs[number]), figures_to_take(pairs[number]))
+        else:
+            yield from plan_tasks(number, target, golden, options)
+
+
+def _kinds(pair: Pair) -> tuple[TensorKind, ...]:
+    return tuple(tensor.kind for tensor in (pair.target, pair.golden) if tensor is not None)
+
+
+def _records(parts: Sequence[Part]) -> list[SpanRecord | Record]:
+    return [part for part in parts if not isinstance(part, Reduced)]
 
 
 @dataclass(slots=True)
@@ -111,7 +144,7 @@ class _Work:
 
     context: Context
     options: MeasureOptions
-    parts: dict[int, dict[int, SpanRecord | Record]] = field(default_factory=lambda: defaultdict(dict))
+    parts: dict[int, dict[int, Part]] = field(default_factory=lambda: defaultdict(dict))
     backends: dict[int, str] = field(default_factory=dict)
     failures: dict[int, Diagnostic] = field(default_factory=dict)
     keys: dict[Place, str] = field(default_factory=dict)
@@ -181,7 +214,7 @@ class _Work:
             self.parts[result.pair][result.first_block] = result.record
             self.backends[result.pair] = backend
             if place in self.keys:
-                texts[self.keys[place]] = f"{backend}\n{record_text(result.record)}", self.labels[place]
+                texts[self.keys[place]] = f"{backend}\n{_text(result.record)}", self.labels[place]
         self.context.cache.add(texts)
 
 
@@ -191,10 +224,20 @@ def _with_keys(tasks: Sequence[Task], store: TensorStore, identify: Identify) ->
     def key(tensor: TensorRef) -> str | None:
         return tensor_key(tensor, identify) if store.wants(tensor) else None
 
-    return [replace(task, target_key=key(task.target), golden_key=key(task.golden)) for task in tasks]
+    return [
+        replace(task, target_key=key(task.target), golden_key=key(task.golden) if task.golden else None)
+        for task in tasks
+    ]
 
 
-def _readable(text: str) -> SpanRecord | Record | None:
+def _text(part: Part) -> str:
+    return reduced_text(part) if isinstance(part, Reduced) else record_text(part)
+
+
+def _readable(text: str) -> Part | None:
+    reduced = reduced_of(text) if text.startswith('["reduced"') else None
+    if reduced is not None:
+        return reduced
     try:
         return record_of(text)
     except ValueError:  # the checksum of the store was right, so another version wrote it: measure again
@@ -202,7 +245,7 @@ def _readable(text: str) -> SpanRecord | Record | None:
 
 
 def _stamp(task: Task) -> list[tuple[int, int] | None]:
-    return [_file_stamp(extent.file) for tensor in (task.target, task.golden) for extent in tensor.extents]
+    return [_file_stamp(extent.file) for tensor in task.tensors for extent in tensor.extents]
 
 
 def _file_stamp(file: str) -> tuple[int, int] | None:

@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 
 from probe_flow.errors import Diagnostic
+from probe_flow.formats.torchair_reduced import COUNT
 from probe_flow.metrics.checksum import checksum_equal
 from probe_flow.metrics.derive import derive, side_summary
 from probe_flow.metrics.kernel import Record, SpanRecord, fold
 from probe_flow.metrics.statistics import COMPARED, compare_statistics
 from probe_flow.records import Measurement, Mode, Pair, SideSummary, Statistics, TensorKind, TensorRef
+from probe_flow.stages.mixed_sides import figures_to_take, hashed_dtype, is_mixed
 
 ANALYSIS_IDS = ("cosine", "euclidean_distance", "relative_euclidean_distance", "max_abs_err")
 """What the search for the origin needs; measured whatever metrics the workflow asks for."""
@@ -31,25 +33,42 @@ def incomparable(pair: Pair) -> Diagnostic | None:
             return Diagnostic("PF5103", f"the {side} cannot be measured: {why}", tensor=tensor.id)
     if TensorKind.NULL in (target.kind, golden.kind) or TensorKind.SCALAR in (target.kind, golden.kind):
         return None if target.kind is golden.kind else _different_kinds(target, golden)
-    if target.kind is not golden.kind:
-        return _different_kinds(target, golden)
-    if target.numel != golden.numel:
+    counts = _count_of(target), _count_of(golden)
+    if None not in counts and counts[0] != counts[1]:
         return Diagnostic(
             "PF5102",
-            f"Shape mismatch: target {_shape(target)} has {target.numel} elements, "
-            f"golden {_shape(golden)} has {golden.numel}",
+            f"Shape mismatch: target {_shape(target)} has {counts[0]} elements, "
+            f"golden {_shape(golden)} has {counts[1]}",
             tensor=target.id,
         )
-    if target.kind is TensorKind.STATISTICS and target.numel != 0 and not _has_common_figure(target, golden):
-        return Diagnostic(
-            "PF5105", f"nothing that both sides recorded of `{target.id}` can be compared", tensor=target.id
-        )
-    return None
+    if counts[0] == 0 or target.kind is golden.kind is TensorKind.TENSOR:
+        return None
+    has_figures = bool(figures_to_take(pair)) if is_mixed(pair) else _has_common_figure(target, golden)
+    return None if has_figures else _nothing_in_common(target, golden)
+
+
+def _nothing_in_common(target: TensorRef, golden: TensorRef) -> Diagnostic:
+    if target.checksum and golden.checksum:
+        dtypes = " and ".join(hashed_dtype(tensor) or "an unknown dtype" for tensor in (target, golden))
+        return Diagnostic("PF5117", f"checksums of {dtypes} values cannot be compared", tensor=target.id)
+    return Diagnostic("PF5105", f"nothing that both sides recorded of `{target.id}` can be compared", tensor=target.id)
+
+
+def _count_of(tensor: TensorRef) -> int | None:
+    """Return the number of elements, from what was recorded where the shape is unknown."""
+    recorded = tensor.attrs.get(COUNT)
+    return tensor.numel if tensor.numel is not None or not isinstance(recorded, int) else recorded
+
+
+def _count(target: TensorRef, golden: TensorRef) -> int:
+    """Return how many elements the figures stand for; at least one where neither side knows."""
+    counts = _count_of(target), _count_of(golden)
+    return next((count for count in counts if count is not None), 1)
 
 
 def _has_checksums(target: TensorRef, golden: TensorRef) -> bool:
     """Whether both checksums are there and of the same bytes: those of different dtypes always differ."""
-    return bool(target.checksum and golden.checksum) and target.dtype == golden.dtype
+    return bool(target.checksum and golden.checksum) and hashed_dtype(target) == hashed_dtype(golden)
 
 
 def _has_common_figure(target: TensorRef, golden: TensorRef) -> bool:
@@ -84,7 +103,7 @@ def measurement_without_data(pair: Pair) -> Measurement:
             SideSummary(sides[0], target.checksum),
             SideSummary(sides[1], golden.checksum),
             nonfinite_mismatch=0 if is_checksum else int(_extremes_disagree(*sides)),
-            count=target.numel or 0,
+            count=_count(target, golden),
             notes=_notes(target, golden),
         )
     sides = _as_statistics(target.value), _as_statistics(golden.value)
@@ -158,7 +177,7 @@ def _notes(target: TensorRef, golden: TensorRef) -> tuple[str, ...]:
     shapes = target.logical_shape or target.shape, golden.logical_shape or golden.shape
     if shapes[0] != shapes[1] and None not in shapes:
         notes.append(f"shape differs: {list(shapes[0] or ())} against {list(shapes[1] or ())}")
-    if _dtype_class(target.dtype) != _dtype_class(golden.dtype):
+    if target.dtype and golden.dtype and _dtype_class(target.dtype) != _dtype_class(golden.dtype):
         notes.append(f"dtype differs: {target.dtype} against {golden.dtype}")
     return tuple(notes)
 

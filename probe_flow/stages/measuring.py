@@ -13,7 +13,9 @@ from probe_flow.errors import Diagnostic, FormatError, NotComparableError, Sever
 from probe_flow.formats.blocks import TensorBlocks, open_tensor
 from probe_flow.formats.tensor_store import TensorStore
 from probe_flow.metrics.kernel import BLOCK, MeasureOptions, Record, Scratch, SpanRecord, measure, measure_span
+from probe_flow.metrics.reduction import reduce_blocks
 from probe_flow.records import TensorRef
+from probe_flow.stages.mixed_sides import Reduced
 
 SPAN_BLOCKS = 512
 """Blocks per task of a huge tensor (33.5 million elements); a power of two."""
@@ -25,23 +27,30 @@ MAX_TASKS_PER_BATCH = 2048
 class Task:
     """Blocks ``[first_block, first_block + n_blocks)`` of pair number ``pair``.
 
+    Without a golden the task takes ``statistics`` of one tensor, which is then the ``target`` whatever its side.
     ``target_key`` and ``golden_key`` name converted copies of tensors that are kept (`TensorStore`).
     """
 
     pair: int
     target: TensorRef
-    golden: TensorRef
+    golden: TensorRef | None
     first_block: int
     n_blocks: int
     target_key: str | None = None
     golden_key: str | None = None
+    statistics: tuple[str, ...] = ()
 
     @property
     def nbytes(self) -> int:
         """Bytes that the task reads, both sides."""
         elements = max(1, self.target.numel or 1)
         share = min(1.0, self.n_blocks * BLOCK / elements)
-        return int((self.target.nbytes + self.golden.nbytes) * share)
+        return int(sum(tensor.nbytes for tensor in self.tensors) * share)
+
+    @property
+    def tensors(self) -> tuple[TensorRef, ...]:
+        """The tensors that it reads."""
+        return (self.target,) if self.golden is None else (self.target, self.golden)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +65,14 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What came of a task: the record of its span (of the whole pair after a second pass), or why there is none."""
+    """What came of a task, or why nothing did.
+
+    It is the record of its span (of the whole pair after a second pass), or the statistics of a single tensor.
+    """
 
     pair: int
     first_block: int
-    record: SpanRecord | Record | None
+    record: SpanRecord | Record | Reduced | None
     failure: Diagnostic | None = None
     warnings: tuple[Diagnostic, ...] = ()
 
@@ -73,6 +85,11 @@ def plan_tasks(number: int, target: TensorRef, golden: TensorRef, options: Measu
         return
     for first in range(0, max(1, blocks), SPAN_BLOCKS):
         yield Task(number, target, golden, first, min(SPAN_BLOCKS, blocks - first))
+
+
+def plan_reduction(number: int, tensor: TensorRef, statistics: tuple[str, ...]) -> Task:
+    """Return the task of taking statistics of one side of a pair: one pass in one go, since a checksum is of it all."""
+    return Task(number, tensor, None, 0, -(-(tensor.numel or 0) // BLOCK), statistics=statistics)
 
 
 def plan_batches(
@@ -108,6 +125,10 @@ def lost_batch(batch: Batch, reason: Diagnostic) -> list[TaskResult]:
 def _measure_task(task: Task, batch: Batch, scratch: Scratch) -> TaskResult:
     warnings: list[Diagnostic] = []
     try:
+        if task.golden is None:
+            with _open(task.target, task.target_key, batch, warnings) as elements:
+                found = reduce_blocks(elements, task.statistics, scratch)
+            return TaskResult(task.pair, 0, Reduced(task.statistics, found.figures), None, tuple(warnings))
         with (
             _open(task.target, task.target_key, batch, warnings) as target,
             _open(task.golden, task.golden_key, batch, warnings) as golden,

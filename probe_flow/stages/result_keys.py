@@ -46,12 +46,13 @@ def task_fields(task: Task, options: object, *, identify: Identify) -> Fields | 
         identify: what identifies the sources.
     """
     sides = {}
-    for side, tensor in (("target", task.target), ("golden", task.golden)):
+    asked = options if task.golden is not None else ("statistics", task.statistics)
+    for side, tensor in zip(("target", "golden"), task.tensors, strict=False):
         described = _tensor_fields(tensor, identify)
         if described is None:
             return None
         sides.update({f"{side}.{name}": value for name, value in described.items()})
-    return {**sides, "blocks": [task.first_block, task.n_blocks], "kernel": LAYOUT, "options": str(options)}
+    return {**sides, "blocks": [task.first_block, task.n_blocks], "kernel": LAYOUT, "options": str(asked)}
 
 
 def tensor_key(tensor: TensorRef, identify: Identify) -> str | None:
@@ -65,7 +66,8 @@ def identity(task: Task) -> str:
     target, golden = task.target, task.golden
     run = target.node.execution.identity
     place = task.first_block, task.n_blocks > 0  # a closer look at the pair has no blocks
-    return json.dumps([run, target.id, golden.id, golden.node.execution.identity, place])
+    partner = None if golden is None else [golden.id, golden.node.execution.identity]
+    return json.dumps([run, target.id, *(partner or [task.statistics]), place])
 
 
 def key_of(fields: Fields) -> str:

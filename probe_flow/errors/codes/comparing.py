@@ -90,6 +90,14 @@ SECTION: tuple[Code, ...] = (
         "check which tensors were paired, or dump both sides in the same way",
     ),
     Code(
+        "PF5117",
+        "checksums of different dtypes",
+        "both dumps recorded checksums and nothing else of the tensor, but of elements of different dtypes, which have "
+        "different bytes even where the values are equal",
+        "checksums of float16 and float32 values cannot be compared",
+        "reduce the dumps to statistics instead, or run both sides in the same dtype",
+    ),
+    Code(
         "PF5105",
         "nothing recorded on both sides",
         "both dumps know the tensor but no figure of it that the other has too: no statistics, and no checksums of "

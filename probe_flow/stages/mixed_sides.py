@@ -1,0 +1,92 @@
+"""Pairs of which one side has its elements and the other only statistics of them: the elements are reduced on the fly.
+
+Only what the other side recorded is computed, in the form in which it was recorded, and then the two are compared like
+any two recorded sets of figures.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from probe_flow.formats.reduced_files import ReducedTensor
+from probe_flow.formats.torchair_reduced import CHECKSUM_DTYPE, recorded_ref
+from probe_flow.records import Pair, TensorKind, TensorRef
+
+_KINDS = frozenset((TensorKind.TENSOR, TensorKind.STATISTICS))
+_NAMES = ("min", "max", "mean", "l2norm")
+_KEPT = "reduced"
+
+
+class Reduced(NamedTuple):
+    """The statistics of one tensor: their names, and a figure for each."""
+
+    names: tuple[str, ...]
+    figures: tuple[float, ...]
+
+
+def is_mixed(pair: Pair) -> bool:
+    """Whether exactly one side has its elements and the other has statistics."""
+    target, golden = pair.target, pair.golden
+    return target is not None and golden is not None and {target.kind, golden.kind} == _KINDS
+
+
+def element_side(pair: Pair) -> TensorRef:
+    """Return the side of a mixed pair that has its elements."""
+    assert pair.target is not None
+    assert pair.golden is not None
+    return pair.target if pair.target.kind is TensorKind.TENSOR else pair.golden
+
+
+def figures_to_take(pair: Pair) -> tuple[str, ...]:
+    """Return which statistics of the elements of a mixed pair can be compared with what the other side recorded."""
+    elements = element_side(pair)
+    other = pair.golden if elements is pair.target else pair.target
+    assert other is not None
+    recorded = other.recorded
+    names = [name for name in _NAMES if recorded is not None and getattr(recorded, name) is not None]
+    if other.checksum and hashed_dtype(other) == _own_hash_dtype(elements):
+        names.append("crc32")
+    return tuple(names)
+
+
+def hashed_dtype(tensor: TensorRef) -> str:
+    """Return the dtype whose bytes a recorded checksum is of."""
+    return str(tensor.attrs.get(CHECKSUM_DTYPE, tensor.dtype))
+
+
+def _own_hash_dtype(elements: TensorRef) -> str:
+    """Return the dtype in which elements are hashed here: other dumps hold bfloat16 as float32."""
+    return "float32" if elements.dtype == "bfloat16" else elements.dtype
+
+
+def with_statistics(pair: Pair, found: Reduced) -> Pair:
+    """Return a mixed pair with the statistics of its elements in their place."""
+    elements = element_side(pair)
+    content = ReducedTensor(found.figures, elements.dtype, elements.logical_shape)
+    taken = recorded_ref(elements.node, elements.slot, found.names, content, source=elements.source or "")
+    both = {**elements.attrs, **taken.attrs}
+    reduced = replace(
+        elements, kind=TensorKind.STATISTICS, recorded=taken.recorded, checksum=taken.checksum, attrs=both
+    )
+    return replace(pair, target=reduced) if elements is pair.target else replace(pair, golden=reduced)
+
+
+def reduced_text(found: Reduced) -> str:
+    """Return the text of statistics, for the cache."""
+    return json.dumps([_KEPT, found.names, found.figures])
+
+
+def reduced_of(text: str) -> Reduced | None:
+    """Return the statistics that a text was made of, None when it holds something else."""
+    try:
+        kind, names, figures = json.loads(text)
+    except (ValueError, TypeError):
+        return None
+    return Reduced(_texts(names), tuple(float(figure) for figure in figures)) if kind == _KEPT else None
+
+
+def _texts(names: Sequence[object]) -> tuple[str, ...]:
+    return tuple(str(name) for name in names)
