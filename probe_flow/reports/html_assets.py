@@ -20,6 +20,7 @@ _SCRIPTS = (
     "js/dom.js",
     "js/summary.js",
     "js/plot.js",
+    "js/heat_cells.js",
     "js/heat.js",
     "js/table.js",
     "js/tree.js",

@@ -61,7 +61,8 @@ const probeFlow = {};
         this[name] = this.texts(rows[name]);
       }
       for (const name of ["rule_ids", "reasons", "transform", "notes"]) this[name] = this.lists(rows[name]);
-      for (const name of ["confidence", "mismatch", "worst"]) this[name] = numbers(rows[name]);
+      for (const name of ["confidence", "mismatch", "worst", "excess"]) this[name] = numbers(rows[name]);
+      this.hasExcess = rows.excess !== undefined;
       this.elements = numbers(rows.count);
       this.expected = cells(rows.expected);
       this.sides = {};

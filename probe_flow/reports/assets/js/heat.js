@@ -1,125 +1,566 @@
 "use strict";
-// Several executions at a glance: one band each, as dark as its largest error there; click one to look at it alone.
+// Several executions at a glance: operators down, ranks or steps across; only the cells in sight are drawn.
 (() => {
-  const BAND = 16;
-  const GAP = 2;
-  const LABEL = 170;
-  const CELL = 6;
+  const ROW = 18;
+  const LABEL = 240;
+  const MAX_LABEL = 420;
+  const BAR = 16;
+  const NARROW = 15;
+  const WIDE = 56;
+  const ROWS_IN_SIGHT = 18;
+  const OVERVIEW = 72;
+  const HEAD = 22;
+  const TALL_HEAD = 130;
+  const ROWS_IN_PRINT = 60;
+  const FONT = "system-ui, sans-serif";
+  const SHADES = 6;
+  const OPERATORS = { compared: "compared", wrong: "that are off somewhere", all: "all" };
 
   class Heat {
-    constructor(store, box, onPick) {
-      this.store = store;
-      this.box = box;
-      this.onPick = onPick;
-      this.chosen = () => true;
-      if (store.executions.length < 2) {
-        box.hidden = true;
-        return;
-      }
-      this.rows = store.executions.map(() => []);
-      for (let row = 0; row < store.count; row += 1) this.rows[store.execution(row)].push(row);
-      this.canvas = probeFlow.el("canvas", { "aria-hidden": "true" });
-      this.tip = probeFlow.el("p", { class: "muted heat-tip" }, HINT);
-      box.append(probeFlow.el("div", { class: "heat-scroll" }, this.canvas), this.tip);
-      this.canvas.addEventListener("click", (event) => this.pick(event));
-      this.canvas.addEventListener("mousemove", (event) => this.point(event));
-      this.canvas.addEventListener("mouseleave", () => {
-        this.tip.textContent = HINT;
-      });
-      new ResizeObserver(() => this.draw()).observe(box);
+    constructor(store, box, { onPick, onPart, onExecution }) {
+      Object.assign(this, { store, box, onPick, onPart, onExecution });
+      this.axes = store.executions.length > 1 ? probeFlow.axesOf(store) : [];
+      this.card = document.getElementById("executions");
+      this.card.hidden = !this.axes.length;
+      document.getElementById("executions-jump").hidden = this.card.hidden;
+      if (this.card.hidden) return;
+      [this.axis] = this.axes;
+      this.which = "compared";
+      this.cursor = { place: 0, column: 0 };
+      this.frame();
+      // A report of many ranks opens at its summary: the cells are made when they come into sight.
+      new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && this.start(), { rootMargin: "300px" }).observe(this.card);
     }
 
-    /** Draw by this reader of errors; `chosen` says which executions are not faded. */
-    show(read, chosen) {
-      if (!this.rows) return;
-      if (read !== this.read) {
-        this.read = read;
-        const measured = this.rows.map((rows, execution) => ({ execution, rows: rows.filter((row) => read(row) !== null) }));
-        this.bands = measured.filter((band) => band.rows.length);
-      }
-      this.chosen = chosen;
+    frame() {
+      const { el, fill } = probeFlow;
+      this.canvas = el("canvas", { "aria-hidden": "true" });
+      this.spacer = el("div", { class: "heat-space" }, this.canvas);
+      this.scroller = el("div", { class: "heat-scroll", id: "heat-map", tabindex: "0", role: "group", keydown: (event) => this.key(event) }, this.spacer);
+      this.overview = el("canvas", { class: "heat-overview", "aria-hidden": "true" });
+      this.tip = el("p", { class: "muted heat-tip", "aria-hidden": "true" });
+      this.legend = el("ul", { class: "key heat-key", "aria-label": "What the cells mean" });
+      fill(this.box, el("div", { class: "heat-both" }, this.scroller, this.overview), this.tip, this.legend);
+      this.axisSelect = this.picker("heat-axis", this.axes.map((axis, place) => [place, axis.title]), (value) => {
+        this.axis = this.axes[Number(value)];
+      });
+      this.modeSelect = this.picker("heat-mode", [], (value) => {
+        this.modeId = value;
+      });
+      this.whichSelect = this.picker("heat-which", Object.entries(OPERATORS), (value) => {
+        this.which = value;
+      });
+      fill(
+        document.getElementById("heat-tools"),
+        this.axes.length > 1 ? el("label", {}, "Across ", this.axisSelect) : null,
+        el("label", {}, "Colour ", this.modeSelect),
+        el("label", {}, "Operators ", this.whichSelect),
+      );
+      this.listen();
+    }
+
+    picker(id, options, apply) {
+      const { el } = probeFlow;
+      const change = (event) => {
+        apply(event.target.value);
+        this.make();
+        this.toFinding();
+      };
+      return el("select", { id, change }, options.map(([value, text]) => el("option", { value }, text)));
+    }
+
+    listen() {
+      this.scroller.addEventListener("scroll", () => this.soon(), { passive: true });
+      this.canvas.addEventListener("click", (event) => this.click(event));
+      this.canvas.addEventListener("mousemove", (event) => this.point(event));
+      this.canvas.addEventListener("mouseleave", () => this.tell(null));
+      this.scroller.addEventListener("focus", () => this.soon());
+      this.scroller.addEventListener("blur", () => this.soon());
+      const move = (event) => event.buttons === 1 && this.scrollToShare(event.offsetY / this.overview.clientHeight);
+      this.overview.addEventListener("mousedown", move);
+      this.overview.addEventListener("mousemove", move);
+      addEventListener("beforeprint", () => this.print(true));
+      addEventListener("afterprint", () => this.print(false));
+      new ResizeObserver(() => this.layout()).observe(this.box);
+    }
+
+    start() {
+      if (this.operators) return;
+      this.operators = probeFlow.operatorsOf(this.store);
+      if (this.choice === undefined) return;
+      this.make();
+      this.toFinding();
+    }
+
+    /** Colour by this metric where errors are shown; `takes` says which executions the filters show. */
+    show(choice, state) {
+      if (this.card.hidden) return;
+      const filter = JSON.stringify(state);
+      const isSame = choice === this.choice && filter === this.filter;
+      Object.assign(this, { choice, state: { ...state }, filter });
+      if (!this.operators) return;
+      if (isSame && this.cells) this.soon();
+      else this.make();
+    }
+
+    /** Executions that the filters leave out have no cells, but those of the axis itself only fade. */
+    takes(execution, part) {
+      return Object.entries(this.state).every(([name, value]) => name === part || part === null || execution[name] === value);
+    }
+
+    isFaded(column) {
+      const value = this.axis.values[column];
+      if (this.axis.part !== null) return this.axis.part in this.state && this.state[this.axis.part] !== value;
+      return Object.entries(this.state).some(([name, wanted]) => this.store.executions[value][name] !== wanted);
+    }
+
+    make() {
+      if (!this.operators) return;
+      const modes = probeFlow.modesOf(this.store, this.choice);
+      this.mode = modes.find((mode) => mode.id === this.modeId) ?? modes[0];
+      probeFlow.fill(this.modeSelect, modes.map((mode) => probeFlow.el("option", { value: mode.id, selected: mode === this.mode }, mode.label)));
+      this.cells = new probeFlow.Cells(this.store, this.operators, this.axis, this.mode, (execution, part) => this.takes(execution, part));
+      this.shown = this.cells.shown(this.which);
+      document.getElementById("executions-title").textContent = `Operators by ${this.axis.title}`;
+      const { counted } = probeFlow;
+      const size = `${counted(this.shown.length, "operator")} by ${counted(this.axis.labels.length, this.axis.title)}`;
+      this.scroller.setAttribute("aria-label", `Heat map of ${size}: arrow keys move between cells, Enter opens the row of a cell`);
+      probeFlow.fill(this.legend, legendOf(this.mode, this.cells));
+      this.cursor = this.within(this.cursor);
+      this.layout();
+      this.tell(null);
+    }
+
+    layout() {
+      if (!this.cells || !this.box.clientWidth) return;
+      const ctx = this.canvas.getContext("2d");
+      ctx.font = `11px ${FONT}`;
+      const longest = this.axis.labels.reduce((most, label) => Math.max(most, ctx.measureText(label).width), 0);
+      const needsOverview = this.shown.length > ROWS_IN_SIGHT && !this.isPrinting;
+      const room = this.box.clientWidth - (needsOverview ? OVERVIEW + 12 : 0);
+      const columns = this.axis.labels.length;
+      const least = Math.min(LABEL, Math.floor(room * 0.4));
+      this.column = Math.max(NARROW, Math.min(WIDE, Math.floor((room - least - BAR) / columns)));
+      this.label = Math.max(least, Math.min(MAX_LABEL, room - BAR - columns * this.column));
+      this.isTurned = longest + 6 > this.column;
+      this.head = this.isTurned ? Math.min(TALL_HEAD, Math.ceil(longest) + 14) : HEAD;
+      this.listed = this.isPrinting ? this.shown.slice(0, ROWS_IN_PRINT) : this.shown;
+      const rows = this.isPrinting ? this.listed.length : Math.min(this.listed.length, ROWS_IN_SIGHT);
+      this.overview.hidden = !needsOverview;
+      const wanted = this.label + columns * this.column + (needsOverview ? BAR : 0);
+      const isScrolled = wanted > room;
+      this.scroller.style.width = `${Math.min(room, wanted)}px`;
+      this.scroller.style.height = `${this.head + rows * ROW + (isScrolled ? BAR : 0)}px`;
+      this.spacer.style.height = `${this.head + this.listed.length * ROW}px`;
+      this.spacer.style.width = `${this.label + columns * this.column}px`;
+      size(this.overview, OVERVIEW, this.head + rows * ROW);
       this.draw();
     }
 
-    draw() {
-      if (!this.read || !this.box.clientWidth) return;
-      const ratio = devicePixelRatio;
-      const width = this.box.clientWidth;
-      const height = this.bands.length * (BAND + GAP);
-      this.canvas.width = width * ratio;
-      this.canvas.height = height * ratio;
-      this.canvas.style.width = `${width}px`;
-      this.canvas.style.height = `${height}px`;
-      const ctx = this.canvas.getContext("2d");
-      ctx.scale(ratio, ratio);
-      const cells = Math.max(8, Math.floor((width - LABEL) / CELL));
-      const bands = this.bands.map((band) => this.worst(band.rows, cells));
-      const finite = bands.flat().filter((value) => value > 0 && Number.isFinite(value));
-      const low = Math.log10(finite.reduce((one, other) => Math.min(one, other), Infinity));
-      const high = Math.log10(finite.reduce((one, other) => Math.max(one, other), 0));
-      bands.forEach((values, at) => this.band(ctx, at, values, (width - LABEL) / cells, low, high));
+    soon() {
+      this.waiting ??= requestAnimationFrame(() => this.draw());
     }
 
-    /** The largest error of each cell; -1 where nothing was measured, infinity for NaN too. */
-    worst(rows, cells) {
-      const found = new Array(cells).fill(-1);
-      rows.forEach((row, place) => {
-        const value = this.read(row);
-        const cell = Math.floor((place * cells) / rows.length);
-        found[cell] = Math.max(found[cell], Number.isNaN(value) ? Infinity : value);
+    draw() {
+      cancelAnimationFrame(this.waiting);
+      this.waiting = null;
+      if (!this.cells || !this.head) return;
+      const [width, height] = [this.scroller.clientWidth, this.scroller.clientHeight];
+      size(this.canvas, width, height);
+      const ctx = this.canvas.getContext("2d");
+      const tones = this.isPrinting ? onPaper(tonesNow) : tonesNow();
+      ctx.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+      ctx.clearRect(0, 0, width, height);
+      ctx.textBaseline = "middle";
+      const { scrollTop, scrollLeft } = this.scroller;
+      const rows = range(scrollTop, height - this.head, ROW, this.listed.length);
+      const columns = range(scrollLeft, width - this.label, this.column, this.axis.labels.length);
+      clipped(ctx, this.label, this.head, width, height, () => this.drawCells(ctx, rows, columns, tones));
+      clipped(ctx, 0, this.head, this.label, height, () => this.drawNames(ctx, rows, tones));
+      clipped(ctx, this.label, 0, width, this.head, () => this.drawHeads(ctx, columns, tones));
+      if (!this.overview.hidden) this.drawOverview(tones);
+    }
+
+    left(column) {
+      return this.label + column * this.column - this.scroller.scrollLeft;
+    }
+
+    top(place) {
+      return this.head + place * ROW - this.scroller.scrollTop;
+    }
+
+    drawCells(ctx, rows, columns, tones) {
+      ctx.textAlign = "center";
+      for (let place = rows.from; place < rows.to; place += 1) {
+        for (let column = columns.from; column < columns.to; column += 1) {
+          const cell = this.listed[place] * this.cells.width + column;
+          ctx.globalAlpha = this.isFaded(column) ? 0.3 : 1;
+          this.drawCell(ctx, cell, this.left(column), this.top(place), tones);
+        }
+      }
+      ctx.globalAlpha = 1;
+      if (document.activeElement !== this.scroller && !this.isMarked) return;
+      ctx.strokeStyle = tones.accent;
+      ctx.lineWidth = 2;
+      ctx.strokeRect(this.left(this.cursor.column) + 1, this.top(this.cursor.place) + 1, this.column - 2, ROW - 2);
+    }
+
+    drawCell(ctx, cell, x, y, tones) {
+      const [width, height] = [this.column - 1, ROW - 1];
+      if (this.cells.rows[cell] < 0) return;
+      const name = this.cells.className(cell);
+      const look = lookOf(this.mode, this.cells, cell, name);
+      ctx.fillStyle = tones[look.fill];
+      ctx.fillRect(x, y, width, height);
+      if (look.isHatched) hatch(ctx, x, y, width, height, tones.surface);
+      if (name === "origin") {
+        ctx.strokeStyle = tones.text;
+        ctx.lineWidth = 1.5;
+        ctx.strokeRect(x + 0.75, y + 0.75, width - 1.5, height - 1.5);
+      }
+      const text = look.text;
+      if (!text) return;
+      ctx.font = `${width < 22 ? (text.length > 2 ? 8 : 9) : 10}px ${FONT}`;
+      ctx.fillStyle = tones[look.ink];
+      ctx.fillText(text, x + width / 2, y + height / 2 + 0.5, width);
+    }
+
+    drawNames(ctx, rows, tones) {
+      ctx.textAlign = "left";
+      ctx.font = `12px ui-monospace, Menlo, Consolas, "Liberation Mono", monospace`;
+      const most = Math.floor((this.label - 12) / ctx.measureText("m").width);
+      for (let place = rows.from; place < rows.to; place += 1) {
+        const name = probeFlow.visible(this.operators.names[this.listed[place]]);
+        ctx.fillStyle = tones.text;
+        ctx.fillText(shortened(name, most), 0, this.top(place) + ROW / 2);
+      }
+    }
+
+    drawHeads(ctx, columns, tones) {
+      ctx.font = `11px ${FONT}`;
+      ctx.fillStyle = tones.muted;
+      ctx.textAlign = this.isTurned ? "left" : "center";
+      for (let column = columns.from; column < columns.to; column += 1) {
+        const label = probeFlow.visible(this.axis.labels[column]);
+        ctx.save();
+        ctx.globalAlpha = this.isFaded(column) ? 0.5 : 1;
+        ctx.translate(this.left(column) + this.column / 2, this.head - (this.isTurned ? 5 : HEAD / 2));
+        if (this.isTurned) ctx.rotate(-Math.PI / 2);
+        ctx.fillText(label, 0, 0, this.isTurned ? this.head - 8 : this.column);
+        ctx.restore();
+      }
+    }
+
+    /** All operators at once, many to a line, and what of them is in sight. */
+    drawOverview(tones) {
+      const ctx = this.overview.getContext("2d");
+      ctx.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+      const height = this.overview.clientHeight;
+      ctx.clearRect(0, 0, OVERVIEW, height);
+      const lines = Math.min(this.listed.length, Math.floor(height / 2));
+      const columns = Math.min(this.cells.width, OVERVIEW - 12);
+      const key = `${lines} ${columns} ${tones.page}`;
+      if (this.bucketed?.cells !== this.cells || this.bucketed.listed !== this.listed || this.bucketed.key !== key) {
+        this.bucketed = { cells: this.cells, listed: this.listed, key, found: this.buckets(lines, columns) };
+      }
+      const [tall, wide] = [height / lines, (OVERVIEW - 12) / columns];
+      this.bucketed.found.forEach((cell, place) => {
+        if (cell < 0) return;
+        const name = this.cells.className(cell);
+        ctx.fillStyle = tones[name === "origin" ? "mark-origin" : lookOf(this.mode, this.cells, cell, name).fill];
+        ctx.fillRect(6 + (place % columns) * wide, Math.floor(place / columns) * tall, Math.ceil(wide), Math.ceil(tall));
+      });
+      this.bucketed.found.forEach((cell, place) => {
+        if (cell < 0 || this.cells.className(cell) !== "origin") return;
+        const y = (Math.floor(place / columns) + 0.5) * tall;
+        ctx.fillStyle = tones["mark-origin"];
+        for (const [edge, tip] of [[0, 6], [OVERVIEW, OVERVIEW - 6]]) triangle(ctx, edge, tip, y);
+      });
+      const share = height / (this.listed.length * ROW);
+      ctx.strokeStyle = tones.accent;
+      ctx.lineWidth = 1.5;
+      ctx.strokeRect(3, Math.max(0.75, this.scroller.scrollTop * share), OVERVIEW - 6, Math.max(4, (this.scroller.clientHeight - this.head) * share - 1.5));
+    }
+
+    buckets(lines, columns) {
+      const found = new Int32Array(lines * columns).fill(-1);
+      const { cells } = this;
+      this.listed.forEach((operator, place) => {
+        const line = Math.floor((place * lines) / this.listed.length);
+        for (let column = 0; column < cells.width; column += 1) {
+          const cell = operator * cells.width + column;
+          const bucket = line * columns + Math.floor((column * columns) / cells.width);
+          if (cells.rows[cell] >= 0 && (found[bucket] < 0 || isWorse(cells, cell, found[bucket]))) found[bucket] = cell;
+        }
       });
       return found;
     }
 
-    band(ctx, at, values, width, low, high) {
-      const { cssColor, visible } = probeFlow;
-      const top = at * (BAND + GAP);
-      const execution = this.store.executions[this.bands[at].execution];
-      ctx.globalAlpha = this.chosen(execution) ? 1 : 0.3;
-      ctx.fillStyle = cssColor("text");
-      ctx.font = "12px system-ui, sans-serif";
-      ctx.textBaseline = "middle";
-      ctx.fillText(visible(execution.label), 0, top + BAND / 2, LABEL - 10);
-      const steps = [0, 1, 2, 3, 4, 5].map((step) => cssColor(`heat-${step}`));
-      values.forEach((value, cell) => {
-        ctx.fillStyle = value < 0 ? cssColor("grid") : steps[shade(value, low, high)];
-        ctx.fillRect(LABEL + cell * width, top, Math.ceil(width), BAND);
-      });
-      ctx.globalAlpha = 1;
+    scrollToShare(share) {
+      this.scroller.scrollTop = share * this.listed.length * ROW - (this.scroller.clientHeight - this.head) / 2;
     }
 
-    bandAt(event) {
-      return this.bands[Math.floor(event.offsetY / (BAND + GAP))] ?? null;
+    /** Where an event of the mouse is: a cell, a heading (`place` -1), or nothing. */
+    at(event) {
+      const column = event.offsetX < this.label ? -1 : Math.floor((event.offsetX - this.label + this.scroller.scrollLeft) / this.column);
+      const place = event.offsetY < this.head ? -1 : Math.floor((event.offsetY - this.head + this.scroller.scrollTop) / ROW);
+      if (column < 0 || column >= this.axis.labels.length || place >= this.listed.length) return null;
+      return { place, column };
     }
 
-    rowAt(event) {
-      const band = this.bandAt(event);
-      if (!band) return null;
-      const share = (event.offsetX - LABEL) / (this.canvas.clientWidth - LABEL);
-      return share < 0 || share >= 1 ? null : band.rows[Math.floor(share * band.rows.length)];
+    cellOf({ place, column }) {
+      return this.listed[place] * this.cells.width + column;
     }
 
     point(event) {
-      const row = this.rowAt(event);
-      const band = this.bandAt(event);
-      if (!band) return;
-      const label = this.store.executions[band.execution].label;
-      this.tip.textContent = probeFlow.visible(row === null ? label : `${label} \u00b7 near ${this.store.tensorName(row)}`);
+      const spot = this.at(event);
+      this.canvas.style.cursor = spot ? "pointer" : "default";
+      this.tell(spot);
     }
 
-    pick(event) {
-      const band = this.bandAt(event);
-      if (band) this.onPick(band.execution);
+    click(event) {
+      const spot = this.at(event);
+      if (!spot) return;
+      if (spot.place < 0) this.pickColumn(spot.column);
+      else {
+        this.cursor = spot;
+        this.open();
+      }
+    }
+
+    pickColumn(column) {
+      if (this.axis.part === null) this.onExecution(this.axis.values[column]);
+      else this.onPart(this.axis.part, this.axis.values[column]);
+    }
+
+    open() {
+      const row = this.listed.length ? this.cells.rows[this.cellOf(this.cursor)] : -1;
+      if (row < 0) return;
+      this.isMarked = true;
+      this.onPick(row);
+    }
+
+    /** What stands in a cell, below the map for eyes and in words for screen readers. */
+    tell(spot) {
+      this.tip.textContent = spot === null ? HINT : spot.place < 0 ? `${this.columnName(spot.column)}: click to see it alone` : this.words(spot);
+    }
+
+    columnName(column) {
+      const label = probeFlow.visible(this.axis.labels[column]);
+      return this.axis.part === null ? label : `${this.axis.title} ${label}`;
+    }
+
+    words(spot) {
+      const { visible, words, figure } = probeFlow;
+      const cell = this.cellOf(spot);
+      const head = `${visible(this.operators.names[this.listed[spot.place]])}, ${this.columnName(spot.column)}`;
+      if (this.cells.rows[cell] < 0) return `${head}: not there`;
+      const weight = this.cells.weights[cell];
+      const name = this.cells.className(cell);
+      const text = name === "gap" ? "not compared" : words(name);
+      if (weight < 0 || this.mode.id === "verdict") return `${head}: ${text}`;
+      const shown = this.mode.id === "excess" ? `${figure(weight, 3)} times the error that is explained` : `${this.mode.label} ${figure(weight, 3)}`;
+      return `${head}: ${text}, ${shown}`;
+    }
+
+    key(event) {
+      if (event.ctrlKey || event.metaKey || event.altKey || !this.listed?.length) return;
+      const { place, column } = this.cursor;
+      const page = ROWS_IN_SIGHT - 1;
+      const last = this.listed.length - 1;
+      const moves = {
+        ArrowDown: [place + 1, column], ArrowUp: [place - 1, column], ArrowRight: [place, column + 1], ArrowLeft: [place, column - 1],
+        PageDown: [place + page, column], PageUp: [place - page, column], Home: [0, column], End: [last, column],
+      };
+      if (event.key !== "Enter" && event.key !== " " && !moves[event.key]) return;
+      event.preventDefault();
+      event.stopPropagation();
+      if (!moves[event.key]) return this.open();
+      this.moveTo({ place: moves[event.key][0], column: moves[event.key][1] });
+      this.tell(this.cursor);
+      probeFlow.say(this.words(this.cursor));
+    }
+
+    within({ place, column }) {
+      const limited = (value, most) => Math.max(0, Math.min(value, most));
+      return { place: limited(place, (this.shown?.length ?? 1) - 1), column: limited(column, this.axis.labels.length - 1) };
+    }
+
+    moveTo(spot) {
+      this.cursor = this.within(spot);
+      const { scroller } = this;
+      const [top, left] = [this.cursor.place * ROW, this.cursor.column * this.column];
+      const [tall, wide] = [scroller.clientHeight - this.head, scroller.clientWidth - this.label];
+      if (top < scroller.scrollTop || top + ROW > scroller.scrollTop + tall) scroller.scrollTop = top - (tall - ROW) / 2;
+      if (left < scroller.scrollLeft || left + this.column > scroller.scrollLeft + wide) scroller.scrollLeft = left - (wide - this.column) / 2;
+      this.soon();
+    }
+
+    /** Mark the cell of a row and bring it into sight. */
+    select(row) {
+      this.selected = row;
+      if (!this.cells || row === null) return;
+      const node = this.store.nodeOf(row);
+      const place = node === null ? -1 : this.shown.indexOf(this.operators.ofNode[node]);
+      this.isMarked = place >= 0;
+      if (this.isMarked) this.moveTo({ place, column: this.axis.columnOf[this.store.node.execution(node)] });
+      else this.soon();
+    }
+
+    toFinding() {
+      const found = this.selected ?? this.store.summary.findings.find((each) => each.row !== null)?.row ?? null;
+      if (found === null) return;
+      this.select(found);
+      this.isMarked = this.selected !== null && this.selected !== undefined;
+    }
+
+    /** On paper nothing scrolls: the first operators that are off somewhere, in light colours. */
+    print(isPrinting) {
+      this.start();
+      if (!this.cells) return;
+      this.isPrinting = isPrinting;
+      const wrong = this.cells.shown("wrong");
+      this.shown = isPrinting && wrong.length ? wrong : this.cells.shown(this.which);
+      this.layout();
+      const { counted } = probeFlow;
+      if (isPrinting) this.tip.textContent = `${counted(this.listed.length, "operator")} of ${counted(this.operators.names.length, "operator")} shown here.`;
+      else this.tell(null);
     }
   }
 
-  const HINT = "One band an execution, in execution order; the darker, the larger the error. Click a band to see it alone.";
+  const HINT = "One cell an operator in an execution, as its worst tensor there. Click a cell to open it, a heading to see that column alone.";
 
-  function shade(value, low, high) {
+  function isWorse(cells, one, other) {
+    const isOrigin = (cell) => Number(cells.className(cell) === "origin");
+    return isOrigin(one) - isOrigin(other) || cells.weights[one] > cells.weights[other] ? isOrigin(one) >= isOrigin(other) : false;
+  }
+
+  /** How a cell looks: colour, and what tells the same without colour. */
+  function lookOf(mode, cells, cell, name) {
+    const weight = cells.weights[cell];
+    if (mode.id === "verdict") return LOOKS[name];
+    const sign = name === "origin" || name === "missing" || name === "error" ? probeFlow.heatSign(name) : "";
+    if (name === "missing" || name === "error") return LOOKS[name];
+    if (weight < 0) return { fill: "grid", ink: "muted", text: sign };
+    const shade = mode.id === "excess" ? excessShade(weight) : errorShade(weight, cells.low, cells.high);
+    const ink = shade >= 5 ? "surface" : "text";
+    const text = sign || (mode.id === "excess" ? excessText(weight) : errorText(weight));
+    return { fill: `heat-${shade}`, ink, text, isHatched: false };
+  }
+
+  const LOOKS = {
+    gap: { fill: "grid", ink: "muted", text: "" },
+    pass: { fill: "heat-1", ink: "text", text: "" },
+    warning: { fill: "heat-3", ink: "text", text: probeFlow.SIGNS.warning },
+    missing: { fill: "sunken", ink: "text", text: "\u25d0", isHatched: true },
+    inherited: { fill: "heat-3", ink: "text", text: probeFlow.SIGNS.inherited },
+    fail: { fill: "heat-4", ink: "text", text: probeFlow.SIGNS.fail },
+    error: { fill: "error-soft", ink: "error", text: probeFlow.SIGNS.error },
+    origin: { fill: "heat-5", ink: "surface", text: probeFlow.SIGNS.origin },
+  };
+
+  /** Blue is explained (1 is the limit), orange is not. */
+  function excessShade(value) {
+    return [0.05, 0.4, 1, 2, 10].filter((limit) => value > limit).length;
+  }
+
+  function excessText(value) {
+    if (value <= 1) return "";
+    if (value < 1000) return value < 9.95 ? value.toFixed(1) : String(Math.round(value));
+    return Number.isFinite(value) ? "1k+" : "\u221e";
+  }
+
+  function errorShade(value, low, high) {
     if (value === 0) return 0;
-    if (!Number.isFinite(value)) return 5;
+    if (!Number.isFinite(value)) return SHADES - 1;
     if (high <= low) return 3;
-    return 1 + Math.min(4, Math.floor((5 * (Math.log10(value) - low)) / (high - low)));
+    const [from, to] = [Math.log10(low), Math.log10(high)];
+    return 1 + Math.min(SHADES - 2, Math.floor(((SHADES - 1) * (Math.log10(value) - from)) / (to - from)));
+  }
+
+  /** The power of ten of an error. */
+  function errorText(value) {
+    if (value === 0) return "";
+    return Number.isFinite(value) ? String(Math.floor(Math.log10(value))).replace("-", "\u2212") : "\u221e";
+  }
+
+  function legendOf(mode, cells) {
+    const { el, words, figure } = probeFlow;
+    const item = (fill, sign, text) => el("li", {}, el("span", { class: `heat-swatch ${fill}`, "aria-hidden": "true" }, sign), text);
+    const origin = item("heat-5 ringed", probeFlow.SIGNS.origin, "origin");
+    if (mode.id === "verdict") {
+      return [origin, ...["fail", "inherited", "warning", "error", "pass"].map((name) => item(LOOKS[name].fill, LOOKS[name].text, words(name))), item("missing", LOOKS.missing.text, "without counterpart"), item("grid", "", "not compared")];
+    }
+    if (mode.id === "excess") {
+      return [origin, item("heat-0", "", "up to 5 %"), item("heat-1", "", "40 %"), item("heat-2", "", "all of the error is explained"), item("heat-3", "1.5", "more than is explained, times"), item("heat-5", "12", "ten times and more"), item("grid", "", "not judged")];
+    }
+    const ends = cells.high ? `${figure(cells.low, 2)} to ${figure(cells.high, 2)}` : "";
+    return [origin, item("heat-0", "", "0"), item("heat-1", "\u22125", "small"), item("heat-3", "\u22123", "power of ten of the error"), item("heat-5", "\u22121", "large"), ends ? el("li", {}, ends) : null, item("grid", "", "not measured")];
+  }
+
+  const TONES = ["text", "muted", "surface", "sunken", "page", "accent", "grid", "error", "error-soft", "mark-origin", ...Array.from({ length: SHADES }, (_, shade) => `heat-${shade}`)];
+
+  function tonesNow() {
+    return Object.fromEntries(TONES.map((name) => [name, probeFlow.cssColor(name)]));
+  }
+
+  /** What `read` returns in the colours of paper. */
+  function onPaper(read) {
+    const { classList } = document.documentElement;
+    const isDark = classList.contains("dark");
+    classList.remove("dark");
+    const found = read();
+    classList.toggle("dark", isDark);
+    return found;
+  }
+
+  function size(canvas, width, height) {
+    const [wide, tall] = [Math.round(width * devicePixelRatio), Math.round(height * devicePixelRatio)];
+    if (canvas.width !== wide) canvas.width = wide;
+    if (canvas.height !== tall) canvas.height = tall;
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+  }
+
+  function range(offset, room, step, count) {
+    return { from: Math.max(0, Math.floor(offset / step)), to: Math.min(count, Math.ceil((offset + room) / step)) };
+  }
+
+  function clipped(ctx, left, top, right, bottom, draw) {
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(left, top, right - left, bottom - top);
+    ctx.clip();
+    draw();
+    ctx.restore();
+  }
+
+  function hatch(ctx, x, y, width, height, tone) {
+    ctx.strokeStyle = tone;
+    ctx.lineWidth = 2;
+    clipped(ctx, x, y, x + width, y + height, () => {
+      ctx.beginPath();
+      for (let at = -height; at < width; at += 6) {
+        ctx.moveTo(x + at, y + height);
+        ctx.lineTo(x + at + height, y);
+      }
+      ctx.stroke();
+    });
+  }
+
+  function triangle(ctx, edge, tip, y) {
+    ctx.beginPath();
+    ctx.moveTo(edge, y - 4);
+    ctx.lineTo(tip, y);
+    ctx.lineTo(edge, y + 4);
+    ctx.fill();
+  }
+
+  /** A long name loses its middle: its end tells calls apart. */
+  function shortened(name, most) {
+    if (name.length <= most) return name;
+    const tail = Math.floor((most - 1) / 2);
+    return `${name.slice(0, most - 1 - tail)}\u2026${name.slice(-tail)}`;
   }
 
   Object.assign(probeFlow, { Heat });

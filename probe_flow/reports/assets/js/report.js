@@ -9,6 +9,7 @@
     ["/", "search"],
     ["Esc", "close the panel, then clear the filters"],
     ["arrows", "in the tree: move, open and close; Enter shows the rows below"],
+    ["arrows", "in the heat map: move between cells; Enter opens the row"],
     ["o", "go to the first finding"],
     ["?", "this list"],
   ];
@@ -31,7 +32,11 @@
       probeFlow.provenanceOf(store);
       this.panel = new probeFlow.Panel(store, { onOpen: open, onStep: (step) => this.step(step) });
       this.plot = new probeFlow.Plot(store, document.getElementById("plot"), open);
-      this.heat = new probeFlow.Heat(store, document.getElementById("heat"), (execution) => this.table.showExecution(execution));
+      this.heat = new probeFlow.Heat(store, document.getElementById("heat"), {
+        onPick: open,
+        onPart: (part, value) => this.table.showPart(part, value),
+        onExecution: (execution) => this.table.showExecution(execution),
+      });
       this.table = new probeFlow.Table(store, {
         onSelect: (row) => this.selected(row),
         onOpen: (row) => this.panel.open(row),
@@ -60,7 +65,7 @@
 
     refresh() {
       this.plot.show(this.table.shownRows());
-      if (this.plot.choice) this.heat.show(this.plot.choice.read, (execution) => this.table.takes(execution));
+      this.heat.show(this.plot.choice, this.table.state.execution);
       this.tree.show((execution) => this.table.takes(execution));
       this.legend();
     }
@@ -95,6 +100,7 @@
     selected(row) {
       this.plot.select(row);
       this.tree.mark(row);
+      this.heat.select(row);
       if (row === null) return;
       if (this.panel.isOpen && this.panel.row !== row) this.panel.open(row);
       const { store } = this;

@@ -330,6 +330,16 @@
       this.apply();
     }
 
+    /** Show the executions with this rank, step or other part, or all of them when these are the ones shown. */
+    showPart(part, value) {
+      const select = this.executionSelects.find((each) => partOf(each) === part);
+      if (!select || value === null) return;
+      if (this.state.execution[part] === value) delete this.state.execution[part];
+      else this.state.execution[part] = value;
+      select.value = part in this.state.execution ? String(value) : "";
+      this.apply();
+    }
+
     takes(execution) {
       return Object.entries(this.state.execution).every(([part, value]) => execution[part] === value);
     }

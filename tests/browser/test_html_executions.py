@@ -1,0 +1,254 @@
+"""The heat map of the HTML report: operators by rank and by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from report_builders import comparison, key, measurement, missing_golden, origin, row, tensor
+
+from probe_flow.records import ComparedPair, Comparison, Role, Status
+
+pytestmark = pytest.mark.browser
+
+Open = Callable[..., Any]
+
+OPERATORS = ("MatMul_1", "Gelu_1", "Add_1", "Mul_1")
+WRONG = {(1, 1): "Gelu_1", (63, 0): "Gelu_2"}
+"""(rank, step) -> operator that goes wrong there; what follows inherits."""
+
+DOWN, UP, RIGHT, LEFT, ENTER, HOME, END = "\ue015", "\ue013", "\ue014", "\ue012", "\ue007", "\ue011", "\ue010"
+MAP = "#heat-map"
+SAID = "document.getElementById('said').textContent"
+SPOT = """
+const heat = document.querySelector('#heat-map canvas');
+const box = heat.getBoundingClientRect();
+const at = {clientX: box.left + arguments[0], clientY: box.top + arguments[1], bubbles: true};
+heat.dispatchEvent(new MouseEvent(arguments[2], at));
+"""
+INK = """
+const canvas = document.querySelector('#heat-map canvas');
+const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+const seen = new Set();
+for (let at = 0; at < pixels.length; at += 4) if (pixels[at + 3] === 255) seen.add(pixels.slice(at, at + 3).join(' '));
+return [...seen];
+"""
+
+
+def executed(rank: int, step: int, start: int, operators: Sequence[str] = OPERATORS) -> list[ComparedPair]:
+    found: list[ComparedPair] = []
+    is_wrong = False
+    for place, name in enumerate(operators):
+        node, golden = key(name, rank=rank, step=step), key(name.lower(), rank=rank, step=step)
+        verdict: dict[str, Any] = {"status": Status.PASS, "role": Role.CLEAN}
+        if WRONG.get((rank, step)) == name:
+            is_wrong, verdict = True, {"status": Status.FAIL, "role": Role.ORIGIN}
+        elif is_wrong:
+            verdict = {"status": Status.FAIL, "role": Role.INHERITED}
+        measured = measurement({"relative_euclidean_distance": 0.25 if is_wrong else 1e-4, "cosine": 1.0})
+        sides = {"target": tensor(node=node), "golden": tensor(side="golden", node=golden)}
+        found.append(row(start + place, **sides, measured=measured, **verdict))
+    return found
+
+
+def sample(ranks: int = 3, steps: int = 2, operators: Sequence[str] = OPERATORS) -> Comparison:
+    rows: list[ComparedPair] = []
+    for step in range(steps):
+        for rank in range(ranks):
+            rows += executed(rank, step, len(rows), operators)
+    wrong = [each for each in rows if each.verdict.role is Role.ORIGIN]
+    found = tuple(origin(each.order, each.pair.shown.node.name, node=each.pair.shown.node) for each in wrong)
+    return comparison(*rows, findings=found, gate_passed=not found)
+
+
+def opened(open_report: Open, found: Comparison, **more: Any) -> Any:
+    """The report, with the heat map in sight."""
+    page = open_report(found, **more)
+    page.js("document.getElementById('executions').scrollIntoView({behavior: 'instant'})")
+    page.wait("document.querySelector('#heat-map').ariaLabel")
+    page.wait("document.querySelector('#heat-map canvas').width > 300")
+    return page
+
+
+def choose(page: Any, select: str, value: str) -> None:
+    script = (
+        "const s = document.getElementById(arguments[0]); s.value = arguments[1]; s.dispatchEvent(new Event('change'))"
+    )
+    page.js(script, select, value)
+
+
+def focus(page: Any) -> None:
+    page.js("document.querySelector('#heat-map').focus()")
+
+
+def geometry(page: Any) -> tuple[int, int]:
+    """The widths of the names and of a column."""
+    width = page.js("return document.querySelector('#heat-map .heat-space').offsetWidth")
+    columns = 3
+    return width - columns * 56, 56
+
+
+def test_one_execution_has_no_heat_map(open_report: Open) -> None:
+    page = open_report(sample(ranks=1, steps=1))
+    assert page.js("return document.getElementById('executions').hidden") is True
+    assert page.js("return document.getElementById('executions-jump').hidden") is True
+
+
+def test_the_map_is_made_when_it_comes_into_sight(open_report: Open) -> None:
+    page = open_report(sample())
+    page.driver.set_window_size(1400, 400)
+    try:
+        page.driver.refresh()
+        page.wait("document.documentElement.dataset.ready")
+        assert page.js("return document.querySelector('#heat-map').ariaLabel") is None
+        page.js("document.getElementById('executions').scrollIntoView({behavior: 'instant'})")
+        page.wait("document.querySelector('#heat-map').ariaLabel")
+    finally:
+        page.driver.set_window_size(1400, 900)
+
+
+def test_operators_stand_by_rank_and_by_step(open_report: Open) -> None:
+    page = opened(open_report, sample())
+    assert page.text("#executions-title") == "Operators by rank"
+    assert "4 operators by 3 ranks" in page.js("return document.querySelector('#heat-map').ariaLabel")
+    choose(page, "heat-axis", "1")
+    assert page.text("#executions-title") == "Operators by step"
+    assert "4 operators by 2 steps" in page.js("return document.querySelector('#heat-map').ariaLabel")
+    choose(page, "heat-axis", "2")
+    assert "4 operators by 6 executions" in page.js("return document.querySelector('#heat-map').ariaLabel")
+
+
+def test_arrow_keys_start_at_the_origin_and_tell_the_cells(open_report: Open) -> None:
+    page = opened(open_report, sample())
+    focus(page)
+    said = []
+    for keys in (DOWN, LEFT, UP, RIGHT, END, HOME):
+        page.keys(keys, MAP)
+        said.append(page.js(f"return {SAID}"))
+    figures = [each.partition(": ")[2].split(",")[0] for each in said]
+    assert [each.partition(":")[0] for each in said] == [
+        "Add_1, rank 1",
+        "Add_1, rank 0",
+        "Gelu_1, rank 0",
+        "Gelu_1, rank 1",
+        "Mul_1, rank 1",
+        "MatMul_1, rank 1",
+    ]
+    assert figures == ["inherited", "pass", "pass", "origin", "inherited", "pass"]
+    assert "relative_euclidean_distance 0.25" in said[3]
+
+
+def test_enter_opens_the_row_of_a_cell(open_report: Open) -> None:
+    page = opened(open_report, sample())
+    focus(page)
+    page.keys(ENTER, MAP)
+    assert page.text("#panel-title") == "Gelu_1 output 0"
+    assert "step 1" in page.text("#panel")
+    assert "rank 1" in page.text("#panel")
+
+
+def test_a_click_on_a_cell_opens_the_origin_in_it(open_report: Open) -> None:
+    page = opened(open_report, sample())
+    label, column = geometry(page)
+    page.js(SPOT, label + column * 1.5, 22 + 18 * 1.5, "mousemove")
+    assert page.text(".heat-tip").startswith("Gelu_1, rank 1: origin")
+    page.js(SPOT, label + column * 1.5, 22 + 18 * 1.5, "click")
+    assert page.text("#panel-title") == "Gelu_1 output 0"
+
+
+def test_a_click_on_a_heading_shows_that_rank_alone_and_a_second_one_all(open_report: Open) -> None:
+    page = opened(open_report, sample())
+    label, column = geometry(page)
+    page.js(SPOT, label + column * 2.5, 8, "click")
+    assert page.text("#row-count") == "8 of 24 rows"
+    assert page.js("return document.getElementById('filter-rank').value") == "2"
+    page.js(SPOT, label + column * 2.5, 8, "click")
+    assert page.text("#row-count") == "24 rows"
+
+
+def test_a_rank_that_is_chosen_narrows_the_map_by_step(open_report: Open) -> None:
+    page = opened(open_report, sample())
+    choose(page, "heat-axis", "1")
+    choose(page, "filter-rank", "0")
+    focus(page)
+    page.keys(END, MAP)
+    page.keys(RIGHT, MAP)
+    assert page.js(f"return {SAID}").startswith("Mul_1, step 1: pass")
+
+
+def test_only_operators_that_are_off_are_listed_on_demand(open_report: Open) -> None:
+    rows = [*executed(0, 0, 0), missing_golden(4, "Cast_9", expected=True), *executed(1, 1, 5)]
+    found = (origin(6, "Gelu_1", node=rows[6].pair.shown.node),)
+    page = opened(open_report, comparison(*rows, findings=found, gate_passed=False))
+    sizes = {}
+    for which in ("compared", "wrong", "all"):
+        choose(page, "heat-which", which)
+        sizes[which] = page.js("return document.querySelector('#heat-map').ariaLabel").split()[3]
+    assert sizes == {"compared": "4", "wrong": "3", "all": "5"}
+
+
+def test_verdicts_are_told_by_sign_and_by_colour(open_report: Open) -> None:
+    page = opened(open_report, sample())
+    choose(page, "heat-mode", "verdict")
+    legend = page.js("return [...document.querySelectorAll('.heat-key li')].map((each) => each.innerText.split('\\n'))")
+    assert ["\u25c6", "origin"] in legend
+    assert ["\u2715", "fail"] in legend
+    assert ["\u21b3", "inherited"] in legend
+    focus(page)
+    page.keys(DOWN, MAP)
+    assert page.js(f"return {SAID}") == "Add_1, rank 1: inherited"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_cells_have_the_colours_of_the_theme(open_report: Open, scheme: str) -> None:
+    page = opened(open_report, sample(), scheme=scheme)
+    wanted = page.js(
+        "const [r, g, b] = probeFlow.cssColor('heat-5').match(/[0-9a-f]{2}/g).map((part) => parseInt(part, 16));"
+        "return `${r} ${g} ${b}`"
+    )
+    assert wanted in page.js(INK)
+
+
+def test_print_shows_what_is_off_in_light_colours(open_report: Open) -> None:
+    page = opened(open_report, sample(), scheme="dark")
+    page.js("dispatchEvent(new Event('beforeprint'))")
+    assert page.text(".heat-tip") == "3 operators of 4 operators shown here."
+    assert "168 58 6" in page.js(INK)
+    assert page.js("return document.documentElement.classList.contains('dark')") is True
+    page.js("dispatchEvent(new Event('afterprint'))")
+    assert page.text(".heat-tip").startswith("One cell")
+
+
+def test_what_only_a_later_execution_has_stands_behind_its_neighbour(open_report: Open) -> None:
+    rows = [*executed(0, 0, 0), *executed(1, 0, 4, ("MatMul_1", "Cast_5", "Gelu_1", "Add_1", "Mul_1"))]
+    page = opened(open_report, comparison(*rows))
+    focus(page)
+    page.keys(HOME, MAP)
+    page.keys(DOWN, MAP)
+    assert page.js(f"return {SAID}") == "Cast_5, rank 0: not there"
+
+
+def test_hostile_names_are_drawn_as_text(open_report: Open) -> None:
+    hostile = "<img src=x onerror=window.hacked=1>\u202ename"
+    page = opened(open_report, sample(operators=(hostile, "Add_1")))
+    focus(page)
+    page.keys(HOME, MAP)
+    assert page.js(f"return {SAID}").startswith("<img src=x onerror=window.hacked=1>\\u202ename, rank")
+    assert page.js("return window.hacked") is None
+
+
+def test_many_ranks_and_operators_open_at_the_origin(open_report: Open) -> None:
+    names = [f"Add_{place}" for place in range(700)]
+    names[500] = "Gelu_2"
+    page = opened(open_report, sample(ranks=64, steps=1, operators=names))
+    assert page.js("return document.querySelector('#heat-map').ariaLabel").startswith("Heat map of 700 operators by 64")
+    assert page.js("return document.querySelector('#heat-map .heat-space').offsetHeight") > 12_000
+    assert page.js("return document.querySelector('#heat-map canvas').height") < 2_000
+    before = page.js("return document.querySelector('#heat-map').scrollTop")
+    assert 480 * 18 < before < 500 * 18
+    page.js(
+        "const o = document.querySelector('.heat-overview'); const b = o.getBoundingClientRect();"
+        "o.dispatchEvent(new MouseEvent('mousedown', {buttons: 1, clientX: b.left + 9, clientY: b.bottom - 2}))"
+    )
+    assert page.js("return document.querySelector('#heat-map').scrollTop") > before + 100
