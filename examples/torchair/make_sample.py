@@ -1,8 +1,9 @@
-"""Make the bundled TorchAir sample: ``python make_sample.py OUTPUT`` writes ``OUTPUT/healthy`` and ``OUTPUT/faulty``.
+"""Make the bundled TorchAir sample: ``python make_sample.py OUTPUT`` writes ``healthy``, ``faulty`` and ``fusion``.
 
 The golden side is real: a small torch model (embedding, two transformer blocks, head) compiled with a backend that runs
 the captured aten graph node by node and writes every node's arguments and outputs. The device side is the same graph as
-TorchAir lowers it, run in float16. In ``faulty`` the GELU of the second block has a slipped decimal point.
+TorchAir lowers it, run in float16. In ``faulty`` the GELU of the second block has a slipped decimal point. ``fusion``
+holds two device dumps, with fusion on and off; with fusion on a scale inside a fused operator is wrong.
 Weights, tokens and timestamps are fixed, so one torch version writes the same bytes each time.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ import numpy as np
 import torch
 from functorch.compile import make_boxed_func  # type: ignore[import-untyped]
 from fx_writer import Argument, Array, FxNode, Ref, Trace, write_fx_dump
-from ge_device import Device, Outputs, execute, original_graph, write_tasks
+from ge_device import FIRST_TIMESTAMP, Device, Outputs, Tamper, execute, original_graph, write_tasks
 from ge_kernels import GELU_TANH_COEFFICIENT, gelu_tanh
-from ge_lowering import GeOp, lower
+from ge_lowering import GeOp, Lowered, lower
 from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 
@@ -34,12 +35,17 @@ FX_FOLDER = f"msprobe_fx_dump/{RANK_FOLDER}/graph_1/0"
 FAULTY_OP = "Gelu_1"
 WRONG_COEFFICIENT = 10 * GELU_TANH_COEFFICIENT
 
+FUSED_FAULTY_OP = "Mul_3"
+WRONG_FACTOR = 0.94
+
 DEVICE = Device(
     storage="float16",
     fused=(("Mul_1", "Add_2"), ("Mul_3", "Add_8")),
     fractal_nz=frozenset({"MatMulV2_2"}),
     converted=("Add_5",),
 )
+FUSION_OFF = replace(DEVICE, fused=(), fractal_nz=frozenset())
+FUSION_OFF_STARTS = FIRST_TIMESTAMP + 500_000_000
 
 
 class Block(nn.Module):
@@ -179,23 +185,37 @@ def wrong_gelu(op: GeOp, inputs: Sequence[Array], outputs: Outputs) -> Outputs:
     return (gelu_tanh(inputs[0].astype(np.float32), coefficient=WRONG_COEFFICIENT),)
 
 
+def damped(op: GeOp, _: Sequence[Array], outputs: Outputs) -> Outputs:
+    """Return too little where the fault inside the fused operator sits, else what is right."""
+    return (outputs[0] * np.float32(WRONG_FACTOR),) if op.name == FUSED_FAULTY_OP else outputs
+
+
+def write_device(
+    root: Path, lowered: Lowered, feeds: dict[str, Array], device: Device, tamper: Tamper | None, start: int
+) -> None:
+    """Run the graph on a device and write its dump and graph text below ``root``."""
+    execution = execute(lowered, feeds, device, tamper=tamper)
+    write_tasks(root / DEVICE_FOLDER, execution, start=start)
+    text = original_graph(lowered, execution, device.storage, graph=1, has_constants=True)
+    (root / GRAPH_FILE).write_text(text, encoding="utf-8")
+
+
 def write_sample(output: Path) -> None:
-    """Write both variants below ``output``; their folders must not exist yet."""
+    """Write all variants below ``output``; their folders must not exist yet."""
     captured = capture(*make_model())
     lowered = lower(captured.trace)
     feeds = {name: captured.values[Ref(name)] for name in captured.trace.placeholders}
     for variant, tamper in (("healthy", None), ("faulty", wrong_gelu)):
         root = output / variant
-        execution = execute(lowered, feeds, DEVICE, tamper=tamper)
-        write_tasks(root / DEVICE_FOLDER, execution)
-        text = original_graph(lowered, execution, DEVICE.storage, graph=1, has_constants=True)
-        (root / GRAPH_FILE).write_text(text, encoding="utf-8")
+        write_device(root, lowered, feeds, DEVICE, tamper, FIRST_TIMESTAMP)
         write_fx_dump(root / FX_FOLDER, captured.trace, captured.values)
+    write_device(output / "fusion" / "fusion_on", lowered, feeds, DEVICE, damped, FIRST_TIMESTAMP)
+    write_device(output / "fusion" / "fusion_off", lowered, feeds, FUSION_OFF, None, FUSION_OFF_STARTS)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("output", type=Path, help="folder to write healthy/ and faulty/ into")
+    parser.add_argument("output", type=Path, help="folder to write healthy/, faulty/ and fusion/ into")
     write_sample(parser.parse_args().output)
 
 

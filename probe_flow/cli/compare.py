@@ -109,8 +109,9 @@ def command(
     """Compare two dumps and write the result tables into the output folder.
 
     Two dumps described by dump.json files, of PyTorch or MindSpore programs or one of each, or a GE dump with an FX
-    dump (-m torchair). The record of the run, and all other results, are written into `probe_flow` below the output
-    folder. For anything else write a workflow file: `probe-flow templates` lists examples.
+    dump or with a GE dump made with fusion off (-m torchair: a golden side with a graph text is a GE dump). The record
+    of the run, and all other results, are written into `probe_flow` below the output folder. For anything else write a
+    workflow file: `probe-flow templates` lists examples.
     """
     from probe_flow.cli.compare_sides import check_framework, choose_sides
     from probe_flow.cli.compare_workflow import check_match, comparison_workflow

@@ -24,11 +24,13 @@ class Sides:
     Args:
         scenario: ``torchair`` or ``dump_json``.
         target, golden: frameworks of two dump.json dumps.
+        is_golden_device: whether the golden side of a TorchAir comparison is a GE dump (fusion off), not an FX dump.
     """
 
     scenario: str
     target: str = "pytorch"
     golden: str = "pytorch"
+    is_golden_device: bool = False
 
     @property
     def is_pytorch(self) -> bool:
@@ -40,8 +42,8 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
     """Return the comparison that fits the mode and what the paths hold.
 
     Raises:
-        UsageError: PF2120 for a mode that this version does not have, PF2121 for a GE dump as the golden side of a
-            TorchAir comparison, PF2122, PF2123, PF2125 and PF2126 when the two sides do not go together.
+        UsageError: PF2120 for a mode that this version does not have, PF2122, PF2123, PF2125 and PF2126 when the two
+            sides do not go together.
     """
     from probe_flow.engine.paths import holds
 
@@ -55,16 +57,7 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
             return _frameworks(*found)
         if found or not holds(target, GE_GRAPH):
             raise UsageError(_different_kinds(heads))
-    if holds(golden, GE_GRAPH):
-        raise UsageError(
-            Diagnostic(
-                "PF2121",
-                f"`{golden}` is a GE dump: comparing two GE dumps (fusion on and off) is not part of this version",
-                help="name the FX dump (`msprobe_fx_dump` or `data_dump`) with `-gp`",
-                path=str(golden),
-            )
-        )
-    return Sides("torchair")
+    return Sides("torchair", is_golden_device=holds(golden, GE_GRAPH))
 
 
 def check_framework(given: str | None, sides: Sides) -> None:

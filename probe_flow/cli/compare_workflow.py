@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from probe_flow.workflow.resolved import ResolvedStage, Workflow
 
 TORCHAIR = "torchair_ge_vs_fx"
+FUSION = "torchair_fusion_on_vs_off"
 PYTORCH = "pytorch_compare"
 MINDSPORE = "mindspore_compare"
 ACROSS = "mindspore_vs_pytorch_layer_mapping"
@@ -106,7 +107,7 @@ def comparison_workflow(sides: Sides, paths: Mapping[str, Path], *, cwd: Path, w
 
 def _template(sides: Sides) -> str:
     if sides.scenario == "torchair":
-        return TORCHAIR
+        return FUSION if sides.is_golden_device else TORCHAIR
     if sides.is_pytorch:
         return PYTORCH
     return ACROSS if sides.golden == "pytorch" else MINDSPORE

@@ -11,6 +11,7 @@ from probe_flow.errors import UsageError
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PYTORCH = EXAMPLES / "dump_json"
 TORCHAIR = EXAMPLES / "torchair" / "faulty"
+FUSION = EXAMPLES / "torchair" / "fusion"
 
 
 def test_two_dump_json_files_give_a_table_beside_the_record(probe_flow, tmp_path):
@@ -95,12 +96,21 @@ def test_other_modes_are_refused(mode, told):
     assert told in f"{diagnostic.message} {diagnostic.help}"
 
 
-def test_a_ge_dump_as_golden_side_comes_later(tmp_path):
+@pytest.mark.parametrize("mode", [("-m", "torchair"), ()])
+def test_a_golden_side_with_a_graph_text_is_a_device_dump(probe_flow, tmp_path, mode):
+    sides = ("-tp", FUSION / "fusion_on", "-gp", FUSION / "fusion_off", "-o", "out")
+    assert probe_flow("compare", *mode, *sides).code == 1
+    record = json.loads((tmp_path / "out" / "probe_flow" / "run.json").read_text())
+    assert record["workflow"]["name"] == "torchair-fusion-on-vs-off"
+    assert record["first_divergence"]["node"] == "Mul_3Add_8"
+    assert len(list((tmp_path / "out").glob("torchair_result_*.csv"))) == 1
+
+
+def test_the_graph_text_of_a_golden_device_dump_may_lie_deep(tmp_path):
     (tmp_path / "ge" / "deep").mkdir(parents=True)
     (tmp_path / "ge" / "deep" / "dynamo_original_graph_1.txt").write_text("")
-    with pytest.raises(UsageError) as caught:
-        choose_sides("torchair", tmp_path / "ge", tmp_path / "ge")
-    assert caught.value.diagnostic.code == "PF2121"
+    assert choose_sides("torchair", tmp_path / "ge", tmp_path / "ge").is_golden_device
+    assert not choose_sides("torchair", tmp_path / "ge", TORCHAIR / "msprobe_fx_dump").is_golden_device
 
 
 @pytest.mark.parametrize(

@@ -102,14 +102,6 @@ SECTION: tuple[Code, ...] = (
         "Leave the option out, or write a workflow file with the stages that this version has.",
     ),
     Code(
-        "PF2121",
-        "the golden side of a TorchAir comparison is a device dump",
-        "A folder with `dynamo_original_graph_*.txt` is a GE dump. This version compares a GE dump with an FX dump; a "
-        "GE dump with fusion switched off as the golden side comes later.",
-        "probe-flow compare -m torchair -tp fusion_on/msprobe_ge_dump -gp fusion_off/msprobe_ge_dump",
-        "Name the FX dump (`msprobe_fx_dump` or `data_dump`) with `-gp`.",
-    ),
-    Code(
         "PF2122",
         "the two sides of a comparison are of different kinds",
         "One path is a `dump.json` or a folder that holds one, the other is not.",

@@ -55,6 +55,14 @@ def names(findings, kind=FindingKind.ORIGIN):
     return [finding.node.name for finding in findings if finding.kind is kind]
 
 
+def test_a_fused_operator_is_blamed_with_its_parts():
+    rows, pairs = chain(0.5 * U, 40 * U, 40 * U)
+    nodes = {k: replace(n, originals=("Mul", "Add")) if k.name == "n1" else n for k, n in pairs.target.nodes.items()}
+    (first, *_) = findings_of(rows, replace(pairs, target=replace(pairs.target, nodes=nodes)))
+    assert first.node == key("n1")
+    assert first.evidence.endswith("; fused of `Mul` + `Add`")
+
+
 def test_a_clean_run_has_no_findings():
     rows, pairs = chain(0.5 * U, 0.9 * U, 1.4 * U)
     assert findings_of(rows, pairs) == ()

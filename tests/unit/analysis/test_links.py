@@ -7,6 +7,7 @@ import itertools
 from comparison_rows import IN, OUT, PARAM, edge, key, pairs_of, row, target_only, tensor
 
 from probe_flow.analysis.links import MAX_PASSED, link
+from probe_flow.records import Graph, GraphOp
 
 
 def test_an_input_comes_from_the_output_that_feeds_it():
@@ -23,6 +24,14 @@ def test_an_input_without_producer_is_a_source():
     assert found.producers[0] == ()
     assert found.producers[1] == ()
     assert found.producers[3] == (2,)
+
+
+def test_a_node_that_the_graph_does_not_have_is_no_source():
+    graph = Graph(1, 0, (GraphOp("a", "Relu", 0), GraphOp("b", "Relu", 1), GraphOp("c", "Relu", 2)), "graph.txt")
+    rows = [row("a"), row("b", IN), row("trans_Cast_9", IN), row("trans_Cast_9"), row("c", IN)]
+    found = link(rows, pairs_of(rows, edges=[edge("a", "b")], graphs=(graph,)))
+    assert found.producers == {1: (0,), 4: ()}
+    assert found.reaching[key("trans_Cast_9")] == (2,)
 
 
 def test_edges_tell_outputs_and_inputs_of_a_node_apart():

@@ -52,13 +52,25 @@ def test_faulty_device_differs_first_at_the_second_gelu() -> None:
     assert distance == pytest.approx(0.075, abs=0.005)
 
 
+def test_with_fusion_off_the_device_runs_every_part_and_only_the_fused_fault_differs() -> None:
+    on, off = (SAMPLE / "fusion" / name for name in ("fusion_on", "fusion_off"))
+    assert sum(path.stat().st_size for path in (*_files(on).values(), *_files(off).values())) < 400_000
+    names = [{path.name.split(".")[1] for path in _files(root).values() if path.suffix != ".txt"} for root in (on, off)]
+    assert {"Mul_1Add_2", "Mul_3Add_8"} <= names[0]
+    assert {"Mul_1", "Add_2", "Mul_3", "Add_8"} <= names[1]
+    healthy = {path.name: path for path in _files(SAMPLE / "healthy" / "msprobe_ge_dump").values()}
+    changed = [path for path in _files(on).values() if path.read_bytes() != healthy[path.name].read_bytes()]
+    first = min(changed, key=lambda path: int(path.name.rpartition(".")[2]))
+    assert first.name.startswith("AutomaticBufferFusionOp.Mul_3Add_8.")
+
+
 @pytest.mark.frameworks
 def test_script_writes_the_committed_sample(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from make_sample import write_sample
 
     write_sample(tmp_path)
-    for variant in VARIANTS:
+    for variant in (*VARIANTS, "fusion"):
         committed, made = _files(SAMPLE / variant), _files(tmp_path / variant)
         assert list(made) == list(committed)
         for name, path in committed.items():
