@@ -48,12 +48,12 @@ class CacheState:
 
 
 def cache_states(plan: Plan, folder: Path) -> list[CacheState]:
-    """Return the state of every comparing stage whose inputs need no other comparison."""
+    """Return the state of every comparing stage whose inputs need no other comparison and no run of a model."""
     results: dict[str, Any] = {}
     states: list[CacheState] = []
     for planned in plan.selected:
         stage = planned.stage
-        if any(name not in results for name in needs(stage)):
+        if any(name not in results for name in needs(stage)) or stage.type.foresee(stage.options) is not None:
             continue
         inputs = {option: [results[name] for name in names] for option, names in stage.inputs.items()}
         if stage.type.produces is Kind.COMPARISON and "pairs" in inputs:

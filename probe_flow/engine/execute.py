@@ -86,7 +86,7 @@ def execute(
     else:
         folder = open_run_folder(output, name, now=clock.now(), cwd=cwd)
     with open_events(folder.path / EVENTS_NAME, run_id=folder.run_id, clock=clock) as log:
-        run = _Run(plan, folder, scheduler, clock, progress or Silent(), log, cache, keeps_going)
+        run = _Run(plan, folder, scheduler, clock, progress or Silent(), log, cache, keeps_going, is_resumed)
         return run.to_end()
 
 
@@ -102,6 +102,7 @@ class _Run:
     log: EventLog
     cache_folder: Path | None = None
     keeps_going: bool = False
+    is_resumed: bool = False
     outcomes: list[StageOutcome] = field(default_factory=list)
     results: Results = field(init=False)
     record: dict[str, Any] = field(init=False)
@@ -190,6 +191,7 @@ class _Run:
                 metrics_backend=workflow.metrics_backend,
                 tensors=tensor_store(self.cache_folder) if self._keeps_tensors() and self.cache_folder else None,
                 keeps_all_tensors=workflow.cache.tensors == "always",
+                is_resumed=self.is_resumed,
             ),
             facts=dict(self.record),
             cache=self.cache.for_stage(forced=name in self.plan.forced),

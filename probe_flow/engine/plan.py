@@ -88,7 +88,7 @@ def make_plan(
         workers: in place of the workflow's own.
 
     Raises:
-        WorkflowError: every missing (PF2101) and unreadable (PF2102) path at once.
+        WorkflowError: every missing (PF2101) and unreadable (PF2102) path at once, and what stages foresee.
         UsageError: PF2103 for an unknown scheduler, PF6105 for one whose package is not installed, PF6107 for a memory
             limit below what one worker needs; PF2108 for a name that no stage has.
     """
@@ -161,6 +161,9 @@ def _planned(stage: ResolvedStage, workflow: Workflow, selected: Collection[str]
         reason = "needed by " + ", ".join(f"`{name}`" for name in consumers)
     else:
         reason = "its result is what the run is for"
+    forecast = stage.type.foresee(stage.options)
+    if forecast is not None:
+        reason += f"; it {forecast.does}"
     sizes = tuple(measure_path(option, path) for option, path in input_paths(stage.options))
     return PlannedStage(stage, is_selected=True, reason=reason, sizes=sizes)
 
@@ -172,8 +175,15 @@ def _check_paths(workflow: Workflow, stages: Sequence[ResolvedStage]) -> None:
         for option, path in input_paths(stage.options)
         for problem in _path_problem(workflow, stage, option, path)
     ]
+    problems.extend(problem for stage in stages for problem in _foreseen_problems(stage))
     if problems:
         raise WorkflowError(problems, workflow.sources)
+
+
+def _foreseen_problems(stage: ResolvedStage) -> Iterator[Diagnostic]:
+    forecast = stage.type.foresee(stage.options)
+    for problem in forecast.problems if forecast is not None else ():
+        yield replace(problem, span=problem.span or stage.span, stage=stage.name)
 
 
 def _path_problem(workflow: Workflow, stage: ResolvedStage, option: str, path: Path) -> Iterator[Diagnostic]:

@@ -183,6 +183,7 @@ class Settings:
         batch_bytes: pair bytes per batch.
         tensors: folder of converted tensors; None = none are kept.
         keeps_all_tensors: whether small converted tensors are kept as well.
+        is_resumed: whether the run continues one that did not end.
     """
 
     io: str = "auto"
@@ -190,12 +191,26 @@ class Settings:
     batch_bytes: int = 128 * 2**20
     tensors: Path | None = None
     keeps_all_tensors: bool = False
+    is_resumed: bool = False
 
 
 class Run(Protocol):
     """``inputs`` maps each consuming option to the results of the stages it names (several for a matrix)."""
 
     def __call__(self, options: Any, inputs: Mapping[str, Sequence[Any]], context: Context) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a stage would do beyond reading its inputs, told without doing it.
+
+    Args:
+        does: in words, for the plan: what it runs, and where it writes.
+        problems: why it cannot.
+    """
+
+    does: str
+    problems: tuple[Diagnostic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +223,7 @@ class StageType:
         options: pydantic model of the options.
         run: does the work.
         summary: one line for `templates`, docs and the schema.
+        forecast: says what the stage would do with its options if it runs something of the user's; None if it does not.
     """
 
     uses: str
@@ -215,3 +231,8 @@ class StageType:
     options: type[StageOptions]
     run: Run
     summary: str
+    forecast: Callable[[Any], Forecast | None] | None = None
+
+    def foresee(self, options: StageOptions) -> Forecast | None:
+        """Return what the stage would do beyond reading; None when it only reads."""
+        return self.forecast(options) if self.forecast is not None else None
