@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from probe_flow.errors import FormatError
 from probe_flow.formats.binary_file import BinaryFile, malformed
+from probe_flow.formats.npz import npy_bytes, npz_bytes
 
 SUFFIX = "_min_max"
 MIN_MAX = ("min", "max")
 MAX_REDUCED_BYTES = 16 * 2**20
 """Reduced files hold kilobytes; an operator with thousands of inputs some more."""
 
-_FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 _MAX_FIGURES = 4096
 _MAX_RANK = 64
 _UNKNOWN_SHAPE = "?"
@@ -106,7 +106,7 @@ def reduced_array_bytes(content: ReducedArray) -> bytes:
     """Return the `.npy` file: a plain vector for min and max alone, else a record that names its fields."""
     tensor = content.tensor
     if content.names == MIN_MAX:
-        return _npy(np.array(tensor.figures, np.float64))
+        return npy_bytes(np.array(tensor.figures, np.float64))
     fields: list[Any] = [(name, "<f8") for name in content.names]
     values: list[Any] = list(tensor.figures)
     if tensor.dtype is not None:
@@ -115,7 +115,7 @@ def reduced_array_bytes(content: ReducedArray) -> bytes:
     if tensor.shape is not None:
         fields.append((_SHAPE_FIELD, f"<U{max(1, len(_shape_text(tensor.shape)))}"))
         values.append(_shape_text(tensor.shape))
-    return _npy(np.array(tuple(values), np.dtype(fields)))
+    return npy_bytes(np.array(tuple(values), np.dtype(fields)))
 
 
 def reduced_device_bytes(content: ReducedDevice) -> bytes:
@@ -130,11 +130,7 @@ def reduced_device_bytes(content: ReducedDevice) -> bytes:
     arrays["op_name"] = np.array(content.op_name, np.str_)
     arrays["op_type"] = np.array(content.op_type, np.str_)
     arrays["timestamp"] = np.array(content.timestamp, np.uint64)
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays.items():
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _FIRST_DATE), _npy(array))
-    return buffer.getvalue()
+    return npz_bytes(arrays)
 
 
 def read_reduced_array(path: Path | str) -> ReducedArray:
@@ -268,12 +264,6 @@ def _array(content: bytes) -> Array:
     if dtype.itemsize == 0 or len(rest) != count * dtype.itemsize:
         raise ValueError(f"shape {list(shape)} of `{dtype}` is not what {len(rest)} bytes hold")
     return np.frombuffer(rest, dtype, count).reshape(shape)
-
-
-def _npy(array: Array) -> bytes:
-    stream = io.BytesIO()
-    np.lib.format.write_array(stream, array, version=(1, 0), allow_pickle=False)
-    return stream.getvalue()
 
 
 def _no_reduced_file(path: Path | str, why: str) -> FormatError:

@@ -13,22 +13,85 @@ _LEFTOVER = re.compile(r"\.(.+)\.tmp-\d{1,10}", re.DOTALL)
 _CUT = re.compile(r".+-[0-9a-f]{8}", re.DOTALL)
 
 
+class WholeFile:
+    """A file that is there whole or not at all: written under a temporary name now, put into its place by `commit`.
+
+    Flush several before the first is committed: a rename in between makes the next flush wait for the disk again
+    (measured: 4 ms a file against 0.15 ms).
+
+    Args:
+        path: where the file shall be.
+        content: its bytes.
+
+    Raises:
+        OSError: it cannot be written. Nothing is left of it then.
+    """
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        self.path = path
+        self.content = content
+        self._temporary = path.with_name(temporary_name(path.name, os.getpid()))
+        # A leftover of a process with the same number may be in the way.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptor = os.open(self._temporary, flags, 0o644)
+        try:
+            view = memoryview(content)
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+            # Begins to write it to the disk without waiting.
+            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        except BaseException:
+            self.discard()
+            raise
+
+    def flush(self) -> None:
+        """Wait until the file is on the disk.
+
+        Raises:
+            OSError: that failed; nothing is left of it then.
+        """
+        try:
+            os.fsync(self._descriptor)
+        except BaseException:
+            self.discard()
+            raise
+
+    def commit(self) -> None:
+        """Put the file, which is flushed, into its place and read it back.
+
+        Raises:
+            OSError: that failed, or it does not read back as it was written.
+        """
+        try:
+            self._temporary.replace(self.path)
+        except BaseException:
+            self.discard()
+            raise
+        self._close()
+        if not reads_back(self.path, self.content):
+            raise OSError(f"`{self.path.name}` does not read back as it was written")
+
+    def discard(self) -> None:
+        """Remove it; one that is in its place stays."""
+        self._close()
+        with suppress(OSError):
+            self._temporary.unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all, and read it back.
 
     Raises:
         OSError: it cannot be written, or does not read back as it was written. Nothing is left of it then.
     """
-    temporary = path.with_name(temporary_name(path.name, os.getpid()))
-    try:
-        _write(temporary, content)
-        temporary.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-    if not reads_back(path, content):
-        raise OSError(f"`{path.name}` does not read back as it was written")
+    file = WholeFile(path, content)
+    file.flush()
+    file.commit()
 
 
 def reads_back(path: Path, content: bytes) -> bool:
@@ -76,15 +139,3 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _write(path: Path, content: bytes) -> None:
-    # A leftover of a process with the same number may be in the way.
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity
 from probe_flow.formats.folder_changes import Identity, identity_of
 from probe_flow.formats.reduced_files import read_reduced_array, read_reduced_device
 from probe_flow.formats.reduced_sources import SourceKind, Unfinished, read_array_source, read_device_source
-from probe_flow.formats.whole_files import reads_back, sync_folder, write_whole
+from probe_flow.formats.whole_files import WholeFile, reads_back, sync_folder
 from probe_flow.stages.reduce_tensors import Figures, Reduced, reduce_array, reduce_device
+
+GROUP_FILES = 64
+"""Reduced files that are put into their places together: their waits for the disk become few."""
+
+Found = TypeVar("Found")
 
 
 class Ending(enum.Enum):
@@ -85,15 +92,36 @@ class Done:
     nan_tensors: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A file whose reduced file is ready to be put into its place; without ``draft`` it is there already."""
+
+    job: Job
+    reduced: Reduced
+    draft: WholeFile | None
+
+    @property
+    def ending(self) -> Ending:
+        return Ending.ALREADY if self.draft is None else Ending.REDUCED
+
+
 def reduce_batch(batch: Batch) -> list[Done]:
     """Reduce the files of a batch; what is wrong with one costs that one."""
-    ended = []
+    ended: list[Done] = []
+    group: list[_Prepared] = []
     for job in batch.jobs:
         if batch.stop is not None and Path(batch.stop).exists():
             ended.append(Done(job, Ending.LEFT))
+            continue
+        found = _tried(job, partial(_prepare, job, batch))
+        if isinstance(found, Done):
+            ended.append(found)
         else:
-            ended.append(reduce_file(job, batch.figures, deletes_source=batch.deletes_source))
-    return ended
+            group.append(found)
+        if len(group) == GROUP_FILES:
+            ended += _finish(group, deletes_source=batch.deletes_source)
+            group = []
+    return ended + _finish(group, deletes_source=batch.deletes_source)
 
 
 def lost_batch(batch: Batch, reason: Diagnostic) -> list[Done]:
@@ -101,70 +129,100 @@ def lost_batch(batch: Batch, reason: Diagnostic) -> list[Done]:
     return [Done(job, Ending.FAILED, reason) for job in batch.jobs]
 
 
-def reduce_file(job: Job, figures: Figures, *, deletes_source: bool = False) -> Done:
-    """Reduce one file; never raises for what may be wrong with a file or a disk."""
+def _tried(job: Job, step: Callable[[], Found]) -> Found | Done:
+    """Do a step for a file; never raises for what may be wrong with a file or a disk."""
     try:
-        return _reduce(job, figures, deletes_source=deletes_source)
-    except FileNotFoundError as exc:
-        if not job.source.exists():
-            return Done(job, Ending.VANISHED)
-        problem = _cannot(job, exc)
+        return step()
     except ProbeFlowError as exc:
-        if not job.source.exists():
-            return Done(job, Ending.VANISHED)
         problem = exc.diagnostic
     except (OSError, MemoryError) as exc:
         problem = _cannot(job, exc)
     except Exception as exc:  # a defect must cost one file, not a daemon that runs for days
         problem = Diagnostic("PF9002", f"reducing `{job.source.name}` failed: {type(exc).__name__}: {exc}")
+    if not job.source.exists():
+        return Done(job, Ending.VANISHED)
     return Done(job, Ending.FAILED, replace(problem, path=str(job.source)))
 
 
-def _reduce(job: Job, figures: Figures, *, deletes_source: bool) -> Done:
+def _prepare(job: Job, batch: Batch) -> _Prepared | Done:
+    """Reduce one file and write the result under a temporary name."""
     if identity_of(job.source.lstat()) != job.identity:
         return _changed(job)
+    reduced = _reduced(job, batch.figures, is_final=batch.deletes_source)
+    if isinstance(reduced, Done):
+        return reduced
+    if identity_of(job.source.lstat()) != job.identity:
+        return _changed(job)
+    if reads_back(job.result, reduced.content):
+        return _Prepared(job, reduced, None)
+    job.result.parent.mkdir(parents=True, exist_ok=True)
+    return _Prepared(job, reduced, WholeFile(job.result, reduced.content))
+
+
+def _reduced(job: Job, figures: Figures, *, is_final: bool) -> Reduced | Done:
+    """Return the reduced file, or why there is none; ``is_final``: compute figures even where they are there."""
     if job.kind is SourceKind.ARRAY:
         header = read_array_source(job.source)
         if isinstance(header, Unfinished):
             return Done(job, Ending.UNFINISHED, header.diagnostic)
         if header.dtype is None:
             return Done(job, Ending.SKIPPED, _no_tensor(job, header.reason))
-        if not deletes_source and _is_current(job, figures, (1, 0)):
+        if not is_final and _is_current(job, figures, (1, 0)):
             return _already(job)
-        reduced = reduce_array(job.source, header, figures)
-    else:
-        dump = read_device_source(job.source)
-        if isinstance(dump, Unfinished):
-            return Done(job, Ending.UNFINISHED, dump.diagnostic)
-        if not deletes_source and _is_current(job, figures, (len(dump.inputs), len(dump.outputs))):
-            return _already(job)
-        reduced = reduce_device(job.source, dump, figures)
-    if identity_of(job.source.lstat()) != job.identity:
-        return _changed(job)
-    if deletes_source and reads_back(job.result, reduced.content):
-        return _ended(job, Ending.ALREADY, reduced, deletes_source=True)
-    job.result.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(job.result, reduced.content)
-    return _ended(job, Ending.REDUCED, reduced, deletes_source=deletes_source)
+        return reduce_array(job.source, header, figures)
+    dump = read_device_source(job.source)
+    if isinstance(dump, Unfinished):
+        return Done(job, Ending.UNFINISHED, dump.diagnostic)
+    if not is_final and _is_current(job, figures, (len(dump.inputs), len(dump.outputs))):
+        return _already(job)
+    return reduce_device(job.source, dump, figures)
 
 
-def _already(job: Job) -> Done:
-    return Done(job, Ending.ALREADY, result_bytes=job.result.stat().st_size)
+def _finish(group: Sequence[_Prepared], *, deletes_source: bool) -> list[Done]:
+    """Put reduced files into their places, and delete the dumped ones where that is asked for."""
+    ended: list[Done] = []
+    for step in (_flush, _place):
+        group, failed = _each(group, step)
+        ended += failed
+    if deletes_source:
+        for folder in {each.job.result.parent for each in group}:
+            sync_folder(folder)
+    return ended + [_tried(each.job, partial(_ended, each, deletes_source=deletes_source)) for each in group]
 
 
-def _ended(job: Job, ending: Ending, reduced: Reduced, *, deletes_source: bool) -> Done:
+def _each(group: Sequence[_Prepared], step: Callable[[_Prepared], None]) -> tuple[Sequence[_Prepared], Sequence[Done]]:
+    """Do a step for every file; return those for which it went well, and the ends of the others."""
+    failures = [_tried(each.job, partial(step, each)) for each in group]
+    kept = [each for each, failure in zip(group, failures, strict=True) if failure is None]
+    return kept, [failure for failure in failures if failure is not None]
+
+
+def _flush(each: _Prepared) -> None:
+    if each.draft is not None:
+        each.draft.flush()
+
+
+def _place(each: _Prepared) -> None:
+    if each.draft is not None:
+        each.draft.commit()
+
+
+def _ended(each: _Prepared, *, deletes_source: bool) -> Done:
     """Delete the dumped file where that is asked for and nothing would be lost, and say what became of it."""
+    job, reduced = each.job, each.reduced
     problem, is_deleted = None, False
     if reduced.lost:
         problem = _kept(job, reduced.lost)
     elif deletes_source:
-        sync_folder(job.result.parent)
         if identity_of(job.source.lstat()) != job.identity:
             return _changed(job)
         job.source.unlink()
         is_deleted = True
-    size = job.result.stat().st_size
-    return Done(job, ending, problem, size, is_deleted, tuple(reduced.notes), reduced.nan_tensors)
+    return Done(job, each.ending, problem, len(reduced.content), is_deleted, tuple(reduced.notes), reduced.nan_tensors)
+
+
+def _already(job: Job) -> Done:
+    return Done(job, Ending.ALREADY, result_bytes=job.result.stat().st_size)
 
 
 def _is_current(job: Job, figures: Figures, counts: tuple[int, int]) -> bool:
