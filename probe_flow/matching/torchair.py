@@ -1,6 +1,6 @@
-"""Pair a TorchAir device dump (GE) with an FX dump through the graph text that lies beside the device dump.
+"""Pair a TorchAir device dump (GE) with an FX dump, or with a device dump made with fusion off, through the graph text.
 
-Rules, in the order in which they are tried for a target tensor:
+Against an FX dump, rules in the order in which they are tried for a target tensor:
 
 =========  ==================================================================================================
 ``exact``  an output whose graph tensor carries an FX name is that FX output; an input is the FX argument of the
@@ -10,6 +10,17 @@ Rules, in the order in which they are tried for a target tensor:
 ``aligned``  an input without such a producer (weights, graph inputs) is joined with an argument of its own FX node
            by class of dtype and element count
 ``self``   a cast or layout change that the device inserted: its output against its own input
+=========  ==================================================================================================
+
+Against a device dump a tensor is what the graph text calls it, on both sides, and equal graph tensors are compared:
+
+=========  ==================================================================================================
+``exact``  the operators behind both tensors are one; also an operator that no graph has, when name, type and sizes
+           agree (of casts and layout changes, which are numbered as they come, the operator before them too)
+``fused``  one of the two is fused: what enters any of its parts is compared with what that part reads
+``edge``   the golden operator has no file (of this tensor): what a reader reads of it, or its value behind views
+``aligned``  inputs that the graph does not show, in order by class of dtype and element count
+``self``   as above
 =========  ==================================================================================================
 
 Tensors without partner. Expected is what the evidence explains; everything else is missing, a gap.
@@ -54,11 +65,11 @@ _GOLDEN = ("torchair_fx", "torchair_ge")
 def match_torchair(
     target: Catalog, golden: Catalog, *, pair_ranks: Mapping[int, int] | None = None, step_offset: int = 0
 ) -> Pairs:
-    """Pair every tensor of a device dump with the FX tensor of the same value, or say why there is none.
+    """Pair every tensor of a device dump with the golden tensor of the same value, or say why there is none.
 
     Args:
         target: catalog of the device dump, with its graphs.
-        golden: catalog of the FX dump.
+        golden: catalog of the FX dump, or of another device dump.
         pair_ranks: target rank -> golden rank where they differ.
         step_offset: golden step = target step + this.
 

@@ -1,4 +1,4 @@
-"""`match.torchair`: pair a TorchAir GE dump with an FX dump."""
+"""`match.torchair`: pair a TorchAir GE dump with an FX dump, or with a GE dump made with fusion off."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from probe_flow.stages.base import CatalogOf, Context, Kind, StageOptions, Stage
 
 
 class Options(StageOptions):
-    """Pair GE tensors with FX tensors through the graph text: edges, fused names, private operators."""
+    """Pair GE tensors with FX tensors, or with those of a GE dump made with fusion off, through the graph text."""
 
     uses: Literal["match.torchair"]
     target: CatalogOf = Field(description="Stage that read the GE dump.")
-    golden: CatalogOf = Field(description="Stage that read the FX dump.")
+    golden: CatalogOf = Field(description="Stage that read the FX dump, or the GE dump made with fusion off.")
     pair_ranks: dict[int, int] | None = Field(
         None, description="Target rank -> golden rank, where the numbers differ; default: equal numbers."
     )
@@ -39,5 +39,5 @@ STAGE = StageType(
     produces=Kind.PAIRS,
     options=Options,
     run=run,
-    summary="Pair a TorchAir GE dump with an FX dump through the graph text.",
+    summary="Pair a TorchAir GE dump with an FX dump, or with one made with fusion off, through the graph text.",
 )
