@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "show": ("probe_flow.cli.show", "Show what a run concluded, and its rows."),
         "compare": ("probe_flow.cli.compare", "Compare two dumps by the short command line."),
         "suggest-mapping": ("probe_flow.cli.suggest_mapping", "Suggest a layer mapping for dumps whose names differ."),
+        "reduce": ("probe_flow.cli.reduce", "Reduce dumps to statistics, once or while they are written."),
         "merge_result": ("probe_flow.cli.merge_result", "Merge the result tables of several ranks."),
         "cache": ("probe_flow.cli.cache", "Look after the results kept between runs."),
         "schema": ("probe_flow.cli.schema", "Print the JSON Schema of workflow files."),

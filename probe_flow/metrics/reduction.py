@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -52,6 +52,11 @@ class Reduction:
     has_nan: bool = False
 
 
+def needs_sums(statistics: Iterable[str]) -> bool:
+    """Tell whether statistics need more than extremes and checksums; sums hold the interpreter lock."""
+    return not _SUMS.isdisjoint(statistics)
+
+
 def reduce_blocks(values: Blocks, statistics: Sequence[str], scratch: Scratch | None = None) -> Reduction:
     """Reduce a tensor, reading each element once.
 
@@ -65,13 +70,11 @@ def reduce_blocks(values: Blocks, statistics: Sequence[str], scratch: Scratch | 
     """
     tap = _Tap(values, is_hashed="crc32" in statistics)
     side = Side()
-    if _SUMS.isdisjoint(statistics):
-        tap.exhaust()
-    else:
+    if needs_sums(statistics):
         side = summarise(tap, scratch=scratch).target
-    found = tap.figures()
-    if not _SUMS.isdisjoint(statistics):
-        found |= _sums(side)
+    else:
+        tap.exhaust()
+    found = tap.figures() | _sums(side)
     extremes = (tap.low, tap.high)
     return Reduction(
         tuple(found[name] for name in statistics),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from probe_flow.stages.base import DumpPath, IsPath, Model, Select, StageOptions
 
 Statistic = Literal["min", "max", "mean", "l2norm", "count", "nan_count", "inf_count", "crc32"]
+
+Suffix = Annotated[str, StringConstraints(pattern=r"^_[A-Za-z0-9_]{1,40}$")]
 
 
 class WatchOptions(Model):
@@ -50,9 +52,8 @@ class ReduceOptions(StageOptions):
         "number of figures. The module is imported: name only code that you trust.",
         examples=[["my_statistics:quantiles"]],
     )
-    suffix: str = Field(
+    suffix: Suffix = Field(
         "_min_max",
-        pattern=r"^_[A-Za-z0-9_]{1,40}$",
         description="What is added to the name of a file. The dump stages look for `_min_max`.",
     )
     delete_source: bool = Field(

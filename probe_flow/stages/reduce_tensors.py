@@ -26,7 +26,7 @@ from probe_flow.formats.reduced_files import (
 )
 from probe_flow.formats.torchair_names import parse_ge_name
 from probe_flow.metrics.kernel import BLOCK, Blocks, Scratch
-from probe_flow.metrics.reduction import reduce_blocks
+from probe_flow.metrics.reduction import needs_sums, reduce_blocks
 from probe_flow.records import Execution, Extent, NodeKey, Slot, SlotRole, TensorKind, TensorRef
 from probe_flow.stages.reduce_functions import UserFunction, check_room, nothing
 
@@ -140,7 +140,7 @@ def _tensor(ref: TensorRef, figures: Figures, reduced: Reduced) -> ReducedTensor
 
 def _scratch(statistics: Sequence[str]) -> Scratch | None:
     """Return the buffers of this thread where sums need them."""
-    if {"mean", "l2norm", "nan_count", "inf_count"}.isdisjoint(statistics):
+    if not needs_sums(statistics):
         return None
     found: Scratch | None = getattr(_buffers, "scratch", None)
     if found is None:

@@ -1,0 +1,173 @@
+"""`probe-flow reduce`: replace the tensors of a dump by statistics, once or while it is written."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from probe_flow.cli.plan_options import execution_options
+from probe_flow.errors import IncompleteError, Severity
+
+if TYPE_CHECKING:
+    from probe_flow.engine.scheduler import Scheduler
+    from probe_flow.stages.reduce_folders import Watch
+
+INTERRUPTED = 130
+SHOWN = 20
+"""Problems that are shown in full at the end; the summary file has all."""
+
+
+@click.command("reduce")
+@click.argument("dumps", nargs=-1, required=True, metavar="DUMP...")
+@click.option(
+    "--statistics",
+    default="min,max",
+    show_default=True,
+    metavar="NAME[,NAME]",
+    help="What each tensor is reduced to: min, max, mean, l2norm, count, nan_count, inf_count, crc32.",
+)
+@click.option(
+    "--function",
+    "functions",
+    multiple=True,
+    metavar="MODULE:NAME",
+    help="Also an own function of the tensor as an array; it returns a fixed number of figures. May be repeated.",
+)
+@click.option("--suffix", default="_min_max", show_default=True, metavar="TEXT", help="Added to the names of files.")
+@click.option("--delete-source", is_flag=True, help="Delete each dumped file once its reduced file reads back.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder of the reduced dump, for one DUMP. Default: each reduced file beside the dumped one.",
+)
+@click.option("--watch", is_flag=True, help="Reduce while the dump is written, until SIGTERM or Ctrl-C.")
+@click.option("--interval", type=float, metavar="S", help="With --watch: pause after each look. Default: 0.5.")
+@click.option(
+    "--settle", type=float, metavar="S", help="With --watch: how long a file must rest. Default: 2."
+)
+@click.option("--idle", type=float, metavar="S", help="With --watch: end when nothing has changed for so long.")
+@click.option("--stop-file", metavar="FILE", help="With --watch: end when this file appears.")
+@click.option(
+    "--summary", type=click.Path(path_type=Path), metavar="FILE", help="Write what was done to this file, as JSON."
+)
+@click.option("--quiet", is_flag=True, help="No progress and no problems; only the last line.")
+@execution_options
+def command(
+    *,
+    dumps: tuple[str, ...],
+    statistics: str,
+    functions: tuple[str, ...],
+    suffix: str,
+    delete_source: bool,
+    output: Path | None,
+    watch: bool,
+    interval: float | None,
+    settle: float | None,
+    idle: float | None,
+    stop_file: str | None,
+    summary: Path | None,
+    quiet: bool,
+    scheduler: str | None,
+    workers: int | None,
+) -> int:
+    """Reduce dumps to statistics of their tensors, to save disk.
+
+    Every device file becomes a `*_min_max.npz`, every FX array a `*_min_max.npy`; `compare` and the dump stages read
+    them like the dump itself. Nothing is deleted unless --delete-source asks for it.
+
+    Exit code: 0 all was reduced, or a watch was ended; 2 a mistake in the command; 3 files are left, with the reasons;
+    130 interrupted.
+    """
+    from probe_flow.cli.console import show
+    from probe_flow.cli.reduce_display import display_on
+    from probe_flow.engine.progress import Silent
+    from probe_flow.engine.tasks import StageTasks
+    from probe_flow.stages.reduce_folders import Reduction, Wanted
+    from probe_flow.stages.reduce_functions import load_functions
+    from probe_flow.stages.reduce_stage import is_complete
+    from probe_flow.stages.reduce_stop import Stop
+    from probe_flow.stages.reduce_tensors import Figures
+
+    names = _statistics(statistics)
+    _check_suffix(suffix)
+    if output is not None and len(dumps) > 1:
+        raise click.UsageError("`--output` takes the reduced files of one DUMP; reduce the others by themselves")
+    how = _watch(interval, settle, idle, stop_file, is_watched=watch)
+    wanted = Wanted(Figures(names, load_functions(functions)), suffix, delete_source, output, how)
+    paths = [Path(dump) for dump in dumps]
+    tasks = StageTasks("reduce", _scheduler(names, scheduler, workers), progress=Silent(), emit=lambda *_, **__: None)
+    with Stop() as stop, display_on(quiet=quiet) as tell:
+        found = Reduction(paths, wanted, tasks, stop, tell).run()
+        heard = stop.signal
+    if summary is not None:
+        found.write(summary, paths)
+    errors = [problem for problem in found.problems() if problem.severity is Severity.ERROR]
+    if not quiet:
+        show(errors[:SHOWN])
+    click.echo(found.line() + (f"; {len(errors) - SHOWN} more problems" if len(errors) > SHOWN else ""))
+    if heard is not None and (heard == signal.SIGINT or not watch):
+        return INTERRUPTED
+    return 0 if is_complete(found, is_stopped=heard is not None) else IncompleteError.exit_code
+
+
+def _statistics(text: str) -> tuple[str, ...]:
+    from probe_flow.errors import did_you_mean
+    from probe_flow.metrics.reduction import STATISTICS
+
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in names:
+        if name not in STATISTICS:
+            hint = did_you_mean(name, STATISTICS) or "there are " + ", ".join(STATISTICS)
+            raise click.UsageError(f"`--statistics`: there is no statistic `{name}`; {hint}")
+    if not names:
+        raise click.UsageError("`--statistics` names none")
+    return names
+
+
+def _check_suffix(suffix: str) -> None:
+    from pydantic import TypeAdapter, ValidationError
+
+    from probe_flow.stages.reduce_options import Suffix
+
+    try:
+        TypeAdapter(Suffix).validate_python(suffix)
+    except ValidationError as exc:
+        raise click.UsageError(f"`--suffix`: `{suffix}` is not `_` and 1 to 40 letters, digits or further `_`") from exc
+
+
+def _watch(
+    interval: float | None, settle: float | None, idle: float | None, stop_file: str | None, *, is_watched: bool
+) -> Watch | None:
+    from probe_flow.stages.reduce_folders import Watch
+
+    given = {"--interval": interval, "--settle": settle, "--idle": idle, "--stop-file": stop_file}
+    named = [name for name, value in given.items() if value is not None]
+    if not is_watched:
+        if named:
+            raise click.UsageError(f"`{named[0]}` is of use with `--watch` only")
+        return None
+    if idle is not None and stop_file is not None:
+        raise click.UsageError("give `--idle` or `--stop-file`, not both")
+    for name, value, least in (("--interval", interval, 0.01), ("--settle", settle, 0.0), ("--idle", idle, 0.01)):
+        if value is not None and not value >= least:
+            raise click.UsageError(f"`{name}` is at least {least} seconds, not {value}")
+    usual = Watch()
+    return Watch(
+        usual.interval_s if interval is None else interval,
+        usual.settle_s if settle is None else settle,
+        "idle" if idle is not None else "file" if stop_file is not None else "never",
+        usual.idle_s if idle is None else idle,
+        Path(stop_file) if stop_file is not None else None,
+    )
+
+
+def _scheduler(names: tuple[str, ...], scheduler: str | None, workers: int | None) -> Scheduler:
+    """Return the scheduler; extremes and checksums are found outside the interpreter lock, as numba computes."""
+    from probe_flow.engine.scheduler import make_scheduler
+    from probe_flow.metrics.reduction import needs_sums
+
+    return make_scheduler(scheduler or "auto", workers, backend="auto" if needs_sums(names) else "numba")
