@@ -15,7 +15,7 @@ from probe_flow.analysis.growth import SYSTEMATIC, TINY, Allowance, allowance, c
 from probe_flow.analysis.links import Links
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.past_errors import PastErrors, RecentErrors
-from probe_flow.records import Mode, Pairs, Statistics
+from probe_flow.records import Execution, Mode, Pairs, Statistics
 
 STATISTICS_SLACK = 2.0
 """How much more error than is likely an input may hide when only its extremes, mean and norm are known."""
@@ -63,6 +63,7 @@ class Allowances:
         self._past = PastErrors()
         self._earlier: dict[object, int] = {}
         self._flips: dict[int, float] = {}
+        self._latest_flips: dict[Execution, float] = {}
         self._shows_modules_only = all(node.attrs.get("kind", "api") != "api" for node in self._nodes.values())
 
     def sources(self, number: int) -> tuple[int, ...] | None:
@@ -101,7 +102,10 @@ class Allowances:
 
     def _is_free_of_flips(self, number: int) -> bool:
         """Whether nothing that a row comes from has the noise of gates, which must be handed on."""
-        return not any(n in self._flips for n in self.sources(number) or ())
+        sources = self.sources(number)
+        if sources is None:
+            return self.rows[number].node.execution not in self._latest_flips
+        return not any(n in self._flips for n in sources)
 
     def of(
         self, number: int, deviation: Deviation, behind: Sequence[int], sources: tuple[int, ...] | None
@@ -175,8 +179,10 @@ class Allowances:
         noise = max((self._flips.get(n, 0.0) for n, _ in known), default=0.0)
         if rule == self._gradient and self._is_gated(call):
             noise = max(noise, FLIPPED * allowed.explained / size)
+        if number not in self.links.producers and not known:
+            noise = self._latest_flips.get(call.key.execution, 0.0)  # along a path that the dump does not show
         if noise:
-            self._flips[number] = min(1.0, FADING * noise)
+            self._flips[number] = self._latest_flips[call.key.execution] = min(1.0, FADING * noise)
         extra = (STATISTICS_SLACK - 1.0) * allowed.explained
         share = AVERAGED * common_share(output.count)
         return Allowance(

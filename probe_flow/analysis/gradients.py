@@ -28,7 +28,7 @@ from probe_flow.analysis.growth import (
 
 GATED = re.compile(
     r"(?i)(relu|threshold|hardtanh|hardsigmoid|hardswish|hardshrink|softshrink|clamp|clip|maximum|minimum|max_?pool|"
-    r"amax|amin|topk|sort|median)|^_*(max|min|abs|l1_?loss)_*$"
+    r"amax|amin|topk|sort|median|gather|scatter|index_select|take_along)|^_*(max|min|abs|l1_?loss)_*$"
 )
 """Types whose derivative jumps somewhere, by a part of their name."""
 
