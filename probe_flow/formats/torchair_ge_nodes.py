@@ -15,7 +15,8 @@ from probe_flow.formats.ge_refs import tensor_refs
 from probe_flow.formats.graph_links import GraphLinks
 from probe_flow.formats.reduced_files import ReducedDevice, read_reduced_device
 from probe_flow.formats.torchair_ge_files import GeFile
-from probe_flow.formats.torchair_names import safe_name
+from probe_flow.formats.torchair_ge_slices import SlicedOperator, is_slice, numbered_slices, read_slices
+from probe_flow.formats.torchair_names import safe_name, without_slice, without_subgraph
 from probe_flow.formats.torchair_reduced import device_refs
 from probe_flow.records import (
     Execution,
@@ -28,13 +29,6 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
-
-_FFTS_TASK = 4
-_MAX_LISTED = 20
-_LATER = {
-    "slices": ("PF3211", "slices of operators that ran in parts", "exclude the operators with `select.nodes`"),
-}
-"""Forms of operators that are recognised but not read yet: code, what they are, what to do."""
 
 
 @dataclass(slots=True)
@@ -53,31 +47,29 @@ class GeNodes:
     parts: dict[NodeKey, tuple[str, ...]] = field(default_factory=dict)
     tensors: dict[NodeKey, list[TensorRef]] = field(default_factory=dict)
     beside: list[str] = field(default_factory=list)
-    _later: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def read(self, files: Sequence[GeFile]) -> Iterator[tuple[Node, Sequence[TensorRef]]]:
         """Yield nodes in order of their time stamps, each with its tensors."""
-        groups: dict[tuple[str, str], list[GeFile]] = defaultdict(list)
+        groups: dict[tuple[str, str, bool], list[GeFile]] = defaultdict(list)
         for file in sorted(files, key=lambda file: file.file.relative):
-            groups[(file.name.op_type, file.name.op_name.partition("_lxslice")[0])].append(file)
-        chosen = [self._choose(group) for (_, name), group in groups.items() if self._selected(name)]
+            name = file.name
+            groups[(name.op_type, name.base_name, name.manual_slice is not None)].append(file)
+        chosen = [self._choose(group) for (_, name, _), group in groups.items() if self._selected(name)]
         names: dict[str, int] = defaultdict(int)
-        for file, form in sorted(chosen, key=lambda item: (item[0].name.timestamp, item[0].file.name)):
-            yield self._node(file, form, names)
-        for form, listed in self._later.items():
-            self._report_later(form, listed)
+        for group in sorted(chosen, key=lambda group: (group[0].name.timestamp, group[0].file.name)):
+            yield self._node(group, names)
 
     def _selected(self, name: str) -> bool:
         split = self.links.split(name) if self.links is not None else None
         return self.takes(name) or (split is not None and len(split.parts) == 1 and self.takes(split.parts[0]))
 
-    def _choose(self, group: list[GeFile]) -> tuple[GeFile, str]:
-        """Return the file that counts and its form; every other one is reported."""
+    def _choose(self, group: list[GeFile]) -> list[GeFile]:
+        """Return the file that counts, or those of all slices; every other one is reported."""
         raw = [file for file in group if file.form == "raw"]
-        threads = {file.name.thread_id for file in raw if file.name.task_type == _FFTS_TASK}
-        if len(threads) > 1 or any(file.name.manual_slice is not None for file in raw):
-            self._later["slices"].extend(file.file.relative for file in raw)
-            return raw[0], "slices"
+        slices = numbered_slices(raw, self.duplicates, self.problems)
+        if slices:
+            self.beside += [file.file.relative for file in group if file.form != "raw"]
+            return slices
         kept = choose(
             raw or group,
             self.duplicates,
@@ -91,12 +83,17 @@ class GeNodes:
                 self.problems.append(skipped_duplicate(file.file, kept.file, self.duplicates))
             else:
                 self.beside.append(file.file.relative)
-        return kept, kept.form
+        return [kept]
 
-    def _node(self, file: GeFile, form: str, names: dict[str, int]) -> tuple[Node, Sequence[TensorRef]]:
-        content: GeDump | ReducedDevice | None = None
-        reason = f"{_LATER[form][1]}, not read yet" if form in _LATER else None
-        if form not in _LATER and form != "statistics":
+    def _node(self, files: Sequence[GeFile], names: dict[str, int]) -> tuple[Node, Sequence[TensorRef]]:
+        file = files[0]
+        form = file.form
+        content: GeDump | ReducedDevice | SlicedOperator | None = None
+        reason: str | None = None
+        if is_slice(file):
+            content = read_slices(files)
+            reason = None if content.slices else content.trouble
+        elif form != "statistics":
             try:
                 content = (read_ge_header if form == "raw" else read_reduced_device)(file.file.path)
             except FormatError as error:
@@ -107,6 +104,9 @@ class GeNodes:
         refs: list[TensorRef] = []
         if isinstance(content, ReducedDevice):
             refs = self._with_facts(device_refs(content, file.file.path, key))
+        elif isinstance(content, SlicedOperator):
+            refs = content.refs(key)
+            self.problems.extend(content.problems)
         elif content is not None:
             refs = tensor_refs(content, file.file.path, key)
             self.problems.extend(replace(problem, path=file.file.relative) for problem in content.problems)
@@ -119,7 +119,7 @@ class GeNodes:
             slot = Slot(SlotRole.OUTPUT, (0,))
             refs = [TensorRef(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)]
         self.tensors[key] = refs
-        return self._describe(key, file), refs
+        return self._describe(key, files), refs
 
     def _malformed(self, file: GeFile, error: FormatError) -> str:
         self.problems.append(replace(error.diagnostic, path=file.file.relative))
@@ -129,10 +129,13 @@ class GeNodes:
         split = self.links.split(refs[0].node.name) if self.links is not None and refs else None
         return refs if split is None or self.links is None else with_graph_facts(refs, self.links, split.parts)
 
-    def _describe(self, key: NodeKey, file: GeFile) -> Node:
+    def _describe(self, key: NodeKey, files: Sequence[GeFile]) -> Node:
+        file = files[0]
         attrs: dict[str, object] = {"task_id": file.name.task_id, "file": file.file.relative}
         if file.name.stream_id is not None:
             attrs["stream_id"] = file.name.stream_id
+        if len(files) > 1:
+            attrs["slices"] = [part.file.relative for part in files]
         originals: tuple[str, ...] = ()
         split = self.links.split(key.name) if self.links is not None else None
         if split is not None and self.links is not None:
@@ -157,25 +160,15 @@ class GeNodes:
 
     def _true_name(self, file: GeFile, header_name: str) -> str:
         """Return the operator's name with its ``/`` and ``.``: from the header, else from the graph."""
-        written = file.name.op_name.partition("_lxslice")[0]
+        written, header_name = file.name.base_name, without_slice(header_name)
         if header_name and safe_name(header_name) == safe_name(written):
-            return header_name
-        split = self.links.split(written) if self.links is not None else None
+            written = header_name
+        # The device puts sliced operators into subgraphs, whose names the graph text does not have.
+        inner = without_subgraph(written)
+        if written == header_name == inner or self.links is None:
+            return written
+        split = self.links.split(written) or (self.links.split(inner) if inner != written else None)
         return split.parts[0] if split is not None and len(split.parts) == 1 else written
-
-    def _report_later(self, form: str, listed: Sequence[str]) -> None:
-        code, what, cure = _LATER[form]
-        more = (f"... and {len(listed) - _MAX_LISTED} more",) if len(listed) > _MAX_LISTED else ()
-        self.problems.append(
-            Diagnostic(
-                code,
-                f"{len(listed)} files of {self.execution} are {what} and are not read yet",
-                severity=Severity.WARNING,
-                help=cure,
-                notes=(*(f"`{name}`" for name in listed[:_MAX_LISTED]), *more),
-                path=listed[0],
-            )
-        )
 
 
 def _ambiguous(key: NodeKey, parts: Sequence[str], other: Sequence[str]) -> Problem:

@@ -24,7 +24,8 @@ MAX_MAPPING_BYTES = 64 << 20
 _FX_NAME = re.compile(
     r"(?P<key>[^-]+-.+)\.(?P<role>INPUT|OUTPUT)\.(?P<i>\d{1,6})(?:\.(?P<j>\d{1,6}))?\.(?P<ts>\d{12,32})(?P<reduced>[^\d.][^.]*)?\.npy"
 )
-_SLICE = re.compile(r"_lxslice(\d+)$")
+_SLICE = re.compile(r"_lxslice(\d{1,9})$")
+_SUBGRAPH = re.compile(r".*sgt_graph_\d+[_/]")
 _REDUCED = re.compile(r"(?P<stem>\d+|.+\.\d+)(?:[^\d.][^.]*)\.(?:npy|npz)")
 _HASHED = re.compile(r"(\d+)(\.npy)?")
 
@@ -48,6 +49,11 @@ class GeFileName:
         """Slice number of an operator that was cut by hand."""
         found = _SLICE.search(self.op_name)
         return int(found.group(1)) if found else None
+
+    @property
+    def base_name(self) -> str:
+        """Name of the operator without the number of its slice."""
+        return without_slice(self.op_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,24 @@ def safe_name(name: str) -> str:
     'layer_0_attn'
     """
     return name.replace("/", "_").replace(".", "_")
+
+
+def without_slice(name: str) -> str:
+    """Return an operator name without the mark of a slice that was cut by hand.
+
+    >>> without_slice("conv_lxslice12")
+    'conv'
+    """
+    return _SLICE.sub("", name)
+
+
+def without_subgraph(name: str) -> str:
+    """Return an operator name without the subgraph that the device put it into.
+
+    >>> without_subgraph("scope/sgt_graph_0/conv")
+    'conv'
+    """
+    return _SUBGRAPH.sub("", name, count=1)
 
 
 def parse_ge_name(name: str) -> GeFileName | None:

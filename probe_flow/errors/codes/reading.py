@@ -76,8 +76,8 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF3018",
         "the header of a nano dump is malformed",
-        "Some edge devices write tagged blocks as header, announced by the bytes 5A5A5A5A. A block or a record in it is "
-        "longer than what holds it, or no block describes tensors: the file is damaged, or still being written.",
+        "Some edge devices write tagged blocks as header, announced by the bytes 5A5A5A5A. A block or a record in it "
+        "is longer than what holds it, or no block describes tensors: the file is damaged, or still being written.",
         "the header of the nano dump is malformed: output 0 needs 52 bytes, 12 are left",
         "Dump the operator again, or exclude it with `select.nodes`.",
     ),
@@ -109,6 +109,41 @@ SECTION: tuple[Code, ...] = (
         "The file is shorter than its own shape and element type need.",
         "`add_1.OUTPUT.0.npy` is cut off: shape [2, 3] of `<f4` needs 24 bytes, 12 are there",
         "Wait until the dump is written; if it is, dump again.",
+    ),
+    Code(
+        "PF3023",
+        "the description of an operator's slices is malformed",
+        "The device cut the operator into slices, each in a file of its own, and describes the cuts as JSON in the "
+        "first attribute of each header. That text is no JSON, or lists, numbers and ranges in it are not what they "
+        "should be, so the slices cannot be put together.",
+        "the description of the slices in `Conv2D.conv.12.7.1767225600000020.4.1.0.0` is malformed: ValueError: the "
+        "range 8 to 4 runs backwards",
+        "Dump the operator again, or exclude it with `select.nodes`.",
+    ),
+    Code(
+        "PF3024",
+        "the slices of an operator do not make up its tensors",
+        "Slices are missing or unreadable, their shapes or types do not fit together, or the operator is cut along "
+        "several axes. Its outputs count as unreadable. Inputs of which the threads take overlapping parts are passed "
+        "over.",
+        "3 slices of `conv` do not make up its tensors: `output.0`: 4 slices were made, 3 are there (number 0, 1, 3)",
+        "Dump the operator again, with all of its slices, or exclude it with `select.nodes`.",
+    ),
+    Code(
+        "PF3025",
+        "one slice stands for a whole operator",
+        "Several files are slices of one operator, and none says along which axis it was cut. The newest is compared "
+        "as if it were whole.",
+        "nothing says how the 2 slices of `pool` were cut; `MaxPool.pool_lxslice1.13.7.1767225600000031`, the newest, "
+        "stands for all",
+        "Exclude the operator with `select.nodes` if its tensors differ in shape.",
+    ),
+    Code(
+        "PF3026",
+        "`mapping.csv` gives a hash two names",
+        "Two rows have the same number and different real names. The last one counts.",
+        "`0/graph_1_0/1/0/mapping.csv` line 9 gives `1122334455` another name than line 2",
+        "Dump into an empty folder: the file was written by two runs.",
     ),
     Code(
         "PF3101",
@@ -314,14 +349,6 @@ SECTION: tuple[Code, ...] = (
         "file gives the real name. It is missing or does not have this number.",
         "`0/graph_1_0/1/0/1122334455` is skipped: its name is a hash and `mapping.csv` beside it does not name it",
         "Copy the dump together with its `mapping.csv` files.",
-    ),
-    Code(
-        "PF3211",
-        "operators that ran in slices are not joined yet",
-        "The device cut the operator into parts and dumped each part into a file of its own. This version "
-        "does not join them.",
-        "2 files of rank 0 graph 1 step 0 are slices of operators that ran in parts and are not read yet",
-        "Exclude the operators with `select.nodes`; the rest of the dump is compared.",
     ),
     Code(
         "PF3212",

@@ -420,16 +420,6 @@ class TestLaterForms:
         assert all(ref.kind is TensorKind.TENSOR for ref in catalog.tensors)
         assert codes(catalog) == {"PF3250": 1}
 
-    def test_slices_are_one_unreadable_node_each(self, dump):
-        folder = dump.token(0)
-        for part in range(2):
-            write_device_op(folder, "Conv", "conv", at=20 + part, outputs=[X], tail=(4, 1, part, 0))
-            write_device_op(folder, "Pool", f"pool_lxslice{part}", at=30 + part, outputs=[X])
-        catalog = read(dump.root)
-        assert names(catalog) == ["Mul", "Add", "Relu", "conv", "pool"]
-        assert [ref.kind for ref in catalog.tensors[-2:]] == [TensorKind.UNREADABLE] * 2
-        assert codes(catalog) == {"PF3211": 1}
-
     def test_nine_fields_of_an_unsliced_operator_are_ordinary(self, dump):
         write_device_op(dump.token(0), "Neg", "Neg", at=9, inputs=[X], outputs=[X], tail=(0, 7, 0, 0))
         catalog = read(dump.root)

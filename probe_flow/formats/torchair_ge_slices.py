@@ -1,0 +1,136 @@
+"""Find, choose and read the files of operators that the device cut into slices."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from probe_flow.errors import Diagnostic, FormatError, Severity
+from probe_flow.formats.dump_select import Duplicates, choose, skipped_duplicate
+from probe_flow.formats.ge_dump import read_ge_header
+from probe_flow.formats.ge_refs import tensor_refs
+from probe_flow.formats.ge_slices import SliceTable, slice_table
+from probe_flow.formats.torchair_ge_files import GeFile
+from probe_flow.formats.torchair_slices import Slice, join_slices, with_slice_shapes
+from probe_flow.records import NodeKey, Problem, SlotRole, TensorKind, TensorRef
+
+_FFTS_TASK = 4
+
+
+def is_slice(file: GeFile) -> bool:
+    """Say whether a file may be one slice of an operator: by the end of its name, or by its kind of task."""
+    is_cut = file.name.manual_slice is not None or file.name.task_type == _FFTS_TASK
+    return file.form == "raw" and is_cut
+
+
+def numbered_slices(files: Sequence[GeFile], duplicates: Duplicates, problems: list[Problem]) -> list[GeFile]:
+    """Return the slices among the raw files of one operator in order, one file each; none when it was not cut."""
+    by_number: dict[int, list[GeFile]] = defaultdict(list)
+    for file in files:
+        if is_slice(file):
+            by_number[_number(file)].append(file)
+    chosen: list[GeFile] = []
+    for _, group in sorted(by_number.items()):
+        kept = choose(group, duplicates, timestamp=lambda file: file.name.timestamp, size=lambda file: file.file.size)
+        problems += [skipped_duplicate(file.file, kept.file, duplicates) for file in group if file is not kept]
+        chosen.append(kept)
+    return chosen
+
+
+def _number(file: GeFile) -> int:
+    number = file.name.manual_slice
+    return (file.name.thread_id or 0) if number is None else number
+
+
+@dataclass(slots=True)
+class SlicedOperator:
+    """An operator whose slices were read; ``trouble`` says why they cannot be put together."""
+
+    files: Sequence[GeFile]
+    slices: list[Slice] = field(default_factory=list)
+    table: SliceTable | None = None
+    trouble: str | None = None
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def op_name(self) -> str:
+        """Name that the header gives, empty when none could be read."""
+        return self.slices[0].dump.op_name if self.slices else ""
+
+    def add(self, file: GeFile) -> None:
+        """Read one slice; the first description that is found counts for all."""
+        try:
+            dump = read_ge_header(file.file.path)
+            self.slices.append(Slice(_number(file), dump, file.file.path, file.file.size))
+            if self.table is None:
+                self.table = slice_table(dump, file.file.path)
+        except FormatError as error:
+            self.problems.append(replace(error.diagnostic, path=file.file.relative))
+            self.trouble = self.trouble or error.diagnostic.message
+
+    def refs(self, key: NodeKey) -> list[TensorRef]:
+        """Return the tensors of the operator; everything that is wrong with them goes to ``problems``."""
+        if not self.slices:
+            return []
+        if self.trouble is not None:
+            return self._with_reason(tensor_refs(self.slices[0].dump, self.slices[0].path, key))
+        if self.table is None or not any(self.table.cuts):
+            return self._newest(key)
+        slices = [with_slice_shapes(part, self.table) for part in self.slices]
+        for file, part in zip(self.files, slices, strict=True):
+            self.problems += [replace(problem, path=file.file.relative) for problem in part.dump.problems]
+        refs = join_slices(slices, self.table, key)
+        lost = [ref for ref in refs if ref.reason and ref.reason.startswith("its slices")]
+        if lost:
+            self.problems.append(self._not_joined([f"`{ref.slot}`: {ref.reason}" for ref in lost]))
+        return refs
+
+    def _newest(self, key: NodeKey) -> list[TensorRef]:
+        newest = max(range(len(self.slices)), key=lambda at: self.files[at].name.timestamp)
+        file, part = self.files[newest], self.slices[newest]
+        self.problems += [replace(problem, path=file.file.relative) for problem in part.dump.problems]
+        if len(self.slices) > 1:
+            self.problems.append(_stands_alone(file, self.files))
+        return tensor_refs(part.dump, part.path, key)
+
+    def _with_reason(self, refs: list[TensorRef]) -> list[TensorRef]:
+        reason = f"its slices cannot be joined: {self.trouble}"
+        self.problems.append(self._not_joined([str(self.trouble)]))
+        return [
+            replace(ref, kind=TensorKind.UNREADABLE, shape=None, logical_shape=None, extents=(), reason=reason)
+            if ref.slot.role is SlotRole.OUTPUT
+            else ref
+            for ref in refs
+        ]
+
+    def _not_joined(self, notes: Sequence[str]) -> Problem:
+        first = self.files[0]
+        return Diagnostic(
+            "PF3024",
+            f"{len(self.files)} slices of `{first.name.base_name}` do not make up its tensors",
+            severity=Severity.WARNING,
+            help="dump this operator again, with all of its slices, or exclude it with `select.nodes`",
+            notes=tuple(notes),
+            path=first.file.relative,
+        )
+
+
+def read_slices(files: Sequence[GeFile]) -> SlicedOperator:
+    """Read the headers of the slices of one operator, and their description."""
+    found = SlicedOperator(files)
+    for file in files:
+        found.add(file)
+    return found
+
+
+def _stands_alone(file: GeFile, files: Sequence[GeFile]) -> Problem:
+    return Diagnostic(
+        "PF3025",
+        f"nothing says how the {len(files)} slices of `{file.name.base_name}` were cut; `{file.file.name}`, the "
+        "newest, stands for all",
+        severity=Severity.WARNING,
+        help="exclude the operator with `select.nodes` if its tensors differ in shape",
+        notes=tuple(f"not read: `{other.file.relative}`" for other in files if other is not file)[:20],
+        path=file.file.relative,
+    )
