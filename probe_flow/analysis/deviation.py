@@ -24,9 +24,11 @@ UNIT = {
     "complex64": 2.0**-20,
     "complex128": 2.0**-40,
     "complex32": 2.0**-11,
+    "": 2.0**-8,
 }
 """Relative error that storing a value in the dtype explains: half a step for 16 bits and less. For wider types half
-a step would accuse every device: float32 products run in reduced precision there, float64 is emulated."""
+a step would accuse every device: float32 products run in reduced precision there, float64 is emulated. Statistics of
+which no dtype is known may be of bfloat16."""
 
 
 STEP = {"float16": 2.0**-24, "complex32": 2.0**-24, "float8_e4m3fn": 2.0**-9, "float8_e5m2": 2.0**-16}

@@ -127,6 +127,21 @@ def torchair_table(comparison: Comparison) -> Table:
     return Table(torchair_header(modes), _NUMBERS, _rows(comparison, modes))
 
 
+def write_percent_csv(comparison: Comparison, path: Path) -> None:
+    """Write the same with relative errors of statistics as text in per cent, as tables of that kind used to show them.
+
+    Raises:
+        IncompleteError: PF7001 when the file cannot be written.
+    """
+    write_csv(percent_table(comparison), path)
+
+
+def percent_table(comparison: Comparison) -> Table:
+    """Return the same as a table for other kinds of files."""
+    modes = _modes(comparison)
+    return Table(torchair_header(modes), _NUMBERS, _rows(comparison, modes, in_percent=True))
+
+
 def torchair_header(modes: Sequence[Mode]) -> tuple[str, ...]:
     """Return the columns for the modes that occur."""
     return (*_HEAD, *_mode_columns(modes), *_TAIL)
@@ -136,7 +151,13 @@ def _modes(comparison: Comparison) -> tuple[Mode, ...]:
     """Return the modes that occur; a scalar's value is shown in the columns of real data."""
     found = {row.measurement.mode for row in comparison.rows if row.measurement is not None}
     modes = {Mode.TENSOR if mode is Mode.VALUE else mode for mode in found}
-    return tuple(mode for mode in Mode if mode in modes) or (Mode.TENSOR,)
+    return tuple(mode for mode in Mode if mode in modes) or (_planned_mode(comparison),)
+
+
+def _planned_mode(comparison: Comparison) -> Mode:
+    """Return what would have been compared, where nothing could be."""
+    tasks = {comparison.pairs.target.task, comparison.pairs.golden.task}
+    return next((mode for task, mode in _MODES_OF_TASKS.items() if task in tasks), Mode.TENSOR)
 
 
 def _mode_columns(modes: Sequence[Mode]) -> tuple[str, ...]:
@@ -145,6 +166,8 @@ def _mode_columns(modes: Sequence[Mode]) -> tuple[str, ...]:
         columns.update(dict.fromkeys(_COLUMNS_OF[mode]))
     return tuple(columns)
 
+
+_MODES_OF_TASKS: Mapping[str, Mode] = MappingProxyType({"statistics": Mode.STATISTICS, "md5": Mode.CHECKSUM})
 
 _COLUMNS_OF: Mapping[Mode, Sequence[str]] = MappingProxyType(
     {
@@ -155,11 +178,13 @@ _COLUMNS_OF: Mapping[Mode, Sequence[str]] = MappingProxyType(
 )
 
 
-def _rows(comparison: Comparison, modes: Sequence[Mode]) -> Iterator[tuple[Color, list[Cell]]]:
+def _rows(
+    comparison: Comparison, modes: Sequence[Mode], *, in_percent: bool = False
+) -> Iterator[tuple[Color, list[Cell]]]:
     reader = RowReader(comparison)
     columns = _mode_columns(modes)
     for row, color in colored(comparison.rows):
-        cells = _mode_cells(row)
+        cells = _mode_cells(row, in_percent=in_percent)
         yield (
             color,
             [
@@ -220,7 +245,7 @@ def _is_two_sided(row: ComparedPair) -> bool:
     return row.pair.target is not None and row.pair.golden is not None
 
 
-def _mode_cells(row: ComparedPair) -> Mapping[str, Cell]:
+def _mode_cells(row: ComparedPair, *, in_percent: bool) -> Mapping[str, Cell]:
     measured = row.measurement
     if measured is None:
         return {}
@@ -232,7 +257,11 @@ def _mode_cells(row: ComparedPair) -> Mapping[str, Cell]:
             for column, text in zip(_CHECKSUM_COLUMNS, sums, strict=True)
         }
     if measured.mode is Mode.STATISTICS:
-        return {column: _number(measured.metrics.get(name)) for column, name in _STATISTICS_COLUMNS.items()}
+        cell = _percent if in_percent else _number
+        return {
+            column: (cell if name.endswith("_rel") else _number)(measured.metrics.get(name))
+            for column, name in _STATISTICS_COLUMNS.items()
+        }
     is_unsupported = _unsupported(row)
     return {
         column: UNSUPPORTED if is_unsupported(column) else _metric(column, _first_of(names, measured.metrics))
@@ -269,6 +298,10 @@ def _number(value: float | None) -> Cell:
     if value.__class__ is float and math.isfinite(value):
         return value
     return number_cell(value, blank=NOT_AVAILABLE, nan="NaN")
+
+
+def _percent(value: float | None) -> Cell:
+    return _number(value) if value is None or not math.isfinite(value) else f"{value * 100}%"
 
 
 def _side_cells(tensor: TensorRef | None, summary: SideSummary | None) -> list[Cell]:

@@ -20,6 +20,7 @@ ENTRY_POINTS = "probe_flow.reports"
 BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
         "torchair": "probe_flow.reports.csv_torchair:write_torchair_csv",
+        "torchair_percent": "probe_flow.reports.csv_torchair:write_percent_csv",
         "torchair_legacy": "probe_flow.reports.csv_torchair_legacy:write_torchair_legacy_csv",
         "dump_json": "probe_flow.reports.csv_dump_json:write_dump_json_csv",
         "dump_json_msprobe": "probe_flow.reports.csv_dump_json_msprobe:write_msprobe_csv",
@@ -29,6 +30,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
 TABLES: Mapping[str, str] = MappingProxyType(
     {
         "torchair": "probe_flow.reports.csv_torchair:torchair_table",
+        "torchair_percent": "probe_flow.reports.csv_torchair:percent_table",
         "torchair_legacy": "probe_flow.reports.csv_torchair_legacy:legacy_table",
         "dump_json": "probe_flow.reports.csv_dump_json:dump_json_table",
         "dump_json_msprobe": "probe_flow.reports.csv_dump_json_msprobe:msprobe_table",

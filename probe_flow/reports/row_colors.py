@@ -1,6 +1,7 @@
 """The seed's colour marks: red needs attention, yellow a second look, green is normal.
 
-The rules relate the outputs of an operator to its inputs, as the published result rules of 26.x do. Two differences,
+The rules relate the outputs of an operator to its inputs, as the published result rules of 26.x do; where no norm was
+recorded, the older rules about the largest value decide. Two differences,
 so that colours lead to the cause: what the analysis calls the origin is always red, and a row that only inherits an
 error is yellow at most (not all inputs of an operator are in every dump, so its own rules can accuse it wrongly).
 """
@@ -33,6 +34,9 @@ NORM_GOOD_INPUT = 0.1
 NORM_BAD_OUTPUT = 0.5
 NORM_GROWTH = 10.0
 NORM_WITHOUT_INPUT = 0.1
+EXTREME_BAD_OUTPUT = 0.5
+EXTREME_GOOD_INPUT = 0.01
+EXTREME_WORSE_OUTPUT = 0.1
 COSINE_GOOD_INPUT = 0.9
 COSINE_DROP = 0.1
 
@@ -55,6 +59,7 @@ class _Inputs:
     ratio: float | None
     cosine: float | None
     norm: float | None
+    extreme: float | None
 
 
 def colored(rows: Iterable[ComparedPair]) -> Iterator[tuple[ComparedPair, Color]]:
@@ -72,11 +77,13 @@ def _owner(row: ComparedPair) -> tuple[bool, NodeKey]:
 
 def _worst_inputs(rows: Sequence[ComparedPair]) -> _Inputs:
     read = [row for row in rows if row.pair.shown.slot.role not in _PRODUCED]
-    ratios, cosines, norms = (
+    ratios, cosines, norms, extremes = (
         [value for row in read if (value := metric_of(row, *names)) is not None]
-        for names in (RATIO, ("cosine",), ("l2norm_diff_rel",))
+        for names in (RATIO, ("cosine",), ("l2norm_diff_rel",), ("max_diff_rel",))
     )
-    return _Inputs(min(ratios, default=None), min(cosines, default=None), max(norms, default=None))
+    return _Inputs(
+        min(ratios, default=None), min(cosines, default=None), max(norms, default=None), max(extremes, default=None)
+    )
 
 
 def _color(row: ComparedPair, inputs: _Inputs) -> Color:
@@ -106,7 +113,8 @@ def _breaks(row: ComparedPair, inputs: _Inputs) -> bool:
         return inputs.ratio > RATIO_GOOD_INPUT and ratio < RATIO_BAD_OUTPUT
     if norm is not None and inputs.norm is not None:
         return inputs.norm < NORM_GOOD_INPUT and norm > NORM_BAD_OUTPUT
-    return False
+    extreme = metric_of(row, "max_diff_rel")
+    return norm is None and extreme is not None and extreme > EXTREME_BAD_OUTPUT
 
 
 def _worsens(row: ComparedPair, inputs: _Inputs) -> bool:
@@ -118,6 +126,9 @@ def _worsens(row: ComparedPair, inputs: _Inputs) -> bool:
         return inputs.cosine > COSINE_GOOD_INPUT and inputs.cosine - cosine > COSINE_DROP
     if norm is not None and inputs.norm is not None:
         return norm > (NORM_GROWTH * inputs.norm if inputs.norm > 0 else NORM_WITHOUT_INPUT)
+    extreme = metric_of(row, "max_diff_rel")
+    if norm is None and extreme is not None and inputs.extreme is not None:
+        return inputs.extreme < EXTREME_GOOD_INPUT and extreme > EXTREME_WORSE_OUTPUT
     return False
 
 

@@ -63,13 +63,13 @@ class FormatWithOption(Model):
 
     csv: Annotated[str, AfterValidator(_csv_layout)] | None = Field(
         None,
-        description="Column layout: `torchair`, `torchair_legacy`, `dump_json`, `dump_json_msprobe`, or one of an "
-        "installed package.",
+        description="Column layout: `torchair`, `torchair_percent` (relative errors of statistics as text, `5.0%`), "
+        "`torchair_legacy`, `dump_json`, `dump_json_msprobe`, or one of an installed package.",
     )
     xlsx: Annotated[str, AfterValidator(_xlsx_layout)] | None = Field(
         None,
-        description="The same as an Excel workbook with coloured rows: `torchair`, `torchair_legacy`, `dump_json` or "
-        "`dump_json_msprobe`. Needs the extra `xlsx`.",
+        description="The same as an Excel workbook with coloured rows: `torchair`, `torchair_percent`, "
+        "`torchair_legacy`, `dump_json` or `dump_json_msprobe`. Needs the extra `xlsx`.",
     )
     annotations: Literal["github", "gitlab"] | None = Field(
         None,

@@ -1,9 +1,9 @@
 """The TorchAir policy: the published PASS rule, row by row, to the letter.
 
 Real data: PASS iff Cosine >= 0.99 and MaxRelativeErr < 0.01; where the cosine cannot be computed (scalars),
-MaxRelativeErr alone decides. Statistics: every relative error <= 0.01, or the absolute difference <= 1e-6.
-Checksums: equal. Plain values: numbers as statistics, others equal. The rule fails most rows of a healthy fp16 model
-(elements near zero), so the run is judged by its gate, not by these rows.
+MaxRelativeErr alone decides. Statistics: every relative error <= 0.01, or the absolute difference <= 1e-6; those that
+only one side has decide nothing. Checksums: equal. Plain values: numbers as statistics, others equal. The rule fails
+most rows of a healthy fp16 model (elements near zero), so the run is judged by its gate, not by these rows.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ UNIT_ROUNDOFF = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, 
 SMALLEST_STEP = {"float16": 2.0**-24, "bfloat16": 2.0**-133, "float32": 2.0**-149, "float64": 2.0**-1074}
 """Distance between neighbours below the normal range."""
 
+COARSEST = "bfloat16"
+"""What values of unknown dtype may have been rounded to."""
+
 
 class TorchairPolicy:
     """The published PASS rule."""
@@ -47,10 +50,10 @@ def _judge_row(row: MeasuredPair) -> Verdict:
     quantised = _quantised_side(row)
     if quantised:
         return Verdict(Status.NOT_COMPARABLE, ("quantised",), (quantised,))
-    if row.pair.rule == "self":
-        return _judge_self(row, measurement)
     if measurement.mode is Mode.CHECKSUM:
         return _judge_checksum(measurement)
+    if row.pair.rule == "self":
+        return _judge_self(row, measurement)
     gap = plain_gap(row)
     if gap is not None:
         return _judge_value(row, gap)
@@ -106,14 +109,19 @@ def _both_nan(measurement: Measurement, name: str) -> bool:
 
 def _judge_statistics(measurement: Measurement) -> Verdict:
     rules, reasons = [], []
+    known = False
     for name in STATISTIC_NAMES:
         relative = measurement.metrics.get(f"{name}_diff_rel")
         absolute = measurement.metrics.get(f"{name}_diff")
         if relative is None or absolute is None or _both_nan(measurement, name):
             continue
+        known = True
         if not (relative <= STATISTIC_RELATIVE_LIMIT or abs(absolute) <= STATISTIC_ABSOLUTE_LIMIT):
             rules.append(name)
             reasons.append(f"{name} differs by {relative:.6g} relative, allowed {STATISTIC_RELATIVE_LIMIT}")
+    if not known:
+        text = "every statistic is NaN on both sides, which says nothing of the other elements"
+        return Verdict(Status.NOT_COMPARABLE, ("nan",), (text,))
     return Verdict(Status.FAIL if rules else Status.PASS, tuple(rules), tuple(reasons))
 
 
@@ -132,9 +140,11 @@ def _judge_self(row: MeasuredPair, measurement: Measurement) -> Verdict:
         text = "a cast to bool only keeps which elements are zero"
         return Verdict(Status.NOT_COMPARABLE, ("cast_to_bool",), (text,))
     allowed = 0.0
-    if target.dtype != source.dtype:
+    if target.dtype != source.dtype or not target.dtype:
         allowed = _cast_allowance(target, source, measurement)
     worst = measurement.metrics.get("max_abs_err")
+    if measurement.mode is Mode.STATISTICS:
+        worst = _worst_extreme(measurement)
     if measurement.count == 0 or _holds_no_number(measurement) or (worst is not None and worst <= allowed):
         return Verdict(Status.PASS)
     shown = "not computable" if worst is None else f"{worst:.6g}"
@@ -143,13 +153,24 @@ def _judge_self(row: MeasuredPair, measurement: Measurement) -> Verdict:
     )
 
 
+def _worst_extreme(measurement: Measurement) -> float | None:
+    """Return the larger difference of the recorded extremes, None where neither is known; equal NaN differ by 0."""
+    found = [
+        0.0 if _both_nan(measurement, name) else abs(float(difference))
+        for name in ("min", "max")
+        if (difference := measurement.metrics.get(f"{name}_diff")) is not None
+    ]
+    return max(found, default=None)
+
+
 def _cast_allowance(target: TensorRef, source: TensorRef, measurement: Measurement) -> float:
-    unit = max(UNIT_ROUNDOFF.get(target.dtype, 0.0), UNIT_ROUNDOFF.get(source.dtype, 0.0))
-    step = max(SMALLEST_STEP.get(target.dtype, 0.0), SMALLEST_STEP.get(source.dtype, 0.0))
+    dtypes = [tensor.dtype or COARSEST for tensor in (target, source)]
+    unit = max(UNIT_ROUNDOFF.get(dtype, 0.0) for dtype in dtypes)
+    step = max(SMALLEST_STEP.get(dtype, 0.0) for dtype in dtypes)
     statistics = measurement.golden.statistics if measurement.golden else None
     bounds = (statistics.min, statistics.max) if statistics else (None, None)
     largest = max((abs(float(bound)) for bound in bounds if bound is not None), default=0.0)
-    if target.dtype not in UNIT_ROUNDOFF:
+    if dtypes[0] not in UNIT_ROUNDOFF:
         return 1.0  # a cast to an integer may drop the fraction
     return unit * largest + step
 
