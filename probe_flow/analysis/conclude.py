@@ -41,7 +41,11 @@ def conclude(
     inherited = diagnosis.tainted.keys() | checksums.inherited | (shown.keys() - origin_rows)
     roles = [
         Verdict(
-            verdict.status, verdict.rule_ids, verdict.reasons, _role(number, verdict, diagnosis, origin_rows, inherited)
+            verdict.status,
+            verdict.rule_ids,
+            verdict.reasons,
+            _role(number, verdict, diagnosis, origin_rows, inherited),
+            diagnosis.scores.get(number),
         )
         for number, verdict in enumerate(verdicts)
     ]

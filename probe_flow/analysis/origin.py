@@ -68,6 +68,7 @@ class Diagnosis:
         deviations: per row, None where nothing was measured.
         order: row numbers in order of time.
         scales: row -> size of the terms that its rounding errors are relative to, where it was judged.
+        scores: row -> its largest figure over what is explained, 1 being the limit, where it was judged.
     """
 
     suspects: tuple[Suspect, ...]
@@ -75,6 +76,7 @@ class Diagnosis:
     deviations: Sequence[Deviation | None]
     order: Sequence[int]
     scales: Mapping[int, float]
+    scores: Mapping[int, float]
 
 
 def in_time(calls: Calls) -> list[int]:
@@ -118,6 +120,7 @@ class _Search:
         self.wild: set[int] = set()
         self.first_nonfinite: int | None = None
         self.damaged: dict[Call, int] = {}
+        self.scores: dict[int, float] = {}
 
     def run(self) -> Diagnosis:
         for number in self.order:
@@ -128,7 +131,7 @@ class _Search:
             elif not self.rows[number].is_produced:
                 self._judge_argument(number)
         suspects = tuple(self.suspects[number] for number in self.order if number in self.suspects)
-        return Diagnosis(suspects, self._resolved(), self.deviations, self.order, self.allowances.scales)
+        return Diagnosis(suspects, self._resolved(), self.deviations, self.order, self.allowances.scales, self.scores)
 
     def _resolved(self) -> dict[int, int]:
         """Return the heirs with their suspects: a collective may come before what another rank did to it."""
@@ -159,6 +162,7 @@ class _Search:
         assert call is not None
         sources = self.allowances.sources(number)
         if self.allowances.is_rounding(number, deviation):
+            self.scores[number] = 0.0
             return
         produced = row.is_produced
         peers = call.peers if produced and sources is not None else ()
@@ -178,6 +182,7 @@ class _Search:
                 ancestor = self._root(self.first_nonfinite)
             else:
                 figure, score = "nonfinite", math.inf
+        self.scores[number] = score
         if score > 1.0:
             self.suspects[number] = Suspect(
                 number, score, figure, deviation, allowed, tuple(n for n, _ in known), ancestor is not None

@@ -37,9 +37,12 @@ class Verdict:
         rule_ids: the policy's rules that decided, e.g. ``cosine<0.99``.
         reasons: one sentence each.
         role: set by the analysis, not by the policy.
+        excess: set by the analysis too: the error over the largest that rounding and the errors of the inputs explain;
+            1 is the limit, None where nothing was judged.
     """
 
     status: Status
     rule_ids: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     role: Role = Role.UNKNOWN
+    excess: float | None = None

@@ -17,6 +17,9 @@ from probe_flow.reports.rows import RowReader, checksum_of, file_of, shape_of, s
 MAX_VALUE_CHARACTERS = 2000
 """Characters kept of a scalar's or an opaque thing's text."""
 
+EXCESS_DECIMALS = 2
+"""A share of what is explained is for the eye."""
+
 _STATISTICS = ("min", "max", "mean", "l2norm", "nan", "inf")
 # By their values: an Enum hashes in Python, a text in C, and there is one for every row.
 _STATUS_PLACES = {status.value: place for place, status in enumerate(Status)}
@@ -80,6 +83,7 @@ def _decisions(comparison: Comparison, strings: Strings) -> dict[str, Any]:
         "role": packed([_ROLE_PLACES[_role_of(verdict)] for verdict in verdicts]),
         "confidence": packed(short_numbers([pair.confidence for pair in pairs])),
         "expected": packed(expected),
+        "excess": packed(short_numbers([_rounded(verdict.excess) for verdict in verdicts])),
         "count": packed([each.count if each is not None else None for each in measured]),
         "mismatch": packed([each.nonfinite_mismatch if each is not None else None for each in measured]),
         "worst": packed([each.worst_index if each is not None else None for each in measured]),
@@ -182,6 +186,10 @@ class _Sides:
             name,
         )
         return tuple(map(self._strings.place, texts))
+
+
+def _rounded(excess: float | None) -> float | None:
+    return None if excess is None else round(excess, EXCESS_DECIMALS)
 
 
 def _shape(shape: tuple[int, ...] | None) -> str | None:

@@ -80,6 +80,16 @@ def test_a_jump_is_the_origin_and_what_follows_inherits():
     assert roles_of(rows, pairs) == [clean, clean, clean, origin, inherited, inherited, inherited, inherited]
 
 
+def test_rows_say_how_much_of_their_error_is_explained():
+    rows, pairs = chain(0.5 * U, 0.08, 0.08)
+    rows[1] = replace(rows[1], measurement=None)
+    shares = [verdict.excess for verdict in conclude(rows, pairs, passes(rows))[1]]
+    origin = next(n for n, row in enumerate(rows) if row.node == key("n1") and row.is_produced)
+    assert shares[origin] > 10
+    assert shares[1] is None
+    assert all(share < 1 for n, share in enumerate(shares) if n not in (1, origin))
+
+
 def test_evidence_holds_the_figures():
     rows, pairs = chain(2.1e-4, 8.0e-2, 8.0e-2)
     (finding,) = findings_of(rows, pairs)

@@ -7,6 +7,7 @@ import json
 import math
 import re
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,16 @@ def test_metrics_stand_in_columns_with_gaps_where_nothing_was_measured() -> None
     metrics = payload(failing(), run=RUN)["rows"]["metrics"]
     assert metrics["relative_euclidean_distance"] == [0.001, 0.08, None]
     assert metrics["max_abs_err"] == [0.0999999, None, None]
+
+
+def test_a_row_says_how_much_of_its_error_is_explained() -> None:
+    rows = [good_row(place) for place in range(4)]
+    shares = (0.1234, 41.0, None, math.inf)
+    found = [
+        replace(row, verdict=replace(row.verdict, excess=share)) for row, share in zip(rows, shares, strict=True)
+    ]
+    assert payload(comparison(*found), run=RUN)["rows"]["excess"] == [0.12, 41, None, "inf"]
+    assert "excess" not in payload(comparison(*rows), run=RUN)["rows"]
 
 
 def test_an_unmatched_row_says_why_and_whether_it_is_expected() -> None:
