@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from generate.torchair import EXTRA_FAULTS, EXTRA_HEALTHY, HEALTHY, SINGLE_FAULTS
+from generate.torchair import EXTRA_FAULTS, EXTRA_HEALTHY, HEALTHY, PLACED_FAULTS, PLACED_HEALTHY, SINGLE_FAULTS
 
 from probe_flow.formats.torchair_fx import read_torchair_fx
 from probe_flow.formats.torchair_ge import read_torchair_ge
@@ -20,14 +20,15 @@ from probe_flow.stages.compare import Options
 from probe_flow.stages.comparing import compare_pairs
 
 
-def compare(target: Path, golden: Path) -> Comparison:
+def compare(target: Path, golden: Path, golden_kind: str = "fx") -> Comparison:
     def in_order(function, batches, **_):
         return ((number, function(batch)) for number, batch in enumerate(batches))
 
     context = Context(
         "result", Path(), in_order, lambda _event, **_fields: None, lambda _problems: None, Settings(), {}
     )
-    catalogs = read_torchair_ge(str(target), side="target"), read_torchair_fx(str(golden), side="golden")
+    read_golden = read_torchair_ge if golden_kind == "ge" else read_torchair_fx
+    catalogs = read_torchair_ge(str(target), side="target"), read_golden(str(golden), side="golden")
     return compare_pairs(match_torchair(*catalogs), Options(uses="compare", pairs="pairs"), context, None)
 
 
@@ -38,7 +39,8 @@ def origins(comparison: Comparison) -> list[Finding]:
 def is_truth(finding: Finding, truth) -> bool:
     assert finding.node is not None
     execution = finding.node.execution
-    return finding.node.name in {truth.node, *truth.accept} and execution.step == truth.token
+    is_there = execution.step == truth.token and (execution.rank or 0) == truth.rank
+    return finding.node.name in {truth.node, *truth.accept} and is_there
 
 
 def misses(specs, folder: Path) -> list[str]:
@@ -46,7 +48,7 @@ def misses(specs, folder: Path) -> list[str]:
     missed = []
     for spec in specs:
         case = spec.generate(folder / spec.name)
-        named = origins(compare(case.target, case.golden))
+        named = origins(compare(case.target, case.golden, case.golden_kind))
         if not named or not is_truth(named[0], case.truth):
             missed.append(f"{spec.name}: {case.truth.node}, named {[f.node.name for f in named[:3] if f.node]}")
     return missed
@@ -62,10 +64,15 @@ def test_at_least_13_of_14_held_out_faults_are_named_first(tmp_path):
     assert len(misses(EXTRA_FAULTS, tmp_path)) <= 1
 
 
-@pytest.mark.parametrize("spec", [*HEALTHY, *EXTRA_HEALTHY], ids=lambda spec: spec.name)
+def test_at_least_19_of_20_faults_by_place_are_named_first(tmp_path):
+    assert len(PLACED_FAULTS) == 20
+    assert len(misses(PLACED_FAULTS, tmp_path)) <= 1
+
+
+@pytest.mark.parametrize("spec", [*HEALTHY, *EXTRA_HEALTHY, *PLACED_HEALTHY], ids=lambda spec: spec.name)
 def test_no_healthy_pair_raises_an_alarm(spec, tmp_path):
     case = spec.generate(tmp_path)
-    comparison = compare(case.target, case.golden)
+    comparison = compare(case.target, case.golden, case.golden_kind)
     assert comparison.findings == ()
     assert comparison.gate_passed
     assert comparison.incomplete == ()
@@ -75,6 +82,6 @@ def test_no_healthy_pair_raises_an_alarm(spec, tmp_path):
 
 def test_the_row_rule_fails_rows_of_healthy_runs(tmp_path):
     case = HEALTHY[0].generate(tmp_path)
-    comparison = compare(case.target, case.golden)
+    comparison = compare(case.target, case.golden, case.golden_kind)
     assert any(row.verdict.status is Status.FAIL for row in comparison.rows)
     assert comparison.gate_passed

@@ -1,27 +1,29 @@
-"""Generate pairs of a TorchAir device dump and a golden FX dump with one known fault, or none. No torch needed.
+"""Generate pairs of a TorchAir device dump and a golden dump with one known fault, or none. No torch needed.
 
-A model (`torchair_models`) runs twice: in float32 (golden) and as the simulated device of the bundled sample runs it,
-in float16 or bfloat16 storage, each operator on what the device computed before. So a healthy pair has the noise of a
-real one, and a fault travels.
+A model (`torchair_models`) runs twice: as the simulated device of the bundled sample runs it, in float16 or bfloat16
+storage, each operator on what the device computed before; and as golden, in float32 (an FX dump) or on the same device
+without fusion (a GE dump). So a healthy pair has the noise of a real one, and a fault travels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from fx_writer import Array, FxNode, Ref, write_fx_dump
+from fx_writer import Array, write_fx_dump
 from ge_device import Device, Execution, Outputs, Tamper, execute, original_graph, write_tasks
-from ge_kernels import HOST
+from ge_kernels import DEVICE, HOST
 from ge_lowering import GeOp, Lowered, lower
 
 from generate.torchair_faults import OPERATOR_KINDS, PLACEHOLDER_KINDS, Fault, Scene, random_for
 from generate.torchair_models import MODELS, Model
 from generate.torchair_ops import CONVERTERS
+from generate.torchair_truth import Truth, truth_of
 
 LAYOUTS = ("old", "7.1.0", "later")
+GOLDEN_FOLDERS = {"old": "data_dump", "7.1.0": "msprobe_fx_dump/data_dump", "later": "msprobe_fx_dump"}
 
 TIME14 = "20260101000000"
 TS20 = 20260101000000000001
@@ -33,27 +35,6 @@ FUSION_PATTERNS = {("Mul", "Add"), ("Add", "Relu"), ("Sub", "Mul"), ("Sigmoid", 
 
 BLOCKED_PRODUCTS = 3
 """Every so many matrix products one is stored in FRACTAL_NZ."""
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """The first tensor in execution order that is wrong although its inputs are right, and that the dump shows.
-
-    Args:
-        node: name of the dumped device operator.
-        role: ``output``, or ``input`` where the producer leaves no file or is no operator.
-        index: which of them.
-        golden_node: FX node whose dump is the golden side of that tensor.
-        accept: device operators that are right answers too: the one that went wrong, if the dump names it.
-    """
-
-    node: str
-    role: str
-    index: int
-    golden_node: str
-    token: int
-    rank: int
-    accept: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -77,6 +58,7 @@ class Case:
     truth: Truth | None
     lowered: Lowered
     runs: list[Run]
+    golden_kind: str = "fx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +75,7 @@ class Spec:
     private: bool = False
     ranks: int = 1
     seed: int = 0
+    golden: str = "fx"
 
     def generate(self, root: Path) -> Case:
         return generate(
@@ -106,6 +89,7 @@ class Spec:
             tokens=self.tokens,
             private=self.private,
             ranks=self.ranks,
+            golden=self.golden,
         )
 
 
@@ -121,6 +105,7 @@ def generate(
     tokens: int = 1,
     private: bool = False,
     ranks: int = 1,
+    golden: str = "fx",
 ) -> Case:
     """Write both dumps of one case below ``root``.
 
@@ -135,20 +120,30 @@ def generate(
         tokens: number of steps.
         private: the device inserts TransData and Cast operators that the graph lacks.
         ranks: number of processes.
+        golden: ``fx``, or ``ge`` for the same device without fusion and without operators of its own.
     """
     assert layout in LAYOUTS
+    assert golden in ("fx", "ge")
     assert ranks == 1 or layout == "later"
     built = MODELS[model](np.random.default_rng(seed))
     lowered = lower(built.trace, CONVERTERS)
     device = _device(lowered, built, dtype, fault, fused=fused, private=private)
+    reference = None if golden == "fx" else replace(device, fused=(), undumped=frozenset(), converted=())
+    folder = root / ("golden_ge_dump" if reference else GOLDEN_FOLDERS[layout])
     runs = []
     for rank in range(ranks):
-        rank_runs = _runs(built, lowered, device, fault, seed=seed, rank=rank, tokens=tokens)
-        _write_rank(root, layout, built, lowered, rank_runs, dtype, ranks=ranks)
+        rank_runs = _runs(built, lowered, device, reference, fault, seed=seed, rank=rank, tokens=tokens)
+        written = [(run.token, run.device) for run in rank_runs]
+        clean = rank_runs[0].clean
+        _write_ge(root / "msprobe_ge_dump", layout, lowered, written, clean, dtype, rank=rank, ranks=ranks)
+        if reference is not None:
+            written = [(run.token, run.golden) for run in rank_runs]
+            _write_ge(folder, layout, lowered, written, rank_runs[0].golden, dtype, rank=rank, ranks=ranks)
+        else:
+            _write_fx(root, layout, built, lowered, rank_runs, rank=rank, ranks=ranks)
         runs += rank_runs
-    truth = None if fault is None else _truth(built, lowered, runs, fault)
-    golden = {"old": "data_dump", "7.1.0": "msprobe_fx_dump/data_dump", "later": "msprobe_fx_dump"}[layout]
-    return Case(root / "msprobe_ge_dump", root / golden, truth, lowered, runs)
+    truth = None if fault is None else truth_of(built, lowered, runs[0].device.tasks, fault, golden=golden)
+    return Case(root / "msprobe_ge_dump", folder, truth, lowered, runs, golden)
 
 
 def _device(lowered: Lowered, model: Model, dtype: str, fault: Fault | None, *, fused: bool, private: bool) -> Device:
@@ -187,12 +182,20 @@ def fusion_groups(lowered: Lowered) -> tuple[tuple[str, ...], ...]:
 
 
 def _runs(
-    model: Model, lowered: Lowered, device: Device, fault: Fault | None, *, seed: int, rank: int, tokens: int
+    model: Model,
+    lowered: Lowered,
+    device: Device,
+    reference: Device | None,
+    fault: Fault | None,
+    *,
+    seed: int,
+    rank: int,
+    tokens: int,
 ) -> list[Run]:
     runs: list[Run] = []
     for token in range(tokens):
         feeds = model.feeds(np.random.default_rng([seed, rank, token]))
-        golden = execute(lowered, feeds, None, arithmetic=HOST)
+        golden = execute(lowered, feeds, reference, arithmetic=HOST if reference is None else DEVICE)
         clean = execute(lowered, feeds, device)
         wrong = clean
         if fault is not None and fault.rank == rank and fault.token in (None, token):
@@ -236,21 +239,34 @@ def _spoiled(lowered: Lowered, feeds: dict[str, Array], device: Device, fault: F
     return execute(Lowered(ops, lowered.edges), feeds, device)
 
 
-def _write_rank(
-    root: Path, layout: str, model: Model, lowered: Lowered, runs: Sequence[Run], dtype: str, *, ranks: int
+def _write_ge(
+    root: Path,
+    layout: str,
+    lowered: Lowered,
+    executions: Sequence[tuple[int, Execution]],
+    clean: Execution,
+    dtype: str,
+    *,
+    rank: int,
+    ranks: int,
 ) -> None:
-    rank = runs[0].rank
-    folder = f"worldsize{ranks}_global_rank{rank}"
-    device_root = root / "msprobe_ge_dump"
+    folder = root / f"worldsize{ranks}_global_rank{rank}" if layout == "later" else root
     stem = f"graph_{TS20}" if layout == "old" else f"graph_1_rank_{rank}_pid_{PROCESS + rank}_ts_{TS20}"
-    tokens_root = (device_root / folder if layout == "later" else device_root) / TIME14 / str(rank) / "graph_1_0" / "1"
+    tokens = folder / TIME14 / str(rank) / "graph_1_0" / "1"
+    for token, execution in executions:
+        delay = token * MICROSECONDS_BETWEEN_TOKENS
+        write_tasks(tokens / str(token), execution, start=1_767_225_600_000_000 + delay)
+    text = original_graph(lowered, clean, dtype, graph=1, has_constants=layout != "old")
+    (root / f"dynamo_original_{stem}.txt").write_text(text, encoding="utf-8")
+
+
+def _write_fx(
+    root: Path, layout: str, model: Model, lowered: Lowered, runs: Sequence[Run], *, rank: int, ranks: int
+) -> None:
     for run in runs:
-        delay = run.token * MICROSECONDS_BETWEEN_TOKENS
-        write_tasks(tokens_root / str(run.token), run.device, start=1_767_225_600_000_000 + delay)
         values = {ref: run.golden.tensors[edge] for ref, edge in lowered.edges.items()}
-        write_fx_dump(root / _fx_folder(layout, folder, run.token), model.trace, values, start=TS20 + delay)
-    text = original_graph(lowered, runs[0].clean, dtype, graph=1, has_constants=layout != "old")
-    (device_root / f"dynamo_original_{stem}.txt").write_text(text, encoding="utf-8")
+        folder = root / _fx_folder(layout, f"worldsize{ranks}_global_rank{rank}", run.token)
+        write_fx_dump(folder, model.trace, values, start=TS20 + run.token * MICROSECONDS_BETWEEN_TOKENS)
 
 
 def _fx_folder(layout: str, rank_folder: str, token: int) -> str:
@@ -258,47 +274,3 @@ def _fx_folder(layout: str, rank_folder: str, token: int) -> str:
         return f"msprobe_fx_dump/{rank_folder}/graph_1/{token}"
     parent = "data_dump" if layout == "old" else "msprobe_fx_dump/data_dump"
     return f"{parent}/{token + 1}/gm_{TS20}_dump"
-
-
-def _truth(model: Model, lowered: Lowered, runs: Sequence[Run], fault: Fault) -> Truth:
-    """Follow the graph from the fault to the first dumped tensor that has a golden side."""
-    spoiled = _descendants(lowered, fault.place)
-    names = _fx_names(lowered)
-    by_name = {op.name: op for op in lowered.ops}
-    fx_nodes = {node.name: node for node in model.trace.nodes}
-    for task in runs[0].device.tasks:
-        held = [("input", k, held.edge) for k, held in enumerate(task.inputs)]
-        held += [("output", k, held.edge) for k, held in enumerate(task.outputs)]
-        for role, index, edge in held if task.parts else ():
-            golden = names.get(edge)
-            if edge in spoiled and golden is None and role == "input":
-                readers = [by_name[part] for part in task.parts if edge in by_name[part].inputs]
-                golden = _own_argument(readers[0], edge, fx_nodes)
-            if edge in spoiled and golden is not None:
-                token = fault.token or 0
-                accept = frozenset({task.name, *([fault.place] if by_name[fault.place].is_executed else [])})
-                return Truth(task.name, role, index, golden.split("-aten.")[0], token, fault.rank, accept)
-    raise AssertionError(f"no dumped tensor shows {fault}")
-
-
-def _descendants(lowered: Lowered, place: str) -> frozenset[str]:
-    assert any(op.name == place for op in lowered.ops), place
-    spoiled = {f"{place}:0"}
-    for op in lowered.ops:
-        if not spoiled.isdisjoint(op.inputs):
-            spoiled.update(f"{op.name}:{index}" for index in range(len(op.fx_names)))
-    return frozenset(spoiled)
-
-
-def _fx_names(lowered: Lowered) -> dict[str, str]:
-    return {
-        f"{op.name}:{index}": name for op in lowered.ops for index, name in enumerate(op.fx_names) if name is not None
-    }
-
-
-def _own_argument(reader: GeOp, edge: str, fx_nodes: Mapping[str, FxNode]) -> str | None:
-    """Return the reader's own FX name if its dump holds this placeholder or scalar as an argument."""
-    producer = edge.partition(":")[0]
-    has_name = reader.fx_names[0] is not None and reader.fx_node in fx_nodes
-    is_argument = producer.startswith("Const") or Ref(producer) in fx_nodes[reader.fx_node].args
-    return reader.fx_names[0] if has_name and is_argument else None
