@@ -191,22 +191,40 @@ def real_name(name: str, mapping: Mapping[str, str]) -> str | None:
 
 
 def read_name_mapping(path: Path, label: str) -> tuple[Mapping[str, str], tuple[Problem, ...]]:
-    """Read a ``mapping.csv``: rows ``hash,real name`` without header; other rows are problems (PF3216)."""
+    """Read a ``mapping.csv``: rows ``hash,real name`` without header; other rows are problems (PF3216).
+
+    Of several rows with one hash the last counts, which is said when they differ (PF3026).
+    """
     mapping: dict[str, str] = {}
+    lines: dict[str, int] = {}
     problems: list[Problem] = []
     try:
         if path.stat().st_size > MAX_MAPPING_BYTES:
             return {}, (_bad_mapping(label, f"is larger than {MAX_MAPPING_BYTES} bytes"),)
-        with path.open(newline="", encoding="utf-8", errors="replace") as stream:
+        with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
             for number, row in enumerate(csv.reader(stream), start=1):
-                if len(row) == 2 and row[0].strip() and row[1].strip():
+                cells = [cell.strip() for cell in row]
+                if len(cells) == 2 and all(cells):
                     # Only the file name counts: a mapping must not point to another folder.
-                    mapping[row[0].strip()] = row[1].strip().rpartition("/")[2]
+                    real = cells[1].rpartition("/")[2]
+                    if mapping.get(cells[0], real) != real:
+                        problems.append(_two_names(label, cells[0], number, lines[cells[0]]))
+                    mapping[cells[0]], lines[cells[0]] = real, number
                 elif row:
                     problems.append(_bad_mapping(label, f"line {number} is not `hash,real name`"))
     except (OSError, csv.Error) as error:
         problems.append(_bad_mapping(label, f"cannot be read: {error}"))
     return mapping, tuple(problems)
+
+
+def _two_names(label: str, hashed: str, line: int, earlier: int) -> Problem:
+    return Diagnostic(
+        "PF3026",
+        f"`{label}` line {line} gives `{hashed}` another name than line {earlier}",
+        severity=Severity.WARNING,
+        help="the last name counts; dump into an empty folder to be sure",
+        path=label,
+    )
 
 
 def _bad_mapping(label: str, what: str) -> Problem:

@@ -302,6 +302,56 @@ class TestNames:
         (dump.token(0) / "1122334455").write_bytes(b"x")
         assert codes(read(dump.root)) == {"PF3208": 1}
 
+    def test_every_folder_has_a_mapping_of_its_own(self, dump):
+        write_mul_add_relu(dump.token(1), None)
+        for token, wanted in ((0, "Add."), (1, "Relu.")):
+            folder = dump.token(token)
+            original = next(path for path in folder.iterdir() if path.name.startswith(wanted))
+            original.rename(folder / "1122334455")
+            (folder / "mapping.csv").write_text(f"1122334455,{original.name}\n", encoding="utf-8-sig")
+        catalog = read(dump.root)
+        assert names(catalog) == ["Mul", "Add", "Relu"] * 2
+        assert catalog.problems == ()
+        hashed = {
+            (key.execution.step, key.name) for key, node in catalog.nodes.items() if "112233" in node.attrs["file"]
+        }
+        assert hashed == {(0, "Add"), (1, "Relu")}
+
+    def test_a_mapping_of_another_folder_does_not_count(self, dump):
+        write_mul_add_relu(dump.token(1), None)
+        (dump.token(0) / "1122334455").write_bytes(b"x")
+        (dump.token(1) / "mapping.csv").write_text(f"1122334455,Neg.Neg.1.2.{FIRST_US}\n")
+        assert codes(read(dump.root)) == {"PF3208": 1}
+
+    def test_two_names_of_one_hash_are_said_and_the_last_counts(self, dump):
+        folder = dump.token(0)
+        original = next(path for path in folder.iterdir() if path.name.startswith("Add."))
+        original.rename(folder / "1122334455")
+        rows = [f"1122334455,Old.Old.1.2.{FIRST_US}", f"1122334455,{original.name}", f"1122334455,{original.name}"]
+        (folder / "mapping.csv").write_text("\n".join(rows))
+        catalog = read(dump.root)
+        assert names(catalog) == ["Mul", "Add", "Relu"]
+        (problem,) = catalog.problems
+        assert problem.code == "PF3026"
+        assert "line 2" in problem.message
+        assert "line 1" in problem.message
+
+    def test_two_hashes_of_one_operator_are_duplicates(self, dump):
+        folder = dump.token(0)
+        original = next(path for path in folder.iterdir() if path.name.startswith("Add."))
+        (folder / "1122334455").write_bytes(original.read_bytes())
+        later = original.name.replace(str(FIRST_US + 2), str(FIRST_US + 90))
+        (folder / "mapping.csv").write_text(f"1122334455,{later}\n")
+        catalog = read(dump.root)
+        assert names(catalog).count("Add") == 1
+        assert codes(catalog) == {"PF3206": 1}
+        assert catalog.problems[0].path == f"{catalog.problems[0].path.rpartition('/')[0]}/{original.name}"
+
+    def test_a_hashed_array_among_device_files_is_passed_over(self, dump):
+        (dump.token(0) / "1122334455.npy").write_bytes(b"x")
+        (dump.token(0) / "mapping.csv").write_text(f"1122334455.npy,Add.Add.1.2.{FIRST_US}.output.0.npy\n")
+        assert codes(read(dump.root)) == {"PF3205": 1}
+
     def test_a_mapping_cannot_lead_out_of_its_folder(self, dump):
         (dump.token(0) / "1122334455").write_bytes(b"x")
         (dump.token(0) / "mapping.csv").write_text(f"1122334455,../../../Relu.up.1.2.{FIRST_US}\n")

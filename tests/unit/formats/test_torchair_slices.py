@@ -21,7 +21,7 @@ DATA = np.random.default_rng(5).normal(size=(4, 6, 8)).astype("f4")
 
 
 def table(is_automatic, cuts, count=2, inputs=(), outputs=()) -> str:
-    """Return the description of the slices; ``inputs`` and ``outputs`` hold (lower, higher) per thread, tensor, axis."""
+    """Return the description of the slices; ``inputs`` and ``outputs`` hold ranges by thread, tensor, axis."""
 
     def ranges(threads):
         return [[[{"lower": a, "higher": b} for a, b in tensor] for tensor in tensors] for tensors in threads]
