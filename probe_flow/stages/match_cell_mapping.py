@@ -7,15 +7,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from probe_flow.stages.base import CatalogOf, Context, IsPath, Kind, StageOptions, StageType
+from probe_flow.stages.base import Context, IsPath, Kind, StageType
+from probe_flow.stages.match_options import MatchOptions, judged_by_reference
 
 
-class Options(StageOptions):
+class Options(MatchOptions):
     """Pair by name after renaming modules; `Cell` is `Module`, and the frameworks' APIs meet by a built-in table."""
 
     uses: Literal["match.cell_mapping"]
-    target: CatalogOf = Field(description="Stage that read the target dump.")
-    golden: CatalogOf = Field(description="Stage that read the golden dump.")
     mapping: Annotated[str, IsPath()] | None = Field(
         None,
         description="YAML file of `target part: golden part`, e.g. `fc2.Dense: fc2.Linear`; parts are whole segments "
@@ -27,10 +26,6 @@ class Options(StageOptions):
         "moving_mean -> running_mean, moving_variance -> running_var, embedding_table -> weight.",
         examples=[{"gamma": "weight"}],
     )
-    pair_ranks: dict[int, int] | None = Field(
-        None, description="Target rank -> golden rank, where the numbers differ; default: equal numbers."
-    )
-    step_offset: int = Field(0, description="Golden step = target step + this offset.")
 
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
@@ -40,7 +35,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     from probe_flow.matching.parameter_names import PARAMETER_ALIASES
 
     entries = read_flat_mapping(options.mapping, what="cell mapping") if options.mapping else ()
-    return match_cell_mapping(
+    pairs = match_cell_mapping(
         inputs["target"][0],
         inputs["golden"][0],
         entries=entries,
@@ -48,6 +43,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
         pair_ranks=options.pair_ranks,
         step_offset=options.step_offset,
     )
+    return judged_by_reference(pairs, inputs)
 
 
 STAGE = StageType(

@@ -7,23 +7,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from probe_flow.stages.base import CatalogOf, Context, IsPath, Kind, StageOptions, StageType
+from probe_flow.stages.base import Context, IsPath, Kind, StageType
+from probe_flow.stages.match_options import MatchOptions, judged_by_reference
 
 
-class Options(StageOptions):
+class Options(MatchOptions):
     """Pair item by item as a file says; items that it does not name pair by name. Dtypes are not checked."""
 
     uses: Literal["match.data_mapping"]
-    target: CatalogOf = Field(description="Stage that read the target dump.")
-    golden: CatalogOf = Field(description="Stage that read the golden dump.")
     mapping: Annotated[str, IsPath()] = Field(
         description="YAML file of `target item: golden item`, or `N/A` for none, e.g. `Tensor.add.0.forward.output.0: "
         "Torch.add.0.forward.output.0`."
     )
-    pair_ranks: dict[int, int] | None = Field(
-        None, description="Target rank -> golden rank, where the numbers differ; default: equal numbers."
-    )
-    step_offset: int = Field(0, description="Golden step = target step + this offset.")
 
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
@@ -31,13 +26,14 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     from probe_flow.formats.mapping_file import read_flat_mapping
     from probe_flow.matching.mapping_data import match_data_mapping
 
-    return match_data_mapping(
+    pairs = match_data_mapping(
         inputs["target"][0],
         inputs["golden"][0],
         entries=read_flat_mapping(options.mapping, what="data mapping"),
         pair_ranks=options.pair_ranks,
         step_offset=options.step_offset,
     )
+    return judged_by_reference(pairs, inputs)
 
 
 STAGE = StageType(

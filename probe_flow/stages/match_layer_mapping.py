@@ -7,15 +7,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from probe_flow.stages.base import CatalogOf, Context, IsPath, Kind, StageOptions, StageType
+from probe_flow.stages.base import Context, IsPath, Kind, StageType
+from probe_flow.stages.match_options import MatchOptions, judged_by_reference
 
 
-class Options(StageOptions):
+class Options(MatchOptions):
     """Pair modules by their place in the tree of layers, and APIs by the layer that called them."""
 
     uses: Literal["match.layer_mapping"]
-    target: CatalogOf = Field(description="Stage that read the target dump.")
-    golden: CatalogOf = Field(description="Stage that read the golden dump.")
     mapping: Annotated[str, IsPath()] | None = Field(
         None,
         description="YAML file: per class of the target (`TopLayer` for the outermost layers) `child: child in the "
@@ -27,10 +26,6 @@ class Options(StageOptions):
         "moving_mean -> running_mean, moving_variance -> running_var, embedding_table -> weight.",
         examples=[{"gamma": "weight"}],
     )
-    pair_ranks: dict[int, int] | None = Field(
-        None, description="Target rank -> golden rank, where the numbers differ; default: equal numbers."
-    )
-    step_offset: int = Field(0, description="Golden step = target step + this offset.")
 
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
@@ -39,7 +34,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     from probe_flow.matching.mapping_layers import match_layer_mapping
     from probe_flow.matching.parameter_names import PARAMETER_ALIASES
 
-    return match_layer_mapping(
+    pairs = match_layer_mapping(
         inputs["target"][0],
         inputs["golden"][0],
         entries=read_layer_mapping(options.mapping) if options.mapping else (),
@@ -47,6 +42,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
         pair_ranks=options.pair_ranks,
         step_offset=options.step_offset,
     )
+    return judged_by_reference(pairs, inputs)
 
 
 STAGE = StageType(

@@ -7,31 +7,29 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from probe_flow.stages.base import CatalogOf, Context, Kind, StageOptions, StageType
+from probe_flow.stages.base import CatalogOf, Context, Kind, StageType
+from probe_flow.stages.match_options import MatchOptions, judged_by_reference
 
 
-class Options(StageOptions):
+class Options(MatchOptions):
     """Pair GE tensors with FX tensors, or with those of a GE dump made with fusion off, through the graph text."""
 
     uses: Literal["match.torchair"]
     target: CatalogOf = Field(description="Stage that read the GE dump.")
     golden: CatalogOf = Field(description="Stage that read the FX dump, or the GE dump made with fusion off.")
-    pair_ranks: dict[int, int] | None = Field(
-        None, description="Target rank -> golden rank, where the numbers differ; default: equal numbers."
-    )
-    step_offset: int = Field(0, description="Golden step = target step + this offset.")
 
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the pairs."""
     from probe_flow.matching.torchair import match_torchair
 
-    return match_torchair(
+    pairs = match_torchair(
         inputs["target"][0],
         inputs["golden"][0],
         pair_ranks=options.pair_ranks,
         step_offset=options.step_offset,
     )
+    return judged_by_reference(pairs, inputs)
 
 
 STAGE = StageType(

@@ -249,4 +249,42 @@ SECTION: tuple[Code, ...] = (
         "inputs, 311 equal: `Add_7`, `Relu`, `Mul_3`",
         "Compile both sides from one model and one input shape.",
     ),
+    Code(
+        "PF4030",
+        "the reference is a dump of another framework than the golden",
+        "Tensors of the reference are found by the names of the golden's nodes, which are the same only in a dump of "
+        "the same model by the same framework.",
+        "the reference `exact` is a `pytorch` dump, the golden `golden` a `torchair_fx` dump",
+        "Dump the golden's model once more in high precision, e.g. float64, and wire that dump as `reference`.",
+    ),
+    Code(
+        "PF4031",
+        "the reference lacks tensors that the golden has",
+        "A run in another precision may drop casts, or was dumped with other options. These tensors are judged by the "
+        "golden alone.",
+        "the reference lacks 2 tensors that the golden has: `_to_copy.output.0`, "
+        "`_to_copy_1.output.0`; judged without it",
+        "Nothing to do if precision is the only difference; else dump the same nodes on both sides.",
+    ),
+    Code(
+        "PF4032",
+        "the reference lacks executions that the golden has",
+        "It has no dump of these ranks, graphs or steps, so their tensors are judged by the golden alone.",
+        "the reference has no rank 0 graph 1 step 3 of the golden: judged without it",
+        "Dump the same ranks, graphs and steps in high precision.",
+    ),
+    Code(
+        "PF4033",
+        "the reference is the folder of another side",
+        "A dump that judges itself is never wrong: the reference must be a dump of its own.",
+        "the reference is the folder of `golden`, `dumps/msprobe_fx_dump`",
+        "Dump the golden's model in high precision into a folder of its own and check the paths.",
+    ),
+    Code(
+        "PF4034",
+        "the reference has nothing of the golden",
+        "No node of the reference has the name, rank, graph, step and slot of any golden tensor.",
+        "the reference `exact` has none of the 284 tensors of the golden `golden`",
+        "Check that both are dumps of the same model and the same graph.",
+    ),
 )

@@ -1,0 +1,37 @@
+"""What every match stage has in common: the sides that it pairs, and the third side that may judge both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from probe_flow.stages.base import CatalogOf, StageOptions
+
+if TYPE_CHECKING:
+    from probe_flow.records import Pairs
+
+
+class MatchOptions(StageOptions):
+    """Options of every match stage."""
+
+    target: CatalogOf = Field(description="Stage that read the target dump.")
+    golden: CatalogOf = Field(description="Stage that read the golden dump.")
+    reference: CatalogOf | None = Field(
+        None,
+        description="Stage that read a dump of the golden's model in higher precision, e.g. float64: both sides are "
+        "judged against it. Its names must be the golden's. Default: none.",
+    )
+    pair_ranks: dict[int, int] | None = Field(
+        None, description="Target rank -> golden rank, where the numbers differ; default: equal numbers."
+    )
+    step_offset: int = Field(0, description="Golden step = target step + this offset.")
+
+
+def judged_by_reference(pairs: Pairs, inputs: Mapping[str, Sequence[Any]]) -> Pairs:
+    """Return the pairs with the tensors of the stage's reference, or as they are where it has none."""
+    from probe_flow.matching.third_side import with_reference
+
+    found = inputs.get("reference")
+    return with_reference(pairs, found[0]) if found else pairs
