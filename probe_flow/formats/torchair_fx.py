@@ -15,6 +15,7 @@ from pathlib import Path
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError
 from probe_flow.formats.dump_select import Duplicates, Selection, choose, skipped_duplicate
 from probe_flow.formats.dump_walk import DumpFile, DumpListing, dump_root, fingerprint, list_dump
+from probe_flow.formats.fx_manifest import MANIFESTS, manifest_problems
 from probe_flow.formats.npy import npy_tensor_ref
 from probe_flow.formats.torchair_ge_files import MAPPING_FILE, hashed_without_mapping, not_a_dump_file
 from probe_flow.formats.torchair_layout import FxFolder, fx_folder, rank_of
@@ -127,7 +128,7 @@ class _FxFiles:
 
 
 def _sort_files(listing: DumpListing) -> _FxFiles:
-    files = _FxFiles(problems=list(listing.problems))
+    files = _FxFiles(problems=[*listing.problems, *manifest_problems(listing.files)])
     mappings: dict[tuple[str, ...], Mapping[str, str]] = {}
     for file in listing.files:
         if file.name == MAPPING_FILE:
@@ -135,6 +136,8 @@ def _sort_files(listing: DumpListing) -> _FxFiles:
             files.problems.extend(bad)
     for file in listing.files:
         if file.name == MAPPING_FILE or (file.name.startswith("dump_options_") and file.name.endswith(".json")):
+            continue
+        if file.name in MANIFESTS:
             continue
         name: str | None = file.name
         dumped = stem_of(file.name) if file.name.endswith(".npy") else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from probe_flow.errors.codes import reductions
+from probe_flow.errors.codes import dumping
 from probe_flow.errors.codes.code import Code
 
 SECTION: tuple[Code, ...] = (
@@ -148,4 +149,5 @@ SECTION: tuple[Code, ...] = (
         "results are not affected; free space, or set `cache: {tensors: never}`",
     ),
     *reductions.EXECUTION,
+    *dumping.SECTION,
 )

@@ -1,0 +1,95 @@
+"""The folder of an FX dump: which rank it is for, that it is new, and what may be replaced in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import probe_flow
+from probe_flow.dumpers.dump_files import make_folder, write_json
+from probe_flow.errors import Diagnostic, UsageError
+from probe_flow.formats.fx_manifest import DUMP_MANIFEST, DUMP_SCHEMA
+from probe_flow.formats.torchair_layout import rank_of
+
+
+def open_fx_folder(path: Path, options: Mapping[str, Any], *, overwrite: bool) -> Path:
+    """Return the folder of this process's rank below ``path``, new or emptied, with its manifest.
+
+    Raises:
+        UsageError: PF6321 if there is something that a dump must not be mixed with.
+        IncompleteError: PF6326 if it cannot be written.
+    """
+    world, rank = world_and_rank()
+    path = path.absolute()
+    folder = path / f"worldsize{world}_global_rank{rank}"
+    if path.exists():
+        _check_root(path, world, folder)
+    if folder.exists() and any(folder.iterdir()):
+        _replace(folder, overwrite=overwrite)
+    make_folder(folder)
+    write_json(folder / DUMP_MANIFEST, _facts(world, rank, options))
+    return folder
+
+
+def world_and_rank() -> tuple[int, int]:
+    """Return world size and global rank, of torch's process group or as launchers tell them; 1 and 0 by themselves."""
+    with suppress(ImportError, AttributeError, RuntimeError):
+        import torch
+
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return torch.distributed.get_world_size(), torch.distributed.get_rank()
+    world, rank = (os.environ.get(name, "") for name in ("WORLD_SIZE", "RANK"))
+    return (int(world), int(rank)) if world.isdecimal() and rank.isdecimal() else (1, 0)
+
+
+def _check_root(path: Path, world: int, folder: Path) -> None:
+    """Refuse a folder with other things than ranks of the same world: a reader would take them for one dump."""
+    if not path.is_dir():
+        raise _refusal(path, "is a file, not a folder", "name a new folder")
+    for entry in sorted(path.iterdir()):
+        if entry == folder or (rank_of(entry.name) is not None and entry.name.startswith(f"worldsize{world}_")):
+            continue
+        raise _refusal(path, f"holds `{entry.name}`, which is no part of this dump", "name a new or an empty folder")
+
+
+def _replace(folder: Path, *, overwrite: bool) -> None:
+    if not overwrite:
+        raise _refusal(folder, "is not empty", "name a new folder, or pass `overwrite` to replace the dump in it")
+    if folder.is_symlink() or not _is_ours(folder / DUMP_MANIFEST):
+        raise _refusal(folder, "holds no dump of probe_flow, so it is not replaced", "name a new folder, or remove it")
+    shutil.rmtree(folder)
+
+
+def _is_ours(manifest: Path) -> bool:
+    try:
+        content = json.loads(manifest.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and content.get("schema") == DUMP_SCHEMA
+
+
+def _refusal(path: Path, what: str, cure: str) -> UsageError:
+    return UsageError(Diagnostic("PF6321", f"the dump folder `{path.name}` {what}", help=cure, path=str(path)))
+
+
+def _facts(world: int, rank: int, options: Mapping[str, Any]) -> dict[str, Any]:
+    versions = {"probe_flow": probe_flow.__version__, "python": platform.python_version()}
+    for name in ("torch", "numpy"):
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return {
+        "schema": DUMP_SCHEMA,
+        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "world_size": world,
+        "rank": rank,
+        "versions": versions,
+        "options": options,
+    }

@@ -1,0 +1,85 @@
+"""One compiled graph: runs in place of the compiler's code, and counts its executions."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from probe_flow.dumpers.dump_files import Ticks, make_folder, write_json
+from probe_flow.dumpers.fx_interpreter import DumpingInterpreter, is_dumped
+from probe_flow.dumpers.fx_options import FxDumpOptions
+from probe_flow.dumpers.fx_step import StepDump
+from probe_flow.formats.fx_manifest import GRAPH_MANIFEST, GRAPH_SCHEMA
+
+
+class DumpedGraph:
+    """A graph as the runtime calls it: with a list of arguments, which it empties so that they can be freed.
+
+    Args:
+        module: the graph.
+        folder: of this graph in the dump.
+        kind: ``forward``, ``backward`` or ``inference``.
+        options: what is dumped.
+        ticks: gives each node its time.
+    """
+
+    def __init__(self, module: GraphModule, folder: Path, kind: str, options: FxDumpOptions, ticks: Ticks) -> None:
+        # An attribute of the instance: torch's wrappers of a backward graph copy those, not those of the class.
+        self._boxed_call = True
+        self._module = module
+        self._folder = folder
+        self._options = options
+        self._ticks = ticks
+        self._steps = 0
+        make_folder(folder)
+        write_json(folder / GRAPH_MANIFEST, graph_facts(module, kind))
+
+    def __call__(self, args: list[Any]) -> Any:
+        number, self._steps = self._steps, self._steps + 1
+        step = None
+        if self._options.takes_step(number):
+            step = StepDump(self._folder / str(number), self._options, self._ticks)
+            step.open()
+        with torch.no_grad():
+            result = DumpingInterpreter(self._module, self._options, step).boxed_run(args)
+        if step is not None:
+            step.close()
+        return result
+
+
+def graph_facts(module: GraphModule, kind: str) -> dict[str, Any]:
+    """Return what the manifest says of a graph: its inputs and outputs, its operators and where they were written."""
+    nodes = list(module.graph.nodes)
+    operators = [node for node in nodes if is_dumped(node)]
+    others = [node for node in nodes if node.op == "call_function" and not is_dumped(node)]
+    output = next(node for node in reversed(nodes) if node.op == "output")
+    return {
+        "schema": GRAPH_SCHEMA,
+        "kind": kind,
+        "signature": hashlib.sha256(str(module.graph).encode()).hexdigest(),
+        "placeholders": [_placeholder(node) for node in nodes if node.op == "placeholder"],
+        "outputs": [node.name for node in output.all_input_nodes],
+        "operators": [{"name": node.name, "target": str(node.target), "source": _source(node)} for node in operators],
+        "not_dumped": [{"name": node.name, "target": str(node.target)} for node in others],
+    }
+
+
+def _placeholder(node: Node) -> dict[str, Any]:
+    value = node.meta.get("val")
+    facts: dict[str, Any] = {"name": node.name}
+    if isinstance(value, torch.Tensor):
+        facts |= {"dtype": str(value.dtype).removeprefix("torch."), "shape": [str(size) for size in value.shape]}
+    if "desc" in node.meta:
+        facts["is"] = str(node.meta["desc"])[:500]
+    return facts
+
+
+def _source(node: Node) -> str | None:
+    """Return the innermost frame of the user's code that led to a node."""
+    lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines() if line.strip(" ^~")]
+    frames = [index for index, line in enumerate(lines) if line.startswith("File ")]
+    return " ".join(lines[frames[-1] :])[:500] if frames else None

@@ -1,0 +1,104 @@
+"""Compare the dumps of repeated runs file by file: what differs in a bit was not computed deterministically."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from probe_flow.errors import Diagnostic, Severity
+
+_NAME = re.compile(r"(?P<node>[^-]+)-(?P<target>.+)\.(?P<slot>(?:INPUT|OUTPUT)[.\d]*)\.\d{20}(?:_min_max)?\.npy")
+_BLOCK = 1 << 20
+_MAX_LISTED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Unequal:
+    """One array that a repeated run computed otherwise; ``max_abs`` is None for one of another shape, or missing."""
+
+    execution: str
+    node: str
+    target: str
+    slot: str
+    max_abs: float | None
+
+
+def unequal_arrays(first: Path, second: Path) -> Iterator[Unequal]:
+    """Yield what differs between two dumps of the same model, in the order in which the first computed it."""
+    others = {_key(path, second): path for path in second.rglob("*.npy")}
+    for path in sorted(first.rglob("*.npy"), key=_time):
+        key = _key(path, first)
+        found = _NAME.fullmatch(path.name)
+        if found is None:
+            continue
+        other = others.get(key)
+        difference = _difference(path, other) if other is not None else None
+        if difference != 0.0:
+            yield Unequal(key[0], found["node"], found["target"], found["slot"], difference)
+
+
+def not_deterministic(unequal: list[Unequal]) -> Diagnostic:
+    """Return PF6330: the operators that are the first to differ, outputs before what they are passed on to."""
+    outputs = [each for each in unequal if each.slot.startswith("OUTPUT")]
+    inputs = {(each.execution, each.node) for each in unequal if each.slot.startswith("INPUT")}
+    own = [each for each in outputs if (each.execution, each.node) not in inputs] or outputs or unequal
+    named = list(dict.fromkeys(f"{each.target} (`{each.node}`)" for each in own))
+    return Diagnostic(
+        "PF6330",
+        f"{len(unequal)} tensors differ between repeated runs; {len(named)} operators are not deterministic",
+        severity=Severity.WARNING,
+        help="differences up to these come from the run itself, not from the device",
+        notes=tuple(
+            f"`{each.execution}/{each.node}` ({each.target}) {each.slot}: {_figure(each.max_abs)}"
+            for each in own[:_MAX_LISTED]
+        ),
+    )
+
+
+def _figure(value: float | None) -> str:
+    return "other shapes" if value is None else f"largest difference {value:.6g}"
+
+
+def _key(path: Path, root: Path) -> tuple[str, str]:
+    stem = path.name.removesuffix(".npy").removesuffix("_min_max")
+    return str(path.parent.relative_to(root)), stem.rpartition(".")[0]
+
+
+def _time(path: Path) -> tuple[str, str]:
+    return path.name.removesuffix(".npy").removesuffix("_min_max").rpartition(".")[2], path.name
+
+
+def _difference(path: Path, other: Path) -> float | None:
+    """Return the largest difference of two arrays, 0.0 for the same bytes."""
+    if _same_bytes(path, other):
+        return 0.0
+    try:
+        a, b = (np.load(each, mmap_mode="r", allow_pickle=False) for each in (path, other))
+    except ValueError:
+        return None
+    if a.shape != b.shape or a.dtype != b.dtype or a.dtype.names is not None:
+        return None
+    flat_a, flat_b = a.reshape(-1), b.reshape(-1)
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+    largest = 0.0
+    for start in range(0, a.size, _BLOCK):
+        x, y = (flat[start : start + _BLOCK].astype(wide) for flat in (flat_a, flat_b))
+        with np.errstate(invalid="ignore"):
+            gaps = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
+        largest = max(largest, math.inf if np.isnan(gaps).any() else float(gaps.max()))
+    return largest
+
+
+def _same_bytes(path: Path, other: Path) -> bool:
+    if path.stat().st_size != other.stat().st_size:
+        return False
+    with path.open("rb") as a, other.open("rb") as b:
+        while block := a.read(_BLOCK):
+            if block != b.read(_BLOCK):
+                return False
+    return True

@@ -1,0 +1,134 @@
+"""The inputs of a model: from files, from a recorded seed, or from the user's code; kept beside the dump."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_map
+
+from probe_flow.dumpers.dump_files import make_folder, write_array, write_bytes
+from probe_flow.dumpers.fx_tensors import NotHeldError, dtype_name, host_array
+from probe_flow.dumpers.model_source import load_attribute
+from probe_flow.errors import Diagnostic, UsageError
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+_DEFAULT_HIGH = 10
+"""Integers are drawn from 0 to 9 unless a range is given."""
+
+
+def model_calls(inputs: Mapping[str, Any], calls: int) -> Iterator[Call]:
+    """Yield arguments and keyword arguments of each call; every call gets copies of its own.
+
+    Raises:
+        UsageError: PF6323 when a file, a dtype or what the user's code returns cannot be used.
+    """
+    if "callable" in inputs:
+        found = load_attribute(inputs["callable"], "inputs")
+        made = found() if callable(found) else found
+        if isinstance(made, Iterator):
+            yield from _several(made, calls)
+            return
+    else:
+        made = _given(inputs)
+    for _ in range(calls):
+        yield _as_call(_copied(made))
+
+
+def _several(made: Iterator[Any], calls: int) -> Iterator[Call]:
+    count = -1
+    for count, each in zip(range(calls), made, strict=False):  # noqa: B007
+        yield _as_call(each)
+    if count + 1 < calls:
+        raise _unusable(f"`inputs` ends after {count + 1} of {calls} calls", "set `calls` to as many as it yields")
+
+
+def _given(inputs: Mapping[str, Any]) -> Any:
+    if "files" in inputs:
+        loaded = [_load(Path(file)) for file in inputs["files"]]
+        return loaded[0] if len(loaded) == 1 else tuple(loaded)
+    if "random" in inputs:
+        options = inputs["random"]
+        generator = np.random.Generator(np.random.PCG64(options["seed"]))
+        return tuple(_drawn(tensor, generator) for tensor in options["tensors"])
+    return ()
+
+
+def _load(path: Path) -> Any:
+    try:
+        if path.suffix == ".npy":
+            return torch.from_numpy(np.load(path, allow_pickle=False))
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises errors of many kinds for a malformed file
+        raise _unusable(
+            f"`{path.name}` cannot be read as input: {type(error).__name__}: {str(error).splitlines()[0]}",
+            "give `.npy` arrays of numbers, or `.pt` files of tensors",
+        ) from error
+
+
+def _drawn(tensor: Mapping[str, Any], generator: np.random.Generator) -> torch.Tensor:
+    """Return a tensor of uniform floats in [0, 1), integers from 0 to 9 or bools, unless a range is given."""
+    dtype = getattr(torch, tensor["dtype"], None)
+    if not isinstance(dtype, torch.dtype):
+        raise _unusable(f"torch has no dtype `{tensor['dtype']}`", "use a name such as `float32` or `int64`")
+    shape, low, high = tuple(tensor["shape"]), tensor.get("low"), tensor.get("high")
+    if dtype == torch.bool:
+        return torch.from_numpy(generator.integers(0, 2, shape) == 1)
+    if dtype.is_floating_point or dtype.is_complex:
+        values: Any = generator.uniform(0.0 if low is None else low, 1.0 if high is None else high, shape)
+    else:
+        values = generator.integers(int(low or 0), _DEFAULT_HIGH if high is None else int(high), shape)
+    return torch.from_numpy(np.asarray(values)).to(dtype)
+
+
+def _copied(made: Any) -> Any:
+    return tree_map(lambda value: value.detach().clone() if isinstance(value, torch.Tensor) else value, made)
+
+
+def _as_call(made: Any) -> Call:
+    if isinstance(made, Mapping):
+        return (), dict(made)
+    if isinstance(made, (tuple, list)):
+        return tuple(made), {}
+    return (made,), {}
+
+
+def moved(call: Call, device: str | None) -> Call:
+    """Return the arguments with their tensors on a device."""
+    if device is None:
+        return call
+    args, kwargs = tree_map(lambda value: value.to(device) if isinstance(value, torch.Tensor) else value, call)
+    return args, kwargs
+
+
+def keep_inputs(call: Call, folder: Path) -> list[dict[str, Any]]:
+    """Write the tensors of a call as `.npy` and as raw bytes, and return what the record says of them."""
+    make_folder(folder)
+    facts: list[dict[str, Any]] = []
+    args, kwargs = call
+    for number, (name, value) in enumerate(
+        (*((str(index), value) for index, value in enumerate(args)), *kwargs.items())
+    ):
+        if not isinstance(value, torch.Tensor):
+            facts.append({"name": name, "value": repr(value)[:200]})
+            continue
+        # A name may come from a file, and must not lead out of the folder.
+        stem = name if name.isidentifier() else str(number)
+        entry: dict[str, Any] = {"name": name, "dtype": dtype_name(value), "shape": list(value.shape)}
+        try:
+            raw = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+            entry |= {"file": write_array(folder, f"{stem}.npy", host_array(value))}
+            entry |= {"raw": write_bytes(folder, f"{stem}.bin", raw), "sha256": hashlib.sha256(raw).hexdigest()}
+        except (NotHeldError, RuntimeError) as error:
+            entry |= {"not_kept": str(error)}
+        facts.append(entry)
+    return facts
+
+
+def _unusable(what: str, cure: str) -> UsageError:
+    return UsageError(Diagnostic("PF6323", what, help=cure))

@@ -1,0 +1,104 @@
+"""What a child process shall run, and what it left: two small JSON files between it and the stage."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+JOB_FILE, RUN_FILE, LOG_FILE = "model_job.json", "model_run.json", "model.log"
+RUN_SCHEMA = "probe_flow/model_run/1"
+FX_FOLDER, GE_FOLDER, INPUT_FOLDER = "msprobe_fx_dump", "msprobe_ge_dump", "input"
+
+_MAX_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ModelJob:
+    """One run of a model in a child process.
+
+    Args:
+        kind: ``torchair_fx`` or ``torchair_ge``.
+        model: ``module:attribute``, a module of torch or what returns one.
+        inputs: ``files``, ``random`` or ``callable``, each with its options; empty = the model takes nothing.
+        output: folder that everything is written to.
+        dump: options of the dump.
+        calls: how often the model is called.
+        import_from: folder that modules are imported from first; None = the working directory.
+        seed: of every random number generator.
+        is_deterministic: ask torch for deterministic algorithms.
+        threads: of torch; None = its own choice.
+        device: where model and inputs are moved; None = nowhere.
+        has_backward: also run the backward pass, of the sum of the results.
+        dynamic: of `torch.compile`.
+    """
+
+    kind: str
+    model: str
+    inputs: Mapping[str, Any]
+    output: str
+    dump: Mapping[str, Any] = field(default_factory=dict)
+    calls: int = 1
+    import_from: str | None = None
+    seed: int = 0
+    is_deterministic: bool = True
+    threads: int | None = None
+    device: str | None = None
+    has_backward: bool = False
+    dynamic: bool | None = None
+
+    @property
+    def dump_folder(self) -> Path:
+        """The folder of the dump itself."""
+        return Path(self.output) / (FX_FOLDER if self.kind == "torchair_fx" else GE_FOLDER)
+
+    def write(self) -> Path:
+        """Write the job into its output folder."""
+        path = Path(self.output) / JOB_FILE
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        return path
+
+
+def read_job(path: Path) -> ModelJob:
+    """Return the job of a file that `ModelJob.write` made."""
+    return ModelJob(**json.loads(path.read_text(encoding="utf-8")))
+
+
+def read_run(output: Path) -> dict[str, Any]:
+    """Return what a child process left, empty when it left nothing that can be read."""
+    path = output / RUN_FILE
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            return {}
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) and content.get("schema") == RUN_SCHEMA else {}
+
+
+def is_done(job: ModelJob) -> bool:
+    """Tell whether a finished run of the same job lies in its folder: same options, same source file of the model."""
+    run = read_run(Path(job.output))
+    if not run.get("ok") or run.get("job") != json.loads(json.dumps(asdict(job))):
+        return False
+    source = run.get("source")
+    return isinstance(source, dict) and source.get("sha256") == file_digest(Path(str(source.get("path"))))
+
+
+def file_digest(path: Path) -> str | None:
+    """Return the SHA-256 of a file, None when it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return _digest(file)
+    except OSError:
+        return None
+
+
+def _digest(file: Any) -> str:
+    digest = hashlib.sha256()
+    while block := file.read(1 << 20):
+        digest.update(block)
+    return digest.hexdigest()

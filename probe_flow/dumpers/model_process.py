@@ -1,0 +1,109 @@
+"""Run a job in a child process: its imports, its memory and its crashes stay there; its output goes to a log."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from probe_flow.dumpers.model_job import LOG_FILE, RUN_FILE, ModelJob, read_run
+from probe_flow.errors import Diagnostic, IncompleteError, UsageError
+
+STOP_S = 10.0
+"""Seconds that a child gets to end after it was asked to, before it is killed."""
+
+_TAIL_BYTES = 16 << 10
+_TAIL_LINES = 15
+_WRONG_REQUESTS = frozenset({"PF6320", "PF6321", "PF6322", "PF6323", "PF6328", "PF6329", "PF6331"})
+"""What a workflow, not a run, has to change."""
+
+
+def run_model(job: ModelJob) -> dict[str, Any]:
+    """Run a job and return the record that its process left.
+
+    Raises:
+        UsageError: what was asked for cannot be run (PF6320 to PF6323, PF6328, PF6329, PF6331).
+        IncompleteError: PF6324 the model raised, PF6325 its process ended by a signal or without a word, PF6326 the
+            dump could not be written, PF6327 nothing was dumped.
+    """
+    output = Path(job.output)
+    (output / RUN_FILE).unlink(missing_ok=True)
+    log = output / LOG_FILE
+    with log.open("wb") as stream:
+        process = subprocess.Popen(  # noqa: S603 (our own module, under the running interpreter)
+            [sys.executable, "-m", "probe_flow.dumpers.model_child", str(job.write())],
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            env=_environment(job),
+            start_new_session=True,
+        )
+        try:
+            code = process.wait()
+        except BaseException:
+            _stop(process)
+            raise
+    record = read_run(output)
+    if record.get("ok") and code == 0:
+        return record
+    raise _failure(job, record.get("failure"), code, log)
+
+
+def _environment(job: ModelJob) -> dict[str, str]:
+    """Return the environment of the child: the same packages, and what must be set before torch loads."""
+    own = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PYTHONUNBUFFERED": "1"}
+    if job.is_deterministic:
+        own.setdefault("PYTHONHASHSEED", "0")
+        own.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    return own
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """End the child and what it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _failure(job: ModelJob, failure: object, code: int, log: Path) -> UsageError | IncompleteError:
+    notes = _tail(log)
+    if isinstance(failure, dict):
+        found = str(failure.get("code"))
+        diagnostic = Diagnostic(
+            found, str(failure.get("message")), help=failure.get("help"), notes=notes, path=failure.get("path")
+        )
+        return UsageError(diagnostic) if found in _WRONG_REQUESTS else IncompleteError(diagnostic)
+    how = f"by signal {_signal_name(-code)}" if code < 0 else f"with exit code {code}"
+    cure = "its last words are below; the whole log is beside the dump"
+    if code == -signal.SIGKILL:
+        cure = "the system kills a process when memory runs out: use smaller inputs, or a machine with more; " + cure
+    return IncompleteError(
+        Diagnostic("PF6325", f"the process that ran `{job.model}` ended {how}", help=cure, notes=notes, path=str(log))
+    )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
+
+
+def _tail(log: Path) -> tuple[str, ...]:
+    """Return the last lines of the log."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ()
+    return tuple(line for line in lines if line.strip())[-_TAIL_LINES:]
