@@ -1,11 +1,16 @@
-"""Write small arrays as `.npy` and `.npz` bytes, several times faster than the general writers do.
+"""Small arrays as `.npy` and `.npz` bytes: written several times faster than general writers do, read without trust.
 
 Source: the public NPY format description, version 1.0, and APPNOTE 6.3 of the zip format (members stored, one date).
 """
 
 from __future__ import annotations
 
+import ast
+import io
+import math
+import re
 import struct
+import zipfile
 import zlib
 from collections.abc import Mapping
 from functools import lru_cache
@@ -17,7 +22,11 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 _MAGIC = b"\x93NUMPY\x01\x00"
+_HEADER_AT = len(_MAGIC) + 2
 _ALIGNMENT = 64
+_MAX_HEADER_BYTES = 32 * 1024
+_MAX_NESTING = 8
+_PLAIN = re.compile(r"[<>|=]?(?:[biufc][0-9]{1,2}|[?]|[US][0-9]{1,5})")
 _LOCAL = struct.Struct("<4s5H3L2H")
 _CENTRAL = struct.Struct("<4s6H3L5H2L")
 _END = struct.Struct("<4s4H2LH")
@@ -56,3 +65,68 @@ def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     text = repr({"descr": descr, "fortran_order": False, "shape": shape})
     missing = -(len(_MAGIC) + 2 + len(text) + 1) % _ALIGNMENT
     return _MAGIC + struct.pack("<H", len(text) + 1 + missing) + f"{text}{' ' * missing}\n".encode("latin-1")
+
+
+def arrays_of(content: bytes, limit: int) -> dict[str, Array]:
+    """Return the members of a `.npz` file by key, none of which may have more than ``limit`` bytes.
+
+    Raises:
+        ValueError, zipfile.BadZipFile and other errors of the libraries: it is something else.
+    """
+    arrays: dict[str, Array] = {}
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for info in archive.infolist():
+            if info.file_size > limit:
+                raise ValueError(f"its member `{info.filename[:40]}` claims {info.file_size} bytes")
+            with archive.open(info) as member:
+                arrays[info.filename.removesuffix(".npy")] = array_of(member.read(limit))
+    return arrays
+
+
+def array_of(content: bytes) -> Array:
+    """Return the array of a `.npy` file; nothing is unpickled, nothing allocated on its word.
+
+    Raises:
+        ValueError, SyntaxError, KeyError, TypeError, RecursionError or MemoryError: it is something else.
+    """
+    if content[: len(_MAGIC)] != _MAGIC or len(content) < _HEADER_AT:
+        raise ValueError("it does not begin like an array of version 1.0")
+    end = _HEADER_AT + int.from_bytes(content[len(_MAGIC) : _HEADER_AT], "little")
+    text = content[_HEADER_AT:end].decode("latin-1")
+    if len(text) > _MAX_HEADER_BYTES or _nesting(text) > _MAX_NESTING:
+        raise ValueError("its header is no description of an array")
+    header = ast.literal_eval(text.strip())
+    shape, dtype = header["shape"], _dtype(header["descr"])
+    if not isinstance(shape, tuple) or not all(type(dim) is int and dim >= 0 for dim in shape):
+        raise ValueError("its shape is none")
+    if header["fortran_order"] and len(shape) > 1:
+        raise ValueError("it holds columns, not rows")
+    count, rest = math.prod(shape), content[end:]
+    if dtype.itemsize == 0 or len(rest) != count * dtype.itemsize:
+        raise ValueError(f"shape {list(shape)} of `{dtype}` is not what {len(rest)} bytes hold")
+    return np.frombuffer(rest, dtype, count).reshape(shape)
+
+
+def _nesting(text: str) -> int:
+    """Return how deep brackets nest; Python's own parser may run out of stack on absurd ones."""
+    depth = deepest = 0
+    for char in text:
+        depth += (char in "([{") - (char in ")]}")
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _dtype(descr: object) -> np.dtype[Any]:
+    """Return the dtype of plain elements, or of records of such."""
+    if isinstance(descr, str) and _PLAIN.fullmatch(descr):
+        return np.dtype(descr)
+    if isinstance(descr, list) and descr and all(_is_field(field) for field in descr):
+        return np.dtype(descr)
+    raise ValueError("its elements are Python objects or of an unknown type")
+
+
+def _is_field(field: object) -> bool:
+    if not isinstance(field, tuple) or len(field) != 2 or not all(isinstance(part, str) for part in field):
+        return False
+    name, kind = field
+    return bool(name) and _PLAIN.fullmatch(kind) is not None

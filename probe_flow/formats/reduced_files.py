@@ -8,7 +8,6 @@ device said of the tensors and the operator.
 
 from __future__ import annotations
 
-import io
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 
 from probe_flow.errors import FormatError
 from probe_flow.formats.binary_file import BinaryFile, malformed
-from probe_flow.formats.npz import npy_bytes, npz_bytes
+from probe_flow.formats.npz import array_of, arrays_of, npy_bytes, npz_bytes
 
 SUFFIX = "_min_max"
 MIN_MAX = ("min", "max")
@@ -40,7 +39,9 @@ _BROKEN = (
     EOFError,
     RuntimeError,
     SyntaxError,
+    RecursionError,
     MemoryError,
+    NotImplementedError,
     zipfile.BadZipFile,
     zlib.error,
 )
@@ -163,7 +164,7 @@ def _read(path: Path | str, take: Callable[[bytes], Found]) -> Found:
 
 
 def _as_array(content: bytes) -> ReducedArray:
-    found = _array(content)
+    found = array_of(content)
     if found.dtype.names is None:
         values = _figures(found.reshape(1, -1), len(MIN_MAX))[0]
         return ReducedArray(MIN_MAX, ReducedTensor(values))
@@ -178,7 +179,7 @@ def _as_array(content: bytes) -> ReducedArray:
 
 
 def _as_device(content: bytes) -> ReducedDevice:
-    arrays = _members(content)
+    arrays = arrays_of(content, MAX_REDUCED_BYTES)
     names = tuple(str(name) for name in arrays["stat_names"].reshape(-1)) if "stat_names" in arrays else MIN_MAX
     if not 0 < len(names) <= _MAX_FIGURES:
         raise ValueError(f"{len(names)} statistics")
@@ -236,34 +237,6 @@ def _parse_shape(text: str) -> tuple[int, ...] | None:
     if len(parts) > _MAX_RANK or not all(part.isascii() and part.isdigit() and len(part) <= 18 for part in parts):
         raise ValueError(f"`{text[:40]}` is no shape")
     return tuple(int(part) for part in parts)
-
-
-def _members(content: bytes) -> dict[str, Array]:
-    arrays: dict[str, Array] = {}
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        for info in archive.infolist():
-            if info.file_size > MAX_REDUCED_BYTES:
-                raise ValueError(f"its member `{info.filename[:40]}` claims {info.file_size} bytes")
-            with archive.open(info) as member:
-                arrays[info.filename.removesuffix(".npy")] = _array(member.read(MAX_REDUCED_BYTES))
-    return arrays
-
-
-def _array(content: bytes) -> Array:
-    """Return a small array from the bytes of a `.npy` file; nothing is unpickled, nothing allocated on its word."""
-    stream = io.BytesIO(content)
-    version = np.lib.format.read_magic(stream)
-    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, is_fortran, dtype = read_header(stream)
-    if dtype.hasobject or (is_fortran and len(shape) > 1):
-        raise ValueError("it holds Python objects or columns, not rows of numbers")
-    rest = content[stream.tell() :]
-    count = 1
-    for dim in shape:
-        count *= dim
-    if dtype.itemsize == 0 or len(rest) != count * dtype.itemsize:
-        raise ValueError(f"shape {list(shape)} of `{dtype}` is not what {len(rest)} bytes hold")
-    return np.frombuffer(rest, dtype, count).reshape(shape)
 
 
 def _no_reduced_file(path: Path | str, why: str) -> FormatError:
