@@ -166,6 +166,8 @@ def _read(path: Path | str, take: Callable[[bytes], Found]) -> Found:
 def _as_array(content: bytes) -> ReducedArray:
     found = array_of(content)
     if found.dtype.names is None:
+        if not found.size:
+            raise ValueError("it holds no number")
         values = _figures(found.reshape(1, -1), len(MIN_MAX))[0]
         return ReducedArray(MIN_MAX, ReducedTensor(values))
     if found.size != 1:

@@ -21,6 +21,7 @@ from probe_flow.formats.reduced_files import (
     read_reduced_device,
 )
 from probe_flow.records import NodeKey, Problem, Slot, SlotRole, Statistics, TensorKind, TensorRef
+from probe_flow.tensors.dtypes import DTYPES
 
 __all__ = [
     "CHECKSUM_DTYPE",
@@ -85,10 +86,11 @@ def recorded_ref(
         facts[COUNT] = count
     if checksum is not None and dtype == "bfloat16":
         facts[CHECKSUM_DTYPE] = "float32"
+    is_opaque = dtype in DTYPES and not DTYPES[dtype].decodable and all(map(math.isnan, tensor.figures))
     return TensorRef(
         node_key,
         slot,
-        TensorKind.STATISTICS,
+        TensorKind.OPAQUE if is_opaque else TensorKind.STATISTICS,
         dtype=dtype,
         stored_dtype=dtype,
         shape=tensor.shape,
@@ -96,6 +98,7 @@ def recorded_ref(
         recorded=statistics_of(figures, dtype),
         checksum=None if checksum is None else f"{checksum:08x}",
         attrs=facts,
+        reason=f"elements of `{dtype}` could not be decoded when the dump was reduced" if is_opaque else None,
         source=source,
     )
 

@@ -364,7 +364,7 @@ def _tensors(count: int) -> str:
 
 
 def _place_rows(place: Mapping[str, Any]) -> list[tuple[str, str]]:
-    metrics = place.get("metrics") or {}
+    metrics = {name: value for name, value in (place.get("metrics") or {}).items() if value is not None}
     names = dict.fromkeys((*(name for name in FIGURES_FIRST if name in metrics), *metrics))
     figures = ", ".join(f"{printable(name)} {figure(metrics[name])}" for name in list(names)[:MAX_FIGURES])
     return [
