@@ -1,4 +1,4 @@
-"""`init`: copy a packaged workflow to start from, if wanted with the sample data that it compares."""
+"""`init`: copy a packaged workflow to start from, or print code that makes dumps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from probe_flow.errors import did_you_mean
 
 
 @click.command("init")
-@click.argument("name")
+@click.argument("name", required=False)
 @click.option(
     "--output",
     "-o",
@@ -21,8 +21,27 @@ from probe_flow.errors import did_you_mean
 )
 @click.option("--with-sample", is_flag=True, help="Copy the sample dumps too, so that the workflow runs as it is.")
 @click.option("--force", is_flag=True, help="Overwrite what is there.")
-def command(name: str, output: Path, *, with_sample: bool, force: bool) -> None:
-    """Copy the packaged workflow NAME to start from."""
+@click.option("--snippet", metavar="NAME", help="Print code for your own script instead; `torchair`: both dumps.")
+def command(name: str | None, output: Path, *, with_sample: bool, force: bool, snippet: str | None) -> None:
+    """Copy the packaged workflow NAME to start from, or print the code that makes the dumps it compares."""
+    if (name is None) == (snippet is None):
+        raise click.UsageError("give either the NAME of a packaged workflow, or `--snippet NAME`")
+    if snippet is not None:
+        click.echo(_snippet(snippet), nl=False)
+    else:
+        assert name is not None, "one of the two is given"
+        _copy(name, output, with_sample=with_sample, force=force)
+
+
+def _snippet(name: str) -> str:
+    from probe_flow.dumpers.snippets import SNIPPETS
+
+    if name not in SNIPPETS:
+        raise click.UsageError(f"there is no snippet `{name}`; snippets: {', '.join(SNIPPETS)}")
+    return SNIPPETS[name]
+
+
+def _copy(name: str, output: Path, *, with_sample: bool, force: bool) -> None:
     from probe_flow.workflow.copying import SampleMissingError, WouldOverwriteError, copy_template
     from probe_flow.workflow.templates import template_name, templates
 

@@ -37,7 +37,8 @@ def main(job_path: str) -> int:
         record |= run_job(job)
         record["ok"] = True
     except ProbeFlowError as error:
-        traceback.print_exc()
+        if error.__cause__ is not None:
+            traceback.print_exception(error.__cause__)
         first = error.diagnostic
         record["failure"] = {"code": first.code, "message": first.message, "help": first.help, "path": first.path}
     write_json(Path(job.output) / RUN_FILE, record)

@@ -36,11 +36,16 @@ class PathSize:
     is_complete: bool = True
 
 
-def input_paths(options: StageOptions) -> Iterator[tuple[str, Path]]:
-    """Yield name and value of every option that names something that must exist before the run."""
+def input_paths(options: StageOptions, *, data_only: bool = False) -> Iterator[tuple[str, Path]]:
+    """Yield name and value of every option that names something that must exist before the run.
+
+    Args:
+        options: of a stage.
+        data_only: leave out what is used but not compared.
+    """
     values = options.model_dump(by_alias=True)
     for option in marked(type(options), IsPath):
-        if not option.marker.must_exist:
+        if not option.marker.must_exist or (data_only and not option.marker.is_data):
             continue
         for _, value in option.find(values):
             if isinstance(value, str) and RUN_OUTPUT not in value:

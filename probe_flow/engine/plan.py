@@ -164,7 +164,7 @@ def _planned(stage: ResolvedStage, workflow: Workflow, selected: Collection[str]
     forecast = stage.type.foresee(stage.options)
     if forecast is not None:
         reason += f"; it {forecast.does}"
-    sizes = tuple(measure_path(option, path) for option, path in input_paths(stage.options))
+    sizes = tuple(measure_path(option, path) for option, path in input_paths(stage.options, data_only=True))
     return PlannedStage(stage, is_selected=True, reason=reason, sizes=sizes)
 
 
@@ -230,7 +230,7 @@ def _same_folders(stages: Sequence[PlannedStage]) -> Iterator[Diagnostic]:
     for planned in stages:
         if not planned.is_selected or planned.stage.type.produces is not Kind.CATALOG:
             continue
-        for _, path in input_paths(planned.stage.options):
+        for _, path in input_paths(planned.stage.options, data_only=True):
             first = seen.setdefault(path.resolve(), planned.stage.name)
             if first != planned.stage.name:
                 yield Diagnostic(

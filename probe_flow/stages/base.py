@@ -43,9 +43,13 @@ ComparisonOf = Annotated[str, Consumes(Kind.COMPARISON)]
 
 @dataclass(frozen=True, slots=True)
 class IsPath:
-    """Marks an option as a path: relative to the workflow file, or to the working directory when set by ``--set``."""
+    """Marks an option as a path: relative to the workflow file, or to the working directory when set by ``--set``.
+
+    ``is_data`` is False for what a run uses but does not compare, such as the folder of a model's code.
+    """
 
     must_exist: bool = True
+    is_data: bool = True
 
 
 DumpPath = Annotated[str, IsPath()]

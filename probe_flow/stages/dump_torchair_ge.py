@@ -10,7 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from probe_flow.errors import Diagnostic
 from probe_flow.stages.base import Context, DumpPath, Duplicates, Forecast, Kind, Select, StageType
-from probe_flow.stages.model_run import RunOptions, dump_of_model, forecast, needs_model
+from probe_flow.stages.model_run import RunOptions, UsedPath, dump_of_model, forecast, needs_model
 
 DEFAULT_DEVICE = "npu"
 
@@ -34,7 +34,7 @@ class Options(RunOptions):
     fusion: Literal["on", "off"] = Field(
         "on", description="`off` compiles without any fusion: a golden side for a dump with fusion."
     )
-    fusion_switch_file: DumpPath | None = Field(None, description="A fusion switch file of your own.")
+    fusion_switch_file: UsedPath | None = Field(None, description="A fusion switch file of your own.")
     select: Select = Field(default_factory=Select, description="Ranks, steps, graphs or nodes to read.")
     duplicates: Duplicates = Field("newest", description="Which file wins when one operator was dumped twice.")
     time: str | None = Field(

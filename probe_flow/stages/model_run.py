@@ -14,6 +14,7 @@ from probe_flow.stages.base import Context, DumpPath, Forecast, IsPath, Model, S
 
 ModuleAttribute = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*$")]
 
+UsedPath = Annotated[str, IsPath(is_data=False)]
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -36,14 +37,21 @@ class RandomInputs(Model):
 class Inputs(Model):
     """Where the arguments of the model come from: exactly one of the options."""
 
-    files: list[DumpPath] | None = Field(
+    files: list[UsedPath] | None = Field(
         None, min_length=1, description="`.npy` arrays or `.pt` files of tensors, one for each argument."
     )
     random: RandomInputs | None = Field(None, description="Random numbers of a recorded seed.")
 
+    @field_validator("random")
+    @classmethod
+    def _not_both(cls, random: RandomInputs | None, info: ValidationInfo) -> RandomInputs | None:
+        if random is not None and info.data.get("files") is not None:
+            raise ValueError("give either `files` or `random`")
+        return random
+
     @model_validator(mode="after")
-    def _exactly_one(self) -> Inputs:
-        if (self.files is None) == (self.random is None):
+    def _one(self) -> Inputs:
+        if self.files is None and self.random is None:
             raise ValueError("give either `files` or `random`")
         return self
 
@@ -63,7 +71,7 @@ class RunOptions(StageOptions):
         description="Arguments of the model: `files`, `random`, or `module:attribute` of a function that returns them "
         "(a tuple, a mapping of keywords, or a generator of one such for each call).",
     )
-    import_from: DumpPath | None = Field(
+    import_from: UsedPath | None = Field(
         None, description="Folder that `model` and `inputs` are imported from; default: the working directory."
     )
     calls: int = Field(1, gt=0, description="How often the model is called.")
