@@ -60,11 +60,18 @@ class Renames:
         self._regions: list[_Region] | None = None
         self._region_of: dict[str, _Region] = {}
         self._tails: dict[int, str] = {}
+        self._unknown = [
+            (place, node, _results(node)) for place, node in enumerate(nodes) if not (node.parts or node.is_private)
+        ]
 
     def of_target(self, node: DumpedNode) -> str:
         """Return what an operator that the graph lacks may stand for, and where it ran, as a tail for its reason."""
-        place = self._places[id(node)]
-        results = Counter(known for ref in node.outputs if (known := fact(ref)) is not None)
+        if id(node) not in self._tails:
+            self._tails[id(node)] = self._stands_for(node)
+        return self._tails[id(node)]
+
+    def _stands_for(self, node: DumpedNode) -> str:
+        place, results = self._places[id(node)], _results(node)
         fitting = [region.words for region in self._all() if _fits(region, place, results)]
         around = self._ran_between(place)
         if not fitting:
@@ -83,13 +90,7 @@ class Renames:
         return self.surroundings(name) + self._tails[id(region)]
 
     def _candidates(self, region: _Region) -> str:
-        found: list[str] = []
-        for place, node in enumerate(self._nodes):
-            if node.parts or node.is_private:
-                continue
-            results = Counter(known for ref in node.outputs if (known := fact(ref)) is not None)
-            if _fits(region, place, results):
-                found.append(f"`{node.name}`")
+        found = [f"`{node.name}`" for place, node, results in self._unknown if _fits(region, place, results)]
         return f"; it may be part of {', '.join(found[:_MAX_NAMED])}" if found else ""
 
     def surroundings(self, name: str) -> str:
@@ -152,10 +153,10 @@ class Renames:
         region.earliest, region.latest = max(lower), min(upper)
         region.names = {op.name for op in region.ops}
         for op in region.ops:
-            region.results.update(self._results(links, op, region.names))
+            region.results.update(self._leaving(links, op, region.names))
         return region
 
-    def _results(self, links: GraphLinks, op: GraphOp, inside: set[str]) -> list[tuple[str, int]]:
+    def _leaving(self, links: GraphLinks, op: GraphOp, inside: set[str]) -> list[tuple[str, int]]:
         """Return the facts of an operator's outputs that something outside reads, or nothing at all."""
         readers = links.consumers.get(op.name, ())
         found = []
@@ -166,6 +167,10 @@ class Renames:
             if ref is not None and (not reading or not inside.issuperset(reading)):
                 found.append(fact(ref))
         return [known for known in found if known is not None]
+
+
+def _results(node: DumpedNode) -> Counter[tuple[str, int]]:
+    return Counter(known for ref in node.outputs if (known := fact(ref)) is not None)
 
 
 def _fits(region: _Region, place: int, results: Counter[tuple[str, int]]) -> bool:
