@@ -48,6 +48,10 @@ def incomparable(pair: Pair) -> Diagnostic | None:
 
 
 def _nothing_in_common(target: TensorRef, golden: TensorRef) -> Diagnostic:
+    if (target.checksum or golden.checksum) and TensorKind.TENSOR in (target.kind, golden.kind):
+        recorded, elements = (target, golden) if target.checksum else (golden, target)
+        what = f"a checksum of {hashed_dtype(recorded) or 'unknown'} values says nothing of {elements.dtype} values"
+        return Diagnostic("PF5117", what, tensor=target.id)
     if target.checksum and golden.checksum:
         dtypes = " and ".join(hashed_dtype(tensor) or "an unknown dtype" for tensor in (target, golden))
         return Diagnostic("PF5117", f"checksums of {dtypes} values cannot be compared", tensor=target.id)

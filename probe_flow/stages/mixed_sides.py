@@ -7,7 +7,6 @@ any two recorded sets of figures.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -83,10 +82,7 @@ def reduced_of(text: str) -> Reduced | None:
     """Return the statistics that a text was made of, None when it holds something else."""
     try:
         kind, names, figures = json.loads(text)
+        found = Reduced(tuple(str(name) for name in names), tuple(float(figure) for figure in figures))
     except (ValueError, TypeError):
         return None
-    return Reduced(_texts(names), tuple(float(figure) for figure in figures)) if kind == _KEPT else None
-
-
-def _texts(names: Sequence[object]) -> tuple[str, ...]:
-    return tuple(str(name) for name in names)
+    return found if kind == _KEPT and len(names) == len(figures) else None
