@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,8 @@ WRONG = {(1, 1): "Gelu_1", (63, 0): "Gelu_2"}
 
 DOWN, UP, RIGHT, LEFT, ENTER, HOME, END = "\ue015", "\ue013", "\ue014", "\ue012", "\ue007", "\ue011", "\ue010"
 MAP = "#heat-map"
+WIDEST = 56
+"""Pixels of a column where there is room."""
 SAID = "document.getElementById('said').textContent"
 SPOT = """
 const heat = document.querySelector('#heat-map canvas');
@@ -67,7 +70,7 @@ def opened(open_report: Open, found: Comparison, **more: Any) -> Any:
     page = open_report(found, **more)
     page.js("document.getElementById('executions').scrollIntoView({behavior: 'instant'})")
     page.wait("document.querySelector('#heat-map').ariaLabel")
-    page.wait("document.querySelector('#heat-map canvas').width > 300")
+    page.wait("document.querySelector('#heat-map canvas').width !== 300")
     return page
 
 
@@ -85,8 +88,7 @@ def focus(page: Any) -> None:
 def geometry(page: Any) -> tuple[int, int]:
     """The widths of the names and of a column."""
     width = page.js("return document.querySelector('#heat-map .heat-space').offsetWidth")
-    columns = 3
-    return width - columns * 56, 56
+    return width - 3 * WIDEST, WIDEST
 
 
 def test_one_execution_has_no_heat_map(open_report: Open) -> None:
@@ -186,6 +188,21 @@ def test_only_operators_that_are_off_are_listed_on_demand(open_report: Open) -> 
         choose(page, "heat-which", which)
         sizes[which] = page.js("return document.querySelector('#heat-map').ariaLabel").split()[3]
     assert sizes == {"compared": "4", "wrong": "3", "all": "5"}
+
+
+def test_the_share_of_the_error_that_is_explained_comes_first(open_report: Open) -> None:
+    found = sample()
+    rows = tuple(
+        replace(row, verdict=replace(row.verdict, excess=42.0 if row.verdict.role is Role.ORIGIN else 0.25))
+        for row in found.rows
+    )
+    page = opened(open_report, replace(found, rows=rows))
+    assert page.js("return document.getElementById('heat-mode').value") == "excess"
+    focus(page)
+    page.keys(DOWN, MAP)
+    assert page.js(f"return {SAID}") == "Add_1, rank 1: inherited, 0.25 times what rounding and the inputs allow"
+    page.keys(UP, MAP)
+    assert page.js(f"return {SAID}") == "Gelu_1, rank 1: origin, 42 times what rounding and the inputs allow"
 
 
 def test_verdicts_are_told_by_sign_and_by_colour(open_report: Open) -> None:

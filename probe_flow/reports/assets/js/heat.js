@@ -3,7 +3,9 @@
 (() => {
   const ROW = 18;
   const LABEL = 240;
+  const LEAST_LABEL = 110;
   const MAX_LABEL = 420;
+  const LETTER = 7.3;
   const BAR = 16;
   const NARROW = 15;
   const WIDE = 56;
@@ -139,9 +141,11 @@
       const needsOverview = this.shown.length > ROWS_IN_SIGHT && !this.isPrinting;
       const room = this.box.clientWidth - (needsOverview ? OVERVIEW + 12 : 0);
       const columns = this.axis.labels.length;
-      const least = Math.min(LABEL, Math.floor(room * 0.4));
+      const longestName = this.shown.reduce((most, operator) => Math.max(most, this.operators.names[operator].length), 0);
+      const names = Math.max(LEAST_LABEL, Math.min(MAX_LABEL, longestName * LETTER + 14));
+      const least = Math.min(names, LABEL, Math.floor(room * 0.4));
       this.column = Math.max(NARROW, Math.min(WIDE, Math.floor((room - least - BAR) / columns)));
-      this.label = Math.max(least, Math.min(MAX_LABEL, room - BAR - columns * this.column));
+      this.label = Math.max(least, Math.min(names, room - BAR - columns * this.column));
       this.isTurned = longest + 6 > this.column;
       this.head = this.isTurned ? Math.min(TALL_HEAD, Math.ceil(longest) + 14) : HEAD;
       this.listed = this.isPrinting ? this.shown.slice(0, ROWS_IN_PRINT) : this.shown;
@@ -359,7 +363,7 @@
       const name = this.cells.className(cell);
       const text = name === "gap" ? "not compared" : words(name);
       if (weight < 0 || this.mode.id === "verdict") return `${head}: ${text}`;
-      const shown = this.mode.id === "excess" ? `${figure(weight, 3)} times the error that is explained` : `${this.mode.label} ${figure(weight, 3)}`;
+      const shown = this.mode.id === "excess" ? `${figure(weight, 3)} times what rounding and the inputs allow` : `${this.mode.label} ${figure(weight, 3)}`;
       return `${head}: ${text}, ${shown}`;
     }
 
@@ -439,13 +443,13 @@
   function lookOf(mode, cells, cell, name) {
     const weight = cells.weights[cell];
     if (mode.id === "verdict") return LOOKS[name];
-    const sign = name === "origin" || name === "missing" || name === "error" ? probeFlow.heatSign(name) : "";
+    const sign = name === "origin" || (name === "inherited" && mode.id === "excess" && weight <= 1) ? probeFlow.SIGNS[name] : "";
     if (name === "missing" || name === "error") return LOOKS[name];
     if (weight < 0) return { fill: "grid", ink: "muted", text: sign };
     const shade = mode.id === "excess" ? excessShade(weight) : errorShade(weight, cells.low, cells.high);
     const ink = shade >= 5 ? "surface" : "text";
     const text = sign || (mode.id === "excess" ? excessText(weight) : errorText(weight));
-    return { fill: `heat-${shade}`, ink, text, isHatched: false };
+    return { fill: sign === probeFlow.SIGNS.inherited ? "heat-inherited" : `heat-${shade}`, ink, text };
   }
 
   const LOOKS = {
@@ -492,13 +496,13 @@
       return [origin, ...["fail", "inherited", "warning", "error", "pass"].map((name) => item(LOOKS[name].fill, LOOKS[name].text, words(name))), item("missing", LOOKS.missing.text, "without counterpart"), item("grid", "", "not compared")];
     }
     if (mode.id === "excess") {
-      return [origin, item("heat-0", "", "up to 5 %"), item("heat-1", "", "40 %"), item("heat-2", "", "all of the error is explained"), item("heat-3", "1.5", "more than is explained, times"), item("heat-5", "12", "ten times and more"), item("grid", "", "not judged")];
+      return [origin, item("heat-0", "", "up to 5 %"), item("heat-1", "", "40 %"), item("heat-2", "", "100 % of what rounding and the inputs allow"), item("heat-3", "1.5", "times that"), item("heat-5", "12", "over ten times"), item("heat-inherited", probeFlow.SIGNS.inherited, "inherited"), item("missing", LOOKS.missing.text, "without counterpart"), item("grid", "", "not judged")];
     }
     const ends = cells.high ? `${figure(cells.low, 2)} to ${figure(cells.high, 2)}` : "";
     return [origin, item("heat-0", "", "0"), item("heat-1", "\u22125", "small"), item("heat-3", "\u22123", "power of ten of the error"), item("heat-5", "\u22121", "large"), ends ? el("li", {}, ends) : null, item("grid", "", "not measured")];
   }
 
-  const TONES = ["text", "muted", "surface", "sunken", "page", "accent", "grid", "error", "error-soft", "mark-origin", ...Array.from({ length: SHADES }, (_, shade) => `heat-${shade}`)];
+  const TONES = ["text", "muted", "surface", "sunken", "page", "accent", "grid", "error", "error-soft", "mark-origin", "heat-inherited", ...Array.from({ length: SHADES }, (_, shade) => `heat-${shade}`)];
 
   function tonesNow() {
     return Object.fromEntries(TONES.map((name) => [name, probeFlow.cssColor(name)]));

@@ -4,7 +4,6 @@
   const PARTS = ["rank", "step", "graph", "micro_step"];
   // From what matters least to what matters most.
   const CLASSES = ["gap", "pass", "warning", "missing", "inherited", "fail", "error", "origin"];
-  const SIGNS_OF = { gap: "", missing: "\u25d0" };
   const NOT_COMPARED = new Set(["unmatched_target", "unmatched_golden", "not_comparable", "skipped"]);
 
   /** What may stand along the top: parts with several values and, where two parts vary, every execution. */
@@ -75,7 +74,7 @@
   /** Ways to colour a cell: `read` gives the weight of a row (null: nothing to weigh), the heaviest row of a cell counts. */
   function modesOf(store, choice) {
     const modes = [];
-    if (store.hasExcess) modes.push({ id: "excess", label: "error against what explains it", read: (row) => store.excess(row) });
+    if (store.hasExcess) modes.push({ id: "excess", label: "error against its allowance", read: (row) => store.excess(row) });
     if (choice) modes.push({ id: "error", label: choice.label, read: choice.read });
     modes.push({ id: "verdict", label: "verdict", read: (row) => CLASSES.indexOf(classOf(store, row)) });
     return modes;
@@ -136,9 +135,5 @@
     }
   }
 
-  function signOf(name) {
-    return SIGNS_OF[name] ?? probeFlow.SIGNS[name] ?? "";
-  }
-
-  Object.assign(probeFlow, { Cells, axesOf, operatorsOf, modesOf, heatSign: signOf });
+  Object.assign(probeFlow, { Cells, axesOf, operatorsOf, modesOf });
 })();
