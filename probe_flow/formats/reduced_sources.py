@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError
+from probe_flow.formats.binary_file import BinaryFile
 from probe_flow.formats.ge_dump import read_ge_header
 from probe_flow.formats.ge_records import GeDump
-from probe_flow.formats.npy import NpyHeader, read_npy_header
+from probe_flow.formats.npy import MAGIC, NpyHeader, read_npy_header
 from probe_flow.formats.reduced_files import source_name
 from probe_flow.formats.torchair_names import is_hashed, parse_ge_name
 
@@ -22,6 +23,7 @@ _SKIPPED = {
 _REDUCED_OTHERWISE = re.compile(r".+\.\d{12,32}_\w+\.npy")
 _UNFINISHED = frozenset({"PF3010", "PF3011", "PF3015", "PF3020", "PF3022"})
 _OPDEBUG = "Opdebug"
+_NPY_PREFIX = 12
 
 
 class SourceKind(enum.Enum):
@@ -67,7 +69,7 @@ def read_array_source(path: Path) -> NpyHeader | Unfinished:
     try:
         header = read_npy_header(path)
     except FormatError as exc:
-        return _unfinished(exc)
+        return Unfinished(exc.diagnostic) if _ends_in_header(path) else _unfinished(exc)
     size = path.stat().st_size
     if header.dtype is not None and header.offset + header.nbytes != size:
         text = f"`{path.name}` has {size} bytes, its header accounts for {header.offset + header.nbytes}"
@@ -93,3 +95,11 @@ def _unfinished(error: FormatError) -> Unfinished:
     if error.diagnostic.code in _UNFINISHED:
         return Unfinished(error.diagnostic)
     raise error
+
+
+def _ends_in_header(path: Path) -> bool:
+    """Tell whether an array ends before the header that its first bytes announce."""
+    with BinaryFile(path) as file:
+        head = file.read_at(0, _NPY_PREFIX)
+        width = 2 if head[6:7] == b"\x01" else 4
+        return head[:6] == MAGIC and file.size < 8 + width + int.from_bytes(head[8 : 8 + width], "little")

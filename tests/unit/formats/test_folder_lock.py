@@ -1,0 +1,109 @@
+"""One reducer per folder: held, left behind, of another machine, above the folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from probe_flow.errors import UsageError
+from probe_flow.formats import folder_lock
+from probe_flow.formats.folder_lock import LOCK_NAME, STALE_S, FolderLock
+
+HOLD = """
+import sys
+from pathlib import Path
+from probe_flow.formats.folder_lock import FolderLock
+FolderLock(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def foreign(folder, *, age_s):
+    path = folder / LOCK_NAME
+    path.write_text(json.dumps({"pid": 17, "host": "another-machine"}))
+    os.utime(path, (time.time() - age_s,) * 2)
+
+
+def test_the_lock_is_gone_with_its_holder(tmp_path):
+    with FolderLock(tmp_path):
+        assert json.loads((tmp_path / LOCK_NAME).read_text())["pid"] == os.getpid()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_process_is_refused_and_told_who_holds_it(tmp_path, holder):
+    with pytest.raises(UsageError, match=f"is being reduced by process {holder.pid} on") as caught:
+        FolderLock(tmp_path)
+    assert caught.value.diagnostic.code == "PF6301"
+
+
+def test_a_folder_inside_a_held_one_is_refused(tmp_path, holder):
+    (tmp_path / "rank0").mkdir()
+    with pytest.raises(UsageError, match=r"above `.*rank0`"):
+        FolderLock(tmp_path / "rank0")
+
+
+def test_the_lock_of_a_killed_process_is_taken_over(tmp_path, holder):
+    holder.kill()
+    holder.wait()
+    assert (tmp_path / LOCK_NAME).exists()
+    with FolderLock(tmp_path):
+        assert json.loads((tmp_path / LOCK_NAME).read_text())["pid"] == os.getpid()
+
+
+def test_a_lock_of_another_machine_counts_while_it_is_touched(tmp_path):
+    foreign(tmp_path, age_s=STALE_S / 2)
+    with pytest.raises(UsageError, match="process 17 on `another-machine`"):
+        FolderLock(tmp_path)
+    foreign(tmp_path, age_s=STALE_S + 1)
+    with FolderLock(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"[1]", b'{"pid": "x"}', b"\xff"])
+def test_a_lock_file_that_says_nothing_is_taken_over(tmp_path, content):
+    (tmp_path / LOCK_NAME).write_bytes(content)
+    with FolderLock(tmp_path):
+        pass
+
+
+def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
+    (tmp_path / "elsewhere").write_text("mine")
+    (tmp_path / LOCK_NAME).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError) as caught:
+        FolderLock(tmp_path)
+    assert caught.value.diagnostic.code == "PF6302"
+    assert (tmp_path / "elsewhere").read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+    with pytest.raises(UsageError, match="cannot be written") as caught:
+        FolderLock(tmp_path / "missing")
+    assert caught.value.diagnostic.code == "PF6302"
+
+
+def test_the_holder_touches_its_lock_now_and_then(tmp_path, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(folder_lock.time, "monotonic", lambda: now[0])
+    with FolderLock(tmp_path) as lock:
+        os.utime(tmp_path / LOCK_NAME, (5, 5))
+        lock.keep()
+        assert (tmp_path / LOCK_NAME).stat().st_mtime == 5
+        now[0] += folder_lock.TOUCH_S
+        lock.keep()
+        assert (tmp_path / LOCK_NAME).stat().st_mtime > 5
