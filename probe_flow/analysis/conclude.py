@@ -11,8 +11,10 @@ from dataclasses import replace
 
 from probe_flow.analysis.checksums import search_checksums
 from probe_flow.analysis.drift import find_drift
+from probe_flow.analysis.golden_errors import golden_errors
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.origin import Diagnosis, Suspect, diagnose
+from probe_flow.analysis.witness import witness_of
 from probe_flow.records import Finding, FindingKind, Mode, Pairs, Phase, Role, Status, TensorRef, Verdict
 
 STRONG = 2.0
@@ -37,6 +39,7 @@ def conclude(
     shown.update(wrote)
     if not findings:
         findings.extend(find_drift(rows, diagnosis))
+    findings.extend(golden_errors(rows, diagnosis))
     origin_rows = {row if writer is None else writer for row, writer in shown.items()}
     inherited = diagnosis.tainted.keys() | checksums.inherited | (shown.keys() - origin_rows)
     roles = [
@@ -129,11 +132,16 @@ def _origin_finding(
         kind=FindingKind.ORIGIN,
         node=shown.node,
         slot=shown.pair.shown.slot,
-        evidence=head + _evidence(suspect, row, diagnosis) + tail,
+        evidence=head + _evidence(suspect, row, diagnosis) + _by_reference(row) + tail,
         severity=suspect.score,
         row=suspect.row if writer is None else writer,
         metrics=row.measurement.metrics if row.measurement else {},
     )
+
+
+def _by_reference(row: MeasuredPair) -> str:
+    witness = witness_of(row)
+    return "" if witness is None else f"; {witness}"
 
 
 class _Writers:

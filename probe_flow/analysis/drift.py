@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.origin import Diagnosis
+from probe_flow.analysis.witness import clears
 from probe_flow.records import Execution, Finding, FindingKind, Phase
 
 LIMITS = ((2.0**-40, 1e-6), (2.0**-20, 5e-3), (2.0**-11, 5e-2), (2.0**-8, 2e-1))
@@ -33,7 +34,8 @@ def find_drift(rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> list[Findi
             deviation = diagnosis.deviations[number]
             assert error is not None
             assert deviation is not None
-            if error > _limit(deviation.unit) and (worst is None or error > worst[0]):
+            is_worse = error > _limit(deviation.unit) and (worst is None or error > worst[0])
+            if is_worse and not clears(rows[number], "rms"):
                 worst = error, number
     return [] if worst is None else [_finding(worst[1], worst[0], rows, diagnosis, last)]
 

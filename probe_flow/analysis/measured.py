@@ -22,12 +22,21 @@ PRODUCED = frozenset({SlotRole.OUTPUT, SlotRole.PARAMETER_GRAD, SlotRole.DEBUG})
 
 
 @dataclass(frozen=True, slots=True)
+class ThirdSide:
+    """What was measured of a row's two sides against its reference (which is the ``golden`` of both measurements)."""
+
+    target: Measurement
+    golden: Measurement
+
+
+@dataclass(frozen=True, slots=True)
 class MeasuredPair:
     """One row before judgement; ``failure`` says why a two-sided pair has no measurement."""
 
     pair: Pair
     measurement: Measurement | None = None
     failure: Diagnostic | None = None
+    third: ThirdSide | None = None
 
     @property
     def node(self) -> NodeKey:

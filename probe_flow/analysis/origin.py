@@ -18,6 +18,7 @@ from probe_flow.analysis.growth import Allowance
 from probe_flow.analysis.links import link
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.plain_values import plain_gap
+from probe_flow.analysis.witness import clears
 from probe_flow.records import Pairs
 
 LIMITS = {"rms": 2.5, "peak": 1.5, "gain": 2.5, "offset": 2.5}
@@ -69,6 +70,8 @@ class Diagnosis:
         order: row numbers in order of time.
         scales: row -> size of the terms that its rounding errors are relative to, where it was judged.
         scores: row -> its largest figure over what is explained, 1 being the limit, where it was judged.
+        cleared: rows that would be suspects if the reference did not say that the target is no worse than the golden,
+            in order of time; those that inherit from a suspect are left out.
     """
 
     suspects: tuple[Suspect, ...]
@@ -77,6 +80,7 @@ class Diagnosis:
     order: Sequence[int]
     scales: Mapping[int, float]
     scores: Mapping[int, float]
+    cleared: tuple[int, ...] = ()
 
 
 def in_time(calls: Calls) -> list[int]:
@@ -121,6 +125,7 @@ class _Search:
         self.first_nonfinite: int | None = None
         self.damaged: dict[Call, int] = {}
         self.scores: dict[int, float] = {}
+        self.cleared: set[int] = set()
 
     def run(self) -> Diagnosis:
         for number in self.order:
@@ -131,7 +136,9 @@ class _Search:
             elif not self.rows[number].is_produced:
                 self._judge_argument(number)
         suspects = tuple(self.suspects[number] for number in self.order if number in self.suspects)
-        return Diagnosis(suspects, self._resolved(), self.deviations, self.order, self.allowances.scales, self.scores)
+        tainted = self._resolved()
+        cleared = tuple(n for n in self.order if n in self.cleared and n not in self.suspects and n not in tainted)
+        return Diagnosis(suspects, tainted, self.deviations, self.order, self.allowances.scales, self.scores, cleared)
 
     def _resolved(self) -> dict[int, int]:
         """Return the heirs with their suspects: a collective may come before what another rank did to it."""
@@ -169,7 +176,7 @@ class _Search:
         behind = (*(sources or ()), *peers)
         known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
         allowed = self.allowances.of(number, deviation, behind, sources)
-        figure, score = _worst_figure(deviation, allowed)
+        figure, score = self._worst_figure(number, deviation, allowed)
         around = (*behind, *(call.forward if produced else ()))
         ancestor = self._ancestor(call, around, peers, produced=produced)
         # Wrong indices, masks, arguments and NaN may do anything to what is computed from them, and what is wrong
@@ -177,7 +184,8 @@ class _Search:
         is_wild = produced and (call in self.damaged or any(n in self.wild for n in around))
         if is_wild:
             score = 0.0
-        if deviation.nonfinite and not is_wild and not any(d.nonfinite for _, d in known):
+        begins = deviation.nonfinite and not is_wild and not any(d.nonfinite for _, d in known)
+        if begins and not self._clears(number, "nonfinite"):
             if sources is None and self.first_nonfinite is not None:
                 ancestor = self._root(self.first_nonfinite)
             else:
@@ -193,6 +201,21 @@ class _Search:
             self.tainted[number] = ancestor
         elif sources is None and score <= 1.0 and self.suspects and deviation.rms > 6.0 * allowed.floor:
             self.tainted[number] = self._root(next(iter(self.suspects)))
+
+    def _worst_figure(self, number: int, deviation: Deviation, allowed: Allowance) -> tuple[str, float]:
+        """Return the worst figure and its score, of those that the reference does not clear."""
+        scores = _scores(deviation, allowed)
+        worst = max(scores, key=lambda name: scores[name])
+        if scores[worst] > 1.0 and self.rows[number].third is not None:
+            scores = {name: 0.0 if s > 1.0 and self._clears(number, name) else s for name, s in scores.items()}
+            worst = max(scores, key=lambda name: scores[name])
+        return worst, scores[worst]
+
+    def _clears(self, number: int, figure: str) -> bool:
+        is_cleared = clears(self.rows[number], figure)
+        if is_cleared:
+            self.cleared.add(number)
+        return is_cleared
 
     def _ancestor(self, call: Call, behind: Sequence[int], peers: Sequence[int], *, produced: bool) -> int | None:
         """Return the suspect that a row descends from, or the input of another rank that may turn out to be one."""
@@ -216,17 +239,15 @@ class _Search:
             self.first_nonfinite = number
 
 
-def _worst_figure(deviation: Deviation, allowed: Allowance) -> tuple[str, float]:
-    """Return the figure that exceeds its allowance most, and how many times over its limit it is."""
+def _scores(deviation: Deviation, allowed: Allowance) -> dict[str, float]:
+    """Return how many times over its limit each figure is."""
     ratios = {
         "rms": _ratio(deviation.rms, allowed.rms),
         "peak": _ratio(deviation.peak, allowed.peak),
         "gain": _ratio(abs(deviation.gain), allowed.gain),
         "offset": _ratio(abs(deviation.offset), allowed.offset),
     }
-    scores = {figure: ratio / LIMITS[figure] for figure, ratio in ratios.items()}
-    figure = max(scores, key=lambda name: scores[name])
-    return figure, scores[figure]
+    return {figure: ratio / LIMITS[figure] for figure, ratio in ratios.items()}
 
 
 def _ratio(value: float, allowed: float) -> float:

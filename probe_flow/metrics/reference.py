@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from probe_flow.metrics.catalogue import BUILT_IN, METRIC_SETS
 from probe_flow.metrics.metric import Metric
+from probe_flow.metrics.third_side import THIRD_SIDE
 from probe_flow.records import Mode
 
 _INTRODUCTION = """\
@@ -30,18 +33,25 @@ _TITLES = {
     Mode.CHECKSUM: "Checksum metrics",
 }
 
+_WITH_REFERENCE = """\
+Where a match stage names a `reference`, every metric is also measured between target and reference, as
+`reference.<id>`: *g* then stands for the reference. Three more relate the two errors:
+
+"""
+
 
 def reference_page() -> str:
     """Return docs/reference/metrics.md."""
     parts = [_INTRODUCTION]
     for mode, title in _TITLES.items():
         parts.append(f"## {title}\n\n" + _table([metric for metric in BUILT_IN if metric.mode is mode]))
+    parts.append("## With a reference\n\n" + _WITH_REFERENCE + _table(THIRD_SIDE))
     sets = "\n".join(f"| `{name}` | {' '.join(f'`{item}`' for item in ids)} |" for name, ids in METRIC_SETS.items())
     parts.append(f"## Sets\n\n| set | metrics |\n|---|---|\n{sets}\n")
     return "\n".join(parts)
 
 
-def _table(metrics: list[Metric]) -> str:
+def _table(metrics: Iterable[Metric]) -> str:
     lines = ["| id | definition | range | unit | better | source |", "|---|---|---|---|---|---|"]
     for metric in metrics:
         definition = metric.definition.replace("|", "\\|")

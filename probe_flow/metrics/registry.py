@@ -14,9 +14,12 @@ from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 from probe_flow.metrics.catalogue import BUILT_IN, METRIC_SETS
 from probe_flow.metrics.metric import Extra, Metric
 from probe_flow.metrics.options import MeasureOptions
+from probe_flow.metrics.third_side import PREFIX, THIRD_SIDE, reference_metrics
 
 GROUP = "probe_flow.metrics"
 """Entry point group; each entry is a `Metric` (of tensor mode, with ``compute``), its name is free."""
+
+_RESERVED = frozenset(metric.id for metric in THIRD_SIDE)
 
 
 @cache
@@ -36,9 +39,10 @@ def with_packages(entries: Iterable[EntryPoint]) -> Mapping[str, Metric]:
         metric = entry.load()
         if not isinstance(metric, Metric) or metric.compute is None:
             raise _unusable(entry, "it is no `Metric` with a `compute` function")
-        if metric.id in found:
+        if metric.id in found or metric.id in _RESERVED or metric.id.startswith(PREFIX):
             raise _unusable(entry, f"the id `{metric.id}` is taken")
         found[metric.id] = metric
+    found.update((metric.id, metric) for metric in reference_metrics(tuple(found.values())))
     return MappingProxyType(found)
 
 

@@ -44,11 +44,14 @@ class Coverage:
 
 
 class FindingKind(enum.Enum):
+    """What a finding concludes. ``golden_error``: the sides differ, but the reference says it is not the target."""
+
     ORIGIN = "origin"
     NONFINITE_ORIGIN = "nonfinite_origin"
     CHECKSUM_ORIGIN = "checksum_origin"
     DRIFT = "drift"
     COVERAGE = "coverage"
+    GOLDEN_ERROR = "golden_error"
 
 
 @dataclass(frozen=True, slots=True)

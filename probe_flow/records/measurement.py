@@ -42,6 +42,7 @@ class Measurement:
         count: elements compared.
         backend: kernel that measured, e.g. ``numpy``; empty outside tensor mode.
         notes: what is worth saying about the measurement (``shape differs``, ``broadcast``).
+        reference: statistics of the third side, where there is one that was measured.
     """
 
     mode: Mode
@@ -53,3 +54,4 @@ class Measurement:
     count: int = 0
     backend: str = ""
     notes: tuple[str, ...] = ()
+    reference: SideSummary | None = None

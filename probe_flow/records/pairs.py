@@ -96,3 +96,8 @@ class Pairs:
     groups: tuple[Group, ...] = ()
     reference: Catalog | None = None
     problems: tuple[Diagnostic, ...] = ()
+
+    @property
+    def catalogs(self) -> tuple[Catalog, ...]:
+        """The dumps of all sides that there are: target, golden, reference."""
+        return tuple(side for side in (self.target, self.golden, self.reference) if side is not None)

@@ -85,7 +85,7 @@ def _definitions(ids: Iterable[str]) -> dict[str, Any]:
     known = known_metrics()
     found = {}
     for metric_id in ids:
-        metric = known.get(metric_id.removeprefix(_REFERENCE_PREFIX))
+        metric = known.get(metric_id)
         if metric is not None:
             against = " Against the reference." if metric_id.startswith(_REFERENCE_PREFIX) else ""
             found[metric_id] = {

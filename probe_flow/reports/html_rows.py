@@ -58,8 +58,11 @@ def row_columns(comparison: Comparison, strings: Strings, nodes: NodeTable) -> d
         ),
     }
     if pairs.reference is not None:
-        tensors = [row.pair.reference for row in rows]
-        found["reference"] = sides.columns(tensors, [None] * len(rows), [pairs.reference] * len(rows))
+        found["reference"] = sides.columns(
+            [row.pair.reference for row in rows],
+            [each.reference if each is not None else None for each in measured],
+            [pairs.reference] * len(rows),
+        )
     columns = {name: packed(short_numbers([each.get(name) for each in metrics])) for name in metric_ids(comparison)}
     return {
         **packed_columns(_decisions(comparison, strings)),

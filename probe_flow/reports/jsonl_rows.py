@@ -55,7 +55,8 @@ class RowLines:
         )
         text = self._side(pair.target, measured.target if measured is not None else None, text) + ', "golden": '
         text = self._side(pair.golden, measured.golden if measured is not None else None, text) + ', "reference": '
-        text = self._side(pair.reference, None, text) + f', "rule": {json_text(pair.rule)}, "confidence": '
+        text = self._side(pair.reference, measured.reference if measured is not None else None, text)
+        text += f', "rule": {json_text(pair.rule)}, "confidence": '
         self._before.append(text)
         self._numbers.append(pair.confidence)
         text = self._measured(measured.metrics if measured is not None else _NO_METRICS)

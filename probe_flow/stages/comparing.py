@@ -18,6 +18,7 @@ from probe_flow.records import ComparedPair, Comparison, Pairs
 from probe_flow.stages.base import Context
 from probe_flow.stages.details import look_closer
 from probe_flow.stages.measure_pairs import measure_pairs
+from probe_flow.stages.measure_reference import measure_reference, reference_problems
 from probe_flow.stages.suspects import only_suspects
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
     ordered = in_execution_order(pairs)
     selected = only_suspects(ordered, suspects, options.only) if suspects and options.only else None
     rows = measure_pairs(ordered, ids, context, selected=selected)
+    rows = measure_reference(rows, ids, context)
     verdicts = judge_all(rows, policy)
     context.emit("compare.judged", rows=len(rows), policy=policy.name)
     findings, roles = conclude(rows, pairs, verdicts)
@@ -48,7 +50,11 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
         gate_passed=gate_passes(options.gate, findings, verdicts),
         incomplete=incompleteness(rows, verdicts, coverage, required=options.require.coverage),
         policy=policy.name,
-        problems=(*pairs.target.problems, *pairs.golden.problems, *pairs.problems),
+        problems=(
+            *(problem for catalog in pairs.catalogs for problem in catalog.problems),
+            *pairs.problems,
+            *reference_problems(rows),
+        ),
         details=look_closer(compared, context),
     )
 

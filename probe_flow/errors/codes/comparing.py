@@ -98,6 +98,22 @@ SECTION: tuple[Code, ...] = (
         "reduce the dumps to statistics instead, or run both sides in the same dtype",
     ),
     Code(
+        "PF5130",
+        "tensors of the reference cannot be measured",
+        "They are unreadable, or of another number of elements than the golden's, so the golden alone judges the "
+        "target there. Coverage counts target and golden only.",
+        "1 tensor of the reference cannot be measured: `addmm.output.0`; judged by the golden alone",
+        "read the reasons of these rows, and dump them again in high precision",
+    ),
+    Code(
+        "PF5131",
+        "golden and reference have little in common",
+        "The golden is off from the reference by more than half its size, which precision does not explain. Such a "
+        "reference judges nothing well.",
+        "golden and reference have little in common in 12 tensors: `addmm.output.0`, `gelu.output.0` and 10 more",
+        "check that both ran the same model with the same weights and inputs",
+    ),
+    Code(
         "PF5105",
         "nothing recorded on both sides",
         "both dumps know the tensor but no figure of it that the other has too: no statistics, and no checksums of "

@@ -20,6 +20,7 @@ from probe_flow.metrics.record import Record
 from probe_flow.metrics.reference import reference_page
 from probe_flow.metrics.registry import find_metric, metric_ids, metrics, options_for, with_packages
 from probe_flow.metrics.statistics import compare_statistics
+from probe_flow.metrics.third_side import THIRD_SIDE, of_two_sides
 from probe_flow.records import Mode, Statistics
 
 ROOT = Path(__file__).parents[3]
@@ -32,6 +33,8 @@ def half_worst(record: Record) -> float:
 
 ADDED = Metric("half_worst", "max |t - g| / 2.", "[0, inf]", "value", "a package", compute=half_worst)
 TAKEN = Metric("cosine", "something else", "[0, 1]", "1", "a package", compute=half_worst)
+RESERVED = Metric("reference.mine", "something else", "[0, 1]", "1", "a package", compute=half_worst)
+EXCESS = Metric("excess_error", "something else", "[0, 1]", "1", "a package", compute=half_worst)
 NOT_COMPUTED = Metric("nothing", "nothing", "[0, 1]", "1", "a package")
 
 
@@ -83,11 +86,26 @@ def test_metrics_of_other_modes_are_not_derived_from_a_record() -> None:
 def test_a_package_adds_metrics() -> None:
     found = with_packages([entry("ADDED")])
     assert found["half_worst"] is ADDED
-    assert len(found) == len(BUILT_IN) + 1
+    assert {name for name in found if not name.startswith("reference.")} == {
+        *(metric.id for metric in (*BUILT_IN, *THIRD_SIDE)),
+        "half_worst",
+    }
     assert set(metrics()) >= {metric.id for metric in BUILT_IN}
 
 
-@pytest.mark.parametrize("name", ["TAKEN", "NOT_COMPUTED", "half_worst"])
+def test_every_metric_is_also_one_of_target_and_reference() -> None:
+    found = with_packages([entry("ADDED")])
+    assert found["reference.half_worst"].definition == ADDED.definition
+    assert options_for(["reference.std_golden"]) == MeasureOptions(moments=True)
+    assert of_two_sides(["rmse", "reference.rmse", "excess_peak", "reference.cosine"]) == ("rmse", "cosine")
+
+
+def test_metrics_of_three_sides_are_not_derived_from_the_record_of_two() -> None:
+    record = measure(ArrayBlocks([1.0, 2.0], "float32"), ArrayBlocks([1.0, 2.0], "float32"))
+    assert derive(record, ["rmse", "reference.rmse", "excess_error"]) == {"rmse": 0.0}
+
+
+@pytest.mark.parametrize("name", ["TAKEN", "RESERVED", "EXCESS", "NOT_COMPUTED", "half_worst"])
 def test_a_package_cannot_replace_ours_or_give_something_else(name: str) -> None:
     with pytest.raises(UsageError) as caught:
         with_packages([entry(name)])

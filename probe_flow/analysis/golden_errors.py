@@ -1,0 +1,33 @@
+"""What the reference takes from the target's account: rows that differ because the golden is off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.origin import Diagnosis
+from probe_flow.analysis.witness import witness_of
+from probe_flow.records import Finding, FindingKind
+
+
+def golden_errors(rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> list[Finding]:
+    """Return one finding, which fails nothing, for the first row that the reference clears; nothing without one."""
+    if not diagnosis.cleared:
+        return []
+    number, *others = diagnosis.cleared
+    row = rows[number]
+    witness = witness_of(row)
+    assert witness is not None
+    more = f"; {len(others)} more tensor{'s' if len(others) > 1 else ''} alike" if others else ""
+    return [
+        Finding(
+            kind=FindingKind.GOLDEN_ERROR,
+            node=row.node,
+            slot=row.pair.shown.slot,
+            evidence=f"the sides differ beyond rounding, but the target is not to blame: {witness}{more}",
+            severity=witness.golden.relative,
+            fails=False,
+            row=number,
+            metrics=row.measurement.metrics if row.measurement else {},
+        )
+    ]
