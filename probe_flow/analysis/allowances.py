@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from probe_flow.analysis.calls import Call, Calls
-from probe_flow.analysis.deviation import Deviation, deviation_of
+from probe_flow.analysis.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, deviation_of
 from probe_flow.analysis.families import Family, family_of
 from probe_flow.analysis.gradients import GATED, Saved, flipped_share, gradient_allowance
-from probe_flow.analysis.growth import SYSTEMATIC, TINY, Allowance, allowance, common_share, widest
+from probe_flow.analysis.growth import TINY, Allowance, allowance, common_share, widest
 from probe_flow.analysis.links import Links
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.past_errors import PastErrors, RecentErrors
@@ -42,6 +42,8 @@ UPDATE = 4.0
 """Largest change of a parameter's elements in a step, in changes of its extremes, mean and norm."""
 
 
+_KERNELS = {"pytorch": "pytorch", "mindspore": "mindspore", "mindtorch": "mindspore"}
+
 _COPY = frozenset((Family.MOVE,))
 _COLLECTIVE = frozenset((Family.TOTAL, Family.UNKNOWN))
 _Rule = Callable[[Call, Deviation, Sequence[Deviation], frozenset[Family], float], Allowance]
@@ -54,7 +56,8 @@ class Allowances:
         self.rows = rows
         self.calls = calls
         self.links = links
-        self.deviations = [deviation_of(row) for row in rows]
+        rounding = ACROSS_FRAMEWORKS if _are_frameworks_different(pairs) else WITHIN_FRAMEWORK
+        self.deviations = [deviation_of(row, rounding) for row in rows]
         self.scales: dict[int, float] = {}
         self._types = {op.name: op.op_type for graph in pairs.target.graphs for op in graph.ops}
         self._nodes = pairs.target.nodes
@@ -96,7 +99,7 @@ class Allowances:
         return (
             deviation.rms <= deviation.unit * deviation.size
             and deviation.peak <= 2.0 * deviation.unit * deviation.top
-            and abs(deviation.gain) <= SYSTEMATIC
+            and abs(deviation.gain) <= deviation.systematic
             and not deviation.nonfinite
         )
 
@@ -297,10 +300,16 @@ class Allowances:
         return found
 
 
+def _are_frameworks_different(pairs: Pairs) -> bool:
+    """Whether one side is a dump of PyTorch and the other one of MindSpore, whose kernels mindtorch runs, too."""
+    sides = {_KERNELS.get(catalog.framework) for catalog in (pairs.target, pairs.golden)}
+    return len(sides - {None}) == 2
+
+
 def _of_copy(output: Deviation, known: Sequence[Deviation]) -> Allowance:
     """Allow a tensor that shows again what it was off by before: nothing was computed or rounded in between."""
     allowed = allowance(Family.MOVE, output, known)
-    gain = sum(2.0 * abs(tensor.gain) for tensor in known) + max(SYSTEMATIC, RESTATED * output.unit)
+    gain = sum(2.0 * abs(tensor.gain) for tensor in known) + max(output.systematic, RESTATED * output.unit)
     offset = sum(2.0 * abs(tensor.offset) for tensor in known) + RESTATED * allowed.floor
     return replace(allowed, gain=gain, offset=offset)
 

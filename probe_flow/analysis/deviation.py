@@ -8,7 +8,9 @@ what the differences of norm and mean prove of it is used instead (a lower bound
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.records import Measurement, Mode, Statistics, TensorRef
@@ -30,9 +32,31 @@ UNIT = {
 a step would accuse every device: float32 products run in reduced precision there, float64 is emulated. Statistics of
 which no dtype is known may be of bfloat16."""
 
+SYSTEMATIC = 2.0**-19
+"""Change of scale that does not average out: approximated functions and reduced products err in one direction."""
+
+OTHER_FRAMEWORK = 8.0
+"""How many times as large both are for float32 where two frameworks are compared: their kernels are made of other
+approximations and default settings. The epsilon of a layer norm is 1e-5 in one and 1e-7 in the other, which scales
+tensors of variance 1 by 5e-6, five steps of `UNIT`."""
 
 STEP = {"float16": 2.0**-24, "complex32": 2.0**-24, "float8_e4m3fn": 2.0**-9, "float8_e5m2": 2.0**-16}
 """Distance between neighbours near zero, where values are so small that relative errors say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """What needs no fault: ``unit`` by dtype (`UNIT`), and a common change of scale (`SYSTEMATIC`)."""
+
+    unit: Mapping[str, float]
+    systematic: float
+
+
+WITHIN_FRAMEWORK = Rounding(UNIT, SYSTEMATIC)
+ACROSS_FRAMEWORKS = Rounding(
+    {dtype: unit * (OTHER_FRAMEWORK if unit == UNIT["float32"] else 1.0) for dtype, unit in UNIT.items()},
+    SYSTEMATIC * OTHER_FRAMEWORK,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +77,7 @@ class Deviation:
         step: absolute error that storage explains near zero (`STEP`).
         nonfinite: positions where NaN or infinities disagree (statistics: 1 when the extremes show that some do).
         least: smallest golden magnitude where all values have one sign, else 0.
+        systematic: change of scale that needs no fault (`SYSTEMATIC`).
     """
 
     rms: float
@@ -67,6 +92,7 @@ class Deviation:
     step: float
     nonfinite: int
     least: float = 0.0
+    systematic: float = SYSTEMATIC
 
     @property
     def relative(self) -> float:
@@ -89,7 +115,7 @@ class Deviation:
         return max(self.rms, guesses[1])
 
 
-def deviation_of(row: MeasuredPair) -> Deviation | None:
+def deviation_of(row: MeasuredPair, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation | None:
     """Return the deviation of a measured row, None when nothing numeric was measured or the tensor is empty.
 
     A tensor without any position that is finite on both sides has a deviation only if NaN or infinities disagree:
@@ -98,69 +124,64 @@ def deviation_of(row: MeasuredPair) -> Deviation | None:
     measurement, target, golden = row.measurement, row.pair.target, row.pair.golden
     if measurement is None or target is None or golden is None:
         return None
-    if measurement.mode not in (Mode.TENSOR, Mode.STATISTICS) or measurement.count == 0:
+    mode, count = measurement.mode, measurement.count
+    if (mode is not Mode.STATISTICS and mode is not Mode.TENSOR) or count == 0:
         return None
-    if measurement.golden is None or measurement.target is None or _only_tells_zeros(row):
+    if measurement.golden is None or measurement.target is None:
         return None
-    figures = _size(measurement.golden.statistics, measurement.count)
-    errors = None
-    if figures is not None:
-        is_tensor = measurement.mode is Mode.TENSOR
-        errors = _tensor_errors(measurement, figures) if is_tensor else _statistic_errors(measurement, figures)
-    if errors is None and not measurement.nonfinite_mismatch:
-        return None
-    rms, peak, gain, offset = errors or (0.0, 0.0, 0.0, 0.0)
-    size, top, spread = figures or (0.0, 0.0, 0.0)
-    unit = max(_unit(target, measurement.mode), _unit(golden, measurement.mode))
-    step = max(STEP.get(target.dtype, 0.0), STEP.get(golden.dtype, 0.0))
-    if row.pair.rule == "self" and target.dtype not in UNIT and golden.dtype in UNIT:
-        step = max(step, 1.0)  # a cast to whole numbers drops the fraction
-    least = _least(measurement.golden.statistics)
+    is_self = row.pair.rule == "self"
+    if is_self and target.dtype == "bool" != golden.dtype:
+        return None  # a cast to bool compared with its own input: distances say nothing there
+    statistics = measurement.golden.statistics
+    numbers = _numbers(statistics)
+    low, high, mean, norm = numbers
     mismatch = measurement.nonfinite_mismatch
-    return Deviation(rms, peak, gain, offset, size, top, spread, measurement.count, unit, step, mismatch, least)
+    least, errors, size, top, spread = 0.0, None, 0.0, 0.0, 0.0
+    if low is not None or high is not None:
+        top = max(abs(low or 0.0), abs(high or 0.0))
+        size = top if norm is None else abs(norm) / math.sqrt(_finite(statistics, count))
+        spread = size if mean is None else math.sqrt(max(0.0, size * size - mean * mean))
+        if low is not None and high is not None:
+            least = max(0.0, low, -high)
+        is_tensor = mode is Mode.TENSOR
+        errors = _tensor_errors(measurement, size) if is_tensor else _statistic_errors(measurement, numbers, size)
+    if errors is None and not mismatch:
+        return None
+    rms, peak, gain, offset = errors or _NO_ERRORS
+    unit = max(rounding.unit.get(target.dtype, 0.0), rounding.unit.get(golden.dtype, 0.0))
+    if mode is Mode.STATISTICS:
+        unit = max(unit, _of_digits(target), _of_digits(golden))
+    step = max(STEP.get(target.dtype, 0.0), STEP.get(golden.dtype, 0.0))
+    if is_self and target.dtype not in UNIT and golden.dtype in UNIT:
+        step = max(step, 1.0)  # a cast to whole numbers drops the fraction
+    return Deviation(
+        rms, peak, gain, offset, size, top, spread, count, unit, step, mismatch, least, rounding.systematic
+    )
 
 
-def _unit(tensor: TensorRef, mode: Mode) -> float:
-    """Return the relative rounding of values: that of the dtype, or of the decimal digits that a dump keeps."""
-    unit = UNIT.get(tensor.dtype, 0.0)
-    digits = tensor.attrs.get("significant_digits") if mode is Mode.STATISTICS else None
-    return max(unit, 0.5 * 10.0 ** (1 - digits)) if isinstance(digits, int) else unit
+_NO_ERRORS = (0.0, 0.0, 0.0, 0.0)
+_Numbers: TypeAlias = tuple[float | None, float | None, float | None, float | None]
 
 
-def _only_tells_zeros(row: MeasuredPair) -> bool:
-    """Whether this is a cast to bool compared with its own input: distances say nothing there."""
-    target, golden = row.pair.target, row.pair.golden
-    assert target is not None
-    assert golden is not None
-    return row.pair.rule == "self" and target.dtype == "bool" != golden.dtype
-
-
-def _size(statistics: Statistics, count: int) -> tuple[float, float, float] | None:
-    """Return (root mean square, largest magnitude, standard deviation) of the finite golden values.
+def _numbers(statistics: Statistics) -> _Numbers:
+    """Return extremes, mean and norm of the finite values.
 
     Statistics recorded by a framework are infinite where a value is (masked scores); the finite extreme serves then.
     """
-    low, high = _number(statistics.min), _number(statistics.max)
-    if low is None and high is None:
-        return None
-    top = max(abs(low or 0.0), abs(high or 0.0))
-    finite = count - (statistics.nan or 0) - (statistics.inf or 0)
-    norm, mean = _number(statistics.l2norm), _number(statistics.mean)
-    size = top if norm is None else abs(norm) / math.sqrt(max(1, finite))
-    spread = size if mean is None else math.sqrt(max(0.0, size * size - mean * mean))
-    return size, top, spread
+    return _number(statistics.min), _number(statistics.max), _number(statistics.mean), _number(statistics.l2norm)
 
 
-def _least(statistics: Statistics) -> float:
-    low, high = _number(statistics.min), _number(statistics.max)
-    if low is None or high is None:
-        return 0.0
-    return max(0.0, low, -high)
+def _finite(statistics: Statistics, count: int) -> int:
+    return max(1, count - (statistics.nan or 0) - (statistics.inf or 0))
 
 
-def _tensor_errors(
-    measurement: Measurement, figures: tuple[float, float, float]
-) -> tuple[float, float, float, float] | None:
+def _of_digits(tensor: TensorRef) -> float:
+    """Return the relative rounding of the decimal digits that a dump keeps, 0 where it keeps all."""
+    digits = tensor.attrs.get("significant_digits")
+    return 0.5 * 10.0 ** (1 - digits) if isinstance(digits, int) else 0.0
+
+
+def _tensor_errors(measurement: Measurement, size: float) -> tuple[float, float, float, float] | None:
     metrics = measurement.metrics
     distance, peak = metrics.get("euclidean_distance"), metrics.get("max_abs_err")
     if distance is None and measurement.count == 1:
@@ -170,10 +191,9 @@ def _tensor_errors(
     assert measurement.target is not None
     assert measurement.golden is not None
     statistics = measurement.golden.statistics
-    finite = max(1, measurement.count - (statistics.nan or 0) - (statistics.inf or 0))
-    gain = _gain(measurement, figures[0], float(peak))
-    offset = _difference(measurement.target.statistics.mean, statistics.mean)
-    return float(distance) / math.sqrt(finite), float(peak), gain, offset
+    gain = _gain(measurement, size, float(peak))
+    offset = _difference(_number(measurement.target.statistics.mean), _number(statistics.mean))
+    return float(distance) / math.sqrt(_finite(statistics, measurement.count)), float(peak), gain, offset
 
 
 def _gain(measurement: Measurement, size: float, peak: float) -> float:
@@ -189,17 +209,16 @@ def _gain(measurement: Measurement, size: float, peak: float) -> float:
     return 0.0 if cosine is None or math.isnan(cosine) else cosine * norms[0] / norms[1] - 1.0
 
 
-def _statistic_errors(
-    measurement: Measurement, figures: tuple[float, float, float]
-) -> tuple[float, float, float, float]:
+def _statistic_errors(measurement: Measurement, golden: _Numbers, size: float) -> tuple[float, float, float, float]:
     assert measurement.target is not None
-    assert measurement.golden is not None
-    target, golden = measurement.target.statistics, measurement.golden.statistics
-    peak = max(abs(_difference(target.max, golden.max)), abs(_difference(target.min, golden.min)))
-    offset = _difference(target.mean, golden.mean)
+    target = _numbers(measurement.target.statistics)
+    if target == golden:
+        return _NO_ERRORS
+    low, high, offset, norm = map(_difference, target, golden)
+    peak = max(abs(high), abs(low))
     root = math.sqrt(measurement.count)
-    norms = _difference(target.l2norm, golden.l2norm) / root
-    gain = norms / figures[0] if figures[0] and _number(golden.l2norm) else 0.0
+    norms = norm / root
+    gain = norms / size if size and golden[3] else 0.0
     # With neither norm nor mean (integers) the extremes are all there is: one element may be all the error.
     proven = max(abs(norms), abs(offset), peak / root)
     return proven, peak, gain, offset
@@ -207,18 +226,9 @@ def _statistic_errors(
 
 def _difference(target: float | None, golden: float | None) -> float:
     """Return target - golden, 0 where one of them is missing or not finite."""
-    if target is None or golden is None:
-        return 0.0
-    difference = float(target) - float(golden)
-    if -math.inf < difference < math.inf:
-        return difference
-    values = _number(target), _number(golden)
-    return 0.0 if values[0] is None or values[1] is None else values[0] - values[1]
+    return 0.0 if target is None or golden is None else target - golden
 
 
 def _number(value: float | None) -> float | None:
     """Return a finite float; recorded infinities and NaN tell nothing about distances."""
-    if value is None:
-        return None
-    number = float(value)
-    return number if -math.inf < number < math.inf else None
+    return None if value is None or not math.isfinite(value) else float(value)

@@ -20,7 +20,6 @@ from probe_flow.analysis.growth import (
     HUGE,
     MIN_FLIPS,
     PEAK_OVER_RMS,
-    SYSTEMATIC,
     TINY,
     Allowance,
     common_share,
@@ -95,7 +94,7 @@ def gradient_allowance(
             explained += math.sqrt(share) * max(output.size, *(tensor.size for tensor in incoming), 0.0)
             peak += 2.0 * top
             common += GATE_GAIN * share
-    gain = max(SYSTEMATIC, common)
+    gain = max(output.systematic, common)
     gain += 2.0 * sum(abs(tensor.gain) for tensor in incoming) + doubt
     return Allowance(min(floor, HUGE), min(explained, HUGE), min(peak, HUGE), min(gain, HUGE), min(scale, HUGE))
 

@@ -36,10 +36,6 @@ MIN_FLIPS = 3.0
 """So many flipped decisions need no explanation once the inputs differ at all."""
 
 
-SYSTEMATIC = 2.0**-19
-"""Change of scale that does not average out: approximated functions and reduced products err in one direction."""
-
-
 @dataclass(frozen=True, slots=True)
 class Allowance:
     """Error that needs no fault, absolute, as root mean square and as peak.
@@ -76,7 +72,7 @@ def allowance(family: Family, output: Deviation, inputs: Sequence[Deviation]) ->
     if _is_rounded(output, inputs):
         floor, peak = floor + ROUNDED, peak + 1.0
     gain = 2.0 * sum(abs(tensor.gain) for tensor in inputs)
-    gain += max(SYSTEMATIC, _common_share(family, output, inputs) * (floor + explained) / max(output.size, TINY))
+    gain += max(output.systematic, _common_share(family, output, inputs) * (floor + explained) / max(output.size, TINY))
     return Allowance(_bounded(floor), _bounded(explained), _bounded(peak), _bounded(gain), _bounded(scale))
 
 
