@@ -14,6 +14,7 @@ from probe_flow.reports.console import last_line, render_summary
 from probe_flow.reports.console_facts import DISTANCE, figure, operator, printable, slot, where
 from probe_flow.reports.json_values import json_line
 from probe_flow.reports.run_folder import StoredRun
+from probe_flow.reports.run_heat import HeatText
 
 _FROM_RECORD = (
     "schema",
@@ -207,8 +208,13 @@ def render_run(run: StoredRun, *, color: bool, width: int, folder: str) -> str:
         width: columns of the terminal.
         folder: the run's folder as the user typed it.
     """
-    table = row_table(worst_rows(run.rows(), limit=MAX_WORST), has_reasons=False)
-    tables = {"Largest errors, relative to the golden tensor": table} if table else {}
+    heat = HeatText()
+    table = row_table(worst_rows(heat.watching(run.rows()), limit=MAX_WORST), has_reasons=False)
+    found = {
+        "Executions, operators in order": heat.lines(width=width),
+        "Largest errors, relative to the golden tensor": table,
+    }
+    tables = {title: lines for title, lines in found.items() if lines}
     return render_summary(run.record, (), color=color, width=width, folder=folder, tables=tables)
 
 

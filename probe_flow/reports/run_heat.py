@@ -1,0 +1,112 @@
+"""A heat map of a run as text: executions down, operators in order of execution across, the worst of each as a sign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from probe_flow.reports.console_facts import printable
+
+MAX_LINES = 16
+LEAST_CELLS = 10
+MARGIN = 2
+
+_CLASSES = (
+    ("gap", " ", "not compared"),
+    ("pass", ".", "pass"),
+    ("warning", "~", "warning"),
+    ("inherited", "-", "inherited"),
+    ("fail", "x", "fail"),
+    ("error", "!", "error"),
+    ("origin", "#", "origin"),
+)
+"""From what matters least to what matters most."""
+
+_RANKS = {name: rank for rank, (name, _, _) in enumerate(_CLASSES)}
+
+Place = tuple[str, ...]
+
+
+class HeatText:
+    """Collects what a run found, execution by execution, from rows that pass by."""
+
+    def __init__(self) -> None:
+        self._bands: dict[Place, list[int]] = {}
+        self._nodes: dict[Place, tuple[object, ...]] = {}
+
+    def watching(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Yield records of ``comparison.jsonl``, which come in execution order, and remember what they say."""
+        for row in rows:
+            place = _place(row)
+            band = self._bands.setdefault(place, [])
+            node = row["node"], row.get("call"), row.get("phase")
+            if self._nodes.get(place) != node:
+                self._nodes[place] = node
+                band.append(0)
+            band[-1] = max(band[-1], _rank(row))
+            yield row
+
+    def lines(self, *, width: int) -> list[str]:
+        """Return a line for each execution and what the signs mean; nothing when there is only one execution.
+
+        Of many executions those with the worst are shown.
+        """
+        if len(self._bands) < 2:
+            return []
+        kept = self._kept()
+        labels = {place: " ".join(place) or "the only execution" for place in kept}
+        room = max(map(len, labels.values()))
+        cells = max(LEAST_CELLS, width - room - 2 * MARGIN)
+        indent = " " * MARGIN
+        found = [_squeezed(self._bands[place], cells) for place in kept]
+        lines = [
+            f"{indent}{label.ljust(room)}{indent}{_text(band)}".rstrip()
+            for label, band in zip(labels.values(), found, strict=True)
+        ]
+        rest = len(self._bands) - len(kept)
+        more = [f"{indent}and {rest} more execution{'s' if rest > 1 else ''} that fared no worse"] if rest else []
+        seen = {rank for band in found for rank in band}
+        meanings = [f"{_CLASSES[rank][1]} {_CLASSES[rank][2]}" for rank in sorted(seen, reverse=True) if rank]
+        return [*lines, *more, f"{indent}{', '.join(meanings)}"] if meanings else [*lines, *more]
+
+    def _kept(self) -> list[Place]:
+        """Return the places of at most so many lines, the worst ones, in order of execution."""
+        order = {place: number for number, place in enumerate(self._bands)}
+        ranked = sorted(order, key=lambda place: _weight(self._bands[place]), reverse=True)
+        return sorted(ranked[:MAX_LINES], key=order.__getitem__)
+
+
+def _place(row: Mapping[str, Any]) -> Place:
+    names = ("comparison", "rank", "graph", "step")
+    return tuple(
+        printable(row[name]) if name == "comparison" else f"{name} {printable(row[name])}"
+        for name in names
+        if row.get(name) is not None
+    )
+
+
+def _rank(row: Mapping[str, Any]) -> int:
+    role, verdict = row.get("role"), row["verdict"]
+    if role == "origin" or (role == "inherited" and verdict == "fail"):
+        return _RANKS[role]
+    return _RANKS.get(verdict, 0)
+
+
+def _weight(band: Sequence[int]) -> tuple[int, int]:
+    worst = max(band)
+    return (worst, band.count(worst)) if worst > _RANKS["pass"] else (0, 0)
+
+
+def _squeezed(band: Sequence[int], cells: int) -> list[int]:
+    """Return a band in at most so many cells, each the worst of the operators in it."""
+    if len(band) <= cells:
+        return list(band)
+    found = [0] * cells
+    for place, rank in enumerate(band):
+        cell = place * cells // len(band)
+        found[cell] = max(found[cell], rank)
+    return found
+
+
+def _text(band: Iterable[int]) -> str:
+    return "".join(_CLASSES[rank][1] for rank in band)

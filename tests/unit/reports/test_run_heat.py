@@ -1,0 +1,72 @@
+"""The heat map of a run as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from probe_flow.reports.run_heat import MAX_LINES, HeatText
+
+
+def row(node: str, verdict: str = "pass", role: str = "clean", *, rank: int = 0, step: int = 0, **more: Any) -> Any:
+    return {"node": node, "call": 0, "rank": rank, "graph": 1, "step": step, "verdict": verdict, "role": role, **more}
+
+
+def lines_of(rows: list[Any], width: int = 80) -> list[str]:
+    heat = HeatText()
+    assert list(heat.watching(rows)) == rows
+    return heat.lines(width=width)
+
+
+def execution(rank: int, *, wrong: int | None = None, count: int = 6, step: int = 0) -> list[Any]:
+    verdicts = [("pass", "clean")] * count
+    if wrong is not None:
+        verdicts[wrong:] = [("fail", "origin")] + [("fail", "inherited")] * (count - wrong - 1)
+    return [row(f"Add_{place}", *each, rank=rank, step=step) for place, each in enumerate(verdicts)]
+
+
+def test_one_execution_has_no_map() -> None:
+    assert lines_of(execution(0, wrong=2)) == []
+    assert lines_of([]) == []
+
+
+def test_each_execution_is_a_line_with_the_origin_in_it() -> None:
+    assert lines_of([*execution(0), *execution(1, wrong=2)]) == [
+        "  rank 0 graph 1 step 0  ......",
+        "  rank 1 graph 1 step 0  ..#---",
+        "  # origin, - inherited, . pass",
+    ]
+
+
+def test_a_node_counts_once_by_its_worst_tensor() -> None:
+    rows = [row("Add"), row("Add", "fail"), row("Mul", "warning"), row("Add", rank=1)]
+    assert lines_of(rows)[0] == "  rank 0 graph 1 step 0  x~"
+
+
+def test_what_was_not_compared_stays_empty() -> None:
+    rows = [row("Add", "unmatched_target"), row("Mul"), row("Cast", "error"), row("Add", rank=1)]
+    assert lines_of(rows)[0] == "  rank 0 graph 1 step 0   .!"
+
+
+def test_a_long_execution_is_squeezed_to_the_width_without_losing_the_origin() -> None:
+    lines = lines_of([*execution(0, count=1000), *execution(1, wrong=999, count=1000)], width=60)
+    assert max(map(len, lines)) == 60
+    assert lines[1].endswith(".#")
+
+
+def test_of_many_executions_the_worst_are_shown_in_order() -> None:
+    rows = [each for rank in range(64) for each in execution(rank, wrong=3 if rank in (40, 63) else None)]
+    lines = lines_of(rows)
+    assert len(lines) == MAX_LINES + 2
+    assert "rank 0 " in lines[0]
+    assert [line.split()[1] for line in lines if "#-" in line] == ["40", "63"]
+    assert lines[-2] == "  and 48 more executions that fared no worse"
+
+
+def test_names_of_comparisons_are_shown_safely() -> None:
+    rows = [row("Add", comparison="a\x1b[31m"), row("Add", comparison="b")]
+    assert lines_of(rows)[0] == "  a\\x1b[31m rank 0 graph 1 step 0  ."
+
+
+def test_unknown_words_of_a_foreign_record_do_not_end_it() -> None:
+    rows = [row("Add", "odd", "odd"), row("Add", rank=1)]
+    assert lines_of(rows)[1:] == ["  rank 1 graph 1 step 0  .", "  . pass"]
