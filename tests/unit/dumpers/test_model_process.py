@@ -1,0 +1,134 @@
+"""Running a model in a child process: what it left, how it ended, and what its log says. torch is a stand-in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from probe_flow.dumpers.model_job import ModelJob, is_done, read_job, read_run
+from probe_flow.dumpers.model_process import run_model
+from probe_flow.errors import IncompleteError, UsageError
+
+TORCH = """
+class nn:
+    class Module:
+        pass
+def manual_seed(seed): pass
+def use_deterministic_algorithms(on, warn_only): pass
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelJob:
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    (packages / "torch.py").write_text(TORCH, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(packages))
+    output = tmp_path / "out"
+    output.mkdir()
+    return ModelJob("torchair_fx", "net:build", {}, str(output), import_from=str(tmp_path))
+
+
+def write_net(job: ModelJob, text: str) -> None:
+    assert job.import_from is not None
+    (Path(job.import_from) / "net.py").write_text(text, encoding="utf-8")
+
+
+def test_crash_in_native_code_tells_the_signal_and_the_last_words(job: ModelJob) -> None:
+    write_net(
+        job,
+        "import os, signal\nprint('loading weights', flush=True)\ndef build(): os.kill(os.getpid(), signal.SIGSEGV)",
+    )
+
+    with pytest.raises(IncompleteError) as raised:
+        run_model(job)
+
+    assert raised.value.diagnostic.code == "PF6325"
+    assert "SIGSEGV" in raised.value.diagnostic.message
+    assert raised.value.diagnostic.notes == ("loading weights",)
+    assert read_run(Path(job.output)) == {}
+
+
+def test_killed_process_hints_at_memory(job: ModelJob) -> None:
+    write_net(job, "import os, signal\ndef build(): os.kill(os.getpid(), signal.SIGKILL)")
+
+    with pytest.raises(IncompleteError) as raised:
+        run_model(job)
+
+    assert "memory" in (raised.value.diagnostic.help or "")
+
+
+def test_process_that_exits_by_itself_is_no_success(job: ModelJob) -> None:
+    write_net(job, "import os\ndef build(): os._exit(0)")
+
+    with pytest.raises(IncompleteError, match="exit code 0"):
+        run_model(job)
+
+
+@pytest.mark.parametrize(
+    ("net", "message"),
+    [
+        ("import nowhere_to_be_found", "cannot be imported: ModuleNotFoundError"),
+        ("1 / 0", "cannot be imported: ZeroDivisionError"),
+        ("def built(): ...", "has no `build`"),
+        ("build = 3", "is of type `int`"),
+        ("def build(): return 3", "returned of type `int`, which cannot be called"),
+        ("def build(): pass", "returned `None`"),
+        ("def build(size): ...", "cannot be called without arguments: TypeError"),
+    ],
+)
+def test_model_that_cannot_be_loaded_is_a_wrong_request(job: ModelJob, net: str, message: str) -> None:
+    write_net(job, net)
+
+    with pytest.raises(UsageError) as raised:
+        run_model(job)
+
+    assert raised.value.diagnostic.code == "PF6322"
+    assert message in raised.value.diagnostic.message
+
+
+def test_record_of_an_earlier_run_is_no_success_of_this_one(job: ModelJob) -> None:
+    write_net(job, "import os\ndef build(): os._exit(0)")
+    (Path(job.output) / "model_run.json").write_text('{"schema": "probe_flow/model_run/1", "ok": true}', "utf-8")
+
+    with pytest.raises(IncompleteError):
+        run_model(job)
+
+
+def test_job_is_read_as_it_was_written(job: ModelJob) -> None:
+    whole = replace(job, inputs={"random": {"seed": 1, "tensors": []}}, dump={"steps": [1]}, dynamic=True)
+
+    assert read_job(whole.write()) == whole
+
+
+def test_finished_run_counts_only_for_the_same_job_and_the_same_source(job: ModelJob, tmp_path: Path) -> None:
+    import json
+    from dataclasses import asdict
+
+    from probe_flow.dumpers.model_job import file_digest
+
+    source = tmp_path / "net.py"
+    source.write_text("x = 1", encoding="utf-8")
+    record = {
+        "schema": "probe_flow/model_run/1",
+        "ok": True,
+        "job": asdict(job),
+        "source": {"path": str(source), "sha256": file_digest(source)},
+    }
+    (Path(job.output) / "model_run.json").write_text(json.dumps(record), encoding="utf-8")
+
+    assert is_done(job)
+    assert not is_done(replace(job, calls=2))
+    source.write_text("x = 2", encoding="utf-8")
+    assert not is_done(job)
+    source.unlink()
+    assert not is_done(job)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": "other", "ok": true}'])
+def test_record_that_cannot_be_read_is_no_run(job: ModelJob, text: str) -> None:
+    (Path(job.output) / "model_run.json").write_text(text, encoding="utf-8")
+
+    assert not is_done(job)
