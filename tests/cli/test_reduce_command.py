@@ -1,0 +1,147 @@
+"""`probe-flow reduce`: exit codes, what is shown, and the signals that end a watch."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from reduce_dumps import fx_name, ge_name, write_fx, write_ge
+
+from probe_flow.cli.reduce_display import plain_lines
+from probe_flow.errors import Diagnostic
+from probe_flow.formats.folder_lock import FolderLock
+from probe_flow.stages.reduce_summary import Summary
+
+
+def files(root):
+    return sorted(path.name for path in root.rglob("*") if path.is_file())
+
+
+def test_a_dump_is_reduced_and_nothing_is_deleted(probe_flow, tmp_path):
+    write_ge(tmp_path / "ge")
+    write_fx(tmp_path / "fx")
+    done = probe_flow("reduce", "ge", "fx", "--summary", "summary.json")
+    assert done.code == 0
+    assert done.last_line.startswith("2 files reduced, 0.0 MB read")
+    assert json.loads((tmp_path / "summary.json").read_text())["files"]["reduced"] == 2
+    assert files(tmp_path / "ge") == [ge_name(), f"{ge_name()}_min_max.npz"]
+
+
+def test_deleting_must_be_asked_for(probe_flow, tmp_path):
+    write_ge(tmp_path / "ge")
+    done = probe_flow("reduce", "ge", "--delete-source")
+    assert done.code == 0
+    assert "1 deleted" in done.last_line
+    assert files(tmp_path / "ge") == [f"{ge_name()}_min_max.npz"]
+
+
+def test_statistics_functions_suffix_and_folder_are_as_asked(probe_flow, tmp_path):
+    write_ge(tmp_path / "ge")
+    words = ("--statistics", "mean, crc32", "--function", "numpy:ptp", "--suffix", "_s", "--output", "out")
+    assert probe_flow("reduce", "ge", *words).code == 0
+    with np.load(tmp_path / "out" / f"{ge_name()}_s.npz") as found:
+        assert found["stat_names"].tolist() == ["mean", "crc32", "numpy:ptp"]
+    assert files(tmp_path / "ge") == [ge_name()]
+
+
+def test_files_that_are_left_are_told_and_cost_the_exit_code(probe_flow, tmp_path):
+    path = write_ge(tmp_path / "ge")
+    path.write_bytes(path.read_bytes()[:-2])
+    done = probe_flow("reduce", "ge")
+    assert done.code == 3
+    assert "error[PF3015]" in done.err
+    assert done.last_line == "0 files reduced, 1 not written to their end"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nix",), "error[PF3201]"),
+        ((), "Missing argument"),
+        (("ge", "--statistics", "maen"), "did you mean `mean`?"),
+        (("ge", "--statistics", ","), "names none"),
+        (("ge", "--suffix", "min"), "`--suffix`"),
+        (("ge", "--suffix", "_../x"), "`--suffix`"),
+        (("ge", "--function", "nix"), "error[PF6303]"),
+        (("ge", "ge", "--output", "out"), "one DUMP"),
+        (("ge", "--idle", "3"), "`--idle` is of use with `--watch` only"),
+        (("ge", "--watch", "--idle", "3", "--stop-file", "x"), "not both"),
+        (("ge", "--watch", "--interval", "0"), "`--interval` is at least"),
+        (("ge", "--watch", "--settle", "nan"), "`--settle` is at least"),
+    ],
+)
+def test_a_mistake_is_told_and_nothing_runs(probe_flow, tmp_path, words, said):
+    write_ge(tmp_path / "ge")
+    done = probe_flow("reduce", *words)
+    assert done.code == 2
+    assert said in done.err
+    assert files(tmp_path / "ge") == [ge_name()]
+
+
+def test_a_second_reducer_is_refused(probe_flow, tmp_path):
+    write_ge(tmp_path / "ge")
+    with FolderLock(tmp_path / "ge"):
+        done = probe_flow("reduce", "ge")
+    assert done.code == 2
+    assert f"is being reduced by process {os.getpid()}" in done.err
+
+
+def test_quiet_leaves_the_last_line(probe_flow, tmp_path):
+    write_fx(tmp_path / "fx").write_bytes(b"")
+    done = probe_flow("reduce", "fx", "--quiet")
+    assert (done.code, done.err) == (3, "")
+    assert done.out == "0 files reduced, 1 not written to their end\n"
+
+
+def test_a_watch_that_goes_idle_ends_well(probe_flow, tmp_path):
+    write_fx(tmp_path / "fx")
+    words = ("--watch", "--interval", "0.01", "--settle", "0", "--idle", "0.05", "--delete-source")
+    done = probe_flow("reduce", "fx", *words)
+    assert done.code == 0
+    assert files(tmp_path / "fx") == [fx_name().replace(".npy", "_min_max.npy")]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_a_watch_cleanly(tmp_path, number, code):
+    write_fx(tmp_path / "fx")
+    words = ["reduce", str(tmp_path / "fx"), "--watch", "--interval", "0.01", "--settle", "0", "--delete-source"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "probe_flow", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_until(lambda: not (tmp_path / "fx" / fx_name()).exists(), process)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert "1 files reduced, 1 deleted" in out
+    assert files(tmp_path / "fx") == [fx_name().replace(".npy", "_min_max.npy")]
+
+
+def wait_until(is_so, process):
+    done = threading.Event()
+    end = time.monotonic() + 60
+    while not is_so():
+        assert process.poll() is None
+        assert time.monotonic() < end
+        done.wait(0.02)
+
+
+def test_lines_are_written_now_and_then_and_problems_at_once(capsys):
+    now = [0.0]
+    stream = io.StringIO()
+    tell = plain_lines(stream, monotonic=lambda: now[0])
+    for second in range(25):
+        now[0] = float(second)
+        tell(Summary(reduced=second), Diagnostic("PF6304", "`x` cannot be reduced") if second == 3 else None)
+    assert (
+        stream.getvalue()
+        == "10 files reduced, 0.0 MB read, 0.0 MB written\n20 files reduced, 0.0 MB read, 0.0 MB written\n"
+    )
+    assert capsys.readouterr().err.count("PF6304") == 1
