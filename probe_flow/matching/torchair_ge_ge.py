@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from probe_flow.formats.graph_links import CONSTANT_TYPES, GraphLinks, Source, align
 from probe_flow.formats.torchair_names import safe_name
 from probe_flow.matching.torchair_arguments import fact, is_parameter_list
+from probe_flow.matching.torchair_ge_alike import are_alike, have_like_tensors, predecessors, unusable_golden
 from probe_flow.matching.torchair_ge_golden import GeGolden
 from probe_flow.matching.torchair_ge_renames import Renames
 from probe_flow.matching.torchair_nodes import DumpedNode
@@ -50,12 +51,15 @@ class GeMatch(TargetMatch):
         self.golden = golden
         self.renames = Renames(self.nodes, self.by_op, links, golden)
         self._extra: dict[str, list[tuple[DumpedNode, TensorRef]]] = defaultdict(list)
-        self._before = _predecessors(self.nodes)
-        self._golden_before = _predecessors(golden.nodes)
+        self._before = predecessors(self.nodes)
+        self._golden_before = predecessors(golden.nodes)
 
     # Outputs
 
     def _match_outputs(self, node: DumpedNode) -> None:
+        if self.by_op[node.parts[0]] is not node:
+            self._match_again(node)
+            return
         for part in node.parts:
             if (partner := self.golden.by_op.get(part)) is not None:
                 node.golden_nodes[partner.node.key] = None
@@ -96,7 +100,7 @@ class GeMatch(TargetMatch):
         name, index = source
         held = self.golden.outputs.get(source)
         if held is not None:
-            return _unusable_golden(held) or missing("no_golden_op", f"`{name}` was not compared")
+            return unusable_golden(held) or missing("no_golden_op", f"`{name}` was not compared")
         node = self.golden.by_op.get(name)
         if node is None:
             if self._golden_selects_nodes:
@@ -115,6 +119,8 @@ class GeMatch(TargetMatch):
 
     def _match_inputs(self, node: DumpedNode) -> None:
         assert self.links is not None, "only nodes of a graph have parts"
+        if self.by_op[node.parts[0]] is not node:
+            return
         found = self.links.input_sources(node.parts, [ref.numel for ref in node.inputs])
         direct = self._direct_inputs(node)
         seen: Counter[tuple[str | None, Source | None]] = Counter()
@@ -126,7 +132,7 @@ class GeMatch(TargetMatch):
                 continue
             golden = direct[index] if direct else self._same_input(reader, source, occurrence)
             if golden is not None:
-                if (reason := _unusable_golden(golden)) is None:
+                if (reason := unusable_golden(golden)) is None:
                     self._pair(node, ref, golden, self._rule(node, golden))
                 else:
                     self._leave(node, ref, reason)
@@ -140,7 +146,7 @@ class GeMatch(TargetMatch):
         partner = self.golden.by_op.get(node.parts[0])
         if len(node.parts) > 1 or partner is None or partner.parts != node.parts:
             return None
-        return partner.inputs if _are_alike(node.inputs, partner.inputs) else None
+        return partner.inputs if are_alike(node.inputs, partner.inputs) else None
 
     def _same_input(self, reader: str | None, source: Source | None, occurrence: int) -> TensorRef | None:
         """Return what the same operator reads of the same graph tensor on the golden side."""
@@ -187,19 +193,32 @@ class GeMatch(TargetMatch):
         if partner is None or not self._is_same(node, partner):
             super()._match_unknown(node)
             return
+        self._match_slots(node, partner)
+
+    def _match_again(self, node: DumpedNode) -> None:
+        """Pair what ran a second time for one operator (clearing memory, a retry) with its like."""
+        partner = self.golden.again.get((node.parts, node.node.op_type))
+        if partner is not None and are_alike(node.inputs, partner.inputs) and are_alike(node.outputs, partner.outputs):
+            self._match_slots(node, partner)
+            return
+        why = missing(
+            "no_golden_op", f"a further run of `{node.name}` as {node.node.op_type}; the golden has none like it"
+        )
+        for ref in (*node.inputs, *node.outputs):
+            self._leave(node, ref, unusable(ref) or why)
+
+    def _match_slots(self, node: DumpedNode, partner: DumpedNode) -> None:
         node.golden_nodes[partner.node.key] = None
         for mine, theirs in ((node.inputs, partner.inputs), (node.outputs, partner.outputs)):
             for ref, golden in zip(mine, theirs, strict=True):
-                if (reason := unusable(ref) or _unusable_golden(golden)) is not None:
+                if (reason := unusable(ref) or unusable_golden(golden)) is not None:
                     self._leave(node, ref, reason)
                 else:
                     self._pair(node, ref, golden, "exact")
 
     def _is_same(self, node: DumpedNode, partner: DumpedNode) -> bool:
         """Tell whether operators of one name are one. Private ones are numbered as they come: a name is too little."""
-        if node.node.op_type != partner.node.op_type:
-            return False
-        if not (_are_alike(node.inputs, partner.inputs) and _are_alike(node.outputs, partner.outputs)):
+        if node.node.op_type != partner.node.op_type or not have_like_tensors(node, partner):
             return False
         if not node.is_private:
             return True
@@ -213,27 +232,3 @@ class GeMatch(TargetMatch):
             )
         reason = super()._unknown(node)
         return reason if node.is_private else missing(reason.code, reason.text + self.renames.of_target(node))
-
-
-def _unusable_golden(golden: TensorRef) -> Reason | None:
-    """Return why a golden tensor cannot be compared with anything."""
-    reason = unusable(golden)
-    return reason and Reason(reason.code, f"golden `{golden.id}`: {reason.text}", reason.expectation)
-
-
-def _are_alike(first: Sequence[TensorRef], second: Sequence[TensorRef]) -> bool:
-    """Tell whether tensors agree one by one in class of type and element count, as far as they are known."""
-    if len(first) != len(second):
-        return False
-    facts = ((fact(one), fact(other)) for one, other in zip(first, second, strict=True))
-    return all(one == other or None in (one, other) for one, other in facts)
-
-
-def _predecessors(nodes: Sequence[DumpedNode]) -> dict[object, tuple[str, ...]]:
-    """Return for each node the parts of the last graph operator that ran before it."""
-    found: dict[object, tuple[str, ...]] = {}
-    last: tuple[str, ...] = ()
-    for node in nodes:
-        found[node.node.key] = last
-        last = node.parts or last
-    return found

@@ -18,6 +18,7 @@ class GeGolden:
     Attributes:
         nodes: in order of time.
         by_op: graph operator -> the node that ran it.
+        again: (graph operators, type) -> a further node of operators that another node ran before.
         unknown: file-safe name -> node that the graph does not have.
         outputs: graph tensor -> the dumped output that is it.
         readings: graph tensor -> dumped inputs that read it.
@@ -31,6 +32,7 @@ class GeGolden:
         self.nodes = dumped_nodes(catalog, tensors, "")
         self.by_op = attach_parts(self.nodes, links) if links is not None else {}
         self.node_of: dict[NodeKey, DumpedNode] = {node.node.key: node for node in self.nodes}
+        self.again: dict[tuple[tuple[str, ...], str], DumpedNode] = {}
         self.unknown: dict[str, DumpedNode] = {}
         self.outputs: dict[Source, TensorRef] = {}
         self.readings: dict[Source, list[TensorRef]] = defaultdict(list)
@@ -42,6 +44,8 @@ class GeGolden:
                 self.unknown.setdefault(safe_name(node.name), node)
             elif self.by_op[node.parts[0]] is node:
                 self._add(node, links)
+            else:
+                self.again.setdefault((node.parts, node.node.op_type), node)
         self.has_inputs = any(node.inputs for node in self.nodes)
         self.has_outputs = any(ref.kind is not TensorKind.UNREADABLE for node in self.nodes for ref in node.outputs)
 

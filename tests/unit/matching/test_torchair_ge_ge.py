@@ -25,7 +25,7 @@ from torchair_checks import by_target, check_complete, golden_of, missing, reaso
 
 from probe_flow.formats.torchair_ge import read_torchair_ge
 from probe_flow.matching.torchair import match_torchair
-from probe_flow.records import Pairs, Relation
+from probe_flow.records import Pairs, Relation, TensorRef
 
 DATA = Path(__file__).parents[2] / "data" / "torchair"
 SHAPE = (2, 3)
@@ -379,6 +379,25 @@ class TestPrivateOperators:
         assert missing(pairs) == []
 
 
+class TestRunTwice:
+    def test_further_runs_of_one_operator_pair_by_type(self, both):
+        both.graphs(chain("Add_1"))
+        for dump in (both.on, both.off):
+            run_each(dump.token(0), "Add_1")
+            write_device_op(dump.token(0), "MemSet", "Add_1", at=4, outputs=[X])
+        pairs = both.match()
+        found = {pair.target.node.call: pair.golden.node.call for pair in pairs.pairs}
+        assert found == {0: 0, 1: 1}
+
+    def test_one_that_only_one_side_ran_is_a_gap(self, both):
+        both.graphs(chain("Add_1"))
+        for dump, op_type in ((both.on, "MemSet"), (both.off, "Other")):
+            run_each(dump.token(0), "Add_1")
+            write_device_op(dump.token(0), op_type, "Add_1", at=4, outputs=[X])
+        pairs = both.match()
+        assert [pair.reason.code for pair in pairs.pairs if pair.reason] == ["no_golden_op", "no_target_op"]
+
+
 class TestGraphTexts:
     def test_one_side_without_text_uses_that_of_the_other(self, fused):
         for path in fused.off.root.glob("dynamo_*"):
@@ -516,3 +535,81 @@ def test_every_pair_of_the_peer_is_ours_too(torchair_case: Callable[[str], Path]
                 assert golden.slot.index == slots[-1]
             compared += 1
     assert compared == 177
+
+
+@dataclass
+class RandomGraph:
+    """Operators of one or two inputs; every tensor holds a number of its own, so values tell which is which."""
+
+    ops: list[Op]
+    values: dict[str, np.ndarray]
+
+    @classmethod
+    def draw(cls, random: np.random.Generator, count: int) -> RandomGraph:
+        names = ["x", "y"]
+        ops = [Op(name, "Data", (), [(None, SHAPE)]) for name in names]
+        for number in range(1, count + 1):
+            sources = random.choice(names[-6:], size=random.integers(1, 3))
+            names.append(f"Add_{number}")
+            ops.append(Op(names[-1], "Add", [f"{source}:0" for source in sources], [(None, SHAPE)]))
+        return cls(ops, {name: np.full(SHAPE, 1 + at, np.float32) for at, name in enumerate(names)})
+
+    def write(self, dump: GeDump, random: np.random.Generator, *, lost: float) -> None:
+        """Write a dump with random runs of operators fused, and each file left out with a probability."""
+        dump.graph(self.ops)
+        folder = dump.token(0)
+        rest = self.ops[2:]
+        at = 0
+        while rest:
+            size = min(len(rest), int(random.integers(1, 4)))
+            group, rest = rest[:size], rest[size:]
+            at += 1
+            if random.random() >= lost:
+                self._write_group(folder, group, at)
+
+    def _write_group(self, folder: Path, group: list[Op], at: int) -> None:
+        inside = {op.name for op in group}
+        read = {source.removesuffix(":0") for op in self.ops if op.name not in inside for source in op.inputs}
+        entering = [source[:-2] for op in group for source in op.inputs if source[:-2] not in inside]
+        leaving = [op.name for op in group[:-1] if op.name in read] + [group[-1].name]
+        write_device_op(
+            folder,
+            "Add" if len(group) == 1 else "AutomaticBufferFusionOp",
+            "".join(op.name for op in group),
+            at=at,
+            inputs=[self.values[name] for name in entering],
+            outputs=[self.values[name] for name in leaving],
+        )
+
+
+def value_of(ref: TensorRef) -> float:
+    (extent,) = ref.extents
+    with Path(extent.file).open("rb") as stream:
+        stream.seek(extent.offset)
+        return float(np.frombuffer(stream.read(4), np.float32)[0])
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("lost", [0.0, 0.3])
+def test_whatever_is_fused_on_either_side_equal_values_meet(both: Both, seed: int, lost: float):
+    random = np.random.default_rng(seed)
+    graph = RandomGraph.draw(random, 14)
+    graph.write(both.on, random, lost=lost)
+    graph.write(both.off, random, lost=lost)
+    pairs = both.match()
+    met = [pair for pair in pairs.pairs if pair.target is not None and pair.golden is not None]
+    assert met
+    assert all(value_of(pair.target) == value_of(pair.golden) for pair in met)
+    if not lost:
+        assert missing(pairs) == []
+    # A value that both dumps hold is compared, except where no name tells that it is one.
+    held = {value_of(ref) for ref in pairs.golden.tensors}
+    alone = [pair.target for pair in pairs.pairs if pair.target is not None and pair.golden is None]
+    assert [ref.id for ref in alone if value_of(ref) in held] == []
+
+
+def test_the_sides_may_be_swapped(fused: Both):
+    pairs = Both(fused.off, fused.on).match()
+    assert golden_of(pairs)["Add.output.0"] == "MulAdd.output.0"
+    assert golden_of(pairs)["Add.input.1"] == "MulAdd.input.2"
+    assert reasons(pairs) == {"Mul.output.0": "internal", "Add.input.0": "internal"}
