@@ -15,12 +15,12 @@ _CLASSES = (
     ("gap", " ", "not compared"),
     ("pass", ".", "pass"),
     ("warning", "~", "warning"),
-    ("inherited", "-", "inherited"),
     ("fail", "x", "fail"),
+    ("inherited", "-", "inherited"),
     ("error", "!", "error"),
     ("origin", "#", "origin"),
 )
-"""From what matters least to what matters most."""
+"""From what matters least to what matters most; rows of healthy runs miss the limits of a policy too."""
 
 _RANKS = {name: rank for rank, (name, _, _) in enumerate(_CLASSES)}
 
@@ -87,7 +87,7 @@ def _place(row: Mapping[str, Any]) -> Place:
 
 def _rank(row: Mapping[str, Any]) -> int:
     role, verdict = row.get("role"), row["verdict"]
-    if role == "origin" or (role == "inherited" and verdict == "fail"):
+    if role == "origin" or (role == "inherited" and verdict in ("pass", "warning", "fail")):
         return _RANKS[role]
     return _RANKS.get(verdict, 0)
 

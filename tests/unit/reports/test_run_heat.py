@@ -42,6 +42,11 @@ def test_a_node_counts_once_by_its_worst_tensor() -> None:
     assert lines_of(rows)[0] == "  rank 0 graph 1 step 0  x~"
 
 
+def test_what_inherits_an_origin_outweighs_a_limit_that_is_missed() -> None:
+    rows = [row("Add", "fail"), row("Add", "pass", "inherited"), row("Mul", "fail"), row("Add", rank=1)]
+    assert lines_of(rows)[0] == "  rank 0 graph 1 step 0  -x"
+
+
 def test_what_was_not_compared_stays_empty() -> None:
     rows = [row("Add", "unmatched_target"), row("Mul"), row("Cast", "error"), row("Add", rank=1)]
     assert lines_of(rows)[0] == "  rank 0 graph 1 step 0   .!"
