@@ -15,7 +15,13 @@ from probe_flow.formats.ge_refs import tensor_refs
 from probe_flow.formats.graph_links import GraphLinks
 from probe_flow.formats.reduced_files import ReducedDevice, read_reduced_device
 from probe_flow.formats.torchair_ge_files import GeFile
-from probe_flow.formats.torchair_ge_slices import SlicedOperator, is_slice, numbered_slices, read_slices
+from probe_flow.formats.torchair_ge_slices import (
+    SlicedOperator,
+    is_slice,
+    numbered_slices,
+    read_slices,
+    recorded_slices,
+)
 from probe_flow.formats.torchair_names import safe_name, without_slice, without_subgraph
 from probe_flow.formats.torchair_reduced import device_refs
 from probe_flow.records import (
@@ -66,9 +72,9 @@ class GeNodes:
     def _choose(self, group: list[GeFile]) -> list[GeFile]:
         """Return the file that counts, or those of all slices; every other one is reported."""
         raw = [file for file in group if file.form == "raw"]
-        slices = numbered_slices(raw, self.duplicates, self.problems)
+        slices = numbered_slices(raw or group, self.duplicates, self.problems)
         if slices:
-            self.beside += [file.file.relative for file in group if file.form != "raw"]
+            self.beside += [file.file.relative for file in group if raw and file.form != "raw"]
             return slices
         kept = choose(
             raw or group,
@@ -90,9 +96,12 @@ class GeNodes:
         form = file.form
         content: GeDump | ReducedDevice | SlicedOperator | None = None
         reason: str | None = None
-        if is_slice(file):
+        if form == "raw" and is_slice(file):
             content = read_slices(files)
             reason = None if content.slices else content.trouble
+        elif len(files) > 1 or file.name.manual_slice is not None:
+            self.problems.append(recorded_slices(files))
+            reason = self.problems[-1].message
         elif form != "statistics":
             try:
                 content = (read_ge_header if form == "raw" else read_reduced_device)(file.file.path)
@@ -110,7 +119,7 @@ class GeNodes:
         elif content is not None:
             refs = tensor_refs(content, file.file.path, key)
             self.problems.extend(replace(problem, path=file.file.relative) for problem in content.problems)
-        elif form == "statistics":
+        elif reason is None and form == "statistics":
             try:
                 refs = self._with_facts(read_device_statistics(file.file.path, key))
             except FormatError as error:

@@ -16,16 +16,16 @@ from probe_flow.formats.torchair_slices import Slice, join_slices, with_slice_sh
 from probe_flow.records import NodeKey, Problem, SlotRole, TensorKind, TensorRef
 
 _FFTS_TASK = 4
+_MAX_LISTED = 20
 
 
 def is_slice(file: GeFile) -> bool:
     """Say whether a file may be one slice of an operator: by the end of its name, or by its kind of task."""
-    is_cut = file.name.manual_slice is not None or file.name.task_type == _FFTS_TASK
-    return file.form == "raw" and is_cut
+    return file.name.manual_slice is not None or file.name.task_type == _FFTS_TASK
 
 
 def numbered_slices(files: Sequence[GeFile], duplicates: Duplicates, problems: list[Problem]) -> list[GeFile]:
-    """Return the slices among the raw files of one operator in order, one file each; none when it was not cut."""
+    """Return the slices among the files of one operator in order, one file each; none when it was not cut."""
     by_number: dict[int, list[GeFile]] = defaultdict(list)
     for file in files:
         if is_slice(file):
@@ -124,6 +124,19 @@ def read_slices(files: Sequence[GeFile]) -> SlicedOperator:
     return found
 
 
+def recorded_slices(files: Sequence[GeFile]) -> Problem:
+    """Report an operator of which only statistics of its slices are there: they do not say what belongs together."""
+    first = files[0]
+    return Diagnostic(
+        "PF3024",
+        f"{len(files)} files hold statistics of slices of `{first.name.base_name}`, which do not make up its tensors",
+        severity=Severity.WARNING,
+        help="dump the tensors of this operator, or exclude it with `select.nodes`",
+        notes=tuple(f"not read: `{file.file.relative}`" for file in files[:_MAX_LISTED]),
+        path=first.file.relative,
+    )
+
+
 def _stands_alone(file: GeFile, files: Sequence[GeFile]) -> Problem:
     return Diagnostic(
         "PF3025",
@@ -131,6 +144,6 @@ def _stands_alone(file: GeFile, files: Sequence[GeFile]) -> Problem:
         "newest, stands for all",
         severity=Severity.WARNING,
         help="exclude the operator with `select.nodes` if its tensors differ in shape",
-        notes=tuple(f"not read: `{other.file.relative}`" for other in files if other is not file)[:20],
+        notes=tuple(f"not read: `{other.file.relative}`" for other in files if other is not file)[:_MAX_LISTED],
         path=file.file.relative,
     )

@@ -123,9 +123,9 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF3024",
         "the slices of an operator do not make up its tensors",
-        "Slices are missing or unreadable, their shapes or types do not fit together, or the operator is cut along "
-        "several axes. Its outputs count as unreadable. Inputs of which the threads take overlapping parts are passed "
-        "over.",
+        "Slices are missing or unreadable, their shapes or types do not fit together, the operator is cut along "
+        "several axes, or only statistics of its slices were kept. Its outputs count as unreadable. Inputs of which "
+        "the threads take overlapping parts are passed over.",
         "3 slices of `conv` do not make up its tensors: `output.0`: 4 slices were made, 3 are there (number 0, 1, 3)",
         "Dump the operator again, with all of its slices, or exclude it with `select.nodes`.",
     ),

@@ -348,3 +348,14 @@ def test_a_whole_operator_beside_slices_of_the_same_name_stays(dump):
         write_slice(dump.token(0), "conv", number, text, outputs=[half], manual=True)
     write_device_op(dump.token(0), "Conv", "conv", at=90, outputs=[DATA])
     assert [key.call for key in read(dump).nodes if key.name == "conv"] == [0, 1]
+
+
+@pytest.mark.parametrize("manual", [True, False])
+@pytest.mark.parametrize("ending", ["_min_max.npz", ".csv"])
+def test_statistics_of_slices_do_not_stand_for_the_whole(dump, manual, ending):
+    for number, half in enumerate(np.split(DATA, 2)):
+        path = write_slice(dump.token(0), "conv", number, None, outputs=[half], manual=manual)
+        path.rename(path.with_name(path.name + ending))
+    catalog = read(dump)
+    assert [ref.kind for ref in refs_of(catalog, "conv").values()] == [TensorKind.UNREADABLE]
+    assert codes(catalog) == {"PF3024": 1}
