@@ -1,0 +1,78 @@
+"""How well origins are named when a TorchAir dump was reduced to statistics, on both sides or on one.
+
+Extremes alone do not show every fault (a wrong element among thousands, a transposed weight): what is promised is that
+no healthy pair raises an alarm and that what is named first is right. Limits as docs/explanation/diagnosis.md has them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from generate.torchair import EXTRA_HEALTHY, HEALTHY, SINGLE_FAULTS
+from generate.torchair_reduced import FULL, SCRIPT, reduce_golden, reduce_target
+from test_torchair_faults import compare, is_truth, origins
+
+from probe_flow.records import Comparison, FindingKind, Mode, Role
+
+SHOWN_BY_EXTREMES = ("scale_1_percent", "norm_eps", "stale_buffer", "nan", "overflow", "wrong_index", "softmax_axis")
+"""Faults that minimum and maximum alone show where they begin."""
+
+HIDDEN_FROM_STATISTICS = 7
+"""Single faults, of twenty, that minimum, maximum, mean and norm do not show where they begin."""
+
+
+def reduced(spec, folder: Path, statistics, sides: str) -> tuple[Comparison, object]:
+    case = spec.generate(folder / spec.name)
+    if "target" in sides:
+        reduce_target(case, statistics)
+    if "golden" in sides:
+        reduce_golden(case, statistics)
+    return compare(case.target, case.golden), case.truth
+
+
+def test_the_fault_of_the_bundled_pair_is_named_first(torchair_case):
+    case = torchair_case("minmax")
+    comparison = compare(case / "msprobe_ge_dump", case / "msprobe_fx_dump")
+    (finding,) = comparison.findings
+    assert (finding.kind, finding.node.name, str(finding.slot)) == (FindingKind.ORIGIN, "BatchMatMul_2", "output.0")
+    assert not comparison.gate_passed
+    assert comparison.incomplete == ()
+    assert {row.measurement.mode for row in comparison.rows if row.measurement} == {Mode.STATISTICS}
+    assert [row.pair.golden.node.name for row in comparison.rows if row.verdict.role is Role.ORIGIN] == ["bmm_2"]
+
+
+@pytest.mark.parametrize("statistics", [SCRIPT, FULL], ids=["extremes", "full"])
+@pytest.mark.parametrize("spec", [*HEALTHY, *EXTRA_HEALTHY], ids=lambda spec: spec.name)
+def test_no_healthy_reduced_pair_raises_an_alarm(spec, statistics, tmp_path):
+    comparison, _ = reduced(spec, tmp_path, statistics, "target golden")
+    assert comparison.findings == ()
+    assert comparison.gate_passed
+    assert comparison.incomplete == ()
+
+
+@pytest.mark.parametrize("side", ["target", "golden"])
+@pytest.mark.parametrize("spec", HEALTHY[::3], ids=lambda spec: spec.name)
+def test_no_healthy_pair_with_one_reduced_side_raises_an_alarm(spec, side, tmp_path):
+    comparison, _ = reduced(spec, tmp_path, SCRIPT, side)
+    assert comparison.findings == ()
+    assert comparison.incomplete == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "sides"),
+    [*((name, "target golden") for name in SHOWN_BY_EXTREMES), ("stale_buffer", "target"), ("softmax_axis", "golden")],
+)
+def test_what_extremes_show_is_named_first(name, sides, tmp_path):
+    spec = next(spec for spec in SINGLE_FAULTS if spec.name == name)
+    comparison, truth = reduced(spec, tmp_path, SCRIPT, sides)
+    assert is_truth(origins(comparison)[0], truth)
+
+
+def test_most_faults_are_named_first_by_four_statistics(tmp_path):
+    found = 0
+    for spec in SINGLE_FAULTS:
+        comparison, truth = reduced(spec, tmp_path, FULL, "target golden")
+        named = origins(comparison)
+        found += bool(named) and is_truth(named[0], truth)
+    assert found >= len(SINGLE_FAULTS) - HIDDEN_FROM_STATISTICS
