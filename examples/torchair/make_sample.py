@@ -1,9 +1,12 @@
-"""Make the bundled TorchAir sample: ``python make_sample.py OUTPUT`` writes ``healthy``, ``faulty`` and ``fusion``.
+"""Make the bundled TorchAir sample: ``python make_sample.py OUTPUT``.
+
+It writes ``healthy``, ``faulty``, ``fusion`` and ``reference``.
 
 The golden side is real: a small torch model (embedding, two transformer blocks, head) compiled with a backend that runs
 the captured aten graph node by node and writes every node's arguments and outputs. The device side is the same graph as
 TorchAir lowers it, run in float16. In ``faulty`` the GELU of the second block has a slipped decimal point. ``fusion``
-holds two device dumps, with fusion on and off; with fusion on a scale inside a fused operator is wrong.
+holds two device dumps, with fusion on and off; with fusion on a scale inside a fused operator is wrong. ``reference``
+is the golden side again, in float64.
 Weights, tokens and timestamps are fixed, so one torch version writes the same bytes each time.
 """
 
@@ -211,11 +214,14 @@ def write_sample(output: Path) -> None:
         write_fx_dump(root / FX_FOLDER, captured.trace, captured.values)
     write_device(output / "fusion" / "fusion_on", lowered, feeds, DEVICE, damped, FIRST_TIMESTAMP)
     write_device(output / "fusion" / "fusion_off", lowered, feeds, FUSION_OFF, None, FUSION_OFF_STARTS)
+    model, tokens = make_model()
+    exact = capture(model.double(), tokens)
+    write_fx_dump(output / "reference" / FX_FOLDER, exact.trace, exact.values)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("output", type=Path, help="folder to write healthy/, faulty/ and fusion/ into")
+    parser.add_argument("output", type=Path, help="folder to write healthy/, faulty/, fusion/ and reference/ into")
     write_sample(parser.parse_args().output)
 
 

@@ -10,6 +10,8 @@ from types import MappingProxyType
 from probe_flow.records import ComparedPair, Comparison, Mode, SideSummary, SlotRole, Status, TensorRef
 from probe_flow.reports.accuracy import accuracy_of
 from probe_flow.reports.cells import number_cell, text_cell
+from probe_flow.reports.csv_reference import NUMBERS as REFERENCE_NUMBERS
+from probe_flow.reports.csv_reference import reference_cells, reference_columns
 from probe_flow.reports.row_colors import Color, colored
 from probe_flow.reports.rows import RowReader, checksum_of, reason_of, shape_of, statistics_of
 from probe_flow.reports.table import Cell, Table, write_csv
@@ -124,7 +126,8 @@ def write_torchair_csv(comparison: Comparison, path: Path) -> None:
 def torchair_table(comparison: Comparison) -> Table:
     """Return the same as a table for other kinds of files."""
     modes = _modes(comparison)
-    return Table(torchair_header(modes), _NUMBERS, _rows(comparison, modes))
+    header = (*torchair_header(modes), *reference_columns(comparison))
+    return Table(header, _NUMBERS | REFERENCE_NUMBERS, _rows(comparison, modes))
 
 
 def write_percent_csv(comparison: Comparison, path: Path) -> None:
@@ -183,6 +186,7 @@ def _rows(
 ) -> Iterator[tuple[Color, list[Cell]]]:
     reader = RowReader(comparison)
     columns = _mode_columns(modes)
+    has_reference = bool(reference_columns(comparison))
     for row, color in colored(comparison.rows):
         cells = _mode_cells(row, in_percent=in_percent)
         yield (
@@ -198,6 +202,7 @@ def _rows(
                 text_cell(reason_of(row) or ""),
                 text_cell(row.pair.rule) if _is_two_sided(row) else UNMATCHED,
                 color.value,
+                *(reference_cells(row) if has_reference else ()),
             ],
         )
 

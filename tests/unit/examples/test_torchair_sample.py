@@ -64,13 +64,25 @@ def test_with_fusion_off_the_device_runs_every_part_and_only_the_fused_fault_dif
     assert first.name.startswith("AutomaticBufferFusionOp.Mul_3Add_8.")
 
 
+def test_the_reference_is_the_golden_side_in_float64() -> None:
+    golden, exact = (_files(SAMPLE / name / "msprobe_fx_dump") for name in ("healthy", "reference"))
+    assert exact.keys() == golden.keys()
+    assert sum(path.stat().st_size for path in exact.values()) < 300_000
+    for name, path in exact.items():
+        mine, other = np.load(path), np.load(golden[name])
+        assert mine.shape == other.shape
+        if other.dtype == np.float32:
+            assert mine.dtype == np.float64
+            np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-5)
+
+
 @pytest.mark.frameworks
 def test_script_writes_the_committed_sample(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from make_sample import write_sample
 
     write_sample(tmp_path)
-    for variant in (*VARIANTS, "fusion"):
+    for variant in (*VARIANTS, "fusion", "reference"):
         committed, made = _files(SAMPLE / variant), _files(tmp_path / variant)
         assert list(made) == list(committed)
         for name, path in committed.items():
