@@ -170,7 +170,9 @@ def _reports(stage: ResolvedStage, wanted: Wanted) -> Iterator[ResolvedStage]:
 
 
 def _with(stage: ResolvedStage, **changed: Any) -> ResolvedStage:
-    return replace(stage, options=stage.type.options.model_validate({**_values(stage), **changed}))
+    # Only what was set: some options refuse others, though not their defaults.
+    given = stage.options.model_dump(by_alias=True, exclude_unset=True)
+    return replace(stage, options=stage.type.options.model_validate({**given, **changed}))
 
 
 def _values(stage: ResolvedStage) -> dict[str, Any]:
