@@ -130,7 +130,9 @@ def test_every_command_that_prints_results_speaks_json():
         if not isinstance(command, click.Group)
     }
     # `schema` is JSON anyway; the others write files, a script, or speak the syntax of another tool.
-    assert {name for name in flags if "--format" not in flags[name]} == {"schema", "init", "completion", "compare"}
+    assert {name for name in flags if "--format" not in flags[name]} == {
+        *("schema", "init", "completion", "compare", "merge_result", "suggest-mapping", "reduce"),
+    }
 
 
 @pytest.mark.parametrize(
