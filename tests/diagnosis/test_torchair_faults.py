@@ -6,15 +6,26 @@ here are what docs/explanation/diagnosis.md states.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from generate.torchair import EXTRA_FAULTS, EXTRA_HEALTHY, HEALTHY, PLACED_FAULTS, PLACED_HEALTHY, SINGLE_FAULTS
+from generate.torchair import (
+    EXTRA_FAULTS,
+    EXTRA_HEALTHY,
+    HEALTHY,
+    PLACED_FAULTS,
+    PLACED_HEALTHY,
+    SINGLE_FAULTS,
+    Fault,
+    Spec,
+)
 
 from probe_flow.formats.torchair_fx import read_torchair_fx
 from probe_flow.formats.torchair_ge import read_torchair_ge
 from probe_flow.matching.torchair import match_torchair
 from probe_flow.records import Comparison, Finding, FindingKind, Role, Status
+from probe_flow.reports.run_json import comparison_summary
 from probe_flow.stages.base import Context, Settings
 from probe_flow.stages.compare import Options
 from probe_flow.stages.comparing import compare_pairs
@@ -78,6 +89,30 @@ def test_no_healthy_pair_raises_an_alarm(spec, tmp_path):
     assert comparison.incomplete == ()
     # The row rule alone would have failed the run: that it fails rows of healthy runs is why the gate exists.
     assert {row.verdict.role for row in comparison.rows} <= {Role.CLEAN, Role.UNKNOWN}
+
+
+EARLY, LATE = Fault("scale", "Mul", 0.2), Fault("wrong_gelu", "Gelu_1", 0.0147)
+OVER_TIME = [
+    Spec("a_later_token_only", "transformer", "float16", fault=replace(LATE, token=2), tokens=3, fused=True),
+    Spec("one_rank_only", "transformer", "float16", fault=replace(LATE, rank=1), tokens=2, ranks=2),
+    Spec("an_earlier_operator_at_a_later_token", "transformer", "float16", fault=replace(LATE, token=0), tokens=2,
+         also=replace(EARLY, token=1)),
+    Spec("a_later_token_on_an_earlier_rank", "transformer", "float16", fault=replace(LATE, token=0, rank=1), tokens=2,
+         ranks=2, also=replace(EARLY, token=1, rank=0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", OVER_TIME, ids=lambda spec: spec.name)
+def test_the_first_divergence_is_first_in_time_and_then_in_order(spec, tmp_path):
+    case = spec.generate(tmp_path)
+    said = comparison_summary(compare(case.target, case.golden))
+    first = said["first_divergence"]
+    assert first["node"] in {case.truth.node, *case.truth.accept}
+    assert (first["step"], first["rank"]) == (case.truth.token, case.truth.rank)
+    # A fault at a later time is an origin of its own.
+    steps = [place["step"] for place in said["suspects"]]
+    assert steps == sorted(steps)
+    assert len(steps) >= 1 + (spec.also is not None)
 
 
 def test_the_row_rule_fails_rows_of_healthy_runs(tmp_path):

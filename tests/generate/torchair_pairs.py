@@ -76,6 +76,7 @@ class Spec:
     ranks: int = 1
     seed: int = 0
     golden: str = "fx"
+    also: Fault | None = None
 
     def generate(self, root: Path) -> Case:
         return generate(
@@ -90,6 +91,7 @@ class Spec:
             private=self.private,
             ranks=self.ranks,
             golden=self.golden,
+            also=self.also,
         )
 
 
@@ -106,6 +108,7 @@ def generate(
     private: bool = False,
     ranks: int = 1,
     golden: str = "fx",
+    also: Fault | None = None,
 ) -> Case:
     """Write both dumps of one case below ``root``.
 
@@ -121,6 +124,7 @@ def generate(
         private: the device inserts TransData and Cast operators that the graph lacks.
         ranks: number of processes.
         golden: ``fx``, or ``ge`` for the same device without fusion and without operators of its own.
+        also: a second fault, in another execution and later; the truth remains the first.
     """
     assert layout in LAYOUTS
     assert golden in ("fx", "ge")
@@ -132,7 +136,7 @@ def generate(
     folder = root / ("golden_ge_dump" if reference else GOLDEN_FOLDERS[layout])
     runs = []
     for rank in range(ranks):
-        rank_runs = _runs(built, lowered, device, reference, fault, seed=seed, rank=rank, tokens=tokens)
+        rank_runs = _runs(built, lowered, device, reference, (fault, also), seed=seed, rank=rank, tokens=tokens)
         written = [(run.token, run.device) for run in rank_runs]
         clean = rank_runs[0].clean
         _write_ge(root / "msprobe_ge_dump", layout, lowered, written, clean, dtype, rank=rank, ranks=ranks)
@@ -186,7 +190,7 @@ def _runs(
     lowered: Lowered,
     device: Device,
     reference: Device | None,
-    fault: Fault | None,
+    faults: Sequence[Fault | None],
     *,
     seed: int,
     rank: int,
@@ -198,7 +202,9 @@ def _runs(
         golden = execute(lowered, feeds, reference, arithmetic=HOST if reference is None else DEVICE)
         clean = execute(lowered, feeds, device)
         wrong = clean
-        if fault is not None and fault.rank == rank and fault.token in (None, token):
+        here = (each for each in faults if each is not None and each.rank == rank and each.token in (None, token))
+        fault = next(here, None)
+        if fault is not None:
             previous = runs[-1].clean if runs else None
             wrong = _faulty(lowered, feeds, device, fault, previous)
         runs.append(Run(token, rank, golden, wrong, clean))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from comparison_rows import (
@@ -25,7 +26,7 @@ from comparison_rows import (
 )
 
 from probe_flow.analysis.conclude import conclude
-from probe_flow.records import FindingKind, NodeKey, Phase, Role, Statistics, TensorKind
+from probe_flow.records import FindingKind, Group, NodeKey, Phase, Relation, Role, Statistics, TensorKind
 
 U = 2.0**-11
 
@@ -432,6 +433,24 @@ def test_a_collective_is_explained_by_the_other_ranks():
     assert {finding.node.name for finding in findings_of(wrong, pairs_of(wrong))} == {"Distributed.all_reduce"}
 
 
+def test_a_device_collective_is_explained_by_the_other_ranks():
+    names = ("MatMul", "HcomAllReduce", "Gelu")
+    types = dict(zip(names, ("MatMulV2", "HcomAllReduce", "Gelu"), strict=True))
+
+    def executed(rank, right, wrong):
+        nodes = [key(name, rank=rank) for name in names]
+        errors = [0.5 * U, right, wrong, wrong]  # what each operator reads, and what the last writes
+        for node, (before, after) in zip(nodes, pairwise(errors), strict=True):
+            yield from (row(node, IN, relative=before), row(node, relative=after))
+
+    rows = [*executed(0, 0.6 * U, 0.4), *executed(1, 0.8, 0.4), *executed(2, 0.6 * U, 0.4)]
+    edges = [edge(*(key(name, rank=rank) for name in pair)) for rank in range(3) for pair in pairwise(names)]
+    pairs = pairs_of(rows, types, edges)
+    assert [(each.node.execution.rank, each.node.name) for each in findings_of(rows, pairs)] == [(1, "MatMul")]
+    inherited = [rows[n].node.execution.rank for n, role in enumerate(roles_of(rows, pairs)) if role is Role.INHERITED]
+    assert set(inherited) == {0, 1, 2}
+
+
 def test_a_module_is_not_blamed_for_what_is_wrong_inside():
     rows = [
         row("fc", IN, mark=1.0), row("fc", relative=0.1, mark=2.0), row("layer", IN, mark=1.0),
@@ -461,3 +480,59 @@ def test_gradients_carry_the_errors_of_what_the_forward_pass_saved(op_type, blam
     # A fault of the gradient alone is still one.
     right = [*rows[:1], row("fault", mark=2.0), row("op", IN, mark=2.0), row("op", mark=3.0), *rows[4:]]
     assert names(findings_of(right, pairs_of(right, {"op": op_type}))) == ["op"]
+
+
+@pytest.mark.parametrize("relation", [Relation.MANY_TO_ONE, Relation.ONE_TO_ONE], ids=["group", "alone"])
+def test_a_bias_is_not_blamed_for_the_product_that_was_not_compared(relation):
+    # A fault before, a product inside a group, and the addition of a bias whose data input has no counterpart.
+    rows = [
+        row("fault", IN, relative=0.0, mark=1.0), row("fault", relative=0.01, mark=2.0),
+        row("mm", IN, 0, relative=0.01, mark=2.0), row("mm", IN, 1, mark=3.0), target_only(tensor("mm"), expected=True),
+        target_only(tensor("bias", IN, 0), expected=True), row("bias", IN, 1, mark=4.0),
+        row("bias", relative=0.012, mark=5.0),
+    ]  # fmt: skip
+    group = Group("g", relation, (key("mm"), key("bias")), (key("linear"),))
+    pairs = replace(pairs_of(rows, {"mm": "MatMul", "bias": "BiasAdd"}), groups=(group,))
+    assert names(findings_of(rows, pairs)) == ["fault"]
+    assert roles_of(rows, pairs)[-1] is Role.INHERITED
+
+
+def test_evidence_does_not_say_that_inputs_agree_when_one_was_not_compared():
+    rows = [target_only(tensor("bias", IN, 0)), row("bias", IN, 1, mark=4.0), row("bias", relative=0.08, mark=5.0)]
+    (finding,) = findings_of(rows, pairs_of(rows, {"bias": "BiasAdd"}))
+    assert finding.evidence.startswith("not all inputs were compared (floor 4.9e-04), output differs ")
+
+
+def test_evidence_says_that_no_input_was_compared():
+    (finding,) = findings_of(rows := [row("a", relative=0.08)], pairs_of(rows))
+    assert finding.evidence.startswith("no input was compared (floor 4.9e-04), output differs ")
+
+
+@pytest.mark.parametrize(
+    ("frameworks", "is_blamed"),
+    [
+        (("mindspore", "pytorch"), False),
+        (("mindtorch", "pytorch"), False),
+        (("pytorch", "mindspore"), False),
+        (("mindtorch", "mindspore"), True),
+        (("pytorch", "pytorch"), True),
+        (("torchair_ge", "torchair_fx"), True),
+    ],
+)
+def test_the_default_epsilon_of_another_framework_is_no_fault(frameworks, is_blamed):
+    # 1e-5 instead of 1e-7 scales a tensor of variance 1 by 5e-6; many elements leave no noise to hide it in.
+    rows = [
+        row("norm", IN, dtype="float32", count=10**6, mark=1.0),
+        row("norm", relative=5e-6, gain=-5e-6, dtype="float32", count=10**6),
+    ]
+    pairs = pairs_of(rows, {"norm": "LayerNorm"})
+    sides = [replace(side, framework=name) for side, name in zip((pairs.target, pairs.golden), frameworks, strict=True)]
+    found = findings_of(rows, replace(pairs, target=sides[0], golden=sides[1]))
+    assert names(found) == (["norm"] if is_blamed else [])
+
+
+def test_a_fault_across_frameworks_is_still_named():
+    rows = [row("norm", IN, dtype="float32", mark=1.0), row("norm", relative=1e-4, dtype="float32")]
+    pairs = pairs_of(rows, {"norm": "LayerNorm"}, framework="mindspore")
+    pairs = replace(pairs, golden=replace(pairs.golden, framework="pytorch"))
+    assert names(findings_of(rows, pairs)) == ["norm"]
