@@ -15,21 +15,22 @@ from probe_flow.formats.torchair_ge_files import GeFile
 from probe_flow.formats.torchair_slices import Slice, join_slices, with_slice_shapes
 from probe_flow.records import NodeKey, Problem, SlotRole, TensorKind, TensorRef
 
-_FFTS_TASK = 4
 _MAX_LISTED = 20
 
 
 def is_slice(file: GeFile) -> bool:
-    """Say whether a file may be one slice of an operator: by the end of its name, or by its kind of task."""
-    return file.name.manual_slice is not None or file.name.task_type == _FFTS_TASK
+    """Say whether a file may be one slice of an operator: its name has the number of a slice, or of a thread.
+
+    The header knows: names of operators that were not cut can have a thread, too.
+    """
+    return file.name.manual_slice is not None or file.name.thread_id is not None
 
 
 def numbered_slices(files: Sequence[GeFile], duplicates: Duplicates, problems: list[Problem]) -> list[GeFile]:
     """Return the slices among the files of one operator in order, one file each; none when it was not cut."""
     by_number: dict[int, list[GeFile]] = defaultdict(list)
-    for file in files:
-        if is_slice(file):
-            by_number[_number(file)].append(file)
+    for file in files if any(map(is_slice, files)) else ():
+        by_number[_number(file)].append(file)
     chosen: list[GeFile] = []
     for _, group in sorted(by_number.items()):
         kept = choose(group, duplicates, timestamp=lambda file: file.name.timestamp, size=lambda file: file.file.size)

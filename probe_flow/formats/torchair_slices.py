@@ -74,13 +74,14 @@ def join_slices(slices: Sequence[Slice], table: SliceTable, key: NodeKey) -> lis
     missing = _missing(slices, table)
     rows = [{ref.slot: ref for ref in tensor_refs(part.dump, part.path, key)} for part in slices]
     refs: list[TensorRef] = []
-    for slot, base in rows[0].items():
+    for slot in dict.fromkeys(slot for row in rows for slot in row):
+        column = [row.get(slot) for row in rows]
+        base = next(ref for ref in column if ref is not None)
         ranges = _slot_ranges(slices, table, slot)
         axes = _cut_axes(table, slot, ranges)
         if not axes:
             refs.append(base)
             continue
-        column = [row.get(slot) for row in rows]
         trouble = missing or _trouble(column, axes, ranges)
         refs.append(_unjoined(base, trouble) if trouble else _joined(slices, column, axes[0]))
     return refs

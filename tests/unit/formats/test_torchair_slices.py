@@ -10,9 +10,11 @@ import ge_writer
 import numpy as np
 import pytest
 from ge_writer import DumpTensor
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torchair_builders import FIRST_US, GeDump, Op, X, mul_add_relu, write_device_op, write_mul_add_relu
 
-from probe_flow.errors import CODES
+from probe_flow.errors import CODES, NotComparableError
 from probe_flow.formats.blocks import open_tensor
 from probe_flow.formats.torchair_ge import read_torchair_ge
 from probe_flow.records import Catalog, TensorKind
@@ -45,10 +47,10 @@ def part_of(shape, axis, lower, higher):
     return [(lower, higher) if at == axis else (0, size) for at, size in enumerate(shape)]
 
 
-def write_slice(folder, name, number, text, *, inputs=(), outputs=(), at=20, manual=False, op_type="Conv", thread=None):
+def write_slice(folder, name, number, text, *, inputs=(), outputs=(), at=20, manual=False, op_type="Conv", task=4):
     folder.mkdir(parents=True, exist_ok=True)
     cut_name = f"{name}_lxslice{number}" if manual else name
-    tail = () if manual else (4, 1, number if thread is None else thread, 0)
+    tail = () if manual else (task, 1, number, 0)
     path = folder / ge_writer.file_name(op_type, cut_name, 12, 7, FIRST_US + at + number, tail)
     tensors = [
         [i if isinstance(i, DumpTensor) else DumpTensor(i, "float32") for i in side] for side in (inputs, outputs)
@@ -153,6 +155,27 @@ class TestAutomaticSlices:
         catalog = read(dump)
         assert catalog.problems == ()
         np.testing.assert_array_equal(values(refs_of(catalog, "conv")["output.0"]), DATA)
+
+    @pytest.mark.parametrize("task", [0, 1, 4])
+    def test_the_kind_of_task_does_not_matter(self, dump, task):
+        self.write(dump.token(0), task=task)
+        np.testing.assert_array_equal(values(refs_of(read(dump), "conv")["output.0"]), DATA)
+
+    def test_an_output_that_only_a_later_slice_holds_stays_visible(self, dump):
+        text = table(is_automatic=False, cuts=[[2, 1, 1], [2, 1]])
+        write_slice(dump.token(0), "conv", 0, text, outputs=[DATA[:2]], manual=True)
+        write_slice(dump.token(0), "conv", 1, text, outputs=[DATA[2:], X], manual=True)
+        refs = refs_of(read(dump), "conv")
+        np.testing.assert_array_equal(values(refs["output.0"]), DATA)
+        assert refs["output.1"].kind is TensorKind.UNREADABLE
+        assert "does not hold it" in (refs["output.1"].reason or "")
+
+    def test_files_of_two_name_forms_are_duplicates(self, dump):
+        write_device_op(dump.token(0), "Conv", "conv", at=30, outputs=[DATA])
+        write_device_op(dump.token(0), "Conv", "conv", at=40, outputs=[-DATA], tail=(0, 1, 0, 0))
+        catalog = read(dump)
+        np.testing.assert_array_equal(values(refs_of(catalog, "conv")["output.0"]), -DATA)
+        assert codes(catalog) == {"PF3206": 1}
 
     def test_a_header_that_describes_the_whole_tensor_takes_the_shape_of_its_thread(self, dump):
         halves = np.split(DATA, 2)
@@ -359,3 +382,44 @@ def test_statistics_of_slices_do_not_stand_for_the_whole(dump, manual, ending):
     catalog = read(dump)
     assert [ref.kind for ref in refs_of(catalog, "conv").values()] == [TensorKind.UNREADABLE]
     assert codes(catalog) == {"PF3024": 1}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_damaged_slices_are_read_or_refused_with_a_reason(tmp_path_factory, data):
+    dump = GeDump(tmp_path_factory.mktemp("fuzz"))
+    axis = data.draw(st.integers(0, 2))
+    layout = data.draw(st.sampled_from(["ND", "NCHW", "FRACTAL_NZ"]))
+    outputs = [[part_of(DATA.shape, axis, 0, 1)], [part_of(DATA.shape, axis, 1, DATA.shape[axis])]]
+    text = table(
+        is_automatic=data.draw(st.booleans()),
+        cuts=[[data.draw(st.integers(0, 3)) for _ in range(data.draw(st.integers(0, 6)))]],
+        count=data.draw(st.integers(0, 3)),
+        inputs=outputs,
+        outputs=outputs,
+    )
+    for number, part in enumerate(np.split(DATA, [1], axis)):
+        tensor = DumpTensor(part, data.draw(st.sampled_from(["float32", "int4", "float16"])), layout)
+        path = write_slice(dump.token(0), "conv", number, text, inputs=[tensor], outputs=[tensor])
+        content = bytearray(path.read_bytes())
+        for _ in range(data.draw(st.integers(0, 2))):
+            content[data.draw(st.integers(8, min(len(content), 900) - 1))] = data.draw(st.integers(0, 255))
+        path.write_bytes(content)
+    catalog = read(dump)
+    assert codes(catalog) is not None
+    assert catalog.tensors
+    for ref in catalog.tensors:
+        if ref.kind is TensorKind.TENSOR:
+            assert readable(ref) in ("", "PF3103", "PF5110", "PF5111", "PF5113")
+        else:
+            assert ref.reason
+
+
+def readable(ref):
+    """Read a tensor whole; return the code of what kept it from being compared, if anything did."""
+    try:
+        with open_tensor(ref) as blocks:
+            assert blocks.read(0, blocks.numel).size == ref.numel
+    except NotComparableError as error:
+        return error.diagnostic.code
+    return ""
