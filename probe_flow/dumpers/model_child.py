@@ -104,9 +104,18 @@ def _compiled(job: ModelJob, model: Any) -> tuple[Any, Callable[[], dict[str, An
     def finish() -> dict[str, Any]:
         if not fx.graphs or not any(fx.folder.rglob("*.npy")):
             raise IncompleteError(_nothing_dumped(fx.graphs))
-        return {"graphs": fx.graphs}
+        return {"graphs": fx.graphs, "graph_breaks": _graph_breaks()}
 
     return compiled, finish
+
+
+def _graph_breaks() -> list[str]:
+    """Return why torch left code of the model out of its graphs, each reason once."""
+    from torch._dynamo.utils import counters
+
+    return [
+        str(reason).strip().splitlines()[0][:200] for reason in counters.get("graph_break", {}) if str(reason).strip()
+    ]
 
 
 def _run_calls(job: ModelJob, compiled: Any) -> list[Any]:

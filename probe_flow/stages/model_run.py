@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from probe_flow.errors import Diagnostic
+from probe_flow.errors import Diagnostic, Severity
 from probe_flow.stages.base import Context, DumpPath, Forecast, IsPath, Model, StageOptions
 
 ModuleAttribute = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*$")]
 
 UsedPath = Annotated[str, IsPath(is_data=False)]
+_MAX_LISTED = 10
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -147,7 +148,21 @@ def dump_of_model(
         context.emit("model.started", model=options.model, output=job.output)
         record = run_model(job)
         context.emit("model.ended", model=options.model, graphs=record.get("graphs"))
+        if job is jobs[0]:
+            context.report(_breaks(record.get("graph_breaks") or []))
     return [job.dump_folder for job in jobs]
+
+
+def _breaks(reasons: Sequence[str]) -> Iterator[Diagnostic]:
+    """Yield PF6332 if a part of the model ran between graphs, where nothing is dumped."""
+    if reasons:
+        yield Diagnostic(
+            "PF6332",
+            f"{len(reasons)} kinds of graph breaks: what the model computes between its graphs is not dumped",
+            Severity.NOTE,
+            help="write the model so that torch can follow it, if operators are missing",
+            notes=tuple(reasons[:_MAX_LISTED]),
+        )
 
 
 def _job(kind: str, options: RunOptions, output: Path, dump: Mapping[str, Any]) -> Any:

@@ -92,6 +92,14 @@ SECTION: tuple[Code, ...] = (
         "Use one of the values that the message lists.",
     ),
     Code(
+        "PF6332",
+        "Model has graph breaks",
+        "torch cannot follow some of the model's code, which then runs between two graphs; operators there are not "
+        "dumped.",
+        "2 kinds of graph breaks: what the model computes between its graphs is not dumped",
+        "Nothing, if that code computes no tensors (printing, logging); else rewrite it with operators of torch.",
+    ),
+    Code(
         "PF6340",
         "Dump of an execution is not complete",
         "The run ended in the middle of an execution, files were removed, or tensors were left out when it was dumped.",

@@ -53,6 +53,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[ModelJob]:
             "ok": True,
             "job": asdict(job),
             "source": {"path": str(source), "sha256": file_digest(source)},
+            "graph_breaks": ["Call to `print`"] if job.model.endswith(":chatty") else [],
         }
         (Path(job.output) / "model_run.json").write_text(json.dumps(record), encoding="utf-8")
         return record
@@ -130,6 +131,14 @@ def test_repeats_name_what_is_not_deterministic(tmp_path: Path, jobs: list[Model
     assert [each.code for each in found] == ["PF6330"]
     assert "rand" in found[0].notes[0]
     assert "largest difference 2" in found[0].notes[0]
+
+
+def test_graph_breaks_are_said_with_their_reasons(tmp_path: Path, jobs: list[ModelJob]) -> None:
+    found: list[Diagnostic] = []
+
+    dump_torchair_fx.run(fx(model="net:chatty"), {}, context(tmp_path, found=found))
+
+    assert [(each.code, each.notes) for each in found] == [("PF6332", ("Call to `print`",))]
 
 
 def test_model_runs_again_unless_the_run_is_resumed(tmp_path: Path, jobs: list[ModelJob]) -> None:
