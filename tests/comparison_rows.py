@@ -131,8 +131,8 @@ def pairs_of(
             ref.node: Node(ref.node, (types or {}).get(ref.node.name, "Relu"), order=n) for n, ref in enumerate(refs)
         }
         sides[side] = Catalog(
-            side, "test", "tensor", "", nodes, tuple(refs),
-            edges=tuple(edges) if side == "target" else (), **(target if side == "target" else {}),
+            side, **{"framework": "test", **(target if side == "target" else {})}, task="tensor", root="", nodes=nodes,
+            tensors=tuple(refs), edges=tuple(edges) if side == "target" else (),
         )  # fmt: skip
     return Pairs(sides["target"], sides["golden"], tuple(each.pair for each in rows))
 

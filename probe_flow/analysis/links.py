@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from probe_flow.analysis.measured import MeasuredPair
-from probe_flow.records import NodeKey, Pairs, Phase, SlotRole
+from probe_flow.analysis.measured import PRODUCED, MeasuredPair
+from probe_flow.records import NodeKey, Pairs, Phase, Relation, SlotRole, TensorKind
 
 MAX_PASSED = 64
 """Nodes that were not compared which one search passes before it gives up: what lies that far back is unknown."""
@@ -27,7 +27,7 @@ class Links:
     Args:
         producers: input row -> earlier rows that hold its value; ``()`` = a source; absent = unknown.
         reaching: node -> rows that feed its outputs: its own inputs, and for inputs that were not compared what feeds
-            those, through nodes that were not compared either; absent = unknown.
+            those, through nodes that were not compared either; absent = unknown, or no input at all.
         through: node -> the nodes that were not compared on the way, whose arithmetic lies between.
     """
 
@@ -41,10 +41,39 @@ def link(rows: Sequence[MeasuredPair], pairs: Pairs) -> Links:
     if pairs.target.edges:
         return _ByEdges(rows, pairs).links()
     inputs: dict[NodeKey, list[int]] = defaultdict(list)
+    unseen: dict[NodeKey, str] = {}
     for number, row in enumerate(rows):
-        if row.measurement is not None and not row.is_produced:
-            inputs[row.node].append(number)
-    return Links(_by_value(rows, pairs), {key: tuple(numbers) for key, numbers in inputs.items()}, {})
+        tensor = row.pair.target
+        if tensor is None or tensor.slot.role in PRODUCED:
+            continue
+        if row.measurement is not None:
+            inputs[tensor.node].append(number)
+        elif tensor.kind is TensorKind.TENSOR or tensor.kind is TensorKind.STATISTICS:
+            unseen[tensor.node] = row.pair.group
+    reaching = {key: tuple(numbers) for key, numbers in inputs.items()}
+    through = _within_groups(unseen, inputs, pairs) if unseen else {}
+    for key in unseen:
+        reaching.pop(key, None)
+        if key in through:
+            reaching[key] = tuple(n for each in (key, *through[key]) for n in inputs.get(each, ()))
+    return Links(_by_value(rows, pairs), reaching, through)
+
+
+def _within_groups(
+    unseen: Mapping[NodeKey, str], inputs: Mapping[NodeKey, Sequence[int]], pairs: Pairs
+) -> dict[NodeKey, tuple[NodeKey, ...]]:
+    """Return the earlier nodes of each node's group: together they are one node of the golden.
+
+    An input that was not compared lies between them (the product that a bias is added to).
+    """
+    groups = {group.id: group.target_nodes for group in pairs.groups if group.relation is Relation.MANY_TO_ONE}
+    found = {}
+    for key, group in unseen.items():
+        nodes = groups.get(group, ())
+        before = nodes[: nodes.index(key)] if key in nodes else ()
+        if any(inputs.get(node) for node in before):
+            found[key] = before
+    return found
 
 
 class _ByEdges:

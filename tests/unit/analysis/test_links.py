@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 from comparison_rows import IN, OUT, PARAM, edge, key, pairs_of, row, target_only, tensor
 
 from probe_flow.analysis.links import MAX_PASSED, link
-from probe_flow.records import Graph, GraphOp
+from probe_flow.records import Graph, GraphOp, Group, Relation
 
 
 def test_an_input_comes_from_the_output_that_feeds_it():
@@ -125,3 +126,26 @@ def test_without_a_graph_constants_and_scalars_identify_nothing():
 def test_without_a_graph_executions_do_not_mix():
     rows = [row(key("a", step=0), mark=1.0), row(key("b", step=1), IN, mark=1.0)]
     assert link(rows, pairs_of(rows)).producers == {}
+
+
+def product_and_bias(*, relation=Relation.MANY_TO_ONE):
+    """A product and the addition of its bias, which together are one node of the golden; the product is inside."""
+    rows = [
+        row("mm", IN, 0), row("mm", IN, 1), target_only(tensor("mm")),
+        target_only(tensor("bias", IN, 0)), row("bias", IN, 1), row("bias"),
+    ]  # fmt: skip
+    group = Group("g", relation, (key("mm"), key("bias")), (key("linear"),))
+    return rows, replace(pairs_of(rows, {"mm": "MatMul", "bias": "BiasAdd"}), groups=(group,))
+
+
+def test_an_input_inside_a_group_comes_from_the_inputs_of_the_nodes_before():
+    found = link(*product_and_bias())
+    assert found.reaching[key("bias")] == (4, 0, 1)
+    assert found.through[key("bias")] == (key("mm"),)
+    assert found.reaching[key("mm")] == (0, 1)
+
+
+def test_a_node_of_which_an_input_was_not_compared_has_unknown_ancestry():
+    found = link(*product_and_bias(relation=Relation.ONE_TO_ONE))
+    assert key("bias") not in found.reaching
+    assert found.reaching[key("mm")] == (0, 1)
