@@ -66,7 +66,7 @@ class _Origins:
             if name not in open_ops:
                 open_ops.add(name)
                 above = {source[0] for source in inputs if source[0] not in self._owners}
-                pending.extend(sorted(above - open_ops - self._passed.keys()))
+                pending.extend(sorted(name for name in above if name not in open_ops and name not in self._passed))
                 continue
             pending.pop()
             if name in self._passed:

@@ -92,19 +92,28 @@ def array_of(content: bytes) -> Array:
     if content[: len(_MAGIC)] != _MAGIC or len(content) < _HEADER_AT:
         raise ValueError("it does not begin like an array of version 1.0")
     end = _HEADER_AT + int.from_bytes(content[len(_MAGIC) : _HEADER_AT], "little")
-    text = content[_HEADER_AT:end].decode("latin-1")
-    if len(text) > _MAX_HEADER_BYTES or _nesting(text) > _MAX_NESTING:
+    if end - _HEADER_AT > _MAX_HEADER_BYTES:
         raise ValueError("its header is no description of an array")
-    header = ast.literal_eval(text.strip())
-    shape, dtype = header["shape"], _dtype(header["descr"])
-    if not isinstance(shape, tuple) or not all(type(dim) is int and dim >= 0 for dim in shape):
-        raise ValueError("its shape is none")
-    if header["fortran_order"] and len(shape) > 1:
-        raise ValueError("it holds columns, not rows")
+    shape, dtype = _described(content[_HEADER_AT:end])
     count, rest = math.prod(shape), content[end:]
     if dtype.itemsize == 0 or len(rest) != count * dtype.itemsize:
         raise ValueError(f"shape {list(shape)} of `{dtype}` is not what {len(rest)} bytes hold")
     return np.frombuffer(rest, dtype, count).reshape(shape)
+
+
+@lru_cache(maxsize=256)
+def _described(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return shape and dtype; the files of one dump have the same few headers."""
+    text = header.decode("latin-1")
+    if _nesting(text) > _MAX_NESTING:
+        raise ValueError("its header is no description of an array")
+    found = ast.literal_eval(text.strip())
+    shape, dtype = found["shape"], _dtype(found["descr"])
+    if not isinstance(shape, tuple) or not all(type(dim) is int and dim >= 0 for dim in shape):
+        raise ValueError("its shape is none")
+    if found["fortran_order"] and len(shape) > 1:
+        raise ValueError("it holds columns, not rows")
+    return shape, dtype
 
 
 def _nesting(text: str) -> int:

@@ -169,7 +169,8 @@ def _as_array(content: bytes) -> ReducedArray:
         if not found.size:
             raise ValueError("it holds no number")
         values = _figures(found.reshape(1, -1), len(MIN_MAX))[0]
-        return ReducedArray(MIN_MAX, ReducedTensor(values))
+        # The first scripts wrote the extremes in the type of the array; ours are float64, which says nothing.
+        return ReducedArray(MIN_MAX, ReducedTensor(values, None if found.dtype == np.float64 else found.dtype.name))
     if found.size != 1:
         raise ValueError(f"{found.size} records are no statistics of one tensor")
     record = found.reshape(-1)[0]

@@ -11,10 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.npy import read_npy_header
 from probe_flow.formats.reduced_files import (
-    MIN_MAX,
-    ReducedArray,
     ReducedDevice,
     ReducedTensor,
     read_reduced_array,
@@ -48,17 +45,11 @@ _KNOWN = ("min", "max", "mean", "l2norm", "nan_count", "inf_count", "crc32", COU
 def array_ref(path: Path | str, node_key: NodeKey, slot: Slot) -> TensorRef:
     """Describe a reduced FX array.
 
-    A plain vector in another type than the reducer's own is in that of the array, as the first scripts wrote it.
-
     Raises:
-        FormatError: PF3001/PF3002 unreadable, PF3020 to PF3022 and PF3230 no such file.
+        FormatError: PF3001/PF3002 unreadable, PF3230 no such file.
     """
-    header = read_npy_header(path)
-    content: ReducedArray = read_reduced_array(path)
-    tensor = content.tensor
-    if content.names == MIN_MAX and tensor.dtype is None and header.dtype not in (None, "float64"):
-        tensor = ReducedTensor(tensor.figures, header.dtype, tensor.shape)
-    return recorded_ref(node_key, slot, content.names, tensor, source=str(path))
+    content = read_reduced_array(path)
+    return recorded_ref(node_key, slot, content.names, content.tensor, source=str(path))
 
 
 def device_refs(content: ReducedDevice, path: Path | str, node_key: NodeKey) -> list[TensorRef]:
