@@ -13,6 +13,7 @@ from probe_flow.analysis.checksums import search_checksums
 from probe_flow.analysis.drift import find_drift
 from probe_flow.analysis.golden_errors import golden_errors
 from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.noise import not_deterministic
 from probe_flow.analysis.origin import Diagnosis, Suspect, diagnose
 from probe_flow.analysis.witness import witness_of
 from probe_flow.records import Finding, FindingKind, Mode, Pairs, Phase, Role, Status, TensorRef, Verdict
@@ -40,6 +41,7 @@ def conclude(
     if not findings:
         findings.extend(find_drift(rows, diagnosis))
     findings.extend(golden_errors(rows, diagnosis))
+    findings.extend(not_deterministic(rows, diagnosis.order))
     origin_rows = {row if writer is None else writer for row, writer in shown.items()}
     inherited = diagnosis.tainted.keys() | checksums.inherited | (shown.keys() - origin_rows)
     roles = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.noise import is_noisy
 from probe_flow.analysis.origin import Diagnosis
 from probe_flow.analysis.witness import witness_of
 from probe_flow.records import Finding, FindingKind
@@ -12,9 +13,10 @@ from probe_flow.records import Finding, FindingKind
 
 def golden_errors(rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> list[Finding]:
     """Return one finding, which fails nothing, for the first row that the reference clears; nothing without one."""
-    if not diagnosis.cleared:
+    cleared = [number for number in diagnosis.cleared if rows[number].third is not None and not is_noisy(rows[number])]
+    if not cleared:
         return []
-    number, *others = diagnosis.cleared
+    number, *others = cleared
     row = rows[number]
     witness = witness_of(row)
     assert witness is not None

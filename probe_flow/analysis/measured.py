@@ -31,12 +31,21 @@ class ThirdSide:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPair:
-    """One row before judgement; ``failure`` says why a two-sided pair has no measurement."""
+    """One row before judgement.
+
+    Args:
+        pair: what was compared.
+        measurement: what was measured of it.
+        failure: why a two-sided pair has no measurement.
+        third: both sides against the reference.
+        noise: each side against its repeated runs.
+    """
 
     pair: Pair
     measurement: Measurement | None = None
     failure: Diagnostic | None = None
     third: ThirdSide | None = None
+    noise: tuple[MeasuredPair, ...] = ()
 
     @property
     def node(self) -> NodeKey:

@@ -71,7 +71,7 @@ class Diagnosis:
         scales: row -> size of the terms that its rounding errors are relative to, where it was judged.
         scores: row -> its largest figure over what is explained, 1 being the limit, where it was judged.
         cleared: rows that would be suspects if the reference did not say that the target is no worse than the golden,
-            in order of time; those that inherit from a suspect are left out.
+            or repeated runs that they differ by as much; in order of time, without those that inherit from a suspect.
     """
 
     suspects: tuple[Suspect, ...]
@@ -203,10 +203,10 @@ class _Search:
             self.tainted[number] = self._root(next(iter(self.suspects)))
 
     def _worst_figure(self, number: int, deviation: Deviation, allowed: Allowance) -> tuple[str, float]:
-        """Return the worst figure and its score, of those that the reference does not clear."""
+        """Return the worst figure and its score, of those that neither reference nor noise clears."""
         scores = _scores(deviation, allowed)
         worst = max(scores, key=lambda name: scores[name])
-        if scores[worst] > 1.0 and self.rows[number].third is not None:
+        if scores[worst] > 1.0 and (self.rows[number].third is not None or self.rows[number].noise):
             scores = {name: 0.0 if s > 1.0 and self._clears(number, name) else s for name, s in scores.items()}
             worst = max(scores, key=lambda name: scores[name])
         return worst, scores[worst]

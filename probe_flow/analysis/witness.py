@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 from probe_flow.analysis.deviation import UNIT, Deviation, deviation_of
 from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.noise import is_within_noise
 from probe_flow.records import Pair
 
 MULTIPLIERS: Mapping[str, float] = MappingProxyType({"rms": 2.0, "peak": 10.0, "gain": 2.0, "offset": 2.0})
@@ -87,9 +88,9 @@ def witness_of(row: MeasuredPair) -> Witness | None:
 
 
 def clears(row: MeasuredPair, figure: str) -> bool:
-    """Say whether the reference clears the target of a row in a figure; without a reference it does not."""
+    """Say whether the target of a row is not to blame in a figure, by the reference or by the noise of repeats."""
     witness = witness_of(row)
-    return witness is not None and witness.clears(figure)
+    return (witness is not None and witness.clears(figure)) or is_within_noise(row, figure)
 
 
 def with_figures(row: MeasuredPair) -> MeasuredPair:

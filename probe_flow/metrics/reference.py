@@ -35,7 +35,8 @@ _TITLES = {
 
 _WITH_REFERENCE = """\
 Where a match stage names a `reference`, every metric is also measured between target and reference, as
-`reference.<id>`: *g* then stands for the reference. Three more relate the two errors:
+`reference.<id>`: *g* then stands for the reference. These take more than two dumps, the last one a stage that ran a
+model several times (`repeat`):
 
 """
 
@@ -45,7 +46,7 @@ def reference_page() -> str:
     parts = [_INTRODUCTION]
     for mode, title in _TITLES.items():
         parts.append(f"## {title}\n\n" + _table([metric for metric in BUILT_IN if metric.mode is mode]))
-    parts.append("## With a reference\n\n" + _WITH_REFERENCE + _table(THIRD_SIDE))
+    parts.append("## With more than two dumps\n\n" + _WITH_REFERENCE + _table(THIRD_SIDE))
     sets = "\n".join(f"| `{name}` | {' '.join(f'`{item}`' for item in ids)} |" for name, ids in METRIC_SETS.items())
     parts.append(f"## Sets\n\n| set | metrics |\n|---|---|\n{sets}\n")
     return "\n".join(parts)

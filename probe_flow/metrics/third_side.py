@@ -36,8 +36,16 @@ THIRD_SIDE: tuple[Metric, ...] = (
         "common definition",
         Better.NEITHER,
     ),
+    Metric(
+        "noise_error",
+        "√Σ(x - x')² / √Σx² of a side x and a repeated run x' of it, the largest of them.",
+        "[0, inf]",
+        "1",
+        "common definition",
+        Better.NEITHER,
+    ),
 )
-"""What only three sides together give."""
+"""What takes more than two dumps."""
 
 
 def reference_metrics(known: Iterable[Metric]) -> tuple[Metric, ...]:

@@ -44,7 +44,11 @@ class Coverage:
 
 
 class FindingKind(enum.Enum):
-    """What a finding concludes. ``golden_error``: the sides differ, but the reference says it is not the target."""
+    """What a finding concludes.
+
+    ``golden_error``: the sides differ, but the reference says it is not the target. ``not_deterministic``: repeated
+    runs of one side differ.
+    """
 
     ORIGIN = "origin"
     NONFINITE_ORIGIN = "nonfinite_origin"
@@ -52,6 +56,7 @@ class FindingKind(enum.Enum):
     DRIFT = "drift"
     COVERAGE = "coverage"
     GOLDEN_ERROR = "golden_error"
+    NOT_DETERMINISTIC = "not_deterministic"
 
 
 @dataclass(frozen=True, slots=True)

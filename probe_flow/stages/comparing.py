@@ -17,6 +17,7 @@ from probe_flow.metrics.registry import metric_ids
 from probe_flow.records import ComparedPair, Comparison, Pairs
 from probe_flow.stages.base import Context
 from probe_flow.stages.details import look_closer
+from probe_flow.stages.measure_noise import measure_noise
 from probe_flow.stages.measure_pairs import measure_pairs
 from probe_flow.stages.measure_reference import measure_reference, reference_problems
 from probe_flow.stages.suspects import only_suspects
@@ -32,7 +33,7 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
     ordered = in_execution_order(pairs)
     selected = only_suspects(ordered, suspects, options.only) if suspects and options.only else None
     rows = measure_pairs(ordered, ids, context, selected=selected)
-    rows = measure_reference(rows, ids, context)
+    rows = measure_noise(measure_reference(rows, ids, context), pairs, context)
     verdicts = judge_all(rows, policy)
     context.emit("compare.judged", rows=len(rows), policy=policy.name)
     findings, roles = conclude(rows, pairs, verdicts)

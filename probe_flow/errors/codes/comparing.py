@@ -114,6 +114,14 @@ SECTION: tuple[Code, ...] = (
         "check that both ran the same model with the same weights and inputs",
     ),
     Code(
+        "PF5132",
+        "a repeated run cannot be read",
+        "A dump stage ran its model several times, and the dump of a further run is gone or damaged, so that what the "
+        "runs differ by is not known.",
+        "a repeated run of `golden` cannot be read: the folder holds no FX dump",
+        "run the stage again",
+    ),
+    Code(
         "PF5105",
         "nothing recorded on both sides",
         "both dumps know the tensor but no figure of it that the other has too: no statistics, and no checksums of "
