@@ -72,6 +72,14 @@ def test_private_layouts_are_joined_and_then_undone(tmp_path, axis, size):
     np.testing.assert_array_equal(in_blocks(ref, size), data.reshape(-1))
 
 
+def test_a_private_layout_in_many_parts_is_gathered(tmp_path):
+    data = np.random.default_rng(4).integers(-(2**31), 2**31, (600, 20))
+    stored = ge_writer.to_layout(data, "FRACTAL_NZ")
+    ref = cut(tmp_path, stored, range(1, stored.shape[1]), 1, "int32", layout="FRACTAL_NZ", logical_shape=data.shape)
+    assert len(ref.extents) > 30
+    np.testing.assert_array_equal(in_blocks(ref, 1000), data.reshape(-1))
+
+
 def test_the_order_of_the_extents_is_that_of_their_numbers(tmp_path):
     data = np.arange(12, dtype="f4").reshape(3, 4)
     ref = cut(tmp_path, data, [1, 2], 1)
