@@ -14,13 +14,14 @@ MARGIN = 2
 _CLASSES = (
     ("gap", " ", "not compared"),
     ("pass", ".", "pass"),
+    ("missed", ":", "misses a limit, as in healthy runs"),
     ("warning", "~", "warning"),
     ("fail", "x", "fail"),
     ("inherited", "-", "inherited"),
     ("error", "!", "error"),
     ("origin", "#", "origin"),
 )
-"""From what matters least to what matters most; rows of healthy runs miss the limits of a policy too."""
+"""From what matters least to what matters most."""
 
 _RANKS = {name: rank for rank, (name, _, _) in enumerate(_CLASSES)}
 
@@ -89,7 +90,7 @@ def _rank(row: Mapping[str, Any]) -> int:
     role, verdict = row.get("role"), row["verdict"]
     if role == "origin" or (role == "inherited" and verdict in ("pass", "warning", "fail")):
         return _RANKS[role]
-    return _RANKS.get(verdict, 0)
+    return _RANKS["missed"] if role == "clean" and verdict == "fail" else _RANKS.get(verdict, 0)
 
 
 def _weight(band: Sequence[int]) -> tuple[int, int]:

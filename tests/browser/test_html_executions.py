@@ -217,6 +217,20 @@ def test_verdicts_are_told_by_sign_and_by_colour(open_report: Open) -> None:
     assert page.js(f"return {SAID}") == "Add_1, rank 1: inherited"
 
 
+def test_a_limit_that_is_missed_without_an_origin_is_told_apart_from_a_failure(open_report: Open) -> None:
+    rows = list(sample().rows)
+    rows[0] = replace(rows[0], verdict=replace(rows[0].verdict, status=Status.FAIL))
+    rows[4] = replace(rows[4], verdict=replace(rows[4].verdict, status=Status.FAIL, role=Role.UNKNOWN))
+    page = opened(open_report, comparison(*rows))
+    choose(page, "heat-mode", "verdict")
+    focus(page)
+    for keys in (HOME, LEFT, LEFT):
+        page.keys(keys, MAP)
+    assert page.js(f"return {SAID}") == "MatMul_1, rank 0: misses a limit of the policy"
+    page.keys(RIGHT, MAP)
+    assert page.js(f"return {SAID}") == "MatMul_1, rank 1: fail"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_cells_have_the_colours_of_the_theme(open_report: Open, scheme: str) -> None:
     page = opened(open_report, sample(), scheme=scheme)

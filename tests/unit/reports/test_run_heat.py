@@ -38,13 +38,14 @@ def test_each_execution_is_a_line_with_the_origin_in_it() -> None:
 
 
 def test_a_node_counts_once_by_its_worst_tensor() -> None:
-    rows = [row("Add"), row("Add", "fail"), row("Mul", "warning"), row("Add", rank=1)]
+    rows = [row("Add"), row("Add", "fail", "unknown"), row("Mul", "warning"), row("Add", rank=1)]
     assert lines_of(rows)[0] == "  rank 0 graph 1 step 0  x~"
 
 
 def test_what_inherits_an_origin_outweighs_a_limit_that_is_missed() -> None:
     rows = [row("Add", "fail"), row("Add", "pass", "inherited"), row("Mul", "fail"), row("Add", rank=1)]
-    assert lines_of(rows)[0] == "  rank 0 graph 1 step 0  -x"
+    assert lines_of(rows)[0] == "  rank 0 graph 1 step 0  -:"
+    assert lines_of(rows)[-1] == "  - inherited, : misses a limit, as in healthy runs, . pass"
 
 
 def test_what_was_not_compared_stays_empty() -> None:

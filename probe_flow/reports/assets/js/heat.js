@@ -361,7 +361,7 @@
       if (this.cells.rows[cell] < 0) return `${head}: not there`;
       const weight = this.cells.weights[cell];
       const name = this.cells.className(cell);
-      const text = name === "gap" ? "not compared" : words(name);
+      const text = SPOKEN[name] ?? words(name);
       if (weight < 0 || this.mode.id === "verdict") return `${head}: ${text}`;
       const shown = this.mode.id === "excess" ? `${figure(weight, 3)} times what rounding and the inputs allow` : `${this.mode.label} ${figure(weight, 3)}`;
       return `${head}: ${text}, ${shown}`;
@@ -455,6 +455,7 @@
   const LOOKS = {
     gap: { fill: "grid", ink: "muted", text: "" },
     pass: { fill: "heat-1", ink: "text", text: "" },
+    missed: { fill: "heat-2", ink: "text", text: ":" },
     warning: { fill: "heat-3", ink: "text", text: probeFlow.SIGNS.warning },
     missing: { fill: "sunken", ink: "text", text: "\u25d0", isHatched: true },
     inherited: { fill: "heat-3", ink: "text", text: probeFlow.SIGNS.inherited },
@@ -462,6 +463,8 @@
     error: { fill: "error-soft", ink: "error", text: probeFlow.SIGNS.error },
     origin: { fill: "heat-5", ink: "surface", text: probeFlow.SIGNS.origin },
   };
+
+  const SPOKEN = { gap: "not compared", missing: "without counterpart", missed: "misses a limit of the policy" };
 
   /** Blue is explained (1 is the limit), orange is not. */
   function excessShade(value) {
@@ -493,7 +496,7 @@
     const item = (fill, sign, text) => el("li", {}, el("span", { class: `heat-swatch ${fill}`, "aria-hidden": "true" }, sign), text);
     const origin = item("heat-5 ringed", probeFlow.SIGNS.origin, "origin");
     if (mode.id === "verdict") {
-      return [origin, ...["fail", "inherited", "warning", "error", "pass"].map((name) => item(LOOKS[name].fill, LOOKS[name].text, words(name))), item("missing", LOOKS.missing.text, "without counterpart"), item("grid", "", "not compared")];
+      return [origin, ...["fail", "inherited", "warning", "error", "pass"].map((name) => item(LOOKS[name].fill, LOOKS[name].text, words(name))), item("heat-2", LOOKS.missed.text, "misses a limit, as in healthy runs"), item("missing", LOOKS.missing.text, "without counterpart"), item("grid", "", "not compared")];
     }
     if (mode.id === "excess") {
       return [origin, item("heat-0", "", "up to 5 %"), item("heat-1", "", "40 %"), item("heat-2", "", "100 % of what rounding and the inputs allow"), item("heat-3", "1.5", "times that"), item("heat-5", "12", "over ten times"), item("heat-inherited", probeFlow.SIGNS.inherited, "inherited"), item("missing", LOOKS.missing.text, "without counterpart"), item("grid", "", "not judged")];

@@ -3,7 +3,7 @@
 (() => {
   const PARTS = ["rank", "step", "graph", "micro_step"];
   // From what matters least to what matters most; rows of healthy runs miss the limits of a policy too.
-  const CLASSES = ["gap", "pass", "warning", "missing", "fail", "inherited", "error", "origin"];
+  const CLASSES = ["gap", "pass", "missed", "warning", "missing", "fail", "inherited", "error", "origin"];
   const NOT_COMPARED = new Set(["unmatched_target", "unmatched_golden", "not_comparable", "skipped"]);
 
   /** What may stand along the top: parts with several values and, where two parts vary, every execution. */
@@ -30,7 +30,8 @@
     if (store.role(row) === "origin") return "origin";
     const status = store.status(row);
     if (NOT_COMPARED.has(status)) return status.startsWith("unmatched") && store.expected(row) === false ? "missing" : "gap";
-    return store.role(row) === "inherited" && status !== "error" ? "inherited" : status;
+    if (store.role(row) === "inherited" && status !== "error") return "inherited";
+    return status === "fail" && store.role(row) === "clean" ? "missed" : status;
   }
 
   /** Operators in order of execution, and the operator of every node; what is the same in all executions is one. */

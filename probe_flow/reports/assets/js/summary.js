@@ -7,6 +7,8 @@
     checksum_origin: "Checksums first differ at",
     drift: "Drift",
     coverage: "Coverage",
+    golden_error: "Not to blame",
+    not_deterministic: "Not deterministic",
   };
   const MAX_SUSPECTS = 4;
   const FIGURES = ["relative_euclidean_distance", "cosine", "max_abs_err", "max_rel_err"];
