@@ -113,9 +113,9 @@ class _Matching:
         self.target = target
         self.golden = golden
         self.pairs = pairs
-        # Where one side does not know callers, they tell nothing.
-        self.has_callers = any(scope is not None for scope in target.scopes) and any(
-            scope is not None for scope in golden.scopes
+        # Where one side does not know callers, or knows them in another way, they tell nothing.
+        self.has_callers = target.records_callers == golden.records_callers and all(
+            any(scope is not None for scope in side.scopes) for side in (target, golden)
         )
         self.signatures = [
             (target.full_signature, golden.full_signature),

@@ -26,6 +26,7 @@ class Side:
         named: what each node is called where both sides meet.
         names: the same as text.
         level: level of the dump (``L0``: modules only, ``L1``: APIs only, ``mix``).
+        records_callers: whether the dump says who called whom; else the paths of modules are all that is known.
     """
 
     nodes: Sequence[Node]
@@ -35,6 +36,7 @@ class Side:
     named: Sequence[Named]
     names: Sequence[str]
     level: str = ""
+    records_callers: bool = True
     shapes: dict[int, Hashable] = field(default_factory=dict)
 
     def numbers(self, phase: Phase) -> list[int]:
@@ -120,4 +122,6 @@ def _side(nodes: list[Node], tensors: list[list[TensorRef]], level: str, renamer
         scope = by_entry.get(caller, name) if caller is not None else name
         scopes.append(renamer.caller(scope) if isinstance(scope, str) else scope)
     named = [renamer.of(node) for node in nodes]
-    return Side(nodes, tensors, scopes, find_recomputed(nodes), named, [each.name for each in named], level)
+    records_callers = any(node.attrs.get("parent_entry") is not None for node in nodes)
+    names = [each.name for each in named]
+    return Side(nodes, tensors, scopes, find_recomputed(nodes), named, names, level, records_callers)

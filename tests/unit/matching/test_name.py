@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from name_builders import ONLY, assert_complete, catalog, entry_pairs, read, ref_of
+from name_builders import DATA, ONLY, assert_complete, catalog, entry_pairs, read, ref_of
 
+from probe_flow.formats.dump_json import read_dump_json
 from probe_flow.matching.name import match_name
 from probe_flow.records import (
     Catalog,
@@ -41,6 +44,24 @@ def test_an_extra_multiply_stays_alone_and_everything_else_pairs_exactly() -> No
     assert all(one == other for one, other in entry_pairs(pairs) if other is not None)
     assert {pair.reason.code for pair in alone if pair.reason} == {"no_golden_call"}
     assert {pair.reason.expectation for pair in alone if pair.reason} == {Expectation.MISSING}
+
+
+@pytest.mark.parametrize("without", ["target", "golden"])
+def test_a_side_without_its_file_of_callers_pairs_by_names_and_numbers(tmp_path: Path, without: str) -> None:
+    for side, name in (("target", "pt_stat_bug"), ("golden", "pt_stat_base")):
+        shutil.copytree(DATA / name, tmp_path / side)
+    next((tmp_path / without).rglob("construct.json")).unlink()
+
+    pairs = match_name(
+        read_dump_json(tmp_path / "target", side="target"), read_dump_json(tmp_path / "golden", side="golden")
+    )
+
+    assert_complete(pairs)
+    assert all(one is None or other is None or one == other for one, other in entry_pairs(pairs))
+    assert {entry for entry, other in entry_pairs(pairs) if other is None} == {
+        "Tensor.__mul__.1.forward",
+        "Tensor.__mul__.1.backward",
+    }
 
 
 def test_a_missing_multiply_is_golden_only_and_stands_where_it_was() -> None:
