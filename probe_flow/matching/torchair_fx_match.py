@@ -163,10 +163,11 @@ class FxMatch(TargetMatch):
         arguments = self.golden.arguments(key)
         items = [entry.item for entry in waiting]
         places = places_of(self.graph, key, items)
-        alignment, how = align_arguments(places, arguments), "type and element count"
         if any(argument.numel is None for argument in arguments):
             alignment = Alignment(tuple(align_recorded(self.graph, self.golden, places, items, arguments)))
             how = "recorded statistics"
+        else:
+            alignment, how = align_arguments(places, arguments), "type and element count"
         joined = {number: j for i, j in alignment.pairs if (number := places[i].waiting) is not None}
         numbers = self.golden.numbers(key)
         rest = [index for index, entry in enumerate(waiting) if index not in joined and not entry.paired]

@@ -172,9 +172,11 @@ class Leftovers:
         if key not in self._arguments:
             places = places_of(graph, key, ())
             arguments = self.golden.arguments(key)
-            pairs: Sequence[tuple[int, int]] = align_arguments(places, arguments).pairs
+            pairs: Sequence[tuple[int, int]]
             if any(argument.numel is None for argument in arguments):
                 pairs = align_recorded(graph, self.golden, places, (), arguments)
+            else:
+                pairs = align_arguments(places, arguments).pairs
             self._arguments[key] = {
                 id(arguments[j]): source for i, j in pairs if (source := places[i].source) is not None
             }
