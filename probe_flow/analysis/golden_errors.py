@@ -26,7 +26,9 @@ def golden_errors(rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> list[Fi
             kind=FindingKind.GOLDEN_ERROR,
             node=row.node,
             slot=row.pair.shown.slot,
-            evidence=f"the sides differ beyond rounding, but the target is not to blame: {witness}{more}",
+            evidence=(
+                f"`{row.pair.shown.id}` differs from the golden beyond rounding, but is not to blame: {witness}{more}"
+            ),
             severity=witness.golden.relative,
             fails=False,
             row=number,

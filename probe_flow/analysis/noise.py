@@ -59,6 +59,7 @@ def not_deterministic(rows: Sequence[MeasuredPair], order: Sequence[int]) -> lis
     row = rows[first]
     error = max(found.relative for found in noise_of(row))
     nodes: dict[NodeKey, None] = dict.fromkeys(rows[number].node for number in others if rows[number].node != row.node)
+    read = "the same" if making else "other inputs"
     more = f"; {len(nodes)} more node{'s' if len(nodes) > 1 else ''} alike" if nodes and making else ""
     return [
         Finding(
@@ -66,8 +67,8 @@ def not_deterministic(rows: Sequence[MeasuredPair], order: Sequence[int]) -> lis
             node=row.node,
             slot=row.pair.shown.slot,
             evidence=(
-                f"repeated runs of one side differ by {error:.1e} although they read the same{more}; {len(noisy)} "
-                f"tensor{'s differ' if len(noisy) > 1 else ' differs'} in all, and none is accused of that much"
+                f"`{row.pair.shown.id}` differs by {error:.1e} between runs of one side that read {read}{more}; "
+                f"{len(noisy)} tensor{'s differ' if len(noisy) > 1 else ' differs'} in all, and none is accused of that"
             ),
             severity=error,
             fails=False,

@@ -63,7 +63,7 @@ def findings_of(*errors):
 def test_a_difference_within_the_noise_is_told_and_fails_nothing():
     (finding,) = findings_of((0.5 * U, 0.0), (60 * U, 50 * U), (60 * U, 50 * U))
     assert (finding.kind, finding.node.name, finding.fails) == (FindingKind.NOT_DETERMINISTIC, "n1", False)
-    assert "differ by 2.4e-02" in finding.evidence
+    assert finding.evidence.startswith("`n1.output.0` differs by 2.4e-02 between runs")
     assert "3 tensors differ in all" in finding.evidence
 
 
@@ -80,6 +80,14 @@ def test_only_nodes_that_read_the_same_are_not_deterministic():
     (finding,) = not_deterministic(rows, range(len(rows)))
     assert finding.node.name == "n0"
     assert "more node" not in finding.evidence
+
+
+def test_runs_of_other_inputs_are_told_from_nodes_that_are_not_deterministic():
+    rows, _ = chain((0.0, 0.0))
+    rows = [repeated(found, 0.01) for found in rows]
+    (finding,) = not_deterministic(rows, range(len(rows)))
+    assert (finding.node.name, finding.slot.role) == ("n0", IN)
+    assert "runs of one side that read other inputs" in finding.evidence
 
 
 def test_runs_that_agree_are_not_mentioned():

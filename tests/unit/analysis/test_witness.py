@@ -112,7 +112,7 @@ def test_where_the_golden_is_off_the_target_is_not_accused_and_the_finding_fails
     assert [(finding.kind, finding.node.name, finding.fails) for finding in findings] == [
         (FindingKind.GOLDEN_ERROR, "n1", False)
     ]
-    assert "not to blame" in findings[0].evidence
+    assert findings[0].evidence.startswith("`n1.output.0` differs from the golden beyond rounding, but is not to blame")
     assert {verdict.role for verdict in verdicts} == {Role.CLEAN}
 
 
