@@ -244,7 +244,7 @@ def test_the_cells_have_the_colours_of_the_theme(open_report: Open, scheme: str)
 def test_print_shows_what_is_off_in_light_colours(open_report: Open) -> None:
     page = opened(open_report, sample(), scheme="dark")
     page.js("dispatchEvent(new Event('beforeprint'))")
-    assert page.text(".heat-tip") == "3 operators of 4 operators shown here."
+    assert page.text(".heat-tip") == "3 of 4 operators shown here."
     assert "168 58 6" in page.js(INK)
     assert page.js("return document.documentElement.classList.contains('dark')") is True
     page.js("dispatchEvent(new Event('afterprint'))")

@@ -426,8 +426,8 @@
       const wrong = this.cells.shown("wrong");
       this.shown = isPrinting && wrong.length ? wrong : this.cells.shown(this.which);
       this.layout();
-      const { counted } = probeFlow;
-      if (isPrinting) this.tip.textContent = `${counted(this.listed.length, "operator")} of ${counted(this.operators.names.length, "operator")} shown here.`;
+      const { counted, group } = probeFlow;
+      if (isPrinting) this.tip.textContent = `${group(this.listed.length)} of ${counted(this.operators.names.length, "operator")} shown here.`;
       else this.tell(null);
     }
   }
