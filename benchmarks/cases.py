@@ -29,6 +29,7 @@ from benchmarks.figures import (
 )
 from benchmarks.huge import huge
 from benchmarks.killed import killed
+from benchmarks.reduce import reduce
 from benchmarks.reruns import reruns
 from benchmarks.timing import Usage, interleave, ratios, run_command
 
@@ -100,6 +101,7 @@ CASES: Mapping[str, Callable[[Settings], list[Row]]] = MappingProxyType(
         "E": huge,
         "F": reruns,
         "I": killed,
+        "reduce": reduce,
     }
 )
 ALIASES: Mapping[str, str] = MappingProxyType({"G": "startup", "H": "kernel"})

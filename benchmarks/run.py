@@ -141,6 +141,9 @@ trust ratios of runs made in turn more than seconds.
 - `F`: a run with an empty cache, the same without changes, and after a tenth of the device files changed.
 - `I`: a run that is killed with SIGKILL when half of its batches have begun, resumed, and compared with one that was
   left alone; a batch is a twentieth of the pairs.
+- `reduce`: `probe-flow reduce` of large arrays (page cache warm) beside a program that only reads them and takes minima
+  and maxima with numpy, both with what their processes take to start; of many small device files, each flushed to the
+  disk; and the processor time of a watch in which nothing happens.
 - `probe-flow` starts with an empty cache, `probe-flow again` with what that run kept.
 - `peer`: the same command of `msprobe`, when one is named with `--peer`. A ratio of 5 says that it took five times as
   much.

@@ -1,0 +1,150 @@
+"""Reducing dumps: large files beside the reading and reducing that numpy itself does, many small ones, and waiting."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.dumps import WRITERS, Array, base_values
+from benchmarks.figures import ROOT, Row, Settings, one, usage_row, usage_rows, wall
+from benchmarks.timing import Spread, Usage, interleave, run_command
+
+LARGE_FILES, LINKS, LARGE_ELEMENTS = 4, 8, 32 * 2**20
+"""Each file has many names, so that more is read than fits into the page cache, and starting up weighs little."""
+
+SMALL_FILES = 10_000
+WATCHED_FILES, WATCH_S = 2000, 6.0
+SHARE_GOAL = 0.8
+LIMIT = "benchmarks.reduce_limit"
+_FX = "relu_{number}-aten.relu.default.OUTPUT.0.{at}.npy"
+_START = 20260101000000000000
+
+
+def reduce(settings: Settings) -> list[Row]:
+    """Reduce large and small files, and watch a folder in which nothing happens."""
+    return [*_large(settings), *_small(settings), *_idle(settings)]
+
+
+def _large(settings: Settings) -> list[Row]:
+    elements = 2**20 if settings.is_quick else LARGE_ELEMENTS
+    rows = []
+    for dtype in ("float32", "float16"):
+        size = LARGE_FILES * LINKS * elements * np.dtype(dtype).itemsize
+        folder = settings.folder("reduce", size // LINKS)
+        _write_large(folder, base_values(elements).astype(dtype))
+        try:
+            found = interleave(
+                {
+                    "limit, one thread": _limit(folder, 1),
+                    "limit, all cores": _limit(folder, _cores()),
+                    "one thread": _reducer(folder, "--scheduler", "sync"),
+                    "threads": _reducer(folder, "--scheduler", "threads"),
+                },
+                settings.runs,
+            )
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        what = f"{LARGE_FILES * LINKS} {dtype} files of {elements * np.dtype(dtype).itemsize >> 20} MiB"
+        for name, usages in found.items():
+            speed = Spread.of([size / usage.wall_s / 1e9 for usage in usages])
+            rows.append(Row("reduce", f"{what}, {name}", "GB/s", speed))
+        for ours, theirs in (("one thread", "limit, one thread"), ("threads", "limit, all cores")):
+            pairs = zip(found[ours], found[theirs], strict=True)
+            share = Spread.of([limit.wall_s / own.wall_s for own, limit in pairs])
+            goal = f">= {SHARE_GOAL}" if ours == "threads" else ""
+            rows.append(Row("reduce", f"{what}, {ours} to {theirs}", "ratio", share, goal))
+        rows.append(
+            usage_row(
+                "reduce", f"{what}, threads, peak memory", "MiB", found["threads"], lambda u: u.peak_rss_bytes / 2**20
+            )
+        )
+    return rows
+
+
+def _write_large(folder: Path, values: Array) -> None:
+    for number in range(LARGE_FILES):
+        first = folder / _FX.format(number=number, at=_START)
+        np.save(first, values)
+        for link in range(1, LINKS):
+            (folder / _FX.format(number=number, at=_START + link)).hardlink_to(first)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _reducer(folder: Path, *words: str) -> Callable[[], Usage]:
+    command = [sys.executable, "-m", "probe_flow", "reduce", str(folder), "--quiet", *words]
+
+    def run() -> Usage:
+        for path in folder.glob("*_min_max.np?"):
+            path.unlink()
+        return run_command(command, cwd=ROOT)
+
+    return run
+
+
+def _limit(folder: Path, threads: int) -> Callable[[], Usage]:
+    command = [sys.executable, "-m", LIMIT, str(folder), str(threads)]
+    return lambda: run_command(command, cwd=ROOT)
+
+
+def _small(settings: Settings) -> list[Row]:
+    count = 200 if settings.is_quick else SMALL_FILES
+    folder = settings.folder("reduce_small", count * 4096)
+    _write_small(folder, count)
+    try:
+        found = interleave({"reduce": _reducer(folder)}, settings.runs)["reduce"]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    rows = usage_rows("reduce", f"{count} device files of 3 small tensors", found, wall_goal="<= 30")
+    return [*rows, usage_row("reduce", "a small file", "us", found, lambda usage: wall(usage) / count * 1e6)]
+
+
+def _write_small(folder: Path, count: int) -> None:
+    sys.path.insert(0, str(WRITERS))
+    from ge_writer import DumpTensor, file_name, write_dump  # type: ignore[import-not-found]
+
+    tensor = DumpTensor(base_values(256).astype(np.float16), "float16")
+    for number in range(count):
+        name = file_name("Add", f"Add_{number}", number, 7, 1_767_225_600_000_000 + number)
+        write_dump(folder / name, op_name=f"Add_{number}", inputs=[tensor, tensor], outputs=[tensor])
+
+
+def _idle(settings: Settings) -> list[Row]:
+    """Measure the processor time of a watch while nothing happens: what it takes to start is left out."""
+    count = 100 if settings.is_quick else WATCHED_FILES
+    folder = settings.folder("reduce_idle", count * 4096)
+    _write_small(folder, count)
+    shares = []
+    command = [sys.executable, "-m", "probe_flow", "reduce", str(folder), "--watch", "--quiet", "--settle", "0"]
+    try:
+        for _ in range(settings.runs):
+            with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=ROOT) as process:
+                while len(list(folder.glob("*_min_max.npz"))) < count:
+                    time.sleep(0.2)
+                time.sleep(3.0)  # folders that changed just now are listed each time
+                before = _cpu_s(process.pid)
+                time.sleep(WATCH_S)
+                shares.append((_cpu_s(process.pid) - before) / WATCH_S)
+                process.terminate()
+            if process.returncode != 0:
+                raise RuntimeError(f"the watch ended with exit code {process.returncode}")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return [
+        Row("reduce", f"a watch of {count} files in which nothing happens, CPU", "share", Spread.of(shares), "< 0.01"),
+        Row("reduce", "seconds watched", "s", one(WATCH_S)),
+    ]
+
+
+def _cpu_s(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
