@@ -100,18 +100,23 @@ def incompleteness(
 
 def _executions_without_pair(rows: Sequence[MeasuredPair], verdicts: Sequence[Verdict]) -> list[str]:
     """Name executions that both sides have but of which nothing was compared, though it was to be."""
-    sides: dict[object, set[str]] = defaultdict(set)
-    compared = set()
-    runs: dict[object, Execution] = {}
+    seen: dict[tuple[int, str], tuple[Execution, bool]] = {}  # by the object, since hashing a run is slow
     for row, verdict in zip(rows, verdicts, strict=True):
+        status = verdict.status
+        if status is Status.SKIPPED:
+            continue
+        is_compared = status in COMPARED
         for side, tensor in (("target", row.pair.target), ("golden", row.pair.golden)):
-            if tensor is None or verdict.status is Status.SKIPPED:
-                continue
-            run = tensor.node.execution
-            identity = run.identity
-            runs[identity] = run
-            sides[identity].add(side)
-            if verdict.status in COMPARED:
-                compared.add(identity)
+            if tensor is not None:
+                run = tensor.node.execution
+                place = id(run), side
+                if place not in seen or (is_compared and not seen[place][1]):
+                    seen[place] = run, is_compared
+    sides: dict[object, set[str]] = defaultdict(set)
+    runs: dict[object, Execution] = {}
+    for (_, side), (run, _) in seen.items():
+        sides[run.identity].add(side)
+        runs[run.identity] = run
+    compared = {run.identity for run, is_compared in seen.values() if is_compared}
     empty = [identity for identity, found in sides.items() if len(found) == 2 and identity not in compared]
     return [f"nothing of {runs[identity]} was compared, though both sides have it" for identity in empty]

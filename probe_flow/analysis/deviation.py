@@ -148,10 +148,12 @@ def deviation_of(row: MeasuredPair, rounding: Rounding = WITHIN_FRAMEWORK) -> De
     if errors is None and not mismatch:
         return None
     rms, peak, gain, offset = errors or _NO_ERRORS
-    unit = max(rounding.unit.get(target.dtype, 0.0), rounding.unit.get(golden.dtype, 0.0))
+    unit, step = rounding.unit.get(target.dtype, 0.0), STEP.get(target.dtype, 0.0)
+    if golden.dtype != target.dtype:
+        unit = max(unit, rounding.unit.get(golden.dtype, 0.0))
+        step = max(step, STEP.get(golden.dtype, 0.0))
     if mode is Mode.STATISTICS:
         unit = max(unit, _of_digits(target), _of_digits(golden))
-    step = max(STEP.get(target.dtype, 0.0), STEP.get(golden.dtype, 0.0))
     if is_self and target.dtype not in UNIT and golden.dtype in UNIT:
         step = max(step, 1.0)  # a cast to whole numbers drops the fraction
     return Deviation(
@@ -168,7 +170,14 @@ def _numbers(statistics: Statistics) -> _Numbers:
 
     Statistics recorded by a framework are infinite where a value is (masked scores); the finite extreme serves then.
     """
-    return _number(statistics.min), _number(statistics.max), _number(statistics.mean), _number(statistics.l2norm)
+    numbers = statistics.min, statistics.max, statistics.mean, statistics.l2norm
+    try:
+        if math.isfinite(sum(numbers)):  # type: ignore[arg-type]  # None is what the except clause is for
+            return numbers
+    except (TypeError, OverflowError):
+        pass
+    low, high, mean, norm = map(_number, numbers)
+    return low, high, mean, norm
 
 
 def _finite(statistics: Statistics, count: int) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from probe_flow.analysis.measured import PRODUCED, MeasuredPair
-from probe_flow.records import NodeKey, Pairs, Phase, Relation, SlotRole, TensorKind
+from probe_flow.records import Execution, NodeKey, Pairs, Phase, Relation, SlotRole, TensorKind
 
 MAX_PASSED = 64
 """Nodes that were not compared which one search passes before it gives up: what lies that far back is unknown."""
@@ -156,7 +156,15 @@ _WEIGHTED = re.compile(
 
 
 def _by_value(rows: Sequence[MeasuredPair], pairs: Pairs) -> dict[int, tuple[int, ...]]:
-    keys = [_fingerprint(row) for row in rows]
+    runs: dict[Execution, int] = {}
+    places: dict[int, int] = {}  # by the object, since hashing a run is slow
+    keys = []
+    for row in rows:
+        run = row.node.execution
+        place = places.get(id(run))
+        if place is None:
+            place = places[id(run)] = runs.setdefault(run, len(runs))
+        keys.append(_fingerprint(row, place))
     parameters = {
         key
         for key, row in zip(keys, rows, strict=True)
@@ -186,7 +194,7 @@ def _is_weight(row: MeasuredPair, pairs: Pairs) -> bool:
     return node is not None and _WEIGHTED.fullmatch(node.op_type) is not None
 
 
-def _fingerprint(row: MeasuredPair) -> object:
+def _fingerprint(row: MeasuredPair, run: int) -> object:
     """Return what identifies the golden values, or None when that says too little (constants, scalars).
 
     What the dump recorded comes first: it is the same in both modes, and of the same precision wherever a tensor shows.
@@ -197,4 +205,4 @@ def _fingerprint(row: MeasuredPair) -> object:
     statistics = golden.recorded or measurement.golden.statistics
     if statistics.l2norm is None or statistics.min == statistics.max:
         return None
-    return row.node.execution, measurement.count, statistics.min, statistics.max, statistics.l2norm
+    return run, measurement.count, statistics.min, statistics.max, statistics.l2norm
