@@ -36,7 +36,7 @@ def search_checksums(rows: Sequence[MeasuredPair], order: Sequence[int]) -> Chec
         differs = checksums_differ(row)
         if differs is None or row.pair.golden is None:
             continue
-        name = (row.node.execution, str(row.pair.golden.checksum).lower())
+        name = (row.node.execution, _golden_checksum(row))
         if differs:
             if _is_inherited(row, tainted_nodes, known=seen.get(name), begun=bool(origins)):
                 inherited.add(number)
@@ -46,6 +46,14 @@ def search_checksums(rows: Sequence[MeasuredPair], order: Sequence[int]) -> Chec
                 tainted_nodes.add(row.node)
         seen[name] = differs
     return ChecksumSearch(tuple(origins), frozenset(inherited))
+
+
+def _golden_checksum(row: MeasuredPair) -> str:
+    """Return the golden's checksum: measured where the dump has the elements, else recorded."""
+    assert row.pair.golden is not None
+    side = row.measurement.golden if row.measurement is not None else None
+    measured = side.checksum if side is not None else None
+    return str(measured or row.pair.golden.checksum).lower()
 
 
 def checksums_differ(row: MeasuredPair) -> bool | None:

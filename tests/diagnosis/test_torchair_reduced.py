@@ -6,6 +6,7 @@ no healthy pair raises an alarm and that what is named first is right. Limits as
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,14 @@ from generate.torchair import EXTRA_HEALTHY, HEALTHY, SINGLE_FAULTS
 from generate.torchair_reduced import FULL, SCRIPT, reduce_golden, reduce_target
 from test_torchair_faults import compare, is_truth, origins
 
+from probe_flow.formats.ge_dump import read_ge_header
+from probe_flow.formats.torchair_ge import read_torchair_ge
+from probe_flow.matching.torchair import match_torchair
 from probe_flow.records import Comparison, FindingKind, Mode, Role
+from probe_flow.stages.base import Context, Settings
+from probe_flow.stages.compare import Options
+from probe_flow.stages.comparing import compare_pairs
+from probe_flow.stages.reduce_tensors import Figures, reduce_device
 
 SHOWN_BY_EXTREMES = ("scale_1_percent", "norm_eps", "stale_buffer", "nan", "overflow", "wrong_index", "softmax_axis")
 """Faults that minimum and maximum alone show where they begin."""
@@ -76,3 +84,38 @@ def test_most_faults_are_named_first_by_four_statistics(tmp_path):
         named = origins(comparison)
         found += bool(named) and is_truth(named[0], truth)
     assert found >= len(SINGLE_FAULTS) - HIDDEN_FROM_STATISTICS
+
+
+@pytest.mark.parametrize(
+    ("statistics", "kind", "mode"),
+    [
+        (("min", "max", "mean", "l2norm"), FindingKind.ORIGIN, Mode.STATISTICS),
+        (("crc32",), FindingKind.CHECKSUM_ORIGIN, Mode.CHECKSUM),
+    ],
+)
+@pytest.mark.parametrize("reduced_side", ["fusion_on", "fusion_off"])
+def test_a_device_dump_is_compared_with_a_reduced_one(reduced_side, statistics, kind, mode, torchair_case, tmp_path):
+    copy = tmp_path / "pair"
+    shutil.copytree(torchair_case("fusion_pair"), copy)
+    for path in sorted((copy / reduced_side).rglob("*.*.*")):
+        if path.is_file() and not path.name.endswith(".txt"):
+            content = reduce_device(path, read_ge_header(path), Figures(statistics)).content
+            path.with_name(f"{path.name}_min_max.npz").write_bytes(content)
+            path.unlink()
+    comparison = compare_devices(copy / "fusion_on", copy / "fusion_off")
+    (finding,) = comparison.findings
+    assert (finding.kind, finding.node.name) == (kind, "Mul_1Add_2")
+    assert {row.measurement.mode for row in comparison.rows if row.measurement} == {mode}
+    assert comparison.incomplete == ()
+
+
+def compare_devices(target: Path, golden: Path) -> Comparison:
+    def in_order(function, batches, **_):
+        return ((number, function(batch)) for number, batch in enumerate(batches))
+
+    def ignore(*_: object, **__: object) -> None:
+        return None
+
+    context = Context("result", Path(), in_order, ignore, ignore, Settings(), {})
+    pairs = match_torchair(read_torchair_ge(target, side="target"), read_torchair_ge(golden, side="golden"))
+    return compare_pairs(pairs, Options(uses="compare", pairs="pairs"), context, None)
