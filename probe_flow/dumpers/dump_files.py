@@ -66,6 +66,17 @@ def write_bytes(folder: Path, name: str, content: bytes) -> str:
     return _write(folder, name, (content,))
 
 
+def link_again(folder: Path, file: str, name: str) -> bool:
+    """Give a written file a second name, and tell whether the file system could; the bytes are stored once."""
+    if len(name.encode()) > _NAME_BYTES:
+        return False
+    try:
+        (folder / name).hardlink_to(folder / file)
+    except OSError:
+        return False
+    return True
+
+
 def _write(folder: Path, name: str, parts: tuple[bytes | memoryview, ...]) -> str:
     short = name if len(name.encode()) <= _NAME_BYTES else _numbered(folder, name)
     temporary = _temporary(folder)

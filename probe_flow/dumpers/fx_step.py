@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-from probe_flow.dumpers.dump_files import Ticks, make_folder, utc_text, write_array, write_bytes, write_json
+from probe_flow.dumpers.dump_files import Ticks, link_again, make_folder, utc_text, write_array, write_bytes, write_json
 from probe_flow.dumpers.fx_options import FxDumpOptions
 from probe_flow.dumpers.fx_tensors import (
     NotHeldError,
@@ -24,6 +25,8 @@ from probe_flow.dumpers.fx_tensors import (
 )
 from probe_flow.dumpers.fx_tensors import Path as SlotPath
 from probe_flow.formats.fx_manifest import STEP_MANIFEST, STEP_SCHEMA
+from probe_flow.formats.reduced_files import ReducedArray, ReducedTensor, reduced_array_bytes, reduced_name
+from probe_flow.metrics.reduction import reduce_blocks
 
 STATISTICS = ("min", "max", "mean", "l2norm")
 
@@ -35,6 +38,16 @@ class NodeDump:
     stem: str
     time: str
     facts: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The file that holds a tensor, as long as the tensor lives and keeps its version."""
+
+    tensor: weakref.ref[torch.Tensor]
+    version: int
+    file: str
+    size: int
 
 
 @dataclass(slots=True)
@@ -54,6 +67,7 @@ class StepDump:
     skipped: list[dict[str, str]] = field(default_factory=list)
     written: int = 0
     size_bytes: int = 0
+    _known: dict[int, _Written] = field(default_factory=dict)
 
     def open(self) -> None:
         """Make the folder."""
@@ -105,6 +119,8 @@ class StepDump:
                     self._save(f"{node.stem}.{role}.{_dotted(path)}.{node.time}.npy", peer_array(value))
 
     def _write_tensor(self, node: NodeDump, slot: str, tensor: torch.Tensor) -> None:
+        if self._write_again(node, slot, tensor):
+            return
         limit = self.options.max_tensor_bytes
         size = tensor.numel() * tensor.element_size()
         try:
@@ -115,10 +131,36 @@ class StepDump:
             self.skipped.append({"tensor": f"{node.stem}.{slot}", "reason": str(error)})
             return
         dtype = dtype_name(tensor)
+        name = f"{node.stem}.{slot}.{node.time}.npy"
         if self.options.data == "statistics":
-            file = self._save_statistics(f"{node.stem}.{slot}.{node.time}.npy", array, dtype)
+            file = self._save_statistics(name, array, dtype)
         else:
-            file = self._save(f"{node.stem}.{slot}.{node.time}.npy", array)
+            file = self._save(name, array)
+        self._remember(tensor, file)
+        self._add(node, slot, file, tensor)
+
+    def _write_again(self, node: NodeDump, slot: str, tensor: torch.Tensor) -> bool:
+        """Name the file of a tensor that did not change since another node wrote or read it; False if there is none."""
+        known = self._known.get(id(tensor))
+        if known is None or known.version != tensor._version or known.tensor() is not tensor:
+            return False
+        name = f"{node.stem}.{slot}.{node.time}.npy"
+        if self.options.data == "statistics":
+            name = reduced_name(name)
+        if not link_again(self.folder, known.file, name):
+            return False
+        self.written += 1
+        self.size_bytes += known.size
+        self._add(node, slot, name, tensor)
+        return True
+
+    def _remember(self, tensor: torch.Tensor, file: str) -> None:
+        if not tensor.is_inference():  # such tensors do not count their changes
+            size = (self.folder / file).stat().st_size
+            self._known[id(tensor)] = _Written(weakref.ref(tensor), tensor._version, file, size)
+
+    def _add(self, node: NodeDump, slot: str, file: str, tensor: torch.Tensor) -> None:
+        dtype = dtype_name(tensor)
         facts = {"slot": slot, "file": file, "dtype": dtype, "shape": list(tensor.shape)}
         node.facts.setdefault("tensors", []).append(facts)
 
@@ -129,9 +171,6 @@ class StepDump:
         return file
 
     def _save_statistics(self, name: str, array: NDArray[Any], dtype: str) -> str:
-        from probe_flow.formats.reduced_files import ReducedArray, ReducedTensor, reduced_array_bytes, reduced_name
-        from probe_flow.metrics.reduction import reduce_blocks
-
         figures = reduce_blocks(_ArrayBlocks(array.reshape(-1)), STATISTICS).figures
         content = reduced_array_bytes(ReducedArray(STATISTICS, ReducedTensor(figures, dtype, array.shape)))
         self.written += 1

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import InitErrorDetails
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.stages.base import Context, DumpPath, Forecast, IsPath, Model, StageOptions
@@ -107,14 +108,16 @@ class RunOptions(StageOptions):
     @model_validator(mode="after")
     def _one_source(self) -> RunOptions:
         if self.path is None and self.model is None:
-            raise ValueError("give `path`, the folder of a dump, or `model`, what to run for one")
+            # The same complaint as for any key that is needed: it knows of parameters that are not set.
+            missing = InitErrorDetails(type="missing", loc=("path",), input=None)
+            raise ValidationError.from_exception_data(type(self).__name__, [missing])
         return self
 
 
 def needs_model(value: object, info: ValidationInfo) -> object:
     """Reject an option of a run where a dump is adopted."""
     if value is not None and info.data.get("model", "") is None:
-        raise ValueError(f"`{info.field_name}` is for a stage that runs a `model`; this one adopts a dump")
+        raise ValueError("only a stage that runs a `model` takes it; this one adopts a dump")
     return value
 
 

@@ -121,7 +121,9 @@ def test_explain_prints_a_code_and_lists_all(capsys: pytest.CaptureFixture[str])
 def test_templates_lists_names_and_descriptions(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["templates"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert any(line.split(maxsplit=1)[0] == "torchair_ge_vs_fx" and "Compare a TorchAir GE dump" in line for line in lines)
+    assert any(
+        line.split(maxsplit=1)[0] == "torchair_ge_vs_fx" and "Compare a TorchAir GE dump" in line for line in lines
+    )
 
 
 @pytest.mark.parametrize("name", ["torchair_ge_vs_fx", "torchair-ge-vs-fx"])
@@ -139,6 +141,19 @@ def test_init_with_sample_copies_data_whose_paths_exist(tmp_path: Path, capsys: 
     assert f"next: probe-flow run {tmp_path / 'torchair_ge_vs_fx.yaml'}\n" in capsys.readouterr().out
     assert (tmp_path / "sample" / "torchair" / "faulty" / "msprobe_ge_dump").is_dir()
     assert (tmp_path / "sample" / "torchair" / "faulty" / "msprobe_fx_dump").is_dir()
+
+
+def test_init_prints_a_snippet_of_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["init", "--snippet", "torchair"]) == 0
+    printed = capsys.readouterr().out
+    compile(printed, "snippet", "exec")
+    assert "from probe_flow.dumpers import torchair_fx_backend" in printed
+
+
+@pytest.mark.parametrize("arguments", [[], ["torchair_ge_vs_fx", "--snippet", "torchair"], ["--snippet", "nothing"]])
+def test_init_takes_a_workflow_or_a_snippet(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["init", *arguments]) == 2
+    assert "snippet" in capsys.readouterr().err
 
 
 def test_init_of_an_unknown_template_suggests(capsys: pytest.CaptureFixture[str]) -> None:

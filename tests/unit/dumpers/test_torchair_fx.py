@@ -344,3 +344,25 @@ def test_graph_manifest_names_inputs_and_sources(tmp_path: Path) -> None:
     }
     assert content["outputs"] == ["add"]
     assert Path(__file__).name in content["operators"][0]["source"]
+
+
+def test_tensor_that_several_nodes_read_is_stored_once(tmp_path: Path) -> None:
+    run(lambda x: (x + 1) * 2, tmp_path, (torch.ones(8),))
+
+    base = tmp_path / "worldsize1_global_rank0" / "graph_1" / "0"
+    (written,) = base.glob("add-aten.add.Tensor.OUTPUT.0.*")
+    (read,) = base.glob("mul-aten.mul.Tensor.INPUT.0.*")
+    assert written.stat().st_ino == read.stat().st_ino
+    assert manifest(tmp_path)["written"] == 4
+
+
+def test_file_system_without_links_gets_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: Path, target: Path) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refused)
+
+    run(lambda x: (x + 1) * 2, tmp_path, (torch.ones(8),))
+
+    assert array(tmp_path, "graph_1/0/mul-aten.mul.Tensor.INPUT.0").tolist() == [2.0] * 8
+    assert manifest(tmp_path)["written"] == 4

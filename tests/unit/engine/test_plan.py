@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from probe_flow.engine.plan import make_plan
-from probe_flow.errors import Severity, UsageError, WorkflowError
+from probe_flow.errors import Diagnostic, Severity, UsageError, WorkflowError
+from probe_flow.stages.base import Forecast
 
 BESIDE = """\
   other: {uses: compare.fake, pairs: pairs}
@@ -170,3 +171,40 @@ def test_planning_loads_neither_numpy_nor_dask(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code, str(example)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def with_forecast(workflow, forecast):
+    """Return the workflow with its first stage foreseeing something."""
+    from dataclasses import replace
+
+    first, *others = workflow.stages
+    stage = replace(first, type=replace(first.type, forecast=lambda options: forecast))
+    return replace(workflow, stages=(stage, *others))
+
+
+def test_what_a_stage_would_run_is_part_of_its_reason(demo):
+    plan = make_plan(with_forecast(demo(), Forecast("runs `net:build`")))
+    assert plan.stages[0].reason == "needed by `pairs`; it runs `net:build`"
+
+
+def test_what_a_stage_foresees_to_fail_is_reported_at_the_stage(demo):
+    workflow = with_forecast(demo(), Forecast("runs", (Diagnostic("PF6320", "torch is not installed"),)))
+    with pytest.raises(WorkflowError) as raised:
+        make_plan(workflow)
+    (problem,) = raised.value.diagnostics
+    assert (problem.code, problem.stage, problem.span) == ("PF6320", "target", workflow.stages[0].span)
+    assert make_plan(workflow, only=["golden"]).selected
+
+
+def test_the_cache_is_not_asked_for_what_only_a_run_would_show(demo, tmp_path):
+    from probe_flow.engine.cache_state import cache_states
+
+    def run(options, inputs, context):
+        raise AssertionError("a plan runs no model")
+
+    from dataclasses import replace
+
+    workflow = with_forecast(demo(), Forecast("runs"))
+    first, *others = workflow.stages
+    workflow = replace(workflow, stages=(replace(first, type=replace(first.type, run=run)), *others))
+    assert cache_states(make_plan(workflow), tmp_path) == []

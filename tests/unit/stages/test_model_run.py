@@ -69,11 +69,11 @@ def fx(**options: Any) -> dump_torchair_fx.Options:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "give `path`"),
+        ({}, "path\n  Field required"),
         ({"path": "d", "model": "net:build"}, "give either `path`"),
-        ({"path": "d", "calls": 2}, "`calls` is for a stage that runs a `model`"),
-        ({"path": "d", "precision": "float64"}, "`precision` is for a stage"),
-        ({"path": "d", "filter": {}}, "`filter` is for a stage"),
+        ({"path": "d", "calls": 2}, "calls\n.*only a stage that runs a `model` takes it"),
+        ({"path": "d", "precision": "float64"}, "precision\n.*only a stage that runs"),
+        ({"path": "d", "filter": {}}, "filter\n.*only a stage that runs"),
         ({"model": "net"}, "pattern"),
         ({"model": "net:build", "inputs": {}}, "either `files` or `random`"),
         ({"model": "net:build", "inputs": {"files": ["a.npy"], "random": {"tensors": [{"shape": [1]}]}}}, "either"),
