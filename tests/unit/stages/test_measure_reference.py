@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from raw_pairs import context, pairs_of, raw
 
-from probe_flow.records import Catalog, Node, Pairs, Slot, SlotRole, TensorKind
+from probe_flow.records import Catalog, Node, Pair, Pairs, Slot, SlotRole, Statistics, TensorKind
 from probe_flow.stages.compare import Options
 from probe_flow.stages.comparing import chosen_metrics, compare_pairs
 from probe_flow.stages.measure_reference import with_reference_fields
@@ -122,3 +122,30 @@ def test_planned_results_are_those_of_all_sides(tmp_path):
     found = list(with_reference_fields(pairs, ids, by="content"))
     assert len({str(fields) for _, _, fields in found}) == 3
     assert len({identity for _, identity, _ in found}) == 3
+
+
+def test_recorded_statistics_are_judged_by_those_of_the_reference(tmp_path):
+    pairs = three(tmp_path / "d")
+    (pair,) = pairs.pairs
+
+    def recorded(ref, values):
+        norm = float(np.linalg.norm(values.astype(np.float64)))
+        found = Statistics(min=float(values.min()), max=float(values.max()), mean=float(values.mean()), l2norm=norm)
+        return replace(ref, kind=TensorKind.STATISTICS, recorded=found, extents=())
+
+    sides = recorded(pair.target, TARGET), recorded(pair.golden, GOLDEN), recorded(pair.reference, EXACT)
+    pairs = replace(pairs, pairs=(Pair(*sides[:2], "g", "exact", reference=sides[2]),))
+    (row,) = compare(pairs).rows
+
+    assert row.measurement.metrics["reference.max_diff"] == pytest.approx(TARGET.max() - 1.0, rel=1e-3)
+    assert row.measurement.metrics["excess_error"] > 100.0
+    assert row.measurement.reference.statistics.max == 1.0
+
+
+def test_elements_are_judged_by_recorded_statistics_too(tmp_path):
+    pairs = three(tmp_path / "d")
+    (pair,) = pairs.pairs
+    figures = Statistics(min=-1.0, max=1.0, mean=0.0, l2norm=float(np.linalg.norm(EXACT)))
+    reference = replace(pair.reference, kind=TensorKind.STATISTICS, recorded=figures, extents=())
+    (row,) = compare(replace(pairs, pairs=(replace(pair, reference=reference),))).rows
+    assert row.measurement.metrics["reference.max_diff"] == pytest.approx(0.2, abs=1e-3)
