@@ -1,7 +1,8 @@
-"""Read arrays and find their extremes as fast as numpy does: ``python -m benchmarks.reduce_limit FOLDER THREADS``.
+"""Read arrays and find extremes as fast as numpy can: ``python -m benchmarks.reduce_limit FOLDER THREADS``.
 
 What a reducer that did nothing else could reach on this machine: each file read from front to back into one buffer that
-the processor's cache holds, minimum and maximum taken of each filled buffer.
+the processor's cache holds, minimum and maximum taken of each filled buffer, as integers of the elements' width: numpy
+takes a hundred times as long for the values of float16.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ import numpy as np
 BUFFER_BYTES = 2**19
 
 
-def extremes(path: Path) -> tuple[float, float]:
-    dtype = np.load(path, mmap_mode="r").dtype
+def extremes(path: Path) -> tuple[int, int]:
+    width = np.load(path, mmap_mode="r").dtype.itemsize
     size = path.stat().st_size
     data = size // BUFFER_BYTES * BUFFER_BYTES
     start = size - data
     buffer = np.empty(BUFFER_BYTES, np.uint8)
-    values = buffer.view(dtype)
-    low, high = np.inf, -np.inf
+    values = buffer.view(f"i{width}")
+    low, high = 0, 0
     descriptor = os.open(path, os.O_RDONLY)
     try:
         for offset in range(start, start + data, BUFFER_BYTES):
             os.preadv(descriptor, [memoryview(buffer)], offset)
-            low, high = min(low, values.min()), max(high, values.max())
+            low, high = min(low, int(values.min())), max(high, int(values.max()))
     finally:
         os.close(descriptor)
-    return float(low), float(high)
+    return low, high
 
 
 def main() -> None:
