@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from probe_flow.analysis.calls import Call, Calls
 from probe_flow.analysis.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, deviation_of
@@ -62,7 +63,8 @@ class Allowances:
         self._types = {op.name: op.op_type for graph in pairs.target.graphs for op in graph.ops}
         self._nodes = pairs.target.nodes
         self._families: dict[Call, frozenset[Family]] = {}
-        self._recent: dict[object, RecentErrors] = defaultdict(RecentErrors)
+        self._recent: dict[Execution, RecentErrors] = defaultdict(RecentErrors)
+        self._by_object: dict[int, RecentErrors] = {}  # the same, since hashing a run is slow
         self._past = PastErrors()
         self._earlier: dict[object, int] = {}
         self._flips: dict[int, float] = {}
@@ -88,13 +90,22 @@ class Allowances:
 
     def recent(self, number: int) -> float:
         """Return the largest relative error of the latest outputs of the row's execution."""
-        return self._recent[self.rows[number].node.execution].largest
+        return self._recent_of(self.rows[number].node.execution).largest
+
+    def _recent_of(self, run: Execution) -> RecentErrors:
+        found = self._by_object.get(id(run))
+        if found is None:
+            found = self._by_object[id(run)] = self._recent[run]
+        return found
 
     def is_rounding(self, number: int, deviation: Deviation) -> bool:
         """Whether a row is off by no more than storage alone explains, so that nothing else need be asked."""
         self.scales[number] = deviation.size
         call = self.calls.of[number]
-        if call is None or (call.is_gradient and (self._is_gated(call) or not self._is_free_of_flips(number))):
+        if call is None or (
+            call.is_gradient
+            and ((call.node is not None and _is_gated(call.node.op_type)) or not self._is_free_of_flips(number))
+        ):
             return False
         return (
             deviation.rms <= deviation.unit * deviation.size
@@ -105,6 +116,8 @@ class Allowances:
 
     def _is_free_of_flips(self, number: int) -> bool:
         """Whether nothing that a row comes from has the noise of gates, which must be handed on."""
+        if not self._flips and not self._latest_flips:
+            return True
         sources = self.sources(number)
         if sources is None:
             return self.rows[number].node.execution not in self._latest_flips
@@ -202,7 +215,7 @@ class Allowances:
 
     @staticmethod
     def _is_gated(call: Call) -> bool:
-        return call.node is not None and GATED.search(call.node.op_type) is not None
+        return call.node is not None and _is_gated(call.node.op_type)
 
     def _unseen(self, number: int, sources: tuple[int, ...] | None, deviation: Deviation) -> float:
         """Error that may have come along paths the dump does not show."""
@@ -281,7 +294,7 @@ class Allowances:
         run = row.node.execution
         if row.is_produced:
             relative = min(deviation.rms / (self.scales.get(number) or deviation.size or 1.0), 1.0)
-            self._recent[run].add(relative)
+            self._recent_of(run).add(relative)
             if run.step is not None:
                 self._past.add(run.step, relative)
         elif run.step is not None and self.links.producers.get(number) == ():
@@ -298,6 +311,11 @@ class Allowances:
                 kinds.update(family_of(op_type) for op_type in parts or ([node.op_type] if node else []))
             found = self._families[call] = frozenset(kinds or {Family.UNKNOWN})
         return found
+
+
+@lru_cache(maxsize=4096)
+def _is_gated(op_type: str) -> bool:
+    return GATED.search(op_type) is not None
 
 
 def _are_frameworks_different(pairs: Pairs) -> bool:

@@ -31,6 +31,7 @@ class Call:
         forward: rows of the forward calls whose values a gradient depends on.
         incoming: for gradients of parameters: rows of the gradients that reach the module.
         peers: input rows of the same collective on other ranks.
+        is_gradient: whether it belongs to the backward pass.
     """
 
     key: NodeKey
@@ -43,10 +44,10 @@ class Call:
     incoming: tuple[int, ...] = ()
     peers: tuple[int, ...] = ()
 
-    @property
-    def is_gradient(self) -> bool:
-        """Whether it belongs to the backward pass."""
-        return self.key.phase is Phase.BACKWARD or self.key.name.endswith(GRADIENTS)
+    is_gradient: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_gradient = self.key.phase is Phase.BACKWARD or self.key.name.endswith(GRADIENTS)
 
     def around(self) -> Iterator[Call]:
         """Yield the modules around it, innermost first."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 
 from probe_flow.errors import Diagnostic
-from probe_flow.records import Measurement, NodeKey, Pair, Pairs, SlotRole
+from probe_flow.records import Catalog, Measurement, NodeKey, Pair, Pairs, SlotRole
 
 _ROLE_ORDER = {
     SlotRole.INPUT: 0,
@@ -64,13 +66,28 @@ def in_execution_order(pairs: Pairs) -> list[Pair]:
     Golden-only rows follow the target's rows of the same execution, since the two sides' clocks cannot be compared.
     """
     places = {id(tensor): n for side in (pairs.golden, pairs.target) for n, tensor in enumerate(side.tensors)}
-    return sorted(pairs.pairs, key=lambda pair: _sort_key(pair, pairs, places))
+    of_nodes: dict[NodeKey, list[Pair]] = {}
+    of_golden: dict[NodeKey, list[Pair]] = {}
+    for pair in pairs.pairs:
+        if pair.target is not None:
+            of_nodes.setdefault(pair.target.node, []).append(pair)
+        else:
+            of_golden.setdefault(pair.shown.node, []).append(pair)
+    nodes = [(_node_key(key, pairs.target, is_golden_only=False), found) for key, found in of_nodes.items()]
+    nodes += [(_node_key(key, pairs.golden, is_golden_only=True), found) for key, found in of_golden.items()]
+    nodes.sort(key=itemgetter(0))
+    return [pair for _, found in nodes for pair in _in_order(found, places)]
 
 
-def _sort_key(pair: Pair, pairs: Pairs, places: Mapping[int, int]) -> tuple[object, ...]:
-    catalog = pairs.golden if pair.target is None else pairs.target
-    tensor = pair.shown
-    key = tensor.node
+def _in_order(found: list[Pair], places: Mapping[int, int]) -> list[Pair]:
+    """Sort the pairs of one node, which mostly are in order."""
+    begins = [(_ROLE_ORDER[(tensor := pair.shown).slot.role], places.get(id(tensor), 0)) for pair in found]
+    if all(first < second for first, second in itertools.pairwise(begins)):
+        return found
+    return sorted(found, key=lambda pair: _pair_key(pair, places))
+
+
+def _node_key(key: NodeKey, catalog: Catalog, *, is_golden_only: bool) -> tuple[object, ...]:
     node = catalog.nodes.get(key)
     run = key.execution
     return (
@@ -78,14 +95,20 @@ def _sort_key(pair: Pair, pairs: Pairs, places: Mapping[int, int]) -> tuple[obje
         _mixed(run.graph),
         _number(run.step),
         _number(run.micro_step),
-        pair.target is None,
+        is_golden_only,
         node.order if node else 0,
         key.name,
         key.call,
         key.phase.value,
+    )
+
+
+def _pair_key(pair: Pair, places: Mapping[int, int]) -> tuple[object, ...]:
+    tensor = pair.shown
+    return (
         _ROLE_ORDER[tensor.slot.role],
         places.get(id(tensor), 0),
-        tuple(_mixed(part) for part in tensor.slot.path),
+        tuple(map(_mixed, tensor.slot.path)),
         pair.golden.id if pair.golden else "",
         pair.rule,
     )

@@ -19,7 +19,8 @@ class PastErrors:
 
     def add(self, step: int, error: float) -> None:
         """Take note of an output's error; ``step`` never decreases."""
-        self._begin(step)
+        if step > self._step:
+            self._begin(step)
         self._current.append(error)
 
     def usual_before(self, step: int) -> float:
