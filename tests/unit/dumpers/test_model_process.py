@@ -132,3 +132,23 @@ def test_record_that_cannot_be_read_is_no_run(job: ModelJob, text: str) -> None:
     (Path(job.output) / "model_run.json").write_text(text, encoding="utf-8")
 
     assert not is_done(job)
+
+
+def test_interrupted_run_ends_its_process(job: ModelJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    import subprocess
+
+    write_net(job, "import signal\ndef build(): signal.pause()")
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Interrupted(subprocess.Popen):  # type: ignore[type-arg]
+        def wait(self, timeout: float | None = None) -> int:
+            if not started:
+                started.append(self)
+                raise KeyboardInterrupt
+            return super().wait(timeout)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_model(job)
+    assert started[0].poll() is not None

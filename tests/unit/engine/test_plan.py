@@ -208,3 +208,14 @@ def test_the_cache_is_not_asked_for_what_only_a_run_would_show(demo, tmp_path):
     first, *others = workflow.stages
     workflow = replace(workflow, stages=(replace(first, type=replace(first.type, run=run)), *others))
     assert cache_states(make_plan(workflow), tmp_path) == []
+
+
+def test_code_that_two_stages_run_is_no_dump_that_both_read(tmp_path):
+    from probe_flow.engine.paths import input_paths
+    from probe_flow.stages.dump_torchair_fx import Options
+
+    options = Options(
+        uses="dump.torchair_fx", model="net:build", import_from=str(tmp_path), inputs={"files": ["x.npy"]}
+    )
+    assert [name for name, _ in input_paths(options)] == ["inputs.files", "import_from"]
+    assert list(input_paths(options, data_only=True)) == []
