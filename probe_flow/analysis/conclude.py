@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -134,7 +135,7 @@ def _origin_finding(
         kind=FindingKind.ORIGIN,
         node=shown.node,
         slot=shown.pair.shown.slot,
-        evidence=head + _evidence(suspect, row, diagnosis) + _by_reference(row) + tail,
+        evidence=head + _evidence(suspect, rows, diagnosis) + _by_reference(row) + tail,
         severity=suspect.score,
         row=suspect.row if writer is None else writer,
         metrics=row.measurement.metrics if row.measurement else {},
@@ -179,8 +180,8 @@ def _recorded(tensor: TensorRef | None) -> object:
     return tensor.node.execution, tensor.shape, tensor.recorded
 
 
-def _evidence(suspect: Suspect, row: MeasuredPair, diagnosis: Diagnosis) -> str:
-    deviation, allowed = suspect.deviation, suspect.allowance
+def _evidence(suspect: Suspect, rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> str:
+    row, deviation, allowed = rows[suspect.row], suspect.deviation, suspect.allowance
     if deviation is None or allowed is None:
         target, golden = row.pair.target, row.pair.golden
         values = f"{target.value!r}, golden {golden.value!r}" if target and golden else "different"
@@ -205,12 +206,17 @@ def _evidence(suspect: Suspect, row: MeasuredPair, diagnosis: Diagnosis) -> str:
     if not row.is_produced:
         return f"{found}, {ratio}, floor {floor:.1e}) before the node has done anything"
     errors = [d.relative for n in suspect.inputs if (d := diagnosis.deviations[n]) is not None]
-    agree = (
-        f"inputs agree ({max(errors):.1e}, floor {floor:.1e})"
-        if errors
-        else f"no input was compared (floor {floor:.1e})"
-    )
-    return f"{agree}, {found}, {ratio})"
+    if errors:
+        return f"inputs agree ({max(errors):.1e}, floor {floor:.1e}), {found}, {ratio})"
+    compared = "not all inputs were compared" if _has_compared_input(suspect.row, rows) else "no input was compared"
+    return f"{compared} (floor {floor:.1e}), {found}, {ratio})"
+
+
+def _has_compared_input(number: int, rows: Sequence[MeasuredPair]) -> bool:
+    """Whether an input of the row's node was measured; the rows of a node stand together."""
+    node = rows[number].node
+    before = itertools.takewhile(lambda n: rows[n].node == node, range(number - 1, -1, -1))
+    return any(rows[n].measurement is not None and not rows[n].is_produced for n in before)
 
 
 def _nonfinite_finding(suspect: Suspect, rows: Sequence[MeasuredPair]) -> Finding:

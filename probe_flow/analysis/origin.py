@@ -167,10 +167,10 @@ class _Search:
     def _judge(self, number: int, deviation: Deviation) -> None:
         row, call = self.rows[number], self.calls.of[number]
         assert call is not None
-        sources = self.allowances.sources(number)
         if self.allowances.is_rounding(number, deviation):
             self.scores[number] = 0.0
             return
+        sources = self.allowances.sources(number)
         produced = row.is_produced
         peers = call.peers if produced and sources is not None else ()
         behind = (*(sources or ()), *peers)
