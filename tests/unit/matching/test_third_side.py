@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from comparison_rows import IN, OUT, key, pairs_of, row, tensor
+from name_builders import read
 
 from probe_flow.errors import IncompleteError, Severity, UsageError
+from probe_flow.formats.torchair_fx import read_torchair_fx
+from probe_flow.formats.torchair_ge import read_torchair_ge
 from probe_flow.matching.third_side import EXAMPLES, with_reference
 from probe_flow.records import Catalog, Execution, Node, NodeKey, Pair, Pairs, TensorKind
 from probe_flow.stages.registry import stage_types
@@ -141,3 +145,38 @@ def test_every_match_stage_takes_a_reference(uses: str) -> None:
     fields = stage_types()[uses].options.model_fields
     assert not fields["reference"].is_required()
     assert {"target", "golden", "pair_ranks", "step_offset"} <= set(fields)
+
+
+@pytest.mark.parametrize("uses", ["match.name", "match.cell_mapping", "match.api_mapping", "match.structure"])
+def test_real_dumps_find_their_reference_whatever_matched_them(uses: str) -> None:
+    sides = {
+        "target": [read("pt_stat_bug")],
+        "golden": [read("pt_stat_base", "golden")],
+        "reference": [replace(read("pt_stat_base", "exact"), root="/exact")],
+    }
+    stage = stage_types()[uses]
+    options = stage.options.model_validate({"uses": uses, **{side: side for side in sides}})
+    found = stage.run(options, sides, None)
+    both = [pair for pair in found.pairs if pair.golden is not None]
+
+    assert both
+    assert all(pair.reference is not None and pair.reference.id == pair.golden.id for pair in both)
+    assert all(pair.reference is None for pair in found.pairs if pair.golden is None)
+    assert not [code for code in codes(found) if code.startswith("PF403")]
+
+
+def test_a_torchair_dump_finds_the_float64_dump_of_its_golden() -> None:
+    sample = Path(__file__).parents[3] / "examples" / "torchair"
+    sides = {
+        "target": [read_torchair_ge(sample / "faulty" / "msprobe_ge_dump", side="target")],
+        "golden": [read_torchair_fx(sample / "faulty" / "msprobe_fx_dump", side="golden")],
+        "reference": [read_torchair_fx(sample / "reference" / "msprobe_fx_dump", side="reference")],
+    }
+    stage = stage_types()["match.torchair"]
+    options = stage.options.model_validate({"uses": "match.torchair", **{side: side for side in sides}})
+    found = stage.run(options, sides, None)
+    judged = [pair for pair in found.pairs if pair.golden is not None and pair.rule != "self"]
+
+    assert len(judged) > 100
+    assert all(pair.reference is not None for pair in judged)
+    assert codes(found) == []
