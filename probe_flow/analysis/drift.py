@@ -14,6 +14,9 @@ LIMITS = ((2.0**-40, 1e-6), (2.0**-17, 5e-3), (2.0**-11, 5e-2), (2.0**-8, 2e-1))
 """(relative error of storage up to which it holds, relative error of a network's output that still counts as rounding):
 about 100 rounding steps for 16-bit types, which healthy networks of 40 layers stay below."""
 
+NEAR = 0.5
+"""Share of the limit from which an operator is worth naming when nothing is accused."""
+
 TAIL = 3
 """Outputs at the end of each execution that are taken for the network's outputs."""
 
@@ -64,11 +67,21 @@ def _finding(
         evidence=(
             f"relative error grows from {start:.1e} to {error:.1e} over {len(series)} outputs "
             f"(x {rate:.3f} each), beyond {_limit(deviation.unit):.1e}, without a jump at any single operator"
+            f"{_nearest(rows, diagnosis)}"
         ),
         severity=error / _limit(deviation.unit),
         row=number,
         metrics=row.measurement.metrics if row.measurement else {},
     )
+
+
+def _nearest(rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> str:
+    """Name the row that comes nearest to being accused: where to look first."""
+    score, number = max(((score, -n) for n, score in diagnosis.scores.items()), default=(0.0, 0))
+    if score < NEAR:
+        return ""
+    row = rows[-number]
+    return f"; `{row.pair.shown.id}` comes nearest to one, with {score:.0%} of what it takes"
 
 
 def _relative(diagnosis: Diagnosis, number: int) -> float | None:

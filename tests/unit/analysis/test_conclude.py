@@ -536,3 +536,11 @@ def test_a_fault_across_frameworks_is_still_named():
     pairs = pairs_of(rows, {"norm": "LayerNorm"}, framework="mindspore")
     pairs = replace(pairs, golden=replace(pairs.golden, framework="pytorch"))
     assert names(findings_of(rows, pairs)) == ["norm"]
+
+
+def test_drift_names_what_comes_nearest_to_an_origin():
+    # From n39 to n40 the error grows by 2.4, which is less than what accuses, and more than anywhere else.
+    errors = [U * 1.09**n * (2.2 if n >= 40 else 1.0) for n in range(70)]
+    (finding,) = findings_of(*chain(*errors))
+    assert finding.kind is FindingKind.DRIFT
+    assert "; `n40.output.0` comes nearest to one, with " in finding.evidence
