@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from probe_flow.errors.codes import reductions
-from probe_flow.errors.codes import dumping
+from probe_flow.errors.codes import dumping, reductions
 from probe_flow.errors.codes.code import Code
 
 SECTION: tuple[Code, ...] = (
