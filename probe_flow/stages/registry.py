@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
 from probe_flow.stages.base import StageType
@@ -37,10 +37,33 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
 @cache
 def stage_types() -> Mapping[str, StageType]:
     """Return every stage by its ``uses``. An installed package may add stages, not replace ours."""
-    stages = {uses: _built_in(module) for uses, module in BUILT_IN.items()}
-    for entry in entry_points(group="probe_flow.stages"):
-        stages.setdefault(entry.name, entry.load())
-    return MappingProxyType(stages)
+    return _StageTypes(entry_points(group="probe_flow.stages"))
+
+
+class _StageTypes(Mapping[str, StageType]):
+    """Loads a stage when it is asked for: making the models of all takes longer than checking a workflow."""
+
+    def __init__(self, entries: Iterable[EntryPoint]) -> None:
+        self._loaders: dict[str, Callable[[], StageType]] = {
+            uses: partial(_built_in, module) for uses, module in BUILT_IN.items()
+        }
+        for entry in entries:
+            self._loaders.setdefault(entry.name, entry.load)
+        self._loaded: dict[str, StageType] = {}
+
+    def __getitem__(self, uses: str) -> StageType:
+        if uses not in self._loaded:
+            self._loaded[uses] = self._loaders[uses]()
+        return self._loaded[uses]
+
+    def __contains__(self, uses: object) -> bool:
+        return uses in self._loaders
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._loaders)
+
+    def __len__(self) -> int:
+        return len(self._loaders)
 
 
 def _built_in(module: str) -> StageType:

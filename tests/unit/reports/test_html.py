@@ -109,9 +109,7 @@ def test_metrics_stand_in_columns_with_gaps_where_nothing_was_measured() -> None
 def test_a_row_says_how_much_of_its_error_is_explained() -> None:
     rows = [good_row(place) for place in range(4)]
     shares = (0.1234, 41.0, None, math.inf)
-    found = [
-        replace(row, verdict=replace(row.verdict, excess=share)) for row, share in zip(rows, shares, strict=True)
-    ]
+    found = [replace(row, verdict=replace(row.verdict, excess=share)) for row, share in zip(rows, shares, strict=True)]
     assert payload(comparison(*found), run=RUN)["rows"]["excess"] == [0.12, 41, None, "inf"]
     assert "excess" not in payload(comparison(*rows), run=RUN)["rows"]
 
