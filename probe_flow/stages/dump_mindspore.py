@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from probe_flow.stages.base import Context, DumpPath, Kind, Select, StageOptions, StageType
+from probe_flow.stages.base import Kind, StageType
+from probe_flow.stages.dump_json_stage import DumpJsonOptions, run
 
 
-class Options(StageOptions):
+class Options(DumpJsonOptions):
     """Adopt a `dump.json` (or the folder that holds it) of a MindSpore program in PyNative mode."""
 
     uses: Literal["dump.mindspore"]
-    path: DumpPath = Field(
-        description="A `dump.json` or `debug.json`, or a folder that holds one (`step0/rank0`, `step0`, the root)."
-    )
-    select: Select = Field(default_factory=Select, description="Ranks, steps, graphs or nodes to read.")
-
-
-def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
-    """Return the catalog of the dump."""
-    from probe_flow.stages.adopt_dump_json import adopt
-
-    return adopt(options.path, options.select, side=context.stage, uses=options.uses)
 
 
 STAGE = StageType(

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from probe_flow.stages.base import Context, IsPath, Kind, StageType
-from probe_flow.stages.match_options import MatchOptions, judged_by_reference
+from probe_flow.stages.match_options import LayerNameOptions, judged_by_reference
 
 
-class Options(MatchOptions):
+class Options(LayerNameOptions):
     """Pair by name after renaming modules; `Cell` is `Module`, and the frameworks' APIs meet by a built-in table."""
 
     uses: Literal["match.cell_mapping"]
@@ -20,26 +20,19 @@ class Options(MatchOptions):
         description="YAML file of `target part: golden part`, e.g. `fc2.Dense: fc2.Linear`; parts are whole segments "
         "of module names. Default: only `Cell` becomes `Module`.",
     )
-    param_alias: dict[str, str] | None = Field(
-        None,
-        description="Other names of parameters -> the common name. Default: gamma -> weight, beta -> bias, "
-        "moving_mean -> running_mean, moving_variance -> running_var, embedding_table -> weight.",
-        examples=[{"gamma": "weight"}],
-    )
 
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the pairs."""
     from probe_flow.formats.mapping_file import read_flat_mapping
     from probe_flow.matching.mapping import match_cell_mapping
-    from probe_flow.matching.parameter_names import PARAMETER_ALIASES
 
     entries = read_flat_mapping(options.mapping, what="cell mapping") if options.mapping else ()
     pairs = match_cell_mapping(
         inputs["target"][0],
         inputs["golden"][0],
         entries=entries,
-        aliases=PARAMETER_ALIASES if options.param_alias is None else options.param_alias,
+        aliases=options.aliases,
         pair_ranks=options.pair_ranks,
         step_offset=options.step_offset,
     )

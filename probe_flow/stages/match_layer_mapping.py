@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from probe_flow.stages.base import Context, IsPath, Kind, StageType
-from probe_flow.stages.match_options import MatchOptions, judged_by_reference
+from probe_flow.stages.match_options import LayerNameOptions, judged_by_reference
 
 
-class Options(MatchOptions):
+class Options(LayerNameOptions):
     """Pair modules by their place in the tree of layers, and APIs by the layer that called them."""
 
     uses: Literal["match.layer_mapping"]
@@ -20,25 +20,18 @@ class Options(MatchOptions):
         description="YAML file: per class of the target (`TopLayer` for the outermost layers) `child: child in the "
         "golden`. Default: layers of equal names only.",
     )
-    param_alias: dict[str, str] | None = Field(
-        None,
-        description="Other names of parameters -> the common name. Default: gamma -> weight, beta -> bias, "
-        "moving_mean -> running_mean, moving_variance -> running_var, embedding_table -> weight.",
-        examples=[{"gamma": "weight"}],
-    )
 
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the pairs."""
     from probe_flow.formats.mapping_file import read_layer_mapping
     from probe_flow.matching.mapping_layers import match_layer_mapping
-    from probe_flow.matching.parameter_names import PARAMETER_ALIASES
 
     pairs = match_layer_mapping(
         inputs["target"][0],
         inputs["golden"][0],
         entries=read_layer_mapping(options.mapping) if options.mapping else (),
-        aliases=PARAMETER_ALIASES if options.param_alias is None else options.param_alias,
+        aliases=options.aliases,
         pair_ranks=options.pair_ranks,
         step_offset=options.step_offset,
     )

@@ -29,6 +29,24 @@ class MatchOptions(StageOptions):
     step_offset: int = Field(0, description="Golden step = target step + this offset.")
 
 
+class LayerNameOptions(MatchOptions):
+    """Options of the matches that rename modules and their parameters."""
+
+    param_alias: dict[str, str] | None = Field(
+        None,
+        description="Other names of parameters -> the common name. Default: gamma -> weight, beta -> bias, "
+        "moving_mean -> running_mean, moving_variance -> running_var, embedding_table -> weight.",
+        examples=[{"gamma": "weight"}],
+    )
+
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """Other names of parameters -> the common name."""
+        from probe_flow.matching.parameter_names import PARAMETER_ALIASES
+
+        return PARAMETER_ALIASES if self.param_alias is None else self.param_alias
+
+
 def judged_by_reference(pairs: Pairs, inputs: Mapping[str, Sequence[Any]]) -> Pairs:
     """Return the pairs with the tensors of the stage's reference, or as they are where it has none."""
     from probe_flow.matching.third_side import with_reference

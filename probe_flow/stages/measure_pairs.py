@@ -18,6 +18,7 @@ from probe_flow.metrics.kernel import MeasureOptions, Record, SpanRecord
 from probe_flow.metrics.record_text import record_of, record_text
 from probe_flow.metrics.registry import options_for
 from probe_flow.records import Measurement, Pair, Pairs, TensorKind, TensorRef
+from probe_flow.stages.aligned_sides import aligned_sides
 from probe_flow.stages.base import Context
 from probe_flow.stages.measurements import (
     derived_ids,
@@ -121,13 +122,10 @@ def planned_fields(pairs: Pairs, ids: tuple[str, ...], *, by: str) -> Iterator[t
 
 def _tasks(pairs: Sequence[Pair], numbers: Sequence[int], options: MeasureOptions) -> Iterator[Task]:
     for number in numbers:
-        target, golden = pairs[number].target, pairs[number].golden
-        assert target is not None
-        assert golden is not None
         if is_mixed(pairs[number]):
             yield plan_reduction(number, element_side(pairs[number]), figures_to_take(pairs[number]))
         else:
-            yield from plan_tasks(number, target, golden, options)
+            yield from plan_tasks(number, *aligned_sides(pairs[number]), options)
 
 
 def _kinds(pair: Pair) -> tuple[TensorKind, ...]:

@@ -79,7 +79,7 @@ def test_a_lock_of_another_machine_counts_while_it_is_touched(tmp_path):
 def test_a_lock_file_that_says_nothing_is_taken_over(tmp_path, content):
     (tmp_path / LOCK_NAME).write_bytes(content)
     with FolderLock(tmp_path):
-        pass
+        assert str(os.getpid()) in (tmp_path / LOCK_NAME).read_text()
 
 
 def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
