@@ -118,9 +118,9 @@ def open_tensor(ref: TensorRef, *, io: str = "auto") -> TensorBlocks:
         return TensorBlocks(0, ref.dtype, dtype, None, None)
     if len(ref.extents) > 1:
         return _open_parts(ref, numel, dtype, io)
-    if extent.encoding == TORCH:
-        return TensorBlocks(numel, ref.dtype, dtype, _loaded(extent.file, ref), None)
     offsets = _offsets(ref, encoding)
+    if extent.encoding == TORCH:
+        return TensorBlocks(numel, ref.dtype, dtype, _loaded(extent.file, ref, offsets), None)
     file = BinaryFile(extent.file)
     try:
         reader = _reader(file, extent, encoding, stored_as, offsets, io)
@@ -166,12 +166,15 @@ def _open_parts(ref: TensorRef, numel: int, dtype: np.dtype[Any], io: str) -> Te
     return TensorBlocks(numel, ref.dtype, dtype, lambda i, j: parts.read(i, j, dtype, opened.read), opened)
 
 
-def _loaded(file: str, ref: TensorRef) -> _Reader:
+def _loaded(file: str, ref: TensorRef, offsets: Offsets | None) -> _Reader:
     """Have torch load a tensor whole; its blocks are then views."""
     from probe_flow.formats.torch_load import load_with_torch
 
-    content = load_with_torch(file, ref.dtype, ref.logical_shape or ())
-    return lambda start, stop: decode(content, ref.dtype, start, stop - start)
+    content = load_with_torch(file, ref.dtype, ref.shape or ())
+    if offsets is None:
+        return lambda start, stop: decode(content, ref.dtype, start, stop - start)
+    index = LogicalIndex(offsets)
+    return lambda start, stop: decode_at(content, ref.dtype, index.stored(start, stop))
 
 
 def _offsets(ref: TensorRef, encoding: Encoding) -> Offsets | None:

@@ -56,6 +56,13 @@ def strided(encoding: str, shape: Sequence[int], strides: Sequence[int]) -> str:
     return encoding if 0 in shape else f"{encoding}-strided:{','.join(map(str, strides))}"
 
 
+def restrided(encoding: str, strides: Sequence[int]) -> str:
+    """Return an encoding that begins with ``raw`` with other distances between elements."""
+    words, at, stored_as = encoding.partition("@")
+    order = words.removesuffix("-fortran").partition("-strided:")[0]
+    return f"{order}-strided:{','.join(map(str, strides))}{at}{stored_as}"
+
+
 def held_as(encoding: str, dtype: str) -> str:
     """Say that the bytes are of another dtype than the tensor."""
     return f"{encoding}@{dtype}"

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from probe_flow.formats.axis_order import channels_first
 from probe_flow.records import Pair, TensorRef
-
-GOLDEN_IS_CHANNELS_LAST = "golden:nhwc_to_nchw"
-TARGET_IS_CHANNELS_LAST = "target:nhwc_to_nchw"
 
 
 def aligned_sides(pair: Pair) -> tuple[TensorRef, TensorRef]:
     """Return target and golden of a two-sided pair as they are to be read, element by element alike.
 
-    A plain golden in the order NHWC is read as a tensor stored in that layout. A device tensor whose recorded logical
-    shape is in the order NHWC has the golden's shape instead, since its layout counts axes as NCHW.
+    A word of `Pair.transform` such as ``golden:nhwc_to_nchw`` says in which order a side gives its logical axes.
+
+    Raises:
+        ValueError: when a word does not fit its tensor: a fault of the matcher, which knows the shapes.
     """
-    target, golden = pair.target, pair.golden
+    sides = {"target": pair.target, "golden": pair.golden}
+    for word in pair.transform:
+        side, _, orders = word.partition(":")
+        tensor = sides[side]
+        assert tensor is not None
+        sides[side] = channels_first(tensor, orders.upper().partition("_TO_")[0])
+    target, golden = sides["target"], sides["golden"]
     assert target is not None
     assert golden is not None
-    if GOLDEN_IS_CHANNELS_LAST in pair.transform:
-        return target, replace(golden, layout="NHWC", logical_shape=target.logical_shape)
-    if TARGET_IS_CHANNELS_LAST in pair.transform:
-        return replace(target, logical_shape=golden.logical_shape), golden
     return target, golden

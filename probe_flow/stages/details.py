@@ -16,6 +16,7 @@ from probe_flow.errors import FormatError, NotComparableError
 from probe_flow.formats.blocks import open_tensor
 from probe_flow.metrics.kernel import BLOCK
 from probe_flow.records import ComparedPair, Mode, Role, Status, TensorDetail, TensorRef
+from probe_flow.stages.aligned_sides import aligned_sides
 from probe_flow.stages.base import Context
 from probe_flow.stages.measuring import Task
 from probe_flow.stages.result_keys import identifier, key_and_label, task_fields
@@ -100,7 +101,7 @@ def chosen(rows: Sequence[ComparedPair]) -> Iterator[Look]:
         if number >= SURE_ROWS and total > LOOK_BYTES:
             return
         worst = row.measurement.worst_index or 0
-        yield Look(row.order, row.pair.target, row.pair.golden, worst, _top(row))
+        yield Look(row.order, *aligned_sides(row.pair), worst, _top(row))
 
 
 def _has_something_to_see(row: ComparedPair) -> bool:

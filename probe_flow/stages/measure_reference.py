@@ -115,7 +115,9 @@ def _twosomes(pairs: Iterator[Pair]) -> dict[_Twosome, Pair]:
             key = _key(side, pair.reference)
             if key not in found:
                 two = side if word == "target" else _told(word, side), _told("reference", pair.reference)
-                found[key] = Pair(*two, pair.group, "reference")
+                # A reference has the axes of the golden: it comes from the same framework.
+                transform = pair.transform if word == "target" else ()
+                found[key] = Pair(*two, pair.group, "reference", transform=transform)
     return found
 
 

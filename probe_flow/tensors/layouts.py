@@ -25,7 +25,9 @@ Offsets = tuple[NDArray[np.int64], ...]
 PLAIN_LAYOUTS = frozenset({"", "ND", "NCHW", "NCDHW", "NCL", "NC", "MD", "RESERVED", "ALL", "NULL"})
 """Layouts whose stored order is the logical order."""
 
-_LOGICAL_ORDER = {4: "NCHW", 5: "NCDHW"}
+LOGICAL_ORDER: Mapping[int, str] = MappingProxyType({4: "NCHW", 5: "NCDHW"})
+"""In which order a logical shape counts its axes, by their number."""
+
 _PERMUTED = frozenset({"NHWC", "HWCN", "CHWN", "NDHWC", "DHWCN", "DHWNC"})
 
 
@@ -131,7 +133,7 @@ def _permuted(layout: str, stored: Shape, logical: Shape) -> Offsets | None:
         # A 4-D or 5-D label on another rank says nothing; dump writers put it on vectors and matrices.
         _check_plain(layout, stored, logical)
         return None
-    order = _LOGICAL_ORDER[len(layout)]
+    order = LOGICAL_ORDER[len(layout)]
     sizes = dict(zip(layout, stored, strict=True))
     if tuple(sizes[axis] for axis in order) != logical:
         if stored == logical:  # the logical shape itself is written in the stored order

@@ -1,0 +1,46 @@
+"""Read a tensor with its axes in another order: channels last as channels first, say, without moving a byte."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from probe_flow.formats.encoding import TORCH, parse_encoding, restrided
+from probe_flow.records import TensorRef
+from probe_flow.tensors.layouts import LOGICAL_ORDER, PLAIN_LAYOUTS
+
+
+def channels_first(ref: TensorRef, given: str) -> TensorRef:
+    """Return the tensor with its logical axes in the order NCHW, or NCDHW where there are five.
+
+    Args:
+        ref: whose logical shape is in the order ``given``. In a private layout only the shape is: such a layout counts
+            logical axes itself, as NCHW or NCDHW.
+        given: one letter per axis, e.g. ``NHWC``.
+
+    Raises:
+        ValueError: when the order does not fit the number of axes, or is none of NCHW or NCDHW axes.
+    """
+    logical = ref.logical_shape if ref.logical_shape is not None else ref.shape or ()
+    wanted = LOGICAL_ORDER.get(len(given), "")
+    if sorted(given) != sorted(wanted) or len(given) != len(logical):
+        raise ValueError(f"a shape of {len(logical)} axes is not in the order {given}")
+    axes = tuple(given.index(letter) for letter in wanted)
+    shape = tuple(logical[axis] for axis in axes)
+    if ref.layout not in PLAIN_LAYOUTS:
+        return replace(ref, logical_shape=shape)
+    strides = _strides(ref, logical)
+    if strides is None:
+        return replace(ref, layout=given, shape=logical, logical_shape=shape)
+    encoding = restrided(ref.extents[0].encoding, tuple(strides[axis] for axis in axes))
+    return replace(ref, shape=shape, logical_shape=shape, extents=(replace(ref.extents[0], encoding=encoding),))
+
+
+def _strides(ref: TensorRef, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the distances between elements where they are not those of C order, which a layout's name can say."""
+    if len(ref.extents) != 1 or ref.extents[0].encoding == TORCH:
+        return None
+    encoding = parse_encoding(ref.extents[0].encoding)
+    if encoding.is_fortran_order:
+        return tuple(math.prod(shape[:axis]) for axis in range(len(shape)))
+    return encoding.strides
