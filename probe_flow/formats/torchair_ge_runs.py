@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from probe_flow.errors import Diagnostic, Severity, UsageError
+from probe_flow.errors import Diagnostic, Severity
+from probe_flow.formats.dump_runs import choose_runs
 from probe_flow.formats.dump_select import Selection
 from probe_flow.formats.dump_walk import DumpFile
 from probe_flow.formats.ge_graph import read_ge_graph
@@ -46,7 +47,7 @@ def resolve_executions(files: GeFiles, selection: Selection, time: str | None, p
         _Part(identity, files.folders[key], identity.rank, identity.graph) for key, identity in files.identities.items()
     ]
     _name_ranks(parts, files.graphs, problems)
-    parts = _choose_runs(parts, time, problems)
+    parts = choose_runs(parts, time, problems)
     graphs, incomplete = _read_graphs(files.graphs, parts, selection, problems)
     _name_graphs(parts, graphs, problems)
     by_execution: dict[Execution, list[GeFile]] = defaultdict(list)
@@ -103,45 +104,6 @@ def _name_ranks(parts: list[_Part], graphs: Sequence[tuple[DumpFile, GraphFileNa
             help="select one rank, or dump each rank into a folder of its own, if this is wrong",
         )
     )
-
-
-def _choose_runs(parts: list[_Part], time: str | None, problems: list[Problem]) -> list[_Part]:
-    """Keep one run per rank where runs overlap; a run that crossed a time boundary has disjoint folders and is kept."""
-    times = sorted({part.folder.time for part in parts if part.folder.time is not None})
-    if time is not None:
-        if time not in times:
-            found = ", ".join(f"`{name}`" for name in times) or "none"
-            raise UsageError(Diagnostic("PF3201", f"the dump holds no run `{time}`", help=f"runs found: {found}"))
-        return [part for part in parts if part.folder.time in (time, None)]
-    kept: list[_Part] = []
-    for rank in dict.fromkeys(part.rank for part in parts):
-        kept.extend(_choose_run([part for part in parts if part.rank == rank], rank, problems))
-    return kept
-
-
-def _choose_run(parts: list[_Part], rank: int | None, problems: list[Problem]) -> list[_Part]:
-    seen: dict[tuple[object, ...], set[str]] = defaultdict(set)
-    for part in parts:
-        folder = part.folder
-        seen[(folder.device, folder.model_name, folder.model_id, folder.step)].add(folder.time or "")
-    clashing = sorted(set().union(*(names for names in seen.values() if len(names) > 1)))
-    times = sorted({part.folder.time or "" for part in parts})
-    where = "" if rank is None else f" of rank {rank}"
-    shown = ", ".join(f"`{name}`" for name in times)
-    if not clashing:
-        if len(times) > 1:
-            text = f"the folders {shown}{where} hold different executions and are read as one run"
-            problems.append(Diagnostic("PF3207", text, severity=Severity.NOTE))
-        return parts
-    problems.append(
-        Diagnostic(
-            "PF3207",
-            f"the dump{where} holds several runs, {shown}; the newest, `{times[-1]}`, is read",
-            severity=Severity.WARNING,
-            help="choose another with `time:`, or dump every run into a folder of its own",
-        )
-    )
-    return [part for part in parts if (part.folder.time or "") == times[-1]]
 
 
 def _read_graphs(
