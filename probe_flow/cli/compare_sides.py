@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
-from probe_flow.formats.dump_json_head import FILES, DumpHead, read_head
+from probe_flow.formats.dump_json_folders import DUMP_FILE
+from probe_flow.formats.dump_json_head import DumpHead, read_head
 
 GE_GRAPH = "dynamo_original_graph_*.txt"
 MODES = ("auto", "torchair")
@@ -140,7 +141,7 @@ def _unknown_mode(mode: str) -> Diagnostic:
 
 def _different_kinds(heads: Mapping[Path, DumpHead | None]) -> Diagnostic:
     found = [
-        f"`{path}` " + ("holds no" if head is None else "holds") + f" `{FILES[0]}`" for path, head in heads.items()
+        f"`{path}` " + ("holds no" if head is None else "holds") + f" `{DUMP_FILE}`" for path, head in heads.items()
     ]
     return Diagnostic(
         "PF2122",

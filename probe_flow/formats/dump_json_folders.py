@@ -14,7 +14,8 @@ from pathlib import Path
 from probe_flow.errors import Diagnostic, Severity, UsageError, did_you_mean
 from probe_flow.records import Execution
 
-DUMP_FILE, DEBUG_FILE = "dump.json", "debug.json"
+DUMP_FILE, DEBUG_FILE = DESCRIPTIONS = "dump.json", "debug.json"
+"""Files that describe a dump: of whole calls, and of single values that the program saved."""
 TREES = ("graph", "pynative")
 _STEP = re.compile(r"step(0|[1-9][0-9]{0,17})")
 _RANK = re.compile(r"rank(0|[1-9][0-9]{0,17})?")
@@ -145,7 +146,7 @@ def _steps(path: Path, tree: str | None, root: Path, problems: list[Diagnostic])
 
 
 def _dumps_in(folder: Path) -> list[Path]:
-    return [folder / name for name in (DUMP_FILE, DEBUG_FILE) if (folder / name).is_file()]
+    return [folder / name for name in DESCRIPTIONS if (folder / name).is_file()]
 
 
 def _processes(folder: Path, step: Execution, root: Path, problems: list[Diagnostic]) -> list[DumpFile]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-FILES = ("dump.json", "debug.json")
-"""Files that describe a dump: of whole calls, and of single values that the program saved."""
+from probe_flow.formats.dump_json_folders import DESCRIPTIONS
 
 _HEAD_BYTES = 1 << 20
 _MAX_NAMES = 200_000
@@ -58,10 +57,10 @@ def read_head(path: Path) -> DumpHead | None:
 def _described_by(path: Path) -> Path | None:
     """Return the file itself, or the first one of its name below a folder, folders in the order of their names."""
     if path.is_file():
-        return path if path.name in FILES else None
+        return path if path.name in DESCRIPTIONS else None
     for folder, folders, names in islice(os.walk(path), _MAX_NAMES):
         folders.sort(key=lambda name: (len(name), name))
-        for name in FILES:
+        for name in DESCRIPTIONS:
             if name in names:
                 return Path(folder) / name
     return None

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.formats.dump_json_files import FOLDER
-from probe_flow.formats.dump_json_folders import DEBUG_FILE, DUMP_FILE
+from probe_flow.formats.dump_json_folders import DEBUG_FILE, DESCRIPTIONS, DUMP_FILE
 from probe_flow.formats.mindspore_graph_layout import run_folder
 from probe_flow.formats.torchair_layout import graph_file_name, is_time
 from probe_flow.formats.torchair_names import parse_fx_name, parse_ge_name
@@ -27,7 +27,7 @@ _Folders = tuple[str, ...]
 
 
 def _is_dump_json(folders: _Folders, name: str) -> bool:  # noqa: ARG001
-    return name in (DUMP_FILE, DEBUG_FILE)
+    return name in DESCRIPTIONS
 
 
 def _is_torchair_ge(folders: _Folders, name: str) -> bool:

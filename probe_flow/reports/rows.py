@@ -120,7 +120,11 @@ def shape_of(tensor: TensorRef) -> tuple[int, ...] | None:
 
 def reason_of(row: ComparedPair) -> str | None:
     """Return all that is to say about a row: the verdict's reasons, the matcher's, notes of the measurement."""
-    return "; ".join(dict.fromkeys(_reasons(row))) or None
+    reasons: list[str] = []
+    for reason in _reasons(row):
+        if not any(reason in said for said in reasons):
+            reasons.append(reason)
+    return "; ".join(reasons) or None
 
 
 def _reasons(row: ComparedPair) -> Iterator[str]:

@@ -130,6 +130,13 @@ def test_reasons_of_policy_matcher_and_measurement_stand_once_each(tmp_path: Pat
     assert record["reason"] == "cosine is low; shape differs"
 
 
+def test_a_reason_that_another_one_holds_is_not_said_again(tmp_path: Path) -> None:
+    broken = tensor(kind=TensorKind.UNREADABLE, reason="header ends early", shape=None, dtype="")
+    verdict = ("the target is unreadable: header ends early",)
+    (record,) = written(tmp_path, row(0, broken, tensor(), Status.ERROR, reasons=verdict))
+    assert record["reason"] == "the target is unreadable: header ends early"
+
+
 def test_an_unreadable_tensor_says_what_is_wrong_with_it(tmp_path: Path) -> None:
     broken = tensor(kind=TensorKind.UNREADABLE, reason="header ends early", shape=None, dtype="")
     (record,) = written(tmp_path, row(target=broken, status=Status.ERROR))
