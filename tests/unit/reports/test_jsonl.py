@@ -133,7 +133,7 @@ def test_reasons_of_policy_matcher_and_measurement_stand_once_each(tmp_path: Pat
 def test_a_reason_that_another_one_holds_is_not_said_again(tmp_path: Path) -> None:
     broken = tensor(kind=TensorKind.UNREADABLE, reason="header ends early", shape=None, dtype="")
     verdict = ("the target is unreadable: header ends early",)
-    (record,) = written(tmp_path, row(0, broken, tensor(), Status.ERROR, reasons=verdict))
+    (record,) = written(tmp_path, row(target=broken, golden=tensor(), status=Status.ERROR, reasons=verdict))
     assert record["reason"] == "the target is unreadable: header ends early"
 
 
