@@ -40,8 +40,8 @@ class RuleOp:
         graph: name of the graph that holds it.
         inputs: ``producer:index`` of each data input, in order.
         outputs: one entry per output description.
-        originals: original operators; None when the attribute is absent, empty when it lists none (the compiler made the
-            operator).
+        originals: original operators; None when the attribute is absent, empty when it lists none (an operator of the
+            compiler's own).
         is_multiop: one of several device operators of the same originals.
         l1_group: L1 fusion group; empty outside one.
         passes: fusion passes that made it.

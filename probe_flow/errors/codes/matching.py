@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from probe_flow.errors.codes import rules
 from probe_flow.errors.codes.code import Code
 
 SECTION: tuple[Code, ...] = (
@@ -287,4 +288,5 @@ SECTION: tuple[Code, ...] = (
         "the reference `exact` has none of the 284 tensors of the golden `golden`",
         "Check that both are dumps of the same model and the same graph.",
     ),
+    *rules.SECTION,
 )
