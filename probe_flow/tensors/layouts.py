@@ -18,9 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probe_flow.errors import Diagnostic, NotComparableError
-
-Shape = tuple[int, ...]
-Offsets = tuple[NDArray[np.int64], ...]
+from probe_flow.tensors.blocked_layouts import BLOCKED, Offsets, Shape, contradiction
 
 PLAIN_LAYOUTS = frozenset({"", "ND", "NCHW", "NCDHW", "NCL", "NC", "MD", "RESERVED", "ALL", "NULL"})
 """Layouts whose stored order is the logical order."""
@@ -28,7 +26,8 @@ PLAIN_LAYOUTS = frozenset({"", "ND", "NCHW", "NCDHW", "NCL", "NC", "MD", "RESERV
 LOGICAL_ORDER: Mapping[int, str] = MappingProxyType({4: "NCHW", 5: "NCDHW"})
 """In which order a logical shape counts its axes, by their number."""
 
-_PERMUTED = frozenset({"NHWC", "HWCN", "CHWN", "NDHWC", "DHWCN", "DHWNC"})
+PERMUTED_LAYOUTS = frozenset({"NHWC", "HWCN", "CHWN", "NDHWC", "DHWCN", "DHWNC"})
+"""Layouts that are the logical axes in another order, which their name gives."""
 
 
 def axis_offsets(layout: str, stored_shape: Shape, logical_shape: Shape, *, sub_format: int = 0) -> Offsets | None:
@@ -38,7 +37,7 @@ def axis_offsets(layout: str, stored_shape: Shape, logical_shape: Shape, *, sub_
         layout: storage layout, e.g. ``FRACTAL_NZ``.
         stored_shape: shape of the stored elements, padding included.
         logical_shape: shape without padding, in NCHW or NCDHW order for 4 and 5 axes.
-        sub_format: groups of a FRACTAL_Z weight; 0 and 1 mean ungrouped.
+        sub_format: groups of a FRACTAL_Z or FRACTAL_Z_3D weight; 0 and 1 mean ungrouped.
 
     Returns:
         One int64 vector per logical axis (one for two merged axes, whose length is the product): the outer sum of the
@@ -52,9 +51,9 @@ def axis_offsets(layout: str, stored_shape: Shape, logical_shape: Shape, *, sub_
     if layout in PLAIN_LAYOUTS:
         _check_plain(layout, stored_shape, logical_shape)
         return None
-    if layout in _PERMUTED:
+    if layout in PERMUTED_LAYOUTS:
         return _permuted(layout, stored_shape, logical_shape)
-    if layout not in _BLOCKED:
+    if layout not in BLOCKED:
         raise NotComparableError(
             Diagnostic(
                 "PF5110",
@@ -62,9 +61,7 @@ def axis_offsets(layout: str, stored_shape: Shape, logical_shape: Shape, *, sub_
                 help="convert the tensor to ND before it is dumped, or list it as not comparable with this reason",
             )
         )
-    if layout == "FRACTAL_Z" and sub_format > 1:
-        return _fractal_z_grouped(stored_shape, logical_shape, sub_format)
-    return _BLOCKED[layout](layout, stored_shape, logical_shape)
+    return BLOCKED[layout](layout, stored_shape, logical_shape, max(1, sub_format))
 
 
 class LogicalIndex:
@@ -125,7 +122,7 @@ def gather(
 
 def _check_plain(layout: str, stored: Shape, logical: Shape) -> None:
     if math.prod(stored) != math.prod(logical):
-        raise _contradiction(layout, stored, logical, "the element counts differ")
+        raise contradiction(layout, stored, logical, "the element counts differ")
 
 
 def _permuted(layout: str, stored: Shape, logical: Shape) -> Offsets | None:
@@ -138,131 +135,6 @@ def _permuted(layout: str, stored: Shape, logical: Shape) -> Offsets | None:
     if tuple(sizes[axis] for axis in order) != logical:
         if stored == logical:  # the logical shape itself is written in the stored order
             return None
-        raise _contradiction(layout, stored, logical, f"the axes of `{layout}` do not give it in {order} order")
+        raise contradiction(layout, stored, logical, f"the axes of `{layout}` do not give it in {order} order")
     strides = {axis: math.prod(stored[place + 1 :]) for place, axis in enumerate(layout)}
     return tuple(np.arange(sizes[axis], dtype=np.int64) * strides[axis] for axis in order)
-
-
-def _split(size: int, block: int, *, outer: int, inner: int) -> NDArray[np.int64]:
-    """Return the offsets of an axis that is stored as (axis // block, axis % block) with these strides."""
-    at = np.arange(size, dtype=np.int64)
-    offsets: NDArray[np.int64] = at // block * outer + at % block * inner
-    return offsets
-
-
-def _steps(size: int, stride: int) -> NDArray[np.int64]:
-    return np.arange(size, dtype=np.int64) * stride
-
-
-def _is_padded(size: int, blocks: int, block: int) -> bool:
-    """Whether ``blocks`` blocks are what ``size`` elements need: no fewer, no more."""
-    return block > 0 and blocks == -(-size // block)
-
-
-def _fractal_nz(layout: str, stored: Shape, logical: Shape) -> Offsets:
-    """Matrix axes (N, C) stored as (C1, N1, N0, C0); leading axes are batches; a vector is a matrix of one row."""
-    rows, columns = (1, 1, *logical)[-2:]
-    batches = logical[:-2]
-    if not logical or len(stored) != len(batches) + 4 or stored[: len(batches)] != batches:
-        raise _contradiction(layout, stored, logical, "expected the batch axes and then (C1, N1, N0, C0)")
-    c1, n1, n0, c0 = stored[len(batches) :]
-    if not (_is_padded(rows, n1, n0) and _is_padded(columns, c1, c0)):
-        raise _contradiction(layout, stored, logical, "the blocks do not cover the last two axes exactly")
-    vectors = [_steps(size, math.prod(stored[axis + 1 :])) for axis, size in enumerate(batches)]
-    if len(logical) > 1:
-        vectors.append(_split(rows, n0, outer=n0 * c0, inner=c0))
-    vectors.append(_split(columns, c0, outer=n1 * n0 * c0, inner=1))
-    return tuple(vectors)
-
-
-def _nc1hwc0(layout: str, stored: Shape, logical: Shape) -> Offsets:
-    if len(stored) != 5 or len(logical) != 4:
-        raise _contradiction(layout, stored, logical, "expected (N, C1, H, W, C0) for an NCHW tensor")
-    n, c, h, w = logical
-    c1, c0 = stored[1], stored[4]
-    if (stored[0], stored[2], stored[3]) != (n, h, w) or not _is_padded(c, c1, c0):
-        raise _contradiction(layout, stored, logical, "N, H, W differ or the blocks do not cover C exactly")
-    plane = h * w * c0
-    return _steps(n, c1 * plane), _split(c, c0, outer=plane, inner=1), _steps(h, w * c0), _steps(w, c0)
-
-
-def _ndc1hwc0(layout: str, stored: Shape, logical: Shape) -> Offsets:
-    if len(stored) != 6 or len(logical) != 5:
-        raise _contradiction(layout, stored, logical, "expected (N, D, C1, H, W, C0) for an NCDHW tensor")
-    n, c, d, h, w = logical
-    c1, c0 = stored[2], stored[5]
-    if (stored[0], stored[1], stored[3], stored[4]) != (n, d, h, w) or not _is_padded(c, c1, c0):
-        raise _contradiction(layout, stored, logical, "N, D, H, W differ or the blocks do not cover C exactly")
-    plane = h * w * c0
-    return (
-        _steps(n, d * c1 * plane),
-        _split(c, c0, outer=plane, inner=1),
-        _steps(d, c1 * plane),
-        _steps(h, w * c0),
-        _steps(w, c0),
-    )
-
-
-def _fractal_z(layout: str, stored: Shape, logical: Shape) -> Offsets:
-    if len(stored) != 4 or len(logical) != 4:
-        raise _contradiction(layout, stored, logical, "expected (C1*H*W, N1, N0, C0) for an NCHW tensor")
-    n, c, h, w = logical
-    rows, n1, n0, c0 = stored
-    if not _is_padded(n, n1, n0) or c0 <= 0 or rows != -(-c // c0) * h * w:
-        raise _contradiction(layout, stored, logical, "the blocks do not cover N and C exactly")
-    plane = n1 * n0 * c0
-    return (
-        _split(n, n0, outer=n0 * c0, inner=c0),
-        _split(c, c0, outer=h * w * plane, inner=1),
-        _steps(h, w * plane),
-        _steps(w, plane),
-    )
-
-
-def _fractal_z_grouped(stored: Shape, logical: Shape, groups: int) -> Offsets:
-    """Weights of a grouped convolution: several groups share one block, on its diagonal.
-
-    Returns three vectors: filters and channels together, then H, then W.
-    """
-    if len(stored) != 4 or len(logical) != 4 or logical[0] % groups:
-        reason = f"expected (C1*H*W, N1, N0, C0) for an NCHW tensor whose N is a multiple of the {groups} groups"
-        raise _contradiction("FRACTAL_Z", stored, logical, reason)
-    n, c, h, w = logical
-    rows, n1, n0, c0 = stored
-    filters = n // groups
-    if min(n0, c0) <= 0:
-        raise _contradiction("FRACTAL_Z", stored, logical, "a block is empty")
-    merged = min(math.lcm(math.lcm(c, c0) // c, math.lcm(filters, n0) // filters), groups)
-    c1 = -(-merged * c // c0)
-    if rows != -(-groups // merged) * c1 * h * w or not _is_padded(merged * filters, n1, n0):
-        raise _contradiction("FRACTAL_Z", stored, logical, f"the blocks do not fit {groups} groups")
-    group, in_group = np.divmod(np.arange(n, dtype=np.int64)[:, np.newaxis], filters)
-    block, place = np.divmod(group, merged)
-    channel = place * c + np.arange(c, dtype=np.int64)
-    filter_ = place * filters + in_group
-    plane = n1 * n0 * c0
-    offsets = (block * c1 + channel // c0) * (h * w * plane) + channel % c0 + filter_ * c0
-    return offsets.reshape(-1), _steps(h, w * plane), _steps(w, plane)
-
-
-_BLOCKED: Mapping[str, Callable[[str, Shape, Shape], Offsets]] = MappingProxyType(
-    {
-        "FRACTAL_NZ": _fractal_nz,
-        "FRACTAL_NZ_C0_16": _fractal_nz,
-        "FRACTAL_NZ_C0_32": _fractal_nz,
-        "NC1HWC0": _nc1hwc0,
-        "NC1HWC0_C04": _nc1hwc0,
-        "NDC1HWC0": _ndc1hwc0,
-        "FRACTAL_Z": _fractal_z,
-    }
-)
-
-
-def _contradiction(layout: str, stored: Shape, logical: Shape, reason: str) -> NotComparableError:
-    return NotComparableError(
-        Diagnostic(
-            "PF5113",
-            f"stored shape {stored} in layout `{layout}` does not hold logical shape {logical}: {reason}",
-            help="check the format and the original shape that the dump records for this tensor",
-        )
-    )

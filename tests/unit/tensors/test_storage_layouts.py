@@ -213,7 +213,7 @@ def test_a_tensor_without_elements_needs_no_index() -> None:
     assert axis_offsets("FRACTAL_NZ", (0, 0, 16, 16), (0, 4)) is None
 
 
-@pytest.mark.parametrize("layout", ["FRACTAL_Z_3D", "FRACTAL_Z_C04", "C1HWNCoC0", "BN_WEIGHT", "NOT_A_LAYOUT"])
+@pytest.mark.parametrize("layout", ["FRACTAL_DECONV", "FRACTAL_Z_WINO", "C1HWC0", "BN_WEIGHT", "NOT_A_LAYOUT"])
 def test_a_layout_without_exact_rule_is_refused(layout: str) -> None:
     with pytest.raises(NotComparableError) as caught:
         axis_offsets(layout, (4, 4), (4, 4))
