@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.metrics.record import BLOCK, EPS32, SCALE, Errors, Masked, Side, exponent_of
+from probe_flow.metrics.record import BLOCK, EPS32, EPS64, SCALE, Errors, Masked, Side, Significant, exponent_of
 
 Floats = NDArray[np.float64]
 Values = NDArray[Any]
@@ -37,6 +37,7 @@ class Scratch:
         self.rows = np.empty(9 * BLOCK)
         self.target, self.golden, self.error, self.work = self.rows[: 4 * BLOCK].reshape(4, BLOCK)
         self.mask = np.empty(BLOCK, dtype=np.bool_)
+        self.tiny = np.empty(BLOCK, dtype=np.bool_)
         self.codes = np.empty(BLOCK, dtype=np.int32)
 
 
@@ -44,8 +45,9 @@ class Rules(NamedTuple):
     """What varies between pairs: the eps of zero golden values, and the extra figures asked for."""
 
     eps: float
-    moments: bool
-    masked: bool
+    moments: bool = False
+    masked: bool = False
+    significant: bool = False
 
 
 class Difference(NamedTuple):
@@ -147,11 +149,16 @@ def side_of(
     squares = product_sum(values, values, work)
     found = None
     if moments:
-        mean = total / values.size
-        deviations = np.subtract(values, mean, out=work[: values.size])
-        found = (mean, float(np.add.reduce(np.multiply(deviations, deviations, out=deviations))))
+        found = moments_of(values, total, work)
     finite = wide.size // per_element
     return Side(finite, *specials, wide.size, exponent, total, squares, low, high, found)
+
+
+def moments_of(values: Floats, total: float, work: Floats) -> tuple[float, float]:
+    """Return mean and sum of squared deviations of values (at least one) whose sum is known."""
+    mean = total / values.size
+    deviations = np.subtract(values, mean, out=work[: values.size])
+    return mean, float(np.add.reduce(np.multiply(deviations, deviations, out=deviations)))
 
 
 def errors_of(
@@ -179,7 +186,7 @@ def errors_of(
     """
     count = target.size
     if not count:
-        return Errors(masked=Masked() if rules.masked else None)
+        return no_errors(rules)
     work, mask = scratch.work, scratch.mask[:count]
     error = difference.errors if difference else _absolute_difference(target, golden, scratch)
     place = difference.place if difference else int(error.argmax())
@@ -196,6 +203,7 @@ def errors_of(
     magnitude = np.abs(golden, out=work[:count])
     golden_abs = summed(scaled(magnitude, sides[1].exponent, _largest(sides[1])))
     keep = np.greater(magnitude, EPS32) if rules.masked else None
+    tiny = np.less_equal(magnitude, EPS64, out=scratch.tiny[:count]) if rules.significant else None
     relative = _relative_errors(error, magnitude, golden, rules.eps, start)
     if overflows:
         _repair_overflow(relative.errors, error, small, golden)
@@ -225,6 +233,7 @@ def errors_of(
         relative.miss_index,
         *relative.zero_figures,
         None if keep is None else _masked(keep, error, small, relative.errors),
+        None if tiny is None else significant_of(tiny, relative),
     )
 
 
@@ -291,6 +300,21 @@ def zeros_apart(ratio: Floats, error: Floats, golden: Values, eps: float, start:
 def count_below(bound: float, errors: Floats, largest: float, mask: NDArray[np.bool_]) -> int:
     """Return how many errors are below ``bound``; ``largest`` is the largest one, ``mask`` a buffer of their size."""
     return errors.size if largest < bound else int(np.count_nonzero(np.less(errors, bound, out=mask)))
+
+
+def no_errors(rules: Rules) -> Errors:
+    """Return the errors of no elements."""
+    return Errors(masked=Masked() if rules.masked else None, significant=Significant() if rules.significant else None)
+
+
+def significant_of(tiny: NDArray[np.bool_], relative: Relative) -> Significant:
+    """Return what is left of relative errors without those of ``tiny`` golden values."""
+    ratio = relative.errors
+    left_out = int(np.count_nonzero(tiny))
+    if left_out:
+        ratio = np.where(tiny, 0.0, ratio)
+    total = relative.total if relative.total is not None and not left_out else summed(ratio)
+    return Significant(ratio.size - left_out, total, float(np.maximum.reduce(ratio)))
 
 
 def _repair_overflow(relative: Floats, error: Floats, small: Floats, golden: Values) -> None:

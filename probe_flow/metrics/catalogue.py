@@ -12,6 +12,7 @@ from probe_flow.records import Mode
 _COMMON = "common definition"
 _DUMP_COMPARE = "dump comparison of the vendor's tools"
 _LEGACY = "TorchAir report of the vendor's tools"
+_OFFLINE = "comparison of offline models by the vendor's tools"
 _STATISTICS = "statistics comparison of the vendor's tools, as plain ratios"
 
 _TENSOR_METRICS = (
@@ -167,6 +168,54 @@ _TENSOR_METRICS = (
     ),
 )
 
+_OFFLINE_METRICS = (
+    Metric(
+        "unequal_ratio",
+        "`unequal_count` / n: the share of positions with different values.",
+        "[0, 1]",
+        "1",
+        _COMMON,
+        compute=formulas.unequal_ratio,
+    ),
+    Metric(
+        "acc_rel_err",
+        "Σ|t - g| / |g| over the elements with |g| > 2⁻⁵². NaN where there are none but errors; 0 without errors.",
+        "[0, inf]",
+        "1",
+        _OFFLINE,
+        compute=formulas.acc_rel_err,
+        extra=Extra.SIGNIFICANT,
+    ),
+    Metric(
+        "max_rel_err_masked",
+        "max |t - g| / |g| over the elements with |g| > 2⁻⁵²; without any as in `acc_rel_err`.",
+        "[0, inf]",
+        "1",
+        _OFFLINE,
+        compute=formulas.max_rel_err_masked,
+        extra=Extra.SIGNIFICANT,
+    ),
+    Metric(
+        "mean_rel_err_masked",
+        "`acc_rel_err` / n, n being all elements.",
+        "[0, inf]",
+        "1",
+        _OFFLINE,
+        compute=formulas.mean_rel_err_masked,
+        extra=Extra.SIGNIFICANT,
+    ),
+    Metric(
+        "kl_minmax",
+        "max(0, Σ p·ln(p / q)) with p = f(t) / Σf(t), q = f(g) / Σf(g), f(v) = max((v - min) / (max - min), 2⁻²³), and "
+        "f = 1 for a constant. Blind to scale and shift: a small value proves nothing. Not given for complex tensors.",
+        "[0, inf]",
+        "nat",
+        _OFFLINE,
+        compute=formulas.kl_minmax,
+        extra=Extra.MINMAX,
+    ),
+)
+
 _LEGACY_METRICS = (
     Metric(
         "cosine_or_zero",
@@ -186,39 +235,39 @@ _LEGACY_METRICS = (
         compute=formulas.relative_euclidean_distance_or_zero,
     ),
     Metric(
-        "max_rel_err_masked",
+        "max_rel_err_masked_eps32",
         "max |t - g| / |g| over the elements with |g| > 2⁻²³; 0 when there are none.",
         "[0, inf]",
         "1",
         _LEGACY,
-        compute=formulas.max_rel_err_masked,
+        compute=formulas.max_rel_err_masked_eps32,
         extra=Extra.MASKED,
     ),
     Metric(
-        "mean_rel_err_masked",
+        "mean_rel_err_masked_eps32",
         "Σ(|t - g| / |g|) over the elements with |g| > 2⁻²³, divided by n.",
         "[0, inf]",
         "1",
         _LEGACY,
-        compute=formulas.mean_rel_err_masked,
+        compute=formulas.mean_rel_err_masked_eps32,
         extra=Extra.MASKED,
     ),
     Metric(
-        "max_abs_err_masked",
+        "max_abs_err_masked_eps32",
         "max |t - g| over the elements with |g| > 2⁻²³; 0 when there are none.",
         "[0, inf]",
         "value",
         _LEGACY,
-        compute=formulas.max_abs_err_masked,
+        compute=formulas.max_abs_err_masked_eps32,
         extra=Extra.MASKED,
     ),
     Metric(
-        "mean_abs_err_masked",
+        "mean_abs_err_masked_eps32",
         "Σ|t - g| over the elements with |g| > 2⁻²³, divided by n.",
         "[0, inf]",
         "value",
         _LEGACY,
-        compute=formulas.mean_abs_err_masked,
+        compute=formulas.mean_abs_err_masked_eps32,
         extra=Extra.MASKED,
     ),
     Metric(
@@ -259,7 +308,9 @@ _CHECKSUM_METRICS = (
     ),
 )
 
-BUILT_IN: tuple[Metric, ...] = _TENSOR_METRICS + _LEGACY_METRICS + _statistics_metrics() + _CHECKSUM_METRICS
+BUILT_IN: tuple[Metric, ...] = (
+    _TENSOR_METRICS + _OFFLINE_METRICS + _LEGACY_METRICS + _statistics_metrics() + _CHECKSUM_METRICS
+)
 """Our metrics, in the order in which people want to see them."""
 
 _DEFAULT = (
@@ -275,11 +326,29 @@ _DEFAULT = (
     "err_ratio_5e3",
 )
 
+_OFFLINE_SET = (
+    "cosine",
+    "max_abs_err",
+    "acc_rel_err",
+    "relative_euclidean_distance",
+    "kl_minmax",
+    "mean_target",
+    "std_target",
+    "mean_golden",
+    "std_golden",
+    "mean_abs_err",
+    "rmse",
+    "max_rel_err_masked",
+    "mean_rel_err_masked",
+    "unequal_count",
+)
+
 METRIC_SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "default": _DEFAULT,
         "torchair": (*_DEFAULT, "max_rel_err_eps", "err_ratio_1e3_eps", "err_ratio_5e3_eps"),
         "dump_json": (*_DEFAULT, "max_rel_err_eps", "err_ratio_1e3_eps", "err_ratio_5e3_eps"),
+        "offline": _OFFLINE_SET,
         "torchair_legacy": tuple(metric.id for metric in _LEGACY_METRICS),
         "statistics": tuple(metric.id for metric in _statistics_metrics()),
         "checksum": ("checksum_equal",),

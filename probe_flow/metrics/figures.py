@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from probe_flow.metrics.block_sums import Values
-from probe_flow.metrics.record import Errors, Masked, Record, Side, exponent_of
+from probe_flow.metrics.record import Errors, Masked, Record, Side, Significant, exponent_of
 from probe_flow.metrics.special import EXACT_LIMIT
 
 Bounds = tuple[float, float]
@@ -67,6 +67,7 @@ def ordinary_record(
     bounds: tuple[Bounds, Bounds],
     moments: tuple[tuple[float, float] | None, tuple[float, float] | None] = (None, None),
     masked: Masked | None = None,
+    significant: Significant | None = None,
 ) -> Record:
     """Return the record of an ordinary block.
 
@@ -76,7 +77,7 @@ def ordinary_record(
         start: index of the first one in the tensor.
         bounds: minimum and maximum per side, in Python's type for the dtype.
         moments: mean and squared deviations per side, when asked for.
-        masked: when asked for.
+        masked, significant: when asked for.
     """
     target_exponent = exponent_of(max(-bounds[0][0], bounds[0][1]))
     golden_exponent = exponent_of(max(-bounds[1][0], bounds[1][1]))
@@ -116,5 +117,6 @@ def ordinary_record(
             int(figures.zero_within_1e3),
             int(figures.zero_within_5e3),
             masked,
+            significant,
         ),
     )

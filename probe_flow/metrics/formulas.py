@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from probe_flow.metrics.record import EPS32, Errors, Masked, Record, Side
+from probe_flow.metrics.record import EPS32, Errors, Masked, Record, Side, Significant
 
 Value = float | int | bool | None
 
@@ -152,30 +152,73 @@ def unequal_count(record: Record) -> Value:
     return None if record.errors is None else record.errors.unequal
 
 
+def unequal_ratio(record: Record) -> Value:
+    """Return the share of positions that hold different values, NaN and infinities as in `unequal_count`."""
+    return None if record.errors is None or not record.numel else record.errors.unequal / record.numel
+
+
+def _significant(record: Record) -> tuple[Errors, Significant] | None:
+    errors = _errors(record)
+    return None if errors is None or errors.significant is None else (errors, errors.significant)
+
+
+def _of_significant(errors: Errors, significant: Significant, value: float) -> float:
+    """Return ``value``, or where there is nothing to relate errors to, 0 if there are none either and else NaN."""
+    if significant.elements:
+        return value
+    return math.nan if errors.max_abs else 0.0
+
+
+def acc_rel_err(record: Record) -> Value:
+    """Return the sum of relative errors over the golden values beyond `EPS64`."""
+    found = _significant(record)
+    return found and _of_significant(*found, found[1].rel_sum)
+
+
+def max_rel_err_masked(record: Record) -> Value:
+    """Return the largest relative error over those golden values."""
+    found = _significant(record)
+    return found and _of_significant(*found, found[1].max_rel)
+
+
+def mean_rel_err_masked(record: Record) -> Value:
+    """Return the sum of relative errors over those golden values, divided by all positions."""
+    found = _significant(record)
+    return found and _of_significant(*found, found[1].rel_sum / found[0].compared)
+
+
+def kl_minmax(record: Record) -> Value:
+    """Return the divergence of the target from the golden tensor as fractions of their ranges, at least 0."""
+    sums = record.minmax
+    if sums is None:
+        return None
+    return max(0.0, sums.weighted / sums.target_sum + math.log(sums.golden_sum / sums.target_sum))
+
+
 def _masked(record: Record) -> tuple[Errors, Masked] | None:
     errors = _errors(record)
     return None if errors is None or errors.masked is None else (errors, errors.masked)
 
 
-def max_rel_err_masked(record: Record) -> Value:
+def max_rel_err_masked_eps32(record: Record) -> Value:
     """Return the largest relative error over the golden values beyond `EPS32`."""
     found = _masked(record)
     return found and found[1].max_rel
 
 
-def mean_rel_err_masked(record: Record) -> Value:
+def mean_rel_err_masked_eps32(record: Record) -> Value:
     """Return the sum of relative errors over those golden values, divided by all positions."""
     found = _masked(record)
     return found and found[1].rel_sum / found[0].compared
 
 
-def max_abs_err_masked(record: Record) -> Value:
+def max_abs_err_masked_eps32(record: Record) -> Value:
     """Return the largest absolute error over those golden values."""
     found = _masked(record)
     return found and found[1].max_abs
 
 
-def mean_abs_err_masked(record: Record) -> Value:
+def mean_abs_err_masked_eps32(record: Record) -> Value:
     """Return the sum of absolute errors over those golden values, divided by all positions."""
     found = _masked(record)
     return found and _power(found[1].abs_sum / found[0].compared, found[0].error_exponent)

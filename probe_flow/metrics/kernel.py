@@ -16,6 +16,8 @@ from probe_flow.errors import Diagnostic, NotComparableError
 from probe_flow.metrics import numpy_backend
 from probe_flow.metrics.backends import backend_named
 from probe_flow.metrics.block_sums import Rules, Scratch, Values
+from probe_flow.metrics.kept_blocks import KeptBlocks
+from probe_flow.metrics.minmax import measure_minmax
 from probe_flow.metrics.options import MeasureOptions
 from probe_flow.metrics.record import BLOCK, EPS32, EPS64, Record, SpanRecord, fold, join
 from probe_flow.metrics.softmax import measure_softmax
@@ -33,6 +35,7 @@ __all__ = [
     "backend_label",
     "fold",
     "measure",
+    "measure_minmax",
     "measure_softmax",
     "measure_span",
     "relative_eps",
@@ -90,7 +93,8 @@ def measure_span(
         golden: reference values, the denominators of relative errors.
         first_block: number of the first block of `BLOCK` elements.
         n_blocks: number of blocks; a pair without elements is one span of 0 blocks.
-        options: extra figures and the backend. ``softmax`` is a second pass and not part of a span.
+        options: extra figures and the backend. ``softmax`` and ``minmax`` are second passes and not part of a span;
+            ``max_elements`` is for who opens the tensors (`first_elements.FirstElements`).
         scratch: buffers of the calling thread; made anew when None.
 
     Raises:
@@ -120,10 +124,14 @@ def measure(
 ) -> Record:
     """Measure a whole pair; arguments and errors as in `measure_span`, the second pass included when asked for."""
     buffers = scratch or Scratch()
-    record = fold([measure_span(target, golden, 0, _block_count(target), options, buffers)])
-    if options is not None and options.softmax:
-        return record._replace(softmax=measure_softmax(target, golden, record, buffers))
-    return record
+    if options is None or not options.needs_whole_pair:
+        return fold([measure_span(target, golden, 0, _block_count(target), options, buffers)])
+    first, second = KeptBlocks(target), KeptBlocks(golden)
+    record = fold([measure_span(first, second, 0, _block_count(target), options, buffers)])
+    return record._replace(
+        softmax=measure_softmax(first, second, record, buffers) if options.softmax else None,
+        minmax=measure_minmax(first, second, record, buffers) if options.minmax else None,
+    )
 
 
 def summarise_span(
@@ -150,7 +158,7 @@ def summarise(values: Blocks, options: MeasureOptions | None = None, scratch: Sc
 
 def _rules(target_dtype: str, golden_dtype: str, options: MeasureOptions | None) -> Rules:
     extra = options or MeasureOptions()
-    return Rules(relative_eps(target_dtype, golden_dtype), extra.moments, extra.masked)
+    return Rules(relative_eps(target_dtype, golden_dtype), extra.moments, extra.masked, extra.significant)
 
 
 def _block_count(values: Blocks) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from probe_flow.metrics.record import Record
@@ -23,7 +23,16 @@ class Extra(enum.Enum):
 
     MOMENTS = "moments"
     MASKED = "masked"
+    SIGNIFICANT = "significant"
     SOFTMAX = "softmax"
+    MINMAX = "minmax"
+
+
+Compute = Callable[[Record], float | int | bool | None]
+"""From the folded record of a pair to a value; None where there is none."""
+
+Arguments = Mapping[str, str | int | float | bool]
+"""What a workflow gives a metric under `metric_args`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,8 @@ class Metric:
         compute: from the folded record; None for modes other than tensor, which have functions of their own.
         extra: figure that must be measured for it.
         takes_scalars: whether it is given for 0-d tensors.
+        with_arguments: makes ``compute`` from the arguments of a workflow, and raises ValueError, in words for its
+            author, for those that it does not take; None for a metric without arguments.
     """
 
     id: str
@@ -50,6 +61,7 @@ class Metric:
     source: str
     better: Better = Better.LOWER
     mode: Mode = Mode.TENSOR
-    compute: Callable[[Record], float | int | bool | None] | None = None
+    compute: Compute | None = None
     extra: Extra | None = None
     takes_scalars: bool = True
+    with_arguments: Callable[[Arguments], Compute] | None = None

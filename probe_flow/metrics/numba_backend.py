@@ -17,7 +17,7 @@ import numpy as np
 from probe_flow.metrics import numba_kernels, numpy_backend
 from probe_flow.metrics.block_sums import Rules, Scratch, Values, load
 from probe_flow.metrics.figures import Bounds, Figures, can_square, is_ordinary, ordinary_record
-from probe_flow.metrics.record import Masked, Record
+from probe_flow.metrics.record import EPS32, EPS64, Masked, Record, Significant
 
 NAME = "numba"
 VERSION = str(numba.__version__)
@@ -52,15 +52,17 @@ def measure_block(target: Values, golden: Values, start: int, rules: Rules, scra
         _moments(x, figures.target_total) if rules.moments else None,
         _moments(y, figures.golden_total) if rules.moments else None,
     )
-    masked = Masked(*numba_kernels.masked_errors(x, y)) if rules.masked else None
-    return ordinary_record(figures, target.size, start, bounds, moments, masked)
+    masked = Masked(*numba_kernels.masked_errors(x, y, EPS32)) if rules.masked else None
+    significant = _significant(x, y, figures) if rules.significant else None
+    return ordinary_record(figures, target.size, start, bounds, moments, masked, significant)
 
 
 def warm_up() -> int:
     """Compile every function for every pair of dtypes, into the cache on disk, and return the number of pairs."""
+    everything = Rules(1.0, moments=True, masked=True, significant=True)
     pairs = sorted({*_MIXED, *((dtype, dtype) for dtype in _COMPILED_AS)}, key=str)
     for target, golden in pairs:
-        measure_block(np.ones(1, target), np.ones(1, golden), 0, Rules(1.0, moments=True, masked=True), Scratch())
+        measure_block(np.ones(1, target), np.ones(1, golden), 0, everything, Scratch())
     return len(pairs)
 
 
@@ -96,3 +98,12 @@ def _native_bounds(values: Values, low: float, high: float) -> Bounds:
 def _moments(values: Values, total: float) -> tuple[float, float]:
     mean = total / values.size
     return mean, numba_kernels.squared_deviations(values, mean)
+
+
+def _significant(target: Values, golden: Values, figures: Figures) -> Significant:
+    """Return what the figures say of golden values beyond `EPS64`; zeros count nothing there as it is."""
+    left_out, zeros = numba_kernels.tiny_values(golden, EPS64)
+    count = target.size - int(left_out)
+    if left_out == zeros:
+        return Significant(count, figures.rel_sum, figures.max_rel)
+    return Significant(count, *numba_kernels.masked_errors(target, golden, EPS64)[:2])

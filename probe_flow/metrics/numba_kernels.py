@@ -21,7 +21,6 @@ from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
 from probe_flow.metrics.block_sums import FIVE_THOUSANDTHS, HALF_TO_SINGLE, ONE_THOUSANDTH
-from probe_flow.metrics.record import EPS32
 
 Values = NDArray[Any]
 Lanes = NDArray[np.float64]
@@ -266,12 +265,12 @@ def squared_deviations(values: Values, mean: float) -> float:
 
 
 @_pasted
-def _add_masked(lanes: Lanes, lane: int, x: float, y: float) -> None:
+def _add_masked(lanes: Lanes, lane: int, x: float, y: float, eps: float) -> None:
     error = abs(x - y)
     magnitude = abs(y)
     ratio = error / magnitude
-    relative = ratio if magnitude > EPS32 else 0.0
-    kept = error if magnitude > EPS32 else 0.0
+    relative = ratio if magnitude > eps else 0.0
+    kept = error if magnitude > eps else 0.0
     lanes[lane] += relative
     lanes[LANES + lane] += kept
     lanes[2 * LANES + lane] = relative if relative > lanes[2 * LANES + lane] else lanes[2 * LANES + lane]
@@ -279,21 +278,41 @@ def _add_masked(lanes: Lanes, lane: int, x: float, y: float) -> None:
 
 
 @_entry
-def masked_errors(target: Values, golden: Values) -> tuple[float, float, float, float]:
-    """Return sum and maximum of the relative, then of the absolute errors where the golden value is not tiny."""
+def masked_errors(target: Values, golden: Values, eps: float) -> tuple[float, float, float, float]:
+    """Return sum and maximum of the relative, then of the absolute errors where the golden value is beyond ``eps``."""
     lanes = np.zeros(4 * LANES)
     whole = target.size - target.size % LANES
     for base in range(0, whole, LANES):
         for lane in range(LANES):
-            _add_masked(lanes, lane, _widen(target[base + lane]), _widen(golden[base + lane]))
+            _add_masked(lanes, lane, _widen(target[base + lane]), _widen(golden[base + lane]), eps)
     for lane in range(target.size - whole):
-        _add_masked(lanes, lane, _widen(target[whole + lane]), _widen(golden[whole + lane]))
+        _add_masked(lanes, lane, _widen(target[whole + lane]), _widen(golden[whole + lane]), eps)
     return (
         _folded(lanes, 0),
         lanes[2 * LANES : 3 * LANES].max(),
         _folded(lanes, LANES),
         lanes[3 * LANES :].max(),
     )
+
+
+@_pasted
+def _add_tiny(lanes: Lanes, lane: int, y: float, eps: float) -> None:
+    magnitude = abs(y)
+    lanes[lane] += 1.0 if magnitude <= eps else 0.0
+    lanes[LANES + lane] += 1.0 if magnitude == 0.0 else 0.0
+
+
+@_entry
+def tiny_values(values: Values, eps: float) -> tuple[float, float]:
+    """Return how many values are not beyond ``eps``, and how many of them are zero."""
+    lanes = np.zeros(2 * LANES)
+    whole = values.size - values.size % LANES
+    for base in range(0, whole, LANES):
+        for lane in range(LANES):
+            _add_tiny(lanes, lane, _widen(values[base + lane]), eps)
+    for lane in range(values.size - whole):
+        _add_tiny(lanes, lane, _widen(values[whole + lane]), eps)
+    return _folded(lanes, 0), _folded(lanes, LANES)
 
 
 @_entry

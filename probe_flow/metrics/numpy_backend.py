@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
-from probe_flow.metrics.block_sums import Rules, Scratch, Values, errors_of, load, side_of, summed
+from probe_flow.metrics.block_sums import Rules, Scratch, Values, errors_of, load, no_errors, side_of, summed
 from probe_flow.metrics.plain_blocks import measure_plain
-from probe_flow.metrics.record import Errors, Masked, Record, Side
+from probe_flow.metrics.record import Record, Side
 from probe_flow.metrics.special import (
     EXACT_LIMIT,
     exact_difference,
@@ -35,11 +35,11 @@ def measure_block(target: Values, golden: Values, start: int, rules: Rules, scra
     """
     if not target.size:
         empty = Side(moments=(0.0, 0.0) if rules.moments else None)
-        return Record(0, empty, empty, Errors(masked=Masked() if rules.masked else None))
+        return Record(0, empty, empty, no_errors(rules))
     if target.dtype.kind == "c" or golden.dtype.kind == "c":
         return _measure_complex(target, golden, start, rules, scratch)
-    if not (rules.moments or rules.masked):
-        record = measure_plain(target, golden, start, rules.eps, scratch)
+    if not rules.masked:
+        record = measure_plain(target, golden, start, rules, scratch)
         if record is not None:
             return record
     x, target_bounds = load(target, scratch.target, scratch)

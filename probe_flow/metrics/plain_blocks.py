@@ -6,6 +6,8 @@ Which way a block goes depends on its size alone. A row of an array is summed pa
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,16 +16,19 @@ from probe_flow.metrics.block_sums import (
     ONE_THOUSANDTH,
     Floats,
     Relative,
+    Rules,
     Scratch,
     Values,
     count_below,
     load,
+    moments_of,
     product_sum,
+    significant_of,
     summed,
     zeros_apart,
 )
 from probe_flow.metrics.figures import Bounds, Figures, can_square, is_ordinary, ordinary_record
-from probe_flow.metrics.record import Record
+from probe_flow.metrics.record import EPS64, Record, Significant
 
 ROWS = 9
 SMALL = 8192
@@ -31,20 +36,33 @@ SMALL = 8192
 summed while it is still in the processor's cache (measured at 65,536 elements: 1.4 times as fast as rows)."""
 
 
-def measure_plain(target: Values, golden: Values, start: int, eps: float, scratch: Scratch) -> Record | None:
-    """Return the record of a block of real values without extra figures, None if the block is not ordinary.
+_Moments = tuple[tuple[float, float], tuple[float, float]]
 
-    Arguments are those of `numpy_backend.measure_block`, of at least one element; ``eps`` is that of the rules.
+
+class _Block(NamedTuple):
+    """What was found in a block, the last two if the rules ask for them."""
+
+    figures: Figures
+    bounds: tuple[Bounds, Bounds]
+    moments: _Moments | tuple[None, None]
+    significant: Significant | None
+
+
+def measure_plain(target: Values, golden: Values, start: int, rules: Rules, scratch: Scratch) -> Record | None:
+    """Return the record of a block of real values without masked figures, None if the block is not ordinary.
+
+    Arguments are those of `numpy_backend.measure_block`, of at least one element.
     """
-    figures_of = _by_rows if target.size <= SMALL else _in_place
-    found = figures_of(target, golden, eps, scratch)
-    return ordinary_record(found[0], target.size, start, found[1]) if found is not None else None
+    found = (_by_rows if target.size <= SMALL else _in_place)(target, golden, rules, scratch)
+    if found is None:
+        return None
+    return ordinary_record(
+        found.figures, target.size, start, found.bounds, found.moments, significant=found.significant
+    )
 
 
-def _by_rows(
-    target: Values, golden: Values, eps: float, scratch: Scratch
-) -> tuple[Figures, tuple[Bounds, Bounds]] | None:
-    """Return figures and bounds, with the values and all that is to be summed as rows of one array."""
+def _by_rows(target: Values, golden: Values, rules: Rules, scratch: Scratch) -> _Block | None:
+    """Look at a block with the values and all that is to be summed as rows of one array."""
     count = target.size
     rows = scratch.rows[: ROWS * count].reshape(ROWS, count)
     bounds = _load_both(target, golden, rows, scratch)
@@ -64,15 +82,20 @@ def _by_rows(
     totals = np.add.reduce(rows, axis=1).tolist()
     relative = Relative(ratio, totals[4])
     if not math.isfinite(totals[4]):  # a zero among the golden values makes it infinite or NaN
-        relative = zeros_apart(ratio, error, y, eps, 0)
+        relative = zeros_apart(ratio, error, y, rules.eps, 0)
     sums = (totals[0], totals[1], totals[5], totals[6], totals[8], totals[2], totals[7], totals[3])
-    return _figures(sums, error, (max_abs, place), relative, bounds, scratch), bounds
+    moments = _moments(x, y, totals, scratch.work[:count]) if rules.moments else (None, None)
+    tiny = np.less_equal(magnitude, EPS64, out=scratch.tiny[:count]) if rules.significant else None
+    return _Block(
+        _figures(sums, error, (max_abs, place), relative, bounds, scratch),
+        bounds,
+        moments,
+        significant_of(tiny, relative) if tiny is not None else None,
+    )
 
 
-def _in_place(
-    target: Values, golden: Values, eps: float, scratch: Scratch
-) -> tuple[Figures, tuple[Bounds, Bounds]] | None:
-    """Return figures and bounds, overwriting both sides by what is next to be summed."""
+def _in_place(target: Values, golden: Values, rules: Rules, scratch: Scratch) -> _Block | None:
+    """Look at a block, overwriting both sides by what is next to be summed."""
     x, target_bounds = load(target, scratch.target, scratch)
     y, golden_bounds = load(golden, scratch.golden, scratch)
     if not (is_ordinary(target, target_bounds) and is_ordinary(golden, golden_bounds)):
@@ -85,6 +108,7 @@ def _in_place(
         product_sum(y, y, work),
         product_sum(x, y, work),
     )
+    moments = _moments(x, y, of_sides, work) if rules.moments else (None, None)
     error = np.subtract(x, y, out=x)
     np.abs(error, out=error)
     place = int(error.argmax())
@@ -94,15 +118,24 @@ def _in_place(
     of_errors = (summed(error), product_sum(error, error, work))
     magnitude = np.abs(y, out=y)
     sums = (*of_sides, *of_errors, summed(magnitude))
+    tiny = np.less_equal(magnitude, EPS64, out=scratch.tiny[: target.size]) if rules.significant else None
     ratio = np.divide(error, magnitude, out=magnitude)
     total = summed(ratio)
     relative = Relative(ratio, total)
     if not math.isfinite(total):  # a zero among the golden values makes it infinite or NaN
-        relative = zeros_apart(ratio, error, golden, eps, 0)
-    return _figures(sums, error, (max_abs, place), relative, (target_bounds, golden_bounds), scratch), (
-        target_bounds,
-        golden_bounds,
+        relative = zeros_apart(ratio, error, golden, rules.eps, 0)
+    bounds = target_bounds, golden_bounds
+    return _Block(
+        _figures(sums, error, (max_abs, place), relative, bounds, scratch),
+        bounds,
+        moments,
+        significant_of(tiny, relative) if tiny is not None else None,
     )
+
+
+def _moments(x: Floats, y: Floats, totals: Sequence[float], work: Floats) -> _Moments:
+    """Return mean and squared deviations of both sides, whose sums come first in ``totals``."""
+    return moments_of(x, totals[0], work), moments_of(y, totals[1], work)
 
 
 def _figures(

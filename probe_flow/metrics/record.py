@@ -67,6 +67,14 @@ class Masked(NamedTuple):
     max_abs: float = 0.0
 
 
+class Significant(NamedTuple):
+    """Relative errors over the elements, counted, whose golden value is beyond `EPS64`."""
+
+    elements: int = 0
+    rel_sum: float = 0.0
+    max_rel: float = 0.0
+
+
 class Errors(NamedTuple):
     """Both tensors, over the positions where both are finite.
 
@@ -110,10 +118,19 @@ class Errors(NamedTuple):
     zero_within_1e3: int = 0
     zero_within_5e3: int = 0
     masked: Masked | None = None
+    significant: Significant | None = None
 
 
 class Softmax(NamedTuple):
     """Second pass: sums of exp(value - maximum) per side and of exp(golden - maximum) * (golden - target)."""
+
+    target_sum: float
+    golden_sum: float
+    weighted: float
+
+
+class MinMax(NamedTuple):
+    """Second pass: sums of the values as fractions of their side's range, and of target * ln(target / golden)."""
 
     target_sum: float
     golden_sum: float
@@ -128,6 +145,7 @@ class Record(NamedTuple):
     golden: Side | None = None
     errors: Errors | None = None
     softmax: Softmax | None = None
+    minmax: MinMax | None = None
 
     @property
     def worst_index(self) -> int | None:
@@ -163,6 +181,13 @@ def join(left: Record, right: Record) -> Record:
 def join_softmax(left: Softmax, right: Softmax) -> Softmax:
     """Merge the second pass of two neighbours."""
     return Softmax(
+        left.target_sum + right.target_sum, left.golden_sum + right.golden_sum, left.weighted + right.weighted
+    )
+
+
+def join_minmax(left: MinMax, right: MinMax) -> MinMax:
+    """Merge the second pass of two neighbours."""
+    return MinMax(
         left.target_sum + right.target_sum, left.golden_sum + right.golden_sum, left.weighted + right.weighted
     )
 
@@ -238,6 +263,7 @@ def _join_errors(a: Errors, b: Errors) -> Errors:
         a.zero_within_1e3 + b.zero_within_1e3,
         a.zero_within_5e3 + b.zero_within_5e3,
         _join_masked(a.masked, b.masked, error_a, error_b),
+        _join_significant(a.significant, b.significant),
     )
 
 
@@ -250,3 +276,9 @@ def _join_masked(a: Masked | None, b: Masked | None, up_a: int, up_b: int) -> Ma
         _down(a.abs_sum, up_a) + _down(b.abs_sum, up_b),
         max(a.max_abs, b.max_abs),
     )
+
+
+def _join_significant(a: Significant | None, b: Significant | None) -> Significant | None:
+    if a is None or b is None:
+        return None
+    return Significant(a.elements + b.elements, a.rel_sum + b.rel_sum, max(a.max_rel, b.max_rel))

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from probe_flow.metrics.record import Errors, Masked, Record, Side, Softmax, SpanRecord
+from probe_flow.metrics.record import Errors, Masked, MinMax, Record, Side, Significant, Softmax, SpanRecord
 from probe_flow.metrics.tree import Node
 
-LAYOUT = 1
+LAYOUT = 2
 """Version of the kernel's records; a change of fields, block size or formulas raises it and misses every cache."""
 
 
@@ -42,13 +42,14 @@ def record_of(text: str) -> SpanRecord | Record:
 
 
 def _record(fields: list[Any]) -> Record:
-    numel, target, golden, errors, softmax = fields
+    numel, target, golden, errors, softmax, minmax = fields
     return Record(
         int(numel),
         _side(target),
         None if golden is None else _side(golden),
         None if errors is None else _errors(errors),
         None if softmax is None else Softmax(*softmax),
+        None if minmax is None else MinMax(*minmax),
     )
 
 
@@ -58,5 +59,11 @@ def _side(fields: list[Any]) -> Side:
 
 
 def _errors(fields: list[Any]) -> Errors:
-    *figures, masked = fields
-    return Errors._make([*figures, None if masked is None else Masked(*masked)])
+    *figures, masked, significant = fields
+    return Errors._make(
+        [
+            *figures,
+            None if masked is None else Masked(*masked),
+            None if significant is None else Significant(*significant),
+        ]
+    )

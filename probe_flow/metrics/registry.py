@@ -83,15 +83,20 @@ def metric_ids(chosen: str | Iterable[str]) -> tuple[str, ...]:
     return METRIC_SETS[chosen]
 
 
-def options_for(ids: Iterable[str]) -> MeasureOptions:
-    """Return what must be measured so that these metrics can be derived.
+def options_for(ids: Iterable[str], *, max_elements: int = 0) -> MeasureOptions:
+    """Return what must be measured so that these metrics can be derived, of the first elements only if limited.
 
     Raises:
         UsageError: PF5114 if an id is unknown.
     """
     extras = {find_metric(metric_id).extra for metric_id in ids}
     return MeasureOptions(
-        moments=Extra.MOMENTS in extras, masked=Extra.MASKED in extras, softmax=Extra.SOFTMAX in extras
+        moments=Extra.MOMENTS in extras,
+        masked=Extra.MASKED in extras,
+        significant=Extra.SIGNIFICANT in extras,
+        softmax=Extra.SOFTMAX in extras,
+        minmax=Extra.MINMAX in extras,
+        max_elements=max_elements,
     )
 
 

@@ -18,10 +18,10 @@ _SIDE_COLUMNS = ("data_path", "op_type", "dtype", "shape", "max_value", "min_val
 _METRIC_COLUMNS: Mapping[str, str] = MappingProxyType(
     {
         "cosine_similarity": "cosine",
-        "max_relative_error": "max_rel_err_masked",
-        "mean_relative_error": "mean_rel_err_masked",
-        "max_absolute_error": "max_abs_err_masked",
-        "mean_absolute_error": "mean_abs_err_masked",
+        "max_relative_error": "max_rel_err_masked_eps32",
+        "mean_relative_error": "mean_rel_err_masked_eps32",
+        "max_absolute_error": "max_abs_err_masked_eps32",
+        "mean_absolute_error": "mean_abs_err_masked_eps32",
         "kl_divergence": "kl_softmax",
         "relative_euclidean_distance": "relative_euclidean_distance",
     }

@@ -10,6 +10,7 @@ from mpmath import mp, mpf
 Number = int | float | complex
 
 EPS32 = mpf(1.1920929e-07)
+EPS64 = mpf(2) ** -52
 
 
 def parts(value: Number) -> tuple[float | int, ...]:
@@ -35,6 +36,7 @@ def _oracle(target: Sequence[Number], golden: Sequence[Number], eps: mpf) -> dic
     found: dict[str, object] = dict.fromkeys(IDS)
     found |= _side_figures(target, "target") | _side_figures(golden, "golden")
     found["unequal_count"] = sum(not _same(t, g) for t, g in zip(target, golden, strict=True))
+    found["unequal_ratio"] = mpf(found["unequal_count"]) / len(target) if target else None
     if not places:
         return {key: value if value is None else float(value) for key, value in found.items()}
     t = [[mpf(p) for p in _pair(target[i], golden[i])[0]] for i in places]
@@ -67,10 +69,17 @@ def _oracle(target: Sequence[Number], golden: Sequence[Number], eps: mpf) -> dic
         found["err_ratio_1e3" + suffix] = mpf(sum(r < mpf("0.001") for r in rel)) / n
         found["err_ratio_5e3" + suffix] = mpf(sum(r < mpf("0.005") for r in rel)) / n
     kept = [(e, e / m) for e, m in zip(err, mag, strict=True) if m > EPS32]
-    found["max_abs_err_masked"] = max((e for e, _ in kept), default=mpf(0))
-    found["max_rel_err_masked"] = max((r for _, r in kept), default=mpf(0))
-    found["mean_abs_err_masked"] = sum((e for e, _ in kept), mpf(0)) / n
-    found["mean_rel_err_masked"] = sum((r for _, r in kept), mpf(0)) / n
+    found["max_abs_err_masked_eps32"] = max((e for e, _ in kept), default=mpf(0))
+    found["max_rel_err_masked_eps32"] = max((r for _, r in kept), default=mpf(0))
+    found["mean_abs_err_masked_eps32"] = sum((e for e, _ in kept), mpf(0)) / n
+    found["mean_rel_err_masked_eps32"] = sum((r for _, r in kept), mpf(0)) / n
+    beyond = [e / m for e, m in zip(err, mag, strict=True) if m > EPS64]
+    nothing = mp.nan if max(err) else mpf(0)
+    found["acc_rel_err"] = sum(beyond) if beyond else nothing
+    found["max_rel_err_masked"] = max(beyond) if beyond else nothing
+    found["mean_rel_err_masked"] = sum(beyond) / n if beyond else nothing
+    if len(t[0]) == 1:
+        found["kl_minmax"] = _range_divergence([x[0] for x in t], [y[0] for y in g])
     if n == len(target) and len(t[0]) == 1:
         found["kl_softmax"] = _divergence([y[0] for y in g], [x[0] for x in t])
     return {key: value if value is None else float(value) for key, value in found.items()}
@@ -109,10 +118,21 @@ def _divergence(golden: list[mpf], target: list[mpf]) -> mpf:
     return max(mpf(0), sum(a * (mp.log(a) - mp.log(b)) for a, b in zip(p, q, strict=True)))
 
 
+def _range_divergence(target: list[mpf], golden: list[mpf]) -> mpf:
+    def fractions(values: list[mpf]) -> list[mpf]:
+        low, high = min(values), max(values)
+        parts = [max((v - low) / (high - low), EPS32) if high > low else mpf(1) for v in values]
+        return [part / sum(parts) for part in parts]
+
+    p, q = fractions(target), fractions(golden)
+    return max(mpf(0), sum(a * mp.log(a / b) for a, b in zip(p, q, strict=True)))
+
+
 IDS = (
     "cosine", "euclidean_distance", "relative_euclidean_distance", "max_abs_err", "mean_abs_err", "rmse",
     "max_rel_err", "mean_rel_err", "err_ratio_1e3", "err_ratio_5e3", "max_rel_err_eps", "mean_rel_err_eps",
     "err_ratio_1e3_eps", "err_ratio_5e3_eps", "unequal_count", "mean_target", "mean_golden", "std_target",
-    "std_golden", "cosine_or_zero", "relative_euclidean_distance_or_zero", "max_rel_err_masked",
-    "mean_rel_err_masked", "max_abs_err_masked", "mean_abs_err_masked", "kl_softmax",
+    "std_golden", "cosine_or_zero", "relative_euclidean_distance_or_zero", "max_rel_err_masked_eps32",
+    "mean_rel_err_masked_eps32", "max_abs_err_masked_eps32", "mean_abs_err_masked_eps32", "kl_softmax",
+    "unequal_ratio", "acc_rel_err", "max_rel_err_masked", "mean_rel_err_masked", "kl_minmax",
 )  # fmt: skip

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from probe_flow.errors import NotComparableError
 from probe_flow.metrics.block_sums import load
 from probe_flow.metrics.derive import derive, side_summary
+from probe_flow.metrics.kept_blocks import KEPT_BYTES
 from probe_flow.metrics.kernel import (
     BLOCK,
     EPS32,
@@ -35,7 +36,8 @@ from probe_flow.metrics.kernel import (
     summarise_span,
 )
 
-EVERYTHING = MeasureOptions(moments=True, masked=True)
+EVERYTHING = MeasureOptions(moments=True, masked=True, significant=True)
+OFFLINE = MeasureOptions(moments=True, significant=True)
 
 
 class Parts:
@@ -167,19 +169,69 @@ def test_sides_of_different_size_keep_their_own_scale() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64", "int32"])
 @pytest.mark.parametrize("count", [1, 7, 256, 8192, 8193, BLOCK + 300])
-def test_extra_figures_do_not_change_the_others(dtype: str, count: int) -> None:
+@pytest.mark.parametrize("options", [EVERYTHING, OFFLINE])
+def test_extra_figures_do_not_change_the_others(dtype: str, count: int, options: MeasureOptions) -> None:
     target, golden = noisy_pair(count, dtype=dtype)
     target.array[count // 3] += 3
-    plain, full = measure(target, golden), measure(target, golden, EVERYTHING)
+    plain, full = measure(target, golden), measure(target, golden, options)
     assert full.errors is not None
     assert full.golden is not None
     without = Record(
         full.numel,
         full.target._replace(moments=None),
         full.golden._replace(moments=None),
-        full.errors._replace(masked=None),
+        full.errors._replace(masked=None, significant=None),
     )
     assert repr(plain) == repr(without)
+
+
+@pytest.mark.parametrize("count", [5, 8192, 8193, BLOCK + 300])
+def test_the_ways_through_a_block_agree_on_extra_figures(count: int) -> None:
+    target, golden = noisy_pair(count)
+    golden.array[::3] *= np.float32(1e-25)
+    golden.array[1::5] = 0
+    quick, general = measure(target, golden, OFFLINE), measure(target, golden, EVERYTHING)
+    assert quick.errors is not None
+    assert general.errors is not None
+    assert quick.errors.significant == general.errors.significant
+    assert quick.target.moments == general.target.moments
+    beyond = np.abs(golden.array.astype(np.float64)) > 2.0**-52
+    ratios = np.abs(target.array.astype(np.float64) - golden.array)[beyond] / np.abs(golden.array)[beyond]
+    assert quick.errors.significant is not None
+    assert quick.errors.significant == pytest.approx((int(beyond.sum()), ratios.sum(), max(ratios, default=0.0)), rel=1e-12)
+
+
+class Counted(Parts):
+    """Counts the elements that are read."""
+
+    read_elements = 0
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        self.read_elements += stop - start
+        found: NDArray[Any] = super().read(start, stop).copy()
+        return found
+
+
+def test_a_second_pass_reads_again_only_what_was_not_kept() -> None:
+    kept = KEPT_BYTES // 8
+    for count, expected in ((3 * BLOCK + 5, 3 * BLOCK + 5), (kept + BLOCK, kept + 2 * BLOCK)):
+        values = np.arange(count, dtype=np.float64)
+        target, golden = Counted(values, "float64"), Counted(values[::-1], "float64")
+        measure(target, golden, MeasureOptions(minmax=True))
+        assert (target.read_elements, golden.read_elements) == (expected, expected)
+
+
+def test_minmax_pass_over_block_edges_and_special_values() -> None:
+    rng = np.random.default_rng(6)
+    golden = rng.standard_normal(2 * BLOCK + 5)
+    target = golden + 0.01 * rng.standard_normal(golden.size)
+    target[3], golden[BLOCK + 2], golden[-1], target[-2] = math.nan, math.inf, 1e9, -math.inf
+    record = measure(Parts(target, "float64"), Parts(golden, "float64"), MeasureOptions(minmax=True))
+    both = np.isfinite(target) & np.isfinite(golden)
+    p, q = ((v - v.min()) / (v.max() - v.min()) for v in (target[both], golden[both]))
+    p, q = (np.maximum(v, 1.1920929e-07) for v in (p, q))
+    p, q = p / p.sum(), q / q.sum()
+    assert derive(record, ["kl_minmax"])["kl_minmax"] == pytest.approx(float((p * np.log(p / q)).sum()), abs=1e-12)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -347,7 +399,8 @@ def test_inputs_are_never_written() -> None:
     for dtype in ("float32", "float64", "float16", "bfloat16", "int64", "complex64", "bool"):
         target, golden = ArrayBlocks([0, 1, 1, 0], dtype), ArrayBlocks([1, 1, 0, 0], dtype)
         before = target.array.tobytes(), golden.array.tobytes()
-        measure(target, golden, MeasureOptions(moments=True, masked=True, softmax=True))
+        measure(target, golden, MeasureOptions(moments=True, masked=True, significant=True, softmax=True, minmax=True))
+        measure(target, golden, MeasureOptions(moments=True, significant=True))
         assert (target.array.tobytes(), golden.array.tobytes()) == before
 
 

@@ -76,6 +76,8 @@ def test_options_follow_the_metrics() -> None:
     assert options_for(metric_ids("default")) == MeasureOptions()
     assert options_for(["std_golden"]) == MeasureOptions(moments=True)
     assert options_for(metric_ids("torchair_legacy")) == MeasureOptions(masked=True, softmax=True)
+    assert options_for(metric_ids("offline")) == MeasureOptions(moments=True, significant=True, minmax=True)
+    assert options_for(["rmse"], max_elements=7) == MeasureOptions(max_elements=7)
 
 
 def test_metrics_of_other_modes_are_not_derived_from_a_record() -> None:

@@ -39,6 +39,8 @@ def assert_equals_oracle(target: ArrayBlocks, golden: ArrayBlocks) -> None:
             # A difference of logarithms of sums: absolute error of a few roundings of the largest value.
             largest = max([1.0, *(abs(float(v)) for v in (*target.exact(), *golden.exact()))])
             assert got == pytest.approx(want, rel=1e-12, abs=1e-14 * largest)
+        elif metric == "kl_minmax":
+            assert got == pytest.approx(want, rel=1e-12, abs=1e-14)  # a difference of sums of order 1
         else:
             assert got == pytest.approx(want, rel=1e-13, abs=1e-300), metric
 
@@ -149,7 +151,12 @@ def test_any_float32_pairs(pairs: list[tuple[float, float]]) -> None:
             assert values[metric] is None
         elif metric in ("max_abs_err", "unequal_count", "err_ratio_1e3", "err_ratio_5e3"):
             assert values[metric] == pytest.approx(want, rel=1e-15, nan_ok=True), metric
-        elif metric in ("euclidean_distance", "rmse", "mean_abs_err", "max_rel_err", "mean_rel_err_masked"):
+        elif metric == "kl_minmax":
+            assert values[metric] == pytest.approx(want, rel=1e-12, abs=1e-14)
+        elif metric in (
+            "euclidean_distance", "rmse", "mean_abs_err", "max_rel_err", "mean_rel_err_masked_eps32", "acc_rel_err",
+            "mean_rel_err_masked", "max_rel_err_masked", "unequal_ratio",
+        ):  # fmt: skip
             assert values[metric] == pytest.approx(want, rel=1e-12, nan_ok=True), metric
 
 
@@ -226,8 +233,8 @@ VECTORS = [
         {
             "cosine": 0.999885970364, "euclidean_distance": 0.100004904980, "max_abs_err": 0.099999904633,
             "max_rel_err_eps": 0.033333301544, "err_ratio_1e3_eps": 0.5, "err_ratio_5e3_eps": 0.75,
-            "max_rel_err_masked": 0.0333333015, "mean_rel_err_masked": 0.0085833371,
-            "max_abs_err_masked": 0.0999999046, "mean_abs_err_masked": 0.0252499878,
+            "max_rel_err_masked_eps32": 0.0333333015, "mean_rel_err_masked_eps32": 0.0085833371,
+            "max_abs_err_masked_eps32": 0.0999999046, "mean_abs_err_masked_eps32": 0.0252499878,
             "relative_euclidean_distance_or_zero": 0.0182583146, "cosine_or_zero": 0.9998859704,
         },
     ),
@@ -237,7 +244,7 @@ VECTORS = [
         {
             "euclidean_distance": 0.0022361516, "max_abs_err": 0.00200009346, "max_rel_err_eps": 8388.6083984375,
             "err_ratio_1e3_eps": 0.5, "err_ratio_5e3_eps": 0.75, "cosine_or_zero": 0.9999998203,
-            "max_rel_err_masked": 0.00100004673, "max_abs_err_masked": 0.00200009346,
+            "max_rel_err_masked_eps32": 0.00100004673, "max_abs_err_masked_eps32": 0.00200009346,
             "relative_euclidean_distance_or_zero": 0.0010000373,
         },
     ),
@@ -246,7 +253,7 @@ VECTORS = [
         [1, 2],
         {
             "cosine": NAN, "euclidean_distance": 2.236067977, "max_abs_err": 2.0, "max_rel_err_eps": 16777215.0,
-            "err_ratio_1e3_eps": 0.0, "err_ratio_5e3_eps": 0.0, "cosine_or_zero": 0.0, "max_abs_err_masked": 0.0,
+            "err_ratio_1e3_eps": 0.0, "err_ratio_5e3_eps": 0.0, "cosine_or_zero": 0.0, "max_abs_err_masked_eps32": 0.0,
             "relative_euclidean_distance_or_zero": 0.0,
         },
     ),
@@ -277,7 +284,14 @@ def test_scalars_have_no_direction_distance_or_share() -> None:
 
 def test_metrics_that_were_not_measured_are_none() -> None:
     record = measure(ArrayBlocks([2.0, 1.0], "float32"), ArrayBlocks([1.0, 1.0], "float32"))
-    ids = ["std_target", "max_rel_err_masked", "mean_abs_err_masked", "kl_softmax"]
+    ids = [
+        "std_target",
+        "max_rel_err_masked_eps32",
+        "mean_abs_err_masked_eps32",
+        "kl_softmax",
+        "acc_rel_err",
+        "kl_minmax",
+    ]
     assert derive(record, ids) == dict.fromkeys(ids)
 
 

@@ -29,8 +29,8 @@ from probe_flow.metrics.record import Side
 
 pytestmark = pytest.mark.frameworks
 
-EVERYTHING = MeasureOptions(moments=True, masked=True)
-COMPILED = MeasureOptions(moments=True, masked=True, backend="numba")
+EVERYTHING = MeasureOptions(moments=True, masked=True, significant=True)
+COMPILED = MeasureOptions(moments=True, masked=True, significant=True, backend="numba")
 
 PAIRS = [
     ("float32", "float32"), ("float64", "float64"), ("float16", "float16"), ("bfloat16", "bfloat16"),
@@ -76,8 +76,12 @@ def assert_agree(compiled: Record, expected: Record) -> None:
         assert getattr(errors, name) == pytest.approx(getattr(reference, name), rel=1e-12), name
     size = math.sqrt(reference.target_squares * reference.golden_squares)
     assert errors.dot == pytest.approx(reference.dot, rel=0, abs=1e-12 * size)
-    same = dict.fromkeys(sums, 0.0) | {"dot": 0.0, "masked": None}
+    same = dict.fromkeys(sums, 0.0) | {"dot": 0.0, "masked": None, "significant": None}
     assert errors._replace(**same) == reference._replace(**same)
+    assert (errors.significant is None) == (reference.significant is None)
+    if errors.significant is not None and reference.significant is not None:
+        assert errors.significant == pytest.approx(reference.significant, rel=1e-12)
+        assert errors.significant[::2] == reference.significant[::2]
     assert (errors.masked is None) == (reference.masked is None)
     if errors.masked is not None and reference.masked is not None:
         assert errors.masked == pytest.approx(reference.masked, rel=1e-12)
@@ -119,6 +123,19 @@ def test_the_backends_agree_at_edges_of_lanes_and_blocks(count: int) -> None:
         assert_agree(measure(*pair, COMPILED), measure(*pair, EVERYTHING))
         plain = measure(*pair, MeasureOptions(backend="numba"))
         assert_agree(plain, measure(*pair))
+
+
+def test_the_backends_agree_on_golden_values_that_are_next_to_nothing() -> None:
+    target, golden = noisy(BLOCK + 777, "float32", "float32", seed=8)
+    golden.array.flags.writeable = True
+    golden.array[::3] *= np.float32(1e-25)
+    golden.array.flags.writeable = False
+    compiled, expected = measure(target, golden, COMPILED), measure(target, golden, EVERYTHING)
+    assert_agree(compiled, expected)
+    assert compiled.errors is not None
+    assert compiled.errors.significant is not None
+    assert compiled.errors.masked is not None
+    assert compiled.errors.significant.max_rel < compiled.errors.max_rel
 
 
 def test_compiled_sums_against_exact_ones() -> None:
@@ -237,7 +254,9 @@ def test_views_of_any_kind_give_the_same_record_and_are_not_written() -> None:
 
 def test_warming_up_compiles_all_that_is_ever_called() -> None:
     assert numba_backend.warm_up() == len(PAIRS)
-    functions = (numba_kernels.measure, numba_kernels.masked_errors, numba_kernels.squared_deviations)
+    functions = (
+        numba_kernels.measure, numba_kernels.masked_errors, numba_kernels.squared_deviations, numba_kernels.tiny_values,
+    )  # fmt: skip
     before = [set(function.signatures) for function in functions]  # type: ignore[attr-defined]
     for target, golden in PAIRS + CONVERTED:
         measure(*noisy(3, target, golden), COMPILED)

@@ -35,7 +35,7 @@ def sides(dtype: str, count: int = 2 * BLOCK + 17):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "uint64", "bool"])
-@pytest.mark.parametrize("options", [MeasureOptions(), MeasureOptions(moments=True, masked=True)])
+@pytest.mark.parametrize("options", [MeasureOptions(), MeasureOptions(moments=True, masked=True, significant=True)])
 def test_spans_come_back_bit_for_bit(dtype, options):
     target, golden = sides(dtype)
     spans = [measure_span(target, golden, first, count, options) for first, count in ((0, 2), (2, 1))]
@@ -47,7 +47,9 @@ def test_spans_come_back_bit_for_bit(dtype, options):
 
 def test_whole_pairs_with_a_second_pass_come_back(tmp_path):
     target, golden = (Values(side.data[100:300], side.dtype) for side in sides("float32"))
-    record = measure(target, golden, MeasureOptions(softmax=True))
+    record = measure(target, golden, MeasureOptions(softmax=True, minmax=True))
+    assert record.softmax is not None
+    assert record.minmax is not None
     assert repr(record_of(record_text(record))) == repr(record)
 
 

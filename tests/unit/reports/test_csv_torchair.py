@@ -369,8 +369,8 @@ def test_the_legacy_table_has_its_24_columns(tmp_path: Path) -> None:
 def test_a_legacy_row_has_absolute_paths_and_blanks_for_what_was_not_computed(tmp_path: Path) -> None:
     values = {
         "cosine": 0.99988597041234567,
-        "max_rel_err_masked": 0.03333330154418945,
-        "max_abs_err_masked": math.inf,
+        "max_rel_err_masked_eps32": 0.03333330154418945,
+        "max_abs_err_masked_eps32": math.inf,
         "relative_euclidean_distance": 0.0182583146,
     }
     _, found = legacy(tmp_path, good_row(measured=measurement(values)))

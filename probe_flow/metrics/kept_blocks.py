@@ -1,0 +1,37 @@
+"""Blocks of a tensor that is read twice: what fits is kept from the first time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from probe_flow.metrics.block_sums import Values
+    from probe_flow.metrics.kernel import Blocks
+
+KEPT_BYTES = 16 * 2**20
+"""Bytes of a tensor that are kept; those of larger ones that come later are read, and converted, again."""
+
+
+@dataclass(slots=True)
+class KeptBlocks:
+    """A tensor whose first blocks are read once, if they are asked for in the same pieces again."""
+
+    values: Blocks
+    numel: int = field(init=False)
+    dtype: str = field(init=False)
+    _kept: dict[tuple[int, int], Values] = field(default_factory=dict)
+    _left: int = KEPT_BYTES
+
+    def __post_init__(self) -> None:
+        self.numel, self.dtype = self.values.numel, self.values.dtype
+
+    def read(self, start: int, stop: int) -> Values:
+        """Return elements ``[start, stop)``."""
+        found = self._kept.get((start, stop))
+        if found is None:
+            found = self.values.read(start, stop)
+            if found.nbytes <= self._left:
+                self._left -= found.nbytes
+                found = self._kept[start, stop] = found.copy()  # a block is valid until the next one only
+        return found
