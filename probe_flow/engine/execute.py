@@ -195,6 +195,7 @@ class _Run:
             ),
             facts=dict(self.record),
             cache=self.cache.for_stage(forced=name in self.plan.forced),
+            place=planned.stage.place,
         )
 
     def _keeps_tensors(self) -> bool:

@@ -4,8 +4,18 @@ A reader fills a `Catalog`; a matcher turns two of them into `Pairs`; `compare` 
 `Verdict` per pair, and `Finding`s over all of them.
 """
 
+from probe_flow.records.baseline import Baseline, BaselineUse, Change, Deviant
 from probe_flow.records.catalog import Catalog, Edge, Graph, GraphOp, Problem
-from probe_flow.records.comparison import ComparedPair, Comparison, Coverage, Finding, FindingKind, TensorDetail
+from probe_flow.records.comparison import (
+    ComparedPair,
+    Comparison,
+    Coverage,
+    Finding,
+    FindingKind,
+    TensorDetail,
+    WaiverState,
+    WaiverUse,
+)
 from probe_flow.records.differences import (
     DifferenceKind,
     Differences,
@@ -17,17 +27,23 @@ from probe_flow.records.measurement import Measurement, Mode, SideSummary
 from probe_flow.records.node import Execution, Node, NodeKey, OrderSource, Phase
 from probe_flow.records.pairs import Expectation, Group, Pair, Pairs, Reason, Relation
 from probe_flow.records.tensor import Extent, Slot, SlotRole, Statistics, TensorKind, TensorRef
-from probe_flow.records.verdict import Role, Status, Verdict
+from probe_flow.records.verdict import Excuse, ExcuseKind, Role, Status, Verdict
 
 __all__ = [
+    "Baseline",
+    "BaselineUse",
     "Catalog",
+    "Change",
     "ComparedPair",
     "Comparison",
     "Coverage",
+    "Deviant",
     "DifferenceKind",
     "Differences",
     "Edge",
     "EntryDifference",
+    "Excuse",
+    "ExcuseKind",
     "Execution",
     "ExecutionDifferences",
     "Expectation",
@@ -59,4 +75,6 @@ __all__ = [
     "TensorKind",
     "TensorRef",
     "Verdict",
+    "WaiverState",
+    "WaiverUse",
 ]

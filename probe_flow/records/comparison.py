@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from probe_flow.errors import Diagnostic
+from probe_flow.records.baseline import BaselineUse
 from probe_flow.records.measurement import Measurement
 from probe_flow.records.node import NodeKey
 from probe_flow.records.pairs import Pair, Pairs
 from probe_flow.records.tensor import Slot
-from probe_flow.records.verdict import Verdict
+from probe_flow.records.verdict import Excuse, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class Finding:
         fails: whether the gate ``findings`` fails on it.
         row: `ComparedPair.order` of the row that shows it.
         metrics: the figures behind the evidence.
+        excuse: why a finding that would fail the gate does not; the evidence ends with its text.
     """
 
     kind: FindingKind
@@ -83,6 +85,41 @@ class Finding:
     fails: bool = True
     row: int | None = None
     metrics: Mapping[str, float | int | bool | None] = field(default_factory=dict, hash=False)
+    excuse: Excuse | None = None
+
+
+class WaiverState(enum.Enum):
+    """What became of a waiver: it covered failures, had none to cover, did not hold any more, or not so far."""
+
+    USED = "used"
+    UNUSED = "unused"
+    EXPIRED = "expired"
+    EXCEEDED = "exceeded"
+
+
+@dataclass(frozen=True, slots=True)
+class WaiverUse:
+    """One waiver of the workflow, and what it did.
+
+    Args:
+        where: its patterns, as text.
+        reason, owner, expires: as written.
+        bound: its bounds, as text.
+        state: what became of it.
+        rows: failing rows that it covers.
+        findings: findings that it covers.
+        exceeded: failing rows and findings that fit its patterns but not its bound.
+    """
+
+    where: str
+    reason: str
+    owner: str
+    expires: str
+    bound: str
+    state: WaiverState
+    rows: int = 0
+    findings: int = 0
+    exceeded: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +157,8 @@ class Comparison:
         policy: name of the policy.
         problems: diagnostics of compare itself.
         details: `ComparedPair.order` -> a closer look, for the rows that people will ask about.
+        waivers: what became of each waiver, as written.
+        baseline: what became of the baseline; None when the stage has none.
     """
 
     pairs: Pairs
@@ -132,3 +171,5 @@ class Comparison:
     policy: str = ""
     problems: tuple[Diagnostic, ...] = ()
     details: Mapping[int, TensorDetail] = field(default_factory=dict, hash=False)
+    waivers: tuple[WaiverUse, ...] = ()
+    baseline: BaselineUse | None = None

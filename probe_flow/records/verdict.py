@@ -28,6 +28,26 @@ class Role(enum.Enum):
     __hash__ = object.__hash__  # Enum's own is a call of Python, made for every look-up of a node or slot
 
 
+class ExcuseKind(enum.Enum):
+    """What takes a failure out of the gate: a waiver of the workflow, or the accepted baseline."""
+
+    WAIVED = "waived"
+    ACCEPTED = "accepted"
+
+
+@dataclass(frozen=True, slots=True)
+class Excuse:
+    """Why a failure stays visible but does not fail the gate.
+
+    Args:
+        kind: what excuses it.
+        text: until when, who and why; begins with the word of the kind.
+    """
+
+    kind: ExcuseKind
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What the policy says of one row.
@@ -39,6 +59,7 @@ class Verdict:
         role: set by the analysis, not by the policy.
         excess: set by the analysis too: the error over the largest that rounding and the errors of the inputs explain;
             1 is the limit, None where nothing was judged.
+        excuse: why a failing row does not count for the gate; its text is also the last of the reasons.
     """
 
     status: Status
@@ -46,3 +67,4 @@ class Verdict:
     reasons: tuple[str, ...] = ()
     role: Role = Role.UNKNOWN
     excess: float | None = None
+    excuse: Excuse | None = None

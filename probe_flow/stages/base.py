@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from probe_flow.errors import Diagnostic
+from probe_flow.formats.yaml_places import Place
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
@@ -165,6 +166,7 @@ class Context:
         settings: run-wide settings, see `Settings`.
         facts: provenance of the run so far, for reports (workflow name, params, versions, timings).
         cache: what was measured before (`ResultCache`).
+        place: where the stage's options were written, for problems that show only while it runs; None = nowhere.
     """
 
     stage: str
@@ -175,6 +177,7 @@ class Context:
     settings: Settings
     facts: Mapping[str, Any]
     cache: ResultCache = field(default_factory=NoCache)
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from probe_flow.stages.base import Context, Kind, Model, Only, PairsOf, StageOptions, StageType
+from probe_flow.stages.base import Context, IsPath, Kind, Model, Only, PairsOf, StageOptions, StageType
 
 
 def _bound(text: str) -> str:
@@ -62,6 +63,28 @@ def _only(only: Only | None) -> Only | None:
     return only
 
 
+def _date(text: str) -> str:
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.isoformat() != text:  # fromisoformat takes weeks and dates without dashes too
+        raise ValueError(f"`{text}` is no date; write it as 2026-12-31")
+    return text
+
+
+def _words(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty; whoever reads the report has to know why, and whom to ask")
+    return text
+
+
+def _narrow(where: Where) -> Where:
+    if not where.model_dump(exclude_none=True):
+        raise ValueError("it waives every row; name a `node` or an `op_type` at least")
+    return where
+
+
 ROW_FACTS = ("verdict", "role", "node", "op_type")
 """Keys of `only.where` that take patterns; every other key is a metric id with a bound."""
 
@@ -105,6 +128,22 @@ class PolicyRule(Model):
     )
 
 
+class Waiver(Model):
+    """A known deviation that does not fail the run for a while; it stays visible in every result."""
+
+    where: Annotated[Where, AfterValidator(_narrow)] = Field(description="Rows that it covers; one pattern at least.")
+    reason: Annotated[str, AfterValidator(_words)] = Field(description="Why the deviation is accepted.")
+    owner: Annotated[str, AfterValidator(_words)] = Field(description="Who answers for it.")
+    expires: Annotated[str, AfterValidator(_date)] = Field(
+        description="Last day on which it holds, as `YYYY-MM-DD`.", examples=["2026-12-31"]
+    )
+    bound: dict[MetricId, Bound] | None = Field(
+        None,
+        description="Metric id -> bound that a row must still meet, e.g. `relative_euclidean_distance: '< 0.02'`; a "
+        "row with NaN or infinities that the golden does not have meets none.",
+    )
+
+
 class Options(StageOptions):
     """Measure every pair, judge it by a policy, and say where the divergence begins."""
 
@@ -122,6 +161,16 @@ class Options(StageOptions):
         "findings",
         description="What fails the run: `findings` = an origin of divergence, of NaN or infinities, or drift; "
         "`all_pass` = any failing row.",
+    )
+    waivers: list[Waiver] = Field(
+        default_factory=list,
+        description="Known deviations that do not fail the run; the first that covers a row counts.",
+    )
+    baseline: Annotated[str, IsPath(is_data=False)] | None = Field(
+        None, description="File of `probe-flow baseline accept`: the run fails only on what is worse than it says."
+    )
+    baseline_tolerance: float = Field(
+        0.1, ge=0.0, description="How much larger than accepted an error may be, relative to it; 0.1 = a tenth."
     )
     require: Require = Field(default_factory=Require, description="What the run needs to count as complete.")
     only: Annotated[Only | None, AfterValidator(_only)] = Field(

@@ -17,6 +17,7 @@ from probe_flow.metrics.registry import metric_ids
 from probe_flow.records import ComparedPair, Comparison, Pairs
 from probe_flow.stages.base import Context
 from probe_flow.stages.details import look_closer
+from probe_flow.stages.excusing import excuse, open_baseline, waiver_metrics
 from probe_flow.stages.measure_noise import measure_noise
 from probe_flow.stages.measure_pairs import measure_pairs
 from probe_flow.stages.measure_reference import measure_reference, reference_problems
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Comparison | None) -> Comparison:
     """Return the comparison of all pairs."""
+    baseline = open_baseline(options, context)
     policy = _policy(options.policy, pairs)
     ids = chosen_metrics(options, pairs)
     ordered = in_execution_order(pairs)
@@ -38,25 +40,31 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
     context.emit("compare.judged", rows=len(rows), policy=policy.name)
     findings, roles = conclude(rows, pairs, verdicts)
     coverage = cover(pairs, rows, verdicts)
+    excused = excuse(
+        rows, pairs, roles, findings, options=options, baseline=baseline, coverage=coverage, context=context
+    )
     compared = tuple(
         ComparedPair(number, row.pair, row.measurement, verdict)
-        for number, (row, verdict) in enumerate(zip(rows, roles, strict=True))
+        for number, (row, verdict) in enumerate(zip(rows, excused.verdicts, strict=True))
     )
     return Comparison(
         pairs=pairs,
         rows=compared,
-        findings=findings,
+        findings=excused.findings,
         coverage=coverage,
         gate=options.gate,
-        gate_passed=gate_passes(options.gate, findings, verdicts),
+        gate_passed=gate_passes(options.gate, excused.findings, excused.verdicts),
         incomplete=incompleteness(rows, verdicts, coverage, required=options.require.coverage),
         policy=policy.name,
         problems=(
             *(problem for catalog in pairs.catalogs for problem in catalog.problems),
             *pairs.problems,
             *reference_problems(rows),
+            *excused.problems,
         ),
         details=look_closer(compared, context),
+        waivers=excused.waivers,
+        baseline=excused.baseline,
     )
 
 
@@ -67,7 +75,7 @@ def chosen_metrics(options: Options, pairs: Pairs) -> tuple[str, ...]:
     """
     policy = _policy(options.policy, pairs)
     chosen = options.metrics or (policy.name if policy.name in METRIC_SETS else "default")
-    return metric_ids(dict.fromkeys((*metric_ids(chosen), *policy.needs)))
+    return metric_ids(dict.fromkeys((*metric_ids(chosen), *policy.needs, *waiver_metrics(options))))
 
 
 def _policy(policy: str | list[PolicyRule], pairs: Pairs) -> Policy:

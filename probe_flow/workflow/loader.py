@@ -194,6 +194,7 @@ class _FileReader:
                 inputs=instance.inputs,
                 span=draft.place.name_span,
                 variant=instance.variant,
+                place=place,
             ),
         )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from probe_flow.errors import Diagnostic, Span
+from probe_flow.formats.yaml_places import Place
 from probe_flow.stages.base import StageOptions, StageType
 from probe_flow.workflow.interpolation import RUN_OUTPUT
 from probe_flow.workflow.models import Cache, Executor
@@ -25,6 +26,7 @@ class ResolvedStage:
         inputs: names of the consumed stages by option (``pairs``, ``only.comparison``).
         span: where the stage is written.
         variant: matrix values of this variant.
+        place: of the options.
     """
 
     name: str
@@ -33,6 +35,7 @@ class ResolvedStage:
     inputs: Mapping[str, tuple[str, ...]]
     span: Span
     variant: Mapping[str, object]
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
