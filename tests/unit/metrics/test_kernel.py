@@ -198,7 +198,9 @@ def test_the_ways_through_a_block_agree_on_extra_figures(count: int) -> None:
     beyond = np.abs(golden.array.astype(np.float64)) > 2.0**-52
     ratios = np.abs(target.array.astype(np.float64) - golden.array)[beyond] / np.abs(golden.array)[beyond]
     assert quick.errors.significant is not None
-    assert quick.errors.significant == pytest.approx((int(beyond.sum()), ratios.sum(), max(ratios, default=0.0)), rel=1e-12)
+    assert quick.errors.significant == pytest.approx(
+        (int(beyond.sum()), ratios.sum(), max(ratios, default=0.0)), rel=1e-12
+    )
 
 
 class Counted(Parts):
