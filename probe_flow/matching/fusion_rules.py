@@ -1,92 +1,81 @@
-"""Fusion rules ready for matching: device operators, the original tensor of every output, and fusion groups."""
+"""Rule files merged into the rules of one comparison."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
-from probe_flow.errors import Diagnostic
-from probe_flow.formats.rule_records import RuleFile, RuleOutput
-from probe_flow.records import Relation
+from probe_flow.errors import Diagnostic, Severity
+from probe_flow.formats.rule_records import RuleFile
+from probe_flow.matching.fusion_close import unfused
+from probe_flow.matching.fusion_filter import unexpected_types
+from probe_flow.matching.fusion_groups import fusion_groups, keys_of
+from probe_flow.matching.fusion_ops import fusion_ops
+from probe_flow.matching.fusion_quant import unquantised
+from probe_flow.matching.fusion_records import FusionGroup, FusionOp, FusionOutput, FusionRules, clean_name
+from probe_flow.matching.fusion_unknown import UnknownNames
 
-FusionOutput = RuleOutput
-"""One output after merging: its origin is a name of the golden dump."""
+__all__ = ["FusionGroup", "FusionOp", "FusionOutput", "FusionRules", "clean_name", "fusion_rules"]
 
-
-@dataclass(frozen=True, slots=True)
-class FusionOp:
-    """One device operator with all that matching needs to know of it.
-
-    Args:
-        name: operator name with ``/`` and ``.``.
-        op_type: operator type.
-        id: place in the order of execution.
-        graph: name of the graph that holds it.
-        inputs: ``producer:index`` of each data input, in order.
-        outputs: by output number.
-        originals: golden operators; empty for an operator that only the device has.
-        group: index of its fusion group.
-        is_filtered: quantisation left nothing of it to compare.
-        is_multiop: one of several device operators of the same originals.
-        l1_group: L1 fusion group; empty outside one.
-        passes: fusion passes that made it.
-        compares_inputs: false where inputs have another meaning than those of the originals (dequantisation).
-        compares_outputs: the same for outputs (quantisation).
-    """
-
-    name: str
-    op_type: str
-    id: int
-    graph: str
-    inputs: tuple[str, ...]
-    outputs: tuple[FusionOutput, ...]
-    originals: tuple[str, ...]
-    group: int
-    is_filtered: bool = False
-    is_multiop: bool = False
-    l1_group: str = ""
-    passes: tuple[str, ...] = ()
-    compares_inputs: bool = True
-    compares_outputs: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class FusionGroup:
-    """Device operators that stand for the same originals. ``ops``: in order of their ids."""
-
-    index: int
-    key: tuple[str, ...]
-    relation: Relation
-    ops: tuple[FusionOp, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FusionRules:
-    """The rules of one comparison.
-
-    Args:
-        ops: sorted by id.
-        groups: in order of their index.
-        by_name: operators by their true name.
-        by_clean_name: operators by their name in file names (see `clean_name`).
-        problems: what could not be carried over.
-        files: the rule files that they come from.
-    """
-
-    ops: tuple[FusionOp, ...]
-    groups: tuple[FusionGroup, ...]
-    by_name: Mapping[str, FusionOp]
-    by_clean_name: Mapping[str, FusionOp]
-    problems: tuple[Diagnostic, ...] = ()
-    files: tuple[str, ...] = ()
+_SHOWN = 5
 
 
 def fusion_rules(rule: RuleFile, *, close: RuleFile | None = None, quant: RuleFile | None = None) -> FusionRules:
     """Merge rule files into the rules of one comparison.
 
     Args:
-        rule: of the target model.
+        rule: of the target model; for a quantised model run in a framework, that of the quantisation tool.
         close: of the golden model without fusion, when the golden dump comes from a device too.
         quant: of the quantisation tool, when the target is quantised and the golden model is not.
     """
-    raise NotImplementedError
+    ops = fusion_ops(rule)
+    problems = [*unexpected_types(ops, rule.path), *_repeated(ops, rule.path)]
+    unsaid = {op.name for graph in rule.graphs for op in graph.ops if op.originals is None}
+    if quant is not None:
+        unknown = UnknownNames(rule.path, quant.path, what="quantisation rules", unsaid=unsaid)
+        ops = unquantised(ops, fusion_ops(quant), unknown)
+        problems += unknown.problems()
+    keys = keys_of(ops)
+    if close is not None:
+        unknown = UnknownNames(rule.path, close.path, what="rules without fusion", unsaid=unsaid)
+        ops = unfused(ops, fusion_ops(close), unknown)
+        problems += unknown.problems()
+    return FusionRules(
+        ops=tuple(ops),
+        groups=fusion_groups(ops, keys),
+        by_name={op.name: op for op in reversed(ops)},
+        by_clean_name={clean_name(op.name): op for op in reversed(ops)},
+        problems=tuple(problems),
+        files=tuple(file.path for file in (rule, close, quant) if file is not None),
+    )
+
+
+def _repeated(ops: Sequence[FusionOp], file: str) -> Iterator[Diagnostic]:
+    """Yield a warning about names, and one about names in dump files, that several operators have."""
+    names = _several(op.name for op in ops)
+    if names:
+        yield _shared(names, file, "names that several operators have", "references to them mean the first")
+    cleaned = _several(clean_name(name) for name in dict.fromkeys(op.name for op in ops))
+    if cleaned:
+        yield _shared(
+            cleaned,
+            file,
+            "names in dump files that several operators have",
+            "dump files of that name count as the first's",
+        )
+
+
+def _several(names: Iterable[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
+
+
+def _shared(names: Sequence[str], file: str, what: str, effect: str) -> Diagnostic:
+    return Diagnostic(
+        "PF4309",
+        f"in `{Path(file).name}`, {what}: {len(names)}",
+        severity=Severity.WARNING,
+        path=file,
+        help=f"{effect}; rename them in the model if both are dumped",
+        notes=tuple(f"`{name}`" for name in names[:_SHOWN]),
+    )

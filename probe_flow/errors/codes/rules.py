@@ -61,14 +61,14 @@ SECTION: tuple[Code, ...] = (
         "rule files do not name each other's operators",
         "The second rule file says what the names in the first one are called in the golden dump. Names that it does "
         "not know keep what they are, or lose their counterpart.",
-        "3 names of `fr.json` are not in the quantisation rules `quant.json`",
+        "3 of the names of `fr.json` are not in the quantisation rules `quant.json`",
         "Check that both files come from the same model and the same conversion.",
     ),
     Code(
         "PF4309",
         "operators of a rule file share a name",
         "References to inputs, and names of dump files, mean the first of them.",
-        "2 operators of `model.json` have names that others have too",
+        "in `model.json`, names that several operators have: 2",
         "Nothing to do when the operators lie in subgraphs that are not dumped; otherwise rename them in the model.",
     ),
     Code(

@@ -1,0 +1,69 @@
+"""Edges across the border of a subgraph, which a rule file says by the input and output numbers of the caller.
+
+Inside a subgraph, a ``Data`` operator stands for an input of the operator that calls it, and what the subgraph's
+``NetOutput`` takes is what the caller gives. Neither is ever dumped, so references go past them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from probe_flow.formats.rule_facts import PARENT_INPUT, SUBGRAPHS
+from probe_flow.formats.rule_records import RuleFile, RuleOp
+
+_MAX_BORDERS = 64
+"""Borders that one reference passes; a file that needs more goes in circles."""
+
+
+def joined(rule: RuleFile) -> tuple[RuleOp, ...]:
+    """Return the operators of all graphs in file order, with references that lead past the borders of subgraphs."""
+    ops = tuple(op for graph in rule.graphs for op in graph.ops)
+    past = _borders(rule)
+    if not past:
+        return ops
+    return tuple(replace(op, inputs=tuple(_follow(text, past) for text in op.inputs)) for op in ops)
+
+
+def _borders(rule: RuleFile) -> Mapping[str, str]:
+    """Return, for references to operators at a border, the reference to what lies behind it."""
+    bodies = {graph.name: graph.ops for graph in rule.graphs if graph.name}
+    past: dict[str, str] = {}
+    for graph in rule.graphs:
+        for caller in graph.ops:
+            names = caller.attrs.get(SUBGRAPHS, ())
+            called = [bodies[name] for name in names if name in bodies] if isinstance(names, tuple) else []
+            for body in called:
+                past |= _inputs(caller, body)
+            # Of several bodies (branches, a loop) only one ran, or one many times: nobody can say which gave the value.
+            if len(called) == 1:
+                past |= _outputs(caller, called[0])
+    return past
+
+
+def _inputs(caller: RuleOp, body: tuple[RuleOp, ...]) -> dict[str, str]:
+    past = {}
+    for op in body:
+        number = op.attrs.get(PARENT_INPUT)
+        is_named = bool(op.originals) or any(output.origin_name for output in op.outputs)
+        if op.op_type == "Data" and isinstance(number, int) and 0 <= number < len(caller.inputs) and not is_named:
+            past[f"{op.name}:0"] = caller.inputs[number]
+    return past
+
+
+def _outputs(caller: RuleOp, body: tuple[RuleOp, ...]) -> dict[str, str]:
+    if any(output.origin_name for output in caller.outputs):
+        return {}
+    ends = [op for op in body if op.op_type == "NetOutput"]
+    if len(ends) != 1:
+        return {}
+    return {f"{caller.name}:{number}": text for number, text in enumerate(ends[0].inputs)}
+
+
+def _follow(text: str, past: Mapping[str, str]) -> str:
+    found = text
+    for _ in range(_MAX_BORDERS):
+        if found not in past:
+            return found
+        found = past[found]
+    return text
