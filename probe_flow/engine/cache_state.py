@@ -66,12 +66,13 @@ def cache_states(plan: Plan, folder: Path) -> list[CacheState]:
 
 def _state(stage: str, pairs: Any, options: Any, plan: Plan, folder: Path) -> CacheState:
     from probe_flow.formats.shards import ShardStore
-    from probe_flow.stages.comparing import chosen_metrics
+    from probe_flow.stages.comparing import chosen_metrics, measured_scope
     from probe_flow.stages.measure_reference import with_reference_fields
     from probe_flow.stages.result_keys import differing_fields, key_of
 
     store = ShardStore(shared_store(folder))
-    planned = with_reference_fields(pairs, chosen_metrics(options, pairs), by=plan.workflow.cache.key)
+    ids, scope = chosen_metrics(options, pairs), measured_scope(options)
+    planned = with_reference_fields(pairs, ids, by=plan.workflow.cache.key, scope=scope)
     keys = {key_of(fields): (tensor, identity, fields) for tensor, identity, fields in planned}
     found = store.find(list(keys))
     lacking = [entry for key, entry in keys.items() if key not in found]

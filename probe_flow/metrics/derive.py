@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
 from probe_flow.metrics.formulas import Value, l2norm_of, mean_of
+from probe_flow.metrics.metric import Compute
 from probe_flow.metrics.record import Record, Side
 from probe_flow.metrics.registry import find_metric
 from probe_flow.records import Mode, SideSummary, Statistics
 
 
-def derive(record: Record, ids: Iterable[str], *, is_scalar: bool = False) -> dict[str, Value]:
+def derive(
+    record: Record, ids: Iterable[str], *, is_scalar: bool = False, computes: Mapping[str, Compute] | None = None
+) -> dict[str, Value]:
     """Return the values of tensor metrics.
 
     Args:
         record: folded record of a whole pair, measured with `options_for` of these ids.
         ids: metric ids; those of other modes (statistics, checksum) are left out.
         is_scalar: whether the tensors are 0-d.
+        computes: formulas that take the place of the registered ones, by id (`scope.Scope`).
 
     Returns:
         Id -> value in the order of ``ids``. None: not computable (no elements, no position finite on both sides, not
@@ -26,8 +30,9 @@ def derive(record: Record, ids: Iterable[str], *, is_scalar: bool = False) -> di
     Raises:
         UsageError: PF5114 if an id is unknown.
     """
+    instead = computes or {}
     return {
-        metric_id: compute(record) if takes_scalars or not is_scalar else None
+        metric_id: instead.get(metric_id, compute)(record) if takes_scalars or not is_scalar else None
         for metric_id, compute, takes_scalars in _computed(tuple(ids))
     }
 

@@ -48,6 +48,22 @@ def _known(name: str, metrics: str | list[str]) -> str:
     return name
 
 
+def _arguments(given: dict[str, dict[str, str | int | float | bool]]) -> dict[str, dict[str, str | int | float | bool]]:
+    for metric, arguments in given.items():
+        _check_arguments(metric, arguments)
+    return given
+
+
+def _check_arguments(metric: str, arguments: dict[str, str | int | float | bool]) -> None:
+    from probe_flow.errors import UsageError
+    from probe_flow.metrics.scope import with_arguments
+
+    try:
+        with_arguments(metric, arguments)
+    except UsageError as error:
+        raise ValueError(f"{error.diagnostic.message}; {error.diagnostic.help}") from error
+
+
 def _only(only: Only | None) -> Only | None:
     from probe_flow.errors import did_you_mean
     from probe_flow.metrics.registry import metrics
@@ -156,6 +172,14 @@ class Options(StageOptions):
         None,
         description="Registered metric set (`default`, `torchair`, `torchair_legacy`) or a list of metric ids; absent: "
         "the set of the policy's name where there is one, else `default`.",
+    )
+    metric_args: Annotated[dict[str, dict[str, str | int | float | bool]], AfterValidator(_arguments)] = Field(
+        default_factory=dict,
+        description="Metric id -> arguments, for metrics of installed packages that take some.",
+        examples=[{"my_metric": {"limit": 0.5}}],
+    )
+    max_elements: int = Field(
+        0, ge=0, description="Measure only this many elements of each pair, from the first on, in C order; 0 = all."
     )
     gate: Literal["findings", "all_pass"] = Field(
         "findings",

@@ -14,6 +14,7 @@ from probe_flow.analysis.policies.registry import policy_named
 from probe_flow.analysis.policies.rules import Rule, RulePolicy
 from probe_flow.metrics.catalogue import METRIC_SETS
 from probe_flow.metrics.registry import metric_ids
+from probe_flow.metrics.scope import Scope, with_arguments
 from probe_flow.records import ComparedPair, Comparison, Pairs
 from probe_flow.stages.base import Context
 from probe_flow.stages.details import look_closer
@@ -34,8 +35,9 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
     ids = chosen_metrics(options, pairs)
     ordered = in_execution_order(pairs)
     selected = only_suspects(ordered, suspects, options.only) if suspects and options.only else None
-    rows = measure_pairs(ordered, ids, context, selected=selected)
-    rows = measure_noise(measure_reference(rows, ids, context), pairs, context)
+    scope = measured_scope(options)
+    rows = measure_pairs(ordered, ids, context, selected=selected, scope=scope)
+    rows = measure_noise(measure_reference(rows, ids, context, scope=scope), pairs, context, scope=scope)
     verdicts = judge_all(rows, policy)
     context.emit("compare.judged", rows=len(rows), policy=policy.name)
     findings, roles = conclude(rows, pairs, verdicts)
@@ -62,7 +64,7 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
             *reference_problems(rows),
             *excused.problems,
         ),
-        details=look_closer(compared, context),
+        details=look_closer(compared, context, max_elements=scope.max_elements),
         waivers=excused.waivers,
         baseline=excused.baseline,
     )
@@ -76,6 +78,12 @@ def chosen_metrics(options: Options, pairs: Pairs) -> tuple[str, ...]:
     policy = _policy(options.policy, pairs)
     chosen = options.metrics or (policy.name if policy.name in METRIC_SETS else "default")
     return metric_ids(dict.fromkeys((*metric_ids(chosen), *policy.needs, *waiver_metrics(options))))
+
+
+def measured_scope(options: Options) -> Scope:
+    """Return how much of each pair a comparison measures, and the formulas of metrics with arguments."""
+    computes = {metric: with_arguments(metric, given) for metric, given in options.metric_args.items()}
+    return Scope(options.max_elements, computes)
 
 
 def _policy(policy: str | list[PolicyRule], pairs: Pairs) -> Policy:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from probe_flow.errors import FormatError, NotComparableError
 from probe_flow.formats.blocks import open_tensor
+from probe_flow.metrics.first_elements import count_of_first
 from probe_flow.metrics.kernel import BLOCK
 from probe_flow.records import ComparedPair, Mode, Role, Status, TensorDetail, TensorRef
 from probe_flow.stages.aligned_sides import aligned_sides
@@ -47,6 +48,7 @@ class Look:
     golden: TensorRef
     worst: int
     top: float
+    max_elements: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +59,15 @@ class LookBatch:
     io: str
 
 
-def look_closer(rows: Sequence[ComparedPair], context: Context) -> Mapping[int, TensorDetail]:
-    """Return details of the origins and the worst failing rows, by order; rows that cannot be read are left out."""
-    looks = list(chosen(rows))
+def look_closer(rows: Sequence[ComparedPair], context: Context, *, max_elements: int = 0) -> Mapping[int, TensorDetail]:
+    """Return details of the origins and the worst failing rows, by order; rows that cannot be read are left out.
+
+    Args:
+        rows: judged.
+        context: scheduler, cache and settings.
+        max_elements: how many elements of a pair were compared at most; 0 = all.
+    """
+    looks = [replace(look, max_elements=max_elements) for look in chosen(rows)]
     details: dict[int, TensorDetail] = {}
     keys, labels = _keys(looks, context)
     kept = context.cache.find(list(keys.values()))
@@ -126,7 +134,8 @@ def _keys(looks: Sequence[Look], context: Context) -> tuple[dict[int, str], dict
     identify = identifier(context.cache.key)
     for look in looks:
         task = Task(look.order, look.target, look.golden, 0, 0)
-        fields = task_fields(task, ("detail", look.worst, look.top, WINDOW), identify=identify)
+        asked = "detail", look.worst, look.top, WINDOW, look.max_elements
+        fields = task_fields(task, asked, identify=identify)
         if fields is not None:
             keys[look.order], labels[look.order] = key_and_label(task, fields)
     return keys, labels
@@ -147,13 +156,14 @@ def _look_at_one(look: Look, io: str) -> TensorDetail | None:
     equal = 0
     try:
         with open_tensor(look.target, io=io) as target, open_tensor(look.golden, io=io) as golden:
-            for start in range(0, target.numel, BLOCK):
-                stop = min(target.numel, start + BLOCK)
+            numel = count_of_first(target.numel, look.max_elements)
+            for start in range(0, numel, BLOCK):
+                stop = min(numel, start + BLOCK)
                 errors = _errors(target.read(start, stop), golden.read(start, stop))
                 equal += int(np.count_nonzero(errors == 0))
                 counts += _classes(errors[(errors > 0) & np.isfinite(errors)] / look.top)
             first = max(0, look.worst - WINDOW)
-            last = min(target.numel, look.worst + WINDOW + 1)
+            last = min(numel, look.worst + WINDOW + 1)
             sides = [_numbers(blocks.read(first, last)) for blocks in (target, golden)]
     except (FormatError, NotComparableError):  # it was readable a moment ago: the dump is changing
         return None

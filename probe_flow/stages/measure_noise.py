@@ -11,6 +11,7 @@ from dataclasses import replace
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.noise import with_noise
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
+from probe_flow.metrics.scope import WHOLE, Scope
 from probe_flow.records import Catalog, Mode, NodeKey, Pair, Pairs, Slot, TensorRef
 from probe_flow.stages.base import Context
 from probe_flow.stages.measure_pairs import measure_pairs
@@ -21,7 +22,9 @@ REPEATS = "repeats"
 _Tensors = Mapping[tuple[NodeKey, Slot], TensorRef]
 
 
-def measure_noise(rows: Sequence[MeasuredPair], pairs: Pairs, context: Context) -> list[MeasuredPair]:
+def measure_noise(
+    rows: Sequence[MeasuredPair], pairs: Pairs, context: Context, *, scope: Scope = WHOLE
+) -> list[MeasuredPair]:
     """Return the rows with what repeated runs of their sides differ by; those without repeats as they are.
 
     Only measured rows are asked about. A repeat that cannot be read is a warning (PF5132).
@@ -38,7 +41,8 @@ def measure_noise(rows: Sequence[MeasuredPair], pairs: Pairs, context: Context) 
             twosomes.setdefault((id(tensor), id(other)), Pair(tensor, named, row.pair.group, "repeat"))
     if not twosomes:
         return list(rows)
-    measured = dict(zip(twosomes, measure_pairs(list(twosomes.values()), (), context), strict=True))
+    found = measure_pairs(list(twosomes.values()), (), context, scope=scope)
+    measured = dict(zip(twosomes, found, strict=True))
     return [
         with_noise(replace(row, noise=tuple(measured[id(one), id(other)] for one, other in _others(row, repeated))))
         for row in rows

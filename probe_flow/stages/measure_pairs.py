@@ -17,6 +17,7 @@ from probe_flow.metrics.backends import backend_named
 from probe_flow.metrics.kernel import MeasureOptions, Record, SpanRecord
 from probe_flow.metrics.record_text import record_of, record_text
 from probe_flow.metrics.registry import options_for
+from probe_flow.metrics.scope import WHOLE, Scope
 from probe_flow.records import Measurement, Pair, Pairs, TensorKind, TensorRef
 from probe_flow.stages.aligned_sides import aligned_sides
 from probe_flow.stages.base import Context
@@ -63,7 +64,12 @@ Place = tuple[int, int]
 
 
 def measure_pairs(
-    pairs: Sequence[Pair], ids: tuple[str, ...], context: Context, *, selected: set[int] | None = None
+    pairs: Sequence[Pair],
+    ids: tuple[str, ...],
+    context: Context,
+    *,
+    selected: set[int] | None = None,
+    scope: Scope = WHOLE,
 ) -> list[MeasuredPair]:
     """Measure pairs and return them in the same order; those that cannot be measured say why.
 
@@ -72,8 +78,9 @@ def measure_pairs(
         ids: metrics to derive.
         context: scheduler, cache and settings.
         selected: numbers of the pairs to measure; None = all.
+        scope: how they are measured.
     """
-    options = options_for(ids)
+    options = options_for(ids, max_elements=scope.max_elements)
     work = _Work(context, options)
     measurements: dict[int, Measurement] = {}
     with_data = []
@@ -97,7 +104,7 @@ def measure_pairs(
                     measurements[number] = measurement_without_data(with_statistics(pairs[number], records[0]))
                     continue
                 measurements[number] = measurement_of_record(
-                    pairs[number], _records(records), derived, backend=work.backends[number]
+                    pairs[number], _records(records), derived, backend=work.backends[number], computes=scope.computes
                 )
             except Exception as error:  # a metric of a package must cost its rows, not hours of work
                 work.failures[number] = defect(pairs[number].shown.id, error)
@@ -106,13 +113,15 @@ def measure_pairs(
     ]
 
 
-def planned_fields(pairs: Pairs, ids: tuple[str, ...], *, by: str) -> Iterator[tuple[str, str, Fields]]:
+def planned_fields(
+    pairs: Pairs, ids: tuple[str, ...], *, by: str, scope: Scope = WHOLE
+) -> Iterator[tuple[str, str, Fields]]:
     """Yield ``(target tensor, identity, key fields)`` of every result that a comparison would measure and keep."""
     both = [pair for pair in in_execution_order(pairs) if pair.target is not None and pair.golden is not None]
     with_data = [
         number for number, pair in enumerate(both) if incomparable(pair) is None and TensorKind.TENSOR in _kinds(pair)
     ]
-    options = options_for(ids)
+    options = options_for(ids, max_elements=scope.max_elements)
     identify = identifier(by)
     for task in _tasks(both, with_data, options):
         fields = task_fields(task, options, identify=identify)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from probe_flow.analysis.measured import MeasuredPair, ThirdSide
 from probe_flow.analysis.witness import with_figures
 from probe_flow.errors import Diagnostic, Severity
+from probe_flow.metrics.scope import WHOLE, Scope
 from probe_flow.metrics.third_side import PREFIX, of_two_sides
 from probe_flow.records import Measurement, Mode, NodeKey, Pair, Pairs, TensorKind, TensorRef
 from probe_flow.stages.base import Context
@@ -27,34 +28,39 @@ _Twosome = tuple[int, int]
 """A side and the reference, by identity."""
 
 
-def measure_reference(rows: Sequence[MeasuredPair], ids: tuple[str, ...], context: Context) -> list[MeasuredPair]:
+def measure_reference(
+    rows: Sequence[MeasuredPair], ids: tuple[str, ...], context: Context, *, scope: Scope = WHOLE
+) -> list[MeasuredPair]:
     """Return the rows with what was measured of both sides against the reference; those without one as they are.
 
     Args:
         rows: measured, in execution order.
         ids: metrics that the comparison derives.
         context: scheduler, cache and settings.
+        scope: how pairs are measured.
     """
     pairs = {number: row.pair for number, row in enumerate(rows) if _can_be_judged(row)}
     reasons = {number: reason for number, pair in pairs.items() if (reason := _hindrance(pair))}
     twosomes = _twosomes(pair for number, pair in pairs.items() if number not in reasons)
     measured = {}
     if twosomes:
-        found = measure_pairs(list(twosomes.values()), of_two_sides(ids), context)
+        found = measure_pairs(list(twosomes.values()), of_two_sides(ids), context, scope=scope)
         measured = dict(zip(twosomes, found, strict=True))
     return [
         row if number not in pairs else _joined(row, measured, reasons.get(number)) for number, row in enumerate(rows)
     ]
 
 
-def with_reference_fields(pairs: Pairs, ids: tuple[str, ...], *, by: str) -> Iterator[tuple[str, str, Fields]]:
+def with_reference_fields(
+    pairs: Pairs, ids: tuple[str, ...], *, by: str, scope: Scope = WHOLE
+) -> Iterator[tuple[str, str, Fields]]:
     """Yield what `planned_fields` does, for the two sides and for what is measured against the reference."""
-    yield from planned_fields(pairs, ids, by=by)
+    yield from planned_fields(pairs, ids, by=by, scope=scope)
     judged = (pair for pair in pairs.pairs if pair.golden is not None and pair.reference is not None)
     twosomes = _twosomes(pair for pair in judged if pair.target is not None and not _hindrance(pair))
     if twosomes:
         against = replace(pairs, pairs=tuple(twosomes.values()))
-        yield from planned_fields(against, of_two_sides(ids), by=by)
+        yield from planned_fields(against, of_two_sides(ids), by=by, scope=scope)
 
 
 def reference_problems(rows: Sequence[MeasuredPair]) -> list[Diagnostic]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from probe_flow.errors import Diagnostic
 from probe_flow.formats.torchair_reduced import COUNT
 from probe_flow.metrics.checksum import checksum_equal
 from probe_flow.metrics.derive import derive, side_summary
 from probe_flow.metrics.kernel import Record, SpanRecord, fold
+from probe_flow.metrics.metric import Compute
 from probe_flow.metrics.statistics import COMPARED, compare_statistics
 from probe_flow.records import Measurement, Mode, Pair, SideSummary, Statistics, TensorKind, TensorRef
 from probe_flow.stages.mixed_sides import figures_to_take, hashed_dtype, is_mixed
@@ -153,9 +154,22 @@ def derived_ids(ids: Sequence[str]) -> tuple[str, ...]:
 
 
 def measurement_of_record(
-    pair: Pair, parts: Sequence[SpanRecord | Record], ids: tuple[str, ...], *, backend: str
+    pair: Pair,
+    parts: Sequence[SpanRecord | Record],
+    ids: tuple[str, ...],
+    *,
+    backend: str,
+    computes: Mapping[str, Compute] | None = None,
 ) -> Measurement:
-    """Fold the parts of a pair, in order, and derive metrics; ``backend`` is the label of what measured them."""
+    """Fold the parts of a pair, in order, and derive metrics.
+
+    Args:
+        pair: what was measured.
+        parts: of it.
+        ids: metrics to derive.
+        backend: label of what measured the parts.
+        computes: as of `derive`.
+    """
     assert pair.target is not None
     assert pair.golden is not None
     spans = [part for part in parts if isinstance(part, SpanRecord)]
@@ -165,15 +179,21 @@ def measurement_of_record(
     assert errors is not None
     return Measurement(
         mode=Mode.TENSOR,
-        metrics=derive(record, ids, is_scalar=pair.target.logical_shape == ()),
+        metrics=derive(record, ids, is_scalar=pair.target.logical_shape == (), computes=computes),
         target=side_summary(record.target),
         golden=side_summary(record.golden),
         nonfinite_mismatch=errors.mismatched,
         worst_index=record.worst_index if errors.max_abs else None,
-        count=pair.target.numel or 0,
+        count=record.numel,
         backend=backend,
-        notes=_notes(pair.target, pair.golden),
+        notes=(*_notes(pair.target, pair.golden), *_of_the_first(record.numel, pair.target.numel)),
     )
+
+
+def _of_the_first(compared: int, numel: int | None) -> tuple[str, ...]:
+    if numel is None or compared >= numel:
+        return ()
+    return (f"only the first {compared} of {numel} elements were compared",)
 
 
 def _notes(target: TensorRef, golden: TensorRef) -> tuple[str, ...]:

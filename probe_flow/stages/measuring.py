@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError, Severity
 from probe_flow.formats.blocks import TensorBlocks, open_tensor
 from probe_flow.formats.tensor_store import TensorStore
-from probe_flow.metrics.kernel import BLOCK, MeasureOptions, Record, Scratch, SpanRecord, measure, measure_span
+from probe_flow.metrics.first_elements import FirstElements, count_of_first
+from probe_flow.metrics.kernel import BLOCK, Blocks, MeasureOptions, Record, Scratch, SpanRecord, measure, measure_span
 from probe_flow.metrics.reduction import reduce_blocks
 from probe_flow.records import TensorRef
 from probe_flow.stages.mixed_sides import Reduced
@@ -79,8 +80,8 @@ class TaskResult:
 
 def plan_tasks(number: int, target: TensorRef, golden: TensorRef, options: MeasureOptions) -> Iterator[Task]:
     """Yield the tasks of one pair with equal element counts; an empty pair is one task without blocks."""
-    blocks = -(-(target.numel or 0) // BLOCK)
-    if options.softmax:  # a second pass needs the maximum of the first, so one worker reads the whole pair
+    blocks = -(-count_of_first(target.numel or 0, options.max_elements) // BLOCK)
+    if options.needs_whole_pair:  # a second pass needs the extremes of the first, so one worker reads the whole pair
         yield Task(number, target, golden, 0, blocks)
         return
     for first in range(0, max(1, blocks), SPAN_BLOCKS):
@@ -130,10 +131,11 @@ def _measure_task(task: Task, batch: Batch, scratch: Scratch) -> TaskResult:
                 found = reduce_blocks(elements, task.statistics, scratch)
             return TaskResult(task.pair, 0, Reduced(task.statistics, found.figures), None, tuple(warnings))
         with (
-            _open(task.target, task.target_key, batch, warnings) as target,
-            _open(task.golden, task.golden_key, batch, warnings) as golden,
+            _open(task.target, task.target_key, batch, warnings) as whole_target,
+            _open(task.golden, task.golden_key, batch, warnings) as whole_golden,
         ):
-            if batch.options.softmax:
+            target, golden = (_limited(whole, batch.options.max_elements) for whole in (whole_target, whole_golden))
+            if batch.options.needs_whole_pair:
                 return TaskResult(task.pair, 0, measure(target, golden, batch.options, scratch), None, tuple(warnings))
             record = measure_span(target, golden, task.first_block, task.n_blocks, batch.options, scratch)
         return TaskResult(task.pair, task.first_block, record, None, tuple(warnings))
@@ -144,6 +146,10 @@ def _measure_task(task: Task, batch: Batch, scratch: Scratch) -> TaskResult:
     except Exception as error:  # a defect must cost one row, not hours of work; the code asks for a report
         failure = defect(task.target.id, error)
     return TaskResult(task.pair, task.first_block, None, failure, tuple(warnings))
+
+
+def _limited(tensor: Blocks, max_elements: int) -> Blocks:
+    return FirstElements(tensor, max_elements) if max_elements else tensor
 
 
 def _open(tensor: TensorRef, key: str | None, batch: Batch, warnings: list[Diagnostic]) -> TensorBlocks:

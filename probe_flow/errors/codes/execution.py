@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probe_flow.errors.codes import dumping, reductions
+from probe_flow.errors.codes import dumping, measuring, reductions
 from probe_flow.errors.codes.code import Code
 
 SECTION: tuple[Code, ...] = (
@@ -149,4 +149,5 @@ SECTION: tuple[Code, ...] = (
     ),
     *reductions.EXECUTION,
     *dumping.SECTION,
+    *measuring.SECTION,
 )
