@@ -12,7 +12,7 @@ from probe_flow.engine.plan import PlannedStage
 from probe_flow.engine.record import input_facts
 from probe_flow.errors import Diagnostic, InternalError, Severity
 from probe_flow.records import Catalog, Comparison, Pairs
-from probe_flow.reports.jsonl import write_comparison_jsonl, write_nodes_jsonl
+from probe_flow.reports.jsonl import write_comparison_jsonl, write_details_jsonl, write_nodes_jsonl
 from probe_flow.reports.run_json import comparison_summary
 from probe_flow.stages.base import Kind
 
@@ -88,7 +88,10 @@ class Results:
     def _add_comparison(self, name: str, comparison: Comparison) -> None:
         count = sum(planned.stage.type.produces is Kind.COMPARISON for planned in self.selected)
         folder = self.folder if count == 1 else self.folder / name
-        for file_name, write in (("comparison.jsonl", write_comparison_jsonl), ("nodes.jsonl", write_nodes_jsonl)):
+        files = {"comparison.jsonl": write_comparison_jsonl, "nodes.jsonl": write_nodes_jsonl}
+        if comparison.details:
+            files["details.jsonl"] = write_details_jsonl
+        for file_name, write in files.items():
             write(comparison, folder / file_name)
             self._add_file(folder / file_name)
         self.comparisons[name] = comparison

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
+WORDS = frozenset({"nan", "inf", "-inf"})
+"""How JSON texts of ours spell the numbers that JSON lacks."""
+
 _MAX_DEPTH = 32
 _LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 """Characters that JSON allows inside a text and that many line readers split at."""

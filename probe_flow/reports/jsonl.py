@@ -1,4 +1,4 @@
-"""comparison.jsonl (one record a pair) and nodes.jsonl (one record a node): the results, for programs."""
+"""comparison.jsonl, nodes.jsonl, details.jsonl: pairs, nodes and closer looks as lines, for programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from probe_flow.records import Comparison
 from probe_flow.reports.atomic import atomic_text
-from probe_flow.reports.json_values import unsplit
+from probe_flow.reports.json_values import json_line, json_number, unsplit
 from probe_flow.reports.jsonl_nodes import NodeLines
 from probe_flow.reports.jsonl_rows import RowLines
 
@@ -49,6 +49,26 @@ def write_nodes_jsonl(comparison: Comparison, path: Path) -> None:
                 lines = NodeLines(side, catalog)
                 for nodes in _chunks(catalog.nodes.values()):
                     file.write(unsplit(lines.text(nodes)))
+
+
+def write_details_jsonl(comparison: Comparison, path: Path) -> None:
+    """Write one record for each row that was looked at more closely; the schema is ``schemas/details.schema.json``.
+
+    Raises:
+        IncompleteError: PF7001 when the file cannot be written.
+    """
+    with atomic_text(path) as file:
+        for order, detail in sorted(comparison.details.items()):
+            record = {
+                "order": order,
+                "start": detail.start,
+                "target": [json_number(value) for value in detail.target],
+                "golden": [json_number(value) for value in detail.golden],
+                "edges": [json_number(value) for value in detail.edges],
+                "counts": list(detail.counts),
+                "equal": detail.equal,
+            }
+            file.write(json_line(record))
 
 
 def _chunks(items: Iterable[_T]) -> Iterator[list[_T]]:

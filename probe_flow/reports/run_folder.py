@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -14,6 +14,8 @@ from probe_flow.reports.schemas import RUN_SCHEMA
 
 RECORD = "run.json"
 ROWS = "comparison.jsonl"
+NODES = "nodes.jsonl"
+DETAILS = "details.jsonl"
 INNER_FOLDER = "probe_flow"
 """Where the commands with the peer's syntax leave the record, below their output folder."""
 
@@ -21,6 +23,8 @@ MAX_RECORD_BYTES = 256 * 2**20
 MAX_LINE_BYTES = 64 * 2**20
 """No record of ours comes near; a file without line ends must not fill the memory."""
 
+_WHAT = {ROWS: "pair", NODES: "node"}
+_Complaint = Callable[[Path, str], IncompleteError]
 _FORMAT = re.compile(r"probe_flow\.run/(\d{1,6})")
 
 
@@ -50,17 +54,53 @@ class StoredRun:
             UsageError: PF7114 when no stage of that name compared.
             IncompleteError: PF7113 when a file is missing, or ends or goes wrong in the middle.
         """
+        self.check_comparison(comparison)
+        several = len(self.comparisons) > 1
+        for name in self.comparisons:
+            if comparison is None or name == comparison:
+                for row in _read_rows(self.file(ROWS, comparison=name)):
+                    yield {"comparison": name, **row} if several else row
+
+    def nodes(self, *, lines: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the records of all nodes with their numbers, counted over all comparisons; or only those of `lines`.
+
+        Raises:
+            IncompleteError: PF7204 when a file is missing, or ends or goes wrong in the middle.
+        """
+        several = len(self.comparisons) > 1
+        total = 0
+        for name in self.comparisons:
+            file = self.file(NODES, comparison=name)
+            for number, line in enumerate(_whole_lines(file, _nodes_unreadable), start=1):
+                if lines is None or total in lines:
+                    node = _record(line, number, file, _nodes_unreadable, keys=("node", "side"))
+                    yield total, {"comparison": name, **node} if several else node
+                total += 1
+
+    def detail(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the closer look that the run took at a row, None when it took none or the file is gone or damaged."""
+        comparison = row.get("comparison") or next(iter(self.comparisons), "")
+        try:
+            for line in _whole_lines(self.file(DETAILS, comparison=comparison), _nodes_unreadable):
+                found = json.loads(line)
+                if isinstance(found, dict) and found.get("order") == row.get("order"):
+                    return found if _is_detail(found) else None
+        except (IncompleteError, ValueError, RecursionError):  # runs of earlier versions have no such file
+            return None
+        return None
+
+    def file(self, name: str, *, comparison: str) -> Path:
+        """Return where a file of a comparison lies: in a folder of its own when the run has several."""
+        return self.folder / comparison / name if len(self.comparisons) > 1 else self.folder / name
+
+    def check_comparison(self, comparison: str | None) -> None:
+        """Raise PF7114 when a comparison is named that the run does not have."""
         names = self.comparisons
         if comparison is not None and comparison not in names:
             hint = did_you_mean(comparison, names) or "stages that compared: " + (", ".join(names) or "none")
             raise UsageError(
                 Diagnostic("PF7114", f"no stage `{comparison}` compared in this run", help=hint, path=str(self.folder))
             )
-        for name in names:
-            if comparison is None or name == comparison:
-                several = len(names) > 1
-                for row in _read_rows(self.folder / name / ROWS if several else self.folder / ROWS):
-                    yield {"comparison": name, **row} if several else row
 
 
 def read_run(path: Path) -> StoredRun:
@@ -151,34 +191,44 @@ def _other_version(file: Path, record: Mapping[str, Any], version: int) -> Diagn
     )
 
 
+def _is_detail(found: Mapping[str, Any]) -> bool:
+    lists = ("target", "golden", "edges", "counts")
+    return isinstance(found.get("start"), int) and all(isinstance(found.get(key), list) for key in lists)
+
+
 def _read_rows(file: Path) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(_whole_lines(file, _rows_unreadable), start=1):
+        yield _record(line, number, file, _rows_unreadable, keys=("node", "verdict"))
+
+
+def _whole_lines(file: Path, unreadable: _Complaint) -> Iterator[bytes]:
     try:
         with file.open("rb") as lines:
-            for number, line in enumerate(_lines(lines, file), start=1):
-                yield _row(line, number, file)
+            for number, line in enumerate(_lines(lines, file, unreadable), start=1):
+                if not line.endswith(b"\n"):
+                    raise unreadable(file, f"it ends in the middle of line {number}")
+                yield line
     except FileNotFoundError as exc:
-        raise _rows_unreadable(file, "it is missing") from exc
+        raise unreadable(file, "it is missing") from exc
     except OSError as exc:
-        raise _rows_unreadable(file, exc.strerror or str(exc)) from exc
+        raise unreadable(file, exc.strerror or str(exc)) from exc
 
 
-def _lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
+def _lines(file: IO[bytes], path: Path, unreadable: _Complaint) -> Iterator[bytes]:
     while line := file.readline(MAX_LINE_BYTES):
         if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
-            raise _rows_unreadable(path, f"a line is longer than {MAX_LINE_BYTES // 2**20} MiB")
+            raise unreadable(path, f"a line is longer than {MAX_LINE_BYTES // 2**20} MiB")
         yield line
 
 
-def _row(line: bytes, number: int, file: Path) -> dict[str, Any]:
-    if not line.endswith(b"\n"):
-        raise _rows_unreadable(file, f"it ends in the middle of line {number}")
+def _record(line: bytes, number: int, file: Path, unreadable: _Complaint, *, keys: Sequence[str]) -> dict[str, Any]:
     try:
-        row = json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError) as exc:
-        raise _rows_unreadable(file, f"line {number} is no record: {exc}") from exc
-    if not isinstance(row, dict) or not isinstance(row.get("node"), str) or "verdict" not in row:
-        raise _rows_unreadable(file, f"line {number} is no record of a pair")
-    return row
+        raise unreadable(file, f"line {number} is no record: {exc}") from exc
+    if not isinstance(record, dict) or not all(isinstance(record.get(key), str) for key in keys):
+        raise unreadable(file, f"line {number} is no record of a {_WHAT[file.name]}")
+    return record
 
 
 def _rows_unreadable(file: Path, why: str) -> IncompleteError:
@@ -188,5 +238,16 @@ def _rows_unreadable(file: Path, why: str) -> IncompleteError:
             f"the rows of the run cannot be read from `{file.name}`: {why}",
             path=str(file),
             help="copy the folder again, or repeat the run",
+        )
+    )
+
+
+def _nodes_unreadable(file: Path, why: str) -> IncompleteError:
+    return IncompleteError(
+        Diagnostic(
+            "PF7204",
+            f"the nodes of the run cannot be read from `{file.name}`: {why}",
+            path=str(file),
+            help="copy the folder again, or repeat the run; questions about rows are answered without it",
         )
     )

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from probe_flow.records import FindingKind, Phase, Role, SlotRole, Status, TensorKind
+from probe_flow.records import FindingKind, Phase, Role, SlotRole, Status, TensorKind, WaiverState
 
 RUN_SCHEMA = "probe_flow.run/1"
 """``schema`` of run.json: format and version."""
@@ -36,12 +36,12 @@ _ANY: _JSON = {}
 
 def schema_names() -> tuple[str, ...]:
     """Return the names of the schemas: ``NAME.schema.json`` each."""
-    return ("run", "comparison", "nodes")
+    return ("run", "comparison", "nodes", "details")
 
 
 def schema(name: str) -> dict[str, Any]:
-    """Return the schema of a result file (``run``: the file; ``comparison`` and ``nodes``: one line of it)."""
-    return {"run": _run, "comparison": _comparison, "nodes": _nodes}[name]()
+    """Return the schema of a result file (``run``: the whole file; the others: one line of it)."""
+    return {"run": _run, "comparison": _comparison, "nodes": _nodes, "details": _details}[name]()
 
 
 def schema_text(name: str) -> str:
@@ -126,7 +126,10 @@ def _comparison() -> dict[str, Any]:
             "verdict": _words(Status),
             "reason": _TEXT_OR_NULL,
             "role": _words(Role),
-        }
+            "waived": {"type": "string", "description": "Why the failing row does not count: a waiver."},
+            "accepted": {"type": "string", "description": "Why the failing row does not count: the baseline."},
+        },
+        optional=("waived", "accepted"),
     )
     return _document("comparison", "One line of comparison.jsonl: a pair of tensors", record, {"side": side})
 
@@ -173,6 +176,22 @@ def _nodes() -> dict[str, Any]:
     return _document("nodes", "One line of nodes.jsonl: a node", record, {"edge": edge, "argument": argument})
 
 
+def _details() -> dict[str, Any]:
+    numbers = {"type": "array", "items": _number()}
+    record = _object(
+        {
+            "order": {**_COUNT, "description": "`order` of the row in comparison.jsonl."},
+            "start": {**_COUNT, "description": "Flat index of the first value of `target` and `golden`."},
+            "target": {**numbers, "description": "Values around the largest error."},
+            "golden": {**numbers, "description": "Values at the same places."},
+            "edges": {**numbers, "description": "Bounds of the classes of absolute error, rising; the first is 0."},
+            "counts": {"type": "array", "items": _COUNT, "description": "Elements in each class."},
+            "equal": {**_COUNT, "description": "Elements without an error, in no class."},
+        }
+    )
+    return _document("details", "One line of details.jsonl: a row looked at more closely", record, {})
+
+
 def _place_properties() -> dict[str, Any]:
     return {
         "node": _TEXT_OR_NULL,
@@ -206,7 +225,57 @@ def _conclusions() -> dict[str, Any]:
         "nonfinite_origin": _or_null(place),
         "findings": {"type": "array", "items": {"$ref": "#/$defs/finding"}},
         "gate": _object({"name": _TEXT, "passed": _TRUTH, "policy": _TEXT}),
+        "waivers": {"type": "array", "items": {"$ref": "#/$defs/waiver"}},
+        "baseline": {"$ref": "#/$defs/baseline"},
     }
+
+
+_OPTIONAL_CONCLUSIONS = ("waivers", "baseline")
+
+
+def _waiver() -> dict[str, Any]:
+    return _object(
+        {
+            "where": {"type": "string", "description": "Patterns of the rows that it covers."},
+            "reason": _TEXT,
+            "owner": _TEXT,
+            "expires": {"type": "string", "description": "Last day on which it holds, as YYYY-MM-DD."},
+            "bound": _TEXT_OR_NULL,
+            "state": _words(WaiverState),
+            "rows": {**_COUNT, "description": "Failing rows that it covers."},
+            "findings": {**_COUNT, "description": "Findings that it covers."},
+            "exceeded": {**_COUNT, "description": "Failures that fit its patterns but not its bound."},
+        }
+    )
+
+
+def _baseline() -> dict[str, Any]:
+    change = _object(
+        {
+            "node": _TEXT_OR_NULL,
+            "op_type": _TEXT,
+            "graph": _GRAPH,
+            "call": _COUNT,
+            "phase": _words(Phase),
+            "slot": _TEXT,
+            "kind": {"type": "string", "description": "Kind of the finding; `fail` or `nonfinite` for a row."},
+            "accepted": _number(),
+            "now": _number(),
+            "new": _TRUTH,
+        }
+    )
+    changes = {"type": "array", "items": change}
+    return _object(
+        {
+            "file": _TEXT,
+            "tolerance": _number(),
+            "accepted": {**_COUNT, "description": "Deviations of the baseline that occur, and not larger."},
+            "counts": _object({"worse": _COUNT, "better": _COUNT, "absent": _COUNT}),
+            "worse": changes,
+            "better": changes,
+            "absent": changes,
+        }
+    )
 
 
 def _run() -> dict[str, Any]:
@@ -231,8 +300,10 @@ def _run() -> dict[str, Any]:
             "severity": _number(),
             "fails": {"type": "boolean", "description": "Whether the gate `findings` fails on it."},
             "row": {**_COUNT_OR_NULL, "description": "`order` of the record in comparison.jsonl that shows it."},
+            "waived": {"type": "string", "description": "Why it does not fail the gate: a waiver."},
+            "accepted": {"type": "string", "description": "Why it does not fail the gate: the baseline."},
         },
-        optional=("comparison",),
+        optional=("comparison", "waived", "accepted"),
     )
     conclusions = _conclusions()
     body = {
@@ -262,7 +333,7 @@ def _run() -> dict[str, Any]:
             "params",
             "verdict",
             "exit_code",
-            *(name for name in conclusions if name != "gate"),
+            *(name for name in conclusions if name not in ("gate", *_OPTIONAL_CONCLUSIONS)),
             "stages",
             "inputs",
             "versions",
@@ -274,6 +345,8 @@ def _run() -> dict[str, Any]:
         "coverage": coverage,
         "place": _object(_place_properties(), optional=("comparison",)),
         "finding": finding,
-        "conclusions": _object(conclusions),
+        "conclusions": _object(conclusions, optional=_OPTIONAL_CONCLUSIONS),
+        "waiver": _waiver(),
+        "baseline": _baseline(),
     }
     return _document("run", "run.json: what a run of probe_flow concluded", body, defs)

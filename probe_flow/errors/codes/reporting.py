@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from probe_flow.errors.codes import asking, excuses
 from probe_flow.errors.codes.code import Code
 
 SECTION: tuple[Code, ...] = (
@@ -157,4 +158,6 @@ SECTION: tuple[Code, ...] = (
         "no entry differs from the golden, so `diff_analyze` writes no file of first differences",
         "Nothing is to do. Lower the thresholds of `diff_analyze` to look for smaller differences.",
     ),
+    *asking.SECTION,
+    *excuses.SECTION,
 )

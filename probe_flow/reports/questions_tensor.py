@@ -1,0 +1,244 @@
+"""What a run knows of one tensor: its row, and its elements where the dump still has them, else the closer look."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from probe_flow.errors import ProbeFlowError
+from probe_flow.records import Statistics, TensorRef
+from probe_flow.reports.json_values import json_number
+from probe_flow.reports.questions import EVERYWHERE, Record, Scope, find_names, metric_of, number, side
+from probe_flow.reports.run_folder import StoredRun
+
+if TYPE_CHECKING:
+    from probe_flow.reports.tensor_values import Values, WorstElement
+
+MAX_VIEWS = 3
+"""Rows shown in full; further ones are listed by name."""
+
+WORST = 10
+
+SAME = 1e-5
+"""Relative difference within which statistics read now are those recorded then; kernels add in other orders."""
+
+
+class Dumps(Protocol):
+    """Finds the tensors of a run's rows in its dumps; the engine supplies it."""
+
+    def find(self, row: Record, side: str) -> tuple[list[TensorRef], str]:
+        """Return the tensors that may be the row's, the likeliest first, and why there is none when there is none."""
+
+
+@dataclass(slots=True)
+class SideView:
+    """One side of a row.
+
+    Args:
+        name: ``target``, ``golden`` or ``reference``.
+        record: what the row says of it.
+        values: its elements, None when the dump does not give them.
+        source: ``dump`` or ``record``.
+        why: why the dump was not used, empty when it was.
+    """
+
+    name: str
+    record: Record
+    values: Values | None = None
+    source: str = "record"
+    why: str = ""
+    ref: TensorRef | None = None
+
+
+@dataclass(slots=True)
+class TensorView:
+    """A row and what is known of its elements.
+
+    Args:
+        row: the row.
+        sides: its sides.
+        detail: the closer look that the run took, None when it took none.
+        worst: elements with the largest errors, from the dumps.
+        no_worst: why there are none of them, empty when there are.
+    """
+
+    row: Record
+    sides: list[SideView]
+    detail: Record | None = None
+    worst: list[WorstElement] = field(default_factory=list)
+    no_worst: str = ""
+
+    def data(self) -> dict[str, Any]:
+        """Return the view as JSON."""
+        return {
+            "row": self.row,
+            "sides": {each.name: _side_data(each) for each in self.sides},
+            "worst": [
+                {
+                    "index": element.index,
+                    "target": json_number(element.target),
+                    "golden": json_number(element.golden),
+                    "error": json_number(element.error),
+                }
+                for element in self.worst
+            ],
+            "no_worst": self.no_worst or None,
+            "detail": self.detail,
+        }
+
+
+@dataclass(slots=True)
+class TensorAnswer:
+    """The tensors that a name means.
+
+    Args:
+        wanted: what was asked.
+        how: how the names were found, see `NamesFound`.
+        views: the first rows, in full.
+        others: names of the others, each once.
+        matching: how many rows the name means.
+    """
+
+    wanted: str
+    how: str
+    views: list[TensorView] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+    matching: int = 0
+
+    def data(self) -> dict[str, Any]:
+        """Return the answer as JSON."""
+        return {
+            "wanted": self.wanted,
+            "found_by": self.how,
+            "tensors": [view.data() for view in self.views],
+            "others": self.others,
+            "matching_rows": self.matching,
+        }
+
+
+def tensor_view(
+    run: StoredRun, dumps: Dumps, wanted: str, *, scope: Scope = EVERYWHERE, limit: int = MAX_VIEWS
+) -> TensorAnswer:
+    """Return what is known of the tensors that a name, a file or a part of one means.
+
+    Raises:
+        UsageError: PF7201 when no name fits.
+    """
+    names: dict[str, None] = {}
+    for row in _rows(run, scope):
+        names |= dict.fromkeys(_names(row))
+    found = find_names(wanted, names, what="tensor", path=str(run.folder))
+    wanted_names = set(found.names)
+    answer = TensorAnswer(wanted, found.how)
+    others: dict[str, None] = {}
+    for row in _rows(run, scope):
+        if wanted_names.isdisjoint(_names(row)):
+            continue
+        answer.matching += 1
+        if len(answer.views) < limit:
+            answer.views.append(_view(run, dumps, row))
+        else:
+            others.setdefault(_names(row)[0])
+    shown = {_names(view.row)[0] for view in answer.views}
+    answer.others = [name for name in others if name not in shown]
+    return answer
+
+
+def _rows(run: StoredRun, scope: Scope) -> Iterator[dict[str, Any]]:
+    return (row for row in run.rows(comparison=scope.comparison) if scope.keeps(row))
+
+
+def _names(row: Record) -> list[str]:
+    """Return what a tensor may be called: its id on each side, and its file, with and without folders."""
+    found = []
+    for name in ("target", "golden"):
+        tensor = side(row, name)
+        if tensor is not None:
+            file = str(tensor.get("file") or "")
+            found += [str(tensor.get("name")), file, file.rpartition("/")[2]]
+    return [name for name in dict.fromkeys(found) if name and not name.endswith(".json")]
+
+
+def _view(run: StoredRun, dumps: Dumps, row: Record) -> TensorView:
+    view = TensorView(row, [], run.detail(row))
+    for name in ("target", "golden", "reference"):
+        tensor = side(row, name)
+        if tensor is not None:
+            view.sides.append(_side(dumps, row, name, tensor))
+    refs = {each.name: each.ref for each in view.sides}
+    target, golden = refs.get("target"), refs.get("golden")
+    if target is None or golden is None:
+        view.no_worst = "both sides are needed, and the dumps do not give them"
+        return view
+    try:
+        _add_worst(view, target, golden)
+    except (ProbeFlowError, ValueError) as error:
+        view.no_worst = str(error)
+    return view
+
+
+def _add_worst(view: TensorView, target: TensorRef, golden: TensorRef) -> None:
+    from probe_flow.reports.tensor_values import worst_elements
+
+    found = worst_elements(target, golden, limit=WORST)
+    largest = next((element.error for element in found if math.isfinite(element.error)), 0.0)
+    recorded = metric_of(view.row, "max_abs_err")
+    if recorded is not None and not _same(largest, recorded, largest):
+        view.no_worst = (
+            f"element by element the largest error is {largest:.6g}, recorded is {recorded:.6g}: "
+            "the run paired the elements in another order"
+        )
+        return
+    view.worst = found
+
+
+def _side(dumps: Dumps, row: Record, name: str, tensor: Record) -> SideView:
+    from probe_flow.reports.tensor_values import values_of
+
+    view = SideView(name, tensor)
+    refs, view.why = dumps.find(row, name)
+    for ref in refs:
+        try:
+            values = values_of(ref)
+        except ProbeFlowError as error:
+            view.why = error.diagnostic.message
+            continue
+        if _is_recorded(values.statistics, tensor):
+            return SideView(name, tensor, values, "dump", "", ref)
+        view.why = "what the dump holds now has other statistics than the run recorded: it has changed since"
+    return view
+
+
+def _is_recorded(found: Statistics, tensor: Record) -> bool:
+    scale = number(tensor.get("l2norm")) or 0.0
+    for key in ("min", "max", "mean", "l2norm"):
+        recorded, now = number(tensor.get(key)), getattr(found, key)
+        if recorded is None or not math.isfinite(recorded):
+            continue
+        if now is None or not _same(float(now), recorded, scale if key == "mean" else 0.0):
+            return False
+    return True
+
+
+def _same(one: float, other: float, scale: float) -> bool:
+    return one == other or abs(one - other) <= SAME * max(abs(one), abs(other), scale)
+
+
+def _side_data(view: SideView) -> dict[str, Any]:
+    values = view.values
+    data: dict[str, Any] = {"source": view.source, "why": view.why or None}
+    statistics: Mapping[str, Any] = view.record
+    if values is not None:
+        found = values.statistics
+        statistics = {key: getattr(found, key) for key in ("min", "max", "mean", "l2norm", "nan", "inf")}
+        data |= {
+            "numel": values.numel,
+            "values": [json_number(value) for value in values.first],
+            "histogram": {"edges": list(values.edges), "counts": list(values.counts)},
+        }
+    data["statistics"] = {
+        key: json_number(statistics.get(key)) for key in ("min", "max", "mean", "l2norm", "nan", "inf")
+    }
+    return data
