@@ -81,6 +81,8 @@ def _logical_shape(tensor: GeTensor, layout: str) -> tuple[int, ...]:
 
 def _attrs(tensor: GeTensor) -> dict[str, object]:
     facts: dict[str, object] = {}
+    if tensor.original_shape is not None:
+        facts["original_shape"] = tensor.original_shape
     if tensor.address:
         facts["address"] = tensor.address
     if tensor.original_op:

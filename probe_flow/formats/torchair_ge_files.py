@@ -29,7 +29,10 @@ _SKIPPED_SUFFIXES = (".json", ".txt", ".swp", ".py", ".pt", ".log", ".npz", ".np
 
 @dataclass(frozen=True, slots=True)
 class GeFile:
-    """A dump file with its parsed (real) name; `form` tells raw files from reduced ones and device statistics."""
+    """A dump file with its parsed (real) name.
+
+    ``form`` is ``raw``, ``reduced``, ``statistics`` (of the device) or ``array`` (a `.npy` in place of a raw file).
+    """
 
     file: DumpFile
     name: GeFileName
@@ -50,7 +53,7 @@ class GeFiles:
 def sort_ge_files(listing: DumpListing) -> GeFiles:
     """Return the files of a listing by their role; everything that is no dump file becomes a problem."""
     sorted_files = GeFiles(problems=list(listing.problems))
-    mappings = _mappings(listing.files, sorted_files.problems)
+    mappings = name_mappings(listing.files, sorted_files.problems)
     for file in listing.files:
         graph = graph_file_name(file.name)
         if graph is not None:
@@ -66,7 +69,8 @@ def sort_ge_files(listing: DumpListing) -> GeFiles:
     return sorted_files
 
 
-def _mappings(files: Sequence[DumpFile], problems: list[Problem]) -> dict[tuple[str, ...], Mapping[str, str]]:
+def name_mappings(files: Sequence[DumpFile], problems: list[Problem]) -> dict[tuple[str, ...], Mapping[str, str]]:
+    """Return what the `mapping.csv` of each folder says; rows that say nothing become problems."""
     found: dict[tuple[str, ...], Mapping[str, str]] = {}
     for file in files:
         if file.name == MAPPING_FILE:

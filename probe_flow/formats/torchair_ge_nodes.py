@@ -13,6 +13,7 @@ from probe_flow.formats.ge_dump import GeDump, read_ge_header
 from probe_flow.formats.ge_facts import with_graph_facts
 from probe_flow.formats.ge_refs import tensor_refs
 from probe_flow.formats.graph_links import GraphLinks
+from probe_flow.formats.npy import npy_tensor_ref
 from probe_flow.formats.reduced_files import ReducedDevice, read_reduced_device
 from probe_flow.formats.torchair_ge_files import GeFile
 from probe_flow.formats.torchair_ge_slices import (
@@ -102,12 +103,13 @@ class GeNodes:
         elif len(files) > 1 or file.name.manual_slice is not None:
             self.problems.append(recorded_slices(files))
             reason = self.problems[-1].message
-        elif form != "statistics":
+        elif form in ("raw", "reduced"):
             try:
                 content = (read_ge_header if form == "raw" else read_reduced_device)(file.file.path)
             except FormatError as error:
                 reason = self._malformed(file, error)
-        name = self._true_name(file, content.op_name if content is not None else "")
+        header_name = content.op_name if content is not None else ""
+        name = self._true_name(file, header_name)
         key = NodeKey(self.execution, name, call=names[name])
         names[name] += 1
         refs: list[TensorRef] = []
@@ -119,16 +121,21 @@ class GeNodes:
         elif content is not None:
             refs = tensor_refs(content, file.file.path, key)
             self.problems.extend(replace(problem, path=file.file.relative) for problem in content.problems)
-        elif reason is None and form == "statistics":
+        elif reason is None:
             try:
-                refs = self._with_facts(read_device_statistics(file.file.path, key))
+                refs = self._without_header(file, key)
             except FormatError as error:
                 reason = self._malformed(file, error)
         if reason is not None:
             slot = Slot(SlotRole.OUTPUT, (0,))
             refs = [TensorRef(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)]
         self.tensors[key] = refs
-        return self._describe(key, files), refs
+        return self._describe(key, files, header_name), refs
+
+    def _without_header(self, file: GeFile, key: NodeKey) -> list[TensorRef]:
+        if file.form == "array":
+            return [npy_tensor_ref(file.file.path, key, Slot(SlotRole.OUTPUT, (0,)))]
+        return self._with_facts(read_device_statistics(file.file.path, key))
 
     def _malformed(self, file: GeFile, error: FormatError) -> str:
         self.problems.append(replace(error.diagnostic, path=file.file.relative))
@@ -138,13 +145,15 @@ class GeNodes:
         split = self.links.split(refs[0].node.name) if self.links is not None and refs else None
         return refs if split is None or self.links is None else with_graph_facts(refs, self.links, split.parts)
 
-    def _describe(self, key: NodeKey, files: Sequence[GeFile]) -> Node:
+    def _describe(self, key: NodeKey, files: Sequence[GeFile], header_name: str) -> Node:
         file = files[0]
         attrs: dict[str, object] = {"task_id": file.name.task_id, "file": file.file.relative}
         if file.name.stream_id is not None:
             attrs["stream_id"] = file.name.stream_id
         if len(files) > 1:
             attrs["slices"] = [part.file.relative for part in files]
+        if header_name and safe_name(without_slice(header_name)) != safe_name(file.name.base_name):
+            attrs["header_name"] = header_name
         originals: tuple[str, ...] = ()
         split = self.links.split(key.name) if self.links is not None else None
         if split is not None and self.links is not None:

@@ -158,13 +158,11 @@ def _joined(slices: Sequence[Slice], column: Sequence[TensorRef | None], axis: i
     extents = tuple(
         replace(extent, part=(axis, number)) for number, part in enumerate(parts) for extent in part.extents[:1]
     )
-    return replace(
-        base,
-        shape=shape,
-        logical_shape=_logical_shape(base, shape, originals, axis),
-        extents=extents,
-        attrs={**base.attrs, "slices": len(parts)},
-    )
+    logical = _logical_shape(base, shape, originals, axis)
+    facts = {**base.attrs, "slices": len(parts)}
+    if "original_shape" in facts:
+        facts["original_shape"] = logical
+    return replace(base, shape=shape, logical_shape=logical, extents=extents, attrs=facts)
 
 
 def _tensor(part: Slice, slot: Slot) -> GeTensor:

@@ -18,6 +18,8 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "dump.mindspore": "probe_flow.stages.dump_mindspore",
         "dump.auto": "probe_flow.stages.dump_auto",
         "dump.mindspore_graph": "probe_flow.stages.dump_mindspore_graph",
+        "dump.om": "probe_flow.stages.dump_om",
+        "dump.npy": "probe_flow.stages.dump_npy",
         "reduce.minmax": "probe_flow.stages.reduce_minmax",
         "reduce.statistics": "probe_flow.stages.reduce_statistics",
         "reduce.checksum": "probe_flow.stages.reduce_checksum",

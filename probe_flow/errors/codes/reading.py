@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probe_flow.errors.codes import eager_dumps, kernel_dumps, recorded_dumps, reductions
+from probe_flow.errors.codes import eager_dumps, kernel_dumps, offline_dumps, recorded_dumps, reductions
 from probe_flow.errors.codes.code import Code
 
 SECTION: tuple[Code, ...] = (
@@ -334,5 +334,6 @@ SECTION: tuple[Code, ...] = (
     ),
     *eager_dumps.SECTION,
     *kernel_dumps.SECTION,
+    *offline_dumps.SECTION,
     *recorded_dumps.SECTION,
 )

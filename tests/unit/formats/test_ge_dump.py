@@ -72,7 +72,7 @@ def test_published_container_reads_field_by_field(tmp_path):
     assert (result.offset, result.size, result.data_type, result.original_shape) == (74, 8, 1, (1, 2))
     first, second = tensor_refs(dump, path, KEY)
     assert (first.id, first.dtype, first.stored_dtype, first.layout) == ("Add_1.input.0", "float16", "DT_FLOAT16", "ND")
-    assert first.attrs == {"address": 4096}
+    assert first.attrs == {"address": 4096, "original_shape": (2,)}
     assert (second.slot.role, second.logical_shape) == (SlotRole.OUTPUT, (1, 2))
     values = read_all(path)
     np.testing.assert_array_equal(values[0], [1.0, -2.5])

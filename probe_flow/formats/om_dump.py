@@ -1,0 +1,146 @@
+"""Read the device dump of an offline model (OM) into a catalog."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
+from probe_flow.formats.dump_select import Duplicates, Selection
+from probe_flow.formats.dump_walk import DumpListing, dump_root, fingerprint, list_dump
+from probe_flow.formats.om_files import OmFiles, sort_om_files, with_true_names
+from probe_flow.formats.om_folders import om_executions
+from probe_flow.formats.om_names import name_filter, names_of_quantised
+from probe_flow.formats.torchair_ge_files import GeFile
+from probe_flow.formats.torchair_ge_nodes import GeNodes
+from probe_flow.formats.torchair_names import safe_name
+from probe_flow.formats.torchair_reduced import reduced_beside_tensors, task_of
+from probe_flow.records import Catalog, Execution, Node, NodeKey, Problem, TensorRef
+
+FRAMEWORK = "om"
+
+_MAX_NAMES = 5
+
+
+def read_om(
+    path: str | os.PathLike[str],
+    *,
+    side: str,
+    ranks: Sequence[int] | None = None,
+    steps: Sequence[int] | None = None,
+    graphs: Sequence[int | str] | None = None,
+    nodes: Sequence[str] | None = None,
+    duplicates: Duplicates = "newest",
+    time: str | None = None,
+    last_step: bool = False,
+    quantised: bool | None = None,
+) -> Catalog:
+    """Describe every tensor of a device dump; tensor data stay on disk.
+
+    Files that cannot be taken become `Catalog.problems`; an operator whose file is damaged stays, with one tensor of
+    kind ``unreadable``. `Node.attrs` has ``clean_name`` (``/`` and ``.`` as ``_``), ``task_id``, ``stream_id`` where
+    the file tells, ``timestamp`` and ``file``. `Catalog.attrs` has ``is_quantised``, ``quantised_names`` (some that
+    show it), ``op_debug`` (overflow records, for `probe_flow.formats.op_debug`) and ``select``.
+
+    Args:
+        path: a folder of device files, or any folder of ``{time}/{device_id}/{model_name}/{model_id}/{data_index}``.
+        side: name of the stage.
+        ranks: device ids to read.
+        steps: data indices to read.
+        graphs: model ids or model names to read.
+        nodes: glob patterns of operator names, true or cleaned.
+        duplicates: which of several files of one operator counts.
+        time: 14-digit name of the run to read when several overlap; default the newest.
+        last_step: read only the last step of each model.
+        quantised: whether the model is quantised; None = told by the names of its operators.
+
+    Raises:
+        UsageError: PF3201 if the folder or the run is not there, PF3300 files of both sides in one folder, PF3303
+            folders that cannot be told apart, PF3304 nothing selected.
+        IncompleteError: PF3202 if it holds no device file.
+    """
+    root = dump_root(path)
+    listing = list_dump(root)
+    files = sort_om_files(listing)
+    if not files.folders:
+        raise IncompleteError(_nothing_to_read(root, listing, files))
+    selection = Selection(ranks, steps, graphs, nodes)
+    problems = files.problems
+    executions = om_executions(files.folders, selection, problems, root_name=root.name, time=time, last_step=last_step)
+    takes = name_filter(nodes)
+    found: dict[NodeKey, Node] = {}
+    tensors: list[TensorRef] = []
+    beside: list[str] = []
+    for execution, members in executions.items():
+        reader = GeNodes(execution, None, takes, duplicates)
+        for node, refs in reader.read(with_true_names(members)):
+            found[node.key] = _with_names(node)
+            tensors.extend(refs)
+        problems.extend(reader.problems)
+        beside.extend(reader.beside)
+    if not found:
+        raise UsageError(_keeps_no_node(executions))
+    problems.extend(_renamed(node) for node in found.values() if "header_name" in node.attrs)
+    if beside:
+        problems.append(reduced_beside_tensors(beside))
+    marks = names_of_quantised(
+        (file.name.base_name, file.name.op_type) for members in executions.values() for file in members
+    )
+    return Catalog(
+        side,
+        FRAMEWORK,
+        task_of(tensors),
+        str(root),
+        found,
+        tuple(tensors),
+        problems=tuple(problems),
+        fingerprint=fingerprint(listing.files),
+        attrs={
+            "select": selection.as_attrs(),
+            "is_quantised": bool(marks) if quantised is None else quantised,
+            "quantised_names": marks[:_MAX_NAMES],
+            "op_debug": tuple(files.op_debug),
+        },
+    )
+
+
+def _with_names(node: Node) -> Node:
+    facts = {"clean_name": safe_name(node.key.name), "timestamp": node.order}
+    return replace(node, attrs={**node.attrs, **facts})
+
+
+def _keeps_no_node(executions: Mapping[Execution, Sequence[GeFile]]) -> Diagnostic:
+    names = list(dict.fromkeys(file.name.base_name for files in executions.values() for file in files))
+    shown = ", ".join(f"`{name}`" for name in names[:_MAX_NAMES])
+    return Diagnostic(
+        "PF3304",
+        "`select.nodes` keeps nothing of the dump",
+        help=f"the dump holds {len(names)} operators, such as {shown}",
+    )
+
+
+def _renamed(node: Node) -> Problem:
+    path = str(node.attrs["file"])
+    return Diagnostic(
+        "PF3302",
+        f"`{path}` is named after `{node.key.name}`, its header names `{node.attrs['header_name']}`",
+        severity=Severity.WARNING,
+        help="the name of the file counts; give the file its own name again if it was renamed",
+        path=path,
+    )
+
+
+def _nothing_to_read(root: Path, listing: DumpListing, files: OmFiles) -> Diagnostic:
+    found = [f"{count} x {what}" for what, count in files.odd.items()]
+    found += [f"{len(files.op_debug)} x overflow record"] if files.op_debug else []
+    return Diagnostic(
+        "PF3202",
+        f"`{root.name}` holds no device dump file; found {', '.join(found) or 'nothing'} in {len(listing.files)} files",
+        help="these look like arrays of a framework: read them with `dump.npy`"
+        if files.arrays
+        else "give the folder of a finished dump",
+        notes=("looked for `{op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}` in any folder",),
+        path=str(root),
+    )

@@ -1,0 +1,47 @@
+"""`dump.npy`: adopt a folder of arrays that ONNX Runtime, Caffe or TensorFlow left for comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from probe_flow.stages.base import Context, DumpPath, Duplicates, Kind, Select, StageOptions, StageType
+
+
+class Options(StageOptions):
+    """Adopt a folder of arrays `{op}.{output index}.{timestamp}.npy` of ONNX Runtime, Caffe or TensorFlow."""
+
+    uses: Literal["dump.npy"]
+    path: DumpPath = Field(description="The folder of the arrays; folders below it are not read.")
+    select: Select = Field(default_factory=Select, description="Nodes to read; the arrays tell no rank, step or graph.")
+    duplicates: Duplicates = Field("newest", description="Which file wins when one tensor was dumped twice.")
+    quantised: bool | None = Field(
+        None, description="Whether the model is quantised; default: told by the names of its operators."
+    )
+
+
+def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
+    """Return the catalog of the arrays."""
+    from probe_flow.formats.npy_folder import read_npy_folder
+
+    return read_npy_folder(
+        options.path,
+        side=context.stage,
+        ranks=options.select.ranks,
+        steps=options.select.steps,
+        graphs=options.select.graphs,
+        nodes=options.select.nodes,
+        duplicates=options.duplicates,
+        quantised=options.quantised,
+    )
+
+
+STAGE = StageType(
+    uses="dump.npy",
+    produces=Kind.CATALOG,
+    options=Options,
+    run=run,
+    summary="Adopt a folder of arrays of ONNX Runtime, Caffe or TensorFlow.",
+)
