@@ -38,7 +38,7 @@ _TIME, _FIRST_DAY = 0, 1 << 5 | 1
 def npy_bytes(array: Array) -> bytes:
     """Return the `.npy` file of an array without Python objects."""
     assert not array.dtype.hasobject
-    return _header(array.dtype, array.shape) + array.tobytes()
+    return npy_header(array.dtype, array.shape) + array.tobytes()
 
 
 def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
@@ -60,7 +60,8 @@ def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
 
 
 @lru_cache(maxsize=1024)
-def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """Return what stands before the elements of a `.npy` file; its length is a multiple of 64."""
     descr = np.lib.format.dtype_to_descr(dtype)
     text = repr({"descr": descr, "fortran_order": False, "shape": shape})
     missing = -(len(_MAGIC) + 2 + len(text) + 1) % _ALIGNMENT
