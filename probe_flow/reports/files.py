@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from probe_flow.records import Comparison, Differences
-from probe_flow.reports.parts import MAX_CSV_ROWS, folder_of, parts_of
+from probe_flow.reports.parts import MAX_CSV_ROWS, folder_of, parts_by_model, parts_of
 
 if TYPE_CHECKING:
     from probe_flow.reports.rank_merge_sources import Merged
@@ -21,6 +21,8 @@ FILE_STEMS = {
     "torchair_legacy": "msprobe_cmp_report",
     "dump_json": "compare_result",
     "dump_json_msprobe": "compare_result",
+    "offline": "result",
+    "msaccucmp": "result",
 }
 """How the files of a layout are named, followed by the time of the run; other layouts go by their own name."""
 
@@ -30,8 +32,8 @@ class Form:
     """One file: a format with its argument.
 
     Args:
-        word: ``csv``, ``xlsx``, ``jsonl``, ``html``, ``junit``, ``markdown``, ``annotations``, ``diff_analyze`` or
-            ``rank_merge``.
+        word: ``csv``, ``xlsx``, ``jsonl``, ``html``, ``junit``, ``markdown``, ``annotations``, ``diff_analyze``,
+            ``data_mapping``, ``rank_merge``, ``advisor`` or ``mapping``.
         argument: the layout of a table, ``comparison`` or ``nodes`` of jsonl, ``github`` or ``gitlab`` of annotations,
             the configuration file of ``rank_merge``.
     """
@@ -53,6 +55,7 @@ class Request:
         root: folder that paths in annotations are shown relative to.
         suffix: follows the name of every file, when there are several comparisons.
         differences: what the analysis of first differences found, for ``diff_analyze``.
+        columns: further columns of the tables that have some.
         merged: configuration file -> merged tables by folder, for ``rank_merge``.
     """
 
@@ -61,6 +64,7 @@ class Request:
     root: Path
     suffix: str = ""
     differences: Differences = ()
+    columns: tuple[str, ...] = ()
     merged: Mapping[str, Merged] = field(default_factory=dict)
 
     @property
@@ -117,7 +121,7 @@ def _tables(form: Form, request: Request, names: Sequence[str]) -> tuple[ReportF
     max_rows = MAX_CSV_ROWS if form.word == "csv" else None
     return tuple(
         ReportFile(
-            f"{part.folder}{'debug_' if part.is_debug else ''}{stem}{request.suffix}{part.suffix}"
+            f"{part.folder}{part.prefix}{'debug_' if part.is_debug else ''}{stem}{request.suffix}{part.suffix}"
             f"_{request.started:%Y%m%d%H%M%S}{part.ending}.{form.word}",
             partial(_write_one, form, replace(request, comparison=part.comparison), names),
         )
@@ -147,6 +151,33 @@ def _differences(_form: Form, request: Request, _names: Sequence[str]) -> tuple[
     return tuple(files)
 
 
+def _advisor(_form: Form, request: Request, _names: Sequence[str]) -> tuple[ReportFile, ...]:
+    """Return the advice on every model."""
+    from probe_flow.reports.offline_advisor import write_advisor
+
+    return tuple(
+        ReportFile(f"{part.prefix}advisor_summary{request.suffix}.txt", partial(write_advisor, part.comparison))
+        for part in parts_by_model(request.comparison)
+    )
+
+
+def _mapping(_form: Form, request: Request, _names: Sequence[str]) -> tuple[ReportFile, ...]:
+    """Return the table of files of every model."""
+    return tuple(
+        ReportFile(
+            f"{part.prefix}mapping{request.suffix}_{request.started:%Y%m%d%H%M%S}.csv",
+            partial(_write_mapping, part.comparison),
+        )
+        for part in parts_by_model(request.comparison)
+    )
+
+
+def _write_mapping(comparison: Comparison, path: Path) -> None:
+    from probe_flow.reports.offline_mapping import write_mapping
+
+    write_mapping(comparison.pairs, path, rows=comparison.rows)
+
+
 def _data_mapping(form: Form, request: Request, names: Sequence[str]) -> tuple[ReportFile, ...]:
     name = f"data_mapping{request.suffix}_{request.started:%Y%m%d%H%M%S}.yaml"
     return (ReportFile(name, partial(_write_one, form, request, names)),)
@@ -170,13 +201,13 @@ _Writer = Callable[[Form, Request, Path, Sequence[str]], None]
 def _csv(form: Form, request: Request, path: Path, _names: Sequence[str]) -> None:
     from probe_flow.reports.registry import layout
 
-    layout(form.argument)(request.comparison, path)
+    layout(form.argument, columns=request.columns)(request.comparison, path)
 
 
 def _xlsx(form: Form, request: Request, path: Path, _names: Sequence[str]) -> None:
     from probe_flow.reports.xlsx import write_xlsx
 
-    write_xlsx(request.comparison, path, layout=form.argument, created=request.started)
+    write_xlsx(request.comparison, path, layout=form.argument, columns=request.columns, created=request.started)
 
 
 def _jsonl(form: Form, request: Request, path: Path, _names: Sequence[str]) -> None:
@@ -245,6 +276,8 @@ _FILES: Mapping[str, Callable[[Form, Request, Sequence[str]], tuple[ReportFile, 
         "xlsx": _tables,
         "diff_analyze": _differences,
         "data_mapping": _data_mapping,
+        "advisor": _advisor,
+        "mapping": _mapping,
         "rank_merge": _merges,
     }
 )

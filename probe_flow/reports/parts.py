@@ -18,6 +18,9 @@ MAX_CSV_ROWS = 1_000_000
 PER_EXECUTION = frozenset({"dump_json", "dump_json_msprobe"})
 """Layouts that have a file for every execution."""
 
+PER_MODEL = frozenset({"offline", "msaccucmp"})
+"""Layouts that have a file for every model, where the dump is a tree of several."""
+
 _PROCESS = re.compile(r"(?:^|/)(proc\d+)/[^/]*$", re.ASCII)
 _DEBUG_FILE = "debug.json"
 
@@ -31,6 +34,7 @@ class Part:
         folder: folder below that of the results, with a slash at its end; empty = none.
         suffix: follows the name of the table, before the time.
         ending: follows the time.
+        prefix: precedes the name of the table.
         is_debug: whether the rows are of single values that the program saved (debug.json).
     """
 
@@ -39,6 +43,7 @@ class Part:
     suffix: str = ""
     ending: str = ""
     is_debug: bool = False
+    prefix: str = ""
 
 
 def parts_of(comparison: Comparison, layout: str, *, max_rows: int | None = None) -> Iterator[Part]:
@@ -49,6 +54,9 @@ def parts_of(comparison: Comparison, layout: str, *, max_rows: int | None = None
         layout: name of the layout.
         max_rows: rows of one file at most; None = any number.
     """
+    if layout in PER_MODEL:
+        yield from parts_by_model(comparison)
+        return
     if layout not in PER_EXECUTION:
         yield Part(comparison)
         return
@@ -60,6 +68,21 @@ def parts_of(comparison: Comparison, layout: str, *, max_rows: int | None = None
         for number, start in enumerate(range(0, len(rows), max_rows), start=1):
             cut = replace(part.comparison, rows=rows[start : start + max_rows])
             yield replace(part, comparison=cut, ending=f"_part_{number}")
+
+
+def parts_by_model(comparison: Comparison) -> Iterator[Part]:
+    """Yield one part per model, device and step; one without a prefix where the dump is a single folder.
+
+    The prefix is ``{device}_{model}_{step}_``, with the model's id before the step where two would be the same.
+    """
+    groups = rows_by_execution(comparison.rows)
+    if all(execution.model is None for execution in groups):
+        yield Part(comparison)
+        return
+    prefixes = [_prefix(execution) for execution in groups]
+    for (execution, rows), prefix in zip(groups.items(), prefixes, strict=True):
+        shown = _prefix(execution, has_id=True) if prefixes.count(prefix) > 1 else prefix
+        yield Part(replace(comparison, rows=tuple(rows)), prefix=shown)
 
 
 def rows_by_execution(rows: Sequence[ComparedPair]) -> dict[Execution, list[ComparedPair]]:
@@ -102,6 +125,12 @@ def _groups(comparison: Comparison) -> Mapping[Execution, Sequence[ComparedPair]
     if len(executions) == 1 and len(comparison.pairs.golden.executions) <= 1:
         return {executions[0]: comparison.rows}
     return rows_by_execution(comparison.rows)
+
+
+def _prefix(execution: Execution, *, has_id: bool = False) -> str:
+    device = execution.device if execution.device is not None else execution.rank
+    facts = (device, execution.model, execution.graph if has_id else None, execution.step)
+    return "".join(f"{_safe(str(fact))}_" for fact in facts if fact is not None)
 
 
 def _suffix(execution: Execution, side: Catalog) -> str:

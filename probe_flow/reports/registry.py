@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -24,6 +25,8 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "torchair_legacy": "probe_flow.reports.csv_torchair_legacy:write_torchair_legacy_csv",
         "dump_json": "probe_flow.reports.csv_dump_json:write_dump_json_csv",
         "dump_json_msprobe": "probe_flow.reports.csv_dump_json_msprobe:write_msprobe_csv",
+        "offline": "probe_flow.reports.csv_offline:write_offline_csv",
+        "msaccucmp": "probe_flow.reports.csv_offline_msaccucmp:write_msaccucmp_csv",
     }
 )
 
@@ -34,9 +37,14 @@ TABLES: Mapping[str, str] = MappingProxyType(
         "torchair_legacy": "probe_flow.reports.csv_torchair_legacy:legacy_table",
         "dump_json": "probe_flow.reports.csv_dump_json:dump_json_table",
         "dump_json_msprobe": "probe_flow.reports.csv_dump_json_msprobe:msprobe_table",
+        "offline": "probe_flow.reports.csv_offline:offline_table",
+        "msaccucmp": "probe_flow.reports.csv_offline_msaccucmp:msaccucmp_table",
     }
 )
 """Our layouts as tables, for files other than CSV."""
+
+WITH_COLUMNS = frozenset({"offline", "msaccucmp"})
+"""Our layouts that have further columns when they are asked for; they take ``columns``."""
 
 
 class Layout(Protocol):
@@ -50,20 +58,28 @@ def layout_names() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*BUILT_IN, *sorted(entry.name for entry in entry_points(group=ENTRY_POINTS)))))
 
 
-def table(name: str, comparison: Comparison) -> Table:
-    """Return a comparison as a table in one of our layouts (a key of `TABLES`)."""
-    return cast("Table", _function(TABLES[name])(comparison))
+def table(name: str, comparison: Comparison, *, columns: Sequence[str] = ()) -> Table:
+    """Return a comparison as a table in one of our layouts (a key of `TABLES`).
+
+    Args:
+        name: of the layout.
+        comparison: what is shown.
+        columns: further columns, for a layout of `WITH_COLUMNS`.
+    """
+    given = {"columns": columns} if name in WITH_COLUMNS else {}
+    return cast("Table", _function(TABLES[name])(comparison, **given))
 
 
-def layout(name: str) -> Layout:
-    """Return the layout of that name.
+def layout(name: str, *, columns: Sequence[str] = ()) -> Layout:
+    """Return the layout of that name, with further columns if it is one of `WITH_COLUMNS`.
 
     Raises:
         UsageError: PF7002 when there is none of that name.
         IncompleteError: PF7003 when the package that announces it does not load.
     """
     if name in BUILT_IN:
-        return cast("Layout", _function(BUILT_IN[name]))
+        write = _function(BUILT_IN[name])
+        return cast("Layout", partial(write, columns=columns) if columns and name in WITH_COLUMNS else write)
     for entry in entry_points(group=ENTRY_POINTS):
         if entry.name == name:
             return _load(entry)

@@ -36,8 +36,13 @@ class Table:
     rows: Iterator[tuple[Color, Sequence[Cell]]]
 
 
-def write_csv(table: Table, path: Path) -> None:
-    """Write a table as UTF-8 CSV, lines ended by a line feed. CSV has no colours.
+def write_csv(table: Table, path: Path, *, line_end: str = "\n") -> None:
+    """Write a table as UTF-8 CSV. CSV has no colours.
+
+    Args:
+        table: what is written.
+        path: the file; it appears whole or not at all.
+        line_end: ends every line; a line feed unless scripts expect another.
 
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
@@ -45,9 +50,9 @@ def write_csv(table: Table, path: Path) -> None:
     rows = (cells for _, cells in table.rows)
     quoted = _Quoted()
     with atomic_text(path) as file:
-        file.writelines(_lines([table.header], quoted))
+        file.writelines(_lines([table.header], quoted, line_end))
         while batch := list(islice(rows, _BATCH)):
-            file.writelines(_lines(batch, quoted))
+            file.writelines(_lines(batch, quoted, line_end))
             if len(quoted) > _MAX_KNOWN:
                 quoted.clear()
 
@@ -62,9 +67,9 @@ class _Quoted(dict[Cell, str]):
         return found
 
 
-def _lines(rows: Sequence[Sequence[Cell]], quoted: _Quoted) -> Iterator[str]:
+def _lines(rows: Sequence[Sequence[Cell]], quoted: _Quoted, line_end: str) -> Iterator[str]:
     """Yield rows as csv.writer would write them, which takes many times longer for it."""
     found = [cell for cells in rows for cell in cells if not isinstance(cell, str)]
     numbers = iter(number_texts(found))
     for cells in rows:
-        yield ",".join([quoted[cell] if cell.__class__ is str else next(numbers) for cell in cells]) + "\n"
+        yield ",".join([quoted[cell] if cell.__class__ is str else next(numbers) for cell in cells]) + line_end

@@ -39,7 +39,14 @@ _MAX_EXACT_INTEGER = 2**53
 _MIN_WIDTH, _MAX_WIDTH = 8, 60
 
 
-def write_xlsx(comparison: Comparison, path: Path, *, layout: str, created: datetime | None = None) -> None:
+def write_xlsx(
+    comparison: Comparison,
+    path: Path,
+    *,
+    layout: str,
+    columns: Sequence[str] = (),
+    created: datetime | None = None,
+) -> None:
     """Write every row of a comparison as a workbook: frozen header, filters, coloured rows, numbers as numbers.
 
     Text is never a formula or a link. A whole number beyond 2**53 stays text, because a cell would round it. Memory
@@ -49,6 +56,7 @@ def write_xlsx(comparison: Comparison, path: Path, *, layout: str, created: date
         comparison: what is reported.
         path: the file; it appears whole or not at all.
         layout: a key of `probe_flow.reports.registry.TABLES`.
+        columns: further columns of the layout.
         created: date that the file states; None = now.
 
     Raises:
@@ -73,7 +81,7 @@ def write_xlsx(comparison: Comparison, path: Path, *, layout: str, created: date
                 workbook.use_zip64()
                 if created is not None:
                     workbook.set_properties({"created": created.replace(tzinfo=None)})
-                _write(workbook, table(layout, comparison))
+                _write(workbook, table(layout, comparison, columns=columns))
         except FileCreateError as exc:
             raise OSError(*exc.args) from exc  # a full disk, which `atomic_bytes` explains
 

@@ -32,6 +32,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "match.structure": "probe_flow.stages.match_structure",
         "compare": "probe_flow.stages.compare",
         "report": "probe_flow.stages.report",
+        "report.pairs": "probe_flow.stages.report_pairs",
     }
 )
 

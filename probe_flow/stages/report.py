@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -64,12 +65,13 @@ class FormatWithOption(Model):
     csv: Annotated[str, AfterValidator(_csv_layout)] | None = Field(
         None,
         description="Column layout: `torchair`, `torchair_percent` (relative errors of statistics as text, `5.0%`), "
-        "`torchair_legacy`, `dump_json`, `dump_json_msprobe`, or one of an installed package.",
+        "`torchair_legacy`, `dump_json`, `dump_json_msprobe`, `offline`, `msaccucmp` (`offline` as msprobe writes it), "
+        "or one of an installed package.",
     )
     xlsx: Annotated[str, AfterValidator(_xlsx_layout)] | None = Field(
         None,
         description="The same as an Excel workbook with coloured rows: `torchair`, `torchair_percent`, "
-        "`torchair_legacy`, `dump_json` or `dump_json_msprobe`. Needs the extra `xlsx`.",
+        "`torchair_legacy`, `dump_json`, `dump_json_msprobe`, `offline` or `msaccucmp`. Needs the extra `xlsx`.",
     )
     annotations: Literal["github", "gitlab"] | None = Field(
         None,
@@ -89,7 +91,18 @@ class FormatWithOption(Model):
 
 
 Format: TypeAlias = (
-    Literal["jsonl", "html", "junit", "xlsx", "markdown", "annotations", "diff_analyze", "data_mapping"]
+    Literal[
+        "jsonl",
+        "html",
+        "junit",
+        "xlsx",
+        "markdown",
+        "annotations",
+        "diff_analyze",
+        "data_mapping",
+        "advisor",
+        "mapping",
+    ]
     | FormatWithOption
 )
 
@@ -103,7 +116,13 @@ class Options(StageOptions):
         ["jsonl"],
         description="Files to write. `jsonl` (comparison.jsonl, nodes.jsonl) and run.json are always written. `xlsx` "
         "without a layout takes that of the first `csv`, else `torchair`; `annotations` alone are those for GitHub; "
-        "`data_mapping` is what was paired, as a file for `match.data_mapping`.",
+        "`data_mapping` is what was paired, as a file for `match.data_mapping`. For offline models: `advisor` "
+        "(advisor_summary.txt) and `mapping` (which file is compared with which).",
+    )
+    columns: list[Literal["overflow", "model_flags"]] = Field(
+        default_factory=list,
+        description="Further columns of the layouts `offline` and `msaccucmp`: `overflow` (OverFlow: a float16 tensor "
+        "reached its largest value) and `model_flags` (IsNpuOps, IsOutputNode, IsPrecisionError).",
     )
     output: Annotated[str, IsPath(must_exist=False)] | None = Field(
         None, description="Folder for these files; default: the run's own folder."
@@ -135,11 +154,13 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     problems: list[Diagnostic] = []
     for number, comparison in enumerate(comparisons, start=1):
         suffix = f"_{number}" if len(comparisons) > 1 else ""
-        request = Request(_as_known(comparison, context), context.facts, Path.cwd(), suffix)
+        request = Request(
+            _as_known(comparison, context), context.facts, Path.cwd(), suffix, columns=tuple(options.columns)
+        )
         request, said = _prepared(options, request, context)
         problems += said
         names: list[str] = []  # filled before the first file is written
-        files = [(form, file) for form in forms(options) for file in files_of(form, request, names=names)]
+        files = _told_apart([(form, file) for form in forms(options) for file in files_of(form, request, names=names)])
         names += [file.name for _, file in files]
         for form, file in files:
             problem = _write(form, file, folder / file.name, context=context)
@@ -169,6 +190,20 @@ def forms(options: Options) -> tuple[Form, ...]:
         elif options.output:  # the run's own folder has these from the engine
             found += [Form("jsonl", "comparison"), Form("jsonl", "nodes")]
     return tuple(dict.fromkeys(found))
+
+
+def _told_apart(files: Sequence[tuple[Form, ReportFile]]) -> list[tuple[Form, ReportFile]]:
+    """Put the layout into the names of files that would overwrite each other."""
+    count = Counter(file.name for _, file in files)
+    return [
+        (form, replace(file, name=_with_layout(file.name, form)) if count[file.name] > 1 else file)
+        for form, file in files
+    ]
+
+
+def _with_layout(name: str, form: Form) -> str:
+    path = Path(name)
+    return str(path.with_name(f"{path.stem}_{form.argument or form.word}{path.suffix}"))
 
 
 def _as_known(comparison: Comparison, context: Context) -> Comparison:

@@ -32,7 +32,8 @@ def test_an_unknown_layout_names_the_nearest_one() -> None:
 def test_an_installed_package_adds_a_layout(monkeypatch: pytest.MonkeyPatch) -> None:
     announce(monkeypatch, "sheet", "json:dumps")
     assert layout_names() == (
-        "torchair", "torchair_percent", "torchair_legacy", "dump_json", "dump_json_msprobe", "sheet",
+        "torchair", "torchair_percent", "torchair_legacy", "dump_json", "dump_json_msprobe", "offline", "msaccucmp",
+        "sheet",
     )  # fmt: skip
     assert layout("sheet").__name__ == "dumps"
 

@@ -1,0 +1,206 @@
+"""The rows of an offline result in its order: by fused group, by operator within it, operators without a dump too.
+
+Operators are nodes of the target catalog, dumped or not. What the rules say of one stands in
+`Node.relation_attrs`: ``op`` (its name there) and ``op_id`` (its place in the order of execution).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from probe_flow.records import ComparedPair, Execution, Group, Node, NodeKey, Pair, Pairs, Relation
+
+RULE_OP, RULE_ID, FILTERED, INNER = "op", "op_id", "filtered", "inner"
+"""Facts of `Node.relation_attrs` that a fusion rule gives.
+
+A filtered operator is one that only quantisation has, an inner one carries no original output of its group.
+"""
+
+SELECTED, NOT_SELECTED = "selected_ops", "not_selected"
+"""Attribute of the target catalog when operators were chosen by id, and the reason of the others."""
+
+DEVICE_ONLY = "*"
+NOT_COMPUTED = "NaN"
+
+_LAST_NUMBER = re.compile(r"(\d+)\D*$", re.ASCII)
+
+
+@dataclass(slots=True)
+class OfflineGroup:
+    """One fused group of one execution.
+
+    Args:
+        index: its number in the table.
+        relation: how many operators each side has.
+        ops: device operators in the order of the rules, dumped or not.
+        rows: rows of the comparison that belong to it.
+    """
+
+    index: int
+    relation: Relation | None = None
+    ops: list[NodeKey] = field(default_factory=list)
+    rows: list[ComparedPair] = field(default_factory=list)
+
+
+class Operators:
+    """What is known of the operators of both sides.
+
+    Args:
+        pairs: what the matcher decided.
+    """
+
+    def __init__(self, pairs: Pairs) -> None:
+        self._nodes = pairs.target.nodes
+        self._golden = pairs.golden.nodes
+        self._dumped = frozenset(tensor.node for tensor in pairs.target.tensors)
+        chosen = pairs.target.attrs.get(SELECTED)
+        self._chosen = frozenset(chosen) if isinstance(chosen, Collection) else None
+        self.is_selection = bool(chosen)
+        self.is_ruled = any(RULE_ID in node.relation_attrs for node in self._nodes.values())
+
+    def is_dumped(self, key: NodeKey) -> bool:
+        """Say whether the target dump has a file of the operator."""
+        return key in self._dumped
+
+    def is_selected(self, key: NodeKey) -> bool:
+        """Say whether the operator is among those chosen by id; all are when none were chosen."""
+        return self._chosen is None or self.op_id(key) in self._chosen
+
+    def name(self, key: NodeKey) -> str:
+        """Return the operator's name in the rules, else in the dump."""
+        node = self._node(key)
+        return node.relation_attrs.get(RULE_OP) or key.name if node is not None else key.name
+
+    def op_type(self, key: NodeKey) -> str:
+        """Return the type of an operator, empty when unknown."""
+        node = self._node(key)
+        return node.op_type if node is not None else ""
+
+    def op_id(self, key: NodeKey) -> int | None:
+        """Return the operator's place in the order of execution, None when no rule says it."""
+        node = self._nodes.get(key)
+        text = node.relation_attrs.get(RULE_ID, "") if node is not None else ""
+        return int(text) if text.isascii() and text.isdigit() else None
+
+    def is_marked(self, key: NodeKey, fact: str) -> bool:
+        """Say whether the rules call an operator `FILTERED` or `INNER`."""
+        node = self._nodes.get(key)
+        return node is not None and bool(node.relation_attrs.get(fact))
+
+    def originals(self, group: OfflineGroup) -> tuple[str, ...]:
+        """Return the original operators of a group, each once; without rules those that it was compared with."""
+        found: dict[str, None] = {}
+        for key in group.ops:
+            node = self._nodes.get(key)
+            found.update(dict.fromkeys(node.originals if node is not None else ()))
+        found.pop("", None)
+        if not found and not self.is_ruled:
+            golden = (row.pair.golden for row in group.rows)
+            found = dict.fromkeys(self.name(tensor.node) for tensor in golden if tensor is not None)
+        return tuple(found)
+
+    def _node(self, key: NodeKey) -> Node | None:
+        return self._nodes.get(key) or self._golden.get(key)
+
+
+def offline_groups(pairs: Pairs, rows: Sequence[ComparedPair], operators: Operators) -> list[OfflineGroup]:
+    """Return the groups that the rows belong to, and those of the same executions without any row, by index.
+
+    Rows of operators that were not selected are left out; those of the golden alone stand in the group of the
+    operator that they would have been compared with, else in one of their own at the end.
+    """
+    executions = _executions(rows) or {key.execution for key in pairs.target.nodes}
+    homes = _golden_homes(rows)
+    found: dict[tuple[Execution, str], OfflineGroup] = {}
+    for group in pairs.groups:
+        for execution in _of_group(group, homes):
+            if execution in executions or not group.target_nodes:
+                ops = [key for key in group.target_nodes if key.execution == execution]
+                if any(map(operators.is_selected, ops)) or not ops:
+                    found[execution, group.id] = OfflineGroup(_index(group.id, len(found)), group.relation, ops)
+    last = max((group.index for group in found.values()), default=-1)
+    for row in rows:
+        if row.pair.reason is not None and row.pair.reason.code == NOT_SELECTED:
+            continue
+        last = _add(row, found, homes, last)
+    kept = [each for each in found.values() if each.ops or each.rows]
+    for each in kept:
+        _sort(each)
+    return sorted(kept, key=lambda each: each.index)
+
+
+def target_rows(group: OfflineGroup) -> list[ComparedPair]:
+    """Return the rows that the target has a tensor in."""
+    return [row for row in group.rows if row.pair.target is not None]
+
+
+def tensor_name(pair: Pair, operators: Operators) -> str:
+    """Return the name of a pair's tensor as ``conv1:input:0``."""
+    shown = pair.shown
+    return f"{operators.name(shown.node)}:{shown.slot.role.value}:{shown.slot.index}"
+
+
+def target_names(group: OfflineGroup, operators: Operators) -> str:
+    """Return the device operators of a group, ``*`` when it has none."""
+    return ",".join(dict.fromkeys(map(operators.name, group.ops))) or DEVICE_ONLY
+
+
+def golden_names(group: OfflineGroup, operators: Operators) -> str:
+    """Return the original operators of a group, ``*`` for those that only the device has."""
+    return ",".join(operators.originals(group)) or DEVICE_ONLY
+
+
+def _executions(rows: Iterable[ComparedPair]) -> set[Execution]:
+    return {row.pair.target.node.execution for row in rows if row.pair.target is not None}
+
+
+def _golden_homes(rows: Iterable[ComparedPair]) -> Mapping[Execution, Execution]:
+    """Return the execution of the target that each one of the golden was compared with."""
+    homes: dict[Execution, Execution] = {}
+    for row in rows:
+        if row.pair.target is not None and row.pair.golden is not None:
+            homes.setdefault(row.pair.golden.node.execution, row.pair.target.node.execution)
+    return homes
+
+
+def _of_group(group: Group, homes: Mapping[Execution, Execution]) -> Iterator[Execution]:
+    if group.target_nodes:
+        yield from dict.fromkeys(key.execution for key in group.target_nodes)
+    else:
+        yield from dict.fromkeys(homes.get(key.execution, key.execution) for key in group.golden_nodes)
+
+
+def _index(group: str, default: int) -> int:
+    found = _LAST_NUMBER.search(group)
+    return int(found[1]) if found else default
+
+
+def _add(
+    row: ComparedPair,
+    found: dict[tuple[Execution, str], OfflineGroup],
+    homes: Mapping[Execution, Execution],
+    last: int,
+) -> int:
+    """Put a row into its group, made when nothing declared it; return the highest index."""
+    pair = row.pair
+    execution = pair.shown.node.execution
+    if pair.target is None:
+        execution = homes.get(execution, execution)
+    group = found.get((execution, pair.group))
+    if group is None:
+        last = max(last + 1, 0)
+        group = found[execution, pair.group] = OfflineGroup(last)
+    if pair.target is not None and pair.target.node not in group.ops:
+        group.ops.append(pair.target.node)
+    group.rows.append(row)
+    return last
+
+
+def _sort(group: OfflineGroup) -> None:
+    """Order rows as the rules order the operators, those of the golden alone last; inputs stay before outputs."""
+    places = {key: place for place, key in enumerate(group.ops)}
+    group.rows.sort(
+        key=lambda row: places[row.pair.target.node] if row.pair.target is not None else len(places),
+    )

@@ -1,0 +1,184 @@
+"""Why a tensor of an offline dump was not compared, in the words that users of the published table search for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from probe_flow.records import ComparedPair, NodeKey, Relation, SlotRole, Status, TensorKind, TensorRef
+from probe_flow.reports.offline_groups import INNER, OfflineGroup, Operators, tensor_name
+from probe_flow.reports.offline_metrics import (
+    NO_DIRECTION,
+    NO_LOGARITHM,
+    SCALAR,
+    is_all_zero,
+    is_scalar,
+    nonfinite_count,
+)
+from probe_flow.reports.rows import file_of, reason_of, shape_of
+
+INNER_NODE = "inner_node"
+ROW_CODES = frozenset(
+    {
+        "no_golden_dump",
+        "unknown_producer",
+        "input_index",
+        "input_malformed",
+        "shape_mismatch",
+        "layout_unsupported",
+        "dtype_unsupported",
+        "slices_missing",
+        "no_rule_shape",
+        "no_rule_count",
+    }
+)
+"""Reasons with which a tensor of the target has a row although nothing was compared."""
+
+EMPTY_L1 = "The fusion operator list is empty"
+
+_NOT_COMPARED = frozenset(
+    {Status.UNMATCHED_TARGET, Status.UNMATCHED_GOLDEN, Status.NOT_COMPARABLE, Status.ERROR, Status.SKIPPED}
+)
+_INFINITE_DIVERGENCE = float("inf")
+
+
+def no_target_dump(key: NodeKey, operators: Operators) -> str:
+    """Return what is said of an operator that the target did not dump."""
+    name, op_type = operators.name(key), operators.op_type(key)
+    return f'[{name}] There is no dump file for my output operator "{name}". The type is {op_type}.'
+
+
+def operator_reason(group: OfflineGroup, operators: Operators) -> str:
+    """Return why a group has no row of a tensor."""
+    missing = [key for key in group.ops if not operators.is_dumped(key)]
+    if group.relation is Relation.L1 and len(missing) == len(group.ops):
+        return EMPTY_L1
+    inner = {row.pair.target.node for row in group.rows if row.pair.target is not None and _code(row) == INNER_NODE}
+    texts = []
+    for key in group.ops:
+        if key in inner or operators.is_marked(key, INNER):
+            texts.append(f"[{operators.name(key)}] The op is inner node for multi to multi relation.Skip the op.")
+        elif key in missing:
+            texts.append(no_target_dump(key, operators))
+    return ",".join(texts) or _joined(reason_of(row) for row in group.rows)
+
+
+def without_rules(group: OfflineGroup, operators: Operators) -> str:
+    """Return why an operator of a comparison without rules has no row of a tensor."""
+    targets = [row for row in group.rows if row.pair.target is not None]
+    goldens = [row for row in group.rows if row.pair.golden is not None]
+    if group.rows and not (targets and goldens):
+        name = operators.name(group.rows[0].pair.shown.node)
+        missing = "the ground truth" if targets else "the my output"
+        return f'[{name}] There is no {missing} dump file for the op "{name}".'
+    if not group.rows:
+        return _joined(no_target_dump(key, operators) for key in group.ops)
+    name = operators.name(group.rows[0].pair.shown.node)
+    texts: list[str | None] = []
+    for role in (SlotRole.INPUT, SlotRole.OUTPUT):
+        rows = [row for row in group.rows if row.pair.shown.slot.role is role]
+        texts += _kind_reasons(name, role, rows)
+    return _joined(texts)
+
+
+def _kind_reasons(name: str, role: SlotRole, rows: list[ComparedPair]) -> list[str | None]:
+    if not rows:
+        return [f"[{name}] There is no {role.value}. Skip the {name}:{role.value}."]
+    targets = sum(row.pair.target is not None for row in rows)
+    goldens = sum(row.pair.golden is not None for row in rows)
+    said = [row.pair.reason.text if row.pair.reason is not None else reason_of(row) for row in rows]
+    if any(said) or targets == goldens:
+        return list(said)
+    return [f"[{name}] The number of {role.value} does not match ({targets} vs {goldens})."]
+
+
+def published_reason(row: ComparedPair, operators: Operators) -> str:
+    """Return the reason of a row of a tensor as the published table words it, with its remarks about metrics."""
+    reason = row.pair.reason
+    if row.pair.golden is None:
+        return reason.text if reason is not None else _no_golden(row, operators)
+    if row.measurement is None or row.verdict.status in _NOT_COMPARED:
+        if reason is not None and reason.code in ROW_CODES:
+            return reason.text
+        return _different_shapes(row, operators) or reason_of(row) or ""
+    return ",".join(_remarks(row, is_whole_path=True))
+
+
+def full_reason(row: ComparedPair, operators: Operators) -> str:
+    """Return all that is to say about a row that was not, or not wholly, compared; never empty for those."""
+    if row.verdict.status in _NOT_COMPARED:
+        said = (reason_of(row), _different_shapes(row, operators))
+        return _joined(said, "; ") or "nothing was compared"
+    notes = row.measurement.notes if row.measurement is not None else ()
+    reason = row.pair.reason.text if row.pair.reason is not None else None
+    return _joined((reason, *notes, *_remarks(row), *_nonfinite(row)), "; ")
+
+
+def _no_golden(row: ComparedPair, operators: Operators) -> str:
+    name = operators.name(row.pair.shown.node)
+    return f"[{name}] There is no the ground truth dump file for {tensor_name(row.pair, operators)}."
+
+
+def _different_shapes(row: ComparedPair, operators: Operators) -> str | None:
+    target, golden = row.pair.target, row.pair.golden
+    if target is None or golden is None or not _has_data(target, golden):
+        return None
+    shapes = shape_of(target), shape_of(golden)
+    if None in shapes or target.numel == golden.numel:
+        return None
+    name = operators.name(target.node)
+    return (
+        f"[{name}] Due to the different shapes on the left and right,the left dump data{shapes[0]} can not be "
+        f"compared to the right dump data{shapes[1]}. Please check the batch of the dump data or the shape may be "
+        "changed due to optimization."
+    )
+
+
+def _has_data(*sides: TensorRef) -> bool:
+    return all(side.kind is TensorKind.TENSOR for side in sides)
+
+
+def _remarks(row: ComparedPair, *, is_whole_path: bool = False) -> list[str]:
+    """Return what the table says beside metrics that it could not compute, or that mean little."""
+    measured = row.measurement
+    if measured is None:
+        return []
+    if is_scalar(row) and measured.count:
+        return [SCALAR]
+    zero = is_all_zero(measured.target), is_all_zero(measured.golden)
+    sides = (row.pair.target, row.pair.golden)
+    remarks = [
+        NO_DIRECTION.format(file=_file(side, is_whole_path=is_whole_path))
+        for side, is_zero in zip(sides, zero, strict=True)
+        if is_zero and not all(zero) and side is not None
+    ]
+    if measured.metrics.get("kl_minmax") == _INFINITE_DIVERGENCE and row.pair.golden is not None:
+        remarks.append(NO_LOGARITHM.format(file=_file(row.pair.golden, is_whole_path=is_whole_path)))
+    return remarks
+
+
+def _nonfinite(row: ComparedPair) -> list[str]:
+    measured = row.measurement
+    if measured is None:
+        return []
+    found = []
+    for side, word in ((measured.target, "target"), (measured.golden, "golden")):
+        nan, inf = nonfinite_count(side)
+        counts = [f"{count} {name}" for count, name in ((nan, "NaN"), (inf, "inf")) if count]
+        if counts:
+            found.append(f"{' and '.join(counts)} in the {word}")
+    if found:
+        found.append(f"{measured.nonfinite_mismatch} of these places differ; the others are measured without them")
+    return found
+
+
+def _file(tensor: TensorRef, *, is_whole_path: bool) -> str:
+    file = file_of(tensor) or tensor.id
+    return file if is_whole_path else file.rsplit("/", 1)[-1]
+
+
+def _code(row: ComparedPair) -> str:
+    return row.pair.reason.code if row.pair.reason is not None else ""
+
+
+def _joined(texts: Iterable[str | None], separator: str = ",") -> str:
+    return separator.join(dict.fromkeys(text for text in texts if text))

@@ -1,0 +1,55 @@
+"""`report.pairs`: write down what would be compared with what, without comparing it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from probe_flow.stages.base import Context, IsPath, Kind, PairsOf, StageOptions, StageType
+
+
+class Options(StageOptions):
+    """Write which tensor is compared with which, without measuring anything."""
+
+    uses: Literal["report.pairs"]
+    pairs: PairsOf = Field(description="Stage that matched.")
+    formats: list[Literal["mapping", "data_mapping"]] = Field(
+        ["mapping"],
+        min_length=1,
+        description="`mapping`: a table of files, as the mapping mode of the offline comparison writes it "
+        "(mapping_TIME.csv). `data_mapping`: a file for `match.data_mapping`.",
+    )
+    output: Annotated[str, IsPath(must_exist=False)] | None = Field(
+        None, description="Folder for these files; default: the run's own folder."
+    )
+
+
+def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
+    """Return the paths of the files written; those of several matches (of a matrix) are numbered."""
+    from probe_flow.records import Comparison
+    from probe_flow.reports.files import Form, Request, files_of
+    from probe_flow.reports.offline_mapping import rows_of
+
+    folder = Path(options.output) if options.output else context.output
+    written: list[Path] = []
+    for number, pairs in enumerate(inputs["pairs"], start=1):
+        suffix = f"_{number}" if len(inputs["pairs"]) > 1 else ""
+        unmeasured = Comparison(pairs, rows_of(pairs), (), {}, gate="", gate_passed=True)
+        request = Request(unmeasured, context.facts, Path.cwd(), suffix)
+        for word in dict.fromkeys(options.formats):
+            for file in files_of(Form(word), request):
+                file.write(folder / file.name)
+                written.append(folder / file.name)
+    return written
+
+
+STAGE = StageType(
+    uses="report.pairs",
+    produces=Kind.REPORT,
+    options=Options,
+    run=run,
+    summary="Write which tensor is compared with which, without comparing.",
+)
