@@ -27,7 +27,7 @@ from probe_flow.records import (
     TensorRef,
     Verdict,
 )
-from probe_flow.records.baseline import FAILING_ROW, NONFINITE_ROW, is_within, stand
+from probe_flow.records.baseline import FAILING_ROW, NONFINITE_ROW, NodePlace, is_within, plain_name, stand
 
 MAX_TOLD = 20
 """Changes that are told one by one."""
@@ -95,8 +95,12 @@ def weigh(
     else:
         for number, finding in enumerate(findings):
             if finding.fails or finding.excuse is not None:
-                concluded[number] = excused_finding(finding, excuse_of(of_finding(finding, pairs), finding.excuse))
-    nodes = {(key.execution.graph, key.name, key.call, key.phase.value) for key in (row.node for row in rows)}
+                excuse = excuse_of(of_finding(finding, pairs), finding.excuse)
+                concluded[number] = excused_finding(finding, excuse)
+                row = finding.row
+                if row is not None and judged[row].status is Status.FAIL and judged[row].excuse is None:
+                    judged[row] = excused(judged[row], excuse)
+    nodes = {_place(row.node) for row in rows}
     use = stand(baseline, found, tolerance=tolerance, nodes=nodes, waived=waived)
     problems = [*_judged_otherwise(baseline, gate), *_changes(use), *_compared_less(baseline, coverage)]
     return Weighed(judged, tuple(concluded), use, tuple(problems))
@@ -134,7 +138,12 @@ def of_row(row: MeasuredPair, pairs: Pairs) -> Deviant:
 def _deviant(key: NodeKey, pairs: Pairs, kind: str, slot: str, figure: float | None) -> Deviant:
     node = pairs.target.nodes.get(key) or pairs.golden.nodes.get(key)
     op_type = node.op_type if node is not None else ""
-    return Deviant(key.execution.graph, key.name, key.call, key.phase.value, op_type, kind, slot, figure)
+    graph, name, call, phase = _place(key)
+    return Deviant(graph, name, call, phase, plain_name(op_type), kind, plain_name(slot), figure)
+
+
+def _place(key: NodeKey) -> NodePlace:
+    return key.execution.graph, plain_name(key.name), key.call, key.phase.value
 
 
 def _nonfinite(tensor: TensorRef | None, summary: SideSummary | None) -> tuple[int, int]:

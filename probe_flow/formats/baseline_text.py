@@ -79,4 +79,6 @@ def _escaped(char: str) -> str:
     if char.isprintable():
         return char
     code = ord(char)
+    if 0xD800 <= code <= 0xDFFF:  # a lone surrogate, for which YAML has no escape
+        return f"\\\\u{code:04x}"
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

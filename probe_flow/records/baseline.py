@@ -14,6 +14,9 @@ FAILING_ROW = "fail"
 NONFINITE_ROW = "nonfinite"
 """`Deviant.kind` of a failing row whose sides have different numbers of NaN or infinities."""
 
+ROUNDING = 1e-3
+"""Share by which the figures of a baseline file may lie above those of its run, since they have four digits."""
+
 NodePlace: TypeAlias = tuple[int | str | None, str | None, int, str]
 """Graph, node, call and phase. Ranks and steps are not told apart: a run with more of them has no new operators."""
 
@@ -107,6 +110,11 @@ class BaselineUse:
     absent: tuple[Change, ...] = ()
 
 
+def plain_name(text: str) -> str:
+    """Return a name as a baseline file can hold it: lone surrogates, of file names that are not UTF-8, as escapes."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def largest(deviants: Sequence[Deviant]) -> list[Deviant]:
     """Return one deviant per place, that with the largest figure, sorted by place."""
     found: dict[tuple[NodePlace, str, str], Deviant] = {}
@@ -154,7 +162,7 @@ def stand(
             worse.append(Change(each, before.figure, each.figure))
         else:
             accepted += 1
-            if not is_within(before.figure, each.figure, tolerance=tolerance):
+            if not is_within(before.figure, each.figure, tolerance=max(tolerance, ROUNDING)):
                 better.append(Change(each, before.figure, each.figure))
     lost = [Change(each, each.figure) for each in baseline.deviants if each.place not in still]
     better += [change for change in lost if change.deviant.node is None or change.deviant.at in nodes]

@@ -22,6 +22,7 @@ from probe_flow.reports.console_facts import (
     slot,
     where,
 )
+from probe_flow.reports.excuses import excuses_any, excuses_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,6 +36,7 @@ MAX_GAPS = 4
 MAX_LARGEST = 5
 MAX_FILES = 12
 MAX_CAUSES = 8
+MAX_EXCUSES = 12
 MAX_FIGURES = 4
 
 _STYLES = {"PASS": "bold green", "FAIL": "bold red", "DONE": "bold"}
@@ -135,6 +137,7 @@ class _Summary:
         self._nonfinite()
         self._suspects()
         self._other_findings()
+        self._excuses()
         self._results()
         self._coverage()
         self._largest()
@@ -243,6 +246,13 @@ class _Summary:
             self._title("Also found")
             self._items(texts[:MAX_SUSPECTS])
 
+    def _excuses(self) -> None:
+        for title, texts in zip(("Waivers", "Baseline"), excuses_text(self._run), strict=True):
+            if texts:
+                self._title(title)
+                more = [f"and {len(texts) - MAX_EXCUSES} more, in run.json"] if len(texts) > MAX_EXCUSES else []
+                self._items(texts[:MAX_EXCUSES] + more)
+
     def _results(self) -> None:
         counts = self._run.get("counts") or {}
         self._title("Results")
@@ -330,6 +340,8 @@ def headline(run: Mapping[str, Any], word: str) -> str:
     """Return the verdict as one sentence; ``word`` is that of `verdict_word`."""
     first, nonfinite = run.get("first_divergence"), run.get("nonfinite_origin")
     counts = run.get("counts") or {}
+    if word == "PASS" and excuses_any(run):
+        return "Nothing goes wrong beyond what is waived or accepted."
     if word == "PASS":
         return "No operator of the target goes wrong."
     if word == "DONE":
@@ -353,7 +365,7 @@ def headline(run: Mapping[str, Any], word: str) -> str:
 def note_on_failing_rows(run: Mapping[str, Any], passing_on: int) -> str:
     """Return why rows fail that the verdict of the run does not rest on; nothing when there are none."""
     failed = (run.get("counts") or {}).get("fail", 0)
-    if run.get("verdict") == "pass" and failed:
+    if run.get("verdict") == "pass" and failed and not excuses_any(run):
         return _FAILING_ROWS_ARE_COMMON + _WHY_IT_PASSES
     is_explained = run.get("first_divergence") is not None and failed > passing_on + 1
     return _FAILING_ROWS_ARE_COMMON + _WHY_IT_FAILS if is_explained else ""

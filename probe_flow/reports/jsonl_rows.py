@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
-from probe_flow.records import Catalog, ComparedPair, Comparison, NodeKey, SideSummary, SlotRole, TensorRef
+from probe_flow.records import Catalog, ComparedPair, Comparison, NodeKey, SideSummary, SlotRole, TensorRef, Verdict
 from probe_flow.reports.float_texts import Number, number_texts
 from probe_flow.reports.json_values import json_text, json_value
 from probe_flow.reports.rows import NodeIndex, RowReader, checksum_of, file_of, reason_of, shape_of, statistics_of
@@ -62,7 +62,7 @@ class RowLines:
         text = self._measured(measured.metrics if measured is not None else _NO_METRICS)
         return (
             f'{text}, "verdict": "{verdict.status.value}", "reason": {json_text(reason_of(row))}, '
-            f'"role": "{verdict.role.value}"}}\n'
+            f'"role": "{verdict.role.value}"{_excuse(verdict)}}}\n'
         )
 
     def _side(self, tensor: TensorRef | None, summary: SideSummary | None, text: str) -> str:
@@ -110,6 +110,11 @@ class RowLines:
                 f'"shape": {json_text(shape)}, "layout": {json_text(tensor.layout)}'
             )
         return found
+
+
+def _excuse(verdict: Verdict) -> str:
+    excuse = verdict.excuse
+    return "" if excuse is None else f', "{excuse.kind.value}": {json_text(excuse.text)}'
 
 
 class _Nodes:

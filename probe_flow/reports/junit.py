@@ -55,7 +55,8 @@ def write_junit(comparison: Comparison, path: Path, *, run: Mapping[str, Any]) -
     """Write the comparison as JUnit XML.
 
     A node fails when the gate fails on it: with the gate ``findings`` where a finding names it, with ``all_pass`` where
-    one of its rows fails. Other rows that miss a limit are told in the text of a test case that passes. A node with an
+    one of its rows fails. A node of which every failure is waived or accepted in the baseline is skipped, with the
+    reason. Other rows that miss a limit are told in the text of a test case that passes. A node with an
     unreadable tensor is an error; one of which nothing was compared is skipped, with the reason. Findings without a
     node and the reasons why a run is incomplete are test cases of the last suite.
 
@@ -108,11 +109,11 @@ def _suites(comparison: Comparison) -> list[_Suite]:
 
 
 def _accused(comparison: Comparison) -> dict[NodeKey, list[Finding]]:
-    """Return the findings that fail the gate, by node."""
+    """Return the findings that fail the gate, or would if they were not excused, by node."""
     found: dict[NodeKey, list[Finding]] = {}
     if comparison.gate != "all_pass":
         for finding in comparison.findings:
-            if finding.fails and finding.node is not None:
+            if (finding.fails or finding.excuse is not None) and finding.node is not None:
                 found.setdefault(finding.node, []).append(finding)
     return found
 
@@ -130,13 +131,19 @@ def _case(
     case = _Case(reader.op_type(rows[0]) or "unknown", _node_name(key, is_golden_only=is_golden_only), details=details)
     failing = [row for row in rows if row.verdict.status is Status.FAIL]
     unreadable = [row for row in rows if row.verdict.status is Status.ERROR]
-    if findings and not is_golden_only:
-        texts = [finding.evidence for finding in findings]
-        return _with(case, "failure", findings[0].kind.value, "; ".join(texts))
-    if comparison.gate == "all_pass" and failing:
-        return _with(case, "failure", "fail", _row_line(failing[0]))
+    accusing = [finding for finding in findings if finding.fails]
+    if accusing and not is_golden_only:
+        evidence = [finding.evidence for finding in accusing]
+        return _with(case, "failure", accusing[0].kind.value, "; ".join(evidence))
+    counting = [row for row in failing if row.verdict.excuse is None]
+    if comparison.gate == "all_pass" and counting:
+        return _with(case, "failure", "fail", _row_line(counting[0]))
     if unreadable:
         return _with(case, "error", "unreadable", _row_line(unreadable[0]))
+    given = (*(finding.excuse for finding in findings), *(row.verdict.excuse for row in failing))
+    excuses = [excuse.text for excuse in given if excuse is not None]
+    if excuses:
+        return _with(case, "skipped", "", "; ".join(dict.fromkeys(excuses)))
     if not any(row.verdict.status in _COMPARED for row in rows):
         return _with(case, "skipped", "", reason_of(rows[0]) or rows[0].verdict.status.value.replace("_", " "))
     return case

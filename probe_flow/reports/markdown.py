@@ -22,7 +22,9 @@ from probe_flow.reports.console_facts import (
     slot,
     where,
 )
+from probe_flow.reports.excuses import excuses_text
 from probe_flow.reports.rows import RowReader
+from probe_flow.reports.run_json import comparison_summary
 
 MAX_WORST = 10
 MAX_SUSPECTS = 5
@@ -67,6 +69,7 @@ def markdown_text(comparison: Comparison, *, run: Mapping[str, Any], files: Sequ
         _origin("Where NaN or infinity begins", record["nonfinite_origin"]),
         _suspects(record),
         _other_findings(record),
+        *_excuses(comparison_summary(comparison)),
         _coverage(record, comparison),
         _worst(comparison),
         _files(files),
@@ -150,6 +153,12 @@ def _other_findings(record: Mapping[str, Any]) -> Iterator[str]:
         yield "### Also found"
         yield ""
         yield from (f"- {plain(text)}" for text in texts[:MAX_SUSPECTS])
+
+
+def _excuses(summary: Mapping[str, Any]) -> Iterator[list[str]]:
+    for title, texts in zip(("Waivers", "Baseline"), excuses_text(summary), strict=True):
+        if texts:
+            yield [f"### {title}", "", *(f"- {plain(text)}" for text in texts)]
 
 
 def _coverage(record: Mapping[str, Any], comparison: Comparison) -> Iterator[str]:

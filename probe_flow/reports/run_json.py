@@ -10,6 +10,7 @@ from typing import Any
 
 from probe_flow.records import ComparedPair, Comparison, Coverage, Finding, FindingKind, Status
 from probe_flow.reports.atomic import atomic_text
+from probe_flow.reports.excuses import baseline_facts, waiver_facts
 from probe_flow.reports.json_values import json_number, json_value
 
 DIVERGENCES = frozenset({FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN})
@@ -32,7 +33,7 @@ def comparison_summary(comparison: Comparison) -> dict[str, Any]:
     Keys: ``counts`` (every verdict, zeros included), ``coverage`` per side (``missing`` includes ``unreadable``),
     ``first_divergence`` (the first failing origin, as the analysis ranks them, or None), ``suspects`` (every origin,
     ranked), ``nonfinite_origin`` (or None), ``findings`` (all, ranked) and ``gate`` (its name, its answer, the policy
-    of the rows).
+    of the rows); ``waivers`` and ``baseline`` where the comparison has them.
     """
     rows = _rows_of_findings(comparison)
     divergences = [finding for finding in comparison.findings if finding.kind in DIVERGENCES]
@@ -47,6 +48,8 @@ def comparison_summary(comparison: Comparison) -> dict[str, Any]:
         "nonfinite_origin": _place(nonfinite[0], comparison, rows) if nonfinite else None,
         "findings": [_finding(finding, comparison, rows) for finding in comparison.findings],
         "gate": {"name": comparison.gate, "passed": comparison.gate_passed, "policy": comparison.policy},
+        **({"waivers": waiver_facts(comparison.waivers)} if comparison.waivers else {}),
+        **({"baseline": baseline_facts(comparison.baseline)} if comparison.baseline is not None else {}),
     }
 
 
@@ -106,4 +109,5 @@ def _finding(finding: Finding, comparison: Comparison, rows: Mapping[int, Compar
         "severity": json_number(finding.severity),
         "fails": finding.fails,
         "row": finding.row,
+        **({finding.excuse.kind.value: finding.excuse.text} if finding.excuse is not None else {}),
     }
