@@ -12,16 +12,20 @@ from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_m
 from probe_flow.formats.dump_json_files import FOLDER
 from probe_flow.formats.dump_json_folders import DEBUG_FILE, DESCRIPTIONS, DUMP_FILE
 from probe_flow.formats.mindspore_graph_layout import run_folder
-from probe_flow.formats.torchair_layout import graph_file_name, is_time
-from probe_flow.formats.torchair_names import parse_fx_name, parse_ge_name
+from probe_flow.formats.om_names import parse_array_name, parse_om_array_name, parse_om_name
+from probe_flow.formats.torchair_layout import graph_file_name, is_time, is_torchair
+from probe_flow.formats.torchair_names import parse_fx_name
 
 DUMP_JSON, TORCHAIR_GE, TORCHAIR_FX, MINDSPORE_GRAPH = "dump_json", "torchair_ge", "torchair_fx", "mindspore_graph"
+OM, NPY = "om", "npy"
 
 MAX_NAMES = 20_000
 """Names looked at below a path; dumps show what they are within the first few."""
 
 _MAX_DEPTH = 8
 _MAX_LISTED = 5
+_FIRST_TIMESTAMP = 10**11
+"""Numbers from here on are times in milliseconds or finer; smaller ones are those of tensors."""
 
 _Folders = tuple[str, ...]
 
@@ -31,10 +35,18 @@ def _is_dump_json(folders: _Folders, name: str) -> bool:  # noqa: ARG001
 
 
 def _is_torchair_ge(folders: _Folders, name: str) -> bool:
-    if graph_file_name(name) is not None:
-        return True
+    return graph_file_name(name) is not None or (_is_device(folders, name) and any(map(is_torchair, folders)))
+
+
+def _is_device(folders: _Folders, name: str) -> bool:
     is_other = name.endswith((".npy", ".json", ".csv", ".txt", ".md"))
-    return not is_other and (any(map(is_time, folders)) or parse_ge_name(name) is not None)
+    is_array = parse_om_array_name(name) is not None
+    return is_array or (not is_other and (any(map(is_time, folders)) or parse_om_name(name) is not None))
+
+
+def _is_npy(folders: _Folders, name: str) -> bool:  # noqa: ARG001
+    found = parse_array_name(name)
+    return found is not None and found.timestamp >= _FIRST_TIMESTAMP
 
 
 def _is_torchair_fx(folders: _Folders, name: str) -> bool:  # noqa: ARG001
@@ -49,9 +61,14 @@ def _is_mindspore_graph(folders: _Folders, name: str) -> bool:
 KINDS: Mapping[str, tuple[Callable[[_Folders, str], bool], str]] = MappingProxyType(
     {
         DUMP_JSON: (_is_dump_json, f"`{DUMP_FILE}` or `{DEBUG_FILE}` (eager PyTorch or MindSpore)"),
-        TORCHAIR_GE: (_is_torchair_ge, "files below a folder named by 14 digits, or `dynamo_original_graph_*.txt`"),
+        TORCHAIR_GE: (
+            _is_torchair_ge,
+            "device files below `worldsize*` or `graph_*`, or `dynamo_original_graph_*.txt`",
+        ),
         TORCHAIR_FX: (_is_torchair_fx, "`*.INPUT.*.npy` and `*.OUTPUT.*.npy`"),
         MINDSPORE_GRAPH: (_is_mindspore_graph, "`rank_*/{net}/{graph}/{iteration}` with `*.npy` or `statistic.csv`"),
+        OM: (_is_device, "device files, or files below a folder named by 14 digits (offline model)"),
+        NPY: (_is_npy, "`{op}.{index}.{timestamp}.npy` (arrays of ONNX Runtime, Caffe or TensorFlow)"),
     }
 )
 """Every kind that is looked for: how a file shows it, and what that is for people."""
@@ -83,6 +100,9 @@ def kind_of_dump(path: str) -> str:
         kind = next((kind for kind, (shows, _) in KINDS.items() if shows(folders, name)), None)
         if kind is not None:
             found.setdefault(kind, "/".join((*folders[1:], name)))
+    if OM in found and (TORCHAIR_GE in found or any(map(is_torchair, place.resolve().parts[-_MAX_DEPTH:]))):
+        # The files of both look alike; what tells them apart may lie beside them, or above the path.
+        found.setdefault(TORCHAIR_GE, found.pop(OM))
     if not found:
         raise _unknown(path, ["/".join((*folders[1:], name)) for folders, name in names])
     if len(found) > 1:

@@ -64,6 +64,11 @@ def rank_of(folder: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
+def is_torchair(folder: str) -> bool:
+    """Tell whether a folder name is one that only TorchAir dumps have above their device files."""
+    return folder == "msprobe_ge_dump" or rank_of(folder) is not None or _MODEL.match(folder) is not None
+
+
 def is_time(folder: str) -> bool:
     """Tell whether a folder name is a 14-digit time of a run."""
     return _TIME.fullmatch(folder) is not None

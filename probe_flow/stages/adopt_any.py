@@ -7,7 +7,9 @@ from types import MappingProxyType
 
 from probe_flow.formats.dump_json import read_dump_json
 from probe_flow.formats.mindspore_graph import read_mindspore_graph
-from probe_flow.formats.sniff import DUMP_JSON, MINDSPORE_GRAPH, TORCHAIR_FX, TORCHAIR_GE, kind_of_dump
+from probe_flow.formats.npy_folder import read_npy_folder
+from probe_flow.formats.om_dump import read_om
+from probe_flow.formats.sniff import DUMP_JSON, MINDSPORE_GRAPH, NPY, OM, TORCHAIR_FX, TORCHAIR_GE, kind_of_dump
 from probe_flow.formats.torchair_fx import read_torchair_fx
 from probe_flow.formats.torchair_ge import read_torchair_ge
 from probe_flow.records import Catalog
@@ -19,6 +21,8 @@ READERS: Mapping[str, Callable[..., Catalog]] = MappingProxyType(
         TORCHAIR_GE: read_torchair_ge,
         TORCHAIR_FX: read_torchair_fx,
         MINDSPORE_GRAPH: read_mindspore_graph,
+        OM: read_om,
+        NPY: read_npy_folder,
     }
 )
 

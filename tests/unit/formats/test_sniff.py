@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from om_writer import GoldenFolder, OmFolder, om_tree
 
 from probe_flow.errors import IncompleteError, UsageError
 from probe_flow.formats import sniff
-from probe_flow.formats.sniff import DUMP_JSON, MINDSPORE_GRAPH, TORCHAIR_FX, TORCHAIR_GE, kind_of_dump
+from probe_flow.formats.sniff import DUMP_JSON, MINDSPORE_GRAPH, NPY, OM, TORCHAIR_FX, TORCHAIR_GE, kind_of_dump
 
 ROOT = Path(__file__).parents[3]
 TORCHAIR = ROOT / "examples" / "torchair" / "healthy"
@@ -87,3 +88,37 @@ def test_a_folder_that_cannot_be_listed_is_incomplete(tmp_path: Path, monkeypatc
         kind_of_dump(str(tmp_path))
 
     assert caught.value.diagnostic.code == "PF3409"
+
+
+def test_device_files_are_of_an_offline_model_unless_something_says_torchair(tmp_path: Path) -> None:
+    flat = OmFolder(tmp_path / "flat")
+    flat.op("Add", "a/b", at=1, outputs=[[1]])
+    OmFolder(om_tree(tmp_path / "run", time="20260101000000", model="net")).op("Add", "a", at=1, outputs=[[1]])
+    named = OmFolder(om_tree(tmp_path / "named", time="20260101000000", model="graph_1_0"))
+    named.op("Add", "a", at=1, outputs=[[1]])
+    beside = OmFolder(om_tree(tmp_path / "beside", time="20260101000000", model="net"))
+    beside.op("Add", "a", at=1, outputs=[[1]])
+    (tmp_path / "beside" / "dynamo_original_graph_1_rank_0_pid_7_ts_20260101000000000001.txt").write_text("")
+
+    kinds = {name: kind_of_dump(str(tmp_path / name)) for name in ("flat", "run", "named", "beside")}
+    assert kinds == {"flat": OM, "run": OM, "named": TORCHAIR_GE, "beside": TORCHAIR_GE}
+    assert kind_of_dump(str(named.path)) == TORCHAIR_GE
+    assert kind_of_dump(str(tmp_path / "run" / "20260101000000" / "0")) == OM
+
+
+def test_arrays_of_a_framework_are_told_by_their_names(tmp_path: Path) -> None:
+    GoldenFolder(tmp_path / "golden").output("conv/1", 0, [1.0])
+    GoldenFolder(tmp_path / "odd").path.joinpath("x.input.0.1.npy").write_bytes(b"")
+
+    assert kind_of_dump(str(tmp_path / "golden")) == NPY
+    with pytest.raises(UsageError) as caught:
+        kind_of_dump(str(tmp_path / "odd"))
+    assert caught.value.diagnostic.code == "PF3430"
+
+
+def test_both_sides_in_one_folder_are_two_kinds(tmp_path: Path) -> None:
+    GoldenFolder(tmp_path / "golden").output("conv", 0, [1.0])
+    OmFolder(tmp_path / "target").op("Conv2D", "conv", at=1, outputs=[[1]])
+    with pytest.raises(UsageError, match="npy .*om ") as caught:
+        kind_of_dump(str(tmp_path))
+    assert caught.value.diagnostic.code == "PF3431"
