@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 OURS: Mapping[str, str] = MappingProxyType(
     {
         "torchair": "probe_flow.analysis.policies.torchair:TorchairPolicy",
+        "offline": "probe_flow.analysis.policies.offline:OfflinePolicy",
         "dump_json": "probe_flow.analysis.policies.dump_json:DumpJsonPolicy",
     }
 )

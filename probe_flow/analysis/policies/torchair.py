@@ -46,8 +46,8 @@ def _judge_row(row: MeasuredPair) -> Verdict:
     measurement = row.measurement
     assert measurement is not None
     if measurement.nonfinite_mismatch:
-        return Verdict(Status.FAIL, ("nonfinite",), (_nonfinite_text(measurement),))
-    quantised = _quantised_side(row)
+        return Verdict(Status.FAIL, ("nonfinite",), (nonfinite_text(measurement),))
+    quantised = quantised_side(row)
     if quantised:
         return Verdict(Status.NOT_COMPARABLE, ("quantised",), (quantised,))
     if measurement.mode is Mode.CHECKSUM:
@@ -62,7 +62,8 @@ def _judge_row(row: MeasuredPair) -> Verdict:
     return _judge_statistics(measurement) if measurement.mode is Mode.STATISTICS else _judge_tensor(measurement)
 
 
-def _nonfinite_text(measurement: Measurement) -> str:
+def nonfinite_text(measurement: Measurement) -> str:
+    """Say where NaN and infinities disagree."""
     if measurement.mode is Mode.STATISTICS:
         return "nan/inf in the recorded maximum or minimum of one side only"
     return f"nan/inf position differs in {measurement.nonfinite_mismatch} of {measurement.count} elements"
@@ -78,7 +79,7 @@ def _judge_value(row: MeasuredPair, gap: float) -> Verdict:
 
 
 def _judge_tensor(measurement: Measurement) -> Verdict:
-    if _holds_no_number(measurement):
+    if holds_no_number(measurement):
         return Verdict(Status.PASS, ("no_finite_value",), ("both sides hold the same NaN and infinities only",))
     rules, reasons = [], []
     cosine = measurement.metrics.get("cosine")
@@ -93,8 +94,8 @@ def _judge_tensor(measurement: Measurement) -> Verdict:
     return Verdict(Status.FAIL if rules else Status.PASS, tuple(rules), tuple(reasons))
 
 
-def _holds_no_number(measurement: Measurement) -> bool:
-    """Whether every element is NaN or infinite (on both sides alike, since no position disagrees)."""
+def holds_no_number(measurement: Measurement) -> bool:
+    """Tell whether every element is NaN or infinite (on both sides alike, since no position disagrees)."""
     if measurement.golden is None:
         return False
     statistics = measurement.golden.statistics
@@ -145,7 +146,7 @@ def _judge_self(row: MeasuredPair, measurement: Measurement) -> Verdict:
     worst = measurement.metrics.get("max_abs_err")
     if measurement.mode is Mode.STATISTICS:
         worst = _worst_extreme(measurement)
-    if measurement.count == 0 or _holds_no_number(measurement) or (worst is not None and worst <= allowed):
+    if measurement.count == 0 or holds_no_number(measurement) or (worst is not None and worst <= allowed):
         return Verdict(Status.PASS)
     shown = "not computable" if worst is None else f"{worst:.6g}"
     return Verdict(
@@ -175,7 +176,8 @@ def _cast_allowance(target: TensorRef, source: TensorRef, measurement: Measureme
     return unit * largest + step
 
 
-def _quantised_side(row: MeasuredPair) -> str | None:
+def quantised_side(row: MeasuredPair) -> str | None:
+    """Say so where exactly one side is quantised, so that its values mean nothing without the scale."""
     target, golden = row.pair.target, row.pair.golden
     assert target is not None
     assert golden is not None

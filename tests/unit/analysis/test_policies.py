@@ -446,7 +446,7 @@ def test_an_unknown_policy_is_an_error_with_a_suggestion():
     assert caught.value.diagnostic.help == "did you mean `torchair`?"
     with pytest.raises(UsageError) as caught:
         policy_named("zzz")
-    assert caught.value.diagnostic.help.startswith("policies: dump_json, torchair")
+    assert caught.value.diagnostic.help.startswith("policies: dump_json, offline, torchair")
 
 
 class Lenient:
@@ -465,7 +465,7 @@ def install(monkeypatch, **values):
 def test_packages_add_policies_and_do_not_replace_ours(monkeypatch):
     install(monkeypatch, lenient=f"{__name__}:Lenient", torchair=f"{__name__}:Lenient", broken="no_such_module:x")
     # Names alone load nothing, so a broken package does not matter until it is named.
-    assert policy_names() == ("broken", "dump_json", "lenient", "torchair")
+    assert policy_names() == ("broken", "dump_json", "lenient", "offline", "torchair")
     assert policy_named("lenient").name == "lenient"
     assert policy_named("torchair").name == "torchair"
 
