@@ -119,6 +119,6 @@ def test_arrays_of_a_framework_are_told_by_their_names(tmp_path: Path) -> None:
 def test_both_sides_in_one_folder_are_two_kinds(tmp_path: Path) -> None:
     GoldenFolder(tmp_path / "golden").output("conv", 0, [1.0])
     OmFolder(tmp_path / "target").op("Conv2D", "conv", at=1, outputs=[[1]])
-    with pytest.raises(UsageError, match="npy .*om ") as caught:
+    with pytest.raises(UsageError, match=r"npy .*om ") as caught:
         kind_of_dump(str(tmp_path))
     assert caught.value.diagnostic.code == "PF3431"
