@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import cast
 
 from probe_flow.formats.rule_facts import WrongKindError, is_op_attribute, is_output_attribute, rule_op, rule_output
@@ -153,10 +154,15 @@ class _Reader:
                 raise wrong_value(self._path, at, "true or false", value)
             return value
         if member == "f":
-            if not isinstance(value, (int, float)) or isinstance(value, bool):
-                raise wrong_value(self._path, at, "a number", value)
-            return float(value)
+            return self._fraction(value, at)
         return self._number(value, at)
+
+    def _fraction(self, value: object, at: Pointer) -> float:
+        """Return a number; ATC quotes those of floating point."""
+        if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            with suppress(ValueError, OverflowError):
+                return float(value)
+        raise wrong_value(self._path, at, "a number", value)
 
     def _number(self, value: object, at: Pointer) -> int:
         """Return a whole number; some printers quote those of 64 bits."""

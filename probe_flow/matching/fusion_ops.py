@@ -18,8 +18,10 @@ _DEQUANT_ENDINGS = ("_dequant_layer", "AscendDequant", "_dequant")
 def fusion_ops(rule: RuleFile) -> list[FusionOp]:
     """Return the operators of a file, grouped and filtered, in order of their ids."""
     ops = numbered([_fusion_op(op) for op in joined(rule)])
-    renamed = {op.name: op.originals[0] for members in grouped(ops) for op in _renamed(members)}
-    ops = [replace(op, outputs=_named(op.outputs, renamed[op.name])) if op.name in renamed else op for op in ops]
+    renamed = {(op.group, op.name) for members in grouped(ops) for op in _renamed(members)}
+    ops = [
+        replace(op, outputs=_named(op.outputs, op.originals[0])) if (op.group, op.name) in renamed else op for op in ops
+    ]
     return marked(sorted(ops, key=lambda op: op.id))
 
 
