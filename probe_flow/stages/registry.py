@@ -30,6 +30,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "match.layer_mapping": "probe_flow.stages.match_layer_mapping",
         "match.data_mapping": "probe_flow.stages.match_data_mapping",
         "match.structure": "probe_flow.stages.match_structure",
+        "match.fusion_rule": "probe_flow.stages.match_fusion_rule",
         "compare": "probe_flow.stages.compare",
         "report": "probe_flow.stages.report",
         "report.pairs": "probe_flow.stages.report_pairs",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probe_flow.errors.codes import rules
+from probe_flow.errors.codes import offline_matching, rules
 from probe_flow.errors.codes.code import Code
 
 SECTION: tuple[Code, ...] = (
@@ -289,4 +289,5 @@ SECTION: tuple[Code, ...] = (
         "Check that both are dumps of the same model and the same graph.",
     ),
     *rules.SECTION,
+    *offline_matching.SECTION,
 )

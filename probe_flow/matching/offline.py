@@ -1,0 +1,210 @@
+"""Match dumps of offline models: what a device ran, with arrays of the original model or with another device dump.
+
+With fusion rules a device tensor is what the rules say that it is: an output the original output that it is described
+as, an input the output of its producer (see `probe_flow.matching.offline_groups` for the rules of the pairs). Every
+fusion group is a `Group` whose id is its index, behind ``{number of the execution}/`` where several ran. Operators
+without file are nodes too (`Node.attrs` has ``dumped: False``), so that each group can be shown. Without rules two
+device dumps, or two folders of arrays, are matched by name (`offline_by_name`); what a device dump has of a folder of
+arrays is guessed (`offline_guess`).
+
+Tensors without partner, and pairs that cannot be compared:
+
+=======================  ==========  ========================================================================
+code                     gap         evidence
+=======================  ==========  ========================================================================
+``no_target_dump``       depends     the device operator has no file; expected of inputs, constants and casts
+``no_golden_dump``       depends     no golden tensor; expected where the rules name none because the compiler
+                                     made the value, and for inputs and constants of the model
+``no_target_tensor``     missing     the device file lacks this output
+``unknown_producer``     missing     the rules do not have the producer of an input
+``input_index``          missing     the dump has more inputs than the rules
+``input_malformed``      missing     the rules give an input in another form than ``producer:index``
+``not_in_rules``         missing     no rule names the device operator
+``no_rule_op``           missing     no rule names the golden operator
+``shape_mismatch``       missing     other sizes, padding and order of axes aside
+``layout_unsupported``   missing     a storage layout without conversion
+``dtype_unsupported``    missing     an element type that cannot be read
+``slices_missing``       missing     a tensor of which not all slices were dumped
+``unreadable``           missing     a damaged file
+``no_rule_shape``        missing     without rules: operators of one name, other shapes
+``no_rule_count``        missing     without rules: operators of one name, other numbers of tensors
+``no_rules``             missing     without rules: nothing says what the tensor is
+``ambiguous``            missing     without rules: several tensors could be it; the text names some
+``no_rule_model``        missing     no rule file belongs to the model
+``empty_l1``             missing     no operator of an L1 group has a file
+``inner_node``           expected    inside of several operators for the same originals
+``internal``             expected    inside of a fused operator
+``l1_inner``             expected    inside of an L1 group
+``quantised``            expected    quantised values, which the golden does not have
+``covered_by_producer``  expected    a golden input: compared where it is made
+``filtered``             expected    left out by a selection
+``not_tensor``           expected    an empty slot
+``no_golden_execution``  missing     the golden has no such rank, model or step
+``no_target_execution``  missing     the target has none
+=======================  ==========  ========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+
+from probe_flow.errors import Diagnostic, Severity
+from probe_flow.matching.fusion_rules import FusionRules
+from probe_flow.matching.offline_by_name import match_by_name
+from probe_flow.matching.offline_executions import group_prefixes, pair_offline
+from probe_flow.matching.offline_groups import GroupMatch
+from probe_flow.matching.offline_guess import match_by_guess
+from probe_flow.matching.offline_index import DumpIndex
+from probe_flow.matching.offline_ledger import Ledger
+from probe_flow.matching.offline_leftovers import GoldenLeftovers, leave_unknown_targets
+from probe_flow.matching.offline_models import RuleBook
+from probe_flow.matching.offline_nodes import told_edges, told_nodes
+from probe_flow.matching.offline_reasons import missing
+from probe_flow.matching.offline_scenario import Given, check_scenario
+from probe_flow.matching.offline_select import Selection
+from probe_flow.records import Catalog, Execution, Group, Pairs, Relation, TensorRef
+
+FEW = 0.1
+"""Share of dumped operators that rules name below which the rules are taken for those of another model."""
+
+Select = Callable[[FusionRules], Selection]
+
+
+@dataclass(slots=True)
+class _Match:
+    """The match of two dumps."""
+
+    target: Catalog
+    golden: Catalog
+    book: RuleBook
+    select: Select | None
+    ledger: Ledger
+
+    def with_rules(self, mine: DumpIndex, other: DumpIndex, rules: FusionRules, prefix: str) -> GroupMatch:
+        """Match one execution by rules; what only the golden has is left for the end."""
+        selected = None
+        if self.select is not None:
+            selection = self.select(rules)
+            selected = selection.ids
+            self.ledger.problems.extend(each for each in selection.problems if each not in self.ledger.problems)
+        match = GroupMatch(mine, other, rules, self.ledger, group_prefix=prefix, selected=selected)
+        match.run()
+        leave_unknown_targets(match, self.ledger, count(len(rules.groups)))
+        self.ledger.nodes.update((node.key, node) for node in told_nodes(mine, rules, match.taken))
+        self.ledger.edges.extend(told_edges(mine, rules, match.taken, match.origins))
+        if len(match.taken) < FEW * len(mine.nodes):
+            self.ledger.problems.append(_other_model(rules, len(match.taken), len(mine.nodes)))
+        return match
+
+
+def match_offline(
+    target: Catalog,
+    golden: Catalog,
+    book: RuleBook,
+    *,
+    select: Select | None = None,
+    quantised: bool | None = None,
+    pair_ranks: Mapping[int, int] | None = None,
+    step_offset: int = 0,
+) -> Pairs:
+    """Pair every tensor of two offline dumps, or say why it has no partner.
+
+    Args:
+        target: device dump, or the arrays of a quantised model.
+        golden: arrays of the original model, or another device dump.
+        book: the rule files.
+        select: chooses the ids of the operators to compare; None = all.
+        quantised: whether the target is quantised; None = what its reader found.
+        pair_ranks: target rank -> golden rank where they differ.
+        step_offset: golden step = target step + this.
+
+    Returns:
+        Pairs whose catalogs have what the rules tell: types, originals, edges, logical shapes.
+
+    Raises:
+        UsageError: PF4401 and PF4402 if sides and rule files do not belong together, PF4404 for a wrong selection.
+    """
+    given = Given(bool(book.files), book.close is not None, book.quant is not None)
+    check_scenario(target, golden, given, quantised=quantised)
+    match = _Match(target, golden, book, select, Ledger())
+    ledger = match.ledger
+    executions = pair_offline(target, golden, pair_ranks=pair_ranks, step_offset=step_offset)
+    ledger.problems.extend(executions.problems)
+    if target.root and target.root == golden.root:
+        ledger.problems.append(_same_folder(target))
+    prefixes = group_prefixes(target)
+    goldens: dict[Execution, DumpIndex] = {}
+    finished: list[GroupMatch] = []
+    for run in target.executions:
+        mine = DumpIndex(target, run)
+        partner = executions.golden_of.get(run)
+        if partner is None:
+            _leave_all(mine, ledger, prefixes[run], "no_golden_execution", is_target=True)
+            continue
+        if partner not in goldens:
+            goldens[partner] = DumpIndex(golden, partner)
+        other = goldens[partner]
+        if given.any:
+            rules = book.rules_of(run)
+            if rules is None:
+                _leave_all(mine, ledger, prefixes[run], "no_rule_model", is_target=True)
+            else:
+                finished.append(match.with_rules(mine, other, rules, prefixes[run]))
+        elif target.framework == golden.framework:
+            match_by_name(mine, other, ledger, prefixes[run])
+        else:
+            match_by_guess(mine, other, ledger, prefixes[run])
+    for done in finished:
+        used = len(done.rules.groups) + len(done.target.nodes)
+        GoldenLeftovers(done, ledger).leave(count(used))
+    for number, run in enumerate(golden.executions):
+        left = DumpIndex(golden, run) if run not in goldens else goldens[run]
+        _leave_all(left, ledger, f"golden/{number}/", "no_target_execution", is_target=False)
+    ledger.problems.extend(book.problems)
+    return ledger.finished(target, golden)
+
+
+def _leave_all(side: DumpIndex, ledger: Ledger, prefix: str, code: str, *, is_target: bool) -> None:
+    """Leave what is not decided yet of an execution."""
+    text = _LEFT[code].format(run=side.execution)
+    for number, (key, refs) in enumerate(side.tensors.items()):
+        left = [ref for ref in refs if not _is_decided(ledger, ref, is_target=is_target)]
+        for ref in left:
+            ledger.leave(ref, missing(code, text), group=f"{prefix}{number}", is_target=is_target)
+        if left:
+            sides = ((key,), ()) if is_target else ((), (key,))
+            ledger.groups.append(Group(f"{prefix}{number}", Relation.ONE_TO_ONE, *sides))
+
+
+_LEFT = {
+    "no_golden_execution": "the golden has no counterpart of {run}",
+    "no_target_execution": "the target has no counterpart of {run}",
+    "no_rule_model": "no rule file belongs to the model of {run}",
+}
+
+
+def _is_decided(ledger: Ledger, ref: TensorRef, *, is_target: bool) -> bool:
+    return ledger.is_decided(ref) if is_target else ledger.is_paired(ref)
+
+
+def _other_model(rules: FusionRules, named: int, dumped: int) -> Diagnostic:
+    return Diagnostic(
+        "PF4403",
+        f"the rules name {named} of the {dumped} operators that the device dumped: they are of another model",
+        severity=Severity.WARNING,
+        help="convert the offline model that was run with `atc --mode=1 --om=MODEL.om --json=RULES.json`, or give the "
+        "`.om` itself",
+        path=rules.files[0] if rules.files else None,
+    )
+
+
+def _same_folder(target: Catalog) -> Diagnostic:
+    return Diagnostic(
+        "PF4201",
+        f"target and golden are the same dump `{target.root}`: everything will agree",
+        severity=Severity.WARNING,
+        help="correct the path of one of them",
+        path=target.root,
+    )

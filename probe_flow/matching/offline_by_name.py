@@ -1,0 +1,150 @@
+"""Match two offline dumps of one kind without rules: operators of one name, then those that stand in the same place.
+
+Rules of the pairs: `name` - operators of equal name; `order` - operators of other names, but of one type and with
+tensors of the same shapes, between the same pairs, as many on both sides: a guess (the device numbers its own casts and
+changes of layout anew each time).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+
+from probe_flow.matching.offline_addresses import address_edges, feeds, nodes_in_order
+from probe_flow.matching.offline_align import Aligned, align
+from probe_flow.matching.offline_axes import Told
+from probe_flow.matching.offline_index import DumpIndex
+from probe_flow.matching.offline_ledger import Ledger
+from probe_flow.matching.offline_reasons import expected, missing, no_rule_count, no_rule_shape
+from probe_flow.matching.offline_stretches import stretches
+from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
+
+ORDER_CONFIDENCE = 0.6
+"""Of operators with other names that stand in the same place: nothing but type, shapes and order speaks for them."""
+
+
+def match_by_name(target: DumpIndex, golden: DumpIndex, ledger: Ledger, prefix: str) -> None:
+    """Decide every tensor of two executions; groups number the target's operators as they ran, then the golden's."""
+    _NameMatch(target, golden, ledger, prefix).run()
+
+
+class _NameMatch:
+    def __init__(self, target: DumpIndex, golden: DumpIndex, ledger: Ledger, prefix: str) -> None:
+        self._target = target
+        self._golden = golden
+        self._ledger = ledger
+        self._prefix = prefix
+        self._order = nodes_in_order(target)
+        self._golden_order = nodes_in_order(golden)
+        self._partners: dict[NodeKey, NodeKey] = {}
+        self._guessed: set[NodeKey] = set()
+
+    def run(self) -> None:
+        self._pair_names()
+        self._pair_places()
+        numbers = iter(range(len(self._order) + len(self._golden_order)))
+        for key in self._order:
+            self._decide(key, self._partners.get(key), f"{self._prefix}{next(numbers)}")
+        partners = set(self._partners.values())
+        for key in self._golden_order:
+            if key not in partners:
+                self._leave_node(key, f"{self._prefix}{next(numbers)}")
+        self._ledger.edges.extend(address_edges(self._target, feeds(self._target)))
+
+    def _pair_names(self) -> None:
+        taken: set[NodeKey] = set()
+        for key in self._order:
+            found = self._golden.same_node(key)
+            if found is not None and found not in taken:
+                taken.add(found)
+                self._partners[key] = found
+
+    def _pair_places(self) -> None:
+        marks = {other: key for key, other in self._partners.items()}
+        target = [(key, key if key in self._partners else None) for key in self._order]
+        golden = [(key, marks.get(key)) for key in self._golden_order]
+        for stretch in stretches(target, golden):
+            sides: tuple[dict[Hashable, list[NodeKey]], ...] = (defaultdict(list), defaultdict(list))
+            for keys, index, found in (
+                (stretch.target, self._target, sides[0]),
+                (stretch.golden, self._golden, sides[1]),
+            ):
+                for key in keys:
+                    found[_likeness(index, key)].append(key)
+            for likeness, keys in sides[0].items():
+                others = sides[1].get(likeness, [])
+                if len(keys) == len(others):
+                    self._partners.update(zip(keys, others, strict=True))
+                    self._guessed.update(keys)
+
+    def _decide(self, key: NodeKey, partner: NodeKey | None, group: str) -> None:
+        if partner is None:
+            text = f'[{key.name}] There is no the ground truth dump file for the op "{key.name}".'
+            for ref in self._target.tensors[key]:
+                self._ledger.leave(ref, missing("no_golden_dump", text), group=group, is_target=True)
+        else:
+            for role in SlotRole:
+                self._pair_role(key, partner, role, group)
+        golden = () if partner is None else (partner,)
+        self._ledger.groups.append(Group(group, Relation.ONE_TO_ONE, (key,), golden))
+
+    def _pair_role(self, key: NodeKey, partner: NodeKey, role: SlotRole, group: str) -> None:
+        mine, others = self._target.of(key, role), self._golden.of(partner, role)
+        by_slot = {ref.slot: ref for ref in others}
+        for ref in mine:
+            other = by_slot.pop(ref.slot, None)
+            if other is None:
+                reason = self._alone(key, ref, role, len(mine), len(others))
+                self._ledger.leave(ref, reason, group=group, is_target=True)
+            else:
+                self._pair(key, ref, other, group)
+        for other in by_slot.values():
+            reason = self._alone(key, other, role, len(mine), len(others))
+            self._ledger.leave(other, reason, group=group, is_target=False)
+
+    def _alone(self, key: NodeKey, ref: TensorRef, role: SlotRole, mine: int, others: int) -> Reason:
+        if ref.kind is TensorKind.NULL:
+            return expected("not_tensor", ref.reason or "the slot is empty")
+        return no_rule_count(key.name, role, mine, others)
+
+    def _pair(self, key: NodeKey, ref: TensorRef, other: TensorRef, group: str) -> None:
+        aligned = align(ref, other, told=Told())
+        reason = _other_shape(key.name, ref, other, aligned)
+        if reason is not None:
+            aligned = Aligned(aligned.target, aligned.golden, aligned.transform, reason)
+        is_guess = key in self._guessed
+        note = (
+            expected("guessed", f"`{other.node.name}` has another name: taken for its type, shapes and place")
+            if is_guess
+            else None
+        )
+        self._ledger.pair(
+            ref,
+            other,
+            aligned,
+            group=group,
+            rule="order" if is_guess else "name",
+            confidence=ORDER_CONFIDENCE if is_guess else 1.0,
+            note=note,
+        )
+
+    def _leave_node(self, key: NodeKey, group: str) -> None:
+        text = f'[{key.name}] There is no the my output dump file for the op "{key.name}".'
+        for ref in self._golden.tensors[key]:
+            self._ledger.leave(ref, missing("no_target_dump", text), group=group, is_target=False)
+        self._ledger.groups.append(Group(group, Relation.ONE_TO_ONE, (), (key,)))
+
+
+def _likeness(side: DumpIndex, key: NodeKey) -> Hashable:
+    """Return what operators in the same place must share: type, and all tensors with their shapes."""
+    return side.nodes[key].op_type, tuple((ref.slot, ref.shape) for ref in side.tensors[key])
+
+
+def _other_shape(op: str, ref: TensorRef, other: TensorRef, aligned: Aligned) -> Reason | None:
+    """Return that shapes differ, unless both are one tensor stored in two ways."""
+    if ref.shape is None or other.shape is None or ref.shape == other.shape:
+        return None
+    is_same = bool(aligned.transform) or aligned.target.logical_shape == aligned.golden.logical_shape
+    if aligned.problem is None and is_same:
+        return None
+    return no_rule_shape(op, ref.slot.role, ref.slot.index, ref.shape, other.shape)

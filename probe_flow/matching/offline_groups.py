@@ -1,0 +1,203 @@
+"""Match one execution of a device dump by fusion rules: each fusion group with what it was made of.
+
+Rules of the pairs: `one_to_one`, `many_to_one`, `one_to_many`, `many_to_many`, `l1` - by the relation of the fusion
+group; `cast_skipped` - casts and changes of layout lie between the tensor and what it is compared with;
+`network_input` - what is fed to the model, compared with what the golden operator read; `inner_input` - an input of an
+operator that gives no original tensor itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from probe_flow.errors import Span
+from probe_flow.matching.fusion_rules import FusionGroup, FusionOp, FusionRules
+from probe_flow.matching.offline_align import align
+from probe_flow.matching.offline_axes import Told
+from probe_flow.matching.offline_fed import FedInputs
+from probe_flow.matching.offline_index import DumpIndex
+from probe_flow.matching.offline_ledger import Ledger
+from probe_flow.matching.offline_nodes import op_key
+from probe_flow.matching.offline_origins import HELD_TYPES, NETWORK_INPUTS, Origin, Origins
+from probe_flow.matching.offline_reasons import expected, inner_node, missing, no_golden_dump
+from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
+
+RULE_NAMES = {
+    Relation.ONE_TO_ONE: "one_to_one",
+    Relation.MANY_TO_ONE: "many_to_one",
+    Relation.ONE_TO_MANY: "one_to_many",
+    Relation.MANY_TO_MANY: "many_to_many",
+    Relation.L1: "l1",
+}
+
+
+class GroupMatch:
+    """Pairs the tensors of one execution, group by group.
+
+    Args:
+        target: the device side.
+        golden: its golden side.
+        rules: the fusion rules.
+        ledger: takes the decisions.
+        group_prefix: stands before the index of a group, so that groups of several executions differ.
+        selected: ids of the operators to compare; None = all.
+    """
+
+    def __init__(
+        self,
+        target: DumpIndex,
+        golden: DumpIndex,
+        rules: FusionRules,
+        ledger: Ledger,
+        *,
+        group_prefix: str = "",
+        selected: Container[int] | None = None,
+    ) -> None:
+        self.target = target
+        self.golden = golden
+        self.rules = rules
+        self.group_prefix = group_prefix
+        self.selected = selected
+        self.origins = Origins(rules, golden.output)
+        self.taken: dict[NodeKey, FusionOp] = {}
+        self._fed = FedInputs(rules, self.origins, golden)
+        self._ledger = ledger
+        self._span = Span(rules.files[0]) if rules.files else None
+        for op in rules.ops:
+            key = target.node(op.name)
+            if key is not None:
+                self.taken.setdefault(key, op)
+
+    def run(self) -> None:
+        """Decide every tensor of the operators that the rules name."""
+        for group in self.rules.groups:
+            self._match_group(group)
+
+    def key_of(self, op: FusionOp) -> NodeKey | None:
+        """Return the dumped node of an operator, None when it has no file."""
+        key = self.target.node(op.name)
+        return key if key is not None and self.taken[key] is op else None
+
+    def is_selected(self, op: FusionOp) -> bool:
+        """Whether an operator is to be compared."""
+        return self.selected is None or op.id in self.selected
+
+    def _match_group(self, group: FusionGroup) -> None:
+        ops = [op for op in group.ops if self.is_selected(op)]
+        shown = self._l1_ends(ops) if group.relation is Relation.L1 else None
+        for op in group.ops:
+            key = self.key_of(op)
+            if key is None:
+                continue
+            for ref in self.target.tensors[key]:
+                reason = self._passed_by(op, ref, group, shown)
+                if reason is None:
+                    self._match(op, ref, group)
+                else:
+                    self._ledger.leave(ref, reason, group=self._id(group), is_target=True)
+        if ops:
+            self._ledger.groups.append(
+                Group(
+                    self._id(group),
+                    group.relation,
+                    tuple(self.key_of(op) or op_key(self.target, op) for op in ops),
+                    self._golden_nodes(ops),
+                )
+            )
+
+    def _golden_nodes(self, ops: list[FusionOp]) -> tuple[NodeKey, ...]:
+        names = dict.fromkeys(name for op in ops for name in op.originals)
+        found = (self.golden.node(name) for name in names)
+        return tuple(dict.fromkeys(key for key in found if key is not None))
+
+    def _passed_by(
+        self, op: FusionOp, ref: TensorRef, group: FusionGroup, shown: Container[str] | None
+    ) -> Reason | None:
+        """Return why a tensor is not even looked up."""
+        role = ref.slot.role
+        if not self.is_selected(op):
+            return expected("filtered", f"`{op.name}` (id {op.id}) is not selected")
+        if op.is_filtered:
+            return expected("quantised", f"`{op.name}` computes quantised values, which the golden does not have")
+        if role is SlotRole.INPUT and not op.compares_inputs:
+            return expected("quantised", f"the inputs of `{op.name}` are quantised, the golden's are not")
+        if role is SlotRole.OUTPUT and not op.compares_outputs:
+            return expected("quantised", f"the outputs of `{op.name}` are quantised, the golden's are not")
+        if ref.kind is TensorKind.NULL:
+            return expected("not_tensor", ref.reason or "the slot is empty")
+        if role not in (SlotRole.INPUT, SlotRole.OUTPUT) or not isinstance(ref.slot.path[0], int):
+            return expected("not_tensor", "neither an input nor an output of the operator")
+        if shown is not None and op.name not in shown:
+            return expected("l1_inner", f"`{op.name}` lies inside an L1 group, of which first and last are compared")
+        if is_inner(op, group) and role is SlotRole.OUTPUT:
+            return expected("inner_node", inner_node(op.name))
+        return None
+
+    def _l1_ends(self, ops: list[FusionOp]) -> set[str]:
+        """Return the operators of an L1 group to compare: the newest, and the oldest if it is of other originals."""
+        dumped = [(key, op) for op in ops if (key := self.key_of(op)) is not None]
+        dumped.sort(key=lambda item: self.target.nodes[item[0]].order)
+        if not dumped:
+            return set()
+        oldest, newest = dumped[0][1], dumped[-1][1]
+        return {newest.name} if oldest.originals == newest.originals else {oldest.name, newest.name}
+
+    def _match(self, op: FusionOp, ref: TensorRef, group: FusionGroup) -> None:
+        role, index = ref.slot.role, ref.slot.path[0]
+        assert isinstance(index, int)
+        origin = self.origins.of(op, role, index)
+        if isinstance(origin, Reason):
+            self._ledger.leave(ref, origin, group=self._id(group), is_target=True)
+            return
+        if origin.golden is None:
+            self._match_fed(op, ref, group, origin)
+            return
+        note = None
+        rule = "inner_input" if is_inner(op, group) else RULE_NAMES[group.relation]
+        if origin.passed:
+            rule = "cast_skipped"
+            between = ", ".join(f"`{name}`" for name in origin.passed)
+            note = expected("cast_skipped", f"compared with the value that {between} got from `{origin.op.name}`")
+        aligned = align(ref, origin.golden, told=_told(origin))
+        self._ledger.pair(ref, origin.golden, aligned, group=self._id(group), rule=rule, span=self._span, note=note)
+
+    def _match_fed(self, op: FusionOp, ref: TensorRef, group: FusionGroup, origin: Origin) -> None:
+        """Compare what is fed to the network with what the golden operator read, or say that there is no golden."""
+        found = self._fed.golden_of(op, ref, origin) if origin.op.op_type in NETWORK_INPUTS else None
+        if found is None:
+            self._ledger.leave(ref, _no_golden(op, ref, origin), group=self._id(group), is_target=True)
+            return
+        golden, aligned = found
+        note = expected("network_input", f"`{origin.op.name}` feeds the network: compared with what `{golden.id}` read")
+        self._ledger.pair(ref, golden, aligned, group=self._id(group), rule="network_input", span=self._span, note=note)
+
+    def _id(self, group: FusionGroup) -> str:
+        return f"{self.group_prefix}{group.index}"
+
+
+def is_inner(op: FusionOp, group: FusionGroup) -> bool:
+    """Tell whether an operator is one of several for the same originals and gives none of their tensors."""
+    is_one_of_many = len(group.ops) > 1 and group.relation is not Relation.L1
+    return is_one_of_many and op.is_multiop and not any(output.origin_name for output in op.outputs)
+
+
+def _told(origin: Origin) -> Told:
+    output = origin.output
+    if output is None:
+        return Told()
+    shape = output.origin_shape
+    return Told(output.origin_layout, shape if shape is not None and all(dim >= 0 for dim in shape) else None)
+
+
+def _no_golden(op: FusionOp, ref: TensorRef, origin: Origin) -> Reason:
+    """Say that a tensor has no golden one; a gap only where the rules promise one, or are silent on all outputs."""
+    text = no_golden_dump(op.name, ref.slot.role, ref.slot.index)
+    maker, output = origin.op, origin.output
+    if output is None:
+        return missing("no_golden_dump", text)
+    if maker.op_type in NETWORK_INPUTS or maker.op_type in HELD_TYPES:
+        return expected("no_golden_dump", text)
+    if output.origin_name:
+        return missing("no_golden_dump", text)
+    is_device_only = not maker.originals or maker.is_multiop or any(item.origin_name for item in maker.outputs)
+    return (expected if is_device_only else missing)("no_golden_dump", text)

@@ -1,0 +1,71 @@
+"""Find nodes and tensors of one execution of an offline dump, whose names may be the true or the cleaned ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from probe_flow.formats.torchair_names import safe_name
+from probe_flow.records import Catalog, Execution, Node, NodeKey, SlotRole, TensorRef
+
+
+class DumpIndex:
+    """Nodes of one execution by name, and their tensors by role and number.
+
+    Args:
+        catalog: the dump.
+        execution: which of its executions.
+    """
+
+    def __init__(self, catalog: Catalog, execution: Execution) -> None:
+        self.execution = execution
+        self.nodes: dict[NodeKey, Node] = {
+            key: node for key, node in catalog.nodes.items() if key.execution == execution
+        }
+        self.tensors: dict[NodeKey, list[TensorRef]] = {key: [] for key in self.nodes}
+        self._slots: dict[tuple[NodeKey, SlotRole, object], TensorRef] = {}
+        for ref in catalog.tensors:
+            if ref.node in self.tensors:
+                self.tensors[ref.node].append(ref)
+                if len(ref.slot.path) == 1:
+                    self._slots.setdefault((ref.node, ref.slot.role, ref.slot.path[0]), ref)
+        self._by_name: dict[str, NodeKey] = {}
+        self._by_clean_name: dict[str, NodeKey] = {}
+        for key, node in self.nodes.items():
+            self._by_name.setdefault(key.name, key)
+            cleaned = node.attrs.get("clean_name")
+            self._by_clean_name.setdefault(cleaned if isinstance(cleaned, str) else safe_name(key.name), key)
+
+    def node(self, name: str) -> NodeKey | None:
+        """Return the node of this name; of this name in file names where no node has the true one."""
+        found = self._by_name.get(name)
+        if found is not None:
+            return found
+        found = self._by_clean_name.get(safe_name(name))
+        # A node whose header gives another true name is another operator that only looks the same in file names.
+        is_other = found is not None and found.name not in (name, safe_name(name)) and safe_name(name) != name
+        return None if is_other else found
+
+    def same_node(self, key: NodeKey) -> NodeKey | None:
+        """Return the node of the same name and call as one of another dump."""
+        found = self.node(key.name)
+        if found is None or key.call == found.call:
+            return found
+        same = NodeKey(self.execution, found.name, key.call, key.phase)
+        return same if same in self.nodes else None
+
+    def tensor(self, name: str, role: SlotRole, index: object) -> TensorRef | None:
+        """Return a tensor of a node."""
+        key = self.node(name)
+        return None if key is None else self._slots.get((key, role, index))
+
+    def output(self, name: str, index: int) -> TensorRef | None:
+        """Return output number ``index`` of a node."""
+        return self.tensor(name, SlotRole.OUTPUT, index)
+
+    def of(self, key: NodeKey, role: SlotRole) -> list[TensorRef]:
+        """Return the tensors of a node in one role, by number."""
+        return [ref for ref in self.tensors.get(key, ()) if ref.slot.role is role]
+
+    def names(self) -> Iterable[str]:
+        """Return the names of the nodes."""
+        return self._by_name

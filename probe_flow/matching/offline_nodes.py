@@ -1,0 +1,67 @@
+"""What the rules tell of the nodes of a device dump, dumped or not, and how data flow between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from probe_flow.matching.fusion_rules import FusionOp, FusionRules
+from probe_flow.matching.offline_index import DumpIndex
+from probe_flow.matching.offline_origins import HELD_TYPES, NETWORK_INPUTS, Origins
+from probe_flow.records import Edge, Node, NodeKey, OrderSource, Reason
+
+_SOURCES = NETWORK_INPUTS | HELD_TYPES
+
+
+def op_key(target: DumpIndex, op: FusionOp) -> NodeKey:
+    """Return the key of an operator that has no file."""
+    return NodeKey(target.execution, op.name)
+
+
+def told_nodes(target: DumpIndex, rules: FusionRules, taken: Mapping[NodeKey, FusionOp]) -> Iterator[Node]:
+    """Yield the nodes of all operators of the rules, with type, originals and passes as the rules have them.
+
+    `Node.relation_attrs` has ``rule_id`` (place in the order of execution by the rule file) and ``rule_group`` (index
+    of the fusion group); `Node.attrs` has ``dumped: False`` for operators without file, which stand in the order of
+    execution where their ids put them.
+    """
+    keys = {id(op): key for key, op in taken.items()}
+    order = 0
+    for op in rules.ops:
+        key = keys.get(id(op))
+        if key is None and op_key(target, op) in target.nodes:  # another graph has an operator of this name
+            continue
+        node = target.nodes[key] if key is not None else _undumped(target, op, order)
+        order = max(order, node.order)
+        facts = {"rule_id": str(op.id), "rule_group": str(op.group)}
+        yield replace(
+            node,
+            op_type=op.op_type or node.op_type,
+            originals=op.originals,
+            passes=op.passes,
+            relation_attrs={**node.relation_attrs, **facts},
+        )
+
+
+def _undumped(target: DumpIndex, op: FusionOp, order: int) -> Node:
+    key = op_key(target, op)
+    return Node(key, op.op_type, order=order, order_source=OrderSource.GRAPH, attrs={"dumped": False})
+
+
+def told_edges(
+    target: DumpIndex, rules: FusionRules, taken: Mapping[NodeKey, FusionOp], origins: Origins
+) -> Iterator[Edge]:
+    """Yield who feeds whom. What only holds values feeds nobody: an input that it fills is a source."""
+    keys = {id(op): key for key, op in taken.items()}
+    for op in rules.ops:
+        for number in range(len(op.inputs)):
+            found = origins.producer(op, number)
+            if isinstance(found, Reason) or found[0].op_type in _SOURCES:
+                continue
+            producer, output = found
+            yield Edge(
+                keys.get(id(producer)) or op_key(target, producer),
+                output,
+                keys.get(id(op)) or op_key(target, op),
+                number,
+            )
