@@ -128,24 +128,32 @@ class _Deviations:
         self.nodes: set[NodePlace] = set()
         for row in run.rows(comparison=comparison):
             if row["verdict"] == Status.FAIL.value and is_by_rows:
-                self._add(row, *_of_row(row))
+                self._add(row, _deviant(row, *_of_row(row)))
             self.nodes.add((row.get("graph"), plain_name(row["node"]), row.get("call") or 0, row.get("phase") or ""))
         for finding in () if is_by_rows else summary.get("findings") or ():
             if finding.get("fails") or any(kind.value in finding for kind in ExcuseKind):
-                self._add(finding, str(finding["kind"]), _of_finding(finding))
+                self._add(finding, finding_deviant(finding))
 
-    def _add(self, place: Mapping[str, Any], kind: str, figure: float | None) -> None:
-        deviant = Deviant(
-            place.get("graph"),
-            plain_name(place["node"]) if place.get("node") is not None else None,
-            place.get("call") or 0,
-            place.get("phase") or "none",
-            plain_name(place.get("op_type") or ""),
-            kind,
-            plain_name(f"{place['direction']}.{place['index']}" if place.get("direction") else ""),
-            figure,
-        )
+    def _add(self, place: Mapping[str, Any], deviant: Deviant) -> None:
         (self.waived if ExcuseKind.WAIVED.value in place else self.counting).append(deviant)
+
+
+def finding_deviant(finding: Mapping[str, Any]) -> Deviant:
+    """Return a finding of `run.json` as baselines know it."""
+    return _deviant(finding, str(finding["kind"]), _of_finding(finding))
+
+
+def _deviant(place: Mapping[str, Any], kind: str, figure: float | None) -> Deviant:
+    return Deviant(
+        place.get("graph"),
+        plain_name(place["node"]) if place.get("node") is not None else None,
+        place.get("call") or 0,
+        place.get("phase") or "none",
+        plain_name(place.get("op_type") or ""),
+        kind,
+        plain_name(f"{place['direction']}.{place['index']}" if place.get("direction") else ""),
+        figure,
+    )
 
 
 def _of_finding(finding: Mapping[str, Any]) -> float | None:

@@ -64,21 +64,22 @@ class Assets:
 def assets() -> Assets:
     """Return the parts, read once."""
     return Assets(
-        template=_text("template.html"),
+        template=asset_text("template.html"),
         styles=tuple(_inline(name) for name in _STYLES),
         early_scripts=tuple(_inline(name) for name in _EARLY_SCRIPTS),
         scripts=tuple(_inline(name) for name in _SCRIPTS),
-        licences=tuple((library, _text(name)) for library, name in _LICENCES),
+        licences=tuple((library, asset_text(name)) for library, name in _LICENCES),
     )
 
 
-def _text(name: str) -> str:
+def asset_text(name: str) -> str:
+    """Return the text of a file below ``assets``."""
     return files(_ROOT).joinpath("assets", *name.split("/")).read_text(encoding="utf-8")
 
 
 def _inline(name: str) -> str:
     """Return an asset as it stands between its tags; digests are taken of exactly this."""
-    return _SOURCE_MAP.sub("", _text(name)).replace("\r\n", "\n")
+    return _SOURCE_MAP.sub("", asset_text(name)).replace("\r\n", "\n")
 
 
 def _digest(text: str) -> str:
