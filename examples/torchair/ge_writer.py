@@ -65,6 +65,7 @@ class DumpTensor:
         surplus: bytes of 0xAB appended to the slot beyond what the shape needs.
         address: device address.
         sub_format: number of groups of a FRACTAL_Z weight; data is then ``(groups * n, c per group, h, w)``.
+        original_shape: shape before the device's layout as the header gives it, default: that of ``data``.
     """
 
     data: np.ndarray
@@ -74,6 +75,7 @@ class DumpTensor:
     surplus: int = 0
     address: int = 0
     sub_format: int = 0
+    original_shape: Sequence[int] | None = None
 
 
 def write_dump(
@@ -189,7 +191,9 @@ def _op(tensor: DumpTensor, shape: Sequence[int], size: int, data: bytes, first:
         + field_bytes(3, shape_message(shape))
         + (field_bytes(first, data) if data else b"")
         + field_varint(first + 1, size)
-        + field_bytes(first + 2, shape_message(tensor.data.shape))
+        + field_bytes(
+            first + 2, shape_message(tensor.data.shape if tensor.original_shape is None else tensor.original_shape)
+        )
         + field_varint(first + 3, tensor.sub_format)
         + field_varint(first + 4, tensor.address)
     )
