@@ -137,7 +137,7 @@ def entries(group: OfflineGroup, operators: Operators) -> Iterator[tuple[NodeKey
     """Yield device operator and row; one without a dump has no row, a row of the golden alone no operator."""
     rows = list(group.rows)
     for key in group.ops:
-        if not operators.is_dumped(key) and operators.is_selected(key):
+        if not operators.is_dumped(key) and key in group.chosen:
             yield key, None
         while rows and rows[0].pair.target is not None and rows[0].pair.target.node == key:
             yield key, rows.pop(0)

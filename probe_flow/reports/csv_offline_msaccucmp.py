@@ -15,9 +15,9 @@ from probe_flow.reports.csv_offline import LINE_END, Columns, shape_text
 from probe_flow.reports.offline_flags import ModelOutputs, flags, overflow
 from probe_flow.reports.offline_groups import (
     DEVICE_ONLY,
-    FILTERED,
     INNER,
     NOT_COMPUTED,
+    QUANTISED,
     OfflineGroup,
     Operators,
     golden_names,
@@ -29,8 +29,8 @@ from probe_flow.reports.offline_groups import (
 from probe_flow.reports.offline_metrics import METRIC_COLUMNS, number_text
 from probe_flow.reports.offline_published import published_metrics
 from probe_flow.reports.offline_reasons import (
-    INNER_NODE,
     ROW_CODES,
+    inner_nodes,
     operator_reason,
     published_reason,
     without_rules,
@@ -84,6 +84,8 @@ def _shown(group: OfflineGroup, operators: Operators) -> list[ComparedPair]:
     """Return the rows of tensors that the table has."""
     rows = target_rows(group)
     if operators.is_ruled:
+        inner = inner_nodes(group)
+        rows = [row for row in rows if row.pair.shown.node not in inner]
         return [row for row in rows if row.pair.golden is not None or _code(row) in ROW_CODES]
     # Without rules all tensors of a kind are compared, or none.
     kinds = {row.pair.shown.slot.role for row in group.rows if row.pair.golden is None or row.pair.target is None}
@@ -94,14 +96,14 @@ def _shown(group: OfflineGroup, operators: Operators) -> list[ComparedPair]:
 def _has_operator_row(group: OfflineGroup, operators: Operators) -> bool:
     if not operators.is_ruled:
         return True
-    if any(_code(row) == INNER_NODE for row in group.rows):
+    if inner_nodes(group):
         return True
-    left = (key for key in group.ops if operators.is_selected(key) and not operators.is_marked(key, FILTERED))
-    return any(operators.is_marked(key, INNER) or not operators.is_dumped(key) for key in left)
+    left = [key for key in group.ops if key in group.chosen and not operators.is_part(key, QUANTISED)]
+    return any(operators.is_part(key, INNER) or not operators.is_dumped(key) for key in left)
 
 
 def _operator_cells(group: OfflineGroup, columns: Columns, operators: Operators) -> list[Cell]:
-    first = next(filter(operators.is_selected, group.ops), None)
+    first = next((key for key in group.ops if key in group.chosen), None)
     is_ruled = operators.is_ruled
     golden = DEVICE_ONLY if not is_ruled and not _golden_rows(group) else golden_names(group, operators)
     reason = operator_reason(group, operators) if is_ruled else without_rules(group, operators)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from probe_flow.records import ComparedPair, Mode, Pairs
@@ -74,11 +74,7 @@ class ModelOutputs:
         if isinstance(listed, (tuple, list)):
             self._names = frozenset(_plain_name(str(name)) for name in listed)
         else:
-            self._names = frozenset(
-                operators.name(pair.golden.node)
-                for pair in pairs.pairs
-                if pair.target is not None and pair.golden is not None and operators.op_type(pair.target.node) == _END
-            )
+            self._names = frozenset(_read_at_the_end(pairs, operators))
 
     def __bool__(self) -> bool:
         return bool(self._names)
@@ -101,6 +97,16 @@ def flags(
 def clean_name(name: str) -> str:
     """Return the name of an operator as file names have it."""
     return name.replace("/", "_").replace(".", "_")
+
+
+def _read_at_the_end(pairs: Pairs, operators: Operators) -> Iterator[str]:
+    """Yield what the operator ``NetOutput`` reads: golden tensors it is compared with, originals of what feeds it."""
+    for pair in pairs.pairs:
+        if pair.target is not None and pair.golden is not None and operators.op_type(pair.target.node) == _END:
+            yield operators.name(pair.golden.node)
+    for edge in pairs.target.edges:
+        if operators.op_type(edge.consumer) == _END and edge.producer in pairs.target.nodes:
+            yield from filter(None, pairs.target.nodes[edge.producer].originals)
 
 
 def _plain_name(name: str) -> str:

@@ -1,25 +1,27 @@
 """The rows of an offline result in its order: by fused group, by operator within it, operators without a dump too.
 
-Operators are nodes of the target catalog, dumped or not. What the rules say of one stands in
-`Node.relation_attrs`: ``op`` (its name there) and ``op_id`` (its place in the order of execution).
+Operators are nodes of the target catalog, dumped or not. What the rules say of one stands in `Node.relation_attrs`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from probe_flow.records import ComparedPair, Execution, Group, Node, NodeKey, Pair, Pairs, Relation
 
-RULE_OP, RULE_ID, FILTERED, INNER = "op", "op_id", "filtered", "inner"
-"""Facts of `Node.relation_attrs` that a fusion rule gives.
+RULE_NAME, RULE_ID, RULE_GROUP, RULE_PART = "rule_name", "rule_id", "rule_group", "rule_part"
+"""Facts of `Node.relation_attrs`: name, place in the order of execution and fusion group by the rules, and its part."""
 
-A filtered operator is one that only quantisation has, an inner one carries no original output of its group.
-"""
+INNER, QUANTISED = "inner", "quantised"
+"""Parts: an operator that carries no original output of its group; one that only the quantised model has."""
 
-SELECTED, NOT_SELECTED = "selected_ops", "not_selected"
-"""Attribute of the target catalog when operators were chosen by id, and the reason of the others."""
+SELECTED, NOT_SELECTED = "selected_ops", "filtered"
+"""Attribute of the target catalog when operators were chosen by id; code of the reason of the others."""
+
+INNER_INPUT, INNER_NODE = "inner_input", "inner_node"
+"""Rule and code of the pairs of inner operators."""
 
 DEVICE_ONLY = "*"
 NOT_COMPUTED = "NaN"
@@ -35,12 +37,14 @@ class OfflineGroup:
         index: its number in the table.
         relation: how many operators each side has.
         ops: device operators in the order of the rules, dumped or not.
+        chosen: those of them that were to be compared.
         rows: rows of the comparison that belong to it.
     """
 
     index: int
     relation: Relation | None = None
     ops: list[NodeKey] = field(default_factory=list)
+    chosen: set[NodeKey] = field(default_factory=set)
     rows: list[ComparedPair] = field(default_factory=list)
 
 
@@ -55,23 +59,19 @@ class Operators:
         self._nodes = pairs.target.nodes
         self._golden = pairs.golden.nodes
         self._dumped = frozenset(tensor.node for tensor in pairs.target.tensors)
-        chosen = pairs.target.attrs.get(SELECTED)
-        self._chosen = frozenset(chosen) if isinstance(chosen, Collection) else None
-        self.is_selection = bool(chosen)
+        self.is_selection = bool(pairs.target.attrs.get(SELECTED)) or any(
+            pair.reason is not None and pair.reason.code == NOT_SELECTED for pair in pairs.pairs
+        )
         self.is_ruled = any(RULE_ID in node.relation_attrs for node in self._nodes.values())
 
     def is_dumped(self, key: NodeKey) -> bool:
         """Say whether the target dump has a file of the operator."""
         return key in self._dumped
 
-    def is_selected(self, key: NodeKey) -> bool:
-        """Say whether the operator is among those chosen by id; all are when none were chosen."""
-        return self._chosen is None or self.op_id(key) in self._chosen
-
     def name(self, key: NodeKey) -> str:
         """Return the operator's name in the rules, else in the dump."""
         node = self._node(key)
-        return node.relation_attrs.get(RULE_OP) or key.name if node is not None else key.name
+        return node.relation_attrs.get(RULE_NAME) or key.name if node is not None else key.name
 
     def op_type(self, key: NodeKey) -> str:
         """Return the type of an operator, empty when unknown."""
@@ -84,10 +84,20 @@ class Operators:
         text = node.relation_attrs.get(RULE_ID, "") if node is not None else ""
         return int(text) if text.isascii() and text.isdigit() else None
 
-    def is_marked(self, key: NodeKey, fact: str) -> bool:
-        """Say whether the rules call an operator `FILTERED` or `INNER`."""
+    def is_part(self, key: NodeKey, part: str) -> bool:
+        """Say whether the rules call an operator `INNER` or `QUANTISED`."""
         node = self._nodes.get(key)
-        return node is not None and bool(node.relation_attrs.get(fact))
+        return node is not None and node.relation_attrs.get(RULE_PART) == part
+
+    def fused(self) -> Mapping[tuple[Execution, str], list[NodeKey]]:
+        """Return the operators of every fusion group, in their order of execution."""
+        found: dict[tuple[Execution, str], list[NodeKey]] = {}
+        for key, node in self._nodes.items():
+            if RULE_GROUP in node.relation_attrs:
+                found.setdefault((key.execution, node.relation_attrs[RULE_GROUP]), []).append(key)
+        for keys in found.values():
+            keys.sort(key=lambda key: self.op_id(key) or 0)
+        return found
 
     def originals(self, group: OfflineGroup) -> tuple[str, ...]:
         """Return the original operators of a group, each once; without rules those that it was compared with."""
@@ -113,13 +123,17 @@ def offline_groups(pairs: Pairs, rows: Sequence[ComparedPair], operators: Operat
     """
     executions = _executions(rows) or {key.execution for key in pairs.target.nodes}
     homes = _golden_homes(rows)
+    fused = operators.fused()
     found: dict[tuple[Execution, str], OfflineGroup] = {}
     for group in pairs.groups:
         for execution in _of_group(group, homes):
             if execution in executions or not group.target_nodes:
                 ops = [key for key in group.target_nodes if key.execution == execution]
-                if any(map(operators.is_selected, ops)) or not ops:
-                    found[execution, group.id] = OfflineGroup(_index(group.id, len(found)), group.relation, ops)
+                index = _index(group.id, len(found))
+                # A selection names some operators of a group; the table names the group as a whole.
+                whole = fused.get((execution, str(index)), ops) if ops else []
+                shown = whole if set(ops) <= set(whole) and len(whole) > len(ops) else ops
+                found[execution, group.id] = OfflineGroup(index, group.relation, shown, set(ops))
     last = max((group.index for group in found.values()), default=-1)
     for row in rows:
         if row.pair.reason is not None and row.pair.reason.code == NOT_SELECTED:
@@ -194,6 +208,7 @@ def _add(
         group = found[execution, pair.group] = OfflineGroup(last)
     if pair.target is not None and pair.target.node not in group.ops:
         group.ops.append(pair.target.node)
+        group.chosen.add(pair.target.node)
     group.rows.append(row)
     return last
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from probe_flow.records import ComparedPair, NodeKey, Relation, SlotRole, Status, TensorKind, TensorRef
-from probe_flow.reports.offline_groups import INNER, OfflineGroup, Operators, tensor_name
+from probe_flow.reports.offline_groups import (
+    INNER,
+    INNER_INPUT,
+    INNER_NODE,
+    OfflineGroup,
+    Operators,
+    tensor_name,
+)
 from probe_flow.reports.offline_metrics import (
     NO_DIRECTION,
     NO_LOGARITHM,
@@ -16,7 +23,6 @@ from probe_flow.reports.offline_metrics import (
 )
 from probe_flow.reports.rows import file_of, reason_of, shape_of
 
-INNER_NODE = "inner_node"
 ROW_CODES = frozenset(
     {
         "no_golden_dump",
@@ -29,6 +35,8 @@ ROW_CODES = frozenset(
         "slices_missing",
         "no_rule_shape",
         "no_rule_count",
+        "no_target_tensor",
+        "unreadable",
     }
 )
 """Reasons with which a tensor of the target has a row although nothing was compared."""
@@ -47,15 +55,24 @@ def no_target_dump(key: NodeKey, operators: Operators) -> str:
     return f'[{name}] There is no dump file for my output operator "{name}". The type is {op_type}.'
 
 
+def inner_nodes(group: OfflineGroup) -> set[NodeKey]:
+    """Return the dumped operators of a group that carry none of its original outputs."""
+    return {
+        row.pair.target.node
+        for row in group.rows
+        if row.pair.target is not None and (_code(row) == INNER_NODE or row.pair.rule == INNER_INPUT)
+    }
+
+
 def operator_reason(group: OfflineGroup, operators: Operators) -> str:
     """Return why a group has no row of a tensor."""
-    missing = [key for key in group.ops if not operators.is_dumped(key)]
+    missing = [key for key in group.ops if key in group.chosen and not operators.is_dumped(key)]
     if group.relation is Relation.L1 and len(missing) == len(group.ops):
         return EMPTY_L1
-    inner = {row.pair.target.node for row in group.rows if row.pair.target is not None and _code(row) == INNER_NODE}
+    inner = inner_nodes(group)
     texts = []
     for key in group.ops:
-        if key in inner or operators.is_marked(key, INNER):
+        if key in inner or operators.is_part(key, INNER):
             texts.append(f"[{operators.name(key)}] The op is inner node for multi to multi relation.Skip the op.")
         elif key in missing:
             texts.append(no_target_dump(key, operators))

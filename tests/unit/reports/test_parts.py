@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from call_rows import Call, compared
+from offline_rows import Op, figures, offline
 
+from probe_flow.records import Execution
 from probe_flow.reports.parts import parts_of
 
 
@@ -57,3 +60,36 @@ def test_other_layouts_are_one_file() -> None:
 
 def test_no_rows_are_one_empty_table() -> None:
     assert names() == ["result"]
+
+
+def models(*executions: Execution, layout: str = "offline") -> list[str]:
+    ops = [offline(Op("a", outputs=[figures()]), execution=execution) for execution in executions]
+    rows = tuple(row for each in ops for row in each.rows)
+    return [f"{part.prefix}result" for part in parts_of(replace(ops[0], rows=rows), layout)]
+
+
+@pytest.mark.parametrize("layout", ["offline", "msaccucmp"])
+def test_a_tree_of_models_has_a_file_for_each(layout: str) -> None:
+    found = models(
+        Execution(rank=0, step=3, graph=11, model="ge_default_1"),
+        Execution(rank=1, step=3, graph=11, model="ge_default_1"),
+        layout=layout,
+    )
+    assert found == ["0_ge_default_1_3_result", "1_ge_default_1_3_result"]
+
+
+def test_models_of_one_name_are_told_apart_by_their_id() -> None:
+    same = [Execution(rank=0, step=3, graph=graph, model="m") for graph in (11, 12)]
+    assert models(*same, Execution(rank=0, step=4, graph=11, model="m")) == [
+        "0_m_11_3_result",
+        "0_m_12_3_result",
+        "0_m_4_result",
+    ]
+
+
+def test_a_folder_of_offline_tensors_is_one_file() -> None:
+    assert models(Execution()) == ["result"]
+
+
+def test_names_of_models_are_names_of_files() -> None:
+    assert models(Execution(rank=0, step=0, graph=1, model="../a b/=c")) == ["0__a_b_c_0_result"]
