@@ -105,7 +105,7 @@ def _inputs(run: StoredRun) -> Iterator[_Input]:
 def _read(given: _Input) -> Catalog | str:
     """Return the catalog of a dump, or why there is none."""
     if not Path(given.path).exists():
-        return f"the dump is not at `{given.path}` any more (`--dump {given.stage}=PATH` says where it is)"
+        return f"there is no dump at `{given.path}` (`--dump SIDE=PATH` says where it is)"
     stage, options = _stage(given)
     try:
         catalog = stage.run(options, {}, _context(given.stage))

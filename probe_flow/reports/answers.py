@@ -18,8 +18,8 @@ _MAX_FINDINGS = 10
 _MAX_REASON = 100
 
 _MEANING = {
-    Part.SUSPECT: "inputs are on the good side, an output is not",
-    Part.INHERITED: "an input is beyond the threshold already",
+    Part.SUSPECT: "every input that can be compared is on the good side, an output is not",
+    Part.INHERITED: "an input is beyond the threshold already, or the analysis found the error upstream",
     Part.INPUTS_ONLY: "the inputs are, the outputs are not",
     Part.UNKNOWN: "no input can be compared",
 }

@@ -100,11 +100,13 @@ def _attribute_lines(attributes: object, *, is_full: bool) -> Iterator[str]:
 
 
 def _frame_lines(frames: Sequence[str]) -> Iterator[str]:
+    own = [frame for frame in frames if "site-packages" not in frame] or frames
     if frames:
-        yield "  called from"
-        yield from (f"    {printable(' '.join(frame.split()))}" for frame in frames[:_MAX_FRAMES])
-        if len(frames) > _MAX_FRAMES:
-            yield f"    ... {len(frames) - _MAX_FRAMES} more"
+        others = len(frames) - len(own)
+        yield "  called from" + (f" ({others} frames of installed packages left out)" if others else "")
+        yield from (f"    {printable(' '.join(frame.split()))}" for frame in own[:_MAX_FRAMES])
+        if len(own) > _MAX_FRAMES:
+            yield f"    ... {len(own) - _MAX_FRAMES} more"
 
 
 def _tensor_lines(view: NodeView) -> Iterator[str]:

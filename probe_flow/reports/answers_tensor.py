@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from probe_flow.reports.console_facts import figure, operator, printable, slot, where
 from probe_flow.reports.questions import Record, number
 from probe_flow.reports.questions_tensor import SideView, TensorAnswer, TensorView
 from probe_flow.reports.text_table import text_table
+
+if TYPE_CHECKING:
+    from probe_flow.reports.tensor_values import Values
 
 _VALUES_A_LINE = 8
 _BAR = 40
@@ -86,14 +89,26 @@ def _value_lines(side: SideView) -> Iterator[str]:
     value, values = side.record.get("value"), side.values
     if value is not None:
         yield f"  {side.name} value: {printable(value)}"
-    if values is None:
-        return
+    if values is not None:
+        yield from value_lines(side.name, values)
+
+
+def file_lines(name: str, values: Values) -> Iterator[str]:
+    """Yield what a tensor looks like that belongs to no row."""
+    found = {key: getattr(values.statistics, key) for key in _NUMBERS}
+    yield f"{printable(name)}, {values.numel} elements"
+    yield "  " + "  ".join(f"{key} {figure(value)}" for key, value in found.items() if value is not None)
+    yield from value_lines(name, values)
+
+
+def value_lines(name: str, values: Values) -> Iterator[str]:
+    """Yield the first elements of a tensor, and how its finite ones spread."""
     if values.first:
         head = "all" if len(values.first) == values.numel else f"the first {len(values.first)} of"
-        yield f"  {side.name}, {head} {values.numel} values"
+        yield f"  {printable(name)}, {head} {values.numel} values"
         yield from _grid(values.first, 0)
     if values.counts:
-        yield f"  {side.name}, how the finite values spread"
+        yield f"  {printable(name)}, how the finite values spread"
         yield from _bars(values.edges, values.counts)
 
 

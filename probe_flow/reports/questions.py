@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
@@ -97,9 +98,22 @@ def find_names(wanted: str, names: Iterable[str], *, what: str, path: str) -> Na
             "PF7201",
             f"there is no {what} `{wanted}` in this run",
             path=path,
-            help=did_you_mean(wanted, known) or f"`probe-flow show {path} --verdict fail` lists rows with their names",
+            help=_near(wanted, known) or f"`probe-flow show {path} --verdict fail` lists rows with their names",
         )
     )
+
+
+def _near(wanted: str, known: Sequence[str]) -> str | None:
+    """Return names that are alike: as a whole, else in the part that a person remembers."""
+    short: dict[str, str] = {}
+    for name in known:
+        for part in (name.rpartition("/")[2], *name.replace("/", ".").split(".")):
+            short.setdefault(part.casefold(), name)
+    found = did_you_mean(wanted, known)
+    if found is not None:
+        return found
+    parts = get_close_matches(wanted.rpartition("/")[2].casefold(), short, n=3, cutoff=0.7)
+    return "did you mean " + " or ".join(f"`{short[part]}`" for part in parts) + "?" if parts else None
 
 
 def cleaned(name: str) -> str:

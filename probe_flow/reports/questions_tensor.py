@@ -151,13 +151,14 @@ def _rows(run: StoredRun, scope: Scope) -> Iterator[dict[str, Any]]:
 
 
 def _names(row: Record) -> list[str]:
-    """Return what a tensor may be called: its id on each side, and its file, with and without folders."""
+    """Return what a tensor may be called: its id on each side, its file with and without folders, its node."""
     found = []
     for name in ("target", "golden"):
         tensor = side(row, name)
         if tensor is not None:
             file = str(tensor.get("file") or "")
             found += [str(tensor.get("name")), file, file.rpartition("/")[2]]
+    found.append(str(row.get("node")))
     return [name for name in dict.fromkeys(found) if name and not name.endswith(".json")]
 
 
@@ -170,6 +171,8 @@ def _view(run: StoredRun, dumps: Dumps, row: Record) -> TensorView:
     refs = {each.name: each.ref for each in view.sides}
     target, golden = refs.get("target"), refs.get("golden")
     if target is None or golden is None:
+        if row.get("kind") not in ("tensor", "statistics"):
+            return view
         view.no_worst = "both sides are needed, and the dumps do not give them"
         return view
     try:
@@ -198,6 +201,8 @@ def _side(dumps: Dumps, row: Record, name: str, tensor: Record) -> SideView:
     from probe_flow.reports.tensor_values import values_of
 
     view = SideView(name, tensor)
+    if tensor.get("value") is not None:
+        return view
     refs, view.why = dumps.find(row, name)
     for ref in refs:
         try:

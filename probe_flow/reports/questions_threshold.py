@@ -114,6 +114,8 @@ class NodeValues:
             return Part.INHERITED if goes_out else Part.INPUTS_ONLY
         if not goes_out:
             return None
+        if "inherited" in self.roles and "origin" not in self.roles:
+            return Part.INHERITED
         compared = any(value is not None and not math.isnan(value) for _, value in self.inputs)
         return Part.SUSPECT if compared else Part.UNKNOWN
 
@@ -186,8 +188,9 @@ def beyond(run: StoredRun, threshold: Threshold, *, limit: int | None, scope: Sc
     """Return the nodes of a run beyond a threshold.
 
     A node is listed when any of its tensors is: as *suspect* when an output is and every comparable input is not, as
-    *inherited* when an input is too, as *inputs only* when no output is, as *unknown* without comparable inputs. Nodes
-    with outputs that cannot be judged (NaN, not computable) are counted apart.
+    *inherited* when an input is too or the analysis found the error upstream (the input itself may be unmatched), as
+    *inputs only* when no output is, as *unknown* without comparable inputs. Nodes with outputs that cannot be judged
+    (NaN, not computable) are counted apart.
 
     Args:
         run: the run.

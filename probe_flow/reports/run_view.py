@@ -13,8 +13,11 @@ from typing import Any
 from probe_flow.reports.console import last_line, render_summary
 from probe_flow.reports.console_facts import DISTANCE, figure, operator, printable, slot, where
 from probe_flow.reports.json_values import json_line
+from probe_flow.reports.questions import EVERYWHERE, Scope
+from probe_flow.reports.questions import number as _number
 from probe_flow.reports.run_folder import StoredRun
 from probe_flow.reports.run_heat import HeatText
+from probe_flow.reports.text_table import text_table
 
 _FROM_RECORD = (
     "schema",
@@ -76,13 +79,6 @@ def _distance(row: Mapping[str, Any]) -> float:
     return 0.0 if value is None or math.isnan(value) else value
 
 
-def _number(value: object) -> float | None:
-    """Return a number of a row, whose NaN and infinities are words."""
-    if isinstance(value, (bool, int, float)):
-        return float(value)
-    return float(value) if isinstance(value, str) and value in ("nan", "inf", "-inf") else None
-
-
 def row_table(rows: Iterable[Mapping[str, Any]], *, has_reasons: bool) -> list[str]:
     """Return rows as lines of aligned columns, the tensor last, so that no long name moves the others.
 
@@ -103,12 +99,10 @@ def row_table(rows: Iterable[Mapping[str, Any]], *, has_reasons: bool) -> list[s
     if len(places) == 1 and "" not in places:
         cells[0] = (*_HEADER[:-1], f"{_HEADER[-1]}, at {places.pop()}")
         cells[1:] = [(*line[:_WHERE], "", line[-1]) for line in cells[1:]]
-    used = [place for place in range(len(_HEADER)) if any(line[place] for line in cells[1:])]
-    widths = {place: max(_width(line[place]) for line in cells) for place in used}
+    table = text_table(cells[0], cells[1:], right=_RIGHT)
     lines = []
-    for line, reason in zip(cells, reasons, strict=True):
-        shown = (_padded(line[place], widths[place], is_right=_HEADER[place] in _RIGHT) for place in used)
-        lines.append("  " + "  ".join(shown).rstrip())
+    for line, reason in zip(table, reasons, strict=True):
+        lines.append(line)
         if reason:
             lines.append(f"      {reason}")
     return lines
@@ -158,19 +152,6 @@ def _reason(row: Mapping[str, Any]) -> str:
     return text if len(text) <= _MAX_REASON else text[: _MAX_REASON - 3] + "..."
 
 
-def _width(text: str) -> int:
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
-
-
-def _padded(text: str, width: int, *, is_right: bool) -> str:
-    room = " " * (width - _width(text))
-    return room + text if is_right else text + room
-
-
 class Selection:
     """The rows that a filter lets pass: the first ones, and how many there are.
 
@@ -178,22 +159,22 @@ class Selection:
         run: the run.
         wanted: which rows.
         limit: how many are given; None = all.
-        comparison: stage whose rows are searched; None = all.
+        scope: where to look.
     """
 
-    def __init__(self, run: StoredRun, wanted: Filter, *, limit: int | None, comparison: str | None) -> None:
+    def __init__(self, run: StoredRun, wanted: Filter, *, limit: int | None, scope: Scope = EVERYWHERE) -> None:
         self.limit = limit
         self.matching = 0
         self.total = 0
         self._run = run
         self._wanted = wanted
-        self._comparison = comparison
+        self._scope = scope
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the first rows that pass; the counts are right when it has ended."""
-        for row in self._run.rows(comparison=self._comparison):
+        for row in self._run.rows(comparison=self._scope.comparison):
             self.total += 1
-            if self._wanted.keeps(row):
+            if self._scope.keeps(row) and self._wanted.keeps(row):
                 self.matching += 1
                 if self.limit is None or self.matching <= self.limit:
                     yield row
@@ -230,14 +211,19 @@ def render_rows(selection: Selection, run: StoredRun, *, folder: str) -> Iterato
     yield last_line(run.record, folder=folder)
 
 
+def conclusions(run: StoredRun) -> dict[str, Any]:
+    """Return where a run lies and what it concluded, as JSON."""
+    head: dict[str, Any] = {"folder": str(run.folder)}
+    return head | {key: run.record[key] for key in _FROM_RECORD if key in run.record}
+
+
 def run_json(run: StoredRun, selection: Selection | None) -> Iterator[str]:
     """Yield parts of one JSON object: the conclusions of the run, and ``worst`` or the ``rows`` that are asked for.
 
     Rows stand there as in ``comparison.jsonl`` and are passed on one by one; ``matching`` counts all that pass the
     filter.
     """
-    head: dict[str, Any] = {"folder": str(run.folder)}
-    head |= {key: run.record[key] for key in _FROM_RECORD if key in run.record}
+    head = conclusions(run)
     if selection is None:
         head["worst"] = worst_rows(run.rows(), limit=MAX_WORST)
         yield json.dumps(head, indent=2, ensure_ascii=False) + "\n"

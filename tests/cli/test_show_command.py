@@ -37,6 +37,16 @@ def test_a_run_is_summed_up_as_it_was_at_its_end(run_folder, probe_flow):
 def test_the_next_step_of_a_run_is_a_command_that_works(run_folder, probe_flow):
     shown = probe_flow("show", "out", "--node", "n2")
     lines = shown.out.splitlines()
+    assert shown.code == 0
+    assert lines[0] == "n2 (Fake)  [target, rank 0, graph 1, step 0]"
+    assert lines[1] == "  verdict      fail"
+    assert "  executed     after n1 (Fake), before n3 (Fake) (this dump does not tell who feeds whom)" in lines
+    assert lines[-1] == "FAIL | 3 pass, 2 fail | out/run.json | exit code 1"
+
+
+def test_a_pattern_of_names_gives_rows(run_folder, probe_flow):
+    shown = probe_flow("show", "out", "--node", "n[2]")
+    lines = shown.out.splitlines()
     assert lines[0].split() == ["verdict", "dtype", "tensor,", "at", "rank", "0,", "graph", "1,", "step", "0"]
     assert lines[1].split()[0] == "fail"
     assert lines[1].endswith("n2 (Fake) output 0  <- n2.output.0")

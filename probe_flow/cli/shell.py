@@ -1,0 +1,39 @@
+"""`probe-flow shell`: ask a run one thing after the other at a prompt."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from probe_flow.cli.console import show
+
+
+@click.command("shell")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--dump", "dumps", multiple=True, metavar="SIDE=PATH", help="Where a dump of the run lies now. May be repeated."
+)
+@click.option("--no-history", is_flag=True, help="Keep no history of what is typed.")
+def command(run: Path, dumps: tuple[str, ...], *, no_history: bool) -> int:
+    """Ask a RUN one thing after the other; `help` at the prompt lists what can be asked.
+
+    What was read is kept, names are completed with the Tab key (extra `shell`). Input that is no terminal is read
+    line by line; the exit code is then that of the worst line.
+    """
+    from probe_flow.cli.asking import Asker
+    from probe_flow.cli.shell_input import history_file, open_lines
+    from probe_flow.cli.shell_session import Session
+
+    session = Session(Asker.of(run, dumps))
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    history = None if no_history else history_file(os.environ)
+    lines, note = open_lines(session, history=history, is_terminal=is_terminal)
+    if is_terminal:
+        if note is not None:
+            show([note])
+        click.echo(session.greeting())
+    worst = session.to_end(lines)
+    return 0 if is_terminal else worst

@@ -1,0 +1,254 @@
+"""Verbs of precision_tool at the prompt, with its options, for people who have them in their fingers.
+
+They answer from the run; what the other tool computed anew, the run holds already.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from probe_flow.cli.asking import Asker, Reply
+from probe_flow.cli.peer_syntax import PeerCommand
+from probe_flow.errors import Diagnostic, UsageError
+
+if TYPE_CHECKING:
+    from probe_flow.records import TensorRef
+
+COSINE = 0.98
+OPERATORS = 3
+"""Defaults of the other tool."""
+
+_EXIT_INCOMPLETE = 3
+_NAME_OPTION = click.option("-n", "named", metavar="NAME", help="The same as NAME.")
+
+
+@click.command("ac", cls=PeerCommand)
+@click.option("-c", "again", is_flag=True, help="Compare again first.")
+@click.option("-l", "limit", type=click.IntRange(min=0), default=OPERATORS, show_default=True, help="Operators listed.")
+@click.pass_obj
+def _ac(asker: Asker, *, again: bool, limit: int) -> Any:
+    """Show where the divergence begins, and operators whose cosine is at most 0.98."""
+    if again:
+        asker = _compared_again(asker, {})
+    _print(asker.origin())
+    click.echo("")
+    try:
+        _print(_low_cosine(asker, COSINE, limit))
+    except UsageError as error:  # statistics have no cosine; the origin above holds all the same
+        click.echo(error.diagnostic.message)
+    return asker
+
+
+@click.command("vcs", cls=PeerCommand)
+@click.option("-f", "folder", type=click.Path(path_type=Path), help="Folder of another run.")
+@click.option("-c", "cosine", type=float, default=COSINE, show_default=True, help="Greatest cosine that is listed.")
+@click.option("-l", "limit", type=click.IntRange(min=0), default=OPERATORS, show_default=True, help="Operators listed.")
+@click.pass_obj
+def _vcs(asker: Asker, *, folder: Path | None, cosine: float, limit: int) -> None:
+    """List operators whose cosine is at most a bound, in execution order."""
+    _print(_low_cosine(asker if folder is None else Asker.of(folder), cosine, limit))
+
+
+@click.command("vc", cls=PeerCommand)
+@click.option("-lt", "target", type=click.Path(path_type=Path), help="Dump of the target; default: that of the run.")
+@click.option("-rt", "golden", type=click.Path(path_type=Path), help="Dump of the golden; default: that of the run.")
+@click.option("-g", "graph", type=click.Path(path_type=Path), help="Graph, where the workflow has a parameter for it.")
+@click.pass_obj
+def _vc(asker: Asker, *, target: Path | None, golden: Path | None, graph: Path | None) -> Asker:
+    """Compare again by the run's workflow, in a new folder, and ask that run from now on."""
+    given = {"target": target, "golden": golden, "graph": graph}
+    return _compared_again(asker, {name: str(path) for name, path in given.items() if path is not None})
+
+
+@click.command("ni", cls=PeerCommand)
+@click.argument("name", required=False)
+@_NAME_OPTION
+@click.option("-g", "graph", help="Id of the graph.")
+@click.option("-a", "attributes", is_flag=True, help="Every attribute.")
+@click.option("-s", "depth", type=click.IntRange(0, 100), default=0, help="Neighbours up to so many steps away.")
+@click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Draw them to this SVG file.")
+@click.pass_obj
+def _ni(
+    asker: Asker,
+    *,
+    name: str | None,
+    named: str | None,
+    graph: str | None,
+    attributes: bool,
+    depth: int,
+    output: Path | None,
+) -> None:
+    """Show all that is known of an operator."""
+    from probe_flow.cli.asking import write_drawing
+    from probe_flow.reports.questions import Scope
+
+    depth = max(depth, 1) if output is not None else depth
+    reply = asker.node(_one(name, named), depth=depth, has_attributes=attributes, scope=Scope(graph=graph))
+    _print(reply)
+    if output is not None and reply.graph is not None:
+        click.echo(write_drawing(reply.graph, output))
+
+
+@click.command("pt", cls=PeerCommand)
+@click.argument("name", required=False)
+@_NAME_OPTION
+@click.pass_obj
+def _pt(asker: Asker, *, name: str | None, named: str | None) -> None:
+    """Show the values of a tensor of the run, or of a `.npy` file."""
+    wanted = _one(name, named)
+    if not Path(wanted).is_file():
+        _print(asker.tensor(wanted))
+        return
+    from probe_flow.reports.answers_tensor import file_lines
+    from probe_flow.reports.tensor_values import values_of
+
+    for line in file_lines(wanted, values_of(_file_ref(Path(wanted)))):
+        click.echo(line)
+
+
+@click.command("cp", cls=PeerCommand)
+@click.argument("names", nargs=-1)
+@click.option("-n", "named", nargs=2, metavar="A B", help="The same as A B.")
+@click.option("-p", "count", type=click.IntRange(min=0), default=20, show_default=True, help="Elements listed.")
+@click.option("-al", "absolute", type=float, default=0.001, show_default=True, help="Absolute tolerance.")
+@click.option("-rl", "relative", type=float, default=0.001, show_default=True, help="Relative tolerance.")
+@click.option("-s", "save", is_flag=True, help="Also write the result to `cp_result.txt`.")
+@click.pass_obj
+def _cp(
+    asker: Asker,
+    *,
+    names: tuple[str, ...],
+    named: tuple[str, str] | None,
+    count: int,
+    absolute: float,
+    relative: float,
+    save: bool,
+) -> None:
+    """Compare two tensors element by element: names of the run or `.npy` files; the second is the golden one."""
+    from probe_flow.reports.two_tensors import compare_two
+
+    both = (*names, *(named or ()))
+    if len(both) != 2:
+        raise click.UsageError("`cp` takes two tensors")
+    first, second = (_ref(asker, name, prefers) for name, prefers in zip(both, ("target", "golden"), strict=True))
+    found = compare_two(first, second, absolute=absolute, relative=relative, limit=count)
+    lines = list(found.lines())
+    for line in lines:
+        click.echo(line)
+    if save:
+        from probe_flow.reports.atomic import atomic_text
+
+        with atomic_text(Path("cp_result.txt")) as file:
+            file.write("\n".join(lines) + "\n")
+        click.echo("wrote cp_result.txt")
+
+
+@click.command("ls", cls=PeerCommand)
+@click.argument("part", required=False)
+@click.option("-t", "op_type", default="", help="Part of the type.")
+@click.option("-n", "name", default="", help="Part of the name.")
+@click.option("-f", "fusion", default="", help="Part of the fusion pass.")
+@click.option("-k", "kernel", default="", help="Part of the kernel's name.")
+@click.pass_obj
+def _ls(asker: Asker, *, part: str | None, op_type: str, name: str, fusion: str, kernel: str) -> None:
+    """Count operators by type, or list those that hold every given part."""
+    from probe_flow.reports.answers_nodes import counted_lines, listed_lines
+
+    wanted = [op_type, name or part or "", fusion, kernel]
+    if not any(wanted):
+        lines = counted_lines(asker.nodes)
+    else:
+        lines = listed_lines(asker.nodes, op_type=op_type, name=wanted[1], fusion=fusion, kernel=kernel)
+    for line in lines:
+        click.echo(line)
+
+
+def _low_cosine(asker: Asker, bound: float, limit: int) -> Reply:
+    from probe_flow.reports.questions_threshold import Relation, Threshold
+
+    return asker.threshold(Threshold("cosine", bound, Relation.AT_MOST), limit=limit or None)
+
+
+def _print(reply: Reply) -> None:
+    for line in reply.lines:
+        click.echo(line)
+
+
+def _one(name: str | None, named: str | None) -> str:
+    found = name or named
+    if not found:
+        raise click.UsageError("name what you want to see")
+    return found
+
+
+def _compared_again(asker: Asker, sets: Mapping[str, str]) -> Asker:
+    """Run the workflow of the run again with its parameters, and return the new run."""
+    from probe_flow.cli.main import main
+
+    record = asker.run.record
+    workflow = record.get("workflow")
+    path = Path(str(workflow.get("path") or "")) if isinstance(workflow, Mapping) else Path()
+    params = record.get("params")
+    given = params.items() if isinstance(params, dict) else ()
+    known = {name: str(value) for name, value in given if value is not None}
+    if not path.is_file():
+        raise click.UsageError(f"the workflow of this run is not at `{path}`; run it again by `probe-flow run`")
+    output = _new_folder(asker.run.folder)
+    settings = [word for name, value in {**known, **sets}.items() for word in ("--set", f"{name}={value}")]
+    words = ["run", str(path), *settings, "--output", str(output), "--quiet"]
+    click.echo("probe-flow " + shlex.join(words))
+    if main(words) not in (0, 1, _EXIT_INCOMPLETE) or not (output / "run.json").is_file():
+        raise click.UsageError("the run did not come to an end; the messages above say why")
+    found = Asker.of(output)
+    click.echo(f"asking {found.shown} from now on")
+    return found
+
+
+def _new_folder(folder: Path) -> Path:
+    number = 2
+    while (found := folder.with_name(f"{folder.name}-{number}")).exists():
+        number += 1
+    return found
+
+
+def _ref(asker: Asker, name: str, prefers: str) -> TensorRef:
+    """Return a tensor with elements: a file, or one that a name of the run means on the side that has this name."""
+    if Path(name).is_file():
+        return _file_ref(Path(name))
+    answer = asker.tensor_answer(name, limit=1)
+    if answer.matching > 1:
+        if answer.how == "part":
+            raise UsageError(
+                Diagnostic(
+                    "PF7208",
+                    f"`{name}` is a part of the names of {answer.matching} rows",
+                    help="name one tensor; the Tab key completes names",
+                )
+            )
+        click.echo(f"`{name}` is in {answer.matching} rows, the first is taken")
+    sides = answer.views[0].sides
+    own = [each for each in sides if each.record.get("name") == name]
+    for each in sorted(own or sides, key=lambda each: each.name != prefers):
+        if each.ref is not None:
+            return each.ref
+    why = next((each.why for each in sides if each.why), "the run has no elements of it")
+    raise UsageError(Diagnostic("PF7208", f"`{name}` cannot be compared element by element: {why}"))
+
+
+def _file_ref(path: Path) -> TensorRef:
+    from probe_flow.formats.npy import npy_tensor_ref
+    from probe_flow.records import Execution, NodeKey, Slot, SlotRole
+
+    key = NodeKey(Execution(rank=None, step=None, graph=None), path.name)
+    return npy_tensor_ref(path.absolute(), key, Slot(SlotRole.OUTPUT))
+
+
+ALIASES: Mapping[str, click.Command] = MappingProxyType(
+    {str(verb.name): verb for verb in (_ac, _vcs, _vc, _ni, _pt, _cp, _ls)}
+)
