@@ -14,6 +14,7 @@ from probe_flow.records import Comparison, Differences
 from probe_flow.reports.parts import MAX_CSV_ROWS, folder_of, parts_by_model, parts_of
 
 if TYPE_CHECKING:
+    from probe_flow.reports.element_view import ElementView
     from probe_flow.reports.rank_merge_sources import Merged
 
 FILE_STEMS = {
@@ -56,6 +57,7 @@ class Request:
         suffix: follows the name of every file, when there are several comparisons.
         differences: what the analysis of first differences found, for ``diff_analyze``.
         columns: further columns of the tables that have some.
+        views: element-wise views, for ``detail``.
         merged: configuration file -> merged tables by folder, for ``rank_merge``.
     """
 
@@ -66,6 +68,7 @@ class Request:
     differences: Differences = ()
     columns: tuple[str, ...] = ()
     merged: Mapping[str, Merged] = field(default_factory=dict)
+    views: tuple[ElementView, ...] = ()
 
     @property
     def started(self) -> datetime:
@@ -178,6 +181,14 @@ def _write_mapping(comparison: Comparison, path: Path) -> None:
     write_mapping(comparison.pairs, path, rows=comparison.rows)
 
 
+def _details(_form: Form, request: Request, _names: Sequence[str]) -> tuple[ReportFile, ...]:
+    """Return the files of the element-wise views."""
+    from probe_flow.reports.element_files import element_files
+
+    folder = f"comparison{request.suffix}/" if request.suffix else ""
+    return tuple(ReportFile(f"{folder}{file.name}", file.write) for file in element_files(request.views))
+
+
 def _data_mapping(form: Form, request: Request, names: Sequence[str]) -> tuple[ReportFile, ...]:
     name = f"data_mapping{request.suffix}_{request.started:%Y%m%d%H%M%S}.yaml"
     return (ReportFile(name, partial(_write_one, form, request, names)),)
@@ -278,6 +289,7 @@ _FILES: Mapping[str, Callable[[Form, Request, Sequence[str]], tuple[ReportFile, 
         "data_mapping": _data_mapping,
         "advisor": _advisor,
         "mapping": _mapping,
+        "detail": _details,
         "rank_merge": _merges,
     }
 )

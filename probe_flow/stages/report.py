@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, ConfigDict, Field, field_validator
 
 from probe_flow.stages.base import ComparisonOf, Context, IsPath, Kind, Model, StageOptions, StageType
+from probe_flow.stages.report_detail import Detail
 
 if TYPE_CHECKING:
     from probe_flow.errors import Diagnostic
@@ -88,6 +89,11 @@ class FormatWithOption(Model):
         description="The first entry of each rank that differs, as JSON, by own thresholds. Plain `diff_analyze` takes "
         "what the analysis of the run calls diverging.",
     )
+    detail: Detail | None = Field(
+        None,
+        description="Element-wise view of chosen tensors: the target as `.npy` in logical order, tables of all "
+        "elements, the largest errors, and a summary.",
+    )
 
 
 Format: TypeAlias = (
@@ -135,8 +141,8 @@ class Options(StageOptions):
         for entry in formats:
             if isinstance(entry, FormatWithOption) and len(entry.model_dump(exclude_none=True)) != 1:
                 raise ValueError(
-                    "an entry has exactly one of `csv`, `xlsx`, `annotations`, `rank_merge` and `diff_analyze`; "
-                    "begin a new one for each"
+                    "an entry has exactly one of `csv`, `xlsx`, `annotations`, `rank_merge`, `diff_analyze` and "
+                    "`detail`; begin a new one for each"
                 )
         return formats
 
@@ -239,8 +245,16 @@ def _with_merged(form: Form, _options: Options, request: Request) -> tuple[Reque
     return replace(request, merged={**request.merged, form.argument: merged}), said
 
 
+def _with_views(_form: Form, options: Options, request: Request) -> tuple[Request, list[Diagnostic]]:
+    from probe_flow.stages.element_views import views_of
+
+    wanted = [entry.detail for entry in options.formats if isinstance(entry, FormatWithOption) and entry.detail]
+    views, said = views_of(request.comparison, wanted)
+    return replace(request, views=views), said
+
+
 _PREPARED: Mapping[str, Callable[[Form, Options, Request], tuple[Request, list[Diagnostic]]]] = MappingProxyType(
-    {"diff_analyze": _with_differences, "rank_merge": _with_merged}
+    {"diff_analyze": _with_differences, "rank_merge": _with_merged, "detail": _with_views}
 )
 
 

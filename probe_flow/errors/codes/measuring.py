@@ -12,4 +12,25 @@ SECTION: tuple[Code, ...] = (
         "the metric `cosine` takes no arguments",
         "remove them, or correct them by the documentation of the package",
     ),
+    Code(
+        "PF6402",
+        "an element-wise view of nothing",
+        "`detail` of a report names a node, direction or index that no target tensor of the comparison has.",
+        "`detail` shows nothing: there is no output 0 of `fcc`",
+        "take names from `nodes.jsonl` or `comparison.jsonl` of a run",
+    ),
+    Code(
+        "PF6403",
+        "a tensor has no element-wise view",
+        "`detail` names a tensor that has no partner, cannot be read, was not selected, or is complex.",
+        "`detail` cannot show `fc.input.1`: there is no golden dump",
+        "read the reason, and name other tensors",
+    ),
+    Code(
+        "PF6404",
+        "more tensors than `detail` shows",
+        "The patterns of `detail` fit more tensors than its `limit`; views are as large as the tensors themselves.",
+        "`detail` shows the first 16 of 40 tensors that are output of `conv*`",
+        "name fewer nodes, or raise `limit`",
+    ),
 )

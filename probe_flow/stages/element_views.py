@@ -1,0 +1,92 @@
+"""Find the tensors that element-wise views (`detail` of a report) are of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from probe_flow.errors import Diagnostic, Severity, did_you_mean
+from probe_flow.records import ComparedPair, Comparison, Mode, NodeKey
+from probe_flow.reports.element_view import ElementView, plain_prefix
+from probe_flow.stages.aligned_sides import aligned_sides
+
+if TYPE_CHECKING:
+    from probe_flow.stages.report_detail import Detail
+
+_CLEANED = str.maketrans("/.", "__")
+
+
+def views_of(comparison: Comparison, wanted: Sequence[Detail]) -> tuple[tuple[ElementView, ...], list[Diagnostic]]:
+    """Return the views that are wanted, each tensor once, and what is to say about those that there are not."""
+    views: dict[int, ElementView] = {}
+    problems: list[Diagnostic] = []
+    groups = {group.id: group for group in comparison.pairs.groups}
+    for detail in wanted:
+        rows = [row for row in comparison.rows if _is_wanted(row, detail)]
+        shown = [row for row in rows if _has_elements(row)]
+        problems += _problems(comparison, detail, rows, shown)
+        for row in shown[: detail.limit]:
+            group = groups.get(row.pair.group)
+            views.setdefault(row.order, _view(row, detail, group.golden_nodes if group else ()))
+    return tuple(_told_apart(views.values())), problems
+
+
+def _is_wanted(row: ComparedPair, detail: Detail) -> bool:
+    tensor = row.pair.target
+    if tensor is None or tensor.slot.role.value != detail.direction:
+        return False
+    if detail.index is not None and tensor.slot.path != (detail.index,):
+        return False
+    names = (tensor.node.name, tensor.node.name.translate(_CLEANED))
+    globs = [detail.node] if isinstance(detail.node, str) else detail.node
+    return any(fnmatchcase(name, glob) for name in names for glob in globs)
+
+
+def _has_elements(row: ComparedPair) -> bool:
+    measured = row.measurement
+    if measured is None or measured.mode is not Mode.TENSOR or not measured.count:
+        return False
+    return not any("complex" in side.dtype for side in (row.pair.target, row.pair.golden) if side is not None)
+
+
+def _view(row: ComparedPair, detail: Detail, golden_nodes: Sequence[NodeKey]) -> ElementView:
+    target, golden = aligned_sides(row.pair)
+    names = tuple(dict.fromkeys(node.name for node in golden_nodes)) or (golden.node.name,)
+    return ElementView(plain_prefix(target), target, golden, names, detail.top, detail.lines, detail.tables)
+
+
+def _told_apart(views: Iterable[ElementView]) -> Iterator[ElementView]:
+    """Number the views of tensors of one name: of several steps, say."""
+    seen: Counter[str] = Counter()
+    for view in views:
+        seen[view.prefix] += 1
+        number = seen[view.prefix]
+        yield view if number == 1 else replace(view, prefix=f"{view.prefix}_{number}")
+
+
+def _problems(
+    comparison: Comparison, detail: Detail, rows: Sequence[ComparedPair], shown: Sequence[ComparedPair]
+) -> Iterator[Diagnostic]:
+    what = f"{detail.direction}{'' if detail.index is None else f' {detail.index}'} of `{detail.node}`"
+    if not rows:
+        names = dict.fromkeys(pair.target.node.name for pair in comparison.pairs.pairs if pair.target is not None)
+        yield Diagnostic(
+            "PF6402",
+            f"`detail` shows nothing: there is no {what}",
+            severity=Severity.WARNING,
+            help=did_you_mean(str(detail.node), names) or "names of nodes are in `nodes.jsonl`",
+        )
+    for row in rows:
+        if not _has_elements(row):
+            why = "; ".join(row.verdict.reasons) or "its elements were not compared"
+            yield Diagnostic("PF6403", f"`detail` cannot show `{row.pair.shown.id}`: {why}", severity=Severity.WARNING)
+    if len(shown) > detail.limit:
+        yield Diagnostic(
+            "PF6404",
+            f"`detail` shows the first {detail.limit} of {len(shown)} tensors that are {what}",
+            severity=Severity.WARNING,
+            help="name fewer nodes, or raise `limit`",
+        )
