@@ -142,7 +142,7 @@ def _of_findings(comparison: Comparison, root: Path) -> Iterator[Annotation]:
             _relative(file, root) if file else None,
             line,
         )
-    failing = sum(row.verdict.status is Status.FAIL for row in comparison.rows)
+    failing = sum(row.verdict.status is Status.FAIL and row.verdict.excuse is None for row in comparison.rows)
     if comparison.gate == "all_pass" and failing:
         yield Annotation(Level.ERROR, "all_pass", "gate all_pass", f"{failing} of {len(comparison.rows)} rows fail")
 

@@ -10,11 +10,13 @@ from probe_flow.errors import Diagnostic
 from probe_flow.records import Comparison, Finding
 from probe_flow.reports.console import headline, note_on_failing_rows, verdict_word
 from probe_flow.reports.console_facts import gaps, inherited, operator, slot, where
+from probe_flow.reports.excuses import excuses_text
 from probe_flow.reports.json_values import json_number, json_value
 from probe_flow.reports.run_json import comparison_summary
 
 MAX_GAPS = 12
 MAX_FINDINGS = 50
+MAX_EXCUSES = 12
 
 _EXIT_CODES = {"pass": 0, "fail": 1, "incomplete": 3}
 
@@ -38,7 +40,7 @@ def summary(comparison: Comparison, places: Mapping[int, int], errors: Sequence[
         "verdict": verdict,
         "word": word,
         "headline": headline(run, word),
-        "note": note_on_failing_rows(run, passing_on),
+        "note": ". ".join(filter(None, (note_on_failing_rows(run, passing_on), *_excuses(facts)))),
         "incomplete": incomplete,
         "counts": facts["counts"],
         "inherited": passing_on,
@@ -55,6 +57,14 @@ def summary(comparison: Comparison, places: Mapping[int, int], errors: Sequence[
         "gate": facts["gate"],
         "next": _next_step(run),
     }
+
+
+def _excuses(facts: Mapping[str, Any]) -> list[str]:
+    """Return what became of waivers and baseline, one sentence each."""
+    named = zip(("waiver", "baseline"), excuses_text(facts), strict=True)
+    texts = [f"{name}: {text}" for name, found in named for text in found]
+    more = [f"and {len(texts) - MAX_EXCUSES} more, in run.json"] if len(texts) > MAX_EXCUSES else []
+    return texts[:MAX_EXCUSES] + more
 
 
 def _reasons(errors: Sequence[Diagnostic]) -> list[str]:
