@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.formats.dump_select import Duplicates, Selection
@@ -21,6 +22,8 @@ from probe_flow.records import Catalog, Execution, Node, NodeKey, Problem, Tenso
 
 FRAMEWORK = "om"
 
+Slices = Literal["joined", "separate"]
+
 _MAX_NAMES = 5
 
 
@@ -35,6 +38,7 @@ def read_om(
     duplicates: Duplicates = "newest",
     time: str | None = None,
     last_step: bool = False,
+    slices: Slices = "joined",
     quantised: bool | None = None,
 ) -> Catalog:
     """Describe every tensor of a device dump; tensor data stay on disk.
@@ -54,6 +58,8 @@ def read_om(
         duplicates: which of several files of one operator counts.
         time: 14-digit name of the run to read when several overlap; default the newest.
         last_step: read only the last step of each model.
+        slices: whether the slices that the device cut an operator into are one node, or one each, whose call is the
+            number of the slice.
         quantised: whether the model is quantised; None = told by the names of its operators.
 
     Raises:
@@ -74,7 +80,7 @@ def read_om(
     tensors: list[TensorRef] = []
     beside: list[str] = []
     for execution, members in executions.items():
-        reader = GeNodes(execution, None, takes, duplicates)
+        reader = GeNodes(execution, None, takes, duplicates, keeps_slices=slices == "separate")
         for node, refs in reader.read(with_true_names(members)):
             found[node.key] = _with_names(node)
             tensors.extend(refs)

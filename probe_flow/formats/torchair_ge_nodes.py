@@ -22,6 +22,7 @@ from probe_flow.formats.torchair_ge_slices import (
     numbered_slices,
     read_slices,
     recorded_slices,
+    slice_number,
 )
 from probe_flow.formats.torchair_names import safe_name, without_slice, without_subgraph
 from probe_flow.formats.torchair_reduced import device_refs
@@ -42,6 +43,8 @@ from probe_flow.records import (
 class GeNodes:
     """The nodes of one execution.
 
+    With ``keeps_slices`` every slice of an operator is a node of its own, whose call is the number of the slice.
+
     After `read`: ``parts`` has the graph operators behind every node that the graph knows, ``tensors`` its tensors,
     ``beside`` the reduced files that are passed over because of the full ones.
     """
@@ -50,6 +53,7 @@ class GeNodes:
     links: GraphLinks | None
     takes: Callable[[str], bool]
     duplicates: Duplicates
+    keeps_slices: bool = False
     problems: list[Problem] = field(default_factory=list)
     parts: dict[NodeKey, tuple[str, ...]] = field(default_factory=dict)
     tensors: dict[NodeKey, list[TensorRef]] = field(default_factory=dict)
@@ -64,7 +68,10 @@ class GeNodes:
         chosen = [self._choose(group) for (_, name, _), group in groups.items() if self._selected(name)]
         names: dict[str, int] = defaultdict(int)
         for group in sorted(chosen, key=lambda group: (group[0].name.timestamp, group[0].file.name)):
-            yield self._node(group, names)
+            if self.keeps_slices and group[0].form == "raw" and is_slice(group[0]):
+                yield from self._slices(group, names)
+            else:
+                yield self._node(group, names)
 
     def _selected(self, name: str) -> bool:
         split = self.links.split(name) if self.links is not None else None
@@ -136,6 +143,17 @@ class GeNodes:
         if file.form == "array":
             return [npy_tensor_ref(file.file.path, key, Slot(SlotRole.OUTPUT, (0,)))]
         return self._with_facts(read_device_statistics(file.file.path, key))
+
+    def _slices(self, files: Sequence[GeFile], names: dict[str, int]) -> Iterator[tuple[Node, Sequence[TensorRef]]]:
+        content = read_slices(files)
+        name = self._true_name(files[0], content.op_name)
+        first = names[name]
+        for file in files:
+            key = NodeKey(self.execution, name, call=first + slice_number(file))
+            names[name] = key.call + 1
+            self.tensors[key] = content.own_refs(file, key)
+            yield self._describe(key, [file], content.op_name), self.tensors[key]
+        self.problems.extend(content.problems)
 
     def _malformed(self, file: GeFile, error: FormatError) -> str:
         self.problems.append(replace(error.diagnostic, path=file.file.relative))

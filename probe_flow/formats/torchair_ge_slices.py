@@ -13,7 +13,7 @@ from probe_flow.formats.ge_refs import tensor_refs
 from probe_flow.formats.ge_slices import SliceTable, slice_table
 from probe_flow.formats.torchair_ge_files import GeFile
 from probe_flow.formats.torchair_slices import Slice, join_slices, with_slice_shapes
-from probe_flow.records import NodeKey, Problem, SlotRole, TensorKind, TensorRef
+from probe_flow.records import NodeKey, Problem, Slot, SlotRole, TensorKind, TensorRef
 
 _MAX_LISTED = 20
 
@@ -30,7 +30,7 @@ def numbered_slices(files: Sequence[GeFile], duplicates: Duplicates, problems: l
     """Return the slices among the files of one operator in order, one file each; none when it was not cut."""
     by_number: dict[int, list[GeFile]] = defaultdict(list)
     for file in files if any(map(is_slice, files)) else ():
-        by_number[_number(file)].append(file)
+        by_number[slice_number(file)].append(file)
     chosen: list[GeFile] = []
     for _, group in sorted(by_number.items()):
         kept = choose(group, duplicates, timestamp=lambda file: file.name.timestamp, size=lambda file: file.file.size)
@@ -39,7 +39,8 @@ def numbered_slices(files: Sequence[GeFile], duplicates: Duplicates, problems: l
     return chosen
 
 
-def _number(file: GeFile) -> int:
+def slice_number(file: GeFile) -> int:
+    """Return the number of a slice: that of its name, else that of its thread."""
     number = file.name.manual_slice
     return (file.name.thread_id or 0) if number is None else number
 
@@ -63,7 +64,7 @@ class SlicedOperator:
         """Read one slice; the first description that is found counts for all."""
         try:
             dump = read_ge_header(file.file.path)
-            self.slices.append(Slice(_number(file), dump, file.file.path, file.file.size))
+            self.slices.append(Slice(slice_number(file), dump, file.file.path, file.file.size))
             if self.table is None:
                 self.table = slice_table(dump, file.file.path)
         except FormatError as error:
@@ -86,6 +87,16 @@ class SlicedOperator:
         if lost:
             self.problems.append(self._not_joined([f"`{ref.slot}`: {ref.reason}" for ref in lost]))
         return refs
+
+    def own_refs(self, file: GeFile, key: NodeKey) -> list[TensorRef]:
+        """Return the tensors of one slice by itself; one that is unreadable where its file is damaged."""
+        part = next((part for part in self.slices if part.path == file.file.path), None)
+        if part is None:
+            slot = Slot(SlotRole.OUTPUT, (0,))
+            return [TensorRef(key, slot, TensorKind.UNREADABLE, reason=self.trouble, source=file.file.path)]
+        shaped = part if self.table is None else with_slice_shapes(part, self.table)
+        self.problems += [replace(problem, path=file.file.relative) for problem in shaped.dump.problems]
+        return tensor_refs(shaped.dump, part.path, key)
 
     def _newest(self, key: NodeKey) -> list[TensorRef]:
         newest = max(range(len(self.slices)), key=lambda at: self.files[at].name.timestamp)

@@ -29,6 +29,11 @@ class Options(StageOptions):
         description="The 14-digit folder to read when several dump runs lie in one folder; default: the newest.",
     )
     last_step: bool = Field(default=False, description="Read only the last step (data index) of each model.")
+    slices: Literal["joined", "separate"] = Field(
+        "joined",
+        description="`separate` keeps the slices of an operator that the device cut apart, to compare them with those of "
+        "another dump.",
+    )
     quantised: bool | None = Field(
         None, description="Whether the model is quantised; default: told by the names and types of its operators."
     )
@@ -48,6 +53,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
         duplicates=options.duplicates,
         time=options.time,
         last_step=options.last_step,
+        slices=options.slices,
         quantised=options.quantised,
     )
 

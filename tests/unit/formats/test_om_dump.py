@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 from ge_writer import container, field_bytes
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from om_writer import FIRST_US, GoldenFolder, OmFolder, device_bytes, om_tree, op_debug_record, tensor
 
 from probe_flow.errors import CODES, IncompleteError, Severity, UsageError
@@ -123,6 +127,32 @@ def test_slices_are_glued_in_order_of_their_numbers(folder, is_automatic):
     assert (output.shape, output.attrs["slices"], output.attrs["original_shape"]) == ((12, 3), 12, (12, 3))
     np.testing.assert_array_equal(values(output), whole)  # a slice 10 comes behind slice 9, not behind slice 1
     assert not codes(catalog)
+
+
+@pytest.mark.parametrize("is_automatic", [True, False])
+def test_slices_can_be_kept_apart(folder, is_automatic):
+    parts = [X, X + 10, X[:1] + 20]
+    paths = folder.slices("Add", "a/b", at=5, parts=parts, axis=0, is_automatic=is_automatic, inputs=[X])
+    folder.op("Relu", "r", at=1, inputs=[X], outputs=[X])
+    catalog = read(folder.path, slices="separate")
+
+    assert [(key.name, key.call) for key in catalog.nodes] == [("r", 0), ("a/b", 0), ("a/b", 1), ("a/b", 2)]
+    outputs = [ref for ref in catalog.tensors if ref.slot.role is SlotRole.OUTPUT]
+    for ref, part in zip(outputs[1:], parts, strict=True):
+        np.testing.assert_array_equal(values(ref), part)
+    assert [node.attrs["file"] for node in list(catalog.nodes.values())[1:]] == [path.name for path in paths]
+    assert not codes(catalog)
+
+
+def test_a_damaged_slice_that_is_kept_apart_stays_visible(folder):
+    paths = folder.slices("Add", "a", at=5, parts=[X, X + 10], axis=0)
+    paths[0].write_bytes(b"")
+    catalog = read(folder.path, slices="separate")
+
+    assert [(ref.node.call, ref.kind) for ref in catalog.tensors] == [
+        (0, TensorKind.UNREADABLE), (1, TensorKind.TENSOR)
+    ]  # fmt: skip
+    assert codes(catalog) == {"PF3010": 1}
 
 
 def test_missing_slices_cost_the_output_and_are_said(folder):
@@ -433,6 +463,30 @@ def test_links_out_of_the_dump_are_not_followed(folder, tmp_path):
 
     assert names(catalog) == ["a"]
     assert codes(catalog) == {"PF3203": 1}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_no_damage_makes_the_reader_fail(data):
+    with TemporaryDirectory() as name:
+        folder = OmFolder(Path(name))
+        made = [
+            folder.op("Add", "a", at=1, inputs=[X], outputs=[tensor(X, "float16", address=8)]),
+            folder.op("Add", "n", at=2, inputs=[X], outputs=[X], form="nano"),
+            folder.op("Add", "b", at=3, inputs=[X], outputs=[X], form="bare"),
+            *folder.slices("Add", "s", at=4, parts=[X, X], axis=0),
+            *folder.slices("Add", "m", at=6, parts=[X, X], axis=0, is_automatic=False),
+        ]
+        for path in made:
+            content = bytearray(path.read_bytes())
+            for place, value in data.draw(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=4)):
+                content[place % len(content)] = value
+            path.write_bytes(content[: data.draw(st.integers(0, 2 * len(content)))])
+        catalog = read(folder.path)
+        for ref in catalog.tensors:
+            if ref.kind is TensorKind.TENSOR:
+                assert sum(extent.nbytes for extent in ref.extents) <= 4096
+    assert {node.attrs["clean_name"] for node in catalog.nodes.values()} >= {"a", "n", "b", "s", "m"}
 
 
 def test_the_fingerprint_changes_with_the_files(folder):

@@ -44,6 +44,13 @@ def test_options_of_device_dumps_reach_the_reader(tmp_path: Path) -> None:
     assert [run.step for run in adopted("dump.om", tmp_path, last_step=True).executions] == [1]
 
 
+def test_slices_can_be_kept_apart(tmp_path: Path) -> None:
+    OmFolder(tmp_path).slices("Add", "a", at=1, parts=[X, X], axis=0)
+
+    assert len(adopted("dump.om", tmp_path).nodes) == 1
+    assert len(adopted("dump.om", tmp_path, slices="separate").nodes) == 2
+
+
 def test_options_of_arrays_reach_the_reader(tmp_path: Path) -> None:
     folder = GoldenFolder(tmp_path)
     folder.output("a", 0, X, at=1)
