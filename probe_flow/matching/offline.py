@@ -37,6 +37,7 @@ code                     gap         evidence
 ``l1_inner``             expected    inside of an L1 group
 ``quantised``            expected    quantised values, which the golden does not have
 ``covered_by_producer``  expected    a golden input: compared where it is made
+``device_only``          expected    a cast or change of layout that the golden's compiler inserted
 ``filtered``             expected    left out by a selection
 ``not_tensor``           expected    an empty slot
 ``no_golden_execution``  missing     the golden has no such rank, model or step
@@ -47,7 +48,7 @@ code                     gap         evidence
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from probe_flow.errors import Diagnostic, Severity
@@ -59,7 +60,7 @@ from probe_flow.matching.offline_guess import match_by_guess
 from probe_flow.matching.offline_index import DumpIndex
 from probe_flow.matching.offline_ledger import Ledger
 from probe_flow.matching.offline_leftovers import GoldenLeftovers, leave_unknown_targets
-from probe_flow.matching.offline_models import RuleBook
+from probe_flow.matching.offline_models import RuleBook, model_outputs
 from probe_flow.matching.offline_nodes import told_edges, told_nodes
 from probe_flow.matching.offline_reasons import missing
 from probe_flow.matching.offline_scenario import Given, check_scenario
@@ -81,6 +82,7 @@ class _Match:
     book: RuleBook
     select: Select | None
     ledger: Ledger
+    selected: set[int] = field(default_factory=set)
 
     def with_rules(self, mine: DumpIndex, other: DumpIndex, rules: FusionRules, prefix: str) -> GroupMatch:
         """Match one execution by rules; what only the golden has is left for the end."""
@@ -88,6 +90,7 @@ class _Match:
         if self.select is not None:
             selection = self.select(rules)
             selected = selection.ids
+            self.selected |= selection.ids
             self.ledger.problems.extend(each for each in selection.problems if each not in self.ledger.problems)
         match = GroupMatch(mine, other, rules, self.ledger, group_prefix=prefix, selected=selected)
         match.run()
@@ -97,6 +100,12 @@ class _Match:
         if len(match.taken) < FEW * len(mine.nodes):
             self.ledger.problems.append(_other_model(rules, len(match.taken), len(mine.nodes)))
         return match
+
+    def facts(self) -> dict[str, object]:
+        """Return what the target's catalog has of the rules: ``selected_ops`` (ids), ``model_outputs`` (originals)."""
+        outputs = model_outputs(self.book.files)
+        facts: dict[str, object] = {} if self.select is None else {"selected_ops": tuple(sorted(self.selected))}
+        return {**facts, "model_outputs": outputs} if outputs else facts
 
 
 def match_offline(
@@ -163,7 +172,9 @@ def match_offline(
         left = DumpIndex(golden, run) if run not in goldens else goldens[run]
         _leave_all(left, ledger, f"golden/{number}/", "no_target_execution", is_target=False)
     ledger.problems.extend(book.problems)
-    return ledger.finished(target, golden)
+    pairs = ledger.finished(target, golden)
+    facts = match.facts()
+    return replace(pairs, target=replace(pairs.target, attrs={**pairs.target.attrs, **facts})) if facts else pairs
 
 
 def _leave_all(side: DumpIndex, ledger: Ledger, prefix: str, code: str, *, is_target: bool) -> None:

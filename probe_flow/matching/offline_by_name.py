@@ -1,12 +1,13 @@
 """Match two offline dumps of one kind without rules: operators of one name, then those that stand in the same place.
 
-Rules of the pairs: `name` - operators of equal name; `order` - operators of other names, but of one type and with
-tensors of the same shapes, between the same pairs, as many on both sides: a guess (the device numbers its own casts and
-changes of layout anew each time).
+Rules of the pairs: `name` - operators of equal name; `order` - operators whose names differ in numbers only, of one
+type and with tensors of the same shapes, between the same pairs, as many on both sides: a guess (the device numbers its
+own casts and changes of layout anew each time).
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Hashable
 
@@ -20,7 +21,9 @@ from probe_flow.matching.offline_stretches import stretches
 from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
 
 ORDER_CONFIDENCE = 0.6
-"""Of operators with other names that stand in the same place: nothing but type, shapes and order speaks for them."""
+"""Of operators with other numbers in their names that stand in the same place: a dropped one would shift the others."""
+
+_NUMBERS = re.compile(r"[0-9]+")
 
 
 def match_by_name(target: DumpIndex, golden: DumpIndex, ledger: Ledger, prefix: str) -> None:
@@ -114,7 +117,7 @@ class _NameMatch:
             aligned = Aligned(aligned.target, aligned.golden, aligned.transform, reason)
         is_guess = key in self._guessed
         note = (
-            expected("guessed", f"`{other.node.name}` has another name: taken for its type, shapes and place")
+            expected("guessed", f"`{other.node.name}` has another number: taken for its type, shapes and place")
             if is_guess
             else None
         )
@@ -136,8 +139,12 @@ class _NameMatch:
 
 
 def _likeness(side: DumpIndex, key: NodeKey) -> Hashable:
-    """Return what operators in the same place must share: type, and all tensors with their shapes."""
-    return side.nodes[key].op_type, tuple((ref.slot, ref.shape) for ref in side.tensors[key])
+    """Return what operators in the same place must share: name but for numbers, type, all tensors with their shapes."""
+    return (
+        _NUMBERS.sub("#", key.name),
+        side.nodes[key].op_type,
+        tuple((ref.slot, ref.shape) for ref in side.tensors[key]),
+    )
 
 
 def _other_shape(op: str, ref: TensorRef, other: TensorRef, aligned: Aligned) -> Reason | None:

@@ -9,15 +9,16 @@ operator that gives no original tensor itself.
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import replace
 
 from probe_flow.errors import Span
 from probe_flow.matching.fusion_rules import FusionGroup, FusionOp, FusionRules
-from probe_flow.matching.offline_align import align
+from probe_flow.matching.offline_align import Aligned, align
 from probe_flow.matching.offline_axes import Told
 from probe_flow.matching.offline_fed import FedInputs
 from probe_flow.matching.offline_index import DumpIndex
 from probe_flow.matching.offline_ledger import Ledger
-from probe_flow.matching.offline_nodes import op_key
+from probe_flow.matching.offline_nodes import is_inner, op_key
 from probe_flow.matching.offline_origins import HELD_TYPES, NETWORK_INPUTS, Origin, Origins
 from probe_flow.matching.offline_reasons import expected, inner_node, missing, no_golden_dump
 from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
@@ -158,7 +159,7 @@ class GroupMatch:
             rule = "cast_skipped"
             between = ", ".join(f"`{name}`" for name in origin.passed)
             note = expected("cast_skipped", f"compared with the value that {between} got from `{origin.op.name}`")
-        aligned = align(ref, origin.golden, told=_told(origin))
+        aligned = _with_layout(align(ref, origin.golden, told=_told(origin)), origin)
         self._ledger.pair(ref, origin.golden, aligned, group=self._id(group), rule=rule, span=self._span, note=note)
 
     def _match_fed(self, op: FusionOp, ref: TensorRef, group: FusionGroup, origin: Origin) -> None:
@@ -175,12 +176,6 @@ class GroupMatch:
         return f"{self.group_prefix}{group.index}"
 
 
-def is_inner(op: FusionOp, group: FusionGroup) -> bool:
-    """Tell whether an operator is one of several for the same originals and gives none of their tensors."""
-    is_one_of_many = len(group.ops) > 1 and group.relation is not Relation.L1
-    return is_one_of_many and op.is_multiop and not any(output.origin_name for output in op.outputs)
-
-
 def _told(origin: Origin) -> Told:
     output = origin.output
     if output is None:
@@ -189,13 +184,22 @@ def _told(origin: Origin) -> Told:
     return Told(output.origin_layout, shape if shape is not None and all(dim >= 0 for dim in shape) else None)
 
 
+def _with_layout(aligned: Aligned, origin: Origin) -> Aligned:
+    """Keep the layout that the rules name in ``rule_layout`` of the target tensor, for tables that show it."""
+    layout = origin.output.origin_layout if origin.output is not None else ""
+    if not layout:
+        return aligned
+    return replace(aligned, target=replace(aligned.target, attrs={**aligned.target.attrs, "rule_layout": layout}))
+
+
 def _no_golden(op: FusionOp, ref: TensorRef, origin: Origin) -> Reason:
     """Say that a tensor has no golden one; a gap only where the rules promise one, or are silent on all outputs."""
     text = no_golden_dump(op.name, ref.slot.role, ref.slot.index)
     maker, output = origin.op, origin.output
     if output is None:
         return missing("no_golden_dump", text)
-    if maker.op_type in NETWORK_INPUTS or maker.op_type in HELD_TYPES:
+    is_quantised = maker.is_filtered or not maker.compares_outputs
+    if is_quantised or maker.op_type in NETWORK_INPUTS or maker.op_type in HELD_TYPES:
         return expected("no_golden_dump", text)
     if output.origin_name:
         return missing("no_golden_dump", text)

@@ -59,12 +59,17 @@ class _Guess:
         self._ledger = ledger
         self._order = nodes_in_order(target)
         self._golden_order = nodes_in_order(golden)
-        self._groups = {key: f"{prefix}{number}" for number, key in enumerate([*self._order, *self._golden_order])}
+        self._groups = {key: f"{prefix}{number}" for number, key in enumerate(self._order)}
+        self._golden_groups = {
+            key: f"{prefix}{number}" for number, key in enumerate(self._golden_order, start=len(self._order))
+        }
+        self._places = {key: place for place, key in enumerate(self._golden_order)}
         self._parts = NameParts(safe_name(name) for name in golden.names())
         self._found: dict[int, tuple[TensorRef, str, float]] = {}
         self._taken: set[int] = set()
         self._partners: dict[NodeKey, NodeKey] = {}
         self._inside: dict[NodeKey, NodeKey] = {}
+        self._between: dict[NodeKey, NodeKey] = {}
         self._candidates: dict[int, Sequence[TensorRef]] = {}
 
     def run(self) -> None:
@@ -86,9 +91,13 @@ class _Guess:
             return
         golden, rule, confidence = self._golden.same_node(key), "name", NAME
         if golden is None:
-            parts = [self._golden.node(part) for part in self._parts.of(safe_name(key.name))]
+            found = (self._golden.node(part) for part in self._parts.of(safe_name(key.name)))
+            parts = [part for part in found if part is not None]
             golden, rule, confidence = (parts[-1] if parts else None), "name_parts", NAME_PARTS
-            self._inside.update((part, key) for part in parts[:-1] if part is not None)
+            self._inside.update((part, key) for part in parts[:-1])
+            if parts:
+                between = self._golden_order[self._places[parts[0]] + 1 : self._places[parts[-1]]]
+                self._between.update((part, key) for part in between)
         if golden is None:
             return
         self._partners[key] = golden
@@ -174,9 +183,9 @@ class _Guess:
     def _leave_golden(self, key: NodeKey) -> None:
         left = [ref for ref in self._golden.tensors[key] if not self._ledger.is_paired(ref)]
         for ref in left:
-            self._ledger.leave(ref, self._unused(ref), group=self._groups[key], is_target=False)
+            self._ledger.leave(ref, self._unused(ref), group=self._golden_groups[key], is_target=False)
         if left:
-            self._ledger.groups.append(Group(self._groups[key], Relation.ONE_TO_ONE, (), (key,)))
+            self._ledger.groups.append(Group(self._golden_groups[key], Relation.ONE_TO_ONE, (), (key,)))
 
     def _unused(self, ref: TensorRef) -> Reason:
         if ref.slot.role is SlotRole.INPUT:
@@ -187,6 +196,12 @@ class _Guess:
         candidates = self._candidates.get(id(ref), ())
         if candidates:
             return missing("ambiguous", f"without a rule file it could be {_listed(candidates)}")
+        fused = self._between.get(ref.node)
+        if fused is not None:
+            text = (
+                f"it ran between what `{fused.name}` is named after, so that computes it inside: a guess without rules"
+            )
+            return expected("internal", text)
         return missing("no_rules", "without a rule file nothing says which device operator computes it")
 
     def _summary(self) -> Diagnostic:

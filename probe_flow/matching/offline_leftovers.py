@@ -75,6 +75,8 @@ class GoldenLeftovers:
         if ref.slot.role is not SlotRole.OUTPUT:
             return expected("not_tensor", "neither an input nor an output of the operator")
         claims = self._claims.get(ref.node, [])
+        if not claims and self._match.golden.nodes[ref.node].op_type in PASSED_TYPES:
+            return expected("device_only", "a cast or change of layout that the compiler inserted")
         if not claims:
             return missing(
                 "no_rule_op", f"no rule names the golden operator `{name}`: folded away, or of another model"

@@ -68,6 +68,16 @@ class RuleBook:
             self.problems.append(problem)
 
 
+def model_outputs(files: Sequence[RuleFile]) -> tuple[str, ...]:
+    """Return the original outputs that end the models, as ``name:index``, where the files say them."""
+    found: list[str] = []
+    for file in files:
+        names = file.attrs.get("attr_model_out_nodes_name")
+        if isinstance(names, (list, tuple)):
+            found.extend(name for name in names if isinstance(name, str))
+    return tuple(dict.fromkeys(found))
+
+
 def _other_time(model: str, graph: str, file: RuleFile) -> Diagnostic:
     return Diagnostic(
         "PF4407",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from probe_flow.matching.fusion_rules import FusionOp, FusionRules
+from probe_flow.matching.fusion_rules import FusionGroup, FusionOp, FusionRules
 from probe_flow.matching.offline_index import DumpIndex
 from probe_flow.matching.offline_origins import HELD_TYPES, NETWORK_INPUTS, Origins
-from probe_flow.records import Edge, Node, NodeKey, OrderSource, Reason
+from probe_flow.records import Edge, Node, NodeKey, OrderSource, Reason, Relation
 
 _SOURCES = NETWORK_INPUTS | HELD_TYPES
 
@@ -18,14 +18,21 @@ def op_key(target: DumpIndex, op: FusionOp) -> NodeKey:
     return NodeKey(target.execution, op.name)
 
 
+def is_inner(op: FusionOp, group: FusionGroup) -> bool:
+    """Tell whether an operator is one of several for the same originals and gives none of their tensors."""
+    return op.is_inner and len(group.ops) > 1 and group.relation is not Relation.L1
+
+
 def told_nodes(target: DumpIndex, rules: FusionRules, taken: Mapping[NodeKey, FusionOp]) -> Iterator[Node]:
     """Yield the nodes of all operators of the rules, with type, originals and passes as the rules have them.
 
-    `Node.relation_attrs` has ``rule_id`` (place in the order of execution by the rule file) and ``rule_group`` (index
-    of the fusion group); `Node.attrs` has ``dumped: False`` for operators without file, which stand in the order of
-    execution where their ids put them.
+    `Node.relation_attrs` has ``rule_name``, ``rule_id`` (place in the order of execution by the rules), ``rule_group``
+    (index of the fusion group) and ``rule_part``: ``quantised`` for operators of which quantisation leaves nothing to
+    compare, ``inner`` for those that give no tensor of their originals. `Node.attrs` has ``dumped: False`` for operators
+    without file, which stand in the order of execution where their ids put them.
     """
     keys = {id(op): key for key, op in taken.items()}
+    inner = {id(op) for group in rules.groups for op in group.ops if is_inner(op, group)}
     order = 0
     for op in rules.ops:
         key = keys.get(id(op))
@@ -33,7 +40,10 @@ def told_nodes(target: DumpIndex, rules: FusionRules, taken: Mapping[NodeKey, Fu
             continue
         node = target.nodes[key] if key is not None else _undumped(target, op, order)
         order = max(order, node.order)
-        facts = {"rule_id": str(op.id), "rule_group": str(op.group)}
+        facts = {"rule_name": op.name, "rule_id": str(op.id), "rule_group": str(op.group)}
+        part = "quantised" if op.is_filtered else "inner" if id(op) in inner else ""
+        if part:
+            facts["rule_part"] = part
         yield replace(
             node,
             op_type=op.op_type or node.op_type,
