@@ -7,13 +7,20 @@ rules need is opened; weights, tasks and kernels are passed over.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from probe_flow.errors import FormatError
 from probe_flow.formats.binary_file import BinaryFile
 from probe_flow.formats.om_partitions import Partition, model_definitions
 from probe_flow.formats.protobuf_wire import DELIMITED, FIXED32, VARINT, Field, WireReader, signed
-from probe_flow.formats.rule_facts import WrongKindError, is_op_attribute, is_output_attribute, rule_op, rule_output
+from probe_flow.formats.rule_facts import (
+    WrongKindError,
+    is_model_attribute,
+    is_op_attribute,
+    is_output_attribute,
+    rule_op,
+    rule_output,
+)
 from probe_flow.formats.rule_problems import broken_model, no_rules, too_large
 from probe_flow.formats.rule_records import RuleFile, RuleGraph, RuleOp, RuleOutput
 from probe_flow.tensors.dtypes import DEVICE_DTYPE_NAMES
@@ -24,6 +31,7 @@ _OP_NAME, _OP_TYPE, _OP_INPUT, _OP_ATTR, _OP_ID, _OP_OUTPUT, _OP_SUBGRAPH = 1, 2
 _DESC_DTYPE, _DESC_SHAPE, _DESC_LAYOUT, _DESC_ATTR = 2, 3, 4, 5
 _SHAPE_DIM = 1
 _ENTRY_KEY, _ENTRY_VALUE = 1, 2
+_KEY_TAG = _ENTRY_KEY << 3 | DELIMITED
 _LIST, _TEXT, _WHOLE, _FRACTION, _TRUTH, _DTYPE = 1, 2, 3, 4, 5, 15
 _ITEM_TEXT, _ITEM_WHOLE, _ITEM_FRACTION, _ITEM_TRUTH, _ITEM_DTYPE = 2, 3, 4, 5, 12
 
@@ -72,7 +80,7 @@ class _Definition:
         return [self._graph(field) for field in self._messages(0, self._end, _MODEL_GRAPH)]
 
     def attrs(self) -> dict[str, object]:
-        attrs = self._attrs(0, self._end, _MODEL_ATTR, lambda _: True)
+        attrs = self._attrs(self._messages(0, self._end, _MODEL_ATTR), is_model_attribute)
         return {key: value for key, value in attrs.items() if value is not None}
 
     def _graph(self, graph: Field) -> RuleGraph:
@@ -86,6 +94,7 @@ class _Definition:
         inputs: list[str] = []
         subgraphs: list[str] = []
         outputs: list[RuleOutput] = []
+        entries: list[Field] = []
         for field in self._fields(op.start, op.stop):
             if field.wire == VARINT and field.number == _OP_ID:
                 op_id = signed(field.value)
@@ -101,9 +110,11 @@ class _Definition:
                 subgraphs.append(self._text(field))
             elif field.number == _OP_OUTPUT:
                 outputs.append(self._output(field, len(outputs)))
+            elif field.number == _OP_ATTR:
+                entries.append(field)
         if not name or not op_type:
             raise self._broken("an operator has no name or no type", op)
-        attrs = self._attrs(op.start, op.stop, _OP_ATTR, is_op_attribute)
+        attrs = self._attrs(entries, is_op_attribute)
         try:
             return rule_op(
                 name,
@@ -121,6 +132,7 @@ class _Definition:
     def _output(self, desc: Field, position: int) -> RuleOutput:
         dtype = layout = ""
         shape: tuple[int, ...] | None = None
+        entries: list[Field] = []
         for field in self._fields(desc.start, desc.stop):
             if field.number == _DESC_DTYPE and field.wire == VARINT:
                 dtype = DEVICE_DTYPE_NAMES.get(field.value, str(field.value))
@@ -129,17 +141,19 @@ class _Definition:
             elif field.number == _DESC_SHAPE and field.wire == DELIMITED:
                 dims = self._fields(field.start, field.stop)
                 shape = tuple(dim for part in dims if part.number == _SHAPE_DIM for dim in self._wholes(part))
-        attrs = self._attrs(desc.start, desc.stop, _DESC_ATTR, is_output_attribute)
+            elif field.number == _DESC_ATTR and field.wire == DELIMITED:
+                entries.append(field)
+        attrs = self._attrs(entries, is_output_attribute)
         try:
             return rule_output(position, dtype=dtype, layout=layout, shape=shape, attrs=attrs)
         except WrongKindError as error:
             raise self._broken(f"of an output, {error}", desc) from error
 
-    def _attrs(self, start: int, stop: int, number: int, is_wanted: Callable[[str], bool]) -> dict[str, object]:
-        """Return the entries of an attribute map; values of further kinds say nothing about rules."""
+    def _attrs(self, entries: Iterable[Field], is_wanted: Callable[[str], bool]) -> dict[str, object]:
+        """Return the wanted entries of an attribute map; values of further kinds say nothing about rules."""
         attrs: dict[str, object] = {}
-        for entry in self._messages(start, stop, number):
-            key = self._last_text(entry, _ENTRY_KEY)
+        for entry in entries:
+            key = self._key(entry)
             if not is_wanted(key):
                 continue
             values = list(self._messages(entry.start, entry.stop, _ENTRY_VALUE))
@@ -147,6 +161,15 @@ class _Definition:
             if is_known:
                 attrs[key] = value
         return attrs
+
+    def _key(self, entry: Field) -> str:
+        """Return the key of an entry; nearly always it stands first and is short."""
+        data, begin = self._wire.data, entry.start + 2
+        if entry.stop > begin and data[entry.start] == _KEY_TAG:
+            end = begin + data[begin - 1]
+            if data[begin - 1] < 0x80 and end <= entry.stop:
+                return self._wire.text(begin, end)
+        return self._last_text(entry, _ENTRY_KEY)
 
     def _value(self, value: Field) -> tuple[bool, object]:
         """Return whether an attribute's value is of a kind that is kept, and the value."""

@@ -39,6 +39,9 @@ _FACTS = {
     "aipp_config_path": "aipp_config_path",
 }
 _OP_ATTRS = _RULE_ATTRS | frozenset(_FACTS)
+_MODEL_ATTRS = frozenset(
+    {"atc_cmdline", "atc_version", "attr_model_out_nodes_name", "framework_type", "opp_version", "soc_version"}
+)
 _OUTPUT_ATTRS = frozenset({ORIGIN_NAME, ORIGIN_INDEX, ORIGIN_LAYOUT, FIRST_LAYOUT, ORIGIN_SHAPE})
 
 _SLICE = re.compile(r"_lxslice\d+")
@@ -68,6 +71,16 @@ def is_op_attribute(name: str) -> bool:
 def is_output_attribute(name: str) -> bool:
     """Tell whether an attribute of an output description says something about its rule."""
     return name in _OUTPUT_ATTRS
+
+
+def is_model_attribute(name: str) -> bool:
+    """Tell whether an attribute of a model says how it was made or what it gives."""
+    return name in _MODEL_ATTRS
+
+
+def is_attribute(name: str) -> bool:
+    """Tell whether an attribute says something wherever it may stand."""
+    return is_op_attribute(name) or name in _OUTPUT_ATTRS or name in _MODEL_ATTRS
 
 
 def rule_output(

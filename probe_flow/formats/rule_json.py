@@ -12,7 +12,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import cast
 
-from probe_flow.formats.rule_facts import WrongKindError, is_op_attribute, is_output_attribute, rule_op, rule_output
+from probe_flow.formats.rule_facts import (
+    WrongKindError,
+    is_attribute,
+    is_model_attribute,
+    is_op_attribute,
+    is_output_attribute,
+    rule_op,
+    rule_output,
+)
 from probe_flow.formats.rule_problems import Pointer, no_rules, not_json, wrong_value
 from probe_flow.formats.rule_records import RuleFile, RuleGraph, RuleOp, RuleOutput
 from probe_flow.formats.text_format import unquote
@@ -20,6 +28,8 @@ from probe_flow.tensors.dtypes import DEVICE_DTYPE_NAMES
 
 _ESCAPED = re.compile(r"""(?:[^\\"]|\\(?:[0-7]{3}|x[0-9A-Fa-f]{2}|[nrt"'\\]))*""")
 _WHOLE = re.compile(r"-?[0-9]{1,20}")
+_SURPLUS = object()
+"""Stands for an attribute that says nothing about rules."""
 _LIST_MEMBERS = ("s", "i", "f", "b", "dt")
 
 
@@ -35,7 +45,7 @@ def parse_rule_json(raw: bytes, path: str) -> RuleFile:
 
 def _load(raw: bytes, path: str) -> object:
     try:
-        return json.loads(raw.decode("utf-8-sig"))
+        return json.loads(raw.decode("utf-8-sig"), object_hook=_without_surplus)
     except UnicodeDecodeError as error:
         raise not_json(path, f"byte {error.start} is not UTF-8") from error
     except json.JSONDecodeError as error:
@@ -46,6 +56,15 @@ def _load(raw: bytes, path: str) -> object:
         raise not_json(path, "values are nested too deeply") from error
     except ValueError as error:  # a number of thousands of digits
         raise not_json(path, str(error).split(":")[0]) from error
+
+
+def _without_surplus(members: dict[str, object]) -> object:
+    """Return an object of the text without what rules do not need: nine tenths of the tree."""
+    if len(members) == 2 and "value" in members:
+        key = members.get("key")
+        return members if not isinstance(key, str) or is_attribute(key) else _SURPLUS
+    members.pop("input_desc", None)
+    return members
 
 
 class _Reader:
@@ -60,7 +79,7 @@ class _Reader:
         graphs = tuple(self._graph(graph, ("graph", i)) for i, graph in enumerate(tree["graph"]))
         if not any(graph.ops for graph in graphs):
             raise no_rules(self._path, "its graphs have no operators")
-        attrs = self._attrs(tree, (), lambda _: True)
+        attrs = self._attrs(tree, (), is_model_attribute)
         return RuleFile(self._path, graphs, {key: value for key, value in attrs.items() if value is not None})
 
     def _graph(self, node: object, at: Pointer) -> RuleGraph:
@@ -117,6 +136,8 @@ class _Reader:
     def _attrs(self, owner: Mapping[str, object], at: Pointer, is_wanted: Callable[[str], bool]) -> dict[str, object]:
         attrs: dict[str, object] = {}
         for i, entry in enumerate(self._list(owner, "attr", at)):
+            if entry is _SURPLUS:
+                continue
             if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
                 raise wrong_value(self._path, (*at, "attr", i), "an object with a text `key`", entry)
             if is_wanted(entry["key"]):

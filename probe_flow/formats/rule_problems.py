@@ -80,5 +80,7 @@ def _shown(value: object) -> str:
     kinds = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", type(None): "nothing"}
     if type(value) in kinds:
         return kinds[type(value)]
+    if not isinstance(value, (int, float)):
+        return "an attribute"
     text = str(value)
     return f"the number {text}" if len(text) <= 20 else "a number"

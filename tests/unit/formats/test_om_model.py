@@ -43,10 +43,10 @@ NET = model(
     op("cast", "Cast", number=2**40, originals=(), attrs=[attr("pass_name", s="One")]),
     attrs=(
         attr("atc_cmdline", s="atc --framework=5"),
-        attr("scale", f=0.5),
-        attr("flags", list={"val_type": "VT_LIST_BOOL", "b": [True, False]}),
-        attr("sizes", list={"val_type": "VT_LIST_INT", "i": [1, 2**40, -1]}),
-        attr("ratios", list={"val_type": "VT_LIST_FLOAT", "f": [0.25, 4.0]}),
+        attr("framework_type", f=0.5),
+        attr("atc_version", list={"val_type": "VT_LIST_BOOL", "b": [True, False]}),
+        attr("opp_version", list={"val_type": "VT_LIST_INT", "i": [1, 2**40, -1]}),
+        attr("soc_version", list={"val_type": "VT_LIST_FLOAT", "f": [0.25, 4.0]}),
     ),
     more=({"name": "body", "op": [op("b", outputs=(desc("b"),), attrs=[attr("parent_node_index", i=1)])]},),
 )
@@ -77,7 +77,7 @@ def test_a_model_says_what_its_json_says(tmp_path, is_wide, is_packed, version):
     found = read_rule_file(path)
     assert same(found, told)
     assert found.graphs[0].ops[1].originals == ("conv1", "卷/relu1")
-    assert found.attrs["ratios"] == (0.25, 4.0)
+    assert found.attrs["soc_version"] == (0.25, 4.0)
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="real ATC files may not be copied into the project")

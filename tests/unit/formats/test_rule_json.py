@@ -136,18 +136,22 @@ def test_further_facts_are_kept_by_the_names_of_the_file():
     }
 
 
+def test_fractions_may_be_quoted():
+    found = only(op("a", attrs=[attr("_fe_imply_type", f="1e-05"), attr("_engine_type", f=0.5)]))
+    assert found.attrs == {"_engine_type": 0.5, "_fe_imply_type": 1e-05}
+
+
 def test_the_model_says_how_it_was_made():
     attrs = (
         attr("atc_cmdline", s="atc --model=m.onnx"),
-        attr("alpha", f="0.25"),
+        attr("unheard_of", s="x"),
         attr("attr_model_out_nodes_name", list=texts("fc:0:y")),
     )
-    found = parse(model(op("a"), attrs=(*attrs, {"key": "tasks", "value": None}, attr("label_num", i=0))))
+    found = parse(model(op("a"), attrs=(*attrs, {"key": "tasks", "value": None}, attr("framework_type", s="Onnx"))))
     assert found.attrs == {
-        "alpha": 0.25,
         "atc_cmdline": "atc --model=m.onnx",
         "attr_model_out_nodes_name": ("fc:0:y",),
-        "label_num": 0,
+        "framework_type": "Onnx",
     }
 
 
@@ -212,6 +216,7 @@ def test_graphs_without_operators_are_refused(tree):
     ("place", "value", "pointer", "message"),
     [
         (("graph", 0), 3, "/graph/0", "the number 3, not an object"),
+        (("graph", 0), attr("k", s="v"), "/graph/0", "an attribute, not an object"),
         (("graph", 0, "op"), {}, "/graph/0/op", "an object, not a list"),
         (("graph", 0, "op", 0), [], "/graph/0/op/0", "a list, not an object"),
         (("graph", 0, "op", 0, "name"), None, "/graph/0/op/0/name", "nothing, not a name"),
@@ -219,7 +224,7 @@ def test_graphs_without_operators_are_refused(tree):
         (("graph", 0, "op", 0, "type"), 1.5, "/graph/0/op/0/type", "the number 1.5, not a name"),
         (("graph", 0, "op", 0, "id"), True, "/graph/0/op/0/id", "a truth value, not a whole number"),
         (("graph", 0, "op", 0, "id"), "x", "/graph/0/op/0/id", "a text, not a whole number"),
-        (("attr",), [attr("alpha", f="x")], "/attr/0/value/f", "a text, not a number"),
+        (("attr",), [attr("soc_version", f="x")], "/attr/0/value/f", "a text, not a number"),
         (("graph", 0, "op", 0, "input"), "x:0", "/graph/0/op/0/input", "a text, not a list"),
         (("graph", 0, "op", 0, "input", 0), 7, "/graph/0/op/0/input/0", "the number 7, not a text"),
         (("graph", 0, "op", 0, "attr", 0), "x", "/graph/0/op/0/attr/0", "a text, not an object with a text `key`"),
