@@ -31,8 +31,7 @@ class Options(StageOptions):
     last_step: bool = Field(default=False, description="Read only the last step (data index) of each model.")
     slices: Literal["joined", "separate"] = Field(
         "joined",
-        description="`separate` keeps the slices of an operator that the device cut apart, to compare them with those of "
-        "another dump.",
+        description="`separate` keeps the slices apart that the device cut an operator into, to compare them singly.",
     )
     quantised: bool | None = Field(
         None, description="Whether the model is quantised; default: told by the names and types of its operators."
