@@ -68,7 +68,6 @@ class Op:
         tensor: more of the target tensors.
         golden: more of the golden tensors.
         status: verdict.
-        is_chosen: whether it was to be compared.
     """
 
     name: str
@@ -80,7 +79,6 @@ class Op:
     tensor: Mapping[str, Any] = field(default_factory=dict)
     golden: Mapping[str, Any] = field(default_factory=dict)
     status: Status | None = None
-    is_chosen: bool = True
 
 
 def gap(code: str, text: str) -> Reason:
@@ -104,17 +102,13 @@ def offline(
         ops = [group] if isinstance(group, Op) else list(group)
         for op in ops:
             key = NodeKey(execution, op.name)
-            facts = (
-                {"rule_id": str(len(nodes) + 1), "rule_group": f"{index}", **op.facts} if is_ruled else dict(op.facts)
-            )
+            facts = {"op_id": str(len(nodes) + 1), **op.facts} if is_ruled else dict(op.facts)
             originals = (op.name,) if op.originals is None else op.originals
             nodes[key] = Node(key, op.op_type, originals=originals if is_ruled else (), relation_attrs=facts)
             for role, made in ((SlotRole.INPUT, op.inputs), (SlotRole.OUTPUT, op.outputs)):
                 for place, what in enumerate(made):
                     rows.append(_row(len(rows), op, key, Slot(role, (place,)), what, f"{index}"))
-        declared.append(
-            Group(f"{index}", relation, tuple(NodeKey(execution, op.name) for op in ops if op.is_chosen), ())
-        )
+        declared.append(Group(f"{index}", relation, tuple(NodeKey(execution, op.name) for op in ops), ()))
     for row in rows:
         if row.pair.golden is not None:
             golden_nodes[row.pair.golden.node] = Node(row.pair.golden.node, "")

@@ -6,19 +6,19 @@ Operators are nodes of the target catalog, dumped or not. What the rules say of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from probe_flow.records import ComparedPair, Execution, Group, Node, NodeKey, Pair, Pairs, Relation
 
-RULE_NAME, RULE_ID, RULE_GROUP, RULE_PART = "rule_name", "rule_id", "rule_group", "rule_part"
-"""Facts of `Node.relation_attrs`: name, place in the order of execution and fusion group by the rules, and its part."""
+RULE_NAME, RULE_ID = "op", "op_id"
+"""Facts of `Node.relation_attrs`: name and place in the order of execution by the rules."""
 
-INNER, QUANTISED = "inner", "quantised"
-"""Parts: an operator that carries no original output of its group; one that only the quantised model has."""
+INNER, FILTERED = "inner", "filtered"
+"""Marks there: an operator that carries no original output of its group; one that only the quantised model has."""
 
-SELECTED, NOT_SELECTED = "selected_ops", "filtered"
-"""Attribute of the target catalog when operators were chosen by id; code of the reason of the others."""
+SELECTED, NOT_SELECTED = "selected_ops", "not_selected"
+"""Attribute of the target catalog, the ids of the operators that were chosen; code of the reason of the others."""
 
 INNER_INPUT, INNER_NODE = "inner_input", "inner_node"
 """Rule and code of the pairs of inner operators."""
@@ -59,9 +59,9 @@ class Operators:
         self._nodes = pairs.target.nodes
         self._golden = pairs.golden.nodes
         self._dumped = frozenset(tensor.node for tensor in pairs.target.tensors)
-        self.is_selection = bool(pairs.target.attrs.get(SELECTED)) or any(
-            pair.reason is not None and pair.reason.code == NOT_SELECTED for pair in pairs.pairs
-        )
+        ids = pairs.target.attrs.get(SELECTED)
+        self._chosen = frozenset(ids) if isinstance(ids, Collection) else None
+        self.is_selection = self._chosen is not None
         self.is_ruled = any(RULE_ID in node.relation_attrs for node in self._nodes.values())
 
     def is_dumped(self, key: NodeKey) -> bool:
@@ -84,20 +84,14 @@ class Operators:
         text = node.relation_attrs.get(RULE_ID, "") if node is not None else ""
         return int(text) if text.isascii() and text.isdigit() else None
 
-    def is_part(self, key: NodeKey, part: str) -> bool:
-        """Say whether the rules call an operator `INNER` or `QUANTISED`."""
+    def is_marked(self, key: NodeKey, mark: str) -> bool:
+        """Say whether the rules call an operator `FILTERED` or `INNER`."""
         node = self._nodes.get(key)
-        return node is not None and node.relation_attrs.get(RULE_PART) == part
+        return node is not None and bool(node.relation_attrs.get(mark))
 
-    def fused(self) -> Mapping[tuple[Execution, str], list[NodeKey]]:
-        """Return the operators of every fusion group, in their order of execution."""
-        found: dict[tuple[Execution, str], list[NodeKey]] = {}
-        for key, node in self._nodes.items():
-            if RULE_GROUP in node.relation_attrs:
-                found.setdefault((key.execution, node.relation_attrs[RULE_GROUP]), []).append(key)
-        for keys in found.values():
-            keys.sort(key=lambda key: self.op_id(key) or 0)
-        return found
+    def is_chosen(self, key: NodeKey) -> bool:
+        """Say whether an operator was to be compared; all are where none were chosen."""
+        return self._chosen is None or self.op_id(key) in self._chosen
 
     def originals(self, group: OfflineGroup) -> tuple[str, ...]:
         """Return the original operators of a group, each once; without rules those that it was compared with."""
@@ -123,23 +117,20 @@ def offline_groups(pairs: Pairs, rows: Sequence[ComparedPair], operators: Operat
     """
     executions = _executions(rows) or {key.execution for key in pairs.target.nodes}
     homes = _golden_homes(rows)
-    fused = operators.fused()
     found: dict[tuple[Execution, str], OfflineGroup] = {}
     for group in pairs.groups:
         for execution in _of_group(group, homes):
             if execution in executions or not group.target_nodes:
                 ops = [key for key in group.target_nodes if key.execution == execution]
                 index = _index(group.id, len(found))
-                # A selection names some operators of a group; the table names the group as a whole.
-                whole = fused.get((execution, str(index)), ops) if ops else []
-                shown = whole if set(ops) <= set(whole) and len(whole) > len(ops) else ops
-                found[execution, group.id] = OfflineGroup(index, group.relation, shown, set(ops))
+                chosen = set(filter(operators.is_chosen, ops))
+                found[execution, group.id] = OfflineGroup(index, group.relation, ops, chosen)
     last = max((group.index for group in found.values()), default=-1)
     for row in rows:
         if row.pair.reason is not None and row.pair.reason.code == NOT_SELECTED:
             continue
         last = _add(row, found, homes, last)
-    kept = [each for each in found.values() if each.ops or each.rows]
+    kept = [each for each in found.values() if each.chosen or each.rows]
     for each in kept:
         _sort(each)
     return sorted(kept, key=lambda each: each.index)

@@ -95,7 +95,7 @@ def test_rows_stand_by_group_then_operator_and_inputs_first(tmp_path: Path) -> N
 
 
 def test_names_are_those_of_the_rules(tmp_path: Path) -> None:
-    (row,) = cells(tmp_path, offline(Op("block_conv", outputs=[figures()], facts={"rule_name": "block/conv"})))
+    (row,) = cells(tmp_path, offline(Op("block_conv", outputs=[figures()], facts={"op": "block/conv"})))
     assert (row["NPUDump"], row["TensorIndex"]) == ("block/conv", "block/conv:output:0")
 
 
@@ -127,16 +127,16 @@ def test_an_unknown_address_is_not_a_number(tmp_path: Path) -> None:
 
 
 def test_the_sequence_is_shown_for_chosen_operators_alone(tmp_path: Path) -> None:
-    other = Reason("filtered", "operator 2 was not selected", Expectation.EXPECTED)
-    left_out = Op("b", outputs=[other], is_chosen=False)
-    ops = (Op("a", outputs=[figures()]), left_out, [Op("c", is_chosen=False), Op("d")])
-    found = cells(tmp_path, offline(*ops))
+    other = Reason("not_selected", "operator 2 was not selected", Expectation.EXPECTED)
+    left_out = Op("b", outputs=[other])
+    ops = (Op("a", outputs=[figures()]), left_out, [Op("c"), Op("d")])
+    found = cells(tmp_path, offline(*ops, target_attrs={"selected_ops": (1, 4)}))
     assert [(row["Index"], row["OpSequence"], row["NPUDump"]) for row in found] == [("0", "1", "a"), ("2", "4", "c,d")]
 
 
 def test_a_selection_of_all_shows_the_sequence_too(tmp_path: Path) -> None:
     op = Op("a", outputs=[figures()])
-    assert "OpSequence" in cells(tmp_path, offline(op, target_attrs={"selected_ops": True}))[0]
+    assert "OpSequence" in cells(tmp_path, offline(op, target_attrs={"selected_ops": (1,)}))[0]
     assert "OpSequence" not in cells(tmp_path, offline(op))[0]
 
 
