@@ -38,7 +38,7 @@ code                     gap         evidence
 ``quantised``            expected    quantised values, which the golden does not have
 ``covered_by_producer``  expected    a golden input: compared where it is made
 ``device_only``          expected    a cast or change of layout that the golden's compiler inserted
-``filtered``             expected    left out by a selection
+``not_selected``         expected    left out by a selection
 ``not_tensor``           expected    an empty slot
 ``no_golden_execution``  missing     the golden has no such rank, model or step
 ``no_target_execution``  missing     the target has none

@@ -8,7 +8,7 @@ operator that gives no original tensor itself.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import replace
 
 from probe_flow.errors import Span
@@ -96,17 +96,12 @@ class GroupMatch:
                     self._match(op, ref, group)
                 else:
                     self._ledger.leave(ref, reason, group=self._id(group), is_target=True)
-        if ops:
-            self._ledger.groups.append(
-                Group(
-                    self._id(group),
-                    group.relation,
-                    tuple(self.key_of(op) or op_key(self.target, op) for op in ops),
-                    self._golden_nodes(ops),
-                )
-            )
+        keys = (self.key_of(op) or op_key(self.target, op) for op in group.ops)
+        self._ledger.groups.append(
+            Group(self._id(group), group.relation, tuple(dict.fromkeys(keys)), self._golden_nodes(group.ops))
+        )
 
-    def _golden_nodes(self, ops: list[FusionOp]) -> tuple[NodeKey, ...]:
+    def _golden_nodes(self, ops: Iterable[FusionOp]) -> tuple[NodeKey, ...]:
         names = dict.fromkeys(name for op in ops for name in op.originals)
         found = (self.golden.node(name) for name in names)
         return tuple(dict.fromkeys(key for key in found if key is not None))
@@ -117,7 +112,7 @@ class GroupMatch:
         """Return why a tensor is not even looked up."""
         role = ref.slot.role
         if not self.is_selected(op):
-            return expected("filtered", f"`{op.name}` (id {op.id}) is not selected")
+            return expected("not_selected", f"`{op.name}` (id {op.id}) is not selected")
         if op.is_filtered:
             return expected("quantised", f"`{op.name}` computes quantised values, which the golden does not have")
         if role is SlotRole.INPUT and not op.compares_inputs:

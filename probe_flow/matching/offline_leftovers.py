@@ -84,7 +84,7 @@ class GoldenLeftovers:
         if all(op.is_filtered or not op.compares_outputs for op in claims):
             return expected("quantised", f"the target computes `{name}` in quantised values only")
         if not any(self._match.is_selected(op) for op in claims):
-            return expected("filtered", f"`{claims[0].name}` (id {claims[0].id}) is not selected")
+            return expected("not_selected", f"`{claims[0].name}` (id {claims[0].id}) is not selected")
         carriers = self._carriers.get(id(ref))
         if carriers:
             return self._not_carried(carriers)

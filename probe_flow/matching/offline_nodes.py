@@ -26,10 +26,10 @@ def is_inner(op: FusionOp, group: FusionGroup) -> bool:
 def told_nodes(target: DumpIndex, rules: FusionRules, taken: Mapping[NodeKey, FusionOp]) -> Iterator[Node]:
     """Yield the nodes of all operators of the rules, with type, originals and passes as the rules have them.
 
-    `Node.relation_attrs` has ``rule_name``, ``rule_id`` (place in the order of execution by the rules), ``rule_group``
-    (index of the fusion group) and ``rule_part``: ``quantised`` for operators of which quantisation leaves nothing to
-    compare, ``inner`` for those that give no tensor of their originals. `Node.attrs` has ``dumped: False`` for operators
-    without file, which stand in the order of execution where their ids put them.
+    `Node.relation_attrs` has ``op`` (the name in the rules), ``op_id`` (place in the order of execution by the rules),
+    ``filtered`` for operators of which quantisation leaves nothing to compare, ``inner`` for those that give no tensor
+    of their originals. `Node.attrs` has ``dumped: False`` for operators without file, which stand in the order of
+    execution where their ids put them.
     """
     keys = {id(op): key for key, op in taken.items()}
     inner = {id(op) for group in rules.groups for op in group.ops if is_inner(op, group)}
@@ -40,10 +40,11 @@ def told_nodes(target: DumpIndex, rules: FusionRules, taken: Mapping[NodeKey, Fu
             continue
         node = target.nodes[key] if key is not None else _undumped(target, op, order)
         order = max(order, node.order)
-        facts = {"rule_name": op.name, "rule_id": str(op.id), "rule_group": str(op.group)}
-        part = "quantised" if op.is_filtered else "inner" if id(op) in inner else ""
-        if part:
-            facts["rule_part"] = part
+        facts = {"op": op.name, "op_id": str(op.id)}
+        if op.is_filtered:
+            facts["filtered"] = "yes"
+        if id(op) in inner:
+            facts["inner"] = "yes"
         yield replace(
             node,
             op_type=op.op_type or node.op_type,
