@@ -50,7 +50,7 @@ def _line(deviants: Sequence[Deviant]) -> str:
         parts.append(f'"graph": {first.graph if isinstance(first.graph, int) else _quoted(first.graph)}')
     if first.call:
         parts.append(f'"call": {first.call}')
-    if first.phase != Phase.FORWARD.value:
+    if first.phase != (Phase.FORWARD if first.node is not None else Phase.NONE).value:
         parts.append(f'"phase": {_quoted(first.phase)}')
     if first.op_type:
         parts.append(f'"op_type": {_quoted(first.op_type)}')

@@ -180,4 +180,4 @@ def _rank(figure: float | None) -> tuple[int, float]:
 def _order(each: Deviant) -> tuple[object, ...]:
     graph = each.graph
     of_graph = (0, 0, "") if graph is None else (1, graph, "") if isinstance(graph, int) else (2, 0, graph)
-    return of_graph, each.node or "", each.call, each.phase, each.kind, each.slot
+    return of_graph, each.node is not None, each.node or "", each.call, each.phase, each.kind, each.slot
