@@ -192,6 +192,17 @@ def test_an_array_may_stand_for_a_device_file(folder):
     np.testing.assert_array_equal(values(ref), X)
 
 
+def test_statistics_of_the_device_stand_for_tensors(folder):
+    table = "Input/Output,Index,Data Type,Format,Shape,Max Value,Min Value\nOutput,0,DT_FLOAT,ND,2x3,5,-1\n"
+    folder.file(f"Add.a_b.7.3.{FIRST_US}.csv", table.encode())
+    catalog = read(folder.path)
+
+    (ref,) = catalog.tensors
+    assert (ref.id, ref.kind, catalog.task) == ("a_b.output.0", TensorKind.STATISTICS, "statistics")
+    assert ref.recorded is not None
+    assert (ref.recorded.min, ref.recorded.max) == (-1, 5)
+
+
 @pytest.mark.parametrize(("rule", "value"), [("newest", 2), ("largest", 3), ("first", 3)])
 def test_of_two_files_of_one_operator_one_counts(folder, rule, value):
     folder.op("Add", "a", at=0, outputs=[tensor([3.0], surplus=64)])
