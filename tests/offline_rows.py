@@ -102,9 +102,7 @@ def offline(
         ops = [group] if isinstance(group, Op) else list(group)
         for op in ops:
             key = NodeKey(execution, op.name)
-            facts = (
-                {"rule_id": str(len(nodes) + 1), "rule_group": f"{index}", **op.facts} if is_ruled else dict(op.facts)
-            )
+            facts = {"op_id": str(len(nodes) + 1), **op.facts} if is_ruled else dict(op.facts)
             originals = (op.name,) if op.originals is None else op.originals
             nodes[key] = Node(key, op.op_type, originals=originals if is_ruled else (), relation_attrs=facts)
             for role, made in ((SlotRole.INPUT, op.inputs), (SlotRole.OUTPUT, op.outputs)):

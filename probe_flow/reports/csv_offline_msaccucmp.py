@@ -15,9 +15,9 @@ from probe_flow.reports.csv_offline import LINE_END, Columns, shape_text
 from probe_flow.reports.offline_flags import ModelOutputs, flags, overflow
 from probe_flow.reports.offline_groups import (
     DEVICE_ONLY,
+    FILTERED,
     INNER,
     NOT_COMPUTED,
-    QUANTISED,
     OfflineGroup,
     Operators,
     golden_names,
@@ -98,8 +98,8 @@ def _has_operator_row(group: OfflineGroup, operators: Operators) -> bool:
         return True
     if inner_nodes(group):
         return True
-    left = [key for key in group.ops if key in group.chosen and not operators.is_part(key, QUANTISED)]
-    return any(operators.is_part(key, INNER) or not operators.is_dumped(key) for key in left)
+    left = [key for key in group.ops if key in group.chosen and not operators.is_marked(key, FILTERED)]
+    return any(operators.is_marked(key, INNER) or not operators.is_dumped(key) for key in left)
 
 
 def _operator_cells(group: OfflineGroup, columns: Columns, operators: Operators) -> list[Cell]:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from probe_flow.records import ComparedPair, Execution, Group, Node, NodeKey, Pair, Pairs, Relation
 
-RULE_NAME, RULE_ID, RULE_GROUP, RULE_PART = "rule_name", "rule_id", "rule_group", "rule_part"
-"""Facts of `Node.relation_attrs`: name, place in the order of execution and fusion group by the rules, and its part."""
+RULE_NAME, RULE_ID = "op", "op_id"
+"""Facts of `Node.relation_attrs`: name and place in the order of execution by the rules."""
 
-INNER, QUANTISED = "inner", "quantised"
-"""Parts: an operator that carries no original output of its group; one that only the quantised model has."""
+INNER, FILTERED = "inner", "filtered"
+"""Marks there: an operator that carries no original output of its group; one that only the quantised model has."""
 
 SELECTED, NOT_SELECTED = "selected_ops", "not_selected"
 """Attribute of the target catalog, the ids of the operators that were chosen; code of the reason of the others."""
@@ -84,20 +84,10 @@ class Operators:
         text = node.relation_attrs.get(RULE_ID, "") if node is not None else ""
         return int(text) if text.isascii() and text.isdigit() else None
 
-    def is_part(self, key: NodeKey, part: str) -> bool:
-        """Say whether the rules call an operator `INNER` or `QUANTISED`."""
+    def is_marked(self, key: NodeKey, mark: str) -> bool:
+        """Say whether the rules call an operator `INNER` or `FILTERED`."""
         node = self._nodes.get(key)
-        return node is not None and node.relation_attrs.get(RULE_PART) == part
-
-    def fused(self) -> Mapping[tuple[Execution, int], list[NodeKey]]:
-        """Return the operators of every fusion group by its index, in their order of execution."""
-        found: dict[tuple[Execution, int], list[NodeKey]] = {}
-        for key, node in self._nodes.items():
-            if RULE_GROUP in node.relation_attrs:
-                found.setdefault((key.execution, int(node.relation_attrs[RULE_GROUP])), []).append(key)
-        for keys in found.values():
-            keys.sort(key=lambda key: self.op_id(key) or 0)
-        return found
+        return node is not None and mark in node.relation_attrs
 
     def is_chosen(self, key: NodeKey) -> bool:
         """Say whether an operator was to be compared; all are where none were chosen."""
@@ -127,8 +117,6 @@ def offline_groups(pairs: Pairs, rows: Sequence[ComparedPair], operators: Operat
     """
     executions = _executions(rows) or {key.execution for key in pairs.target.nodes}
     homes = _golden_homes(rows)
-    # A selection may name some operators of a group; the table names the group as a whole.
-    fused = operators.fused() if operators.is_selection else {}
     found: dict[tuple[Execution, str], OfflineGroup] = {}
     for group in pairs.groups:
         for execution in _of_group(group, homes):
@@ -136,7 +124,6 @@ def offline_groups(pairs: Pairs, rows: Sequence[ComparedPair], operators: Operat
                 ops = [key for key in group.target_nodes if key.execution == execution]
                 index = _index(group.id, len(found))
                 chosen = set(filter(operators.is_chosen, ops))
-                ops = fused.get((execution, index), ops) if ops else []
                 found[execution, group.id] = OfflineGroup(index, group.relation, ops, chosen)
     last = max((group.index for group in found.values()), default=-1)
     for row in rows:

@@ -72,7 +72,7 @@ def operator_reason(group: OfflineGroup, operators: Operators) -> str:
     inner = inner_nodes(group)
     texts = []
     for key in group.ops:
-        if key in inner or operators.is_part(key, INNER):
+        if key in inner or operators.is_marked(key, INNER):
             texts.append(f"[{operators.name(key)}] The op is inner node for multi to multi relation.Skip the op.")
         elif key in missing:
             texts.append(no_target_dump(key, operators))

@@ -95,7 +95,7 @@ def test_rows_stand_by_group_then_operator_and_inputs_first(tmp_path: Path) -> N
 
 
 def test_names_are_those_of_the_rules(tmp_path: Path) -> None:
-    (row,) = cells(tmp_path, offline(Op("block_conv", outputs=[figures()], facts={"rule_name": "block/conv"})))
+    (row,) = cells(tmp_path, offline(Op("block_conv", outputs=[figures()], facts={"op": "block/conv"})))
     assert (row["NPUDump"], row["TensorIndex"]) == ("block/conv", "block/conv:output:0")
 
 
