@@ -46,7 +46,8 @@ def _cosine(errors: Errors, *, one_zero: float) -> float:
         return 1.0
     if target == 0.0 or golden == 0.0:
         return one_zero
-    return max(-1.0, min(1.0, errors.dot / (target * golden)))
+    lengths = errors.target_squares if errors.target_squares == errors.golden_squares else target * golden
+    return max(-1.0, min(1.0, errors.dot / lengths))  # so equal tensors have exactly 1
 
 
 def euclidean_distance(record: Record) -> Value:

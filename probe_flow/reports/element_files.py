@@ -105,10 +105,10 @@ def _lines(view: ElementView, indices: Rows, *columns: Rows) -> str:
     places = [axis.tolist() for axis in np.unravel_index(indices, grid)] if grid else []
     rows = zip(indices.tolist(), zip(*places, strict=True), *(column.tolist() for column in columns), strict=True)
     return "".join(
-        f"{index},{' '.join(map(str, place))},{x:.6f}\t,{y:.6f}\t,{absolute:.6f}\t,{_relative(relative)}\t\n"
+        f"{index},{' '.join(map(str, place))},{x:.6f}\t,{y:.6f}\t,{absolute:.6f}\t,{_relative(relative)}\n"
         for index, place, x, y, absolute, relative in rows
     )
 
 
 def _relative(value: float) -> str:
-    return f"{value:.6f}" if math.isfinite(value) else "-"
+    return f"{value:.6f}\t" if math.isfinite(value) else "-"
