@@ -63,8 +63,8 @@ def in_layout(ref: TensorRef, layout: str, *, given: Shape | None = None, c0: in
 
     Args:
         ref: the tensor. Its logical shape may have channels last: the stored shape tells.
-        layout: one of `stored_shapes.CONVERTIBLE`. Matrices in blocks (FRACTAL_NZ) keep the order of their axes in
-            every plain layout.
+        layout: one of `stored_shapes.CONVERTIBLE`. A layout that only orders axes says nothing of tensors with
+            another number of axes, and of matrices in blocks (FRACTAL_NZ): these come in logical order.
         given: logical shape, in place of the one that the dump gives.
         c0: elements of a block of channels; default: what is usual for the element type.
 
@@ -75,8 +75,11 @@ def in_layout(ref: TensorRef, layout: str, *, given: Shape | None = None, c0: in
         return as_stored(ref)
     source = _logical(ref, layout, given)
     logical = source.logical_shape or ()
-    if layout in PLAIN_LAYOUTS or (layout in PERMUTED_LAYOUTS and ref.layout in MATRIX_LAYOUTS):
-        return Relaid(source, layout, logical)
+    if layout in PLAIN_LAYOUTS or layout in PERMUTED_LAYOUTS:
+        if layout != "ND" and len(layout) != len(logical):
+            return Relaid(source, "ND", logical)
+        if layout in PLAIN_LAYOUTS or ref.layout in MATRIX_LAYOUTS:
+            return Relaid(source, layout, logical)
     groups = max(1, ref.sub_format)
     blocks = Blocks(c0 or usual_c0(dtype_info(held_dtype(ref)).bits or 8), CUBE, groups)
     stored = stored_shape(layout, logical, blocks)

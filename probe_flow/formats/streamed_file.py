@@ -5,13 +5,18 @@ A file that is in the way is never replaced unless that is asked for; one with t
 
 from __future__ import annotations
 
+import itertools
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 
-from probe_flow.formats.whole_files import temporary_name
+from probe_flow.formats.whole_files import leftover_of, temporary_name
 
 _COMPARED_BYTES = 4 * 2**20
+_NUMBERS_PER_PROCESS = 1000
+_STALE_S = 600.0
+_numbers = itertools.count()
 
 
 class StreamedFile:
@@ -27,7 +32,8 @@ class StreamedFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.size = 0
-        self._temporary = path.with_name(temporary_name(path.name, os.getpid()))
+        number = os.getpid() * _NUMBERS_PER_PROCESS + next(_numbers) % _NUMBERS_PER_PROCESS
+        self._temporary = path.with_name(temporary_name(path.name, number))
         # A leftover of a process with the same number may be in the way.
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(self._temporary, flags, 0o644)
@@ -100,3 +106,16 @@ class StreamedFile:
                 if other.read(len(mine)) != mine:
                     return False
         return True
+
+
+def clear_stale(folder: Path) -> None:
+    """Remove the temporary files that killed processes left in a folder: those of no process, and not just written."""
+    oldest = time.time() - _STALE_S
+    stale: list[Path] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        stale = [Path(entry.path) for entry in entries if leftover_of(entry.name) is not None]
+    for path in stale:
+        with suppress(OSError):
+            process = int(path.name.rpartition("-")[2]) // _NUMBERS_PER_PROCESS
+            if path.lstat().st_mtime < oldest and not Path(f"/proc/{process}").exists():
+                path.unlink()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probe_flow.errors.codes import dumping, measuring, reductions
+from probe_flow.errors.codes import conversions, dumping, measuring, reductions
 from probe_flow.errors.codes.code import Code
 
 SECTION: tuple[Code, ...] = (
@@ -148,6 +148,7 @@ SECTION: tuple[Code, ...] = (
         "results are not affected; free space, or set `cache: {tensors: never}`",
     ),
     *reductions.EXECUTION,
+    *conversions.SECTION,
     *dumping.SECTION,
     *measuring.SECTION,
 )
