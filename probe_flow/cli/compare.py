@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import click
 
-from probe_flow.cli.compare_workflow import FLAGS, NO_FILE, Wanted
+from probe_flow.cli.compare_workflow import FLAGS, NO_FILE, RULE_FLAGS, Wanted
 from probe_flow.cli.numbers import Numbers
 from probe_flow.cli.peer_syntax import PeerCommand
 from probe_flow.cli.plan_options import execution_options
@@ -18,7 +18,7 @@ RUN_FOLDER = "probe_flow"
 """Folder below the output folder for everything but the result tables."""
 
 _LOG = "one log line per tensor; `comparison.jsonl` of the run holds one record of each"
-_OFFLINE = "comparison of offline models"
+_RUNS_MODELS = "running offline models"
 _CONSISTENCY = "consistency of training and inference"
 _LATER: Mapping[str, str] = MappingProxyType(
     {
@@ -27,18 +27,12 @@ _LATER: Mapping[str, str] = MappingProxyType(
         "--consistent_check": _CONSISTENCY,
         "--backend": _CONSISTENCY,
         "--config": "processing of tensors before they are compared",
-        "-fr": _OFFLINE,
-        "--fusion_rule_file": _OFFLINE,
-        "-qfr": _OFFLINE,
-        "--quant_fusion_rule_file": _OFFLINE,
-        "-cfr": _OFFLINE,
-        "--close_fusion_rule_file": _OFFLINE,
-        "--input_data": _OFFLINE,
-        "--input_shape": _OFFLINE,
-        "--output_size": _OFFLINE,
-        "--dym_shape_range": _OFFLINE,
-        "-ofs": _OFFLINE,
-        "--onnx_fusion_switch": _OFFLINE,
+        "--input_data": _RUNS_MODELS,
+        "--input_shape": _RUNS_MODELS,
+        "--output_size": _RUNS_MODELS,
+        "--dym_shape_range": _RUNS_MODELS,
+        "-ofs": _RUNS_MODELS,
+        "--onnx_fusion_switch": _RUNS_MODELS,
     }
 )
 
@@ -53,7 +47,7 @@ _LATER: Mapping[str, str] = MappingProxyType(
     default="auto",
     show_default=True,
     metavar="MODE",
-    help="`torchair`, or `auto`: from what the paths hold.",
+    help="`torchair`, `offline_data`, or `auto`: from what the paths hold.",
 )
 @click.option("--xlsx", is_flag=True, help="Write coloured workbooks in place of CSV files.")
 @click.option("-fm", "--fuzzy_match", is_flag=True, help="Also pair calls whose numbers differ.")
@@ -82,6 +76,21 @@ _LATER: Mapping[str, str] = MappingProxyType(
     metavar="[FILE]",
     help="Pair by the tree of layers, by a file of layers whose names differ.",
 )
+@click.option(
+    "-fr", "--fusion_rule_file", metavar="FILE", help="Offline models: fusion rules, ATC's JSON or the .om itself."
+)
+@click.option(
+    "-cfr",
+    "--close_fusion_rule_file",
+    metavar="FILE",
+    help="Offline models: rules of a golden OM built without fusion.",
+)
+@click.option(
+    "-qfr", "--quant_fusion_rule_file", metavar="FILE", help="Offline models: rules of the quantisation tool."
+)
+@click.option(
+    "-overflow_detection", "--overflow_detection", is_flag=True, help="Offline models: also show which overflow."
+)
 @click.option("-da", "--diff_analyze", is_flag=True, help="Also write the first difference of every rank.")
 @click.option("--rank", type=Numbers(), metavar="R[,R]", help="Compare only these ranks, e.g. 0 or 0,2 or 4-6.")
 @click.option("--step", type=Numbers(), metavar="N[,N]", help="Compare only these steps, e.g. 0 or 0,2 or 4-6.")
@@ -100,6 +109,10 @@ def command(
     api_mapping: str | None,
     data_mapping: str | None,
     layer_mapping: str | None,
+    fusion_rule_file: str | None,
+    close_fusion_rule_file: str | None,
+    quant_fusion_rule_file: str | None,
+    overflow_detection: bool,
     diff_analyze: bool,
     rank: tuple[int, ...] | None,
     step: tuple[int, ...] | None,
@@ -108,8 +121,9 @@ def command(
 ) -> int:
     """Compare two dumps and write the result tables into the output folder.
 
-    Two dumps described by dump.json files, of PyTorch or MindSpore programs or one of each, or a GE dump with an FX
-    dump or with a GE dump made with fusion off (-m torchair: a golden side with a graph text is a GE dump). The record
+    Two dumps described by dump.json files, of PyTorch or MindSpore programs or one of each; a GE dump with an FX
+    dump or with a GE dump made with fusion off (-m torchair: a golden side with a graph text is a GE dump); or the
+    dump of an offline model with the outputs of its original model (-m offline_data). The record
     of the run, and all other results, are written into `probe_flow` below the output folder. For anything else write a
     workflow file: `probe-flow templates` lists examples.
     """
@@ -129,11 +143,26 @@ def command(
     match = {name: file for name, file in mappings.items() if file is not None}
     if fuzzy_match:
         match = {"fuzzy_match": NO_FILE, **match}
+    given_rules = {
+        "fusion_rule": fusion_rule_file,
+        "close_fusion_rule": close_fusion_rule_file,
+        "quant_fusion_rule": quant_fusion_rule_file,
+    }
+    rules = {name: file for name, file in given_rules.items() if file is not None}
     output = cwd / output_path
-    _check_paths(paths, {name: cwd / file for name, file in match.items() if file})
+    _check_paths(paths, {name: cwd / file for name, file in {**match, **rules}.items() if file})
     sides = choose_sides(mode, paths["target"], paths["golden"])
     check_framework(context.find_root().params.get("framework"), sides)
-    wanted = Wanted(output, match, ranks=rank, steps=step, is_xlsx=xlsx, finds_first=diff_analyze)
+    wanted = Wanted(
+        output,
+        match,
+        rules,
+        ranks=rank,
+        steps=step,
+        is_xlsx=xlsx,
+        finds_first=diff_analyze,
+        shows_overflow=overflow_detection,
+    )
     check_match(wanted, sides)
     workflow = comparison_workflow(sides, paths, cwd=cwd, wanted=wanted)
     plan = make_plan(workflow, scheduler=scheduler, workers=workers)
@@ -144,7 +173,7 @@ def _check_paths(paths: Mapping[str, Path], mappings: Mapping[str, Path]) -> Non
     from probe_flow.engine.paths import exists
 
     named = {f"--{name}_path": path for name, path in paths.items()}
-    named.update({FLAGS[name]: path for name, path in mappings.items()})
+    named.update({{**FLAGS, **RULE_FLAGS}[name]: path for name, path in mappings.items()})
     problems = [
         Diagnostic(
             "PF2101",

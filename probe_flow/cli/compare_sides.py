@@ -1,4 +1,4 @@
-"""Which comparison two paths mean: TorchAir, or two dumps of a framework; and whether they go together."""
+"""Which comparison two paths mean: TorchAir, offline models, or two dumps of a framework; whether they go together."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from probe_flow.errors import Diagnostic, UsageError, did_you_mean
+from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.formats.dump_json_folders import DUMP_FILE
 from probe_flow.formats.dump_json_head import DumpHead, read_head
+from probe_flow.formats.om_names import parse_array_name
+from probe_flow.formats.sniff import NPY, OM, kind_of_dump
 
 GE_GRAPH = "dynamo_original_graph_*.txt"
-MODES = ("auto", "torchair")
-LATER_MODES = ("offline_data", "offline_model", "atb")
+OFFLINE = "offline_data"
+MODES = ("auto", "torchair", OFFLINE)
+LATER_MODES = ("offline_model", "atb")
 FRAMEWORKS = ("mindspore", "pytorch")
 
 _MINDSPORE = frozenset({"mindspore", "mindtorch"})
@@ -23,8 +26,8 @@ class Sides:
     """What is compared.
 
     Args:
-        scenario: ``torchair`` or ``dump_json``.
-        target, golden: frameworks of two dump.json dumps.
+        scenario: ``torchair``, ``offline_data`` or ``dump_json``.
+        target, golden: frameworks of two dump.json dumps; ``om`` or ``npy`` of offline models.
         is_golden_device: whether the golden side of a TorchAir comparison is a GE dump (fusion off), not an FX dump.
     """
 
@@ -50,6 +53,8 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
 
     if mode not in MODES:
         raise UsageError(_unknown_mode(mode))
+    if mode == OFFLINE:
+        return Sides(OFFLINE, _arrays_or_device(target), _arrays_or_device(golden))
     if mode == "auto":
         heads = {path: read_head(path) for path in (target, golden)}
         found = [head for head in (heads[target], heads[golden]) if head is not None]
@@ -57,8 +62,25 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
             _check_kinds(target, golden)
             return _frameworks(*found)
         if found or not holds(target, GE_GRAPH):
-            raise UsageError(_different_kinds(heads))
+            ours, theirs = _kind(target), _kind(golden)
+            if found or not {ours, theirs} <= {OM, NPY}:
+                raise UsageError(_different_kinds(heads))
+            return Sides(OFFLINE, ours, theirs)
     return Sides("torchair", is_golden_device=holds(golden, GE_GRAPH))
+
+
+def _arrays_or_device(path: Path) -> str:
+    """Return ``npy`` for a folder of arrays of a framework, else ``om``: its reader says what is wrong with it."""
+    files = path.iterdir() if path.is_dir() else [path]
+    return NPY if any(parse_array_name(file.name) is not None for file in files) else OM
+
+
+def _kind(path: Path) -> str:
+    """Return the kind of a dump as far as its files show one."""
+    try:
+        return kind_of_dump(str(path))
+    except (UsageError, IncompleteError):
+        return ""
 
 
 def check_framework(given: str | None, sides: Sides) -> None:
@@ -146,5 +168,6 @@ def _different_kinds(heads: Mapping[Path, DumpHead | None]) -> Diagnostic:
     return Diagnostic(
         "PF2122",
         f"the two sides do not go together: {' and '.join(found)}",
-        help="name two `dump.json` files or folders that hold one, or a GE and an FX dump with `-m torchair`",
+        help="name two `dump.json` files or folders that hold one, a GE and an FX dump with `-m torchair`, or the dump "
+        "of an offline model and the outputs of its original model with `-m offline_data`",
     )

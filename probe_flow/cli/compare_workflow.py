@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from probe_flow.cli.compare_sides import Sides
+from probe_flow.cli.compare_sides import OFFLINE, Sides
 from probe_flow.errors import Diagnostic, UsageError
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ FUSION = "torchair_fusion_on_vs_off"
 PYTORCH = "pytorch_compare"
 MINDSPORE = "mindspore_compare"
 ACROSS = "mindspore_vs_pytorch_layer_mapping"
+OFFLINE_MODELS = "offline_om_vs_om"
 
 FLAGS: Mapping[str, str] = MappingProxyType(
     {
@@ -31,6 +32,11 @@ FLAGS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Options that choose a match, and how they are written."""
+
+RULE_FLAGS: Mapping[str, str] = MappingProxyType(
+    {"fusion_rule": "-fr", "close_fusion_rule": "-cfr", "quant_fusion_rule": "-qfr"}
+)
+"""Options of the match of offline models, and how they are written."""
 
 NO_FILE = ""
 """Value of a mapping option that was given without a file."""
@@ -46,17 +52,21 @@ class Wanted:
     Args:
         output: folder of the tables.
         match: option of `FLAGS` -> its file, or `NO_FILE`.
+        rules: option of `RULE_FLAGS` -> its file.
         ranks, steps: keep only these; None keeps all.
         is_xlsx: workbooks in place of CSV.
         finds_first: also writes the first difference of every rank.
+        shows_overflow: the tables of offline models tell which tensors overflow.
     """
 
     output: Path
     match: Mapping[str, str] = field(default_factory=dict)
+    rules: Mapping[str, str] = field(default_factory=dict)
     ranks: Sequence[int] | None = None
     steps: Sequence[int] | None = None
     is_xlsx: bool = False
     finds_first: bool = False
+    shows_overflow: bool = False
 
 
 def check_match(wanted: Wanted, sides: Sides) -> None:
@@ -66,16 +76,14 @@ def check_match(wanted: Wanted, sides: Sides) -> None:
         UsageError: PF2124, PF2127 or PF2129.
     """
     given = [FLAGS[name] for name in wanted.match]
-    if sides.scenario == "torchair":
-        odd = [*given, *(["-da"] if wanted.finds_first else [])]
-        if odd:
-            raise UsageError(
-                Diagnostic(
-                    "PF2129",
-                    f"{_listed(odd)} is for dumps with a dump.json; TorchAir dumps are paired by their graphs",
-                    help="leave it out",
-                )
-            )
+    rules = [RULE_FLAGS[name] for name in wanted.rules] + (["-overflow_detection"] if wanted.shows_overflow else [])
+    if sides.scenario != "dump_json" and (odd := [*given, *(["-da"] if wanted.finds_first else [])]):
+        paired = "offline models are paired by fusion rules" if sides.scenario == OFFLINE else "TorchAir by graphs"
+        raise UsageError(
+            Diagnostic("PF2129", f"{_listed(odd)} is for dumps with a dump.json; {paired}", help="leave it out")
+        )
+    if sides.scenario != OFFLINE and rules:
+        raise UsageError(Diagnostic("PF2129", f"{_listed(rules)} is for dumps of offline models", help="leave it out"))
     if len(given) > 1:
         raise UsageError(
             Diagnostic(
@@ -102,10 +110,14 @@ def comparison_workflow(sides: Sides, paths: Mapping[str, Path], *, cwd: Path, w
     sets = {name: str(path) for name, path in paths.items()}
     workflow = load_workflow(templates()[_template(sides)], sets=sets, env=os.environ, cwd=cwd)
     stages = tuple(each for stage in workflow.stages for each in _adapted(stage, sides, wanted, cwd))
+    if sides.scenario == OFFLINE:  # one packaged workflow stands for all kinds of golden sides
+        return replace(workflow, stages=stages, name=OFFLINE, description=None, params={**sets, **_rules(wanted, cwd)})
     return replace(workflow, stages=stages)
 
 
 def _template(sides: Sides) -> str:
+    if sides.scenario == OFFLINE:
+        return OFFLINE_MODELS
     if sides.scenario == "torchair":
         return FUSION if sides.is_golden_device else TORCHAIR
     if sides.is_pytorch:
@@ -119,9 +131,13 @@ def _adapted(stage: ResolvedStage, sides: Sides, wanted: Wanted, cwd: Path) -> I
 
     kind = stage.type.produces
     if kind is Kind.REPORT:
-        yield from _reports(stage, wanted)
+        columns = {"columns": ["overflow"]} if wanted.shows_overflow else {}
+        yield from _reports(_with(stage, **columns), wanted)
     elif kind is Kind.CATALOG:
-        yield _with(stage, select=_selection(stage, wanted))
+        adapted = _with(stage, select=_selection(stage, wanted))
+        yield _of_model(adapted, sides, wanted, cwd) if sides.scenario == OFFLINE else adapted
+    elif kind is Kind.PAIRS and sides.scenario == OFFLINE:
+        yield _replaced(stage, stage.type.uses, _shared(stage) | _rules(wanted, cwd))
     elif kind is Kind.PAIRS and sides.scenario == "dump_json":
         yield _matched(stage, wanted.match, cwd)
     else:
@@ -138,10 +154,7 @@ def _selection(stage: ResolvedStage, wanted: Wanted) -> Mapping[str, Any]:
 
 def _matched(stage: ResolvedStage, match: Mapping[str, str], cwd: Path) -> ResolvedStage:
     """Return the match that the command line names, by name without any."""
-    from probe_flow.stages.registry import stage_types
-
-    values = _values(stage)
-    options = {name: values[name] for name in _SHARED}
+    options = _shared(stage)
     (name, file), *_ = (*match.items(), ("", NO_FILE))
     uses = "match.name"
     if name == "fuzzy_match":
@@ -150,6 +163,33 @@ def _matched(stage: ResolvedStage, match: Mapping[str, str], cwd: Path) -> Resol
         uses = f"match.{name}"
         if file != NO_FILE:
             options["mapping"] = str(cwd / file)
+    return _replaced(stage, uses, options)
+
+
+def _of_model(stage: ResolvedStage, sides: Sides, wanted: Wanted, cwd: Path) -> ResolvedStage:
+    """Return the reader of one side of offline models: of device files, or of the arrays of a framework."""
+    values = _values(stage)
+    uses = f"dump.{sides.target if stage.name == 'target' else sides.golden}"
+    options = {name: values[name] for name in ("description", "path", "select")}
+    rule = wanted.rules.get("fusion_rule")
+    if uses == "dump.om" and rule is not None and (cwd / rule).is_dir():
+        options["last_step"] = True  # as the published batch comparison has it
+    return _replaced(stage, uses, options)
+
+
+def _rules(wanted: Wanted, cwd: Path) -> dict[str, Any]:
+    return {name: str(cwd / file) for name, file in wanted.rules.items()}
+
+
+def _shared(stage: ResolvedStage) -> dict[str, Any]:
+    values = _values(stage)
+    return {name: values[name] for name in _SHARED}
+
+
+def _replaced(stage: ResolvedStage, uses: str, options: Mapping[str, Any]) -> ResolvedStage:
+    """Return a stage of another kind in the place of this one."""
+    from probe_flow.stages.registry import stage_types
+
     found = stage_types()[uses]
     return replace(stage, type=found, options=found.options.model_validate({**options, "uses": uses}))
 

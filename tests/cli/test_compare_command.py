@@ -72,7 +72,7 @@ def test_long_forms_may_have_dashes_or_be_short(probe_flow):
     assert done.err.count("PF2101") == 2
 
 
-@pytest.mark.parametrize("option", ["--consistent_check", "--backend=fsdp", "--conf", "-tensor_log", "-fr"])
+@pytest.mark.parametrize("option", ["--consistent_check", "--backend=fsdp", "--conf", "-tensor_log", "-ofs"])
 def test_options_of_later_versions_are_named_as_such(probe_flow, option):
     done = probe_flow("compare", "-tp", "a", "-gp", "b", option)
     assert done.code == 2

@@ -155,8 +155,9 @@ SECTION: tuple[Code, ...] = (
     ),
     Code(
         "PF2129",
-        "an option that TorchAir dumps do not have",
-        "TorchAir dumps are paired by the graphs that lie in them, not by names, and hold no calls between ranks.",
+        "an option that dumps of this scenario do not have",
+        "TorchAir dumps are paired by the graphs that lie in them, offline models by their fusion rules, dumps with a "
+        "dump.json by names or mapping files: options of one way do not fit the others.",
         "probe-flow compare -m torchair -tp ge -gp fx -fm",
         "Leave the option out.",
     ),
