@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError
@@ -9,12 +10,14 @@ from probe_flow.formats.binary_file import BinaryFile
 from probe_flow.formats.om_model import read_om_model
 from probe_flow.formats.om_partitions import MAGIC
 from probe_flow.formats.rule_json import parse_rule_json
-from probe_flow.formats.rule_problems import not_json, too_large
+from probe_flow.formats.rule_problems import graph_text, not_json, too_large
 from probe_flow.formats.rule_records import RuleFile
 
 MAX_BYTES = 512 << 20
 """Largest JSON, or definition inside an offline model, in bytes: about 130,000 operators as ATC prints them."""
 
+_GRAPH_TEXT = re.compile(rb"\s*(?:[a-z_]+\s*:\s*[^\s{\[,]|(?:graph|op|attr)\s*\{)")
+"""How the text print of a graph begins (``ge_proto_*.txt``); JSON begins with a bracket."""
 _UNREADABLE = frozenset({"PF3001", "PF3002"})
 
 
@@ -45,7 +48,10 @@ def _read(file: BinaryFile) -> RuleFile:
         raise not_json(file.path, "it is empty")
     if file.size > MAX_BYTES:
         raise too_large(file.path, file.size, MAX_BYTES)
-    return parse_rule_json(file.read_at(0, file.size), file.path)
+    raw = file.read_at(0, file.size)
+    if _GRAPH_TEXT.match(raw):
+        raise graph_text(file.path)
+    return parse_rule_json(raw, file.path)
 
 
 def _unreadable(path: str, cause: Diagnostic) -> FormatError:

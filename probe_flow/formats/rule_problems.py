@@ -37,6 +37,14 @@ def too_large(path: str, size: int, limit: int) -> FormatError:
     )
 
 
+def graph_text(path: str) -> FormatError:
+    """Return the error of a graph that the compiler printed as text."""
+    name = Path(path).name
+    message = f"`{name}` is neither a rule JSON nor an offline model: it is the text of a graph"
+    help_text = f"convert it with `atc --mode=5 --om={name} --json={name}.json`, and name that JSON"
+    return FormatError(Diagnostic("PF4303", message, path=path, help=help_text))
+
+
 def no_rules(path: str, what: str) -> FormatError:
     """Return the error of a file of a right kind that holds no operators."""
     return FormatError(Diagnostic("PF4304", f"`{Path(path).name}` holds no fusion rules: {what}", path=path, help=_ATC))

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from probe_flow.matching.fusion_records import FusionGroup, FusionOp
 from probe_flow.records import Relation
 
+Key = Callable[[FusionOp], tuple[str, ...]]
+
 
 def key_of(op: FusionOp) -> tuple[str, ...]:
     """Return what operators of one group have in common."""
-    if op.l1_group:
-        return ("", op.l1_group)
+    return ("", op.l1_group) if op.l1_group else key_of_originals(op)
+
+
+def key_of_originals(op: FusionOp) -> tuple[str, ...]:
+    """Return what operators of one group have in common when L1 groups do not count."""
     return op.originals or (op.name,)
 
 
-def numbered(ops: Sequence[FusionOp]) -> list[FusionOp]:
+def numbered(ops: Sequence[FusionOp], key_of: Key = key_of) -> list[FusionOp]:
     """Return the operators with the index of their group, in the given order.
 
     An operator whose name its group has already is left out: slices of one operator differ in nothing else.
@@ -48,7 +53,7 @@ def fusion_groups(ops: Sequence[FusionOp], keys: Sequence[tuple[str, ...]]) -> t
     )
 
 
-def keys_of(ops: Sequence[FusionOp]) -> list[tuple[str, ...]]:
+def keys_of(ops: Sequence[FusionOp], key_of: Key = key_of) -> list[tuple[str, ...]]:
     """Return the key of each group, by index."""
     return [key_of(members[0]) for members in grouped(ops)]
 

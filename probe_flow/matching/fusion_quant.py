@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from probe_flow.matching.fusion_groups import grouped, numbered
+from probe_flow.matching.fusion_groups import grouped, key_of_originals, numbered
 from probe_flow.matching.fusion_records import FusionOp, FusionOutput
 from probe_flow.matching.fusion_unknown import UnknownNames
 
 
 def unquantised(ops: Sequence[FusionOp], quant: Sequence[FusionOp], unknown: UnknownNames) -> list[FusionOp]:
-    """Return the operators with originals of the unquantised model, grouped anew by these; L1 groups are dissolved.
+    """Return the operators with originals of the unquantised model, grouped anew by these, whatever their L1 groups.
 
     Args:
         ops: of the quantised model, in order of their ids.
@@ -24,7 +24,7 @@ def unquantised(ops: Sequence[FusionOp], quant: Sequence[FusionOp], unknown: Unk
     table = _Table(quant)
     order = sorted(range(len(ops)), key=lambda place: ops[place].group)
     merged = [_merged(ops[place], table, unknown) for place in order]
-    return sorted(numbered(merged), key=lambda op: op.id)
+    return sorted(numbered(merged, key_of_originals), key=lambda op: op.id)
 
 
 class _Table:
@@ -42,7 +42,7 @@ def _merged(op: FusionOp, table: _Table, unknown: UnknownNames) -> FusionOp:
     known = [name for name in op.originals if unknown.tell(name, is_known=name in table.by_name)]
     originals = dict.fromkeys(found for name in known for each in table.group(name) for found in each.originals)
     outputs = [taken for output in op.outputs for taken in _outputs(output, table, unknown)]
-    return replace(op, originals=tuple(originals) or op.originals, outputs=tuple(outputs), l1_group="")
+    return replace(op, originals=tuple(originals) or op.originals, outputs=tuple(outputs))
 
 
 def _outputs(output: FusionOutput, table: _Table, unknown: UnknownNames) -> list[FusionOutput]:

@@ -10,7 +10,7 @@ from probe_flow.errors import Diagnostic, Severity
 from probe_flow.formats.rule_records import RuleFile
 from probe_flow.matching.fusion_close import unfused
 from probe_flow.matching.fusion_filter import unexpected_types
-from probe_flow.matching.fusion_groups import fusion_groups, keys_of
+from probe_flow.matching.fusion_groups import fusion_groups, key_of, key_of_originals, keys_of
 from probe_flow.matching.fusion_ops import fusion_ops
 from probe_flow.matching.fusion_quant import unquantised
 from probe_flow.matching.fusion_records import FusionGroup, FusionOp, FusionOutput, FusionRules, clean_name
@@ -36,7 +36,7 @@ def fusion_rules(rule: RuleFile, *, close: RuleFile | None = None, quant: RuleFi
         unknown = UnknownNames(rule.path, quant.path, what="quantisation rules", unsaid=unsaid)
         ops = unquantised(ops, fusion_ops(quant), unknown)
         problems += unknown.problems()
-    keys = keys_of(ops)
+    keys = keys_of(ops, key_of if quant is None else key_of_originals)
     if close is not None:
         unknown = UnknownNames(rule.path, close.path, what="rules without fusion", unsaid=unsaid)
         ops = unfused(ops, fusion_ops(close), unknown)

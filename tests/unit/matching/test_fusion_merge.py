@@ -110,7 +110,7 @@ def test_outputs_are_looked_up_by_number_and_keep_their_place():
     assert origins(found, "l1b") == [("nowhere", 0)]
 
 
-def test_groups_are_made_anew_and_l1_groups_dissolve():
+def test_groups_are_made_anew_whatever_the_l1_groups():
     found = fusion_rules(FUSED, quant=QUANT)
     assert [(group.key, group.relation, len(group.ops)) for group in found.groups] == [
         (("x",), Relation.ONE_TO_ONE, 1),
@@ -118,9 +118,8 @@ def test_groups_are_made_anew_and_l1_groups_dissolve():
         (("conv1", "bn1", "relu1"), Relation.ONE_TO_MANY, 1),
         (("split",), Relation.ONE_TO_ONE, 1),
         (("cast",), Relation.ONE_TO_ONE, 1),
-        (("relu1",), Relation.MANY_TO_ONE, 2),
+        (("relu1",), Relation.L1, 2),
     ]
-    assert all(not each.l1_group for each in found.ops)
 
 
 def test_layout_and_shape_of_the_original_come_from_the_target_rules_if_they_have_any():
