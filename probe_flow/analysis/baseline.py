@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from probe_flow.analysis.measured import MeasuredPair
-from probe_flow.analysis.waivers import excused, excused_finding
+from probe_flow.analysis.waivers import excused, excused_finding, with_findings
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.metrics.error_figure import error_figure
 from probe_flow.records import (
@@ -97,13 +97,10 @@ def weigh(
             if finding.fails or finding.excuse is not None:
                 excuse = excuse_of(of_finding(finding, pairs), finding.excuse)
                 concluded[number] = excused_finding(finding, excuse)
-                row = finding.row
-                if row is not None and judged[row].status is Status.FAIL and judged[row].excuse is None:
-                    judged[row] = excused(judged[row], excuse)
     nodes = {_place(row.node) for row in rows}
     use = stand(baseline, found, tolerance=tolerance, nodes=nodes, waived=waived)
     problems = [*_judged_otherwise(baseline, gate), *_changes(use), *_compared_less(baseline, coverage)]
-    return Weighed(judged, tuple(concluded), use, tuple(problems))
+    return Weighed(with_findings(judged, concluded), tuple(concluded), use, tuple(problems))
 
 
 def of_finding(finding: Finding, pairs: Pairs) -> Deviant:

@@ -97,7 +97,16 @@ def waive(
         else finding
         for finding in findings
     )
-    return Waived(judged, found, search.uses(), search.problems())
+    return Waived(with_findings(judged, found), found, search.uses(), search.problems())
+
+
+def with_findings(verdicts: Sequence[Verdict], findings: Sequence[Finding]) -> list[Verdict]:
+    """Return the verdicts with the excuses of findings at their rows, which need not fail themselves."""
+    judged = list(verdicts)
+    for finding in findings:
+        if finding.row is not None and judged[finding.row].excuse is None:
+            judged[finding.row] = excused(judged[finding.row], finding.excuse)
+    return judged
 
 
 def excused(verdict: Verdict, excuse: Excuse | None) -> Verdict:

@@ -59,7 +59,7 @@ class Verdict:
         role: set by the analysis, not by the policy.
         excess: set by the analysis too: the error over the largest that rounding and the errors of the inputs explain;
             1 is the limit, None where nothing was judged.
-        excuse: why a failing row does not count for the gate; its text is also the last of the reasons.
+        excuse: why the row, or a finding at it, does not count for the gate; its text is also one of the reasons.
     """
 
     status: Status

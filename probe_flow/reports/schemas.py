@@ -126,8 +126,8 @@ def _comparison() -> dict[str, Any]:
             "verdict": _words(Status),
             "reason": _TEXT_OR_NULL,
             "role": _words(Role),
-            "waived": {"type": "string", "description": "Why the failing row does not count: a waiver."},
-            "accepted": {"type": "string", "description": "Why the failing row does not count: the baseline."},
+            "waived": {"type": "string", "description": "Why the row, or a finding at it, does not count: a waiver."},
+            "accepted": {"type": "string", "description": "Why the row, or a finding at it, does not count: the baseline."},
         },
         optional=("waived", "accepted"),
     )
