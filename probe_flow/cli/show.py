@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,16 +105,26 @@ def _question(asker: Asker, options: Mapping[str, Any]) -> Callable[[], Reply] |
     filters = options["verdict"] is not None or options["role"] is not None
     asked = [name for name in ("below", "at_most", "above", "tensor") if options[name] is not None]
     asked += [name for name in ("origin", "unmatched") if options[name]]
-    if options["node"] is not None and not filters and not asked and not _is_pattern(asker, options["node"]):
+    if options["node"] is not None and (asked or not filters) and not _is_pattern(asker, options["node"]):
         asked.append("node")
     if len(asked) + (filters and bool(asked)) > 1:
         names = ", ".join(f"`--{name.replace('_', '-')}`" for name in asked)
         raise UsageError(
             Diagnostic("PF7205", f"one question at a time: {names}", help="ask one after the other, or at the prompt")
         )
+    _refuse_strays(asked, options)
     if not asked:
         return None
     return lambda: _asked(asker, asked[0], options)
+
+
+def _refuse_strays(asked: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Refuse options that would say nothing beside this question."""
+    for name in ("depth", "attrs", "svg"):
+        if options[name] not in (None, False) and asked != ["node"]:
+            raise click.UsageError(f"`--{name}` belongs to `--node NAME`, the whole name or a part of it")
+    if options["dumps"] and asked != ["tensor"]:
+        raise click.UsageError("`--dump` belongs to `--tensor NAME`")
 
 
 def _is_pattern(asker: Asker, name: str) -> bool:
@@ -164,10 +174,11 @@ def _reply(asker: Asker, question: Callable[[], Reply], options: Mapping[str, An
     if options["output_format"] == "json":
         click.echo(json.dumps({**conclusions(asker.run), **reply.data}, indent=2, ensure_ascii=False))
         return 0
-    for line in reply.lines:
+    for line in reply.lines if not options["quiet"] else ():
         click.echo(line)
     if not options["in_session"]:
-        click.echo("")
+        if not options["quiet"]:
+            click.echo("")
         click.echo(last_line(asker.run.record, folder=asker.shown))
     return 0
 

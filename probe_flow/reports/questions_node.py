@@ -122,8 +122,9 @@ def node_view(
         limit: nodes shown in full.
 
     Raises:
-        UsageError: PF7201 when no name fits.
+        UsageError: PF7201 when no name fits, PF7114 when no such stage compared.
     """
+    run.check_comparison(scope.comparison)
     found, candidates = nodes.find(wanted, scope)
     ordered = _the_wanted_first(found, candidates)
     chosen = ordered[:limit]

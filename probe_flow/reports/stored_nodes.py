@@ -105,7 +105,8 @@ class StoredNodes:
         """
         by_name: defaultdict[str, list[StoredNode]] = defaultdict(list)
         for node in self._nodes:
-            if scope.keeps(_place(node)) and scope.comparison in (None, node.known[0]):
+            is_of_it = scope.comparison is None or node.known[0] in (None, scope.comparison)
+            if is_of_it and scope.keeps(_place(node)):
                 for name in dict.fromkeys((node.name, node.title, node.entry)):
                     if name:
                         by_name[name].append(node)

@@ -129,8 +129,9 @@ def _statistics(blocks: TensorBlocks) -> Statistics:
 
 def _edges(low: float, high: float) -> Floats:
     """Return bounds of equal width; one class where all values are equal or too close to part."""
-    edges = np.asarray(low + (high / CLASSES - low / CLASSES) * np.arange(CLASSES + 1), np.float64)
-    edges[-1] = high
+    part = np.arange(CLASSES + 1) / CLASSES
+    edges = np.asarray(low * (1 - part) + high * part, np.float64)  # the width itself may be beyond float64
+    edges[0], edges[-1] = low, high
     if low == high or not np.all(np.diff(edges) > 0):
         return np.array([low, high])
     return edges
