@@ -19,6 +19,9 @@ from probe_flow.records import NodeKey, Slot, SlotRole, TensorKind, TensorRef
 from probe_flow.tensors.dtypes import DEVICE_DTYPES, dtype_info, nbytes
 from probe_flow.tensors.layouts import PLAIN_LAYOUTS, axis_offsets
 
+NOT_JOINED = "its slices cannot be joined"
+"""How the reason of a tensor begins of which slices are missing or contradict each other."""
+
 
 @dataclass(frozen=True, slots=True)
 class Slice:
@@ -144,7 +147,7 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 def _unjoined(base: TensorRef, why: str) -> TensorRef:
     is_input = base.slot.role is SlotRole.INPUT
     kind = TensorKind.OPAQUE if is_input else TensorKind.UNREADABLE
-    reason = f"its slices cannot be joined: {why}"
+    reason = f"{NOT_JOINED}: {why}"
     return replace(base, kind=kind, shape=None, logical_shape=None, extents=(), reason=reason)
 
 

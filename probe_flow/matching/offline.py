@@ -20,6 +20,7 @@ code                     gap         evidence
 ``input_index``          missing     the dump has more inputs than the rules
 ``input_malformed``      missing     the rules give an input in another form than ``producer:index``
 ``not_in_rules``         missing     no rule names the device operator
+``further_call``         missing     an operator that the dump has several times; the first is compared
 ``no_rule_op``           missing     no rule names the golden operator
 ``shape_mismatch``       missing     other sizes, padding and order of axes aside
 ``layout_unsupported``   missing     a storage layout without conversion

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from probe_flow.errors import Diagnostic, Span
+from probe_flow.formats.torchair_slices import NOT_JOINED
 from probe_flow.matching.offline_align import Aligned
-from probe_flow.matching.offline_reasons import dtype_unsupported, missing
+from probe_flow.matching.offline_reasons import SLICES_MISSING, dtype_unsupported, missing
 from probe_flow.records import Catalog, Edge, Group, Node, NodeKey, Pair, Pairs, Reason, TensorKind, TensorRef
 
 
@@ -101,10 +102,12 @@ def _joined(nodes: Mapping[NodeKey, Node], told: Mapping[NodeKey, Node]) -> dict
 
 
 def _unusable(ref: TensorRef) -> Reason | None:
-    if ref.kind is TensorKind.OPAQUE:
-        return dtype_unsupported(ref.stored_dtype)
-    return _unreadable(ref)
+    """Return why a tensor that has a partner cannot be measured."""
+    reason = _unreadable(ref)
+    return dtype_unsupported(ref.stored_dtype) if reason is None and ref.kind is TensorKind.OPAQUE else reason
 
 
 def _unreadable(ref: TensorRef) -> Reason | None:
+    if ref.reason is not None and ref.reason.startswith(NOT_JOINED):
+        return missing("slices_missing", SLICES_MISSING)
     return missing("unreadable", ref.reason or "it cannot be read") if ref.kind is TensorKind.UNREADABLE else None

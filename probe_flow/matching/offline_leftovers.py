@@ -23,8 +23,12 @@ def leave_unknown_targets(match: GroupMatch, ledger: Ledger, numbers: Iterator[i
         if key in match.taken:
             continue
         group = f"{match.group_prefix}{next(numbers)}"
-        near = names.clause("op", key.name)
-        reason = missing("not_in_rules", f"no rule file names the device operator `{key.name}`{near}")
+        first = match.target.node(key.name)
+        if first is not None and first in match.taken:
+            reason = missing("further_call", f"`{key.name}` ran several times or in slices; the first is compared")
+        else:
+            near = names.clause("op", key.name)
+            reason = missing("not_in_rules", f"no rule file names the device operator `{key.name}`{near}")
         for ref in refs:
             ledger.leave(ref, reason, group=group, is_target=True)
         ledger.groups.append(Group(group, Relation.ONE_TO_ONE, (key,), ()))

@@ -96,6 +96,7 @@ def inner_node(op: str) -> str:
     return f"[{op}] The op is inner node for multi to multi relation.Skip the op."
 
 
+SLICES_MISSING = "This is a FFTS+ mode dump data, The number of files does not match the number of thread"
 EMPTY_L1 = "The fusion operator list is empty"
 
 

@@ -1,0 +1,454 @@
+"""Offline models matched by fusion rules: each relation, casts, network inputs, and every reason of a failure."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from offline_builders import Case, by_golden, by_target, check_complete, codes, partners
+from om_writer import tensor
+from rule_builders import desc, op
+
+from probe_flow.errors import UsageError
+from probe_flow.matching.offline_select import selected_by_ids, selected_by_range
+from probe_flow.records import NodeKey, Pairs, Relation
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def out(origin: str | None = None, index: int | None = 0, **given: object) -> dict[str, object]:
+    return desc(origin, index if origin is not None else None, origin_layout="ND", **given)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    return Case(tmp_path)
+
+
+def group_of(pairs: Pairs, node: str) -> tuple[str, Relation, list[str], list[str]]:
+    found = next(group for group in pairs.groups if node in [key.name for key in group.target_nodes])
+    names = [[key.name for key in side] for side in (found.target_nodes, found.golden_nodes)]
+    return found.id, found.relation, *names
+
+
+def test_one_to_one_inputs_are_compared_with_the_outputs_of_their_producers(case: Case) -> None:
+    case.device("Relu", "a/b.c", outputs=[X])
+    case.device("Relu", "d", inputs=[X], outputs=[X])
+    for name in ("a/b.c", "d"):
+        case.golden.output(name, 0, X)
+    rule = case.rule(
+        op("a/b.c", "Relu", number=1, originals=["a/b.c"], outputs=[out("a/b.c")]),
+        op("d", "Relu", number=2, inputs=["a/b.c:0"], originals=["d"], outputs=[out("d")]),
+    )
+    pairs = case.match(rule=rule)
+    assert partners(pairs) == {
+        "a/b.c.output.0": "a_b_c.output.0",
+        "d.input.0": "a_b_c.output.0",
+        "d.output.0": "d.output.0",
+    }
+    assert {pair.rule for pair in pairs.pairs} == {"one_to_one"}
+    assert by_target(pairs)["d.output.0"].rule_span.file == str(rule)  # type: ignore[union-attr]
+    assert group_of(pairs, "d") == ("1", Relation.ONE_TO_ONE, ["d"], ["d"])
+    check_complete(pairs)
+
+
+def test_an_operator_made_of_several_originals_gives_the_last_one(case: Case) -> None:
+    case.device("Conv2D", "convrelu", outputs=[X])
+    for name in ("conv", "bn", "relu"):
+        case.golden.output(name, 0, X)
+    rule = case.rule(op("convrelu", number=1, originals=["conv", "bn", "relu"], outputs=[out("relu")]))
+    pairs = case.match(rule=rule)
+    assert partners(pairs) == {"convrelu.output.0": "relu.output.0"}
+    assert codes(by_golden(pairs)) == {"conv.output.0": "internal expected", "bn.output.0": "internal expected"}
+    assert group_of(pairs, "convrelu") == ("0", Relation.ONE_TO_MANY, ["convrelu"], ["conv", "bn", "relu"])
+    check_complete(pairs)
+
+
+def split_rule(case: Case, **later: object) -> Path:
+    return case.rule(
+        op("before", "Relu", number=1, originals=["before"], outputs=[out("before")]),
+        op("sum", "ReduceSum", number=2, inputs=["before:0"], originals=["gap"], outputs=[out()], is_multiop=True),
+        op("gap", "RealDiv", number=3, inputs=["sum:0"], originals=["gap"], outputs=[out("gap")], is_multiop=True),
+    )
+
+
+def test_an_original_that_the_compiler_split(case: Case) -> None:
+    case.device("Relu", "before", outputs=[X])
+    case.device("ReduceSum", "sum", inputs=[X], outputs=[X])
+    case.device("RealDiv", "gap", inputs=[X], outputs=[X])
+    for name in ("before", "gap"):
+        case.golden.output(name, 0, X)
+    pairs = case.match(rule=split_rule(case))
+    found = by_target(pairs)
+    assert partners(pairs) == {
+        "before.output.0": "before.output.0",
+        "sum.input.0": "before.output.0",
+        "gap.output.0": "gap.output.0",
+    }
+    assert found["sum.input.0"].rule == "inner_input"
+    assert found["gap.output.0"].rule == "many_to_one"
+    assert codes(found) == {"sum.output.0": "inner_node expected", "gap.input.0": "no_golden_dump expected"}
+    text = "[sum] The op is inner node for multi to multi relation.Skip the op."
+    assert found["sum.output.0"].reason.text == text  # type: ignore[union-attr]
+    assert group_of(pairs, "gap") == ("1", Relation.MANY_TO_ONE, ["sum", "gap"], ["gap"])
+    assert pairs.target.nodes[found["sum.input.0"].target.node].relation_attrs == {  # type: ignore[union-attr]
+        "op": "sum",
+        "op_id": "2",
+        "inner": "yes",
+    }
+    check_complete(pairs)
+
+
+def test_several_operators_of_several_originals(case: Case) -> None:
+    for name in ("first", "second"):
+        case.device("Conv2D", name, outputs=[X])
+    for name in ("a", "b"):
+        case.golden.output(name, 0, X)
+    rule = case.rule(
+        op("first", number=1, originals=["a", "b"], outputs=[out("a")], is_multiop=True),
+        op("second", number=2, inputs=["first:0"], originals=["a", "b"], outputs=[out("b")], is_multiop=True),
+    )
+    pairs = case.match(rule=rule)
+    assert partners(pairs) == {"first.output.0": "a.output.0", "second.output.0": "b.output.0"}
+    assert {pair.rule for pair in pairs.pairs} == {"many_to_many"}
+    assert group_of(pairs, "first")[1] is Relation.MANY_TO_MANY
+
+
+@pytest.mark.parametrize(("originals", "compared"), [(["a", "a", "a"], {"c"}), (["a", "b", "c"], {"a", "c"})])
+def test_of_an_l1_group_the_newest_counts_and_the_oldest_of_other_originals(
+    case: Case, originals: list[str], compared: set[str]
+) -> None:
+    for name in "abc":
+        case.device("Conv2D", f"l{name}", outputs=[X])
+        case.golden.output(name, 0, X)
+    rule = case.rule(
+        *(
+            op(f"l{name}", number=n, originals=[original], outputs=[out(name)], l1="7")
+            for n, (name, original) in enumerate(zip("abc", originals, strict=True), start=1)
+        )
+    )
+    pairs = case.match(rule=rule)
+    assert set(partners(pairs)) == {f"l{name}.output.0" for name in compared}
+    skipped = {f"l{name}.output.0": "l1_inner expected" for name in set("abc") - compared}
+    assert codes(by_target(pairs)) == skipped
+    assert group_of(pairs, "la")[:2] == ("0", Relation.L1)
+    check_complete(pairs)
+
+
+def test_an_l1_group_without_files_says_so(case: Case) -> None:
+    case.device("Relu", "other", outputs=[X])
+    case.golden.output("a", 0, X)
+    rule = case.rule(
+        op("la", number=1, originals=["a"], outputs=[out("a")], l1="7"),
+        op("lb", number=2, originals=["a"], outputs=[out()], l1="7"),
+        op("other", "Relu", number=3, originals=["other"], outputs=[out("other")]),
+    )
+    reason = by_golden(case.match(rule=rule))["a.output.0"].reason
+    assert reason is not None
+    assert (reason.code, reason.text) == ("empty_l1", "The fusion operator list is empty")
+
+
+def test_casts_and_changes_of_layout_are_passed_over(case: Case) -> None:
+    case.device("Relu", "a", outputs=[X])
+    case.device("TransData", "t", inputs=[X], outputs=[X])
+    case.device("Cast", "c", inputs=[X], outputs=[X])
+    case.device("Relu", "b", inputs=[X], outputs=[X])
+    for name in "ab":
+        case.golden.output(name, 0, X)
+    rule = case.rule(
+        op("a", "Relu", number=1, originals=["a"], outputs=[out("a")]),
+        op("t", "TransData", number=2, inputs=["a:0"], originals=[], outputs=[out()]),
+        op("c", "Cast", number=3, inputs=["t:0"], originals=[], outputs=[out()]),
+        op("b", "Relu", number=4, inputs=["c:0"], originals=["b"], outputs=[out("b")]),
+    )
+    pairs = case.match(rule=rule)
+    found = by_target(pairs)
+    passed = {"t.output.0", "c.input.0", "c.output.0", "b.input.0"}
+    assert {name for name, pair in found.items() if pair.rule == "cast_skipped"} == passed
+    assert {partners(pairs)[name] for name in passed} == {"a.output.0"}
+    assert found["t.input.0"].rule == "one_to_one"
+    assert "`c`, `t`" in found["b.input.0"].reason.text  # type: ignore[union-attr]
+    assert [(edge.producer.name, edge.consumer.name, edge.input) for edge in pairs.target.edges] == [
+        ("a", "t", 0),
+        ("t", "c", 0),
+        ("c", "b", 0),
+    ]
+
+
+def test_a_cast_of_the_model_itself_is_compared_with_its_own_golden(case: Case) -> None:
+    case.device("Relu", "a", outputs=[X])
+    case.device("Cast", "cast", inputs=[X], outputs=[X])
+    for name in ("a", "cast"):
+        case.golden.output(name, 0, X)
+    rule = case.rule(
+        op("a", "Relu", number=1, originals=["a"], outputs=[out("a")]),
+        op("cast", "Cast", number=2, inputs=["a:0"], originals=["cast"], outputs=[out("cast")]),
+    )
+    assert partners(case.match(rule=rule))["cast.output.0"] == "cast.output.0"
+
+
+def test_casts_in_a_ring_end(case: Case) -> None:
+    case.device("Cast", "a", outputs=[X])
+    case.golden.output("z", 0, X)
+    rule = case.rule(
+        op("a", "Cast", number=1, inputs=["b:0"], originals=[], outputs=[out()]),
+        op("b", "Cast", number=2, inputs=["a:0"], originals=[], outputs=[out()]),
+    )
+    assert codes(by_target(case.match(rule=rule))) == {"a.output.0": "no_golden_dump expected"}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "code", "text"),
+    [
+        (["nobody:0"], "unknown_producer", 'There is no "nobody" in the fusion rule file.'),
+        ([], "input_index", "The input index (0) is out of range (0) for the operator list."),
+        (["a:x"], "input_malformed", "The input information (a:x) is invalid. It only supports op_name:index."),
+        (["a"], "input_malformed", "The input information (a) is invalid. It only supports op_name:index."),
+        ([":0"], "input_malformed", "The input information (:0) is invalid. It only supports op_name:index."),
+        (["a:3"], "no_golden_dump", "[b] There is no the ground truth dump file for b:input:0."),
+    ],
+)
+def test_inputs_that_the_rules_do_not_explain(case: Case, inputs: list[str], code: str, text: str) -> None:
+    case.device("Relu", "b", inputs=[X], outputs=[X])
+    case.golden.output("b", 0, X)
+    rule = case.rule(
+        op("a", "Relu", number=1, originals=["a"], outputs=[out("a")]),
+        op("b", "Relu", number=2, inputs=inputs, originals=["b"], outputs=[out("b")]),
+    )
+    pairs = case.match(rule=rule)
+    reason = by_target(pairs)["b.input.0"].reason
+    assert reason is not None
+    assert (reason.code, reason.text, reason.expectation.value) == (code, text, "missing")
+    assert partners(pairs) == {"b.output.0": "b.output.0"}
+    check_complete(pairs)
+
+
+def test_constants_and_what_only_the_device_has_need_no_golden(case: Case) -> None:
+    case.device("TransData", "t", inputs=[X], outputs=[X])
+    case.device("Conv2D", "conv", inputs=[X, X], outputs=[X, X])
+    case.golden.output("conv", 0, X)
+    rule = case.rule(
+        op("x", "Data", number=1, originals=["x"], outputs=[out("x")]),
+        op("w", "Const", number=2, originals=[], outputs=[out()]),
+        op("t", "TransData", number=3, inputs=["x:0"], originals=[], outputs=[out()]),
+        op("conv", number=4, inputs=["t:0", "w:0"], originals=["bias", "conv"], outputs=[out("conv"), out()]),
+    )
+    pairs = case.match(rule=rule)
+    expected = "no_golden_dump expected"
+    assert codes(by_target(pairs)) == {
+        "t.input.0": expected,
+        "t.output.0": expected,
+        "conv.input.0": expected,
+        "conv.input.1": expected,
+        "conv.output.1": expected,
+    }
+    undumped = {key.name: node for key, node in pairs.target.nodes.items() if node.attrs.get("dumped") is False}
+    assert {name: node.op_type for name, node in undumped.items()} == {"x": "Data", "w": "Const"}
+    assert undumped["x"].originals == ("x",)
+    assert group_of(pairs, "w") == ("1", Relation.ONE_TO_ONE, ["w"], [])
+    # An input from a constant or from outside is a source: no edge.
+    assert [(edge.producer.name, edge.consumer.name) for edge in pairs.target.edges] == [("t", "conv")]
+
+
+def test_outputs_that_the_rules_promise_are_gaps(case: Case) -> None:
+    case.device("Split", "s", outputs=[X, X, X])
+    case.golden.output("s", 0, X)
+    rule = case.rule(op("s", "Split", number=1, originals=["s"], outputs=[out("s"), out("s", 1)]))
+    pairs = case.match(rule=rule)
+    assert partners(pairs) == {"s.output.0": "s.output.0"}
+    missing = "no_golden_dump missing"
+    assert codes(by_target(pairs)) == {"s.output.1": missing, "s.output.2": missing}
+
+
+def test_the_origin_index_names_the_golden_output(case: Case) -> None:
+    case.device("Split", "s", outputs=[X, X])
+    for index in (0, 1):
+        case.golden.output("s", index, X)
+    rule = case.rule(op("s", "Split", number=1, originals=["s"], outputs=[out("s", 1), out("s", 0)]))
+    assert partners(case.match(rule=rule)) == {"s.output.0": "s.output.1", "s.output.1": "s.output.0"}
+
+
+def test_operators_without_a_file(case: Case) -> None:
+    case.device("Relu", "a", outputs=[X])
+    for name in ("a", "b", "x", "lost"):
+        case.golden.output(name, 0, X)
+    rule = case.rule(
+        op("x", "Data", number=1, originals=["x"], outputs=[out("x")]),
+        op("a", "Relu", number=2, originals=["a"], outputs=[out("a"), out("lost")]),
+        op("b", "Relu", number=3, inputs=["a:0"], originals=["b"], outputs=[out("b")]),
+    )
+    pairs = case.match(rule=rule)
+    found = by_golden(pairs)
+    assert codes(found) == {
+        "b.output.0": "no_target_dump missing",
+        "x.output.0": "no_target_dump expected",
+        "lost.output.0": "no_rule_op missing",
+    }
+    text = '[b] There is no dump file for my output operator "b". The type is Relu.'
+    assert found["b.output.0"].reason.text == text  # type: ignore[union-attr]
+    assert found["b.output.0"].group == "2"
+    check_complete(pairs)
+
+
+def test_an_output_that_the_device_file_lacks(case: Case) -> None:
+    case.device("Split", "s", outputs=[X])
+    for index in (0, 1):
+        case.golden.output("s", index, X)
+    rule = case.rule(op("s", "Split", number=1, originals=["s"], outputs=[out("s"), out("s", 1)]))
+    assert codes(by_golden(case.match(rule=rule))) == {"s.output.1": "no_target_tensor missing"}
+
+
+def test_tensors_that_cannot_be_read(case: Case) -> None:
+    case.device("Relu", "a", outputs=[tensor(X, data_type=13), tensor(X, data_type=99)])
+    case.device("Relu", "b", outputs=[X]).write_bytes(b"\x00" * 20)
+    for index in (0, 1):
+        case.golden.output("a", index, X)
+    case.golden.output("b", 0, X)
+    rule = case.rule(
+        op("a", "Relu", number=1, originals=["a"], outputs=[out("a"), out("a", 1)]),
+        op("b", "Relu", number=2, originals=["b"], outputs=[out("b")]),
+    )
+    pairs = case.match(rule=rule)
+    found = by_target(pairs)
+    assert found["a.output.0"].reason.text == "The output data type (13) does not support."  # type: ignore[union-attr]
+    assert {pair.reason.code for pair in found.values() if pair.reason} == {"dtype_unsupported", "unreadable"}
+    check_complete(pairs)
+
+
+def test_missing_slices_have_a_reason_of_their_own(case: Case) -> None:
+    case.target.slices("Conv2D", "conv", at=1, parts=[X[:1], X[1:2]], axis=0, count=3)
+    case.golden.output("conv", 0, X)
+    rule = case.rule(op("conv", number=1, originals=["conv"], outputs=[out("conv")]))
+    reason = by_target(case.match(rule=rule))["conv.output.0"].reason
+    assert reason is not None
+    assert reason.code == "slices_missing"
+    assert reason.text == "This is a FFTS+ mode dump data, The number of files does not match the number of thread"
+
+
+def fed(case: Case, *inputs: np.ndarray) -> Path:
+    """Write a network whose one operator reads what is fed, through a change of layout."""
+    for number, _ in enumerate(inputs):
+        case.device("TransData", f"t{number}", inputs=[inputs[number]], outputs=[inputs[number]])
+    case.device("AddN", "add", inputs=list(inputs), outputs=[X])
+    case.golden.output("add", 0, X)
+    numbers = range(len(inputs))
+    return case.rule(
+        *(op(f"x{n}", "Data", number=1 + n, originals=[f"x{n}"], outputs=[out(f"x{n}")]) for n in numbers),
+        *(op(f"t{n}", "TransData", number=10 + n, inputs=[f"x{n}:0"], originals=[], outputs=[out()]) for n in numbers),
+        op("add", "AddN", number=20, inputs=[f"t{n}:0" for n in numbers], originals=["add"], outputs=[out("add")]),
+    )
+
+
+def test_what_is_fed_is_compared_with_what_the_golden_read(case: Case) -> None:
+    rule = fed(case, X, X)
+    for number in (0, 1):
+        case.golden.input("add", number, X)
+    pairs = case.match(rule=rule)
+    found = by_target(pairs)
+    assert {name: pair.golden.id for name, pair in found.items() if pair.golden} == {
+        **{f"t{n}.{role}.0": f"add.input.{n}" for n in (0, 1) for role in ("input", "output")},
+        **{f"add.input.{n}": f"add.input.{n}" for n in (0, 1)},
+        "add.output.0": "add.output.0",
+    }
+    assert {pair.rule for pair in pairs.pairs} == {"network_input", "one_to_one"}
+    check_complete(pairs)
+
+
+def test_golden_inputs_that_nothing_is_compared_with_are_no_gap(case: Case) -> None:
+    case.device("Relu", "b", outputs=[X])
+    case.golden.output("b", 0, X)
+    case.golden.input("b", 0, X)
+    pairs = case.match(rule=case.rule(op("b", "Relu", number=1, originals=["b"], outputs=[out("b")])))
+    assert codes(by_golden(pairs)) == {"b.input.0": "covered_by_producer expected"}
+
+
+def chain(case: Case, count: int = 6) -> Path:
+    names = [f"n{number}" for number in range(1, count + 1)]
+    for name in names:
+        case.device("Relu", name, outputs=[X])
+        case.golden.output(name, 0, X)
+    return case.rule(
+        *(op(name, "Relu", number=n, originals=[name], outputs=[out(name)]) for n, name in enumerate(names, start=1))
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"), [("1,-1,2", {1, 3, 5, 6}), ("2,5,2", {2, 4, 5}), (" 3 , 3 , 1 ", {3}), ("1,6,5", {1, 6})]
+)
+def test_a_range_of_ids(case: Case, text: str, ids: set[int]) -> None:
+    pairs = case.match(rule=chain(case), select=partial(selected_by_range, text=text))
+    assert set(partners(pairs)) == {f"n{number}.output.0" for number in ids}
+    others = {f"n{number}.output.0" for number in range(1, 7)} - set(partners(pairs))
+    assert codes(by_target(pairs)) == dict.fromkeys(others, "not_selected expected")
+    assert codes(by_golden(pairs)) == dict.fromkeys(others, "not_selected expected")
+    assert pairs.target.attrs["selected_ops"] == tuple(sorted(ids))
+    check_complete(pairs)
+
+
+@pytest.mark.parametrize("text", ["0,3,1", "7,7,1", "3,2,1", "1,9,1", "1,3,0", "1,3,6", "1,3", "a,b,c", "1,-2,1"])
+def test_a_range_that_the_rules_do_not_have(case: Case, text: str) -> None:
+    with pytest.raises(UsageError) as error:
+        case.match(rule=chain(case), select=partial(selected_by_range, text=text))
+    assert error.value.diagnostic.code == "PF4404"
+    assert error.value.diagnostic.help
+
+
+def test_chosen_ids(case: Case) -> None:
+    rule = chain(case)
+    pairs = case.match(rule=rule, select=partial(selected_by_ids, ids=[2, 5, 90]))
+    assert set(partners(pairs)) == {"n2.output.0", "n5.output.0"}
+    assert [problem.code for problem in pairs.problems] == ["PF4405"]
+    with pytest.raises(UsageError) as error:
+        case.match(rule=rule, select=partial(selected_by_ids, ids=[90]))
+    assert error.value.diagnostic.code == "PF4404"
+
+
+def test_rules_of_another_model_are_told(case: Case) -> None:
+    for number in range(12):
+        case.device("Relu", f"mine{number}", outputs=[X])
+    case.golden.output("b", 0, X)
+    rule = case.rule(op("other", "Relu", number=1, originals=["b"], outputs=[out("b")]))
+    pairs = case.match(rule=rule)
+    assert partners(pairs) == {}
+    assert [problem.code for problem in pairs.problems] == ["PF4403"]
+    assert set(codes(by_target(pairs)).values()) == {"not_in_rules missing"}
+    check_complete(pairs)
+
+
+def test_operators_that_look_alike_in_file_names_keep_apart(case: Case) -> None:
+    case.device("Relu", "a/b", outputs=[X])
+    case.device("Relu", "a.b", outputs=[X + 1])
+    case.golden.output("first", 0, X)
+    case.golden.output("second", 0, X + 1)
+    rule = case.rule(
+        op("a/b", "Relu", number=1, originals=["first"], outputs=[out("first")]),
+        op("a.b", "Relu", number=2, originals=["second"], outputs=[out("second")]),
+    )
+    assert partners(case.match(rule=rule)) == {"a/b.output.0": "first.output.0", "a.b.output.0": "second.output.0"}
+
+
+def test_model_outputs_of_the_rule_file_are_kept(case: Case) -> None:
+    from rule_builders import attr, texts
+
+    case.device("Relu", "a", outputs=[X])
+    case.golden.output("a", 0, X)
+    rule = case.rule(
+        op("a", "Relu", number=1, originals=["a"], outputs=[out("a")]),
+        attrs=[attr("attr_model_out_nodes_name", list=texts("a:0"))],
+    )
+    assert case.match(rule=rule).target.attrs["model_outputs"] == ("a:0",)
+
+
+def test_nodes_without_a_file_stand_where_their_ids_put_them(case: Case) -> None:
+    case.device("Relu", "b", outputs=[X])
+    case.device("Relu", "d", outputs=[X])
+    case.golden.output("b", 0, X)
+    rule = case.rule(
+        *(op(name, "Relu", number=n, originals=[name], outputs=[out(name)]) for n, name in enumerate("abcd", start=1))
+    )
+    nodes = case.match(rule=rule).target.nodes
+    order = {key.name: node.order for key, node in nodes.items()}
+    assert order["a"] < order["b"] == order["c"] < order["d"]
+    assert all(isinstance(key, NodeKey) for key in nodes)
