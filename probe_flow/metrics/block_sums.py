@@ -84,6 +84,16 @@ def load(values: Values, out: Floats, scratch: Scratch) -> tuple[Floats, tuple[f
     return wide, bounds_of(values if values.dtype.kind in "biu" or values.dtype == np.float32 else wide)
 
 
+def widened(values: Values, out: Floats, scratch: Scratch) -> Floats:
+    """Convert finite real values to float64; arguments as in `load`."""
+    wide = out[: values.size]
+    if values.dtype.isnative and values.dtype in _SHORT_FLOATS:
+        np.copyto(wide, _short_floats(values, scratch.codes[: values.size]))
+    else:
+        np.copyto(wide, values, casting="unsafe")
+    return wide
+
+
 def _short_floats(values: Values, codes: NDArray[np.int32]) -> NDArray[np.float32]:
     """Widen float16 or bfloat16 by moving the bits to their place in a float32: much faster than numpy's casts."""
     np.copyto(codes, values.view(np.int16))
@@ -203,7 +213,7 @@ def errors_of(
     magnitude = np.abs(golden, out=work[:count])
     golden_abs = summed(scaled(magnitude, sides[1].exponent, _largest(sides[1])))
     keep = np.greater(magnitude, EPS32) if rules.masked else None
-    tiny = np.less_equal(magnitude, EPS64, out=scratch.tiny[:count]) if rules.significant else None
+    tiny = tiny_values(magnitude, scratch) if rules.significant else None
     relative = _relative_errors(error, magnitude, golden, rules.eps, start)
     if overflows:
         _repair_overflow(relative.errors, error, small, golden)
@@ -307,14 +317,30 @@ def no_errors(rules: Rules) -> Errors:
     return Errors(masked=Masked() if rules.masked else None, significant=Significant() if rules.significant else None)
 
 
-def significant_of(tiny: NDArray[np.bool_], relative: Relative) -> Significant:
-    """Return what is left of relative errors without those of ``tiny`` golden values."""
-    ratio = relative.errors
-    left_out = int(np.count_nonzero(tiny))
-    if left_out:
-        ratio = np.where(tiny, 0.0, ratio)
-    total = relative.total if relative.total is not None and not left_out else summed(ratio)
-    return Significant(ratio.size - left_out, total, float(np.maximum.reduce(ratio)))
+class Tiny(NamedTuple):
+    """Which golden values are at most `EPS64`, how many there are, and whether all of them are zero."""
+
+    places: NDArray[np.bool_]
+    total: int
+    are_zeros: bool
+
+
+def tiny_values(magnitude: Floats, scratch: Scratch) -> Tiny:
+    """Find the tiny ones among golden magnitudes."""
+    zeros = np.equal(magnitude, 0.0, out=scratch.tiny[: magnitude.size])
+    zero_count = int(np.count_nonzero(zeros))
+    places = np.less_equal(magnitude, EPS64, out=zeros)
+    count = int(np.count_nonzero(places))
+    return Tiny(places, count, count == zero_count)
+
+
+def significant_of(tiny: Tiny, relative: Relative) -> Significant:
+    """Return what is left of relative errors without those of tiny golden values; those of zeros are 0 already."""
+    ratio, total = relative.errors, relative.total
+    if not tiny.are_zeros:  # seldom: picking elements costs as much as all else together
+        ratio, total = np.where(tiny.places, 0.0, ratio), None
+    largest = float(np.maximum.reduce(ratio))
+    return Significant(ratio.size - tiny.total, summed(ratio) if total is None else total, largest)
 
 
 def _repair_overflow(relative: Floats, error: Floats, small: Floats, golden: Values) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from probe_flow.metrics.block_sums import Floats, Scratch, bounds_of, load, summed
+from probe_flow.metrics.block_sums import Floats, Scratch, bounds_of, load, summed, widened
 from probe_flow.metrics.record import BLOCK, EPS32, MinMax, Record, join_minmax
 from probe_flow.metrics.tree import fold_nodes, reduce_span
 
@@ -41,14 +41,16 @@ def measure_minmax(target: Blocks, golden: Blocks, record: Record, scratch: Scra
 
     def block(start: int) -> tuple[Floats, Floats]:
         stop = min(record.numel, start + BLOCK)
+        if errors.compared == record.numel:
+            x = widened(target.read(start, stop), scratch.target, scratch)
+            return x, widened(golden.read(start, stop), scratch.golden, scratch)
         x, _ = load(target.read(start, stop), scratch.target, scratch)
         y, _ = load(golden.read(start, stop), scratch.golden, scratch)
-        if errors.compared == record.numel:
-            return x, y
         both = np.isfinite(x) & np.isfinite(y)
         return x[both], y[both]
 
     starts = range(0, record.numel, BLOCK)
+    scratch.error.fill(EPS32)  # an array, since numpy takes twice as long for a maximum with a number
     with np.errstate(all="ignore"):
         bounds = _bounds_of_sides(record)
         if errors.compared != record.numel:
@@ -70,15 +72,16 @@ def _joined(blocks: list[tuple[_Bounds, _Bounds]]) -> tuple[_Bounds, _Bounds]:
 
 
 def _sums(target: Floats, golden: Floats, bounds: tuple[_Bounds, _Bounds], scratch: Scratch) -> MinMax:
-    p, q = _fractions(target, bounds[0]), _fractions(golden, bounds[1])
+    least = scratch.error[: target.size]
+    p, q = _fractions(target, bounds[0], least), _fractions(golden, bounds[1], least)
     target_sum, golden_sum = summed(p), summed(q)
     logarithms = np.divide(p, q, out=scratch.work[: p.size])
     np.log(logarithms, out=logarithms)
     return MinMax(target_sum, golden_sum, summed(np.multiply(p, logarithms, out=logarithms)))
 
 
-def _fractions(values: Floats, bounds: _Bounds) -> Floats:
-    """Replace values by their place within the bounds, 0 to 1, at least `EPS32`; those of a constant by 1."""
+def _fractions(values: Floats, bounds: _Bounds, least: Floats) -> Floats:
+    """Replace values by their place within the bounds, 0 to 1, at least ``least``; those of a constant by 1."""
     low, high = bounds
     if low == high:
         values.fill(1.0)  # whatever the constant is, all elements weigh alike
@@ -88,4 +91,4 @@ def _fractions(values: Floats, bounds: _Bounds) -> Floats:
         low, high = low * 0.5, high * 0.5
     np.subtract(values, low, out=values)
     np.divide(values, high - low, out=values)
-    return np.maximum(values, EPS32, out=values)
+    return np.maximum(values, least, out=values)

@@ -25,10 +25,11 @@ from probe_flow.metrics.block_sums import (
     product_sum,
     significant_of,
     summed,
+    tiny_values,
     zeros_apart,
 )
 from probe_flow.metrics.figures import Bounds, Figures, can_square, is_ordinary, ordinary_record
-from probe_flow.metrics.record import EPS64, Record, Significant
+from probe_flow.metrics.record import Record, Significant
 
 ROWS = 9
 SMALL = 8192
@@ -85,7 +86,7 @@ def _by_rows(target: Values, golden: Values, rules: Rules, scratch: Scratch) -> 
         relative = zeros_apart(ratio, error, y, rules.eps, 0)
     sums = (totals[0], totals[1], totals[5], totals[6], totals[8], totals[2], totals[7], totals[3])
     moments = _moments(x, y, totals, scratch.work[:count]) if rules.moments else (None, None)
-    tiny = np.less_equal(magnitude, EPS64, out=scratch.tiny[:count]) if rules.significant else None
+    tiny = tiny_values(magnitude, scratch) if rules.significant else None
     return _Block(
         _figures(sums, error, (max_abs, place), relative, bounds, scratch),
         bounds,
@@ -118,7 +119,7 @@ def _in_place(target: Values, golden: Values, rules: Rules, scratch: Scratch) ->
     of_errors = (summed(error), product_sum(error, error, work))
     magnitude = np.abs(y, out=y)
     sums = (*of_sides, *of_errors, summed(magnitude))
-    tiny = np.less_equal(magnitude, EPS64, out=scratch.tiny[: target.size]) if rules.significant else None
+    tiny = tiny_values(magnitude, scratch) if rules.significant else None
     ratio = np.divide(error, magnitude, out=magnitude)
     total = summed(ratio)
     relative = Relative(ratio, total)
