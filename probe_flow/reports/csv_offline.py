@@ -24,7 +24,7 @@ from probe_flow.reports.offline_groups import (
     tensor_name,
 )
 from probe_flow.reports.offline_metrics import DEVIATION, METRIC_COLUMNS, custom_metrics, metric_texts, number_text
-from probe_flow.reports.offline_reasons import full_reason, no_target_dump
+from probe_flow.reports.offline_reasons import full_reason, no_target_dump, remarks
 from probe_flow.reports.row_colors import Color, colored
 from probe_flow.reports.rows import shape_of
 from probe_flow.reports.table import Cell, Table, write_csv
@@ -198,10 +198,9 @@ def _custom(row: ComparedPair | None, name: str) -> str:
 def _judgement(row: ComparedPair | None) -> list[str]:
     if row is None:
         return [NOT_AVAILABLE, NOT_AVAILABLE, ""]
-    remarks = "; ".join(row.verdict.reasons) if row.measurement is not None else ""
     is_paired = row.pair.target is not None and row.pair.golden is not None
     return [
         RESULTS[row.verdict.status],
         text_cell(row.pair.rule) if is_paired else "unmatched",
-        text_cell(remarks),
+        text_cell(remarks(row)),
     ]

@@ -58,7 +58,7 @@ def write_msaccucmp_csv(comparison: Comparison, path: Path, *, columns: Sequence
 
 def msaccucmp_table(comparison: Comparison, *, columns: Sequence[str] = ()) -> Table:
     """Return the same as a table for other kinds of files."""
-    operators = Operators(comparison.pairs)
+    operators = Operators(comparison.pairs, cleans_names=True)
     chosen = Columns.of(comparison, columns, operators)
     return Table(chosen.header, chosen.numbers, _rows(comparison, chosen, operators))
 
@@ -177,7 +177,7 @@ def _shape(row: ComparedPair) -> tuple[int, ...] | None:
     """Return the shape in which the table's writer compares: flat where the rules know no layout, else the golden's."""
     target, golden = row.pair.target, row.pair.golden
     assert target is not None
-    if golden is None or target.numel is None:
+    if golden is None or not target.numel:
         return target.shape
     layout = str(target.attrs.get(RULE_LAYOUT) or target.layout)
     dims = target.shape or ()

@@ -39,12 +39,12 @@ def write_advisor(comparison: Comparison, path: Path) -> None:
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
     """
-    advice = advise(comparison)
+    advice, causes = advise(comparison), root_causes(comparison)
     lines = [
         f"Detection Type: {advice.detection}",
         f"Operator Index: {advice.index}",
-        f"Expert Advice: {advice.text}",
-        *root_causes(comparison),
+        f"Expert Advice: {advice.text}{' Begin with the root cause below.' if causes else ''}",
+        *causes,
     ]
     with atomic_text(path) as file:
         file.writelines(" ".join(line.splitlines()) + "\n" for line in lines)
@@ -89,10 +89,10 @@ def _consistency(judged: list[tuple[OfflineGroup, float]]) -> Advice:
         return Advice(kind, NO_INDEX, "All compared tensors agree. If the results of the application are wrong, look "
                       "at its pre- and post-processing.")  # fmt: skip
     if judged[-1][1] < COSINE_LIMIT:
-        return Advice(kind, str(bad.index), "The final output is unqualified. The first operator that deviates is "
-                      "the one of this index: begin there.")  # fmt: skip
-    return Advice(kind, str(bad.index), "Some tensors deviate, but the final output is qualified, so they may be "
-                  "ignored. The first of them is the one of this index.")  # fmt: skip
+        return Advice(kind, str(bad.index), "The final output is unqualified. The first tensor that deviates is in the "
+                      "group of this index.")  # fmt: skip
+    return Advice(kind, str(bad.index), "Some tensors deviate, the first of them in the group of this index, but the "
+                  "final output is qualified.")  # fmt: skip
 
 
 def _rows(comparison: Comparison, operators: Operators) -> Iterator[tuple[OfflineGroup, ComparedPair]]:

@@ -7,7 +7,14 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from probe_flow.records import ComparedPair, Mode, Pairs
-from probe_flow.reports.offline_groups import DEVICE_ONLY, NOT_COMPUTED, OfflineGroup, Operators, golden_names
+from probe_flow.reports.offline_groups import (
+    DEVICE_ONLY,
+    NOT_COMPUTED,
+    OfflineGroup,
+    Operators,
+    clean_name,
+    golden_names,
+)
 from probe_flow.reports.rows import statistics_of
 
 YES, NO = "YES", "NO"
@@ -92,11 +99,6 @@ def flags(
     is_wrong = row is not None and is_precision_error(row, op_type)
     found = (is_device_only, outputs.has(operators.originals(group)), is_wrong)
     return [YES if flag else NO for flag in found]
-
-
-def clean_name(name: str) -> str:
-    """Return the name of an operator as file names have it."""
-    return name.replace("/", "_").replace(".", "_")
 
 
 def _read_at_the_end(pairs: Pairs, operators: Operators) -> Iterator[str]:

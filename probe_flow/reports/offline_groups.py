@@ -53,9 +53,10 @@ class Operators:
 
     Args:
         pairs: what the matcher decided.
+        cleans_names: whether names are those of files where no rules tell the true ones.
     """
 
-    def __init__(self, pairs: Pairs) -> None:
+    def __init__(self, pairs: Pairs, *, cleans_names: bool = False) -> None:
         self._nodes = pairs.target.nodes
         self._golden = pairs.golden.nodes
         self._dumped = frozenset(tensor.node for tensor in pairs.target.tensors)
@@ -63,6 +64,7 @@ class Operators:
         self._chosen = frozenset(ids) if isinstance(ids, Collection) else None
         self.is_selection = self._chosen is not None
         self.is_ruled = any(RULE_ID in node.relation_attrs for node in self._nodes.values())
+        self._cleans_names = cleans_names and not self.is_ruled
 
     def is_dumped(self, key: NodeKey) -> bool:
         """Say whether the target dump has a file of the operator."""
@@ -71,7 +73,8 @@ class Operators:
     def name(self, key: NodeKey) -> str:
         """Return the operator's name in the rules, else in the dump."""
         node = self._node(key)
-        return node.relation_attrs.get(RULE_NAME) or key.name if node is not None else key.name
+        name = node.relation_attrs.get(RULE_NAME) or key.name if node is not None else key.name
+        return clean_name(name) if self._cleans_names else name
 
     def op_type(self, key: NodeKey) -> str:
         """Return the type of an operator, empty when unknown."""
@@ -134,6 +137,11 @@ def offline_groups(pairs: Pairs, rows: Sequence[ComparedPair], operators: Operat
     for each in kept:
         _sort(each)
     return sorted(kept, key=lambda each: each.index)
+
+
+def clean_name(name: str) -> str:
+    """Return the name of an operator as file names have it."""
+    return name.replace("/", "_").replace(".", "_")
 
 
 def target_rows(group: OfflineGroup) -> list[ComparedPair]:

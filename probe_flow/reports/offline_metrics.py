@@ -33,6 +33,7 @@ DEVIATION = "StandardDeviation"
 COSINE = "CosineSimilarity"
 
 SCALAR = "This tensor is scalar."
+EMPTY = "This tensor is empty."
 NO_DIRECTION = "Cannot compare by Cosine Similarity. All the data is zero in {file}."
 NO_LOGARITHM = "Cannot compare by KL Divergence. The data contains 0 in {file}."
 

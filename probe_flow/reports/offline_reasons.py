@@ -14,6 +14,7 @@ from probe_flow.reports.offline_groups import (
     tensor_name,
 )
 from probe_flow.reports.offline_metrics import (
+    EMPTY,
     NO_DIRECTION,
     NO_LOGARITHM,
     SCALAR,
@@ -123,11 +124,17 @@ def published_reason(row: ComparedPair, operators: Operators) -> str:
 def full_reason(row: ComparedPair, operators: Operators) -> str:
     """Return all that is to say about a row that was not, or not wholly, compared; never empty for those."""
     if row.verdict.status in _NOT_COMPARED:
-        said = (reason_of(row), _different_shapes(row, operators))
-        return _joined(said, "; ") or "nothing was compared"
-    notes = row.measurement.notes if row.measurement is not None else ()
+        shapes = _different_shapes(row, operators) if row.pair.reason is None else None
+        return _joined((reason_of(row), shapes), "; ") or "nothing was compared"
+    return _joined((*_remarks(row), *_nonfinite(row)), "; ")
+
+
+def remarks(row: ComparedPair) -> str:
+    """Return what is worth knowing of a row that was compared: how it was paired, and why it fails."""
+    if row.measurement is None or row.verdict.status in _NOT_COMPARED:
+        return ""
     reason = row.pair.reason.text if row.pair.reason is not None else None
-    return _joined((reason, *notes, *_remarks(row), *_nonfinite(row)), "; ")
+    return _joined((reason, *row.measurement.notes, *row.verdict.reasons), "; ")
 
 
 def _no_golden(row: ComparedPair, operators: Operators) -> str:
@@ -159,7 +166,9 @@ def _remarks(row: ComparedPair, *, is_whole_path: bool = False) -> list[str]:
     measured = row.measurement
     if measured is None:
         return []
-    if is_scalar(row) and measured.count:
+    if not measured.count:
+        return [EMPTY]
+    if is_scalar(row):
         return [SCALAR]
     zero = is_all_zero(measured.target), is_all_zero(measured.golden)
     sides = (row.pair.target, row.pair.golden)
