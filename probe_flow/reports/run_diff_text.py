@@ -30,11 +30,14 @@ def answer_word(found: RunDiff) -> str:
 
 def headline(found: RunDiff) -> str:
     """Return the answer as one sentence."""
-    regressions = sum(change.is_regression for change in found.rows)
-    worse = sum(len(use.worse) for use in found.findings.values())
+    worse = (
+        (sum(len(use.worse) for use in found.findings.values()), "finding"),
+        (sum(change.is_regression for change in found.rows), "tensor"),
+    )
+    texts = [_counted(count, word) for count, word in worse if count]
     said = {
         "no_regression": "Nothing is worse in B.",
-        "regression": f"{_counted(worse, 'finding')} and {_counted(regressions, 'tensor')} are worse in B.",
+        "regression": f"Worse in B: {' and '.join(texts) or 'the verdict of the run'}.",
         "uncertain": "B is incomplete; what it did not compare may be worse.",
     }
     return said[outcome(found)]

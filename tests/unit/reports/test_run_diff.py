@@ -1,0 +1,270 @@
+"""The difference of two runs, from run folders that are written by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from probe_flow.errors import IncompleteError
+from probe_flow.reports.run_diff import RunDiff, diff_runs
+from probe_flow.reports.run_diff_html import write_diff_html
+from probe_flow.reports.run_diff_rows import Kind
+from probe_flow.reports.run_diff_text import diff_json, diff_lines, outcome
+from probe_flow.reports.run_folder import read_run
+from probe_flow.reports.schemas import RUN_SCHEMA
+
+
+def side(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "file": None, "dtype": "float32", "shape": [2], "layout": "ND", "nan": 0, "inf": 0, **more}
+
+
+def line(
+    node: str, error: object = 0.01, verdict: str = "pass", *, golden: str | None = "", **more: Any
+) -> dict[str, Any]:
+    partner = None if golden is None else side(golden or f"{node.lower()}.output.0")
+    return {
+        "order": 0, "rank": 0, "graph": 1, "step": 0, "node": node, "call": 0, "phase": "forward", "op_type": "Add",
+        "group": "g", "direction": "output", "index": "0", "kind": "tensor", "target": side(f"{node}.output.0"),
+        "golden": partner, "reference": None, "rule": "exact", "confidence": 1.0,
+        "metrics": {} if error is None else {"relative_euclidean_distance": error, "cosine": 0.5}, "verdict": verdict,
+        "reason": None, "role": "clean", **more,
+    }  # fmt: skip
+
+
+def unmatched(node: str) -> dict[str, Any]:
+    return line(node, None, "unmatched_target", golden=None)
+
+
+def finding(node: str, error: float, **more: Any) -> dict[str, Any]:
+    return {
+        "kind": "origin", "node": node, "op_type": "Add", "rank": 0, "graph": 1, "step": 0, "call": 0,
+        "phase": "forward", "direction": "output", "index": "0", "golden_node": None, "evidence": "differs",
+        "metrics": {"relative_euclidean_distance": error}, "severity": 3.0, "fails": True, "row": 0, **more,
+    }  # fmt: skip
+
+
+def write_run(
+    folder: Path, lines: list[dict[str, Any]], *, findings: tuple[Any, ...] = (), verdict: str = "pass",
+    stages: tuple[str, ...] = ("result",), workflow: str = "w",
+) -> Path:  # fmt: skip
+    folder.mkdir()
+    counts = {"tensors": 1, "compared": 1, "expected": 0, "missing": 0}
+    summary = {
+        "counts": {"pass": len(lines)}, "coverage": {"target": counts, "golden": counts}, "findings": list(findings),
+        "gate": {"name": "findings", "passed": verdict == "pass", "policy": "p"},
+    }  # fmt: skip
+    record = {
+        "schema": RUN_SCHEMA, "run_id": folder.name, "workflow": {"name": workflow}, "verdict": verdict,
+        "exit_code": {"pass": 0, "fail": 1}.get(verdict, 3), "incomplete": [], "stages": [],
+        "timings": {"started": "2026-01-02T03:04:05+00:00"}, **summary,
+        "comparisons": dict.fromkeys(stages, summary),
+    }  # fmt: skip
+    (folder / "run.json").write_text(json.dumps(record))
+    for stage in stages:
+        place = folder / stage if len(stages) > 1 else folder
+        place.mkdir(exist_ok=True)
+        (place / "comparison.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    return folder
+
+
+@pytest.fixture
+def diff(tmp_path: Path):
+    def run(before: list[Any], after: list[Any], *, tolerance: float = 0.1, a: Any = None, b: Any = None) -> RunDiff:
+        one = write_run(tmp_path / "a", before, **(a or {}))
+        other = write_run(tmp_path / "b", after, **(b or {}))
+        return diff_runs(read_run(one), read_run(other), tolerance=tolerance)
+
+    return run
+
+
+def kinds(found: RunDiff) -> list[tuple[str, str]]:
+    return [(change.place["node"], change.kind.value) for change in found.rows]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [
+        (line("A", 0.01), line("A", 0.011), None),
+        (line("A", 0.01), line("A", 0.0112), "worse"),
+        (line("A", 0.0112), line("A", 0.01), "better"),
+        (line("A", 1e-9), line("A", 5e-8), None),  # below half a unit of float32
+        (line("A", 1e-9), line("A", 7e-8), "worse"),
+        (line("A", 0.01), line("A", "inf"), "worse"),
+        (line("A", "inf"), line("A", "inf"), None),
+        (line("A", 0.01), line("A", "nan"), "worse"),
+        (line("A", "nan"), line("A", 0.01), "better"),
+        (line("A", 0.01), line("A", 0.01, target=side("A.output.0", nan=3)), "worse"),
+        (line("A", 0.01, target=side("A.output.0", inf=3)), line("A", 0.5), "better"),
+        (line("A", 0.01), line("A", 0.01, "fail"), "changed"),
+        (line("A", 0.01), unmatched("A"), "lost"),
+        (unmatched("A"), line("A", 0.01), "gained"),
+        (unmatched("A"), unmatched("A"), None),
+        (line("A", 0.01), line("A", 0.01, golden="other"), "rematched"),
+        (line("A", None, "pass"), line("A", None, "fail"), "worse"),
+        (line("A", None, "fail"), line("A", None, "pass"), "better"),
+        (line("A", metrics={"checksum_equal": True}), line("A", metrics={"checksum_equal": False}), "worse"),
+        (line("A", metrics={"checksum_equal": False}), line("A", metrics={"checksum_equal": True}), "better"),
+        (line("A", metrics={"max_abs_err": 1e-9}), line("A", metrics={"max_abs_err": 2e-9}), "worse"),
+        (line("A", metrics={"cosine": 0.999}), line("A", metrics={"cosine": 0.9}), "worse"),
+        (line("A", metrics={"l2norm_diff_rel": -0.1}), line("A", metrics={"l2norm_diff_rel": 0.1}), None),
+        (line("A", metrics={"rmse": 1.0}), line("A", metrics={"cosine": 0.1}), None),  # nothing to compare
+    ],
+)  # fmt: skip
+def test_what_becomes_of_a_tensor(diff, before, after, kind):
+    assert kinds(diff([before], [after])) == ([("A", kind)] if kind else [])
+
+
+def test_what_only_one_run_has_stands_behind_what_both_have(diff):
+    found = diff([line("Gone"), line("A", 0.01)], [line("New"), line("A", 0.5)])
+    assert kinds(found) == [("New", "appeared"), ("A", "worse"), ("Gone", "vanished")]
+    assert found.common == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "regresses"),
+    [
+        ([line("A"), line("B")], [line("A")], True),  # what was compared has vanished
+        ([line("A"), unmatched("B")], [line("A")], False),
+        ([line("A")], [line("A"), line("B", 9.0, "fail")], False),  # only a finding tells whether a new one is wrong
+        ([line("A")], [unmatched("A")], True),
+        ([line("A", 0.01)], [line("A", 0.5, waived="waived until ...")], False),
+        ([line("A", 0.01)], [line("A", 0.5)], True),
+        ([line("A", 0.01)], [line("A", 0.01, "fail")], False),
+    ],
+)
+def test_what_is_a_regression(diff, before, after, regresses):
+    found = diff(before, after)
+    assert found.has_regressed is regresses
+    assert outcome(found) == ("regression" if regresses else "no_regression")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "regresses"),
+    [
+        ((), (finding("A", 0.1),), True),
+        ((finding("A", 0.1),), (finding("A", 0.105),), False),
+        ((finding("A", 0.1),), (finding("A", 0.2),), True),
+        ((finding("A", 0.1),), (finding("A", 0.2, fails=False, waived="waived"),), False),
+        ((finding("A", 0.1),), (), False),
+        ((), (finding("A", 0.1, fails=False),), False),
+    ],
+)
+def test_findings_follow_the_rules_of_a_baseline(diff, before, after, regresses):
+    assert diff([line("A")], [line("A")], a={"findings": before}, b={"findings": after}).has_regressed is regresses
+
+
+def test_a_run_that_passed_and_fails_now_has_regressed(diff):
+    found = diff([line("A")], [line("A")], b={"verdict": "fail"})
+    assert found.has_regressed
+    assert next(diff_lines(found, limit=1, names=("a", "b"))) == "REGRESSION  Worse in B: the verdict of the run."
+
+
+def test_a_tensor_in_several_pairs_keeps_its_partners_apart(diff):
+    before = [line("A", 0.1, golden="x"), line("A", 0.2, golden="y"), line("A", 0.3, golden="z")]
+    after = [line("A", 0.3, golden="z"), line("A", 0.1, golden="w"), line("A", 0.2, golden="y")]
+    found = diff(before, after)
+    assert [(change.kind, change.before.golden, change.after.golden) for change in found.rows] == [
+        (Kind.REMATCHED, "x", "w")
+    ]
+
+
+def test_ranks_steps_and_calls_are_told_apart(diff):
+    before = [line("A", 0.1), line("A", 0.1, step=1), line("A", 0.1, rank=1), line("A", 0.1, call=1)]
+    after = [line("A", 0.1), line("A", 0.9, step=1), line("A", 0.1, rank=1), line("A", 0.9, call=1)]
+    assert [(change.place["step"], change.place["call"]) for change in diff(before, after).rows] == [(1, 0), (0, 1)]
+
+
+def test_the_only_stages_of_two_runs_belong_together_whatever_their_names(diff):
+    found = diff([line("A")], [line("A", 0.9)], a={"stages": ("one",)}, b={"stages": ("other",)})
+    assert kinds(found) == [("A", "worse")]
+
+
+def test_several_comparisons_are_told_apart(diff):
+    found = diff([line("A")], [line("A", 0.9)], a={"stages": ("x", "y")}, b={"stages": ("x", "y")})
+    assert [change.place["comparison"] for change in found.rows] == ["x", "y"]
+    assert any("x: A (Add) output 0" in text for text in diff_lines(found, limit=None, names=("a", "b")))
+
+
+def test_other_verdicts_are_counted(diff):
+    found = diff(
+        [line("A"), line("B"), line("C", 0.1, "warning")], [line("A", 0.01, "fail"), line("B"), line("C", 0.1)]
+    )
+    assert dict(found.verdicts) == {("pass", "fail"): 1, ("warning", "pass"): 1}
+
+
+def test_runs_without_a_common_tensor_are_refused(diff):
+    with pytest.raises(IncompleteError) as caught:
+        diff([line("A")], [line("B")])
+    assert caught.value.diagnostic.code == "PF7330"
+
+
+def test_an_incomplete_run_b_leaves_the_answer_open_and_an_incomplete_a_only_warns(diff, tmp_path):
+    found = diff([line("A")], [line("A")], b={"verdict": "incomplete"})
+    assert outcome(found) == "uncertain"
+    assert list(diff_lines(found, limit=None, names=("a", "b")))[-1] == "UNCERTAIN | 1 of 1 the same | exit code 3"
+    back = diff_runs(found.b, found.a, tolerance=0.1)
+    assert outcome(back) == "no_regression"
+    assert [problem.code for problem in back.problems] == ["PF7332"]
+
+
+def test_runs_of_different_workflows_are_told(diff):
+    found = diff([line("A")], [line("A")], b={"workflow": "v"})
+    assert [problem.code for problem in found.problems] == ["PF7331"]
+
+
+def test_the_text_is_a_table_per_kind_with_what_was_left_out(diff):
+    before = [line(f"A{number}", 0.01) for number in range(5)]
+    after = [line(f"A{number}", 0.5, "fail") for number in range(5)]
+    lines = list(diff_lines(diff(before, after), limit=2, names=("a", "b")))
+    assert lines[0] == "REGRESSION  Worse in B: 5 tensors."
+    assert lines[2] == "  A  a: pass, 5 pass, began 2026-01-02T03:04:05+00:00"
+    place = next(number for number, text in enumerate(lines) if text.startswith("Worse"))
+    assert lines[place].endswith("(5)")
+    assert lines[place + 1].split() == ["verdict", "error", "where", "tensor", "golden"]
+    assert re.fullmatch(
+        r"  pass -> fail  0.01 -> 0.5  rank 0, graph 1, step 0  A0 \(Add\) output 0  a0\.output\.0", lines[place + 2]
+    )
+    assert lines[place + 4] == "  and 3 more; `--limit 0` shows all"
+    assert lines[-1] == "REGRESSION | 5 worse, 0 of 5 the same | exit code 1"
+
+
+def test_the_json_form_is_strict_and_has_every_row(diff):
+    found = diff([line("A", "inf")] + [line(f"A{n}", 0.01) for n in range(50)], [line("A", "nan")] + [
+        line(f"A{n}", 0.5) for n in range(50)
+    ])  # fmt: skip
+    record = json.loads(diff_json(found), parse_constant=lambda word: pytest.fail(word))
+    assert (record["answer"], record["exit_code"], record["counts"]["worse"]) == ("regression", 1, 51)
+    assert (record["rows"][0]["before"]["error"], record["rows"][0]["after"]["error"]) == ("inf", "nan")
+
+
+class Page(HTMLParser):
+    """Collects tags and the texts of cells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_the_page_runs_nothing_and_shows_hostile_names_as_text(diff, tmp_path):
+    name = '<script>alert(1)</script>"\x1b[31m'
+    found = diff([line(name, 0.01)], [line(name, 0.5, golden="<img src=x>")], b={"workflow": "<b>"})
+    write_diff_html(found, tmp_path / "d.html", names=("<a>", "b&c"))
+    page = Page()
+    text = (tmp_path / "d.html").read_text()
+    page.feed(text)
+    assert not {"script", "img", "b", "a", "link", "iframe"} & set(page.tags)
+    assert "default-src 'none'" in text.replace("&#x27;", "'")
+    assert any('<script>alert(1)</script>"\\x1b[31m (Add) output 0' in each for each in page.text)
+    assert "http" not in text.replace("http-equiv", "")
