@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from probe_flow.records import ComparedPair, Comparison, NodeKey, TensorRef
+from probe_flow.records import ComparedPair, Comparison, Expectation, NodeKey, TensorRef
 from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.csv_torchair import RESULTS
 from probe_flow.reports.offline_flags import FLAG_COLUMNS, ModelOutputs, flags, overflow
@@ -100,8 +100,10 @@ class Columns:
 
 
 def write_offline_csv(comparison: Comparison, path: Path, *, columns: Sequence[str] = ()) -> None:
-    """Write every operator and tensor of a comparison by fused group, those that were not compared too.
+    """Write every operator and tensor of the target by fused group, those that were not compared too.
 
+    Of tensors that only the golden has, the gaps have rows (with ``*`` for the target); what lies inside of fused
+    operators stands in comparison.jsonl.
     Metrics have six decimals; ``NaN`` = not computed, ``nan`` = not a number. Lines end with CR LF.
 
     Args:
@@ -141,7 +143,12 @@ def entries(group: OfflineGroup, operators: Operators) -> Iterator[tuple[NodeKey
             yield key, None
         while rows and rows[0].pair.target is not None and rows[0].pair.target.node == key:
             yield key, rows.pop(0)
-    yield from ((None, row) for row in rows)
+    yield from ((None, row) for row in rows if _is_gap(row))
+
+
+def _is_gap(row: ComparedPair) -> bool:
+    reason = row.pair.reason
+    return reason is None or reason.expectation is Expectation.MISSING
 
 
 def _cells(
@@ -151,19 +158,19 @@ def _cells(
     target, golden = (pair.target, pair.golden) if pair is not None else (None, None)
     named = key or (pair.shown.node if pair is not None else None)
     op_type = operators.op_type(named) if named is not None else ""
-    golden_text = golden_names(group, operators)
-    if golden_text == DEVICE_ONLY and golden is not None and key is None:
-        golden_text = operators.name(golden.node)
+    names = target_names(group, operators), golden_names(group, operators)
+    if key is None and golden is not None:
+        names = DEVICE_ONLY, operators.name(golden.node)
     metrics = metric_texts(row) if row is not None else dict.fromkeys(METRIC_COLUMNS, NOT_COMPUTED)
     reason = full_reason(row, operators) if row is not None else no_target_dump(key, operators) if key else ""
     return [
         group.index,
         *([number_cell(operators.op_id(key) if key else None, blank=NOT_COMPUTED)] if columns.sequence else ()),
         text_cell(op_type) or NOT_COMPUTED,
-        text_cell(target_names(group, operators)),
+        text_cell(names[0]),
         _dtype(target),
         *([address(target)] if columns.addresses[0] else ()),
-        text_cell(golden_text),
+        text_cell(names[1]),
         _dtype(golden),
         *([address(golden)] if columns.addresses[1] else ()),
         text_cell(tensor_name(pair, operators)) if pair is not None else NOT_COMPUTED,

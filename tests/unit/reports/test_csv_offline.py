@@ -99,18 +99,19 @@ def test_names_are_those_of_the_rules(tmp_path: Path) -> None:
     assert (row["NPUDump"], row["TensorIndex"]) == ("block/conv", "block/conv:output:0")
 
 
-def test_a_golden_tensor_that_nothing_was_compared_with_has_a_row(tmp_path: Path) -> None:
+@pytest.mark.parametrize("expectation", Expectation)
+def test_a_tensor_of_the_golden_alone_has_a_row_if_it_is_a_gap(tmp_path: Path, expectation: Expectation) -> None:
     given = offline(Op("conv1relu1", outputs=[figures()], originals=("conv1", "relu1")))
-    golden = TensorRef(
-        NodeKey(Execution(), "conv1"), Slot(SlotRole.OUTPUT, (0,)), TensorKind.TENSOR, "float32", shape=(2,)
+    key, slot = NodeKey(Execution(), "conv1"), Slot(SlotRole.OUTPUT, (0,))
+    golden = TensorRef(key, slot, TensorKind.TENSOR, "float32", shape=(2,))
+    reason = Reason("some", "nobody asked for `conv1`", expectation)
+    row = ComparedPair(9, Pair(None, golden, "0", "none", reason=reason), None, Verdict(Status.UNMATCHED_GOLDEN))
+    _, *found = cells(tmp_path, replace(given, rows=(row, *given.rows)))
+    columns = ("Index", "NPUDump", "GroundTruth", "TensorIndex", "Shape", "CompareFailReason")
+    expected = [("0", "*", "conv1", "conv1:output:0", "[2]", "nobody asked for `conv1`")]
+    assert [tuple(row[column] for column in columns) for row in found] == (
+        expected if expectation is Expectation.MISSING else []
     )
-    inside = Reason("internal", "`conv1` is inside a fused operator", Expectation.EXPECTED)
-    row = ComparedPair(9, Pair(None, golden, "0", "none", reason=inside), None, Verdict(Status.UNMATCHED_GOLDEN))
-    found = cells(tmp_path, replace(given, rows=(row, *given.rows)))
-    assert [(row["Index"], row["TensorIndex"], row["CompareFailReason"]) for row in found] == [
-        ("0", "conv1relu1:output:0", ""),
-        ("0", "conv1:output:0", "`conv1` is inside a fused operator"),
-    ]
 
 
 @pytest.mark.parametrize(
