@@ -98,5 +98,5 @@ def _sections(dump: GeDump, path: Path | str) -> tuple[Section, ...]:
 
 
 def _cut_off(dump: GeDump) -> tuple[Problem, ...]:
-    of_tensors = {tensor.problem for tensor in (*dump.inputs, *dump.outputs) if tensor.problem is not None}
+    of_tensors = [tensor.problem for tensor in (*dump.inputs, *dump.outputs) if tensor.problem is not None]
     return tuple(problem for problem in dump.problems if problem not in of_tensors)

@@ -142,8 +142,11 @@ def _results(parsed: Parsed, wanted: Wanted) -> Iterator[tuple[str, Make]]:
             results = _tensors(parsed, read_dumped_file(source.path, source.name), wanted)
     except ProbeFlowError as error:
         parsed.problems.append(error.diagnostic)
-        return
-    yield from results
+    except Exception as error:  # a defect must cost one file, not the others
+        text = f"reading `{source.path.name}` failed: {type(error).__name__}: {error}"
+        parsed.problems.append(Diagnostic("PF9002", text, path=str(source.path)))
+    else:
+        yield from results
 
 
 def _records(parsed: Parsed) -> list[tuple[str, Make]]:

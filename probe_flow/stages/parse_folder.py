@@ -35,6 +35,8 @@ class Outcome:
     Args:
         sources: number of dumped files.
         written, already, nbytes: converted files, see `Parsed`.
+        chosen: tensors and sections that were wanted.
+        without: dumped files that hold none of them.
         passed_over: files of other kinds beside them.
         failed: dumped files of which something is not converted.
         problems: all that went wrong.
@@ -45,6 +47,7 @@ class Outcome:
     already: int = 0
     nbytes: int = 0
     chosen: int = 0
+    without: int = 0
     passed_over: int = 0
     failed: list[str] = field(default_factory=list)
     problems: list[Diagnostic] = field(default_factory=list)
@@ -63,6 +66,7 @@ class Outcome:
         self.chosen += parsed.chosen
         self.names |= parsed.names
         self.problems += parsed.problems
+        self.without += not parsed.chosen and not parsed.problems
         if any(problem.severity is Severity.ERROR for problem in parsed.problems):
             self.failed.append(str(parsed.source.path))
 
@@ -71,6 +75,8 @@ class Outcome:
         parts = [f"{self.sources} dumped files: {self.written} files written to `{output}` ({megabytes(self.nbytes)})"]
         if self.already:
             parts.append(f"{self.already} were there")
+        if self.without:
+            parts.append(f"{self.without} dumped files hold no such tensor")
         if self.passed_over:
             parts.append(f"{self.passed_over} files of other kinds passed over")
         if self.failed:
@@ -100,8 +106,8 @@ def parse_paths(paths: Sequence[Path], wanted: Wanted, map_: TaskMap) -> Outcome
     for parsed in (parsed for _, found in ended for parsed in found):
         outcome.add(parsed)
     _write_lists(wanted.output, outcome)
-    if wanted.is_selective and not outcome.chosen and not outcome.failed:
-        raise IncompleteError(_no_such_tensor(wanted))
+    if not outcome.chosen and not outcome.failed:
+        raise IncompleteError(_no_such_tensor(wanted) if wanted.is_selective else _no_tensor(len(sources)))
     return outcome
 
 
@@ -205,3 +211,8 @@ def _no_such_tensor(wanted: Wanted) -> Diagnostic:
         f"no given file has {' or '.join(named)}",
         help="give a smaller number; without these options all tensors are converted",
     )
+
+
+def _no_tensor(count: int) -> Diagnostic:
+    message = f"none of the {count} dumped files holds a tensor"
+    return Diagnostic("PF6507", message, help="dump inputs and outputs too (`dump_mode` of the dump's settings)")
