@@ -41,7 +41,15 @@ _SHAPE = re.compile(r"[1-9][0-9]{0,17}(,[1-9][0-9]{0,17}){0,63}")
     "under the names that MindSpore uses.",
 )
 @click.option(
-    "-o", "-out", "--output_path", default="./output", show_default=True, metavar="DIR", help="Folder of the results."
+    "-o",
+    "-out",
+    "--output",
+    "--output_path",
+    "output_path",
+    default="./output",
+    show_default=True,
+    metavar="DIR",
+    help="Folder of the results.",
 )
 @click.option(
     "-f",
