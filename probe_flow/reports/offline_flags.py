@@ -94,11 +94,11 @@ class ModelOutputs:
 def flags(
     group: OfflineGroup, row: ComparedPair | None, op_type: str, operators: Operators, outputs: ModelOutputs
 ) -> list[str]:
-    """Return the three flags of a row."""
+    """Return the three flags of a row; ``NaN`` where nothing tells which operators end the model."""
     is_device_only = golden_names(group, operators) == DEVICE_ONLY
+    is_output = outputs.has(operators.originals(group)) if outputs else None
     is_wrong = row is not None and is_precision_error(row, op_type)
-    found = (is_device_only, outputs.has(operators.originals(group)), is_wrong)
-    return [YES if flag else NO for flag in found]
+    return [NOT_COMPUTED if flag is None else YES if flag else NO for flag in (is_device_only, is_output, is_wrong)]
 
 
 def _read_at_the_end(pairs: Pairs, operators: Operators) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from probe_flow.stages.base import ComparisonOf, Context, IsPath, Kind, Model, StageOptions, StageType
 from probe_flow.stages.report_detail import Detail
@@ -145,6 +145,17 @@ class Options(StageOptions):
                     "`detail`; begin a new one for each"
                 )
         return formats
+
+    @field_validator("columns")
+    @classmethod
+    def _of_a_table(cls, columns: list[str], info: ValidationInfo) -> list[str]:
+        from probe_flow.reports.registry import WITH_COLUMNS
+
+        entries = [entry for entry in info.data.get("formats", ()) if isinstance(entry, FormatWithOption)]
+        layouts = {layout for entry in entries for layout in (entry.csv, entry.xlsx)}
+        if columns and "formats" in info.data and not layouts & WITH_COLUMNS:
+            raise ValueError("no table of `formats` has these columns; add `{csv: offline}` there")
+        return columns
 
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:

@@ -193,6 +193,11 @@ def test_flags_tell_device_operators_and_model_outputs(tmp_path: Path) -> None:
     assert [(row["IsNpuOps"], row["IsOutputNode"]) for row in found] == [("YES", "NO"), ("NO", "YES"), ("NO", "NO")]
 
 
+def test_unknown_outputs_are_not_guessed(tmp_path: Path) -> None:
+    (row,) = cells(tmp_path, offline(Op("fc", outputs=[figures()])), columns=("model_flags",))
+    assert row["IsOutputNode"] == "NaN"
+
+
 def test_without_a_list_the_outputs_are_what_net_output_reads(tmp_path: Path) -> None:
     ops = (Op("fc", outputs=[figures()]), Op("end", "NetOutput", inputs=[figures()]))
     given = offline(*ops)

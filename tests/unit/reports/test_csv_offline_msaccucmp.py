@@ -252,7 +252,7 @@ def test_further_columns_are_those_of_the_other_layout(tmp_path: Path) -> None:
     assert (row["OverFlow"], *list(row.items())[-3:]) == (
         "NO",
         ("IsNpuOps", "NO"),
-        ("IsOutputNode", "NO"),
+        ("IsOutputNode", "NaN"),
         ("IsPrecisionError", "NO"),
     )
 

@@ -75,13 +75,22 @@ def test_columns_reach_a_workbook(tmp_path: Path) -> None:
 
 
 def test_other_layouts_have_no_such_columns(tmp_path: Path) -> None:
-    (name,) = names(tmp_path, [{"csv": "torchair"}], one(), columns=["overflow"])
-    assert "OverFlow" not in (tmp_path / name).read_text()
+    found = names(tmp_path, [{"csv": "torchair"}, {"csv": "offline"}], one(), columns=["overflow"])
+    assert ["OverFlow" in (tmp_path / name).read_text() for name in found] == [False, True]
+
+
+def test_columns_without_a_table_that_has_them_are_a_mistake() -> None:
+    with pytest.raises(ValidationError, match=r"add `\{csv: offline\}`"):
+        report.Options.model_validate(
+            {"uses": "report", "comparison": "c", "formats": ["html"], "columns": ["overflow"]}
+        )
 
 
 def test_columns_have_names() -> None:
     with pytest.raises(ValidationError):
-        report.Options.model_validate({"uses": "report", "comparison": "c", "columns": ["overflw"]})
+        report.Options.model_validate(
+            {"uses": "report", "comparison": "c", "formats": [{"csv": "offline"}], "columns": ["overflw"]}
+        )
 
 
 def test_pairs_are_written_without_figures(tmp_path: Path) -> None:
