@@ -22,6 +22,7 @@ from probe_flow.stages.excusing import excuse, open_baseline, waiver_metrics
 from probe_flow.stages.measure_noise import measure_noise
 from probe_flow.stages.measure_pairs import measure_pairs
 from probe_flow.stages.measure_reference import measure_reference, reference_problems
+from probe_flow.stages.measurements import left_out
 from probe_flow.stages.suspects import only_suspects
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
             *(problem for catalog in pairs.catalogs for problem in catalog.problems),
             *pairs.problems,
             *reference_problems(rows),
+            *left_out(rows, scope.max_elements),
             *excused.problems,
         ),
         details=look_closer(compared, context, max_elements=scope.max_elements),

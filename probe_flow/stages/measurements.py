@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from probe_flow.errors import Diagnostic
+from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.errors import Diagnostic, Severity
 from probe_flow.formats.torchair_reduced import COUNT
 from probe_flow.metrics.checksum import checksum_equal
 from probe_flow.metrics.derive import derive, side_summary
@@ -187,6 +188,27 @@ def measurement_of_record(
         count=record.numel,
         backend=backend,
         notes=(*_notes(pair.target, pair.golden), *_of_the_first(record.numel, pair.target.numel)),
+    )
+
+
+def left_out(rows: Iterable[MeasuredPair], max_elements: int) -> tuple[Diagnostic, ...]:
+    """Say so where a limit left elements out: a row that passes may hide errors behind it."""
+    count = sum(
+        row.measurement is not None
+        and row.measurement.mode is Mode.TENSOR
+        and row.measurement.count < (row.pair.shown.numel or 0)
+        for row in rows
+    )
+    if not count:
+        return ()
+    tensors = f"{count} tensor" + ("s" if count > 1 else "")
+    return (
+        Diagnostic(
+            "PF6405",
+            f"only the first {max_elements} elements of {tensors} were compared",
+            severity=Severity.WARNING,
+            help="remove `max_elements` to compare all",
+        ),
     )
 
 

@@ -33,4 +33,12 @@ SECTION: tuple[Code, ...] = (
         "`detail` shows the first 16 of 40 tensors that are output of `conv*`",
         "name fewer nodes, or raise `limit`",
     ),
+    Code(
+        "PF6405",
+        "elements left out",
+        "`max_elements` of `compare` limits how much of each pair is measured. Errors behind the limit are not seen, "
+        "so a run that passes says nothing of them.",
+        "only the first 1000 elements of 12 tensors were compared",
+        "remove `max_elements` to compare all",
+    ),
 )
