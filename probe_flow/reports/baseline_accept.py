@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,13 +52,14 @@ def baseline_of(run: StoredRun) -> BaselineFile:
     workflow = _workflow(run)
     _require_complete(run)
     comparisons = {}
-    for name, summary in run.record["comparisons"].items():
-        gate = summary.get("gate") or {}
-        found = _Deviations(run, name)
-        compared = {side: coverage["compared"] for side, coverage in summary["coverage"].items()}
-        comparisons[name] = Baseline(
-            workflow, name, gate.get("name", ""), gate.get("policy", ""), compared, tuple(largest(found.counting))
-        )
+    with as_records(run):
+        for name, summary in run.record["comparisons"].items():
+            gate = summary.get("gate") or {}
+            found = _Deviations(run, name)
+            compared = {side: int(coverage["compared"]) for side, coverage in summary["coverage"].items()}
+            comparisons[name] = Baseline(
+                workflow, name, gate.get("name", ""), gate.get("policy", ""), compared, tuple(largest(found.counting))
+            )
     return BaselineFile(workflow, str(run.record.get("run_id") or ""), comparisons)
 
 
@@ -76,7 +78,8 @@ def check(run: StoredRun, path: Path, *, tolerance: float) -> dict[str, Baseline
     found = {}
     for name in run.comparisons:
         baseline = file.of(workflow=workflow, comparison=name)
-        deviations = _Deviations(run, name)
+        with as_records(run):
+            deviations = _Deviations(run, name)
         found[name] = stand(
             baseline,
             deviations.counting,
@@ -85,6 +88,17 @@ def check(run: StoredRun, path: Path, *, tolerance: float) -> dict[str, Baseline
             waived=deviations.waived,
         )
     return found
+
+
+@contextmanager
+def as_records(run: StoredRun) -> Iterator[None]:
+    """Turn what goes wrong on records of another shape, of a folder that was edited, into PF7111."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        message = f"the records of the run are not what a run leaves: {type(exc).__name__}: {exc}"
+        cure = "copy the folder again, or repeat the run"
+        raise IncompleteError(Diagnostic("PF7111", message, path=str(run.folder), help=cure)) from exc
 
 
 def _require_complete(run: StoredRun) -> None:

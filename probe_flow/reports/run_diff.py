@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.records import Baseline, BaselineUse, Deviant, ExcuseKind
 from probe_flow.records.baseline import NodePlace, largest, stand
-from probe_flow.reports.baseline_accept import finding_deviant
+from probe_flow.reports.baseline_accept import as_records, finding_deviant
 from probe_flow.reports.run_diff_rows import Kind, RowChange, RunRows, change_of
 from probe_flow.reports.run_folder import StoredRun
 
@@ -68,11 +68,14 @@ def diff_runs(a: StoredRun, b: StoredRun, *, tolerance: float) -> RunDiff:
         tolerance: relative to the error in A.
 
     Raises:
-        IncompleteError: PF7330 when the runs have no tensor in common, PF7113 when rows cannot be read.
+        IncompleteError: PF7330 when the runs have no tensor in common, PF7111 and PF7113 when a record cannot be read.
     """
     names = _stages(a, b)
     is_named = len(a.comparisons) > 1 or len(b.comparisons) > 1
-    before, after = RunRows(a, is_named=is_named), RunRows(b, is_named=is_named)
+    with as_records(a):
+        before = RunRows(a, is_named=is_named)
+    with as_records(b):
+        after = RunRows(b, is_named=is_named)
     common, verdicts = 0, Counter[tuple[str, str]]()
     changes: list[RowChange] = []
     for place, (old, new) in after.pairs(before, names):
@@ -120,12 +123,12 @@ def _findings(
 
 def _failing(run: StoredRun, comparison: str, *, is_excused: bool = False) -> list[Deviant]:
     """Return the findings that fail, or those that a waiver or a baseline takes out of the gate."""
-    findings = run.record["comparisons"][comparison].get("findings") or ()
-    return [
-        finding_deviant(finding)
-        for finding in findings
-        if (any(kind.value in finding for kind in ExcuseKind) if is_excused else finding.get("fails"))
-    ]
+    with as_records(run):
+        return [
+            finding_deviant(finding)
+            for finding in run.record["comparisons"][comparison].get("findings") or ()
+            if (any(kind.value in finding for kind in ExcuseKind) if is_excused else finding.get("fails"))
+        ]
 
 
 def _problems(a: StoredRun, b: StoredRun) -> tuple[Diagnostic, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -201,6 +202,22 @@ def test_runs_without_a_common_tensor_are_refused(diff):
     with pytest.raises(IncompleteError) as caught:
         diff([line("A")], [line("B")])
     assert caught.value.diagnostic.code == "PF7330"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"graph": [1]}, {"metrics": [1]}, {"call": {}}, {"target": {"nan": "many", "inf": 0}}, {"verdict": "odd"}],
+)
+def test_a_row_of_another_shape_is_told_or_taken_as_it_is(diff, damage):
+    with suppress(IncompleteError):  # anything else is a defect
+        diff([line("A")], [line("A", **damage)])
+
+
+@pytest.mark.parametrize("findings", [[1], [{"fails": True}], [{"fails": True, "kind": "origin", "node": 3}], "text"])
+def test_findings_of_another_shape_are_told(diff, findings):
+    with pytest.raises(IncompleteError) as caught:
+        diff([line("A")], [line("A")], b={"findings": findings})
+    assert caught.value.diagnostic.code == "PF7111"
 
 
 def test_an_incomplete_run_b_leaves_the_answer_open_and_an_incomplete_a_only_warns(diff, tmp_path):
