@@ -1,21 +1,24 @@
 """Match two offline dumps of one kind without rules: operators of one name, then those that stand in the same place.
 
+Casts and changes of layout are numbered anew each time that a model is built, so their names count only between the
+same pairs of others.
+
 Rules of the pairs: `name` - operators of equal name; `order` - operators whose names differ in numbers only, of one
-type and with tensors of the same shapes, between the same pairs, as many on both sides: a guess (the device numbers its
-own casts and changes of layout anew each time).
+type and with tensors of the same shapes, between the same pairs, as many on both sides: a guess.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from probe_flow.matching.offline_addresses import address_edges, feeds, nodes_in_order
 from probe_flow.matching.offline_align import Aligned, align
 from probe_flow.matching.offline_axes import Told
 from probe_flow.matching.offline_index import DumpIndex
 from probe_flow.matching.offline_ledger import Ledger
+from probe_flow.matching.offline_origins import PASSED_TYPES
 from probe_flow.matching.offline_reasons import expected, missing, no_rule_count, no_rule_shape
 from probe_flow.matching.offline_stretches import stretches
 from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
@@ -43,8 +46,9 @@ class _NameMatch:
         self._guessed: set[NodeKey] = set()
 
     def run(self) -> None:
-        self._pair_names()
+        self._pair_names(lambda key: self._target.nodes[key].op_type not in PASSED_TYPES)
         self._pair_places()
+        self._pair_names(lambda key: key not in self._partners)
         numbers = iter(range(len(self._order) + len(self._golden_order)))
         for key in self._order:
             self._decide(key, self._partners.get(key), f"{self._prefix}{next(numbers)}")
@@ -54,30 +58,31 @@ class _NameMatch:
                 self._leave_node(key, f"{self._prefix}{next(numbers)}")
         self._ledger.edges.extend(address_edges(self._target, feeds(self._target)))
 
-    def _pair_names(self) -> None:
-        taken: set[NodeKey] = set()
-        for key in self._order:
+    def _pair_names(self, is_due: Callable[[NodeKey], bool]) -> None:
+        taken = set(self._partners.values())
+        for key in filter(is_due, self._order):
             found = self._golden.same_node(key)
             if found is not None and found not in taken:
                 taken.add(found)
                 self._partners[key] = found
 
     def _pair_places(self) -> None:
+        """Pair casts and changes of layout, whose numbers may mean others on the other side, where they stand."""
         marks = {other: key for key, other in self._partners.items()}
         target = [(key, key if key in self._partners else None) for key in self._order]
         golden = [(key, marks.get(key)) for key in self._golden_order]
         for stretch in stretches(target, golden):
-            sides: tuple[dict[Hashable, list[NodeKey]], ...] = (defaultdict(list), defaultdict(list))
-            for keys, index, found in (
-                (stretch.target, self._target, sides[0]),
-                (stretch.golden, self._golden, sides[1]),
-            ):
-                for key in keys:
-                    found[_likeness(index, key)].append(key)
-            for likeness, keys in sides[0].items():
-                others = sides[1].get(likeness, [])
-                if len(keys) == len(others):
-                    self._partners.update(zip(keys, others, strict=True))
+            others = set(stretch.golden)
+            named = {key: found for key in stretch.target if (found := self._golden.same_node(key)) in others}
+            self._partners.update({key: found for key, found in named.items() if found is not None})
+            rest = (
+                _alike(self._target, [key for key in stretch.target if key not in named]),
+                _alike(self._golden, [key for key in stretch.golden if key not in named.values()]),
+            )
+            for likeness, keys in rest[0].items():
+                found = rest[1].get(likeness, [])
+                if len(keys) == len(found):
+                    self._partners.update(zip(keys, found, strict=True))
                     self._guessed.update(keys)
 
     def _decide(self, key: NodeKey, partner: NodeKey | None, group: str) -> None:
@@ -138,13 +143,13 @@ class _NameMatch:
         self._ledger.groups.append(Group(group, Relation.ONE_TO_ONE, (), (key,)))
 
 
-def _likeness(side: DumpIndex, key: NodeKey) -> Hashable:
-    """Return what operators in the same place must share: name but for numbers, type, all tensors with their shapes."""
-    return (
-        _NUMBERS.sub("#", key.name),
-        side.nodes[key].op_type,
-        tuple((ref.slot, ref.shape) for ref in side.tensors[key]),
-    )
+def _alike(side: DumpIndex, keys: Iterable[NodeKey]) -> Mapping[Hashable, list[NodeKey]]:
+    """Return nodes by what they must share to be paired by place: name but for numbers, type, tensors with shapes."""
+    found: dict[Hashable, list[NodeKey]] = defaultdict(list)
+    for key in keys:
+        tensors = tuple((ref.slot, ref.shape) for ref in side.tensors[key])
+        found[_NUMBERS.sub("#", key.name), side.nodes[key].op_type, tensors].append(key)
+    return found
 
 
 def _other_shape(op: str, ref: TensorRef, other: TensorRef, aligned: Aligned) -> Reason | None:
