@@ -49,8 +49,9 @@ THIRD_SIDE: tuple[Metric, ...] = (
 
 
 def reference_metrics(known: Iterable[Metric]) -> tuple[Metric, ...]:
-    """Return the metrics that a reference adds to the known ones."""
-    return (*(replace(metric, id=PREFIX + metric.id, compute=None) for metric in known), *THIRD_SIDE)
+    """Return the metrics that a reference adds to the known ones; arguments are those of the metric without prefix."""
+    ours = (replace(metric, id=PREFIX + metric.id, compute=None, with_arguments=None) for metric in known)
+    return (*ours, *THIRD_SIDE)
 
 
 def of_two_sides(ids: Iterable[str]) -> tuple[str, ...]:

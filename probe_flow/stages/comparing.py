@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from probe_flow.analysis.conclude import conclude
@@ -12,9 +13,11 @@ from probe_flow.analysis.policies.base import Policy, judge_all
 from probe_flow.analysis.policies.bounds import Bound, parse_bound
 from probe_flow.analysis.policies.registry import policy_named
 from probe_flow.analysis.policies.rules import Rule, RulePolicy
+from probe_flow.errors import Diagnostic, Severity
 from probe_flow.metrics.catalogue import METRIC_SETS
 from probe_flow.metrics.registry import metric_ids
 from probe_flow.metrics.scope import Scope, with_arguments
+from probe_flow.metrics.third_side import of_two_sides
 from probe_flow.records import ComparedPair, Comparison, Pairs
 from probe_flow.stages.base import Context
 from probe_flow.stages.details import look_closer
@@ -64,6 +67,7 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
             *pairs.problems,
             *reference_problems(rows),
             *left_out(rows, scope.max_elements),
+            *_idle_arguments(options, ids),
             *excused.problems,
         ),
         details=look_closer(compared, context, max_elements=scope.max_elements),
@@ -86,6 +90,18 @@ def measured_scope(options: Options) -> Scope:
     """Return how much of each pair a comparison measures, and the formulas of metrics with arguments."""
     computes = {metric: with_arguments(metric, given) for metric, given in options.metric_args.items()}
     return Scope(options.max_elements, computes)
+
+
+def _idle_arguments(options: Options, ids: Sequence[str]) -> Iterator[Diagnostic]:
+    measured = of_two_sides(ids)
+    for metric in options.metric_args:
+        if metric not in measured:
+            yield Diagnostic(
+                "PF6406",
+                f"`metric_args` of `{metric}` are of no use: it is not measured",
+                severity=Severity.WARNING,
+                help=f"add `{metric}` to `metrics`, or remove its arguments",
+            )
 
 
 def _policy(policy: str | list[PolicyRule], pairs: Pairs) -> Policy:

@@ -41,4 +41,11 @@ SECTION: tuple[Code, ...] = (
         "only the first 1000 elements of 12 tensors were compared",
         "remove `max_elements` to compare all",
     ),
+    Code(
+        "PF6406",
+        "arguments of a metric that is not measured",
+        "`metric_args` of `compare` names a metric that neither `metrics` nor the policy asks for.",
+        "`metric_args` of `my_metric` are of no use: it is not measured",
+        "add the metric to `metrics`, or remove its arguments",
+    ),
 )

@@ -123,11 +123,21 @@ def test_a_metric_of_a_package_gets_its_arguments(tmp_path):
 
 
 @pytest.mark.usefixtures("package")
+def test_arguments_of_a_metric_that_is_not_measured_are_told(tmp_path):
+    twosome = raw(tmp_path, "t", "n", np.ones(3)), raw(tmp_path, "g", "n", np.ones(3))
+    given = {"metric_args": {"beyond": {"limit": 3}}}
+    assert [problem.code for problem in result_of([twosome], **given).problems] == ["PF6406"]
+    assert not result_of([twosome], metrics=["beyond"], **given).problems
+    assert not result_of([twosome], metrics=["reference.beyond"], **given).problems
+
+
+@pytest.mark.usefixtures("package")
 @pytest.mark.parametrize(
     ("given", "parts"),
     [
         ({"cosine": {"limit": 1}}, ["the metric `cosine` takes no arguments", "remove them"]),
         ({"beyon": {"limit": 1}}, ["no metric `beyon`", "did you mean `beyond`"]),
+        ({"reference.beyond": {"limit": 1}}, ["the metric `reference.beyond` takes no arguments"]),
         ({"beyond": {"limt": 1}}, ["does not take these arguments: unknown argument `limt`; it takes `limit`"]),
         ({"broken": {"a": 1}}, ["does not take these arguments: KeyError: 'no'"]),
         ({"beyond": {"limit": [1]}}, ["valid"]),
