@@ -80,18 +80,21 @@ def convert_catalog(catalog: Catalog, wanted: Wanted, options: ConvertOptions, c
         UsageError: PF6501, PF6502 the folder of the files.
         IncompleteError: PF6507 no tensor to convert, PF6508 some are not converted; the others are.
     """
-    output = Path(options.output) if options.output else context.output / "converted" / context.stage
+    is_ours = options.output is None
+    output = context.output / "converted" / context.stage if options.output is None else Path(options.output)
     jobs = _jobs(catalog, output, options.nodes)
     if not jobs:
         raise IncompleteError(_nothing(catalog, options.nodes))
     _prepare(output, jobs, catalog)
-    batches = list(_batches(jobs, wanted, replaces=options.replace))
+    batches = list(_batches(jobs, wanted, replaces=options.replace or is_ours))
     sizes = [sum(job.ref.nbytes for job in batch.jobs) for batch in batches]
     found = [done for _, ended in context.map(convert_batch, batches, sizes=sizes, lost=lost_batch) for done in ended]
     tensors = list(catalog.tensors)
     for done in found:
         if done.ref is not None:
             tensors[done.index] = done.ref
+    if is_ours:
+        _remove_others(output, found)
     _write_mappings(found)
     problems = [done.problem for done in sorted(found, key=lambda done: done.index) if done.problem is not None]
     context.emit("convert.ended", tensors=len(jobs), failed=len(problems), output=str(output))
@@ -219,6 +222,15 @@ def _batches(jobs: Sequence[Job], wanted: Wanted, *, replaces: bool) -> Iterator
         current.append(job)
         size += job.ref.nbytes
     yield Batch(tuple(current), wanted, replaces)
+
+
+def _remove_others(folder: Path, found: Sequence[Done]) -> None:
+    """Remove what an earlier run into the same folder left; the folder is the stage's own."""
+    kept = {done.ref.source for done in found if done.ref is not None}
+    for place, _, names in os.walk(os.path.abspath(folder)):  # noqa: PTH100 - as the paths of the files
+        for name in names:
+            if (path := os.path.join(place, name)) not in kept:  # noqa: PTH118
+                Path(path).unlink()
 
 
 def _write_mappings(found: Sequence[Done]) -> None:

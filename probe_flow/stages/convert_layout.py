@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from probe_flow.stages.base import Context, Kind, StageType
-from probe_flow.stages.convert_options import ConvertOptions
+from probe_flow.stages.convert_options import ConvertOptions, forecast
 
 Layout = Literal[
     "ND", "NCHW", "NHWC", "HWCN", "CHWN", "NCDHW", "NDHWC", "DHWCN", "DHWNC", "NC1HWC0", "NC1HWC0_C04", "NDC1HWC0",
@@ -49,4 +49,5 @@ STAGE = StageType(
     options=Options,
     run=run,
     summary="Write the tensors of a dump in another storage layout.",
+    forecast=forecast,
 )

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from probe_flow.stages.base import Context, Kind, StageType
-from probe_flow.stages.convert_options import ConvertOptions, Order
+from probe_flow.stages.convert_options import ConvertOptions, Order, forecast
 
 
 class Options(ConvertOptions):
@@ -36,4 +36,5 @@ STAGE = StageType(
     options=Options,
     run=run,
     summary="Write the tensors of a dump as numpy arrays.",
+    forecast=forecast,
 )

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from probe_flow.stages.base import CatalogOf, IsPath, StageOptions
+from probe_flow.stages.base import CatalogOf, Forecast, IsPath, StageOptions
 
 Order = Literal["logical", "stored"]
 
@@ -27,3 +27,8 @@ class ConvertOptions(StageOptions):
         default=False,
         description="Replace files that have the names of converted ones and hold something else.",
     )
+
+
+def forecast(options: ConvertOptions) -> Forecast:
+    """Say where a convert stage would write."""
+    return Forecast(f"writes the converted tensors to {f'`{options.output}`' if options.output else 'the run folder'}")

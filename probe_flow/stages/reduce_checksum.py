@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from probe_flow.stages.base import Context, Kind, StageType
-from probe_flow.stages.reduce_options import ReduceOptions
+from probe_flow.stages.reduce_options import ReduceOptions, forecast
 
 
 class Options(ReduceOptions):
@@ -28,4 +28,5 @@ STAGE = StageType(
     options=Options,
     run=run,
     summary="Reduce a dump to a checksum of each tensor.",
+    forecast=forecast,
 )

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from probe_flow.stages.base import DumpPath, IsPath, Model, Select, StageOptions
+from probe_flow.stages.base import DumpPath, Forecast, IsPath, Model, Select, StageOptions
 
 Statistic = Literal["min", "max", "mean", "l2norm", "count", "nan_count", "inf_count", "crc32"]
 
@@ -76,3 +76,9 @@ class ReduceOptions(StageOptions):
     def is_endless(self) -> bool:
         """Whether the stage watches its dump for ever."""
         return self.watch is not None and self.watch.stop_when == "never"
+
+
+def forecast(options: ReduceOptions) -> Forecast:
+    """Say where a reduce stage would write."""
+    place = f"to `{options.output}`" if options.output else "beside the dumped ones"
+    return Forecast(f"writes reduced files {place}" + (" and deletes these" if options.delete_source else ""))

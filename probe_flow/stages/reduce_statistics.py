@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from probe_flow.stages.base import Context, Kind, StageType
-from probe_flow.stages.reduce_options import ReduceOptions, Statistic
+from probe_flow.stages.reduce_options import ReduceOptions, Statistic, forecast
 
 
 class Options(ReduceOptions):
@@ -36,4 +36,5 @@ STAGE = StageType(
     options=Options,
     run=run,
     summary="Reduce a dump to statistics of each tensor.",
+    forecast=forecast,
 )

@@ -137,6 +137,17 @@ def test_a_second_run_finds_its_files_and_others_are_kept(catalog: Catalog, tmp_
     assert run("convert.npy", catalog, tmp_path, output=out, replace=True) == found
 
 
+def test_a_run_into_the_folder_of_an_earlier_one_replaces_its_files(catalog: Catalog, tmp_path: Path) -> None:
+    run("convert.npy", catalog, tmp_path / "run")
+    folder = tmp_path / "run" / "converted" / "small" / "0" / "net"
+    first = sorted(folder.iterdir())[0]
+    first.write_text("of the earlier run")
+    (folder / "stale.npy").write_text("of the earlier run")
+    found = run("convert.npy", catalog, tmp_path / "run")
+    assert {path.name for path in folder.iterdir()} == {Path(ref.extents[0].file).name for ref in found.tensors[1:]}
+    assert np.load(first).shape == SHAPE
+
+
 def test_what_cannot_be_converted_is_named(catalog: Catalog, tmp_path: Path) -> None:
     bad = replace(catalog.tensors[1], layout="FRACTAL_Z_WINO")
     changed = replace(catalog, tensors=(bad, *catalog.tensors[2:]))
