@@ -67,6 +67,9 @@ def prompt_lines(session: Session, *, history: Path | None) -> Lines:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import Completer, Completion
     from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+    from prompt_toolkit.key_binding import KeyBindings
+    from prompt_toolkit.keys import Keys
+    from prompt_toolkit.shortcuts import CompleteStyle
 
     class Names(Completer):
         def get_completions(self, document: Document, complete_event: object) -> Iterator[Completion]:  # noqa: ARG002
@@ -75,13 +78,23 @@ def prompt_lines(session: Session, *, history: Path | None) -> Lines:
             for found in islice(completions(session, typed), MAX_COMPLETIONS):
                 yield Completion(found, start_position=-len(word))
 
+    # Pasted bytes may look like clicks of a mouse; those of prompt_toolkit 3.0.53 that do so by half stop the prompt.
+    without_mouse = KeyBindings()
+    without_mouse.add(Keys.Vt100MouseEvent)(lambda _event: None)
+
     kept: History = InMemoryHistory()
     if history is not None:
         with suppress(OSError):
             history.parent.mkdir(parents=True, exist_ok=True)
             history.open("a", encoding="utf-8").close()
             kept = FileHistory(str(history))
-    prompt: PromptSession[str] = PromptSession(completer=Names(), history=kept, complete_in_thread=True)
+    prompt: PromptSession[str] = PromptSession(
+        completer=Names(),
+        history=kept,
+        complete_while_typing=False,
+        complete_style=CompleteStyle.READLINE_LIKE,
+        key_bindings=without_mouse,
+    )
 
     class Prompted:
         def read(self, prompt_text: str) -> str:
@@ -104,7 +117,7 @@ def completions(session: Session, typed: str) -> Iterator[str]:
     if last.startswith("-"):
         yield from (option for option in _options(session, verb) if option.startswith(last))
         return
-    kind = _OPTION_VALUES.get(before, verb if len(words) == 1 or verb in _OF_TENSORS else "")
+    kind = _OPTION_VALUES.get(before, verb if words[1:] in ([], ["-n"]) or verb in _OF_TENSORS else "")
     if kind == "rows":
         yield from (name for name in _OF_VERDICTS if name.startswith(last))
         return

@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from stored_runs import packaged_run
+from stored_runs import node, packaged_run, write_run
+from stored_runs import row as made_row
 
 WORKFLOWS = {
     "torchair": "torchair_ge_vs_fx",
@@ -263,6 +264,23 @@ def test_quiet_leaves_the_last_line_of_an_answer(runs, probe_flow):
     out = probe_flow("show", runs("torchair"), "--origin", "--quiet").out
     assert out.startswith("FAIL | 74 pass")
     assert out.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "question", [["--node", "Odd"], ["--tensor", "Odd"], ["--below", "cosine=1"], ["--unmatched"], []]
+)
+def test_names_of_any_kind_reach_the_screen_and_programs(probe_flow, tmp_path, question):
+    name = "Odd_\udcff_\x1b[31m_\u202e_\u6c49"
+    folder = write_run(
+        tmp_path / "run",
+        [made_row(0, name, cosine="nan"), made_row(1, name, "input", cosine=0.5, golden=None)],
+        [node(name, 0, attributes={"bound": float("inf")})],
+    )
+    shown = probe_flow("show", folder, *question)
+    assert shown.code == 0
+    assert "\x1b" not in shown.out
+    assert "\u202e" not in shown.out
+    assert probe_flow("show", folder, *question, "--format", "json").json["folder"] == str(folder)
 
 
 def test_half_a_run_folder_still_answers_from_its_rows(runs, probe_flow, tmp_path):

@@ -7,9 +7,11 @@ from stored_runs import node, row, side, write_run
 
 from probe_flow.errors import IncompleteError, UsageError
 from probe_flow.reports.questions import Scope, cleaned, find_names, number
+from probe_flow.reports.questions_node import node_view
 from probe_flow.reports.questions_rows import origin, unmatched
 from probe_flow.reports.questions_threshold import Part, Relation, Threshold, beyond, parse_threshold
 from probe_flow.reports.run_folder import read_run
+from probe_flow.reports.stored_nodes import StoredNodes
 
 NAMES = ["net/conv1/Conv2D", "net_conv1_BiasAdd", "net/conv1/Relu", "Module.fc.Linear"]
 
@@ -191,6 +193,22 @@ def test_the_origin_comes_with_the_rows_of_its_node(tmp_path):
     assert answer.named == first
     assert [each["order"] for each in answer.rows] == [1, 2]
     assert answer.inherited == 1
+
+
+def test_each_of_several_comparisons_is_asked_by_its_name(tmp_path):
+    folder = tmp_path / "run"
+    for name, cosine in (("one", 0.5), ("two", 1.0)):
+        write_run(folder / name, [row(0, "A_1", cosine=cosine)], [node("A_1", 0, op_type=name)])
+    run = read_run(write_run(folder, [], comparisons={"one": {"findings": [1]}, "two": {"findings": [2]}}))
+    threshold = Threshold("cosine", 0.98)
+    assert told(beyond(run, threshold, limit=None)) == [("A_1", Part.UNKNOWN)]
+    assert beyond(run, threshold, limit=None).data()["nodes"][0]["comparison"] == "one"
+    assert told(beyond(run, threshold, limit=None, scope=Scope("two"))) == []
+    assert origin(run, scope=Scope("two")).findings == [2]
+    nodes = StoredNodes(run)
+    assert len(node_view(run, nodes, "A_1").views) == 2
+    (view,) = node_view(run, nodes, "A_1", scope=Scope("two")).views
+    assert (view.node.op_type, view.rows[0]["metrics"]["cosine"]) == ("two", 1.0)
 
 
 def test_a_run_without_an_origin_says_so(tmp_path):
