@@ -25,6 +25,11 @@ class Options(ConvertOptions):
         description="Where to. `ND` is the order of the framework, channels first (NCHW, NCDHW). A layout that only "
         "orders axes leaves tensors with another number of axes in that order."
     )
+    axes: Literal["NHWC", "HWCN", "CHWN", "NDHWC", "DHWCN", "DHWNC"] | None = Field(
+        None,
+        description="Order in which the dump gives its tensors of so many axes where their layout does not say it, "
+        "e.g. `NHWC` for arrays of TensorFlow. Default: channels first.",
+    )
     type: Literal["npy", "pt", "bin"] = Field("npy", description="What is written: arrays, torch tensors, plain bytes.")
     c0: int | None = Field(
         None,
@@ -37,9 +42,10 @@ class Options(ConvertOptions):
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the catalog of the converted tensors."""
     from probe_flow.formats.converted_files import FileKind
-    from probe_flow.stages.convert_catalog import Wanted, convert_catalog
+    from probe_flow.stages.convert_catalog import convert_catalog
+    from probe_flow.stages.convert_tensors import Wanted
 
-    wanted = Wanted(FileKind(options.type), options.layout, c0=options.c0, names_shapes=True)
+    wanted = Wanted(FileKind(options.type), options.layout, options.axes, options.c0, names_shapes=True)
     return convert_catalog(inputs["dump"][0], wanted, options, context)
 
 

@@ -24,7 +24,8 @@ class Options(ConvertOptions):
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the catalog of the converted tensors."""
     from probe_flow.formats.converted_files import FileKind
-    from probe_flow.stages.convert_catalog import Wanted, convert_catalog
+    from probe_flow.stages.convert_catalog import convert_catalog
+    from probe_flow.stages.convert_tensors import Wanted
 
     wanted = Wanted(FileKind.PT, "ND" if options.order == "logical" else None)
     return convert_catalog(inputs["dump"][0], wanted, options, context)

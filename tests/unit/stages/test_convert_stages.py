@@ -23,7 +23,7 @@ from probe_flow.formats.npy import npy_tensor_ref
 from probe_flow.formats.torch_file import read_torch_header
 from probe_flow.records import Catalog, Execution, Node, NodeKey, Slot, SlotRole, TensorKind, TensorRef
 from probe_flow.stages import convert_layout, convert_npy, convert_pt
-from probe_flow.stages.convert_catalog import Batch, Job, Wanted, lost_batch
+from probe_flow.stages.convert_tensors import Batch, Job, Wanted, lost_batch
 from probe_flow.stages.registry import BUILT_IN
 from probe_flow.tensors.stored_shapes import CONVERTIBLE
 from probe_flow.workflow.loader import load_workflow
@@ -167,6 +167,28 @@ def test_arrays_keep_their_stem(tmp_path: Path) -> None:
     found = run("convert.pt", catalog, tmp_path, output=str(tmp_path / "out"))
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["conv1.0.1.pt"]
     assert read(found.tensors[0]) == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+@pytest.mark.parametrize(("layout", "axes"), [("NCHW", (0, 3, 1, 2)), ("HWCN", (1, 2, 3, 0)), ("NHWC", (0, 1, 2, 3))])
+@pytest.mark.parametrize("array", [values(1), np.asfortranarray(values(1))])
+def test_arrays_with_channels_last_are_brought_into_order(
+    layout: str, axes: tuple[int, ...], array: NDArray[Any], tmp_path: Path
+) -> None:
+    (tmp_path / "dump").mkdir()
+    np.save(tmp_path / "dump" / "conv1.0.1.npy", array)
+    np.save(tmp_path / "dump" / "fc.0.2.npy", np.arange(3.0))
+    keys = [NodeKey(Execution(), name) for name in ("conv1", "fc")]
+    refs = tuple(
+        npy_tensor_ref(path, key, Slot(SlotRole.OUTPUT))
+        for path, key in zip(sorted((tmp_path / "dump").iterdir()), keys, strict=True)
+    )
+    nodes = {key: Node(key, "Conv") for key in keys}
+    catalog = Catalog("golden", "npy", "tensor", str(tmp_path / "dump"), nodes, refs)
+    found = run("convert.layout", catalog, tmp_path, layout=layout, axes="NHWC", output=str(tmp_path / "out"))
+    np.testing.assert_array_equal(np.load(found.tensors[0].extents[0].file), values(1).transpose(axes))
+    assert found.tensors[0].logical_shape == values(1).transpose(0, 3, 1, 2).shape
+    assert read(found.tensors[0]) == values(1).transpose(0, 3, 1, 2).reshape(-1).tolist()
+    assert read(found.tensors[1]) == [0.0, 1.0, 2.0]
 
 
 def test_long_names_are_resolved_by_a_mapping(tmp_path: Path) -> None:
