@@ -9,8 +9,6 @@ from pathlib import Path
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.formats.dump_json_folders import DUMP_FILE
 from probe_flow.formats.dump_json_head import DumpHead, read_head
-from probe_flow.formats.om_names import parse_array_name
-from probe_flow.formats.sniff import NPY, OM, kind_of_dump
 
 GE_GRAPH = "dynamo_original_graph_*.txt"
 OFFLINE = "offline_data"
@@ -50,6 +48,7 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
             sides do not go together.
     """
     from probe_flow.engine.paths import holds
+    from probe_flow.formats.sniff import NPY, OM
 
     if mode not in MODES:
         raise UsageError(_unknown_mode(mode))
@@ -71,12 +70,17 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
 
 def _arrays_or_device(path: Path) -> str:
     """Return ``npy`` for a folder of arrays of a framework, else ``om``: its reader says what is wrong with it."""
+    from probe_flow.formats.om_names import parse_array_name
+    from probe_flow.formats.sniff import NPY, OM
+
     files = path.iterdir() if path.is_dir() else [path]
     return NPY if any(parse_array_name(file.name) is not None for file in files) else OM
 
 
 def _kind(path: Path) -> str:
     """Return the kind of a dump as far as its files show one."""
+    from probe_flow.formats.sniff import kind_of_dump
+
     try:
         return kind_of_dump(str(path))
     except (UsageError, IncompleteError):
