@@ -64,6 +64,23 @@ CASES = {
     "sliced": Case(
         "sliced/target", "sliced/golden", ("om", "npy"), {"fusion_rule": "sliced/fusion_rule.json"}, 0, None
     ),
+    "qfr_npy": Case(
+        "qfr/target_quant_npy",
+        "qfr/golden_origin",
+        ("npy", "npy"),
+        {"quant_fusion_rule": "qfr/quant_fusion_rule.json"},
+        None,
+        None,
+    ),
+    "caffe": Case("caffe/target", "caffe/golden", ("om", "npy"), {"fusion_rule": "caffe/fusion_rule.json"}, 1, "pool1"),
+    "tensorflow": Case(
+        "tensorflow/target",
+        "tensorflow/golden",
+        ("om", "npy"),
+        {"fusion_rule": "tensorflow/fusion_rule.json"},
+        1,
+        "block/conv2relu2",
+    ),
     "odd": Case("odd/target", "odd/golden", ("om", "npy"), {"fusion_rule": "odd/fusion_rule.json"}, 1, "plain"),
 }
 
@@ -163,8 +180,9 @@ PEERS_ALONE = {"cfr": {"gap_sum:input:0", "gap_sum:output:0"}}
 @pytest.fixture(scope="module")
 def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("offline")
-    with tarfile.open(DATA / "cases.tar.xz") as archive:
-        archive.extractall(root, filter="data")
+    for name in ("cases", "samples"):
+        with tarfile.open(DATA / f"{name}.tar.xz") as archive:
+            archive.extractall(root, filter="data")
     write_odd(root / "odd")
     return root
 
@@ -219,23 +237,50 @@ def in_order(keys: Iterable[str], others: Iterable[str]) -> list[str]:
     return [key for key in keys if key in known]
 
 
-def test_every_cell_is_the_peers_but_for_known_deviations(name: str, done: Done, dumps: Path) -> None:
-    (table,) = done.folder.glob("result_*.csv")
+def deviations(table: Path, expected: Path, *, root: str = "") -> tuple[set[str], set[str], dict[str, set[str]]]:
+    """Return rows of our table alone, of the peer's alone, and the columns that differ by row."""
     header, ours = cells(table)
-    expected, theirs = cells(DATA / f"{name}.csv")
-    assert header == expected
-    assert ours.keys() - theirs.keys() == OURS_ALONE.get(name, set())
-    assert theirs.keys() - ours.keys() == PEERS_ALONE.get(name, set())
+    known, theirs = cells(expected)
+    assert header == known
     assert in_order(ours, theirs) == in_order(theirs, ours)
     found = {}
     for key in in_order(ours, theirs):
         pairs = zip(header, ours[key], theirs[key], strict=True)
-        root = f"{dumps / name}/"
-        columns = tuple(column for column, mine, other in pairs if not agrees(mine, other.replace("ROOT/", root)))
+        columns = {column for column, mine, other in pairs if not agrees(mine, other.replace("ROOT/", root))}
         if columns:
             found[key] = columns
+    return ours.keys() - theirs.keys(), theirs.keys() - ours.keys(), found
+
+
+def test_every_cell_is_the_peers_but_for_known_deviations(name: str, done: Done, dumps: Path) -> None:
+    (table,) = done.folder.glob("result_*.csv")
     known = {key: set(columns) for rows in DEVIATIONS.get(name, {}).values() for key, columns in rows.items()}
-    assert {key: set(columns) for key, columns in found.items()} == known
+    assert deviations(table, DATA / f"{name}.csv", root=f"{dumps / name}/") == (
+        OURS_ALONE.get(name, set()),
+        PEERS_ALONE.get(name, set()),
+        known,
+    )
+
+
+def test_a_batch_has_the_peers_files(dumps: Path, tmp_path: Path, probe_flow: Command) -> None:
+    folder = dumps / "training"
+    workflow = tmp_path / "training.yaml"
+    workflow.write_text(
+        f"""version: 1
+name: training
+stages:
+  target: {{uses: dump.om, path: {folder / "target" / "20260101000000"}}}
+  golden: {{uses: dump.npy, path: {folder / "golden"}}}
+  pairs: {{uses: match.fusion_rule, target: target, golden: golden, fusion_rule: {folder / "rules"}}}
+  result: {{uses: compare, pairs: pairs, policy: offline, metrics: offline}}
+  report: {{uses: report, comparison: result, formats: [{{csv: msaccucmp}}]}}
+"""
+    )
+    done = probe_flow("run", workflow)
+    tables = {path.name.partition("_result_")[0]: path for path in done.folder.glob("*_result_*.csv")}
+    assert sorted(tables) == ["0_ge_default_20260101000000_11_0", "1_ge_default_20260101000000_11_0"]
+    for stem, table in tables.items():
+        assert deviations(table, DATA / f"{stem}.csv") == (set(), set(), {})
 
 
 def test_the_fault_is_named(name: str, done: Done) -> None:
