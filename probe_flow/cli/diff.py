@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import click
@@ -60,11 +61,13 @@ def command(
     Exit code 1 when something is worse in RUN_B by more than the tolerance, 3 when RUN_B is incomplete.
     """
     from probe_flow.cli.console import show
+    from probe_flow.cli.running import OBJECTS_BETWEEN_COLLECTIONS
     from probe_flow.reports.atomic import atomic_text
     from probe_flow.reports.run_diff import diff_runs
     from probe_flow.reports.run_diff_text import EXIT_CODES, diff_json, diff_lines, outcome
     from probe_flow.reports.run_folder import read_run
 
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     names = str(run_a), str(run_b)
     found = diff_runs(read_run(run_a), read_run(run_b), tolerance=tolerance)
     show(found.problems)

@@ -133,6 +133,37 @@ def test_a_waiver_that_does_not_reach_leaves_the_run_failing_and_says_so(
     assert (Path(problem["file"]).name, problem["line"], problem["stage"]) == ("own.yaml", 3, "result")
 
 
+def test_a_bound_may_use_a_metric_that_the_policy_does_not_need(probe_flow: Command, tmp_path: Path):
+    bound = 'mean_abs_err: "< 1"'
+    done = probe_flow("run", extended(tmp_path, SCENARIOS[0], waiver(at_fault(SCENARIOS[0]), bound=bound)))
+    assert done.code == 0, done.out + done.err
+    assert all("mean_abs_err" in row["metrics"] for row in done.rows if "waived" in row)
+
+
+def test_each_comparison_of_a_run_has_a_part_of_the_baseline(probe_flow: Command, tmp_path: Path):
+    def workflow(options: str) -> Path:
+        path = tmp_path / "two.yaml"
+        path.write_text(
+            f"extends: {WORKFLOWS / 'torchair_ge_vs_fx.yaml'}\n"
+            "stages:\n"
+            f"  result: {{gate: findings{options}}}\n"
+            f"  strict: {{uses: compare, pairs: pairs, gate: all_pass{options}}}\n"
+        )
+        return path
+
+    probe_flow("run", workflow(""), output="first")
+    probe_flow("baseline", "accept", "first", output="baseline.yaml")
+    done = probe_flow("run", workflow(", baseline: baseline.yaml"), output="second")
+    assert done.code == 0, done.out + done.err
+    parts = {name: summary["baseline"]["accepted"] for name, summary in done.record["comparisons"].items()}
+    assert parts["result"] == 1
+    assert parts["strict"] > 1
+    jsonschema.Draft202012Validator(schema("run")).validate(done.record)
+    assert done.out.startswith("PASS  Nothing goes wrong beyond what is waived or accepted.")
+    assert probe_flow("baseline", "check", "second", "baseline.yaml", output=None).code == 0
+    assert probe_flow("diff", "first", "second", output=None).code == 0
+
+
 def test_expired_and_unused_waivers_are_told_with_their_lines(probe_flow: Command, tmp_path: Path):
     scenario = SCENARIOS[0]
     path = tmp_path / "own.yaml"
