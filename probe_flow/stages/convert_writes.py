@@ -13,7 +13,7 @@ from probe_flow.formats.streamed_file import StreamedFile
 from probe_flow.formats.whole_files import sync_folder
 
 GROUP_FILES = 64
-GROUP_BYTES = 256 * 2**20
+GROUP_BYTES = 64 * 2**20
 
 
 class Ending(enum.Enum):

@@ -134,7 +134,10 @@ def _files_of(folder: Path, outcome: Outcome) -> list[Source]:
     except OSError as error:
         message = f"the folder `{folder}` cannot be listed: {error.strerror or error}"
         raise IncompleteError(Diagnostic("PF6507", message, path=str(folder), help="check your rights")) from error
-    files = [Path(folder, entry.name) for entry in found if entry.is_file()]
+    foreign = [entry.name for entry in found if entry.is_symlink() and not _stays(Path(entry.path), folder)]
+    outcome.problems += [_link(folder / name) for name in foreign]
+    outcome.failed += [str(folder / name) for name in foreign]
+    files = [Path(folder, entry.name) for entry in found if entry.name not in foreign and entry.is_file()]
     taken = [path for path in files if not path.name.startswith(".") and not path.name.endswith(_OTHER_KINDS)]
     outcome.passed_over += len(files) - len(taken)
     if not taken:
@@ -149,6 +152,20 @@ def _files_of(folder: Path, outcome: Outcome) -> list[Source]:
         mapping.update(names)
         outcome.problems += problems
     return [_source(path, mapping) for path in taken]
+
+
+def _stays(link: Path, folder: Path) -> bool:
+    """Tell whether a link leads to something in its own folder."""
+    try:
+        return link.resolve(strict=True).is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # a link to itself is a RuntimeError before Python 3.13
+        return False
+
+
+def _link(path: Path) -> Diagnostic:
+    message = f"the link `{path}` leads out of the dump folder, or nowhere, and is not followed"
+    cure = "copy what it leads to into the dump folder, or remove the link"
+    return Diagnostic("PF3203", message, path=str(path), help=cure)
 
 
 def _source(path: Path, mapping: dict[str, str]) -> Source:

@@ -213,6 +213,19 @@ def test_files_of_other_kinds_are_passed_over_and_counted(dump: OmFolder, tmp_pa
     assert "4 files of other kinds passed over" in outcome.line(tmp_path / "out")
 
 
+def test_links_out_of_the_folder_are_not_followed(dump: OmFolder, tmp_path: Path) -> None:
+    inside = dump.op("Add", "a", at=1, outputs=[X])
+    outside = OmFolder(tmp_path / "other").op("Add", "b", at=2, outputs=[X])
+    (dump.path / "Add.inside.1.2.1700000000000003").symlink_to(inside)
+    (dump.path / "Add.outside.1.2.1700000000000004").symlink_to(outside)
+    (dump.path / "Add.nowhere.1.2.1700000000000005").symlink_to(tmp_path / "absent")
+    (dump.path / "Add.itself.1.2.1700000000000006").symlink_to(dump.path / "Add.itself.1.2.1700000000000006")
+    outcome = parse(dump.path, output=tmp_path / "out")
+    assert codes(outcome) == ["PF3203"] * 3
+    assert len(outcome.failed) == 3
+    assert (outcome.sources, outcome.written) == (2, 2)
+
+
 def test_single_files_and_folders_may_be_mixed(dump: OmFolder, tmp_path: Path) -> None:
     path = dump.op("Add", "a", at=1, outputs=[X])
     other = OmFolder(tmp_path / "other").op("Add", "b", at=2, outputs=[X])
