@@ -44,6 +44,7 @@ class Case:
 
 CASES = {
     "fr": Case("fr/target", "fr/golden", ("om", "npy"), {"fusion_rule": "fr/fusion_rule.json"}, 1, "fc"),
+    "fr_overflow": Case("fr/target", "fr/golden", ("om", "npy"), {"fusion_rule": "fr/fusion_rule.json"}, 1, "fc"),
     "cfr": Case(
         "cfr/target",
         "cfr/golden",
@@ -84,6 +85,12 @@ CASES = {
     "odd": Case("odd/target", "odd/golden", ("om", "npy"), {"fusion_rule": "odd/fusion_rule.json"}, 1, "plain"),
 }
 
+WITH_OVERFLOW = frozenset({"fr_overflow", "odd"})
+"""Cases with the column OverFlow, as the peer writes it together with its advice."""
+
+ADVICE = {"fr_overflow": ("Global Consistency", "12"), "odd": ("FP16 Overflow", "16")}
+"""What the peer advises: kind and index."""
+
 COMPARED = (
     "DataType",
     "DataType",
@@ -111,6 +118,19 @@ PADDING_OF_ERRORS = (
 )
 
 DEVIATIONS: dict[str, dict[str, dict[str, tuple[str, ...]]]] = {
+    "fr_overflow": {
+        "we read only tensors that have a partner": dict.fromkeys(
+            (
+                "trans_TransData_0:output:0",
+                "conv1relu1:input:0",
+                "conv1relu1:input:1",
+                "block/conv_sc:input:1",
+                "block/conv2block/relu2:input:1",
+                "gap:input:0",
+            ),
+            ("OverFlow",),
+        )
+    },
     "cfr": {
         "the peer counts the padding of device layouts as values": {
             "conv1relu1:output:0": PADDING,
@@ -196,7 +216,7 @@ def name(request: pytest.FixtureRequest) -> str:
 def done(name: str, dumps: Path, tmp_path: Path, probe_flow: Command) -> Done:
     case = CASES[name]
     rules = "".join(f", {option}: {dumps / path}" for option, path in case.rules.items())
-    columns = ", columns: [overflow]" if name == "odd" else ""
+    columns = ", columns: [overflow]" if name in WITH_OVERFLOW else ""
     workflow = tmp_path / f"{name}.yaml"
     workflow.write_text(
         f"""version: 1
@@ -296,6 +316,8 @@ def test_advice_and_mapping_are_written(name: str, done: Done) -> None:
     (mapping,) = done.folder.glob("mapping_*.csv")
     lines = advice.read_text().splitlines()
     assert [line.partition(":")[0] for line in lines[:3]] == ["Detection Type", "Operator Index", "Expert Advice"]
+    if name in ADVICE:
+        assert tuple(line.partition(": ")[2] for line in lines[:2]) == ADVICE[name]
     assert any("Root Cause: " in line for line in lines) == (done.record["first_divergence"] is not None)
     assert len(mapping.read_text().splitlines()) > 1
 
@@ -341,3 +363,22 @@ def test_chosen_operators_alone_and_their_sequence(table_of: Callable[[str], lis
         ("8", "10", "gap_sum,gap", "gap:input:0"),
         ("8", "10", "gap_sum,gap", "gap:output:0"),
     ]
+
+
+def test_a_mapping_alone_measures_nothing(dumps: Path, tmp_path: Path, probe_flow: Command) -> None:
+    workflow = tmp_path / "mapping.yaml"
+    workflow.write_text(
+        f"""version: 1
+name: mapping
+stages:
+  target: {{uses: dump.om, path: {dumps / "odd" / "target"}}}
+  golden: {{uses: dump.npy, path: {dumps / "odd" / "golden"}}}
+  pairs: {{uses: match.fusion_rule, target: target, golden: golden, fusion_rule: {dumps / "odd" / "fusion_rule.json"}}}
+  mapping: {{uses: report.pairs, pairs: pairs}}
+"""
+    )
+    done = probe_flow("run", workflow)
+    (table,) = done.folder.glob("mapping_*.csv")
+    text = table.read_text().replace(f"{dumps / 'odd'}/", "ROOT/")
+    assert (done.code, text) == (0, (DATA / "odd_mapping.csv").read_text())
+    assert not (done.folder / "comparison.jsonl").exists()
