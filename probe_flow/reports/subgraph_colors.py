@@ -12,7 +12,7 @@ FILLS: Mapping[str, str] = MappingProxyType(
     {
         "pass": "#d5f0d8",
         "warning": "#fdeec2",
-        "fail": "#fbd3ce",
+        "fail": "#fde3df",
         "error": "#f3c6e8",
         "not_comparable": "#e4dcf4",
         "unmatched_target": "#e6e8eb",
@@ -20,6 +20,9 @@ FILLS: Mapping[str, str] = MappingProxyType(
         "skipped": "#e6e8eb",
     }
 )
+CARRIES_ERROR = "#f4a79c"
+"""A failing node where the divergence begins or passes; others miss a limit of the policy only."""
+
 NO_FILL = "#ffffff"
 LINE = "#59636e"
 ORIGIN_LINE = "#c62828"
@@ -29,7 +32,9 @@ _MAX_LABEL = 40
 
 
 def fill(shown: Shown) -> str:
-    """Return the colour of a node by its verdict."""
+    """Return the colour of a node by its verdict, stronger where it carries the error."""
+    if shown.verdict == "fail" and shown.role is not None:
+        return CARRIES_ERROR
     return FILLS.get(shown.verdict or "", NO_FILL)
 
 

@@ -6,9 +6,10 @@ Layers are longest ways from the top; inside a layer nodes move towards the mean
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
 from probe_flow.reports.questions_subgraph import Flowing, Subgraph
 from probe_flow.reports.subgraph_colors import INK, LINE, border, drawn_name, edge_label, fill, label, tooltip
@@ -23,6 +24,8 @@ _GAP_Y = 56.0
 _MARGIN = 16.0
 _TITLE = 28.0
 _SWEEPS = 4
+_PASSING = 10.0
+"""Width kept for an edge that passes a layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,10 @@ class _Box:
 
 def drawn_in_layers(graph: Subgraph) -> str:
     """Return the drawing as SVG; it names no font or picture that would have to be fetched."""
-    layers = _ordered(_layers(graph), graph.edges)
-    boxes, width, height = _placed(graph, layers)
+    depth = _depths(graph)
+    ways, layers = _ways(graph, depth)
+    order = _ordered(layers, ways)
+    boxes, width, height = _placed(graph, order)
     width = max(width, len(drawn_name(graph)) * _CHARACTER + 2 * _MARGIN)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
@@ -48,27 +53,25 @@ def drawn_in_layers(graph: Subgraph) -> str:
         f'<path d="M0 0L8 4L0 8z" fill="{LINE}"/></marker></defs>',
         f'<rect width="{width:.0f}" height="{height:.0f}" fill="#ffffff"/>',
         f'<text x="{_MARGIN:g}" y="{_MARGIN + 4:g}" fill="{INK}">{escape(drawn_name(graph))}</text>',
-        *[_edge(edge, boxes) for edge in graph.edges],
+        *[_edge(edge, [boxes[each] for each in way]) for edge, way in zip(graph.edges, ways, strict=True)],
         *[_node(graph, number, boxes[number]) for number in range(len(graph.nodes))],
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _forward(graph: Subgraph) -> list[Flowing]:
-    """Return the edges that run along the order of execution; others would close a circle."""
+def _depths(graph: Subgraph) -> dict[int, int]:
+    """Return the layer of every node: below all its producers, and a source right above what it feeds."""
     order = {number: (shown.node.order, shown.node.line) for number, shown in enumerate(graph.nodes)}
-    return [edge for edge in graph.edges if order[edge.producer] < order[edge.consumer]]
-
-
-def _layers(graph: Subgraph) -> list[list[int]]:
     after: defaultdict[int, list[int]] = defaultdict(list)
-    waiting = dict.fromkeys(range(len(graph.nodes)), 0)
-    for edge in _forward(graph):
-        after[edge.producer].append(edge.consumer)
-        waiting[edge.consumer] += 1
-    depth = dict.fromkeys(waiting, 0)
-    ready = [number for number, count in waiting.items() if not count]
+    waiting = dict.fromkeys(order, 0)
+    for edge in graph.edges:
+        if order[edge.producer] < order[edge.consumer]:  # others would close a circle
+            after[edge.producer].append(edge.consumer)
+            waiting[edge.consumer] += 1
+    sources = [number for number, count in waiting.items() if not count]
+    depth = dict.fromkeys(order, 0)
+    ready = list(sources)
     while ready:
         number = ready.pop()
         for consumer in after[number]:
@@ -76,33 +79,46 @@ def _layers(graph: Subgraph) -> list[list[int]]:
             waiting[consumer] -= 1
             if not waiting[consumer]:
                 ready.append(consumer)
-    # A source is drawn right above what it feeds, not at the top.
-    for number in depth:
-        if not any(edge.consumer == number for edge in graph.edges) and after[number]:
-            depth[number] = min(depth[consumer] for consumer in after[number]) - 1
-    layers: defaultdict[int, list[int]] = defaultdict(list)
+    return depth | {
+        number: min(depth[consumer] for consumer in after[number]) - 1 for number in sources if after[number]
+    }
+
+
+def _ways(graph: Subgraph, depth: Mapping[int, int]) -> tuple[list[list[int]], list[list[int]]]:
+    """Return what each edge passes, and the layers; a long edge has a place of its own in every layer between."""
+    top = min(depth.values())
+    layers: list[list[int]] = [[] for _ in range(max(depth.values()) - top + 1)]
     for number, layer in depth.items():
-        layers[layer].append(number)
-    return [layers[layer] for layer in sorted(layers)]
+        layers[layer - top].append(number)
+    ways = []
+    following = len(graph.nodes)
+    for edge in graph.edges:
+        way = [edge.producer]
+        for layer in range(depth[edge.producer] + 1, depth[edge.consumer]):
+            layers[layer - top].append(following)
+            way.append(following)
+            following += 1
+        ways.append([*way, edge.consumer])
+    return ways, layers
 
 
-def _ordered(layers: Sequence[Sequence[int]], edges: Sequence[Flowing]) -> list[list[int]]:
+def _ordered(layers: Sequence[Sequence[int]], ways: Sequence[Sequence[int]]) -> list[list[int]]:
     near: defaultdict[int, list[int]] = defaultdict(list)
-    for edge in edges:
-        near[edge.producer].append(edge.consumer)
-        near[edge.consumer].append(edge.producer)
+    for one, other in (pair for way in ways for pair in pairwise(way)):
+        near[one].append(other)
+        near[other].append(one)
     found = [list(layer) for layer in layers]
     at = {number: place - len(layer) / 2 for layer in found for place, number in enumerate(layer)}
     for _ in range(_SWEEPS):
         for layer in found:
             mean = {n: sum(at[o] for o in near[n]) / len(near[n]) if near[n] else at[n] for n in layer}
-            layer.sort(key=lambda number, mean=mean: mean[number])  # type: ignore[misc]
+            layer.sort(key=mean.__getitem__)
             at |= {number: place - len(layer) / 2 for place, number in enumerate(layer)}
     return found
 
 
 def _placed(graph: Subgraph, layers: Sequence[Sequence[int]]) -> tuple[dict[int, _Box], float, float]:
-    sizes = {}
+    sizes: defaultdict[int, tuple[float, float]] = defaultdict(lambda: (_PASSING, 0.0))
     for number, shown in enumerate(graph.nodes):
         lines = label(shown)
         sizes[number] = (
@@ -115,23 +131,29 @@ def _placed(graph: Subgraph, layers: Sequence[Sequence[int]]) -> tuple[dict[int,
     y = _MARGIN + _TITLE
     for layer, width in zip(layers, widths, strict=True):
         x = _MARGIN + (widest - width) / 2
+        height = max(sizes[number][1] for number in layer)
         for number in layer:
-            boxes[number] = _Box(x + sizes[number][0] / 2, y, *sizes[number])
-            x += sizes[number][0] + _GAP_X
-        y += max(sizes[number][1] for number in layer) + _GAP_Y
+            wide, high = sizes[number]
+            boxes[number] = _Box(x + wide / 2, y, wide, high or height)
+            x += wide + _GAP_X
+        y += height + _GAP_Y
     return boxes, widest + 2 * _MARGIN, y - _GAP_Y + _MARGIN
 
 
-def _edge(edge: Flowing, boxes: dict[int, _Box]) -> str:
-    one, other = boxes[edge.producer], boxes[edge.consumer]
-    x, y, to_x, to_y = one.x, one.y + one.height, other.x, other.y
-    bend = max(abs(to_y - y) / 2, _GAP_Y / 2)
-    path = f"M{x:.1f} {y:.1f}C{x:.1f} {y + bend:.1f} {to_x:.1f} {to_y - bend:.1f} {to_x:.1f} {to_y:.1f}"
-    title = escape(f"output {edge.output} to input {edge.input}")
+def _edge(edge: Flowing, passed: Sequence[_Box]) -> str:
+    first, last = passed[0], passed[-1]
+    path = f"M{first.x:.1f} {first.y + first.height:.1f}"
+    for one, other in pairwise(passed):
+        start, end = one.y + one.height, other.y
+        bend = max(abs(end - start) / 2, _GAP_Y / 2)
+        path += f"C{one.x:.1f} {start + bend:.1f} {other.x:.1f} {end - bend:.1f} {other.x:.1f} {end:.1f}"
+        if other is not last:
+            path += f"V{end + other.height:.1f}"
+    x, y = (first.x + passed[1].x) / 2, (first.y + first.height + passed[1].y) / 2
     return (
-        f'<g><title>{title}</title><path d="{path}" fill="none" stroke="{LINE}" marker-end="url(#arrow)"/>'
-        f'<text x="{(x + to_x) / 2 + 3:.1f}" y="{(y + to_y) / 2:.1f}" font-size="9" fill="{LINE}">'
-        f"{escape(edge_label(edge))}</text></g>"
+        f"<g><title>{escape(f'output {edge.output} to input {edge.input}')}</title>"
+        f'<path d="{path}" fill="none" stroke="{LINE}" marker-end="url(#arrow)"/>'
+        f'<text x="{x + 3:.1f}" y="{y:.1f}" font-size="9" fill="{LINE}">{escape(edge_label(edge))}</text></g>'
     )
 
 
