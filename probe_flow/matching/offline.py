@@ -56,6 +56,7 @@ from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.fusion_rules import FusionRules
 from probe_flow.matching.offline_by_name import match_by_name
 from probe_flow.matching.offline_executions import group_prefixes, pair_offline
+from probe_flow.matching.offline_fused_names import with_fused_names
 from probe_flow.matching.offline_groups import GroupMatch
 from probe_flow.matching.offline_guess import match_by_guess
 from probe_flow.matching.offline_index import DumpIndex
@@ -87,13 +88,16 @@ class _Match:
 
     def with_rules(self, mine: DumpIndex, other: DumpIndex, rules: FusionRules, prefix: str) -> GroupMatch:
         """Match one execution by rules; what only the golden has is left for the end."""
+        guessed: frozenset[str] = frozenset()
+        if not self.book.files:
+            rules, guessed = with_fused_names(rules, mine)
         selected = None
         if self.select is not None:
             selection = self.select(rules)
             selected = selection.ids
             self.selected |= selection.ids
             self.ledger.problems.extend(each for each in selection.problems if each not in self.ledger.problems)
-        match = GroupMatch(mine, other, rules, self.ledger, group_prefix=prefix, selected=selected)
+        match = GroupMatch(mine, other, rules, self.ledger, group_prefix=prefix, selected=selected, guessed=guessed)
         match.run()
         leave_unknown_targets(match, self.ledger, count(len(rules.groups)))
         self.ledger.nodes.update((node.key, node) for node in told_nodes(mine, rules, match.taken))

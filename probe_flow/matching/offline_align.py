@@ -98,13 +98,25 @@ def _side(ref: TensorRef, told: Told, partner: Shape | None) -> _Side | None:
         if logical is not None and count(logical) == count(ref.shape):
             return _Side(ref, logical)
         return _Side(replace(ref, logical_shape=ref.shape), ref.shape)
-    found = [shape for shape in _candidates(ref, told, partner) if fits(ref, shape)]
-    if not found:
+    shape = _fitting(ref, told, partner)
+    if shape is None:
         return None
-    size = count(partner)
-    shape = next((shape for shape in found if math.prod(shape) == size), found[0])
     ref = ref if ref.logical_shape == shape else replace(ref, logical_shape=shape)
     return _Side(ref, shape, is_fixed=not is_matrix(ref), is_matrix=is_matrix(ref))
+
+
+def _fitting(ref: TensorRef, told: Told, partner: Shape | None) -> Shape | None:
+    """Return the likeliest shape that fits the blocks, one with as many elements as the partner if there is one."""
+    size = count(partner)
+    first = None
+    for shape in _candidates(ref, told, partner):
+        if first is None or math.prod(shape) == size:
+            if not fits(ref, shape):
+                continue
+            if size is None or math.prod(shape) == size:
+                return shape
+            first = shape
+    return first
 
 
 def _candidates(ref: TensorRef, told: Told, partner: Shape | None) -> Iterator[Shape]:

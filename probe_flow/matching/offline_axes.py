@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from probe_flow.errors import NotComparableError
 from probe_flow.records import TensorRef
@@ -18,6 +19,9 @@ _ORDERS = {
 }
 _COMMON = 2
 """How many of them data have; the others are those of weights."""
+
+_KEPT = 1 << 14
+"""Answers that are kept: the layers of a network repeat a few shapes."""
 
 _NO_CONVERSION = "PF5110"
 _MATRIX_LAYOUTS = ("FRACTAL_NZ", "FRACTAL_NZ_C0_16", "FRACTAL_NZ_C0_32")
@@ -74,19 +78,29 @@ def is_matrix(ref: TensorRef) -> bool:
 
 def fits(ref: TensorRef, logical: Shape) -> bool:
     """Tell whether the stored blocks hold exactly this logical shape."""
-    if ref.shape is None or any(dim < 0 for dim in logical) or math.prod(logical) == 0:
+    return ref.shape is not None and _fits(ref.layout, ref.shape, logical, ref.sub_format)
+
+
+def is_convertible(ref: TensorRef) -> bool:
+    """Tell whether the layout has a conversion at all, whatever the shape."""
+    return _is_convertible(ref.layout)
+
+
+@lru_cache(maxsize=_KEPT)
+def _fits(layout: str, stored: Shape, logical: Shape, sub_format: int) -> bool:
+    if any(dim < 0 for dim in logical) or math.prod(logical) == 0:
         return False
     try:
-        axis_offsets(ref.layout, ref.shape, logical, sub_format=ref.sub_format)
+        axis_offsets(layout, stored, logical, sub_format=sub_format)
     except NotComparableError:
         return False
     return True
 
 
-def is_convertible(ref: TensorRef) -> bool:
-    """Tell whether the layout has a conversion at all, whatever the shape."""
+@lru_cache(maxsize=_KEPT)
+def _is_convertible(layout: str) -> bool:
     try:
-        axis_offsets(ref.layout, (), (1,))
+        axis_offsets(layout, (), (1,))
     except NotComparableError as error:
         return error.diagnostic.code != _NO_CONVERSION
     return True

@@ -3,7 +3,8 @@
 Rules of the pairs: `one_to_one`, `many_to_one`, `one_to_many`, `many_to_many`, `l1` - by the relation of the fusion
 group; `cast_skipped` - casts and changes of layout lie between the tensor and what it is compared with;
 `network_input` - what is fed to the model, compared with what the golden operator read; `inner_input` - an input of an
-operator that gives no original tensor itself.
+operator that gives no original tensor itself; `name_parts` - a guess: the rules know the operators that the device
+operator is named after (see `offline_fused_names`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from probe_flow.matching.offline_axes import Told
 from probe_flow.matching.offline_fed import FedInputs
 from probe_flow.matching.offline_index import DumpIndex
 from probe_flow.matching.offline_ledger import Ledger
+from probe_flow.matching.offline_name_parts import NAME_PARTS
 from probe_flow.matching.offline_nodes import is_inner, op_key
 from probe_flow.matching.offline_origins import HELD_TYPES, NETWORK_INPUTS, Origin, Origins
 from probe_flow.matching.offline_reasons import expected, inner_node, missing, no_golden_dump
@@ -42,6 +44,7 @@ class GroupMatch:
         ledger: takes the decisions.
         group_prefix: stands before the index of a group, so that groups of several executions differ.
         selected: ids of the operators to compare; None = all.
+        guessed: names of operators whose rules are a guess.
     """
 
     def __init__(
@@ -53,12 +56,14 @@ class GroupMatch:
         *,
         group_prefix: str = "",
         selected: Container[int] | None = None,
+        guessed: Container[str] = (),
     ) -> None:
         self.target = target
         self.golden = golden
         self.rules = rules
         self.group_prefix = group_prefix
         self.selected = selected
+        self.guessed = guessed
         self.origins = Origins(rules, golden.output)
         self.taken: dict[NodeKey, FusionOp] = {}
         self._fed = FedInputs(rules, self.origins, golden)
@@ -154,8 +159,21 @@ class GroupMatch:
             rule = "cast_skipped"
             between = ", ".join(f"`{name}`" for name in origin.passed)
             note = expected("cast_skipped", f"compared with the value that {between} got from `{origin.op.name}`")
+        confidence = 1.0
+        if op.name in self.guessed:
+            rule, confidence = "name_parts", NAME_PARTS
+            note = expected("guessed", f"a guess: the rules know the parts of the name `{op.name}`, not the operator")
         aligned = _with_layout(align(ref, origin.golden, told=_told(origin)), origin)
-        self._ledger.pair(ref, origin.golden, aligned, group=self._id(group), rule=rule, span=self._span, note=note)
+        self._ledger.pair(
+            ref,
+            origin.golden,
+            aligned,
+            group=self._id(group),
+            rule=rule,
+            span=self._span,
+            confidence=confidence,
+            note=note,
+        )
 
     def _match_fed(self, op: FusionOp, ref: TensorRef, group: FusionGroup, origin: Origin) -> None:
         """Compare what is fed to the network with what the golden operator read, or say that there is no golden."""
@@ -192,7 +210,7 @@ def _no_golden(op: FusionOp, ref: TensorRef, origin: Origin) -> Reason:
     text = no_golden_dump(op.name, ref.slot.role, ref.slot.index)
     maker, output = origin.op, origin.output
     if output is None:
-        return missing("no_golden_dump", text)
+        return (missing if maker.originals else expected)("no_golden_dump", text)
     is_quantised = maker.is_filtered or not maker.compares_outputs
     if is_quantised or maker.op_type in NETWORK_INPUTS or maker.op_type in HELD_TYPES:
         return expected("no_golden_dump", text)

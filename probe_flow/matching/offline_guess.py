@@ -28,13 +28,13 @@ from probe_flow.matching.offline_align import Aligned, align
 from probe_flow.matching.offline_alike import AMBIGUOUS, Joined, join_alike
 from probe_flow.matching.offline_index import DumpIndex
 from probe_flow.matching.offline_ledger import Ledger
-from probe_flow.matching.offline_name_parts import NameParts
+from probe_flow.matching.offline_name_parts import NAME_PARTS, NameParts
 from probe_flow.matching.offline_origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES
 from probe_flow.matching.offline_reasons import expected, missing
 from probe_flow.matching.offline_stretches import stretches
 from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorRef
 
-NAME, NAME_PARTS, SHAPE, ORDER, ADDRESS, INPUT = 0.9, 0.8, 0.6, 0.4, 0.9, 0.6
+NAME, SHAPE, ORDER, ADDRESS, INPUT = 0.9, 0.6, 0.4, 0.9, 0.6
 
 _NO_ORIGINAL = PASSED_TYPES | HELD_TYPES | NETWORK_INPUTS
 _WHY = {

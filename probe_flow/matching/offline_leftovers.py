@@ -90,6 +90,9 @@ class GoldenLeftovers:
         if not any(self._match.is_selected(op) for op in claims):
             return expected("not_selected", f"`{claims[0].name}` (id {claims[0].id}) is not selected")
         carriers = self._carriers.get(id(ref))
+        fused = next((op for op in claims if op.name in self._match.guessed), None)
+        if fused is not None:
+            return expected("internal", f"by its name, `{fused.name}` computes it inside: a guess")
         if carriers:
             return self._not_carried(carriers)
         if any(output.origin_name for op in claims for output in op.outputs):

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+NAME_PARTS = 0.8
+"""Confidence of a pair that rests on the parts of a name."""
+
 MAX_LENGTH = 4096
 """Longer names are not taken apart."""
 

@@ -125,8 +125,12 @@ def test_either_rule_file_of_a_quantised_model_is_enough_for_what_it_names(root:
     sides = folder / "target_om", folder / "golden_origin"
     with_model = partners(match(*sides, rule=folder / "fusion_rule.json"))
     assert with_model["conv1conv1_dequant_layerrelu1.output.0"] == "relu1.output.0"
-    with_tool = partners(match(*sides, quant=folder / "quant_fusion_rule.json"))
-    assert with_tool["pool1.output.0"] == "pool1.output.0"
+    pairs = match(*sides, quant=folder / "quant_fusion_rule.json")
+    check_complete(pairs)
+    assert partners(pairs)["pool1.output.0"] == "pool1.output.0"
+    fused = by_target(pairs)["conv1conv1_dequant_layerrelu1.output.0"]
+    assert fused.golden is not None
+    assert (fused.golden.id, fused.rule, fused.confidence) == ("relu1.output.0", "name_parts", 0.8)
 
 
 def test_most_of_the_network_is_found_without_any_rule(root: Path) -> None:
