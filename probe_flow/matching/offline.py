@@ -59,7 +59,7 @@ from probe_flow.matching.offline_executions import group_prefixes, pair_offline
 from probe_flow.matching.offline_fused_names import with_fused_names
 from probe_flow.matching.offline_groups import GroupMatch
 from probe_flow.matching.offline_guess import match_by_guess
-from probe_flow.matching.offline_index import DumpIndex
+from probe_flow.matching.offline_index import DumpIndex, GoldenIndex
 from probe_flow.matching.offline_ledger import Ledger
 from probe_flow.matching.offline_leftovers import GoldenLeftovers, leave_unknown_targets
 from probe_flow.matching.offline_models import RuleBook, model_outputs
@@ -67,10 +67,8 @@ from probe_flow.matching.offline_nodes import told_edges, told_nodes
 from probe_flow.matching.offline_reasons import missing
 from probe_flow.matching.offline_scenario import Given, check_scenario
 from probe_flow.matching.offline_select import Selection
+from probe_flow.matching.offline_strangers import strangers
 from probe_flow.records import Catalog, Execution, Group, Pairs, Relation, TensorRef
-
-FEW = 0.1
-"""Share of dumped operators that rules name below which the rules are taken for those of another model."""
 
 Select = Callable[[FusionRules], Selection]
 
@@ -102,8 +100,7 @@ class _Match:
         leave_unknown_targets(match, self.ledger, count(len(rules.groups)))
         self.ledger.nodes.update((node.key, node) for node in told_nodes(mine, rules, match.taken))
         self.ledger.edges.extend(told_edges(mine, rules, match.taken, match.origins))
-        if len(match.taken) < FEW * len(mine.nodes):
-            self.ledger.problems.append(_other_model(rules, len(match.taken), len(mine.nodes)))
+        self.ledger.problems.extend(strangers(match))
         return match
 
     def facts(self) -> dict[str, object]:
@@ -149,7 +146,7 @@ def match_offline(
     if target.root and target.root == golden.root:
         ledger.problems.append(_same_folder(target))
     prefixes = group_prefixes(target)
-    goldens: dict[Execution, DumpIndex] = {}
+    goldens: dict[Execution, GoldenIndex] = {}
     finished: list[GroupMatch] = []
     for run in target.executions:
         mine = DumpIndex(target, run)
@@ -158,7 +155,7 @@ def match_offline(
             _leave_all(mine, ledger, prefixes[run], "no_golden_execution", is_target=True)
             continue
         if partner not in goldens:
-            goldens[partner] = DumpIndex(golden, partner)
+            goldens[partner] = GoldenIndex(golden, partner)
         other = goldens[partner]
         if given.any:
             rules = book.rules_of(run)
@@ -203,17 +200,6 @@ _LEFT = {
 
 def _is_decided(ledger: Ledger, ref: TensorRef, *, is_target: bool) -> bool:
     return ledger.is_decided(ref) if is_target else ledger.is_paired(ref)
-
-
-def _other_model(rules: FusionRules, named: int, dumped: int) -> Diagnostic:
-    return Diagnostic(
-        "PF4403",
-        f"the rules name {named} of the {dumped} operators that the device dumped: they are of another model",
-        severity=Severity.WARNING,
-        help="convert the offline model that was run with `atc --mode=1 --om=MODEL.om --json=RULES.json`, or give the "
-        "`.om` itself",
-        path=rules.files[0] if rules.files else None,
-    )
 
 
 def _same_folder(target: Catalog) -> Diagnostic:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from probe_flow.formats.torchair_names import safe_name
 from probe_flow.records import Catalog, Execution, Node, NodeKey, SlotRole, TensorRef
+
+_BATCH_COPY = re.compile(r"_ascend_mbatch_batch_[0-9]+$")
+"""How the name of an operator ends in the copy of a graph for one of several batch sizes."""
 
 
 class DumpIndex:
@@ -69,3 +73,16 @@ class DumpIndex:
     def names(self) -> Iterable[str]:
         """Return the names of the nodes."""
         return self._by_name
+
+
+class GoldenIndex(DumpIndex):
+    """The same of a golden side, which may have one operator for several of the target's.
+
+    A model for several batch sizes holds its graph once for each, the original model once for all.
+    """
+
+    def node(self, name: str) -> NodeKey | None:
+        """Return the node of this name, or of the name before the graph was copied."""
+        found = super().node(name)
+        plain = _BATCH_COPY.sub("", name)
+        return found if found is not None or plain == name else super().node(plain)

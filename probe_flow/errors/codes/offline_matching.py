@@ -75,4 +75,11 @@ SECTION: tuple[Code, ...] = (
         "`rules` holds no rule file",
         "Give the folder that holds them, or one file.",
     ),
+    Code(
+        "PF4410",
+        "the golden dump is of another model",
+        "The rules say which original tensors the device computes, and the golden dump has none of them.",
+        "the golden has none of the 96 tensors that the rules name",
+        "Give the dump of the model that was converted; names of operators must be those of that model.",
+    ),
 )

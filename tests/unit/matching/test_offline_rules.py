@@ -452,3 +452,25 @@ def test_nodes_without_a_file_stand_where_their_ids_put_them(case: Case) -> None
     order = {key.name: node.order for key, node in nodes.items()}
     assert order["a"] < order["b"] == order["c"] < order["d"]
     assert all(isinstance(key, NodeKey) for key in nodes)
+
+
+def test_a_golden_of_another_model_is_told(case: Case) -> None:
+    case.device("Relu", "a", outputs=[X])
+    case.golden.output("z", 0, X)
+    pairs = case.match(rule=case.rule(op("a", "Relu", number=1, originals=["a"], outputs=[out("a")])))
+    problem = pairs.problems[0]
+    assert problem.code == "PF4410"
+    assert problem.notes == ("the rules name `a`", "the golden has `z`")
+
+
+def test_the_copies_of_a_graph_for_several_batch_sizes_have_one_golden(case: Case) -> None:
+    names = [f"a_ascend_mbatch_batch_{number}" for number in (0, 1)]
+    for name in names:
+        case.device("Relu", name, outputs=[X])
+    case.golden.output("a", 0, X)
+    rule = case.rule(
+        *(op(name, "Relu", number=n, originals=[name], outputs=[out(name)]) for n, name in enumerate(names, start=1))
+    )
+    pairs = case.match(rule=rule)
+    assert partners(pairs) == {f"{name}.output.0": "a.output.0" for name in names}
+    assert pairs.problems == ()
