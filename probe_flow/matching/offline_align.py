@@ -98,42 +98,49 @@ def _side(ref: TensorRef, told: Told, partner: Shape | None) -> _Side | None:
         if logical is not None and count(logical) == count(ref.shape):
             return _Side(ref, logical)
         return _Side(replace(ref, logical_shape=ref.shape), ref.shape)
-    shape = _fitting(ref, told, partner)
-    if shape is None:
+    found = _fitting(ref, told, partner)
+    if found is None:
         return None
-    ref = ref if ref.logical_shape == shape else replace(ref, logical_shape=shape)
-    return _Side(ref, shape, is_fixed=not is_matrix(ref), is_matrix=is_matrix(ref))
+    ref = ref if ref.logical_shape == found else replace(ref, logical_shape=found)
+    return _Side(ref, found, is_fixed=not is_matrix(ref), is_matrix=is_matrix(ref))
 
 
 def _fitting(ref: TensorRef, told: Told, partner: Shape | None) -> Shape | None:
-    """Return the likeliest shape that fits the blocks, one with as many elements as the partner if there is one."""
+    """Return the likeliest shape that fits the blocks, one with as many elements as the partner if there is one.
+
+    The partner's own shape is only taken where nothing else tells one: blocks have room for it in their padding too.
+    """
     size = count(partner)
     first = None
-    for shape in _candidates(ref, told, partner):
+    for shape in _candidates(ref, told):
         if first is None or math.prod(shape) == size:
             if not fits(ref, shape):
                 continue
             if size is None or math.prod(shape) == size:
                 return shape
             first = shape
-    return first
+    if first is not None or partner is None:
+        return first
+    return next((shape for shape in _ways(ref, told, partner) if fits(ref, shape)), None)
 
 
-def _candidates(ref: TensorRef, told: Told, partner: Shape | None) -> Iterator[Shape]:
-    """Yield the logical shapes that a blocked tensor may have, likeliest first, in the order of its layout."""
+def _candidates(ref: TensorRef, told: Told) -> Iterator[Shape]:
+    """Yield the logical shapes that header and rules give a blocked tensor, in the order of its layout."""
     known = ref.logical_shape if ref.logical_shape != ref.shape else None
-    for shape in (known, told.shape, partner):
-        if shape is None:
-            continue
-        if is_matrix(ref):
-            yield shape
-        elif len(shape) in (4, 5):
-            for order in orders(len(shape), (told.layout,), layout=ref.layout):
-                yield to_logical(shape, order)
-        else:
-            yield from _with_all_axes(shape)
-    if ref.logical_shape is not None and known is None:
-        yield ref.logical_shape
+    for shape in (known, told.shape):
+        if shape is not None:
+            yield from _ways(ref, told, shape)
+
+
+def _ways(ref: TensorRef, told: Told, shape: Shape) -> Iterator[Shape]:
+    """Yield what a shape may mean in the order of axes of a blocked tensor, likeliest first."""
+    if is_matrix(ref):
+        yield shape
+    elif len(shape) in (4, 5):
+        for order in orders(len(shape), (told.layout,), layout=ref.layout):
+            yield to_logical(shape, order)
+    else:
+        yield from _with_all_axes(shape)
 
 
 def _with_all_axes(shape: Shape) -> Iterator[Shape]:

@@ -73,8 +73,9 @@ class _NameMatch:
         golden = [(key, marks.get(key)) for key in self._golden_order]
         for stretch in stretches(target, golden):
             others = set(stretch.golden)
-            named = {key: found for key in stretch.target if (found := self._golden.same_node(key)) in others}
-            self._partners.update({key: found for key, found in named.items() if found is not None})
+            same = {key: self._golden.same_node(key) for key in stretch.target}
+            named = {key: other for key, other in same.items() if other is not None and other in others}
+            self._partners.update(named)
             rest = (
                 _alike(self._target, [key for key in stretch.target if key not in named]),
                 _alike(self._golden, [key for key in stretch.golden if key not in named.values()]),

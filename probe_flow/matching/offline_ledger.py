@@ -59,8 +59,8 @@ class Ledger:
     def leave(self, ref: TensorRef, reason: Reason, *, group: str, is_target: bool) -> None:
         """Say why a tensor has no partner."""
         (self._targets if is_target else self._goldens).add(id(ref))
-        sides = (ref, None) if is_target else (None, ref)
-        self.pairs.append(Pair(*sides, group, "none", confidence=0.0, reason=_unreadable(ref) or reason))
+        target, golden = (ref, None) if is_target else (None, ref)
+        self.pairs.append(Pair(target, golden, group, "none", confidence=0.0, reason=_unreadable(ref) or reason))
 
     def is_paired(self, ref: TensorRef) -> bool:
         """Whether a golden tensor is in a pair."""
