@@ -13,6 +13,7 @@ from probe_flow.analysis.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, D
 from probe_flow.analysis.families import Family, family_of
 from probe_flow.analysis.gradients import GATED, Saved, flipped_share, gradient_allowance
 from probe_flow.analysis.growth import TINY, Allowance, allowance, common_share, widest
+from probe_flow.analysis.hidden_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.links import Links
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.past_errors import PastErrors, RecentErrors
@@ -46,6 +47,7 @@ UPDATE = 4.0
 _KERNELS = {"pytorch": "pytorch", "mindspore": "mindspore", "mindtorch": "mindspore"}
 
 _COPY = frozenset((Family.MOVE,))
+_AROUND_PRODUCTS = frozenset((Family.MOVE, Family.SUM, Family.CONTRACT))  # what they do is of the size of the product
 _COLLECTIVE = frozenset((Family.TOTAL, Family.UNKNOWN))
 _Rule = Callable[[Call, Deviation, Sequence[Deviation], frozenset[Family], float], Allowance]
 
@@ -60,7 +62,9 @@ class Allowances:
         rounding = ACROSS_FRAMEWORKS if _are_frameworks_different(pairs) else WITHIN_FRAMEWORK
         self.deviations = [deviation_of(row, rounding) for row in rows]
         self.scales: dict[int, float] = {}
-        self._types = {op.name: op.op_type for graph in pairs.target.graphs for op in graph.ops}
+        self._hidden = HiddenInputs(rows, pairs)
+        self._types = {key.name: node.op_type for key, node in pairs.golden.nodes.items() if node.op_type}
+        self._types.update((op.name, op.op_type) for graph in pairs.target.graphs for op in graph.ops)
         self._nodes = pairs.target.nodes
         self._families: dict[Call, frozenset[Family]] = {}
         self._recent: dict[Execution, RecentErrors] = defaultdict(RecentErrors)
@@ -144,6 +148,9 @@ class Allowances:
             self._hand_on(number, behind)
         else:
             allowed = self._of_statistics(number, deviation, behind, families, rule)
+        if row.is_produced and row.pair.rule != "self":
+            passed = (call.key, *self.links.through.get(call.key, ()))
+            allowed = with_noise(allowed, self._hidden.noise(passed, known), deviation)
         self.scales[number] = max(deviation.size, allowed.scale, *(self._passed_on(n) for n in behind if copies))
         return _with_unseen(allowed, unseen, deviation) if unseen else allowed
 
@@ -305,10 +312,13 @@ class Allowances:
         found = self._families.get(call)
         if found is None:
             kinds: set[Family] = set()
-            for passed in (call.key, *self.links.through.get(call.key, ())):
+            nodes = (call.key, *self.links.through.get(call.key, ()))
+            for passed in nodes:
                 node = self._nodes.get(passed)
                 parts = [self._types[part] for part in node.originals if part in self._types] if node else []
                 kinds.update(family_of(op_type) for op_type in parts or ([node.op_type] if node else []))
+            if Family.PRODUCT in kinds and self._hidden.has_weights(nodes):
+                kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
             found = self._families[call] = frozenset(kinds or {Family.UNKNOWN})
         return found
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from probe_flow.analysis.hidden_inputs import is_quantised
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.origin import Diagnosis
 from probe_flow.analysis.witness import clears
 from probe_flow.records import Execution, Finding, FindingKind, Phase
 
-LIMITS = ((2.0**-40, 1e-6), (2.0**-17, 5e-3), (2.0**-11, 5e-2), (2.0**-8, 2e-1))
+QUANTISED = 2.0**-6
+"""Stands for the relative error of int8: half a step of what is an eighth of the largest value."""
+
+LIMITS = ((2.0**-40, 1e-6), (2.0**-17, 5e-3), (2.0**-11, 5e-2), (2.0**-8, 2e-1), (QUANTISED, 3e-1))
 """(relative error of storage up to which it holds, relative error of a network's output that still counts as rounding):
-about 100 rounding steps for 16-bit types, which healthy networks of 40 layers stay below."""
+about 100 rounding steps for 16-bit types, which healthy networks of 40 layers stay below. Of networks with int8 inside
+the healthy ones that were measured stay below 0.1."""
 
 NEAR = 0.5
 """Share of the limit from which an operator is worth naming when nothing is accused."""
@@ -30,17 +35,24 @@ def find_drift(rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> list[Findi
     last: dict[object, list[int]] = {}
     for run, numbers in runs.items():
         last.setdefault(run.identity, []).extend(numbers)
-    worst: tuple[float, int] | None = None
-    for numbers in last.values():
+    quantised: set[object] = {row.node.execution.identity for row in rows if is_quantised(row)}
+    worst: tuple[float, int, float] | None = None
+    for identity, numbers in last.items():
+        # What was coarse on the way is not finer for having been cast at the end.
+        coarsest = max(d.unit for n in numbers if (d := diagnosis.deviations[n]) is not None)
+        limit = _limit(max(coarsest, QUANTISED) if identity in quantised else coarsest)
         for number in numbers[-TAIL:]:
             error = _relative(diagnosis, number)
-            deviation = diagnosis.deviations[number]
             assert error is not None
-            assert deviation is not None
-            is_worse = error > _limit(deviation.unit) and (worst is None or error > worst[0])
-            if is_worse and not clears(rows[number], "rms"):
-                worst = error, number
-    return [] if worst is None else [_finding(worst[1], worst[0], rows, diagnosis, last)]
+            if error > limit and (worst is None or error > worst[0]) and not clears(rows[number], "rms"):
+                worst = error, number, limit
+    return (
+        [] if worst is None else [_finding(worst[1], worst[0], worst[2], rows, diagnosis, last[_run(rows, worst[1])])]
+    )
+
+
+def _run(rows: Sequence[MeasuredPair], number: int) -> object:
+    return rows[number].node.execution.identity
 
 
 def _is_result(row: MeasuredPair) -> bool:
@@ -51,25 +63,27 @@ def _is_result(row: MeasuredPair) -> bool:
 
 
 def _finding(
-    number: int, error: float, rows: Sequence[MeasuredPair], diagnosis: Diagnosis, last: dict[object, list[int]]
+    number: int,
+    error: float,
+    limit: float,
+    rows: Sequence[MeasuredPair],
+    diagnosis: Diagnosis,
+    series: Sequence[int],
 ) -> Finding:
     row = rows[number]
-    series = last[row.node.execution.identity]
     errors = [found for n in series if (found := _relative(diagnosis, n))]
     start = errors[0] if errors else error
     rate = (error / start) ** (1.0 / max(1, len(series) - 1)) if start else math.inf
-    deviation = diagnosis.deviations[number]
-    assert deviation is not None
     return Finding(
         kind=FindingKind.DRIFT,
         node=row.node,
         slot=row.pair.shown.slot,
         evidence=(
             f"relative error grows from {start:.1e} to {error:.1e} over {len(series)} outputs "
-            f"(x {rate:.3f} each), beyond {_limit(deviation.unit):.1e}, without a jump at any single operator"
+            f"(x {rate:.3f} each), beyond {limit:.1e}, without a jump at any single operator"
             f"{_nearest(rows, diagnosis)}"
         ),
-        severity=error / _limit(deviation.unit),
+        severity=error / limit,
         row=number,
         metrics=row.measurement.metrics if row.measurement else {},
     )

@@ -18,6 +18,7 @@ class Family(enum.Enum):
     TOTAL = "total"  # sum over axes: errors add over everything summed
     SCALE = "scale"  # mul, div, pow: relative errors add
     PRODUCT = "product"  # matmul, linear, conv, attention scores
+    WEIGHTED = "weighted"  # the same with weights that are not shown: what is known is multiplied with them, or added
     NORMALISE = "normalise"  # layer norm and kin: errors relative to the spread, not the size
     EXPONENTIAL = "exponential"  # softmax, exp: an absolute error becomes a relative one
     ATTENTION = "attention"  # fused softmax(QK)V
@@ -54,6 +55,7 @@ _KEYWORDS: tuple[tuple[Family, str], ...] = (
     ),
     (
         Family.MOVE,
+        "ascendquant ascenddequant ascendrequant ascendantiquant quantize dequantize "
         "transdata transpose permute reshape view cast bitcast copy clone contiguous concat cat split slice gather "
         "embedding select stack unbind expand tile repeat pad identity t squeeze unsqueeze chunk index scatter dropout "
         "flatten unflatten fill to getitem setitem roll flip where maximum minimum maxpool clamp clip broadcast narrow "

@@ -32,6 +32,9 @@ ROUNDED = 0.3
 FLIP_SHARE = 10.0
 """Share of flipped decisions (comparison, top k) per relative error of what was decided on."""
 
+UNCANCELLED = 2.0
+"""What the terms of a product would add up to without cancelling, in sizes of the output, where that is not known."""
+
 MIN_FLIPS = 3.0
 """So many flipped decisions need no explanation once the inputs differ at all."""
 
@@ -134,6 +137,8 @@ def _summed_size(family: Family, output: Deviation, inputs: Sequence[Deviation])
         return max([output.size, *(size for size, tensor in zip(sizes, inputs, strict=True) if _fits(tensor, output))])
     if family is Family.PRODUCT and len(inputs) >= 2:
         return max(output.size, 0.5 * _typical_product(output, inputs))
+    if family is Family.WEIGHTED:
+        return max([output.size, *(tensor.size for tensor in _addends(output, inputs))])
     if family in (Family.REDUCE, Family.TOTAL) and inputs:
         source = _source(inputs)
         terms = _terms(source, output) if family is Family.TOTAL else 1.0
@@ -163,6 +168,11 @@ def _fits(tensor: Deviation, output: Deviation) -> bool:
     return tensor.count <= output.count
 
 
+def _addends(output: Deviation, inputs: Sequence[Deviation]) -> list[Deviation]:
+    """Return the inputs that may be added to a product as they are (a shortcut)."""
+    return [tensor for tensor in inputs if tensor.count == output.count]
+
+
 def _typical_product(output: Deviation, inputs: Sequence[Deviation]) -> float:
     """Size that a product of unrelated factors has: s_a * s_b * sqrt(length of the sum)."""
     first, second = sorted(inputs, key=lambda tensor: -tensor.count)[:2]
@@ -188,8 +198,11 @@ def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -
         return max(output.size * relative, absolute)
     if family is Family.PRODUCT:
         # Where the product cancels, the error is relative to what its terms would usually add up to.
-        uncancelled = _typical_product(output, inputs) if len(inputs) > 1 else 2.0 * output.size
+        uncancelled = _typical_product(output, inputs) if len(inputs) > 1 else UNCANCELLED * output.size
         return 1.5 * relative * max(output.size, uncancelled)
+    if family is Family.WEIGHTED:
+        parts = [UNCANCELLED * output.size * min(tensor.relative, 1e6) for tensor in inputs]
+        return max(math.hypot(*parts), 1.2 * sum(tensor.rms for tensor in _addends(output, inputs)))
     if family is Family.NORMALISE:
         source = _source(inputs)
         rest = sum(min(tensor.relative, 1e6) for tensor in inputs if tensor is not source)

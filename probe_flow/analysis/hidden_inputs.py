@@ -1,0 +1,113 @@
+"""What inputs that were not compared add to the error of what is made of them: quantised values and rounded weights.
+
+A device runs some products in int8 where the golden has floats, and keeps in float16 the weights that the golden dump
+does not show. Neither is a fault. Quantising with step ``d`` leaves an error of ``d / sqrt(12)``; the step is the
+largest value over the number of steps. Errors of weights are shared by all that they are multiplied with, so that part
+of them does not average out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from probe_flow.analysis.deviation import UNIT, Deviation
+from probe_flow.analysis.growth import PEAK_OVER_RMS, TINY, Allowance, common_share
+from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.records import NodeKey, Pairs, SlotRole, TensorKind, TensorRef
+
+STEPS = {"int8": 127.0, "int4": 7.0, "int2": 1.0}
+"""Quantised types: steps from zero to the largest value."""
+
+SPARE = 1.5
+"""How much larger than the largest value at hand the one is that a scale was made for: other inputs had larger ones."""
+
+UNKNOWN_CREST = 8.0
+"""Largest value over root mean square where nothing is known of what was quantised: activations behind a relu."""
+
+WEIGHT_CREST = 5.0
+"""The same for weights: one scale for all channels. One scale a channel makes it about 3."""
+
+CRESTS = (1.0, 30.0)
+"""Least and largest ratio that is believed."""
+
+ROUNDED_WEIGHT = 0.5
+"""Root mean square error of stored values, in units of `UNIT`, which is the largest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Relative error that inputs which were not compared leave: root mean square, and what all elements share of it."""
+
+    rms: float
+    shared: float
+
+
+NO_NOISE = Noise(0.0, 0.0)
+
+
+def is_quantised(row: MeasuredPair) -> bool:
+    """Say whether a row holds quantised values of the target that were not compared."""
+    tensor = row.pair.target
+    return row.measurement is None and tensor is not None and tensor.dtype in STEPS and (tensor.numel or 0) > 1
+
+
+class HiddenInputs:
+    """The inputs of target nodes that were not compared and bring an error of their own.
+
+    Args:
+        rows: all rows.
+        pairs: what they come from; without edges it is not known which inputs are weights.
+    """
+
+    def __init__(self, rows: Sequence[MeasuredPair], pairs: Pairs) -> None:
+        self._fed = {(edge.consumer, edge.input) for edge in pairs.target.edges}
+        self._of: dict[NodeKey, list[TensorRef]] = {}
+        for row in rows:
+            tensor = row.pair.target
+            if row.measurement is None and tensor is not None and self._brings_error(tensor):
+                self._of.setdefault(tensor.node, []).append(tensor)
+
+    def _brings_error(self, tensor: TensorRef) -> bool:
+        if tensor.slot.role is not SlotRole.INPUT or tensor.kind is not TensorKind.TENSOR or (tensor.numel or 0) < 2:
+            return False
+        return tensor.dtype in STEPS or (bool(self._fed) and not self._is_fed(tensor) and UNIT.get(tensor.dtype, 0) > 0)
+
+    def _is_fed(self, tensor: TensorRef) -> bool:
+        return (tensor.node, tensor.slot.path[0]) in self._fed
+
+    def has_weights(self, nodes: Collection[NodeKey]) -> bool:
+        """Say whether what these nodes compute with has weights that were not compared."""
+        return any(not self._is_fed(tensor) for key in nodes for tensor in self._of.get(key, ()))
+
+    def noise(self, nodes: Collection[NodeKey], known: Sequence[Deviation]) -> Noise:
+        """Return the error that these nodes' inputs bring, given the deviations of those that were compared."""
+        hidden = [tensor for key in nodes for tensor in self._of.get(key, ())] if self._of else []
+        if not hidden:
+            return NO_NOISE
+        crest = max((d.top / d.size for d in known if d.size > 0.0), default=UNKNOWN_CREST)
+        crest = SPARE * min(max(crest, CRESTS[0]), CRESTS[1])
+        errors = [(self._error(tensor, crest), common_share(tensor.numel or 1)) for tensor in hidden]
+        return Noise(math.hypot(*(error for error, _ in errors)), math.hypot(*(error * part for error, part in errors)))
+
+    def _error(self, tensor: TensorRef, crest: float) -> float:
+        steps = STEPS.get(tensor.dtype)
+        if steps is None:
+            return ROUNDED_WEIGHT * UNIT[tensor.dtype]
+        return (crest if self._is_fed(tensor) else WEIGHT_CREST) / (steps * math.sqrt(12.0))
+
+
+def with_noise(allowed: Allowance, noise: Noise, output: Deviation) -> Allowance:
+    """Return an allowance for an output that carries the errors of hidden inputs too."""
+    if not noise.rms or not output.unit:
+        return allowed
+    scale = max(allowed.scale, output.size)
+    floor = noise.rms * scale
+    return replace(
+        allowed,
+        floor=allowed.floor + floor,
+        peak=allowed.peak + PEAK_OVER_RMS * floor + 2.0 * noise.rms * output.top,
+        gain=allowed.gain + noise.shared * scale / max(output.size, TINY),
+        offset=allowed.offset + noise.shared * scale,
+    )
