@@ -98,7 +98,7 @@ def catalog(side: str, framework: str, dump: Mapping[str, list[tuple]], *, quant
     return Catalog(side, framework, "tensor", f"/{side}", nodes, tuple(found), attrs={"is_quantised": quantised})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     target=dumps,
     golden=dumps,
