@@ -63,7 +63,7 @@ def complete(*words: str, number: int) -> list[str]:
 
 
 def test_completion_knows_commands_options_and_choices():
-    assert complete("probe-flow", "sh", number=1) == ["show"]
+    assert complete("probe-flow", "sho", number=1) == ["show"]
     assert complete("probe-flow", "--deb", number=1) == ["--debug"]
     assert "--verdict" in complete("probe-flow", "show", "x", "--ver", number=3)
     assert complete("probe-flow", "show", "x", "--role", "in", number=4) == ["inherited"]
@@ -131,7 +131,7 @@ def test_every_command_that_prints_results_speaks_json():
     }
     # `schema` is JSON anyway; the others write files, a script, or speak the syntax of another tool.
     assert {name for name in flags if "--format" not in flags[name]} == {
-        *("schema", "init", "completion", "compare", "merge_result", "suggest-mapping", "reduce"),
+        *("schema", "init", "completion", "compare", "merge_result", "suggest-mapping", "reduce", "shell"),
     }
 
 

@@ -43,7 +43,10 @@ def results(done: Done) -> dict[str, bytes]:
     """Bytes of every result that is not named or stamped by the time of the run."""
     assert done.code == 1
     (table,) = done.folder.glob("*.csv")
-    files = {"table": table, **{name: done.folder / name for name in ("comparison.jsonl", "nodes.jsonl")}}
+    files = {
+        "table": table,
+        **{name: done.folder / name for name in ("comparison.jsonl", "nodes.jsonl", "details.jsonl")},
+    }
     return {name: path.read_bytes() for name, path in files.items()}
 
 

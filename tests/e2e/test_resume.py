@@ -122,7 +122,7 @@ def victim(point: str, number: int, given: list[str], cache: Path) -> int:
 
 def results_of(folder: Path) -> Mapping[str, bytes]:
     (table,) = folder.glob("torchair_result_*.csv")
-    names = ("comparison.jsonl", "nodes.jsonl")
+    names = ("comparison.jsonl", "nodes.jsonl", "details.jsonl")
     return {**{name: (folder / name).read_bytes() for name in names}, "csv": table.read_bytes()}
 
 
