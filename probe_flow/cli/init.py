@@ -1,12 +1,17 @@
-"""`init`: copy a packaged workflow to start from, or print code that makes dumps."""
+"""`init`: make a workflow to start from, by copying ours or extending a package's, or print code that makes dumps."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from probe_flow.errors import did_you_mean
+from probe_flow.cli.console import show
+from probe_flow.errors import Severity, UsageError
+
+if TYPE_CHECKING:
+    from probe_flow.workflow.template_shelf import Template
 
 
 @click.command("init")
@@ -23,7 +28,10 @@ from probe_flow.errors import did_you_mean
 @click.option("--force", is_flag=True, help="Overwrite what is there.")
 @click.option("--snippet", metavar="NAME", help="Print code for your own script instead; `torchair`: both dumps.")
 def command(name: str | None, output: Path, *, with_sample: bool, force: bool, snippet: str | None) -> None:
-    """Copy the packaged workflow NAME to start from, or print the code that makes the dumps it compares."""
+    """Copy the packaged workflow NAME to start from, or print the code that makes the dumps it compares.
+
+    A template of an installed package is extended instead: what its package changes later reaches the new file.
+    """
     if (name is None) == (snippet is None):
         raise click.UsageError("give either the NAME of a packaged workflow, or `--snippet NAME`")
     if snippet is not None:
@@ -43,24 +51,36 @@ def _snippet(name: str) -> str:
 
 def _copy(name: str, output: Path, *, with_sample: bool, force: bool) -> None:
     from probe_flow.workflow.copying import SampleMissingError, WouldOverwriteError, copy_template
-    from probe_flow.workflow.templates import template_name, templates
+    from probe_flow.workflow.extending import extend_template
 
-    known = templates()
-    wanted = template_name(name)
-    if wanted not in known:
-        near = did_you_mean(wanted, known)
-        raise click.UsageError(f"there is no packaged workflow `{name}`" + (f": {near}" if near else ""))
+    template = _template(name)
     try:
-        copied = copy_template(known[wanted], output, with_sample=with_sample, force=force)
+        if template.is_ours:
+            copied = copy_template(template.path, output, with_sample=with_sample, force=force)
+        elif with_sample:
+            raise click.UsageError(f"the template `{name}` of the package `{template.package}` has no sample data")
+        else:
+            copied = extend_template(template, output, force=force)
     except WouldOverwriteError as error:
         raise click.UsageError(f"`{error.path}` exists; `--force` overwrites it") from error
     except SampleMissingError as error:
         raise click.UsageError(f"the sample data of `{name}` is not installed: there is no `{error.path}`") from error
-    click.echo(f"copied {copied.workflow}")
+    click.echo(f"{'copied' if template.is_ours else 'wrote'} {copied.workflow}")
     for folder in copied.samples:
         click.echo(f"copied {folder}")
-    if copied.unset:
-        sets = " ".join(f"--set {param}=DIR" for param in copied.unset)
-        click.echo(f"next: probe-flow run {copied.workflow} {sets}")
-    else:
-        click.echo(f"next: probe-flow run {copied.workflow}")
+    value = "DIR" if template.is_ours else "VALUE"
+    sets = "".join(f" --set {param}={value}" for param in copied.unset)
+    click.echo(f"next: probe-flow run {copied.workflow}{sets}")
+
+
+def _template(name: str) -> Template:
+    from probe_flow.workflow.template_shelf import shelf
+
+    known = shelf()
+    template, problem = known.find(name)
+    if problem is not None and problem.severity is Severity.ERROR:
+        raise UsageError(problem)
+    if problem is not None:
+        show([problem])
+    assert template is not None, "without a template there is an error"
+    return template

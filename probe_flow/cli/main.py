@@ -30,7 +30,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "run": ("probe_flow.cli.run", "Run a workflow."),
         "plan": ("probe_flow.cli.plan", "Show what a run would do, and check its paths."),
         "validate": ("probe_flow.cli.validate", "Show every mistake of workflow files."),
-        "templates": ("probe_flow.cli.templates", "List the packaged workflows."),
+        "templates": ("probe_flow.cli.templates", "List the workflows to start from."),
         "init": ("probe_flow.cli.init", "Copy a packaged workflow to start from."),
         "show": ("probe_flow.cli.show", "Show what a run concluded, and its rows."),
         "diff": ("probe_flow.cli.diff", "Show what changed from one run to another."),

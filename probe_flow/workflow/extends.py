@@ -12,11 +12,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import cast
 
-from probe_flow.errors import Diagnostic, Span, did_you_mean
+from probe_flow.errors import Diagnostic, Span
 from probe_flow.formats.yaml_places import Place
 from probe_flow.formats.yaml_positions import Document, parse_yaml
 from probe_flow.workflow.sources import Sources
-from probe_flow.workflow.templates import PREFIX, template_name, templates
+from probe_flow.workflow.template_shelf import shelf
+from probe_flow.workflow.templates import PREFIX
 
 
 @dataclass(slots=True)
@@ -88,20 +89,10 @@ class Layers:
             return None
         if not extends.startswith(PREFIX):
             return Path(self.sources.folder(name), extends)
-        known = templates()
-        wanted = template_name(extends.removeprefix(PREFIX))
-        if wanted not in known:
-            self.problems.append(
-                Diagnostic(
-                    "PF1101",
-                    f"there is no packaged workflow `{extends.removeprefix(PREFIX)}`",
-                    span=span,
-                    label="unknown template",
-                    help="  ".join(filter(None, (did_you_mean(wanted, known), f"templates: {', '.join(known)}"))),
-                )
-            )
-            return None
-        return known[wanted]
+        found, problem = shelf().find(extends.removeprefix(PREFIX))
+        if problem is not None:
+            self.problems.append(problem.at(span))
+        return found.path if found is not None else None
 
 
 def merge(base: Document, over: Document) -> Document:

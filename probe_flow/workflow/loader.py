@@ -52,9 +52,13 @@ def load_workflow(
     reader = _FileReader(sources, env, sets, stage_types(), layers.problems)
     workflow = reader.read(path, document) if document else None
     problems = arrange(reader.problems, sources, layers.extended_at)
-    if workflow is None or any(problem.severity is Severity.ERROR for problem in problems):
+    if workflow is None or _any_error(problems):
         raise WorkflowError(problems, sources.texts)
     return replace(workflow, warnings=tuple(problems))
+
+
+def _any_error(problems: Iterable[Diagnostic]) -> bool:
+    return any(problem.severity is Severity.ERROR for problem in problems)
 
 
 @dataclass(slots=True)
@@ -76,7 +80,7 @@ class _FileReader:
         scope = replace(early, params=params, used=set())
         header = self._header(values, place, scope, declared=declared, declared_place=declared_place)
         stages = self._stages(values, place, replace(scope, has_run=True))
-        if header is None or self.problems:
+        if header is None or _any_error(self.problems):
             return None
         table.warn_unused(declared, declared_place, scope.used)
         return Workflow(

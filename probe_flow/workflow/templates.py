@@ -1,10 +1,8 @@
-"""The workflows that come with probe_flow: what `templates`, `init` and ``extends: template:NAME`` offer."""
+"""The workflows that come with probe_flow, by name. Those of installed packages: `template_shelf`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-
-from probe_flow.formats.yaml_positions import parse_yaml
 
 PREFIX = "template:"
 
@@ -23,12 +21,5 @@ def templates(root: Path | None = None) -> dict[str, Path]:
 
 
 def template_name(name: str) -> str:
-    """Return a template's file name for either spelling, ``torchair-ge-vs-fx`` or ``torchair_ge_vs_fx``."""
+    """Return a template's name for either spelling, ``torchair-ge-vs-fx`` or ``torchair_ge_vs_fx``."""
     return name.replace("-", "_")
-
-
-def describe(path: Path) -> str:
-    """Return the description of a packaged workflow, or nothing where it has none."""
-    document, _ = parse_yaml(path.read_text(encoding="utf-8"), path.name)
-    description = document.values.get("description") if document else None
-    return description if isinstance(description, str) else ""

@@ -86,7 +86,7 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF1101",
         "Unknown template",
-        "`extends: template:NAME` names a packaged workflow that does not exist.",
+        "`extends: template:NAME` names a workflow that neither probe_flow nor an installed package brings.",
         "extends: template:torchair",
         "`probe-flow templates` lists the names.",
     ),

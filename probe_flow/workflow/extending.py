@@ -1,0 +1,66 @@
+"""Write a workflow that starts from a template of an installed package.
+
+Such a template is not copied: it may name files beside itself, and what its package changes later should reach
+everybody who started from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from probe_flow.errors import WorkflowError
+from probe_flow.workflow.copying import Copied, WouldOverwriteError
+from probe_flow.workflow.extends import Layers
+from probe_flow.workflow.sources import Sources
+from probe_flow.workflow.template_shelf import Template
+from probe_flow.workflow.templates import PREFIX
+
+
+def extend_template(template: Template, output: Path, *, force: bool) -> Copied:
+    """Write a workflow into a folder that extends a template and lists its parameters.
+
+    Args:
+        template: what it extends.
+        output: the folder; it is made where it is not there.
+        force: overwrite a file that is there.
+
+    Raises:
+        WouldOverwriteError: a file is there and ``force`` is not given; nothing was written.
+        WorkflowError: the template, or one that it extends, cannot be read.
+    """
+    sources = Sources(Path.cwd())
+    layers = Layers(sources)
+    document = layers.load(template.path)
+    if document is None:
+        raise WorkflowError(layers.problems, sources.texts)
+    workflow = output / f"{template.name}.yaml"
+    if workflow.exists() and not force:
+        raise WouldOverwriteError(workflow)
+    params = document.values.get("params")
+    declared: Mapping[str | int, object] = params if isinstance(params, dict) else {}
+    output.mkdir(parents=True, exist_ok=True)
+    workflow.write_text("\n".join(_lines(template, document.values.get("name"), declared)) + "\n", encoding="utf-8")
+    return Copied(workflow, (), tuple(str(name) for name, param in declared.items() if _must_be_set(param)))
+
+
+def _lines(template: Template, name: object, params: Mapping[str | int, object]) -> Iterator[str]:
+    yield f"# Starts from a template of {template.package} {template.version}".rstrip()
+    yield "# What is written here is laid over it: mappings merge, everything else replaces what was there."
+    yield "version: 1"
+    yield f"name: {name if isinstance(name, str) and '${' not in name else template.name}"
+    yield f"extends: {PREFIX}{template.full_name}"
+    if params:
+        yield ""
+        yield "# Parameters of the template, to be set with `--set NAME=VALUE` or here:"
+        yield "# params:"
+        yield from (f"#   {name}: {{default: ...}}{_help(param)}" for name, param in params.items())
+
+
+def _help(param: object) -> str:
+    text = param.get("help") if isinstance(param, dict) else None
+    return f"   # {' '.join(text.split())}" if isinstance(text, str) else ""
+
+
+def _must_be_set(param: object) -> bool:
+    return isinstance(param, dict) and "default" not in param and not param.get("optional")
