@@ -18,9 +18,10 @@ MAX_VIEWS = 4
 """Nodes shown in full when a part of a name fits many; the others are listed by name."""
 
 _WORST_FIRST = (
-    Status.FAIL, Status.ERROR, Status.WARNING, Status.UNMATCHED_TARGET, Status.UNMATCHED_GOLDEN,
-    Status.NOT_COMPARABLE, Status.PASS, Status.SKIPPED,
+    Status.FAIL, Status.ERROR, Status.WARNING, Status.NOT_COMPARABLE, Status.PASS,
+    Status.UNMATCHED_TARGET, Status.UNMATCHED_GOLDEN, Status.SKIPPED,
 )  # fmt: skip
+"""What was compared comes first: a constant without a counterpart says nothing of its operator."""
 _RANKS = {status.value: rank for rank, status in enumerate(_WORST_FIRST)}
 _SLOT = re.compile(r"\.(?:input|output|parameter_grad|parameter|buffer|debug)\.[^\n]*")
 

@@ -18,8 +18,15 @@ WORKFLOWS = {
     "pytorch": "pytorch_compare",
     "mindspore": "mindspore_compare",
     "reduced": "torchair_minmax",
+    "offline": "offline_om_vs_onnx",
 }
-ORIGINS = {"torchair": "Gelu_1", "pytorch": "Tensor.__mul__", "mindspore": "Tensor.__mul__", "reduced": "Gelu_1"}
+ORIGINS = {
+    "torchair": "Gelu_1",
+    "pytorch": "Tensor.__mul__",
+    "mindspore": "Tensor.__mul__",
+    "reduced": "Gelu_1",
+    "offline": "fc",
+}
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +64,7 @@ def test_the_origin_is_told_with_its_rows(runs, probe_flow, scenario):
         ("torchair", "--above", "relative_euclidean_distance", 0.01),
         ("pytorch", "--above", "l2norm_diff_rel", 0.05),
         ("mindspore", "--above", "max_diff_rel", 0.1),
+        ("offline", "--below", "cosine", 0.9999),
     ],
 )
 def test_nodes_beyond_a_threshold_are_those_of_the_rows(runs, probe_flow, scenario, option, metric, bound):
@@ -189,6 +197,15 @@ def test_a_tensor_is_read_from_both_dumps(runs, probe_flow):
     worst = tensor["worst"][0]
     assert worst["error"] == pytest.approx(tensor["row"]["metrics"]["max_abs_err"], rel=1e-9)
     assert worst["golden"] == float(golden.ravel()[worst["index"]])
+
+
+def test_a_private_layout_is_read_as_the_framework_means_it(runs, probe_flow):
+    found = probe_flow("show", runs("offline"), "--tensor", "fc.output.0", "--format", "json").json
+    (tensor,) = found["tensors"]
+    assert tensor["row"]["target"]["layout"] == "FRACTAL_NZ"
+    assert tensor["sides"]["target"]["source"] == "dump"
+    assert (tensor["sides"]["target"]["numel"], tensor["worst"][0]["index"]) == (10, 3)
+    assert found["matching_rows"] > 1
 
 
 def test_a_tensor_whose_dump_is_gone_is_told_from_the_record(runs, probe_flow, tmp_path):

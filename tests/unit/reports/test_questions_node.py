@@ -110,7 +110,7 @@ def test_frames_of_installed_packages_give_way_to_the_users(tmp_path):
     [
         (["pass", "fail", "warning"], "fail"),
         (["pass", "skipped"], "pass"),
-        (["unmatched_golden", "pass"], "unmatched_golden"),
+        (["unmatched_golden", "pass"], "pass"),
     ],
 )
 def test_the_worst_verdict_stands_for_a_node(verdicts, found):
