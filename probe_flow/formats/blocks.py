@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from probe_flow.errors import Diagnostic, NotComparableError
 from probe_flow.formats.binary_file import BinaryFile
 from probe_flow.formats.encoding import TORCH, Encoding, parse_encoding
-from probe_flow.formats.extent_bytes import Windows, mapped_extent, shrunk, small_extent
+from probe_flow.formats.extent_bytes import Bytes, Windows, mapped_extent, shrunk, small_extent
 from probe_flow.formats.joined_blocks import OpenParts, gather_parts
 from probe_flow.formats.joined_parts import joined_parts
 from probe_flow.records import Extent, TensorKind, TensorRef
-from probe_flow.tensors.dtypes import decode, decode_at
-from probe_flow.tensors.layouts import LogicalIndex, Offsets, axis_offsets
+from probe_flow.tensors.blocked_layouts import Offsets
+from probe_flow.tensors.dtypes import decode, decode_at, decode_runs, dtype_info
+from probe_flow.tensors.layouts import LogicalIndex, axis_offsets
+from probe_flow.tensors.stored_runs import stored_runs
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -173,8 +175,7 @@ def _loaded(file: str, ref: TensorRef, offsets: Offsets | None) -> _Reader:
     content = load_with_torch(file, ref.dtype, ref.shape or ())
     if offsets is None:
         return lambda start, stop: decode(content, ref.dtype, start, stop - start)
-    index = LogicalIndex(offsets)
-    return lambda start, stop: decode_at(content, ref.dtype, index.stored(start, stop))
+    return _scattered(lambda: content, ref.dtype, offsets)
 
 
 def _offsets(ref: TensorRef, encoding: Encoding) -> Offsets | None:
@@ -199,5 +200,13 @@ def _reader(
     raw = small_extent(file, extent) if extent.nbytes < SMALL_BYTES else mapped_extent(file, extent)
     if offsets is None:
         return lambda start, stop: decode(raw(), dtype, start, stop - start, big_endian=is_big_endian)
+    return _scattered(raw, dtype, offsets, is_big_endian=is_big_endian)
+
+
+def _scattered(raw: Bytes, dtype: str, offsets: Offsets, *, is_big_endian: bool = False) -> _Reader:
+    """Return what reads elements in an order of their own: by runs where they lie so, else one by one."""
+    runs = stored_runs(offsets) if dtype_info(dtype).bits % 8 == 0 else None
+    if runs is not None:
+        return lambda start, stop: decode_runs(raw(), dtype, runs, start, stop, big_endian=is_big_endian)
     index = LogicalIndex(offsets)
     return lambda start, stop: decode_at(raw(), dtype, index.stored(start, stop), big_endian=is_big_endian)

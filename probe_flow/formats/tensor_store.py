@@ -1,8 +1,9 @@
 """Converted tensors in HDF5: private storage layouts undone once, for later runs to read as plain data.
 
-Only tensors in a private layout are kept (FRACTAL_NZ and kin, whose elements lie scattered); plain data is read where
-it lies. One file holds one tensor: a contiguous dataset ``values`` in the tensor's own dtype, without filter, so that
-it is mapped like any other file. Written under a temporary name and renamed; what cannot be read is converted again.
+Only tensors whose elements lie scattered are kept (private layouts with few elements to a run); plain data, and long
+runs of a layout, are read where they lie. One file holds one tensor: a contiguous dataset ``values`` in the tensor's
+own dtype, without filter, so that it is mapped like any other file. Written under a temporary name and renamed; what
+cannot be read is converted again.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from probe_flow.formats.blocks import TensorBlocks, open_tensor
 from probe_flow.records import Extent, TensorRef
 from probe_flow.tensors.dtypes import dtype_info, nbytes
 from probe_flow.tensors.layouts import axis_offsets
+from probe_flow.tensors.stored_runs import stored_runs
 
 FORMAT = 1
 WORTH_BYTES = 2**20
-"""From this size on a conversion (0.6 GB/s measured) costs more than a file of its own."""
+"""From this size on looking up each element (0.6 GB/s measured) costs more than a file of its own."""
 
 _PIECE = 1 << 22
 """Elements converted at a time."""
@@ -42,13 +44,14 @@ class TensorStore:
     keeps_all: bool = False
 
     def wants(self, ref: TensorRef) -> bool:
-        """Say whether a tensor is kept: its layout is private, its dtype whole bytes, its size worth it."""
+        """Say whether a tensor is kept: its elements lie scattered, its dtype is whole bytes, its size worth it."""
         if ref.nbytes < (1 if self.keeps_all else WORTH_BYTES) or len(ref.extents) != 1:
             return False
         if ref.extents[0].encoding != "raw" or dtype_info(ref.dtype).bits % 8 or ref.logical_shape is None:
             return False
         assert ref.shape is not None
-        return axis_offsets(ref.layout, ref.shape, ref.logical_shape, sub_format=ref.sub_format) is not None
+        offsets = axis_offsets(ref.layout, ref.shape, ref.logical_shape, sub_format=ref.sub_format)
+        return offsets is not None and (self.keeps_all or stored_runs(offsets) is None)
 
     def open(self, ref: TensorRef, key: str, *, io: str) -> TensorBlocks:
         """Open a tensor that is wanted, from its converted copy; make the copy first where there is none.

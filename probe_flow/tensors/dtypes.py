@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 
 from probe_flow.errors import Diagnostic, NotComparableError
 from probe_flow.tensors.small_floats import value_table
+
+if TYPE_CHECKING:
+    from probe_flow.tensors.stored_runs import StoredRuns
 
 Values = NDArray[Any]
 """A 1-D array of any numpy or ml_dtypes dtype."""
@@ -168,6 +171,25 @@ def decode_at(
     size = bits // 8
     stored: Values = data[: data.size // size * size].view(_STORED[size])
     return _whole_bytes(stored[indices].view(np.uint8), name, big_endian=big_endian)
+
+
+def decode_runs(
+    raw: NDArray[np.uint8] | memoryview | bytes,
+    name: str,
+    runs: StoredRuns,
+    start: int,
+    stop: int,
+    *,
+    big_endian: bool = False,
+) -> Values:
+    """Return logical elements ``[start, stop)`` of a tensor that lies in runs; types and errors as in `decode`.
+
+    Elements of less than a byte have no runs.
+    """
+    data = _bytes_of(raw, name, 0, runs.span)
+    size = DTYPES[name].bits // 8
+    stored: Values = data[: size * runs.span].view(_STORED[size])
+    return _whole_bytes(runs.copy(stored, start, stop).view(np.uint8), name, big_endian=big_endian)
 
 
 def _bytes_of(raw: NDArray[np.uint8] | memoryview | bytes, name: str, start: int, stop: int) -> NDArray[np.uint8]:

@@ -47,13 +47,16 @@ def test_the_copy_is_read_instead_of_the_dump(tmp_path):
     assert values(store.open(ref, KEY, io="auto")).tolist() == [1.0] * 1024
 
 
-def test_plain_and_small_tensors_are_not_kept(tmp_path):
+def test_plain_and_small_tensors_and_those_in_long_runs_are_not_kept(tmp_path):
     plain = stored(tmp_path, np.ones((600, 1000), np.float16), "float16", "ND")
     assert not TensorStore(tmp_path, keeps_all=True).wants(plain)
     small = stored(tmp_path, np.ones((32, 32), np.float16), "float16", "FRACTAL_NZ")
     assert not TensorStore(tmp_path).wants(small)
-    large = stored(tmp_path, np.ones((1024, 1024), np.float16), "float16", "FRACTAL_NZ")
+    large = stored(tmp_path, np.ones((256, 256, 3, 3), np.float16), "float16", "FRACTAL_Z")
     assert TensorStore(tmp_path).wants(large)
+    in_runs = stored(tmp_path, np.ones((1024, 1024), np.float16), "float16", "FRACTAL_NZ")
+    assert not TensorStore(tmp_path).wants(in_runs)
+    assert TensorStore(tmp_path, keeps_all=True).wants(in_runs)
     packed = stored(tmp_path, np.ones((1024, 1024), np.int8), "int4", "FRACTAL_NZ")
     assert not TensorStore(tmp_path, keeps_all=True).wants(packed)
 
