@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from probe_flow.reports.console_facts import figure, printable, where
-from probe_flow.reports.questions import metric_of, number, place, sides
+from probe_flow.reports.questions import metric_of, number, place, reasons_of, sides
 from probe_flow.reports.questions_node import Judgement, NodeAnswer, NodeView, stack_of
 from probe_flow.reports.questions_subgraph import Shown, Subgraph
 from probe_flow.reports.stored_nodes import Link, StoredNode, texts
@@ -117,7 +117,7 @@ def _tensor_lines(view: NodeView) -> Iterator[str]:
     if rows:
         yield "  tensors"
         yield from text_table(_HEADER, rows, right=_RIGHT, indent=4)
-    for reason in dict.fromkeys(str(row.get("reason")) for row in view.rows if row.get("reason")):
+    for reason in dict.fromkeys(reason for row in view.rows for reason in reasons_of(row)):
         yield f"    - {printable(reason)}"
 
 

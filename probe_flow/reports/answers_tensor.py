@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from probe_flow.reports.console_facts import figure, operator, printable, slot, where
-from probe_flow.reports.questions import Record, number
+from probe_flow.reports.questions import Record, number, reasons_of
 from probe_flow.reports.questions_tensor import SideView, TensorAnswer, TensorView
 from probe_flow.reports.text_table import text_table
 
@@ -44,8 +44,7 @@ def _view_lines(view: TensorView) -> Iterator[str]:
     yield f"{operator(row)}{call} {slot(row)}" + (f"  [{places}]" if places else "")
     role = f", {printable(row['role'])}" if row.get("role") not in (None, "unknown") else ""
     yield f"  {printable(row.get('verdict')).replace('_', ' ')}{role}"
-    if row.get("reason"):
-        yield f"  {printable(row['reason'])}"
+    yield from (f"  {printable(reason)}" for reason in reasons_of(row))
     yield from _metric_lines(row)
     header = ("side", "source", "dtype", "shape", "layout", *_NUMBERS)
     yield from text_table(header, [_side_cells(each) for each in view.sides], right=_NUMBERS)

@@ -13,7 +13,7 @@ from typing import Any
 from probe_flow.reports.console import last_line, render_summary
 from probe_flow.reports.console_facts import DISTANCE, figure, operator, printable, slot, where
 from probe_flow.reports.json_values import json_line
-from probe_flow.reports.questions import EVERYWHERE, Scope
+from probe_flow.reports.questions import EVERYWHERE, Scope, reasons_of
 from probe_flow.reports.questions import number as _number
 from probe_flow.reports.run_folder import StoredRun
 from probe_flow.reports.run_heat import HeatText
@@ -148,7 +148,7 @@ def _tensor(row: Mapping[str, Any]) -> str:
 
 
 def _reason(row: Mapping[str, Any]) -> str:
-    text = printable(row.get("reason") or "")
+    text = printable("; ".join(reasons_of(row)))
     return text if len(text) <= _MAX_REASON else text[: _MAX_REASON - 3] + "..."
 
 

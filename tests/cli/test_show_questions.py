@@ -338,3 +338,22 @@ def test_closer_looks_are_written_as_their_schema_says(runs):
         jsonschema.validate(json.loads(line), schema("details"))
     assert len(lines) > 10
     assert "details.jsonl" in json.loads((runs("torchair") / "run.json").read_text())["artifacts"]
+
+
+def test_stages_of_any_name_are_told_apart_by_what_they_hold(runs, probe_flow, tmp_path):
+    renamed = shutil.copytree(runs("torchair"), tmp_path / "renamed")
+    record = json.loads((renamed / "run.json").read_text())
+    golden = next(each["path"] for each in record["inputs"] if each["stage"] == "golden")
+    changed = shutil.copytree(golden, tmp_path / "other")  # the same names, and values that are nearly the same
+    for file in changed.rglob("gelu_1-*.npy"):
+        np.save(file, np.load(file) * np.float32(1 + 1e-6))
+    record["inputs"] = [
+        {"stage": "b", "path": str(changed)},
+        {"stage": "c", "path": golden},
+        *({**each, "stage": "a"} for each in record["inputs"] if each["stage"] == "target"),
+    ]
+    (renamed / "run.json").write_text(json.dumps(record))
+    (tensor,) = probe_flow("show", renamed, "--tensor", "Gelu_1.output.0", "--format", "json").json["tensors"]
+    assert {side["source"] for side in tensor["sides"].values()} == {"dump"}
+    file = Path(golden) / tensor["row"]["golden"]["file"]
+    assert tensor["sides"]["golden"]["values"] == np.load(file).ravel()[:128].astype(float).tolist()

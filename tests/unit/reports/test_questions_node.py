@@ -97,6 +97,14 @@ def test_attributes_are_named_or_told(tmp_path):
     assert "sizes: [1, 2]" in full
 
 
+def test_an_excuse_is_told_beside_the_reason(tmp_path):
+    rows = [row(0, "A_1", verdict="fail", reason="too far", waived="known since May")]
+    run = read_run(write_run(tmp_path / "run", rows, [node("A_1", 0)]))
+    shown = text(run, "A_1")
+    assert "    - too far" in shown
+    assert "    - waived: known since May" in shown
+
+
 def test_frames_of_installed_packages_give_way_to_the_users(tmp_path):
     stack = [f"File site-packages/torch/m{place}.py, line 1" for place in range(9)] + ["File train.py, line 7, in step"]
     run = read_run(write_run(tmp_path / "run", [], [node("A_1", 0, stack=stack)]))
