@@ -23,6 +23,7 @@ code                     gap         evidence
 ``further_call``         missing     an operator that the dump has several times; the first is compared
 ``no_rule_op``           missing     no rule names the golden operator
 ``shape_mismatch``       missing     other sizes, padding and order of axes aside
+``blocks_mismatch``      missing     a matrix larger than the blocks that were dumped
 ``layout_unsupported``   missing     a storage layout without conversion
 ``dtype_unsupported``    missing     an element type that cannot be read
 ``slices_missing``       missing     a tensor of which not all slices were dumped

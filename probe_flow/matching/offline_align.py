@@ -2,20 +2,17 @@
 
 Evidence comes first, labels second: a shape in some order of axes must fit the blocks that are stored, and the golden
 shape must be the same tensor in some order. Where several orders fit, the one that the rule file (or the golden
-layout) names is taken. The logical shape is that of the dump's header, else that of the rule file, else the golden's.
+layout) names is taken.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from probe_flow.matching.offline_axes import (
     Shape,
     Told,
     count,
-    fits,
     from_logical,
     is_convertible,
     is_matrix,
@@ -26,6 +23,7 @@ from probe_flow.matching.offline_axes import (
     to_logical,
     without_ones,
 )
+from probe_flow.matching.offline_blocks import fitting_shape
 from probe_flow.matching.offline_reasons import blocks_mismatch, layout_unsupported, shape_mismatch
 from probe_flow.records import Reason, TensorRef
 
@@ -98,60 +96,11 @@ def _side(ref: TensorRef, told: Told, partner: Shape | None) -> _Side | None:
         if logical is not None and count(logical) == count(ref.shape):
             return _Side(ref, logical)
         return _Side(replace(ref, logical_shape=ref.shape), ref.shape)
-    found = _fitting(ref, told, partner)
+    found = fitting_shape(ref, told, partner)
     if found is None:
         return None
     ref = ref if ref.logical_shape == found else replace(ref, logical_shape=found)
     return _Side(ref, found, is_fixed=not is_matrix(ref), is_matrix=is_matrix(ref))
-
-
-def _fitting(ref: TensorRef, told: Told, partner: Shape | None) -> Shape | None:
-    """Return the likeliest shape that fits the blocks, one with as many elements as the partner if there is one.
-
-    The partner's own shape is only taken where nothing else tells one: blocks have room for it in their padding too.
-    """
-    size = count(partner)
-    first = None
-    for shape in _candidates(ref, told):
-        if first is None or math.prod(shape) == size:
-            if not fits(ref, shape):
-                continue
-            if size is None or math.prod(shape) == size:
-                return shape
-            first = shape
-    if first is not None or partner is None:
-        return first
-    return next((shape for shape in _ways(ref, told, partner) if fits(ref, shape)), None)
-
-
-def _candidates(ref: TensorRef, told: Told) -> Iterator[Shape]:
-    """Yield the logical shapes that header and rules give a blocked tensor, in the order of its layout."""
-    known = ref.logical_shape if ref.logical_shape != ref.shape else None
-    for shape in (known, told.shape):
-        if shape is not None:
-            yield from _ways(ref, told, shape)
-
-
-def _ways(ref: TensorRef, told: Told, shape: Shape) -> Iterator[Shape]:
-    """Yield what a shape may mean in the order of axes of a blocked tensor, likeliest first."""
-    if is_matrix(ref):
-        yield shape
-    elif len(shape) in (4, 5):
-        for order in orders(len(shape), (told.layout,), layout=ref.layout):
-            yield to_logical(shape, order)
-    else:
-        yield from _with_all_axes(shape)
-
-
-def _with_all_axes(shape: Shape) -> Iterator[Shape]:
-    """Yield a shape of fewer axes as NCHW: a vector is C, a matrix N and C, a line lies along H or W."""
-    if len(shape) == 1:
-        yield (1, *shape, 1, 1)
-    elif len(shape) == 2:
-        yield (*shape, 1, 1)
-    elif len(shape) == 3:
-        yield (*shape, 1)
-        yield (*shape[:2], 1, shape[2])
 
 
 def _joined(mine: _Side, other: _Side, label: str) -> Aligned:
@@ -167,7 +116,7 @@ def _joined(mine: _Side, other: _Side, label: str) -> Aligned:
         is_same = not (mine.is_fixed or other.is_fixed) or without_ones(mine.shape) == without_ones(other.shape)
         if is_same:
             return Aligned(mine.ref, other.ref)
-    return Aligned(mine.ref, other.ref, problem=_mismatch(mine.ref, mine.shape, other.shape))
+    return Aligned(mine.ref, other.ref, problem=shape_mismatch(mine.shape, other.shape))
 
 
 def _between(mine: _Side, other: _Side, label: str) -> tuple[str, ...] | None:
@@ -208,7 +157,7 @@ def _onto(fixed: _Side, free: _Side, label: str, side: str) -> Aligned:
             shape = from_logical(fixed.shape, label)
             return aligned(replace(free.ref, shape=shape, logical_shape=shape), _words(side, label, rank))
     shapes = (fixed.shape, free.shape) if side == "golden" else (free.shape, fixed.shape)
-    return aligned(free.ref, (), _mismatch(fixed.ref if side == "golden" else free.ref, *shapes))
+    return aligned(free.ref, (), shape_mismatch(*shapes))
 
 
 def _flattens_alike(shape: Shape, order: str) -> bool:
@@ -229,10 +178,6 @@ def _word(side: str, order: str) -> str:
     return f"{side}:{order.lower()}_to_{_letters(len(order)).lower()}"
 
 
-def _mismatch(ref: TensorRef, target: Shape, golden: Shape) -> Reason:
-    return shape_mismatch(ref.node.name, target, golden)
-
-
 def _as_stored(target: TensorRef, golden: TensorRef) -> Aligned | None:
     """Compare what is stored, padding included, where both sides store it alike and nobody knows the logical shape."""
     if (target.layout, target.shape, target.sub_format) != (golden.layout, golden.shape, golden.sub_format):
@@ -250,6 +195,6 @@ def _unfilled(target: TensorRef, golden: TensorRef, told: Told) -> Aligned:
     golden_shape = golden.logical_shape if golden.logical_shape is not None else golden.shape or ()
     if is_matrix(target) and shape is not None and len(stored) >= 4:
         padded = (stored[-3] * stored[-2], stored[-4] * stored[-1])
-        return Aligned(target, golden, problem=blocks_mismatch(target.node.name, shape, padded))
+        return Aligned(target, golden, problem=blocks_mismatch(shape, padded))
     mine = shape if shape is not None else stored
-    return Aligned(target, golden, problem=shape_mismatch(target.node.name, mine, golden_shape))
+    return Aligned(target, golden, problem=shape_mismatch(mine, golden_shape))

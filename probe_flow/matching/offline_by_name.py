@@ -19,7 +19,13 @@ from probe_flow.matching.offline_axes import Told
 from probe_flow.matching.offline_index import DumpIndex
 from probe_flow.matching.offline_ledger import Ledger
 from probe_flow.matching.offline_origins import PASSED_TYPES
-from probe_flow.matching.offline_reasons import expected, missing, no_rule_count, no_rule_shape
+from probe_flow.matching.offline_reasons import (
+    expected,
+    no_golden_node,
+    no_rule_count,
+    no_rule_shape,
+    no_target_node,
+)
 from probe_flow.matching.offline_stretches import stretches
 from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
 
@@ -88,9 +94,8 @@ class _NameMatch:
 
     def _decide(self, key: NodeKey, partner: NodeKey | None, group: str) -> None:
         if partner is None:
-            text = f'[{key.name}] There is no the ground truth dump file for the op "{key.name}".'
             for ref in self._target.tensors[key]:
-                self._ledger.leave(ref, missing("no_golden_dump", text), group=group, is_target=True)
+                self._ledger.leave(ref, no_golden_node(), group=group, is_target=True)
         else:
             for role in SlotRole:
                 self._pair_role(key, partner, role, group)
@@ -103,22 +108,22 @@ class _NameMatch:
         for ref in mine:
             other = by_slot.pop(ref.slot, None)
             if other is None:
-                reason = self._alone(key, ref, role, len(mine), len(others))
+                reason = self._alone(ref, role, len(mine), len(others))
                 self._ledger.leave(ref, reason, group=group, is_target=True)
             else:
                 self._pair(key, ref, other, group)
         for other in by_slot.values():
-            reason = self._alone(key, other, role, len(mine), len(others))
+            reason = self._alone(other, role, len(mine), len(others))
             self._ledger.leave(other, reason, group=group, is_target=False)
 
-    def _alone(self, key: NodeKey, ref: TensorRef, role: SlotRole, mine: int, others: int) -> Reason:
+    def _alone(self, ref: TensorRef, role: SlotRole, mine: int, others: int) -> Reason:
         if ref.kind is TensorKind.NULL:
             return expected("not_tensor", ref.reason or "the slot is empty")
-        return no_rule_count(key.name, role, mine, others)
+        return no_rule_count(role, mine, others)
 
     def _pair(self, key: NodeKey, ref: TensorRef, other: TensorRef, group: str) -> None:
         aligned = align(ref, other, told=Told())
-        reason = _other_shape(key.name, ref, other, aligned)
+        reason = _other_shape(ref, other, aligned)
         if reason is not None:
             aligned = Aligned(aligned.target, aligned.golden, aligned.transform, reason)
         is_guess = key in self._guessed
@@ -138,9 +143,8 @@ class _NameMatch:
         )
 
     def _leave_node(self, key: NodeKey, group: str) -> None:
-        text = f'[{key.name}] There is no the my output dump file for the op "{key.name}".'
         for ref in self._golden.tensors[key]:
-            self._ledger.leave(ref, missing("no_target_dump", text), group=group, is_target=False)
+            self._ledger.leave(ref, no_target_node(), group=group, is_target=False)
         self._ledger.groups.append(Group(group, Relation.ONE_TO_ONE, (), (key,)))
 
 
@@ -153,11 +157,11 @@ def _alike(side: DumpIndex, keys: Iterable[NodeKey]) -> Mapping[Hashable, list[N
     return found
 
 
-def _other_shape(op: str, ref: TensorRef, other: TensorRef, aligned: Aligned) -> Reason | None:
+def _other_shape(ref: TensorRef, other: TensorRef, aligned: Aligned) -> Reason | None:
     """Return that shapes differ, unless both are one tensor stored in two ways."""
     if ref.shape is None or other.shape is None or ref.shape == other.shape:
         return None
     is_same = bool(aligned.transform) or aligned.target.logical_shape == aligned.golden.logical_shape
     if aligned.problem is None and is_same:
         return None
-    return no_rule_shape(op, ref.slot.role, ref.slot.index, ref.shape, other.shape)
+    return no_rule_shape(ref.shape, other.shape)

@@ -20,9 +20,10 @@ from probe_flow.matching.offline_fed import FedInputs
 from probe_flow.matching.offline_index import DumpIndex
 from probe_flow.matching.offline_ledger import Ledger
 from probe_flow.matching.offline_name_parts import NAME_PARTS
+from probe_flow.matching.offline_no_golden import no_golden_dump
 from probe_flow.matching.offline_nodes import is_inner, op_key
-from probe_flow.matching.offline_origins import HELD_TYPES, NETWORK_INPUTS, Origin, Origins
-from probe_flow.matching.offline_reasons import expected, inner_node, missing, no_golden_dump
+from probe_flow.matching.offline_origins import NETWORK_INPUTS, Origin, Origins
+from probe_flow.matching.offline_reasons import expected, inner_node
 from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
 
 RULE_NAMES = {
@@ -131,7 +132,7 @@ class GroupMatch:
         if shown is not None and op.name not in shown:
             return expected("l1_inner", f"`{op.name}` lies inside an L1 group, of which first and last are compared")
         if is_inner(op, group) and role is SlotRole.OUTPUT:
-            return expected("inner_node", inner_node(op.name))
+            return inner_node(op.name)
         return None
 
     def _l1_ends(self, ops: list[FusionOp]) -> set[str]:
@@ -179,7 +180,7 @@ class GroupMatch:
         """Compare what is fed to the network with what the golden operator read, or say that there is no golden."""
         found = self._fed.golden_of(op, ref, origin) if origin.op.op_type in NETWORK_INPUTS else None
         if found is None:
-            self._ledger.leave(ref, _no_golden(op, ref, origin), group=self._id(group), is_target=True)
+            self._ledger.leave(ref, no_golden_dump(origin), group=self._id(group), is_target=True)
             return
         golden, aligned = found
         note = expected("network_input", f"`{origin.op.name}` feeds the network: compared with what `{golden.id}` read")
@@ -203,18 +204,3 @@ def _with_layout(aligned: Aligned, origin: Origin) -> Aligned:
     if not layout:
         return aligned
     return replace(aligned, target=replace(aligned.target, attrs={**aligned.target.attrs, "rule_layout": layout}))
-
-
-def _no_golden(op: FusionOp, ref: TensorRef, origin: Origin) -> Reason:
-    """Say that a tensor has no golden one; a gap only where the rules promise one, or are silent on all outputs."""
-    text = no_golden_dump(op.name, ref.slot.role, ref.slot.index)
-    maker, output = origin.op, origin.output
-    if output is None:
-        return (missing if maker.originals else expected)("no_golden_dump", text)
-    is_quantised = maker.is_filtered or not maker.compares_outputs
-    if is_quantised or maker.op_type in NETWORK_INPUTS or maker.op_type in HELD_TYPES:
-        return expected("no_golden_dump", text)
-    if output.origin_name:
-        return missing("no_golden_dump", text)
-    is_device_only = not maker.originals or maker.is_multiop or any(item.origin_name for item in maker.outputs)
-    return (expected if is_device_only else missing)("no_golden_dump", text)

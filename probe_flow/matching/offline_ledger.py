@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.formats.torchair_slices import NOT_JOINED
 from probe_flow.matching.offline_align import Aligned
-from probe_flow.matching.offline_reasons import SLICES_MISSING, dtype_unsupported, missing
+from probe_flow.matching.offline_reasons import dtype_unsupported, missing, slices_missing
 from probe_flow.records import Catalog, Edge, Group, Node, NodeKey, Pair, Pairs, Reason, TensorKind, TensorRef
 
 
@@ -109,5 +109,5 @@ def _unusable(ref: TensorRef) -> Reason | None:
 
 def _unreadable(ref: TensorRef) -> Reason | None:
     if ref.reason is not None and ref.reason.startswith(NOT_JOINED):
-        return missing("slices_missing", SLICES_MISSING)
+        return slices_missing()
     return missing("unreadable", ref.reason or "it cannot be read") if ref.kind is TensorKind.UNREADABLE else None

@@ -10,7 +10,7 @@ from probe_flow.matching.name_nearest import NearestNames
 from probe_flow.matching.offline_groups import GroupMatch
 from probe_flow.matching.offline_ledger import Ledger
 from probe_flow.matching.offline_origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES
-from probe_flow.matching.offline_reasons import EMPTY_L1, expected, missing, no_target_dump
+from probe_flow.matching.offline_reasons import empty_l1, expected, missing, no_target_dump
 from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
 
 _NEVER_DUMPED = NETWORK_INPUTS | HELD_TYPES | PASSED_TYPES
@@ -113,6 +113,6 @@ class GoldenLeftovers:
     def _undumped(self, ops: list[FusionOp]) -> Reason:
         op = ops[0]
         if op.l1_group and all(self._match.key_of(each) is None for each in ops):
-            return missing("empty_l1", EMPTY_L1)
-        is_expected = all(each.op_type in _NEVER_DUMPED for each in ops)
-        return (expected if is_expected else missing)("no_target_dump", no_target_dump(op.name, op.op_type))
+            return empty_l1(op.l1_group)
+        is_gap = any(each.op_type not in _NEVER_DUMPED for each in ops)
+        return no_target_dump(op.name, op.op_type, is_gap=is_gap)

@@ -1,4 +1,4 @@
-"""Word the reasons of offline models: the texts that users of such comparisons know, and whether they are gaps."""
+"""Say why tensors of offline models are not compared, in plain words; tables with words of their own take the facts."""
 
 from __future__ import annotations
 
@@ -7,112 +7,118 @@ from collections.abc import Sequence
 from probe_flow.records import Expectation, Reason, SlotRole
 from probe_flow.tensors.dtypes import DEVICE_DTYPE_NAMES
 
-SHOWN_CODES = frozenset(
-    {
-        "no_target_dump", "no_golden_dump", "unknown_producer", "input_index", "input_malformed", "shape_mismatch",
-        "layout_unsupported", "dtype_unsupported", "slices_missing", "inner_node", "empty_l1", "no_rule_shape",
-        "no_rule_count",
-    }
-)  # fmt: skip
-"""Codes of rows that a table of offline models shows with their text; rows with other codes are further detail."""
-
 _NUMBERS = {name: number for number, name in DEVICE_DTYPE_NAMES.items()}
 
 Shape = Sequence[int]
 
 
-def expected(code: str, text: str) -> Reason:
+def expected(code: str, text: str, *facts: object) -> Reason:
     """A tensor that had not to be compared."""
-    return Reason(code, text, Expectation.EXPECTED)
+    return Reason(code, text, Expectation.EXPECTED, tuple(map(str, facts)))
 
 
-def missing(code: str, text: str) -> Reason:
+def missing(code: str, text: str, *facts: object) -> Reason:
     """A tensor that lacks its partner: a gap of the comparison."""
-    return Reason(code, text, Expectation.MISSING)
+    return Reason(code, text, Expectation.MISSING, tuple(map(str, facts)))
 
 
-def tensor_index(op: str, role: SlotRole, index: object) -> str:
-    """Return the id of a tensor in such texts, e.g. ``conv1:output:0``."""
-    return f"{op}:{role.value}:{index}"
+def no_target_dump(op: str, op_type: str, *, is_gap: bool) -> Reason:
+    """A golden tensor whose device operator has no file."""
+    if is_gap:
+        text = f"the device dump has no file of `{op}` ({op_type}), which computes it: dump that operator too"
+        return missing("no_target_dump", text, op, op_type)
+    text = f"the device dump has no file of `{op}`: operators of type {op_type} are not dumped"
+    return expected("no_target_dump", text, op, op_type)
 
 
-def no_target_dump(op: str, op_type: str) -> str:
-    """Say that a device operator has no file."""
-    return f'[{op}] There is no dump file for my output operator "{op}". The type is {op_type}.'
+def no_target_node() -> Reason:
+    """Without rules: an operator of the golden alone."""
+    return missing("no_target_dump", f"the target has no operator of this name: {_RULES}")
 
 
-def no_golden_dump(op: str, role: SlotRole, index: object) -> str:
-    """Say that a device tensor has no golden one."""
-    return f"[{op}] There is no the ground truth dump file for {tensor_index(op, role, index)}."
+def no_golden_node() -> Reason:
+    """Without rules: an operator of the target alone."""
+    return missing("no_golden_dump", f"the golden has no operator of this name: {_RULES}")
 
 
 def unknown_producer(name: str) -> Reason:
     """An input whose producer no rule names."""
-    return missing("unknown_producer", f'There is no "{name}" in the fusion rule file.')
+    text = f"its producer `{name}` is not in the rules: give the rules of the model that ran"
+    return missing("unknown_producer", text, name)
 
 
 def input_index(index: int, count: int) -> Reason:
     """An input that the rules do not list."""
-    text = f"The input index ({index}) is out of range ({count}) for the operator list."
-    return missing("input_index", text)
+    text = f"the dump has an input {index}, the rules list {count}: give the rules of the model that ran"
+    return missing("input_index", text, index, count)
 
 
 def input_malformed(text: str) -> Reason:
     """An input of which the rules do not say ``producer:index``."""
-    return missing("input_malformed", f"The input information ({text}) is invalid. It only supports op_name:index.")
+    return missing("input_malformed", f"the rules say of this input `{text}` in place of `operator:index`", text)
 
 
-def shape_mismatch(op: str, target: Shape, golden: Shape) -> Reason:
+def shape_mismatch(target: Shape, golden: Shape) -> Reason:
     """Two tensors of other sizes."""
-    return missing(
-        "shape_mismatch",
-        f"[{op}] Due to the different shapes on the left and right,the left dump data{tuple(target)} can not be "
-        f"compared to the right dump data{tuple(golden)}. Please check the batch of the dump data or the shape may be "
-        "changed due to optimization.",
+    text = (
+        f"the target has shape {tuple(target)}, the golden {tuple(golden)}: neither padding nor another order of axes "
+        "explains it; look for another batch size or other inputs of the model"
     )
+    return missing("shape_mismatch", text, tuple(target), tuple(golden))
 
 
-def blocks_mismatch(op: str, target: Shape, padded: Shape) -> Reason:
+def blocks_mismatch(target: Shape, padded: Shape) -> Reason:
     """A matrix that does not fill the blocks that it is stored in."""
-    return missing(
-        "shape_mismatch",
-        f"[{op}] The target shape {tuple(target)} is invalid. The recommended shape is {tuple(padded)}.",
-    )
+    text = f"a matrix of shape {tuple(target)} does not fit the blocks that were dumped, which hold {tuple(padded)}"
+    return missing("blocks_mismatch", text, tuple(target), tuple(padded))
 
 
 def layout_unsupported(layout: str) -> Reason:
     """A storage layout without conversion."""
-    return missing("layout_unsupported", f'The format " {layout} " is not supported.')
+    text = f"no conversion is known of the storage layout `{layout}`"
+    return missing("layout_unsupported", text, layout)
 
 
 def dtype_unsupported(stored_dtype: str) -> Reason:
     """An element type that cannot be read as numbers."""
     number = _NUMBERS.get(stored_dtype, stored_dtype)
-    return missing("dtype_unsupported", f"The output data type ({number}) does not support.")
+    named = f"`{stored_dtype}` (device type {number})" if number != stored_dtype else f"`{stored_dtype}`"
+    return missing("dtype_unsupported", f"elements of type {named} cannot be read as numbers", number)
 
 
-def inner_node(op: str) -> str:
-    """Say that an operator is inside of several that stand for the same originals."""
-    return f"[{op}] The op is inner node for multi to multi relation.Skip the op."
+def slices_missing() -> Reason:
+    """A tensor that several threads wrote, not all of whose files are there."""
+    text = "not all slices of this tensor were dumped, there are fewer files than threads: dump it again"
+    return missing("slices_missing", text)
 
 
-SLICES_MISSING = "This is a FFTS+ mode dump data, The number of files does not match the number of thread"
-EMPTY_L1 = "The fusion operator list is empty"
+def inner_node(op: str) -> Reason:
+    """The output of an operator that gives no tensor of the originals that it is part of."""
+    text = f"`{op}` is one of several operators for the same originals and gives none of their tensors"
+    return expected("inner_node", text)
 
 
-def no_rule_shape(op: str, role: SlotRole, index: object, target: Shape, golden: Shape) -> Reason:
+def empty_l1(group: str) -> Reason:
+    """A golden tensor of an L1 group without any file."""
+    text = f"no operator of the L1 group `{group}` has a file in the device dump: dump the last of them at least"
+    return missing("empty_l1", text)
+
+
+def no_rule_shape(target: Shape, golden: Shape) -> Reason:
     """Without rules: tensors of one name and other shapes."""
-    where = tensor_index(op, role, index)
-    shapes = f"{_shown(target)} vs {_shown(golden)}"
-    return missing("no_rule_shape", f"[{op}] The shape does not match ({shapes}) for {where}.")
+    shapes = _shown(target), _shown(golden)
+    return missing("no_rule_shape", f"the target has shape {shapes[0]}, the golden {shapes[1]}: {_RULES}", *shapes)
 
 
-def no_rule_count(op: str, role: SlotRole, target: int, golden: int) -> Reason:
+def no_rule_count(role: SlotRole, target: int, golden: int) -> Reason:
     """Without rules: operators of one name that have other numbers of tensors."""
-    text = f"[{op}] The number of {role.value} does not match ({target} vs {golden})."
-    return missing("no_rule_count", text)
+    text = f"the operator has {target} {role.value}s in the target and {golden} in the golden: {_RULES}"
+    return missing("no_rule_count", text, role.value, target, golden)
+
+
+_RULES = "where the models were compiled in other ways, give the rules of both"
 
 
 def _shown(shape: Shape) -> str:
-    """Return a shape as the table shows it: ``(6)`` for one axis."""
+    """Return a shape as tables show it: ``(6)`` for one axis."""
     return f"({', '.join(map(str, shape))})"

@@ -47,11 +47,13 @@ class Reason:
         code: a short stable word, e.g. ``no_golden_op``, ``internal``, ``not_tensor``.
         text: the same for people, with names.
         expectation: whether this is a gap.
+        facts: names and figures of the text, for tables that have words of their own for the code.
     """
 
     code: str
     text: str
     expectation: Expectation
+    facts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

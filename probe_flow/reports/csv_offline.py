@@ -132,7 +132,7 @@ def _rows(comparison: Comparison, columns: Columns, operators: Operators) -> Ite
             cells = _cells(group, key, row, columns, operators)
             if columns.flags:
                 cells += flags(group, row, operators.op_type(key) if key else "", operators, outputs)
-            yield colors[row.order] if row is not None else Color.NONE, [*cells, *_judgement(row)]
+            yield colors[row.order] if row is not None else Color.NONE, [*cells, *_judgement(row, operators)]
 
 
 def entries(group: OfflineGroup, operators: Operators) -> Iterator[tuple[NodeKey | None, ComparedPair | None]]:
@@ -202,12 +202,12 @@ def _custom(row: ComparedPair | None, name: str) -> str:
     return number_text(measured.metrics.get(name) if measured is not None else None)
 
 
-def _judgement(row: ComparedPair | None) -> list[str]:
+def _judgement(row: ComparedPair | None, operators: Operators) -> list[str]:
     if row is None:
         return [NOT_AVAILABLE, NOT_AVAILABLE, ""]
     is_paired = row.pair.target is not None and row.pair.golden is not None
     return [
         RESULTS[row.verdict.status],
         text_cell(row.pair.rule) if is_paired else "unmatched",
-        text_cell(remarks(row)),
+        text_cell(remarks(row, operators)),
     ]

@@ -22,6 +22,15 @@ from probe_flow.reports.offline_metrics import (
     is_scalar,
     nonfinite_count,
 )
+from probe_flow.reports.offline_wording import (
+    EMPTY_L1,
+    NO_GOLDEN_DUMP,
+    NO_TARGET_DUMP,
+    ONE_SIDE,
+    SHAPE_MISMATCH,
+    published_words,
+)
+from probe_flow.reports.offline_wording import INNER_NODE as INNER_NODE_WORDS
 from probe_flow.reports.rows import file_of, reason_of, shape_of
 
 ROW_CODES = frozenset(
@@ -31,6 +40,7 @@ ROW_CODES = frozenset(
         "input_index",
         "input_malformed",
         "shape_mismatch",
+        "blocks_mismatch",
         "layout_unsupported",
         "dtype_unsupported",
         "slices_missing",
@@ -42,8 +52,6 @@ ROW_CODES = frozenset(
 )
 """Reasons with which a tensor of the target has a row although nothing was compared."""
 
-EMPTY_L1 = "The fusion operator list is empty"
-
 _NOT_COMPARED = frozenset(
     {Status.UNMATCHED_TARGET, Status.UNMATCHED_GOLDEN, Status.NOT_COMPARABLE, Status.ERROR, Status.SKIPPED}
 )
@@ -52,8 +60,7 @@ _INFINITE_DIVERGENCE = float("inf")
 
 def no_target_dump(key: NodeKey, operators: Operators) -> str:
     """Return what is said of an operator that the target did not dump."""
-    name, op_type = operators.name(key), operators.op_type(key)
-    return f'[{name}] There is no dump file for my output operator "{name}". The type is {op_type}.'
+    return NO_TARGET_DUMP.format(op=operators.name(key), type=operators.op_type(key))
 
 
 def inner_nodes(group: OfflineGroup) -> set[NodeKey]:
@@ -74,7 +81,7 @@ def operator_reason(group: OfflineGroup, operators: Operators) -> str:
     texts = []
     for key in group.ops:
         if key in inner or operators.is_marked(key, INNER):
-            texts.append(f"[{operators.name(key)}] The op is inner node for multi to multi relation.Skip the op.")
+            texts.append(INNER_NODE_WORDS.format(op=operators.name(key)))
         elif key in missing:
             texts.append(no_target_dump(key, operators))
     return ",".join(texts) or _joined(reason_of(row) for row in group.rows)
@@ -87,23 +94,23 @@ def without_rules(group: OfflineGroup, operators: Operators) -> str:
     if group.rows and not (targets and goldens):
         name = operators.name(group.rows[0].pair.shown.node)
         missing = "the ground truth" if targets else "the my output"
-        return f'[{name}] There is no {missing} dump file for the op "{name}".'
+        return ONE_SIDE.format(op=name, side=missing)
     if not group.rows:
         return _joined(no_target_dump(key, operators) for key in group.ops)
     name = operators.name(group.rows[0].pair.shown.node)
     texts: list[str | None] = []
     for role in (SlotRole.INPUT, SlotRole.OUTPUT):
         rows = [row for row in group.rows if row.pair.shown.slot.role is role]
-        texts += _kind_reasons(name, role, rows)
+        texts += _kind_reasons(name, role, rows, operators)
     return _joined(texts)
 
 
-def _kind_reasons(name: str, role: SlotRole, rows: list[ComparedPair]) -> list[str | None]:
+def _kind_reasons(name: str, role: SlotRole, rows: list[ComparedPair], operators: Operators) -> list[str | None]:
     if not rows:
         return [f"[{name}] There is no {role.value}. Skip the {name}:{role.value}."]
     targets = sum(row.pair.target is not None for row in rows)
     goldens = sum(row.pair.golden is not None for row in rows)
-    said = [row.pair.reason.text if row.pair.reason is not None else reason_of(row) for row in rows]
+    said = [published_words(row.pair, operators) or reason_of(row) for row in rows]
     if any(said) or targets == goldens:
         return list(said)
     return [f"[{name}] The number of {role.value} does not match ({targets} vs {goldens})."]
@@ -113,10 +120,12 @@ def published_reason(row: ComparedPair, operators: Operators) -> str:
     """Return the reason of a row of a tensor as the published table words it, with its remarks about metrics."""
     reason = row.pair.reason
     if row.pair.golden is None:
-        return reason.text if reason is not None else _no_golden(row, operators)
+        name = operators.name(row.pair.shown.node)
+        words = published_words(row.pair, operators) or (reason.text if reason is not None else None)
+        return words or NO_GOLDEN_DUMP.format(op=name, tensor=tensor_name(row.pair, operators))
     if row.measurement is None or row.verdict.status in _NOT_COMPARED:
         if reason is not None and reason.code in ROW_CODES:
-            return reason.text
+            return published_words(row.pair, operators) or reason.text
         return _different_shapes(row, operators) or reason_of(row) or ""
     return ",".join(_remarks(row, is_whole_path=True))
 
@@ -124,22 +133,20 @@ def published_reason(row: ComparedPair, operators: Operators) -> str:
 def full_reason(row: ComparedPair, operators: Operators) -> str:
     """Return all that is to say about a row that was not, or not wholly, compared; never empty for those."""
     if row.verdict.status in _NOT_COMPARED:
-        shapes = _different_shapes(row, operators) if row.pair.reason is None else None
-        return _joined((reason_of(row), shapes), "; ") or "nothing was compared"
+        words = published_words(row.pair, operators)
+        if row.pair.reason is None:
+            words = _different_shapes(row, operators)
+        return words or reason_of(row) or "nothing was compared"
     return _joined((*_remarks(row), *_nonfinite(row)), "; ")
 
 
-def remarks(row: ComparedPair) -> str:
-    """Return what is worth knowing of a row that was compared: how it was paired, and why it fails."""
+def remarks(row: ComparedPair, operators: Operators) -> str:
+    """Return what is worth knowing of a row beside `full_reason`: how it was paired, why it fails; plain words."""
     if row.measurement is None or row.verdict.status in _NOT_COMPARED:
-        return ""
+        said = reason_of(row) or ""
+        return said if said != full_reason(row, operators) else ""
     reason = row.pair.reason.text if row.pair.reason is not None else None
     return _joined((reason, *row.measurement.notes, *row.verdict.reasons), "; ")
-
-
-def _no_golden(row: ComparedPair, operators: Operators) -> str:
-    name = operators.name(row.pair.shown.node)
-    return f"[{name}] There is no the ground truth dump file for {tensor_name(row.pair, operators)}."
 
 
 def _different_shapes(row: ComparedPair, operators: Operators) -> str | None:
@@ -149,12 +156,7 @@ def _different_shapes(row: ComparedPair, operators: Operators) -> str | None:
     shapes = shape_of(target), shape_of(golden)
     if None in shapes or target.numel == golden.numel:
         return None
-    name = operators.name(target.node)
-    return (
-        f"[{name}] Due to the different shapes on the left and right,the left dump data{shapes[0]} can not be "
-        f"compared to the right dump data{shapes[1]}. Please check the batch of the dump data or the shape may be "
-        "changed due to optimization."
-    )
+    return SHAPE_MISMATCH.format(*shapes, op=operators.name(target.node))
 
 
 def _has_data(*sides: TensorRef) -> bool:
