@@ -25,6 +25,7 @@ EXTRAS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "accel": ("numba", "the compiled metrics kernel"),
         "distributed": ("distributed", "the scheduler `distributed`"),
         "xlsx": ("XlsxWriter", "the report format `xlsx`"),
+        "shell": ("prompt_toolkit", "completion and history at the prompt of `probe-flow shell`"),
     }
 )
 """Extra -> the package that it brings, and what that enables."""
