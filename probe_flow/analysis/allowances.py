@@ -62,7 +62,7 @@ class Allowances:
         rounding = ACROSS_FRAMEWORKS if _are_frameworks_different(pairs) else WITHIN_FRAMEWORK
         self.deviations = [deviation_of(row, rounding) for row in rows]
         self.scales: dict[int, float] = {}
-        self._hidden = HiddenInputs(rows, pairs)
+        self.hidden = HiddenInputs(rows, pairs)
         self._types = {key.name: node.op_type for key, node in pairs.golden.nodes.items() if node.op_type}
         self._types.update((op.name, op.op_type) for graph in pairs.target.graphs for op in graph.ops)
         self._nodes = pairs.target.nodes
@@ -150,7 +150,7 @@ class Allowances:
             allowed = self._of_statistics(number, deviation, behind, families, rule)
         if row.is_produced and row.pair.rule != "self":
             passed = (call.key, *self.links.through.get(call.key, ()))
-            allowed = with_noise(allowed, self._hidden.noise(passed, known), deviation)
+            allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
         self.scales[number] = max(deviation.size, allowed.scale, *(self._passed_on(n) for n in behind if copies))
         return _with_unseen(allowed, unseen, deviation) if unseen else allowed
 
@@ -317,7 +317,7 @@ class Allowances:
                 node = self._nodes.get(passed)
                 parts = [self._types[part] for part in node.originals if part in self._types] if node else []
                 kinds.update(family_of(op_type) for op_type in parts or ([node.op_type] if node else []))
-            if Family.PRODUCT in kinds and self._hidden.has_weights(nodes):
+            if Family.PRODUCT in kinds and self.hidden.has_weights(nodes):
                 kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
             found = self._families[call] = frozenset(kinds or {Family.UNKNOWN})
         return found

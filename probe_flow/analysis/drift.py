@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from probe_flow.analysis.hidden_inputs import is_quantised
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.origin import Diagnosis
 from probe_flow.analysis.witness import clears
@@ -35,12 +34,11 @@ def find_drift(rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> list[Findi
     last: dict[object, list[int]] = {}
     for run, numbers in runs.items():
         last.setdefault(run.identity, []).extend(numbers)
-    quantised: set[object] = {row.node.execution.identity for row in rows if is_quantised(row)}
     worst: tuple[float, int, float] | None = None
     for identity, numbers in last.items():
         # What was coarse on the way is not finer for having been cast at the end.
         coarsest = max(d.unit for n in numbers if (d := diagnosis.deviations[n]) is not None)
-        limit = _limit(max(coarsest, QUANTISED) if identity in quantised else coarsest)
+        limit = _limit(max(coarsest, QUANTISED) if identity in diagnosis.quantised_runs else coarsest)
         for number in numbers[-TAIL:]:
             error = _relative(diagnosis, number)
             assert error is not None

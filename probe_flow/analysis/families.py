@@ -35,10 +35,11 @@ _KEYWORDS: tuple[tuple[Family, str], ...] = (
     ),
     (Family.EXPONENTIAL, "softmax logsoftmax logsumexp crossentropy nllloss exp expm softplus"),
     (Family.UNKNOWN, "log logaddexp"),  # turns a relative error into an absolute one
+    (Family.MOVE, "quantizelinear dequantizelinear"),
     (
         Family.PRODUCT,
         "matmul rmatmul mm bmm mv addmm baddbmm addbmm linear dense conv convolution einsum gemm tensordot "
-        "fullyconnection",
+        "fullyconnection innerproduct deconvolution",
     ),
     (
         Family.DISCRETE,
@@ -46,7 +47,7 @@ _KEYWORDS: tuple[tuple[Family, str], ...] = (
         "nonzero floor ceil round trunc unique and or xor invert",
     ),
     (Family.TOTAL, "sum reducesum nansum"),
-    (Family.REDUCE, "reduce mean prod var std norm cumsum avgpool"),
+    (Family.REDUCE, "reduce mean prod var std norm cumsum avgpool averagepool pooling"),
     (Family.SUM, "add adds addn axpy sub subtract radd rsub iadd isub lerp biasadd"),
     (
         Family.SCALE,
@@ -55,7 +56,7 @@ _KEYWORDS: tuple[tuple[Family, str], ...] = (
     ),
     (
         Family.MOVE,
-        "ascendquant ascenddequant ascendrequant ascendantiquant quantize dequantize "
+        "ascendquant dequant requant antiquant quantize dequantize "
         "transdata transpose permute reshape view cast bitcast copy clone contiguous concat cat split slice gather "
         "embedding select stack unbind expand tile repeat pad identity t squeeze unsqueeze chunk index scatter dropout "
         "flatten unflatten fill to getitem setitem roll flip where maximum minimum maxpool clamp clip broadcast narrow "

@@ -44,15 +44,6 @@ class Noise:
     shared: float
 
 
-NO_NOISE = Noise(0.0, 0.0)
-
-
-def is_quantised(row: MeasuredPair) -> bool:
-    """Say whether a row holds quantised values of the target that were not compared."""
-    tensor = row.pair.target
-    return row.measurement is None and tensor is not None and tensor.dtype in STEPS and (tensor.numel or 0) > 1
-
-
 class HiddenInputs:
     """The inputs of target nodes that were not compared and bring an error of their own.
 
@@ -64,14 +55,18 @@ class HiddenInputs:
     def __init__(self, rows: Sequence[MeasuredPair], pairs: Pairs) -> None:
         self._fed = {(edge.consumer, edge.input) for edge in pairs.target.edges}
         self._of: dict[NodeKey, list[TensorRef]] = {}
+        self._quantised: dict[NodeKey, TensorRef] = {}
         for row in rows:
             tensor = row.pair.target
-            if row.measurement is None and tensor is not None and self._brings_error(tensor):
+            if row.measurement is not None or tensor is None or (tensor.numel or 0) < 2:
+                continue
+            if tensor.slot.role is SlotRole.INPUT and tensor.kind is TensorKind.TENSOR and self._brings_error(tensor):
                 self._of.setdefault(tensor.node, []).append(tensor)
+            if tensor.dtype in STEPS or (row.pair.reason is not None and row.pair.reason.code == "quantised"):
+                self._quantised.setdefault(tensor.node, tensor)
+        self.quantised_runs = frozenset(key.execution.identity for key in self._quantised)
 
     def _brings_error(self, tensor: TensorRef) -> bool:
-        if tensor.slot.role is not SlotRole.INPUT or tensor.kind is not TensorKind.TENSOR or (tensor.numel or 0) < 2:
-            return False
         return tensor.dtype in STEPS or (bool(self._fed) and not self._is_fed(tensor) and UNIT.get(tensor.dtype, 0) > 0)
 
     def _is_fed(self, tensor: TensorRef) -> bool:
@@ -83,19 +78,33 @@ class HiddenInputs:
 
     def noise(self, nodes: Collection[NodeKey], known: Sequence[Deviation]) -> Noise:
         """Return the error that these nodes' inputs bring, given the deviations of those that were compared."""
-        hidden = [tensor for key in nodes for tensor in self._of.get(key, ())] if self._of else []
-        if not hidden:
-            return NO_NOISE
         crest = max((d.top / d.size for d in known if d.size > 0.0), default=UNKNOWN_CREST)
         crest = SPARE * min(max(crest, CRESTS[0]), CRESTS[1])
-        errors = [(self._error(tensor, crest), common_share(tensor.numel or 1)) for tensor in hidden]
+        errors = [(error, common_share(count)) for error, count in self._errors(nodes, crest)]
         return Noise(math.hypot(*(error for error, _ in errors)), math.hypot(*(error * part for error, part in errors)))
+
+    def _errors(self, nodes: Collection[NodeKey], crest: float) -> list[tuple[float, int]]:
+        """Return the relative error of each of them, with the number of its elements."""
+        hidden = [tensor for key in nodes for tensor in self._of.get(key, ())]
+        errors = [(self._error(tensor, crest), tensor.numel or 1) for tensor in hidden]
+        if any(tensor.dtype in STEPS for tensor in hidden):
+            return errors
+        # A framework keeps quantised values in floats, and no inputs.
+        found = [self._quantised[key] for key in nodes if key in self._quantised]
+        for tensor in found[:1]:
+            errors += [(_of_steps(each, STEPS["int8"]), tensor.numel or 1) for each in (crest, WEIGHT_CREST)]
+        return errors
 
     def _error(self, tensor: TensorRef, crest: float) -> float:
         steps = STEPS.get(tensor.dtype)
         if steps is None:
             return ROUNDED_WEIGHT * UNIT[tensor.dtype]
-        return (crest if self._is_fed(tensor) else WEIGHT_CREST) / (steps * math.sqrt(12.0))
+        return _of_steps(crest if self._is_fed(tensor) else WEIGHT_CREST, steps)
+
+
+def _of_steps(crest: float, steps: float) -> float:
+    """Return the relative error of values rounded to so many steps from zero to the largest."""
+    return crest / (steps * math.sqrt(12.0))
 
 
 def with_noise(allowed: Allowance, noise: Noise, output: Deviation) -> Allowance:

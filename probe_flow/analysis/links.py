@@ -109,8 +109,11 @@ class _ByEdges:
                     producers[number] = found[0]
         for node in dict.fromkeys(node for node, _ in self.outputs):
             reached = self._reach(node)
-            if reached is not None and (reached[0] or not self.feeding.get(node)):
-                reaching[node], through[node] = reached
+            if reached is None:
+                continue
+            through[node] = reached[1]
+            if reached[0] or not self.feeding.get(node):
+                reaching[node] = reached[0]
         return Links(producers, reaching, through)
 
     def _is_of_graph(self, node: NodeKey) -> bool:

@@ -72,6 +72,7 @@ class Diagnosis:
         scores: row -> its largest figure over what is explained, 1 being the limit, where it was judged.
         cleared: rows that would be suspects if the reference did not say that the target is no worse than the golden,
             or repeated runs that they differ by as much; in order of time, without those that inherit from a suspect.
+        quantised_runs: identities of the executions in which the target computed with quantised values.
     """
 
     suspects: tuple[Suspect, ...]
@@ -81,6 +82,7 @@ class Diagnosis:
     scales: Mapping[int, float]
     scores: Mapping[int, float]
     cleared: tuple[int, ...] = ()
+    quantised_runs: frozenset[object] = frozenset()
 
 
 def in_time(calls: Calls) -> list[int]:
@@ -138,7 +140,8 @@ class _Search:
         suspects = tuple(self.suspects[number] for number in self.order if number in self.suspects)
         tainted = self._resolved()
         cleared = tuple(n for n in self.order if n in self.cleared and n not in self.suspects and n not in tainted)
-        return Diagnosis(suspects, tainted, self.deviations, self.order, self.allowances.scales, self.scores, cleared)
+        scales, quantised = self.allowances.scales, self.allowances.hidden.quantised_runs
+        return Diagnosis(suspects, tainted, self.deviations, self.order, scales, self.scores, cleared, quantised)
 
     def _resolved(self) -> dict[int, int]:
         """Return the heirs with their suspects: a collective may come before what another rank did to it."""

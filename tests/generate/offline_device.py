@@ -24,6 +24,7 @@ Tamper = Callable[[DeviceOp, list[Array], list[Array]], list[Array]]
 Computed = Callable[[Layer, Sequence[Array], Sequence[Array]], list[Array]]
 
 NEVER_DUMPED = frozenset({"Data", "Const", "NetOutput"})
+FIRST_ADDRESS, ALIGNMENT = 0x100000, 0x200
 NHWC = (0, 2, 3, 1)
 _RULE_TYPES = {"float16": "DT_FLOAT16", "float32": "DT_FLOAT", "int8": "DT_INT8", "bfloat16": "DT_BF16"}
 
@@ -81,16 +82,20 @@ def write_device(
 ) -> None:  # fmt: skip
     """Write one dump file an operator; ``images`` is the order in which the framework counts an image's axes."""
     out = OmFolder(folder)
+    addresses = {name: FIRST_ADDRESS + ALIGNMENT * place for place, name in enumerate(found)}
     by_name = {op.name: op for op in ops}
     for place, op in enumerate(ops, start=1):
         if op.op_type in NEVER_DUMPED or (isinstance(dumped, frozenset) and op.name not in dumped):
             continue
-        inputs = [tensor_of(by_name[name.rpartition(":")[0]], found[name], images) for name in op.inputs]
-        outputs = [tensor_of(op, found[f"{op.name}:{n}"], images) for n in range(len(op.gives))]
+        inputs = [
+            tensor_of(by_name[name.rpartition(":")[0]], found[name], images, addresses[name]) for name in op.inputs
+        ]
+        given = [f"{op.name}:{n}" for n in range(len(op.gives))]
+        outputs = [tensor_of(op, found[name], images, addresses[name]) for name in given]
         out.op(op.op_type, op.name, at=first + 1000 * place, inputs=inputs, outputs=outputs)
 
 
-def tensor_of(op: DeviceOp, values: Array, images: str) -> OmTensor:
+def tensor_of(op: DeviceOp, values: Array, images: str, address: int = 0) -> OmTensor:
     """Return a device output as it is dumped."""
     c0 = 32 if op.dtype == "int8" else 16
     layout, sub_format = op.layout, 0
@@ -100,7 +105,7 @@ def tensor_of(op: DeviceOp, values: Array, images: str) -> OmTensor:
     if images == "NHWC" and values.ndim == 4 and op.op_type != "Const":
         original = tuple(values.shape[axis] for axis in NHWC)
         layout = "NHWC" if layout == "NCHW" else layout
-    given = DumpTensor(values, op.dtype, layout, c0=c0, sub_format=sub_format)
+    given = DumpTensor(values, op.dtype, layout, c0=c0, sub_format=sub_format, address=address)
     return OmTensor(given, original_shape=original)
 
 

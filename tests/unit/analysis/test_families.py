@@ -20,7 +20,7 @@ DEVICE = {
     "Unpack ExpandDims BroadcastTo TileD PadV3 SelectV2 MaskedFill MaxPoolV3 AdaptiveMaxPool2d TensorMove Identity",
     Family.CONTRACT: "Relu Relu6 LeakyRelu PRelu Gelu GeluV2 FastGelu Sigmoid Swish Tanh Neg Abs",
     Family.DISCRETE: "ArgMaxV2 ArgMaxD TopKV2 TopKD MoeGatingTopK Greater LogicalNot Equal NotEqual",
-    Family.UNKNOWN: "FusedMulAdd Log Log1p Pooling DynamicQuant",
+    Family.UNKNOWN: "FusedMulAdd Log Log1p DynamicQuant",
 }
 ATEN = {
     Family.PRODUCT: "mm.default bmm.default addmm.default convolution.default",
@@ -49,6 +49,13 @@ FUNCTIONS = {
     Family.DISCRETE: "__eq__ __and__ argsort topk floor_divide",
     Family.CONTRACT: "relu relu6 silu interpolate sigmoid",
 }
+ORIGINAL = {
+    Family.PRODUCT: "Convolution InnerProduct Deconvolution DepthwiseConv2dNative Gemm",
+    Family.REDUCE: "Pooling GlobalAveragePool AveragePool AvgPool",
+    Family.MOVE: "AscendQuant AscendDequant AscendAntiQuant AscendRequant DeQuant QuantizeLinear "
+    "DequantizeLinear MaxPool",
+}
+"""Operators of Caffe, ONNX and TensorFlow, and those of quantisation."""
 MODULES = {
     Family.PRODUCT: "Linear Conv2d ColumnParallelLinear Dense",
     Family.NORMALISE: "LayerNorm RMSNorm LlamaRMSNorm T5LayerNorm BatchNorm2d SyncBatchNorm",
@@ -61,7 +68,7 @@ MODULES = {
 
 
 def spellings():
-    for table, prefix in ((DEVICE, ""), (ATEN, "aten."), (FUNCTIONS, ""), (MODULES, "")):
+    for table, prefix in ((DEVICE, ""), (ATEN, "aten."), (FUNCTIONS, ""), (ORIGINAL, ""), (MODULES, "")):
         for family, names in table.items():
             yield from ((prefix + name, family) for name in names.split())
 

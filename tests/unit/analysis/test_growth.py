@@ -97,6 +97,15 @@ def test_products_that_cancel_are_judged_by_what_they_would_usually_be():
     assert allowance(Family.PRODUCT, deviation(size=0.0), factors).explained == found.explained
 
 
+def test_a_product_with_weights_that_are_not_shown_takes_errors_together_as_noise():
+    # An activation and a shortcut: they are not multiplied with each other, and their errors have nothing in common.
+    image, shortcut = deviation(size=2.0, rms=0.006, count=50), deviation(size=4.0, rms=0.016, count=100)
+    found = allowance(Family.WEIGHTED, deviation(size=1.0), [image, shortcut])
+    assert found.explained == pytest.approx(max(2.0 * math.hypot(0.003, 0.004), 1.2 * 0.016))
+    assert found.floor == pytest.approx(4.0 * U)
+    assert allowance(Family.WEIGHTED, deviation(), []).rms == U
+
+
 def test_a_norm_of_a_small_spread_magnifies():
     # mean 10, spread 0.01: an error of 0.001 is a tenth of the spread.
     source = deviation(size=10.0, spread=0.01, rms=0.001)

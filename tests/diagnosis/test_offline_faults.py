@@ -1,0 +1,76 @@
+"""How well the origin is named in dumps of offline models: generated pairs with one known fault each, and healthy ones.
+
+The generator (`tests/generate/offline_*`) knows the truth from its own arrays and shares no code with the analysis. The
+limits here are what docs/explanation/diagnosis.md states.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from generate.offline_cases import FAULTS, HEALTHY, HELD_OUT_FAULTS, HELD_OUT_HEALTHY
+from generate.offline_pairs import Case, Spec
+from offline_builders import match
+
+from probe_flow.records import Comparison, Finding, FindingKind, Role
+from probe_flow.stages.base import Context, Settings
+from probe_flow.stages.compare import Options
+from probe_flow.stages.comparing import compare_pairs
+
+VISIBLE = 4.0
+"""How many times the healthy difference a fault must be at the tensor where it first shows."""
+
+UNNAMED = {"coarse_head"}
+"""A sigmoid with 7 bits of mantissa: too little to stand out from rounding and the errors of its inputs."""
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*invalid value encountered.*:RuntimeWarning")
+
+
+def compare(case: Case) -> Comparison:
+    def in_order(function, batches, **_):
+        return ((number, function(batch)) for number, batch in enumerate(batches))
+
+    context = Context(
+        "result", Path(), in_order, lambda _event, **_fields: None, lambda _problems: None, Settings(), {}
+    )
+    pairs = match(case.target, case.golden, rule=case.rule, close=case.close, quant=case.quant)
+    return compare_pairs(pairs, Options(uses="compare", pairs="pairs", policy="offline"), context, None)
+
+
+def origins(comparison: Comparison) -> list[Finding]:
+    return [finding for finding in comparison.findings if finding.kind is FindingKind.ORIGIN]
+
+
+def test_the_suites_are_as_large_as_told():
+    assert [len(suite) for suite in (FAULTS, HELD_OUT_FAULTS, HEALTHY, HELD_OUT_HEALTHY)] == [28, 28, 12, 12]
+    specs = [*FAULTS, *HELD_OUT_FAULTS, *HEALTHY, *HELD_OUT_HEALTHY]
+    assert len({spec.name for spec in specs}) == len(specs)
+
+
+@pytest.mark.parametrize("spec", [*FAULTS, *HELD_OUT_FAULTS], ids=lambda spec: spec.name)
+def test_the_fault_is_named_first(spec: Spec, tmp_path: Path):
+    case = spec.generate(tmp_path)
+    assert case.truth is not None
+    assert case.truth.clearance > VISIBLE
+    comparison = compare(case)
+    assert comparison.incomplete == ()
+    named = [finding.node.name for finding in origins(comparison) if finding.node is not None]
+    if spec.name in UNNAMED:
+        assert named == []
+    else:
+        assert named[0] == case.truth.node
+        assert not comparison.gate_passed
+
+
+@pytest.mark.parametrize("spec", [*HEALTHY, *HELD_OUT_HEALTHY], ids=lambda spec: spec.name)
+def test_no_healthy_pair_raises_an_alarm(spec: Spec, tmp_path: Path):
+    comparison = compare(spec.generate(tmp_path))
+    assert comparison.findings == ()
+    assert comparison.gate_passed
+    assert comparison.incomplete == ()
+    assert {row.verdict.role for row in comparison.rows} <= {Role.CLEAN, Role.UNKNOWN}
+    # Every operator of the network that was dumped was judged, however small its tensors.
+    judged = [row for row in comparison.rows if row.verdict.excess is not None]
+    assert len(judged) > 8
+    assert max(row.verdict.excess or 0.0 for row in judged) < 0.6
