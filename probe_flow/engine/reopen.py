@@ -96,10 +96,11 @@ class StoredDumps:
 
 
 def _inputs(run: StoredRun) -> Iterator[_Input]:
-    uses = {stage.get("name"): stage.get("uses") for stage in run.record["stages"] if isinstance(stage, Mapping)}
-    for given in run.record.get("inputs") or ():
-        if isinstance(given, Mapping) and isinstance(given.get("path"), str):
-            yield _Input(str(given.get("stage")), str(uses.get(given.get("stage"))), given["path"])
+    uses = {str(stage.get("name")): str(stage.get("uses")) for stage in run.record["stages"]}
+    for given in run.record.get("inputs", ()):
+        stage = str(given.get("stage"))
+        if isinstance(given.get("path"), str):
+            yield _Input(stage, uses.get(stage, ""), given["path"])
 
 
 def _read(given: _Input) -> Catalog | str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from probe_flow.reports.console_facts import figure, printable, where
+from probe_flow.reports.json_values import json_value
 from probe_flow.reports.questions import metric_of, number, place, reasons_of, sides
 from probe_flow.reports.questions_node import Judgement, NodeAnswer, NodeView, stack_of
 from probe_flow.reports.questions_subgraph import Shown, Subgraph
@@ -95,7 +96,7 @@ def _attribute_lines(attributes: object, *, is_full: bool) -> Iterator[str]:
         return
     yield "  attributes"
     for name, value in attributes.items():
-        text = printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        text = printable(value if isinstance(value, str) else json.dumps(json_value(value), ensure_ascii=False))
         yield f"    {printable(name)}: {text if len(text) <= _MAX_ATTRIBUTE else text[:_MAX_ATTRIBUTE] + ' ...'}"
 
 
@@ -113,12 +114,16 @@ def _tensor_lines(view: NodeView) -> Iterator[str]:
     """Yield the tensors of the rows, a line for each side; of nodes without rows what their record says."""
     rows = [cells for row in view.rows for cells in _row_cells(row)]
     if not rows:
-        rows = [_argument_cells(each) for each in view.record.get("arguments") or () if isinstance(each, Mapping)]
+        rows = [_argument_cells(each) for each in _list(view.record.get("arguments")) if isinstance(each, Mapping)]
     if rows:
         yield "  tensors"
         yield from text_table(_HEADER, rows, right=_RIGHT, indent=4)
     for reason in dict.fromkeys(reason for row in view.rows for reason in reasons_of(row)):
         yield f"    - {printable(reason)}"
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _row_cells(row: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.reports.schemas import RUN_SCHEMA
+from probe_flow.reports.stored_records import NODE, ROW, Types, is_detail, wrong_key, wrong_run_key
 
 RECORD = "run.json"
 ROWS = "comparison.jsonl"
@@ -73,7 +74,7 @@ class StoredRun:
             file = self.file(NODES, comparison=name)
             for number, line in enumerate(_whole_lines(file, _nodes_unreadable), start=1):
                 if lines is None or total in lines:
-                    node = _record(line, number, file, _nodes_unreadable, keys=("node", "side"))
+                    node = _record(line, number, file, _nodes_unreadable, NODE)
                     yield total, {"comparison": name, **node} if several else node
                 total += 1
 
@@ -84,7 +85,7 @@ class StoredRun:
             for line in _whole_lines(self.file(DETAILS, comparison=comparison), _nodes_unreadable):
                 found = json.loads(line)
                 if isinstance(found, dict) and found.get("order") == row.get("order"):
-                    return found if _is_detail(found) else None
+                    return found if is_detail(found) else None
         except (IncompleteError, ValueError, RecursionError):  # runs of earlier versions have no such file
             return None
         return None
@@ -123,6 +124,9 @@ def read_run(path: Path) -> StoredRun:
     lacking = [key for key in ("verdict", "exit_code", "counts", "coverage", "stages") if key not in record]
     if lacking:
         raise _unreadable(file, f"it lacks `{lacking[0]}`")
+    wrong = wrong_run_key(record)
+    if wrong is not None:
+        raise _unreadable(file, f"`{wrong}` has another form than in any record")
     return StoredRun(file.parent, record)
 
 
@@ -191,14 +195,9 @@ def _other_version(file: Path, record: Mapping[str, Any], version: int) -> Diagn
     )
 
 
-def _is_detail(found: Mapping[str, Any]) -> bool:
-    lists = ("target", "golden", "edges", "counts")
-    return isinstance(found.get("start"), int) and all(isinstance(found.get(key), list) for key in lists)
-
-
 def _read_rows(file: Path) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(_whole_lines(file, _rows_unreadable), start=1):
-        yield _record(line, number, file, _rows_unreadable, keys=("node", "verdict"))
+        yield _record(line, number, file, _rows_unreadable, ROW)
 
 
 def _whole_lines(file: Path, unreadable: _Complaint) -> Iterator[bytes]:
@@ -221,14 +220,17 @@ def _lines(file: IO[bytes], path: Path, unreadable: _Complaint) -> Iterator[byte
         yield line
 
 
-def _record(line: bytes, number: int, file: Path, unreadable: _Complaint, *, keys: Sequence[str]) -> dict[str, Any]:
+def _record(line: bytes, number: int, file: Path, unreadable: _Complaint, types: Types) -> dict[str, Any]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as exc:
         raise unreadable(file, f"line {number} is no record: {exc}") from exc
-    if not isinstance(record, dict) or not all(isinstance(record.get(key), str) for key in keys):
-        raise unreadable(file, f"line {number} is no record of a {_WHAT[file.name]}")
-    return record
+    wrong = wrong_key(record, types)
+    if wrong is not None:
+        where = f": `{wrong}`" if wrong else ""
+        raise unreadable(file, f"line {number} is no record of a {_WHAT[file.name]}{where}")
+    found: dict[str, Any] = record
+    return found
 
 
 def _rows_unreadable(file: Path, why: str) -> IncompleteError:
