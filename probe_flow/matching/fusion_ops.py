@@ -12,6 +12,7 @@ from probe_flow.matching.fusion_records import CONSTANTS, FusionOp, FusionOutput
 from probe_flow.matching.fusion_subgraphs import joined
 
 _DEQUANT_TYPE, _QUANT_TYPE = "AscendDequant", "AscendQuant"
+_KERNEL_FACTS = ("_is_custom_op", "_fe_imply_type")
 _DEQUANT_ENDINGS = ("_dequant_layer", "AscendDequant", "_dequant")
 
 
@@ -45,6 +46,7 @@ def _fusion_op(op: RuleOp) -> FusionOp:
         passes=op.passes,
         compares_inputs=not is_dequant,
         compares_outputs=op.op_type != _QUANT_TYPE,
+        kernel={fact: str(op.attrs[fact]) for fact in _KERNEL_FACTS if fact in op.attrs},
     )
 
 

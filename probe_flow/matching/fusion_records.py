@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from probe_flow.errors import Diagnostic
 from probe_flow.formats.rule_records import RuleOutput
@@ -37,6 +37,7 @@ class FusionOp:
         passes: fusion passes that made it.
         compares_inputs: false where inputs have another meaning than those of the originals (dequantisation).
         compares_outputs: the same for outputs (quantisation).
+        kernel: what the rule says of its kernel, by the names of the file.
     """
 
     name: str
@@ -53,6 +54,7 @@ class FusionOp:
     passes: tuple[str, ...] = ()
     compares_inputs: bool = True
     compares_outputs: bool = True
+    kernel: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def is_inner(self) -> bool:

@@ -28,8 +28,8 @@ def told_nodes(target: DumpIndex, rules: FusionRules, taken: Mapping[NodeKey, Fu
 
     `Node.relation_attrs` has ``op`` (the name in the rules), ``op_id`` (place in the order of execution by the rules),
     ``filtered`` for operators of which quantisation leaves nothing to compare, ``inner`` for those that give no tensor
-    of their originals. `Node.attrs` has ``dumped: False`` for operators without file, which stand in the order of
-    execution where their ids put them.
+    of their originals, and what the rules say of the kernel. `Node.attrs` has ``dumped: False`` for operators without
+    file, which stand in the order of execution where their ids put them.
     """
     keys = {id(op): key for key, op in taken.items()}
     inner = {id(op) for group in rules.groups for op in group.ops if is_inner(op, group)}
@@ -40,7 +40,7 @@ def told_nodes(target: DumpIndex, rules: FusionRules, taken: Mapping[NodeKey, Fu
             continue
         node = target.nodes[key] if key is not None else _undumped(target, op, order)
         order = max(order, node.order)
-        facts = {"op": op.name, "op_id": str(op.id)}
+        facts = {"op": op.name, "op_id": str(op.id), **op.kernel}
         if op.is_filtered:
             facts["filtered"] = "yes"
         if id(op) in inner:

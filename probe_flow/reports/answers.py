@@ -106,6 +106,8 @@ def origin_lines(answer: OriginAnswer) -> Iterator[str]:
         yield from _fact("tensor", slot(named))
         yield from _fact("golden", printable(golden) if golden else "")
         yield from _fact("evidence", printable(named.get("evidence") or ""))
+        for text in _advice(answer, named):
+            yield from _fact("to do", text)
         yield from _fact("inherited", f"{answer.inherited} rows pass an error on" if answer.inherited else "")
         if answer.rows:
             yield ""
@@ -120,6 +122,12 @@ def origin_lines(answer: OriginAnswer) -> Iterator[str]:
         for finding in others[:_MAX_FINDINGS]:
             yield f"  {printable(finding.get('kind'))}: {_one_line(finding)}"
         yield from _more(min(len(others), _MAX_FINDINGS), len(others))
+
+
+def _advice(answer: OriginAnswer, named: Mapping[str, Any]) -> list[str]:
+    same = (finding for finding in answer.findings if _is_named(finding, named))
+    steps = next((finding["advice"] for finding in same if finding.get("advice")), ())
+    return [printable(f"{each['text']} ({each['code']})") for each in steps]
 
 
 def _fact(name: str, text: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from probe_flow.records import Comparison
 from probe_flow.reports.console_facts import (
+    advice_texts,
     counts_text,
     figure,
     gaps,
@@ -329,11 +330,18 @@ class _Summary:
             self._line(f"Next: {step}")
         if command:
             self._unbroken(f"  {printable(command)}")
+        self._advice()
         explanation = _EXIT_CODES.get(self._run.get("exit_code") or 0)
         if explanation:
             self._line(explanation)
         word = verdict_word(self._run)
         self._unbroken(last_line(self._run, folder=self._folder), _STYLES.get(word, _UNFINISHED_STYLE))
+
+    def _advice(self) -> None:
+        texts = advice_texts(self._run) if self._run.get("exit_code") == 1 else []
+        if texts:
+            self._line("Then, with more in `probe-flow explain CODE`:")
+            self._items(texts)
 
 
 def headline(run: Mapping[str, Any], word: str) -> str:

@@ -153,3 +153,10 @@ def problems_text(problems: Sequence[Mapping[str, Any]]) -> str:
         return ""
     each = (code if count == 1 else f"{count} x {code}" for code, count in sorted(codes.items()))
     return f"{codes.total()} ({', '.join(each)})"
+
+
+def advice_texts(run: Mapping[str, Any]) -> list[str]:
+    """Return what to do about the first finding that fails the run and has advice, one sentence a step."""
+    failing = (finding for finding in run.get("findings") or () if finding.get("fails") and finding.get("advice"))
+    first = next(failing, None)
+    return [printable(f"{each['text']} ({each['code']})") for each in first["advice"]] if first is not None else []

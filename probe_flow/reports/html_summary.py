@@ -84,6 +84,7 @@ def _finding(finding: Finding, place: Mapping[str, Any], places: Mapping[int, in
         "where": where(place) if finding.node is not None else "",
         "golden": json_value(place["golden_node"]),
         "evidence": finding.evidence,
+        "advice": [f"{each['text']} ({each['code']})" for each in place.get("advice", ())],
         "severity": json_number(finding.severity),
         "row": places.get(finding.row) if finding.row is not None else None,
         "metrics": place["metrics"],

@@ -12,6 +12,7 @@ from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.conclusion import concluded, workflow_name
 from probe_flow.reports.console import FIGURES_FIRST, headline, verdict_word
 from probe_flow.reports.console_facts import (
+    advice_texts,
     counts_text,
     figure,
     gaps,
@@ -67,6 +68,7 @@ def markdown_text(comparison: Comparison, *, run: Mapping[str, Any], files: Sequ
         _incomplete(record),
         _origin("First wrong tensor", record["first_divergence"]),
         _origin("Where NaN or infinity begins", record["nonfinite_origin"]),
+        _advice(record),
         _suspects(record),
         _other_findings(record),
         *_excuses(comparison_summary(comparison)),
@@ -132,6 +134,14 @@ def _origin(title: str, place: Mapping[str, Any] | None) -> Iterator[str]:
     yield f"### {title}"
     yield ""
     yield from _table(("", ""), [row for row in rows if row[1]])
+
+
+def _advice(record: Mapping[str, Any]) -> Iterator[str]:
+    texts = advice_texts(record)
+    if texts:
+        yield "### What to do"
+        yield ""
+        yield from (f"- {plain(text)}" for text in texts)
 
 
 def _suspects(record: Mapping[str, Any]) -> Iterator[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from probe_flow.records import ComparedPair, Comparison, Coverage, Finding, FindingKind, Status
+from probe_flow.reports.advice import Advice, advise
 from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.excuses import baseline_facts, waiver_facts
 from probe_flow.reports.json_values import json_number, json_value
@@ -46,7 +47,10 @@ def comparison_summary(comparison: Comparison) -> dict[str, Any]:
         "first_divergence": _place(failing[0], comparison, rows) if failing else None,
         "suspects": [_place(finding, comparison, rows) for finding in divergences],
         "nonfinite_origin": _place(nonfinite[0], comparison, rows) if nonfinite else None,
-        "findings": [_finding(finding, comparison, rows) for finding in comparison.findings],
+        "findings": [
+            _finding(finding, comparison, rows, advice)
+            for finding, advice in zip(comparison.findings, advise(comparison.findings, comparison), strict=True)
+        ],
         "gate": {"name": comparison.gate, "passed": comparison.gate_passed, "policy": comparison.policy},
         **({"waivers": waiver_facts(comparison.waivers)} if comparison.waivers else {}),
         **({"baseline": baseline_facts(comparison.baseline)} if comparison.baseline is not None else {}),
@@ -102,12 +106,15 @@ def _place(finding: Finding, comparison: Comparison, rows: Mapping[int, Compared
     }
 
 
-def _finding(finding: Finding, comparison: Comparison, rows: Mapping[int, ComparedPair]) -> dict[str, Any]:
+def _finding(
+    finding: Finding, comparison: Comparison, rows: Mapping[int, ComparedPair], advice: Sequence[Advice]
+) -> dict[str, Any]:
     return {
         "kind": finding.kind.value,
         **_place(finding, comparison, rows),
         "severity": json_number(finding.severity),
         "fails": finding.fails,
         "row": finding.row,
+        **({"advice": [{"code": each.code, "text": each.text} for each in advice]} if advice else {}),
         **({finding.excuse.kind.value: finding.excuse.text} if finding.excuse is not None else {}),
     }

@@ -127,7 +127,10 @@ def _comparison() -> dict[str, Any]:
             "reason": _TEXT_OR_NULL,
             "role": _words(Role),
             "waived": {"type": "string", "description": "Why the row, or a finding at it, does not count: a waiver."},
-            "accepted": {"type": "string", "description": "Why the row, or a finding at it, does not count: the baseline."},
+            "accepted": {
+                "type": "string",
+                "description": "Why the row, or a finding at it, does not count: the baseline.",
+            },
         },
         optional=("waived", "accepted"),
     )
@@ -300,10 +303,15 @@ def _run() -> dict[str, Any]:
             "severity": _number(),
             "fails": {"type": "boolean", "description": "Whether the gate `findings` fails on it."},
             "row": {**_COUNT_OR_NULL, "description": "`order` of the record in comparison.jsonl that shows it."},
+            "advice": {
+                "type": "array",
+                "items": _object({"code": _TEXT, "text": _TEXT}),
+                "description": "What to do about it; `probe-flow explain CODE` says more.",
+            },
             "waived": {"type": "string", "description": "Why it does not fail the gate: a waiver."},
             "accepted": {"type": "string", "description": "Why it does not fail the gate: the baseline."},
         },
-        optional=("comparison", "waived", "accepted"),
+        optional=("comparison", "advice", "waived", "accepted"),
     )
     conclusions = _conclusions()
     body = {

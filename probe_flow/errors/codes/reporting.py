@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probe_flow.errors.codes import asking, excuses, team_templates
+from probe_flow.errors.codes import asking, excuses, next_steps, team_templates
 from probe_flow.errors.codes.code import Code
 
 SECTION: tuple[Code, ...] = (
@@ -161,4 +161,5 @@ SECTION: tuple[Code, ...] = (
     *asking.SECTION,
     *excuses.SECTION,
     *team_templates.SECTION,
+    *next_steps.SECTION,
 )

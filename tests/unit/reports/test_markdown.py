@@ -28,6 +28,10 @@ EXPECTED = """\
 | evidence | inputs agree (2.1e-4), output differs (8.0e-2, 390 times what its inputs explain) |
 | figures | `relative_euclidean_distance` 0.08, `cosine` 0.9871 |
 
+### What to do
+
+- \\`MatMul\\_2\\` (AddV2) computes in float16: let it compute in float32 and compare again (PF7413)
+
 ### Other suspects
 
 - `Exp_3` output 0: 7 times what its inputs explain

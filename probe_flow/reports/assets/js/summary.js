@@ -82,6 +82,9 @@
       { class: isFirst ? "finding first" : "finding" },
       place,
       el("p", { class: "evidence" }, probeFlow.prose(found.evidence)),
+      isFirst && found.advice.length
+        ? el("ul", { class: "advice", "aria-label": "What it leads to" }, found.advice.map((text) => el("li", {}, probeFlow.prose(text))))
+        : null,
       isFirst ? figures(found.metrics) : null,
     );
   }

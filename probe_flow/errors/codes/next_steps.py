@@ -1,0 +1,104 @@
+"""Codes of what to do about a finding (PF741x): the decision guide, one step each."""
+
+from __future__ import annotations
+
+from probe_flow.errors.codes.code import Code
+
+SECTION: tuple[Code, ...] = (
+    Code(
+        "PF7410",
+        "the first tensor that differs is an input",
+        "A value that a node reads differs before the node has done anything, and no operator before it explains "
+        "that. The two sides were not given the same: other input data, another checkpoint, other random numbers "
+        "(shuffling, augmentation, dropout), or a step that is shifted by one.",
+        "`Conv2D_1.input.0` differs before any operator has changed it",
+        "Feed both sides the same saved input, load the same checkpoint, switch random preprocessing and dropout off "
+        "or set the same seeds, and see with `select` and `step_offset` that the same step is compared. Then dump "
+        "again: nothing behind a wrong input can be judged.",
+    ),
+    Code(
+        "PF7411",
+        "the first wrong operator is a fused one",
+        "The device ran several operators of the model as one. Either the fusion is wrong, or one of its parts is.",
+        "`Mul_3Add_8` is fused of `Mul_3` and `Add_8`: compare with fusion switched off",
+        "Dump the device once more with fusion switched off and give that dump as the golden side. Where the two "
+        "differ, switch off the one fusion pass that `show --node NAME --attrs` names and report it; where they "
+        "agree, one of the parts is wrong, and the dump without fusion shows which.",
+    ),
+    Code(
+        "PF7412",
+        "the first wrong operator is a custom one",
+        "Its kernel is not part of the device's own library but was added: by your team or by a third party.",
+        "`LookupFFN_2` (LookupFFN) is a custom operator: test its kernel by itself",
+        "Run the kernel by itself on the inputs of the dump (`show --tensor`) and compare with the golden's formula: "
+        "accumulation in float32, order of reductions, tails of blocks, borders of shapes.",
+    ),
+    Code(
+        "PF7413",
+        "the first wrong operator computes in 16 bits",
+        "A built-in operator reads or writes float16 or bfloat16. What it gives is off by more than the rounding of "
+        "that type explains, which happens where sums are long, values are large, or a difference of near values is "
+        "taken.",
+        "`ReduceSum_4` (ReduceSum) computes in float16: let it compute in float32",
+        "Let this type, or this one operator, compute in float32 and compare again. In mixed precision: put the type "
+        "on the black list (`modify_mixlist`), or put the operator into a `keep_dtype_scope` (TensorFlow) or a file "
+        "for `--keep_dtype` (ATC). In PyTorch: leave it out of autocast and cast its inputs. If it is wrong in "
+        "float32 too, the kernel is wrong: report it (PF7414).",
+    ),
+    Code(
+        "PF7414",
+        "the first wrong operator is a built-in one",
+        "It is neither fused nor custom and does not compute in 16 bits, so that neither a pass nor precision "
+        "explains its error.",
+        "`Gelu_1` (Gelu) is a built-in operator with full precision: reproduce it alone and report it",
+        "See with `show --node NAME --attrs` whether attributes and shapes are those of the golden. Reproduce the one "
+        "call with the dumped inputs, then send the maintainers of the operator library its type, attributes, shapes, "
+        "dtypes, both outputs and the versions in run.json. A module is no operator: dump what it calls (level `mix` "
+        "or `L1`) to see inside.",
+    ),
+    Code(
+        "PF7415",
+        "the error accumulates",
+        "No operator adds more than rounding explains, and together they add up to more than the network's outputs "
+        "should be off by. Many small errors, or a golden of much higher precision.",
+        "the error grows step by step: raise precision where it grows most",
+        "First see whether it matters: a metric of the model (accuracy, loss) over more than one sample. Then raise "
+        "the precision of what adds most (normalisations, softmax, long sums), beginning at the operator that the "
+        "finding names as nearest; or let a reference in float64 say how far off the golden itself is.",
+    ),
+    Code(
+        "PF7416",
+        "NaN or infinity begins here",
+        "Finite inputs gave a value that is not finite, and the golden has none there: mostly an overflow of float16, "
+        "whose largest value is 65504, a division by zero or a logarithm of one, or memory that was never written.",
+        "NaN or infinity begins at `Exp_3`: look at the size of its inputs",
+        "Look at the extremes of its inputs with `show --node NAME`. Near 65504: compute in float32 or bfloat16, or "
+        "lower the loss scale. Small inputs: an epsilon that is zero in float16 (below 6e-8). Neither: the kernel.",
+    ),
+    Code(
+        "PF7417",
+        "an argument differs",
+        "The two programs call the same operator with another number, such as an epsilon, an axis or a scale.",
+        "`layer_norm_1` gets other arguments than in the golden: make the programs alike",
+        "Correct the one that is wrong. What follows in the result is a consequence.",
+    ),
+    Code(
+        "PF7418",
+        "a value changes between two operators",
+        "The operator that wrote the tensor wrote it right, and what the next one read is different: memory that is "
+        "used again too early, an operation in place, a missing wait between streams, or a conversion of layout or "
+        "dtype.",
+        "`MatMul_2` reads another value than `Add_1` wrote",
+        "Run with streams one after another and without reuse of memory (blocking launches) and dump again. If the "
+        "difference is gone it is a race, else look at casts and layout changes between the two.",
+    ),
+    Code(
+        "PF7419",
+        "an operator runs on one side only",
+        "The target executes something that the golden does not, and what it wrote is read later. The two programs, "
+        "or what their compilers made of them, are not the same.",
+        "only the target executes `Tensor.__mul___3`",
+        "Find the call in your script (`show --node NAME` has its stack where the dump has one) and make the programs "
+        "alike, or map it if the other side says the same in another way.",
+    ),
+)

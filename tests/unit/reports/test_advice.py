@@ -1,0 +1,123 @@
+"""Which step of the decision guide a finding leads to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from report_builders import catalog, comparison, good_row, key, missing_golden, origin, row, tensor
+
+from probe_flow.errors import CODES
+from probe_flow.records import Comparison, Edge, Finding, FindingKind, Node, Slot, SlotRole, TensorKind
+from probe_flow.reports.advice import advise
+from probe_flow.reports.run_json import comparison_summary
+
+
+def codes(finding: Finding, given: Comparison) -> list[str]:
+    (steps,) = advise([finding], given)
+    assert all(step.code in CODES for step in steps)
+    return [step.code for step in steps]
+
+
+def compared(
+    target: str = "float32", *, node: dict[str, Any] | None = None, golden_type: str = "aten.add.Tensor", **more: Any
+) -> Comparison:
+    """One row of `Add_1` whose output is wrong."""
+    wrong = good_row(0, target=tensor(dtype=target))
+    described = Node(key("Add_1"), **{"op_type": "AddV2", **(node or {})})
+    target_side = catalog("target", [wrong.pair.target], nodes={described.key: described}, **more)
+    twin = Node(key("add_1"), golden_type)
+    golden_side = catalog("golden", [tensor("add_1", side="golden")], nodes={twin.key: twin})
+    return comparison(wrong, target=target_side, golden=golden_side, findings=(origin(0, "Add_1"),))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "node", "golden_type", "expected"),
+    [
+        ("float32", {}, "aten.add.Tensor", ["PF7414"]),
+        ("float16", {}, "aten.add.Tensor", ["PF7413"]),
+        ("bfloat16", {}, "aten.add.Tensor", ["PF7413"]),
+        ("float32", {"originals": ("Mul_1", "Add_1")}, "aten.add.Tensor", ["PF7411", "PF7414"]),
+        ("float16", {"originals": ("Mul_1", "Add_1")}, "aten.add.Tensor", ["PF7411", "PF7413"]),
+        ("float16", {"originals": ("Add_1",)}, "aten.add.Tensor", ["PF7413"]),
+        # A custom kernel is looked at before its precision is.
+        ("float16", {"relation_attrs": {"_is_custom_op": "True"}}, "Add", ["PF7412"]),
+        ("float16", {"attrs": {"_is_custom_op": True}}, "Add", ["PF7412"]),
+        ("float16", {"attrs": {"_is_custom_op": False}}, "Add", ["PF7413"]),
+        ("float32", {"relation_attrs": {"_fe_imply_type": "2"}}, "Add", ["PF7412"]),
+        ("float32", {"relation_attrs": {"_fe_imply_type": "6"}}, "Add", ["PF7414"]),
+        ("float32", {}, "acme.fancy_add.default", ["PF7412"]),
+        ("float32", {}, "npu.npu_rms_norm.default", ["PF7414"]),
+        ("float32", {}, "torch.nn.Linear.forward", ["PF7414"]),
+    ],
+)
+def test_a_wrong_output_leads_to_what_kind_of_operator_it_is(
+    dtype: str, node: dict[str, Any], golden_type: str, expected: list[str]
+) -> None:
+    given = compared(dtype, node=node, golden_type=golden_type)
+    assert codes(given.findings[0], given) == expected
+
+
+def test_the_text_has_names_and_types_to_paste() -> None:
+    parts = tuple(f"Part_{number}" for number in range(6))
+    given = compared("float16", node={"originals": parts})
+    ((fused, half),) = advise(given.findings, given)
+    assert fused.text == (
+        "`Add_1` (AddV2) is fused of `Part_0` + `Part_1` + `Part_2` + `Part_3` and 2 more: "
+        "compare with a dump made with fusion switched off"
+    )
+    assert half.text == "`Add_1` (AddV2) computes in float16: let it compute in float32 and compare again"
+
+
+def of_input(role: SlotRole = SlotRole.INPUT, **more: Any) -> tuple[Finding, Comparison]:
+    sides = {side: tensor("Add_1", side=side, role=role, **more) for side in ("target", "golden")}
+    edges = more.pop("edges", ())
+    wrong = row(0, **sides)
+    given = comparison(wrong, target=catalog("target", [wrong.pair.target], edges=edges))
+    return origin(0, "Add_1", slot=Slot(role, (0,))), given
+
+
+def test_an_input_that_nothing_feeds_leads_to_what_the_sides_were_given() -> None:
+    assert codes(*of_input()) == ["PF7410"]
+    finding, given = of_input(SlotRole.PARAMETER)
+    ((step,),) = advise([finding], given)
+    assert step.code == "PF7410"
+    assert "checkpoint" in step.text
+
+
+def test_an_argument_that_differs_leads_to_the_programs() -> None:
+    assert codes(*of_input(kind=TensorKind.SCALAR)) == ["PF7417"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(0, "PF7418"), (1, "PF7410")])
+def test_an_input_that_an_operator_feeds_leads_to_what_lies_between(number: int, code: str) -> None:
+    finding, given = of_input()
+    edge = Edge(key("Mul_0"), 0, key("Add_1"), number)
+    pairs = replace(given.pairs, target=replace(given.pairs.target, edges=(edge,)))
+    ((step,),) = advise([finding], replace(given, pairs=pairs))
+    assert step.code == code
+    assert ("`Mul_0`" in step.text) is (number == 0)
+
+
+def test_what_only_the_target_executes_leads_to_the_programs() -> None:
+    given = comparison(missing_golden(0, "Mul_9"))
+    assert codes(origin(0, "Mul_9"), given) == ["PF7419"]
+
+
+def test_nan_and_drift_have_steps_of_their_own() -> None:
+    given = compared("float16")
+    assert codes(origin(0, "Add_1", kind=FindingKind.NONFINITE_ORIGIN), given) == ["PF7416", "PF7413"]
+    assert codes(Finding(FindingKind.DRIFT, None, None, "grows", 2.0), given) == ["PF7415"]
+    assert codes(origin(0, "Add_1", kind=FindingKind.GOLDEN_ERROR, fails=False), given) == []
+    assert codes(origin(0, "Add_1", kind=FindingKind.NOT_DETERMINISTIC, fails=False), given) == []
+
+
+def test_a_finding_without_its_row_is_judged_by_its_node_alone() -> None:
+    assert codes(origin(99, "Unheard_of"), comparison(good_row(0))) == ["PF7414"]
+    assert advise([], comparison(good_row(0))) == []
+
+
+def test_run_json_has_the_steps() -> None:
+    (finding,) = comparison_summary(compared("float16"))["findings"]
+    assert [step["code"] for step in finding["advice"]] == ["PF7413"]
