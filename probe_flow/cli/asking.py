@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,11 +93,14 @@ class Asker:
     def node(
         self, wanted: str, *, depth: int, has_attributes: bool, limit: int | None = None, scope: Scope = EVERYWHERE
     ) -> Reply:
-        """Return what is known of the nodes that a name means; with a drawing's data when there is a depth."""
+        """Return what is known of the nodes that a name means; with a drawing's data when there is a depth.
+
+        A limit of 0 shows all of them in full.
+        """
         from probe_flow.reports.answers_node import node_lines
         from probe_flow.reports.questions_node import MAX_VIEWS, node_view
 
-        answer = node_view(self.run, self.nodes, wanted, depth=depth, scope=scope, limit=limit or MAX_VIEWS)
+        answer = node_view(self.run, self.nodes, wanted, depth=depth, scope=scope, limit=_views(limit, MAX_VIEWS))
         graph = answer.views[0].graph if answer.views else None
         return Reply(node_lines(answer, has_attributes=has_attributes), answer.data(), graph)
 
@@ -111,7 +115,7 @@ class Asker:
         """Return the same as data, with where the elements lie."""
         from probe_flow.reports.questions_tensor import MAX_VIEWS, tensor_view
 
-        return tensor_view(self.run, self.dumps, wanted, scope=scope, limit=limit or MAX_VIEWS)
+        return tensor_view(self.run, self.dumps, wanted, scope=scope, limit=_views(limit, MAX_VIEWS))
 
     def tensor_names(self) -> list[str]:
         """Return the ids of all tensors, target before golden in each row, each once."""
@@ -149,6 +153,10 @@ class Asker:
 
         answer = origin(self.run, scope=scope)
         return Reply(origin_lines(answer), answer.data())
+
+
+def _views(limit: int | None, default: int) -> int:
+    return default if limit is None else limit or sys.maxsize
 
 
 def write_drawing(graph: Subgraph, path: Path) -> str:

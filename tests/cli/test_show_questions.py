@@ -148,6 +148,8 @@ def test_a_part_of_a_name_lists_what_it_means(runs, probe_flow):
     shown = probe_flow("show", runs("pytorch"), "--node", "linear").out
     assert shown.startswith("25 nodes have `linear` in their names\n")
     assert "21 more nodes: Functional.linear#4" in shown
+    everything = probe_flow("show", runs("pytorch"), "--node", "linear", "--limit", "0", "--format", "json").json
+    assert (len(everything["nodes"]), everything["others"]) == (25, [])
 
 
 def test_a_drawing_is_one_file_that_fetches_nothing(runs, probe_flow, tmp_path, monkeypatch):

@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("numpy", "dask", "h5py", "torch", "mindspore", "ml_dtypes", "distributed", "structlog", "rich")
+HEAVY = (
+    "numpy",
+    "dask",
+    "h5py",
+    "torch",
+    "mindspore",
+    "ml_dtypes",
+    "distributed",
+    "structlog",
+    "rich",
+    "prompt_toolkit",
+)
 SCRIPT = """
 import sys
 from probe_flow.cli.main import main
