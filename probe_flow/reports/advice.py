@@ -12,16 +12,20 @@ from dataclasses import dataclass
 from probe_flow.records import (
     ComparedPair,
     Comparison,
+    Edge,
     Finding,
     FindingKind,
     Node,
     NodeKey,
+    Slot,
     SlotRole,
     TensorKind,
 )
 
 HALF = frozenset({"float16", "bfloat16"})
 MAX_PARTS = 4
+
+_ACCUSING = frozenset({FindingKind.ORIGIN, FindingKind.NONFINITE_ORIGIN, FindingKind.CHECKSUM_ORIGIN})
 
 _CUSTOM_KERNELS = frozenset({"0", "1", "2", "10", "11"})
 """Values of `_fe_imply_type` for kernels that were added to the device's own library (CANN, OpImplType)."""
@@ -40,75 +44,86 @@ class Advice:
 
 def advise(findings: Collection[Finding], comparison: Comparison) -> list[tuple[Advice, ...]]:
     """Return the steps for each finding, the most telling first; none where the evidence says it all."""
-    nodes = {finding.node for finding in findings if finding.node is not None}
-    rows: dict[NodeKey, list[ComparedPair]] = {key: [] for key in nodes}
-    for row in comparison.rows if nodes else ():
-        side = row.pair.target or row.pair.golden
-        if side is not None and side.node in rows:
-            rows[side.node].append(row)
-    return [
-        tuple(_steps(finding, comparison, rows.get(finding.node, []) if finding.node else [])) for finding in findings
-    ]
+    facts = _Facts(findings, comparison) if findings else None
+    return [tuple(_steps(finding, facts)) for finding in findings] if facts is not None else []
 
 
-def _steps(finding: Finding, comparison: Comparison, rows: list[ComparedPair]) -> Iterator[Advice]:
+class _Facts:
+    """What the steps of some findings depend on: the rows of their nodes and of what feeds these.
+
+    Args:
+        findings: of the comparison.
+        comparison: what was compared.
+    """
+
+    def __init__(self, findings: Collection[Finding], comparison: Comparison) -> None:
+        self.target, self.golden = comparison.pairs.target, comparison.pairs.golden
+        named = {finding.node for finding in findings if finding.node is not None}
+        inputs = {finding.node for finding in findings if finding.slot and finding.slot.role is SlotRole.INPUT}
+        self._edges = [edge for edge in self.target.edges if edge.consumer in inputs] if inputs else []
+        self._rows: dict[NodeKey, list[ComparedPair]] = {
+            key: [] for key in (*named, *(edge.producer for edge in self._edges))
+        }
+        for row in comparison.rows if self._rows else ():
+            side = row.pair.target or row.pair.golden
+            if side is not None and side.node in self._rows:
+                self._rows[side.node].append(row)
+
+    def rows(self, key: NodeKey) -> list[ComparedPair]:
+        return self._rows.get(key, [])
+
+    def producer(self, key: NodeKey, slot: Slot) -> Edge | None:
+        """Return the edge that feeds an input, None where nothing does or the dump does not tell."""
+        return next((edge for edge in self._edges if edge.consumer == key and (edge.input,) == slot.path[:1]), None)
+
+    def was_measured(self, edge: Edge) -> bool:
+        """Whether the output that an edge begins at was compared."""
+        slot = Slot(SlotRole.OUTPUT, (edge.output,))
+        return any(row.measurement is not None and row.pair.shown.slot == slot for row in self.rows(edge.producer))
+
+
+def _steps(finding: Finding, facts: _Facts) -> Iterator[Advice]:
     if finding.kind is FindingKind.DRIFT:
         yield Advice("PF7415", "no operator is to blame: raise precision where the error grows most")
+    key = finding.node
+    if key is None or finding.kind not in _ACCUSING:
         return
-    if finding.node is None or finding.kind not in _ACCUSING:
-        return
-    row = next((row for row in rows if row.order == finding.row), None)
-    name = f"`{finding.node.name}`"
+    row = next((row for row in facts.rows(key) if row.order == finding.row), None)
     if row is not None and row.pair.golden is None:
-        yield Advice("PF7419", f"only the target executes {name}: make the two programs alike")
-        return
-    if finding.slot is not None and finding.slot.role is not SlotRole.OUTPUT:
-        yield from _before_the_node(finding, comparison, row)
-        return
-    if finding.kind is FindingKind.NONFINITE_ORIGIN:
-        yield Advice("PF7416", f"NaN or infinity begins at {name}: look at the size of its inputs")
-    yield from _of_operator(finding.node, comparison, rows)
-
-
-_ACCUSING = frozenset({FindingKind.ORIGIN, FindingKind.NONFINITE_ORIGIN, FindingKind.CHECKSUM_ORIGIN})
-
-
-def _before_the_node(finding: Finding, comparison: Comparison, row: ComparedPair | None) -> Iterator[Advice]:
-    assert finding.node is not None
-    assert finding.slot is not None
-    name = f"`{finding.node.name}`"
-    if row is not None and TensorKind.SCALAR in {side.kind for side in (row.pair.target, row.pair.golden) if side}:
-        yield Advice("PF7417", f"{name} gets another argument than in the golden: make the two programs alike")
-    elif finding.slot.role in (SlotRole.PARAMETER, SlotRole.BUFFER):
-        yield Advice("PF7410", f"a weight of {name} differs: load the same checkpoint on both sides")
-    elif producer := _producer(finding, comparison):
-        yield Advice("PF7418", f"{name} reads another value than `{producer}` wrote: look at what lies between the two")
+        yield Advice("PF7419", f"only the target executes `{key.name}`: make the two programs alike")
+    elif finding.slot is not None and finding.slot.role is not SlotRole.OUTPUT:
+        yield _before_the_node(key, finding.slot, row, facts)
     else:
+        if finding.kind is FindingKind.NONFINITE_ORIGIN:
+            yield Advice("PF7416", f"NaN or infinity begins at `{key.name}`: look at the size of its inputs")
+        yield from _of_operator(key, facts)
+
+
+def _before_the_node(key: NodeKey, slot: Slot, row: ComparedPair | None, facts: _Facts) -> Advice:
+    name = f"`{key.name}`"
+    if row is not None and TensorKind.SCALAR in {side.kind for side in (row.pair.target, row.pair.golden) if side}:
+        return Advice("PF7417", f"{name} gets another argument than in the golden: make the two programs alike")
+    if slot.role in (SlotRole.PARAMETER, SlotRole.BUFFER):
+        return Advice("PF7410", f"a weight of {name} differs: load the same checkpoint on both sides")
+    edge = facts.producer(key, slot)
+    if edge is None:
         text = f"{name} already reads something else: give both sides the same inputs, weights and random state"
-        yield Advice("PF7410", text)
+        return Advice("PF7410", text)
+    wrote = f"`{edge.producer.name}` wrote"
+    if facts.was_measured(edge):
+        return Advice("PF7418", f"{name} reads another value than {wrote}: look at what lies between the two")
+    return Advice("PF7420", f"what {wrote} was not compared and {name} reads it: dump it on both sides")
 
 
-def _producer(finding: Finding, comparison: Comparison) -> str | None:
-    assert finding.slot is not None
-    return next(
-        (
-            edge.producer.name
-            for edge in comparison.pairs.target.edges
-            if edge.consumer == finding.node and (edge.input,) == finding.slot.path[:1]
-        ),
-        None,
-    )
-
-
-def _of_operator(key: NodeKey, comparison: Comparison, rows: list[ComparedPair]) -> Iterator[Advice]:
-    node = comparison.pairs.target.nodes.get(key)
+def _of_operator(key: NodeKey, facts: _Facts) -> Iterator[Advice]:
+    node, rows = facts.target.nodes.get(key), facts.rows(key)
     name = f"`{key.name}` ({node.op_type})" if node is not None and node.op_type else f"`{key.name}`"
     if node is not None and len(node.originals) > 1:
         parts = " + ".join(f"`{part}`" for part in node.originals[:MAX_PARTS])
         more = f" and {len(node.originals) - MAX_PARTS} more" if len(node.originals) > MAX_PARTS else ""
         yield Advice("PF7411", f"{name} is fused of {parts}{more}: compare with a dump made with fusion switched off")
     half = sorted({row.pair.target.dtype for row in rows if row.pair.target is not None} & HALF)
-    if _is_custom(node, rows, comparison):
+    if _is_custom(node, rows, facts):
         yield Advice("PF7412", f"{name} is a custom operator: test its kernel by itself on the dumped inputs")
     elif half:
         yield Advice("PF7413", f"{name} computes in {' and '.join(half)}: let it compute in float32 and compare again")
@@ -116,14 +131,14 @@ def _of_operator(key: NodeKey, comparison: Comparison, rows: list[ComparedPair])
         yield Advice("PF7414", f"{name} is a built-in operator: reproduce it alone on the dumped inputs and report it")
 
 
-def _is_custom(node: Node | None, rows: list[ComparedPair], comparison: Comparison) -> bool:
+def _is_custom(node: Node | None, rows: list[ComparedPair], facts: _Facts) -> bool:
     if node is None:
         return False
-    facts = {**node.attrs, **node.relation_attrs}
-    if str(facts.get("_is_custom_op", "")).lower() in ("true", "1"):
+    told = {**node.attrs, **node.relation_attrs}
+    if str(told.get("_is_custom_op", "")).lower() in ("true", "1"):
         return True
-    if str(facts.get("_fe_imply_type", "")) in _CUSTOM_KERNELS:
+    if str(told.get("_fe_imply_type", "")) in _CUSTOM_KERNELS:
         return True
     golden = {row.pair.golden.node for row in rows if row.pair.golden is not None}
-    found = (_OVERLOAD.fullmatch(other.op_type) for key in golden if (other := comparison.pairs.golden.nodes.get(key)))
+    found = (_OVERLOAD.fullmatch(other.op_type) for key in golden if (other := facts.golden.nodes.get(key)))
     return any(match is not None and match["namespace"] not in _OWN_NAMESPACES for match in found)

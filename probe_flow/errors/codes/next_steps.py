@@ -101,4 +101,13 @@ SECTION: tuple[Code, ...] = (
         "Find the call in your script (`show --node NAME` has its stack where the dump has one) and make the programs "
         "alike, or map it if the other side says the same in another way.",
     ),
+    Code(
+        "PF7420",
+        "what feeds the first wrong input was not compared",
+        "A node reads a wrong value, and the output that feeds it has no counterpart, so that nobody can say whether "
+        "that operator or something before it is wrong.",
+        "what `Gelu_1` wrote was not compared and `MatMul_2` reads it: dump it on both sides",
+        "Take that operator for the suspect, look with `show --unmatched` why it was not compared, and dump it on both "
+        "sides.",
+    ),
 )

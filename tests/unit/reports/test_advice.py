@@ -72,10 +72,7 @@ def test_the_text_has_names_and_types_to_paste() -> None:
 
 def of_input(role: SlotRole = SlotRole.INPUT, **more: Any) -> tuple[Finding, Comparison]:
     sides = {side: tensor("Add_1", side=side, role=role, **more) for side in ("target", "golden")}
-    edges = more.pop("edges", ())
-    wrong = row(0, **sides)
-    given = comparison(wrong, target=catalog("target", [wrong.pair.target], edges=edges))
-    return origin(0, "Add_1", slot=Slot(role, (0,))), given
+    return origin(0, "Add_1", slot=Slot(role, (0,))), comparison(row(0, **sides))
 
 
 def test_an_input_that_nothing_feeds_leads_to_what_the_sides_were_given() -> None:
@@ -90,14 +87,22 @@ def test_an_argument_that_differs_leads_to_the_programs() -> None:
     assert codes(*of_input(kind=TensorKind.SCALAR)) == ["PF7417"]
 
 
-@pytest.mark.parametrize(("number", "code"), [(0, "PF7418"), (1, "PF7410")])
-def test_an_input_that_an_operator_feeds_leads_to_what_lies_between(number: int, code: str) -> None:
+@pytest.mark.parametrize(
+    ("edge", "code"),
+    [
+        (Edge(key("Mul_0"), 0, key("Add_1"), 0), "PF7418"),
+        (Edge(key("Mul_0"), 1, key("Add_1"), 0), "PF7420"),  # another output than the one that was compared
+        (Edge(key("Sub_0"), 0, key("Add_1"), 0), "PF7420"),
+        (Edge(key("Mul_0"), 0, key("Add_1"), 1), "PF7410"),  # feeds another input
+    ],
+)
+def test_an_input_that_an_operator_feeds_leads_to_that_operator(edge: Edge, code: str) -> None:
     finding, given = of_input()
-    edge = Edge(key("Mul_0"), 0, key("Add_1"), number)
+    rows = (*given.rows, good_row(1, "Mul_0"))
     pairs = replace(given.pairs, target=replace(given.pairs.target, edges=(edge,)))
-    ((step,),) = advise([finding], replace(given, pairs=pairs))
+    ((step,),) = advise([finding], replace(given, pairs=pairs, rows=rows))
     assert step.code == code
-    assert ("`Mul_0`" in step.text) is (number == 0)
+    assert (f"`{edge.producer.name}` wrote" in step.text) is (code != "PF7410")
 
 
 def test_what_only_the_target_executes_leads_to_the_programs() -> None:
