@@ -105,10 +105,12 @@ def check_framework(given: str | None, sides: Sides) -> None:
         )
     actual = "mindspore" if sides.target in _MINDSPORE else sides.target
     if given != actual:
+        is_offline = sides.scenario == OFFLINE
+        source = "is the dump of an offline model" if is_offline else f"was dumped from a {actual} program"
         raise UsageError(
             Diagnostic(
                 "PF2128",
-                f"`-f {given}` does not fit: the target was dumped from a {actual} program",
+                f"`-f {given}` does not fit: the target {source}",
                 help="leave `-f` out; the dumps say what they are",
             )
         )

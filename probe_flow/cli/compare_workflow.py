@@ -131,8 +131,7 @@ def _adapted(stage: ResolvedStage, sides: Sides, wanted: Wanted, cwd: Path) -> I
 
     kind = stage.type.produces
     if kind is Kind.REPORT:
-        columns = {"columns": ["overflow"]} if wanted.shows_overflow else {}
-        yield from _reports(_with(stage, **columns), wanted)
+        yield from _reports(stage, wanted)
     elif kind is Kind.CATALOG:
         adapted = _with(stage, select=_selection(stage, wanted))
         yield _of_model(adapted, sides, wanted, cwd) if sides.scenario == OFFLINE else adapted
@@ -204,7 +203,8 @@ def _reports(stage: ResolvedStage, wanted: Wanted) -> Iterator[ResolvedStage]:
         tables.append("diff_analyze")
     if "layer_mapping" in wanted.match:
         tables.append("data_mapping")
-    yield _with(stage, formats=tables, output=str(wanted.output))
+    columns = {"columns": ["overflow"]} if wanted.shows_overflow else {}
+    yield _with(stage, formats=tables, output=str(wanted.output), **columns)
     others = [entry for entry in formats if not isinstance(entry, dict)]
     yield replace(_with(stage, formats=others), name=f"{stage.name}_files")
 

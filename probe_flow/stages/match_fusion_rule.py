@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from probe_flow.errors import FormatError, UsageError
 from probe_flow.stages.base import CatalogOf, Context, IsPath, Kind, Model, StageType
 from probe_flow.stages.match_options import MatchOptions, judged_by_reference
 
@@ -85,13 +86,17 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
 
 
 def _book(options: Options) -> RuleBook:
+    """Read the rules; a file that holds none is a mistake in the workflow, like a mapping that cannot be read."""
     from probe_flow.formats.rule_file import read_rule_file
     from probe_flow.formats.rule_folder import read_rule_files
     from probe_flow.matching.offline_models import RuleBook
 
-    files, is_folder = read_rule_files(options.fusion_rule) if options.fusion_rule is not None else ((), False)
-    close = None if options.close_fusion_rule is None else read_rule_file(options.close_fusion_rule)
-    quant = None if options.quant_fusion_rule is None else read_rule_file(options.quant_fusion_rule)
+    try:
+        files, is_folder = read_rule_files(options.fusion_rule) if options.fusion_rule is not None else ((), False)
+        close = None if options.close_fusion_rule is None else read_rule_file(options.close_fusion_rule)
+        quant = None if options.quant_fusion_rule is None else read_rule_file(options.quant_fusion_rule)
+    except FormatError as error:
+        raise UsageError(error.diagnostic) from error
     return RuleBook(files, is_folder, close, quant)
 
 
