@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.records import Measurement, Mode, Statistics, TensorRef
+from probe_flow.records.quick import quick
 
 UNIT = {
     "float64": 2.0**-40,
@@ -63,6 +64,7 @@ ACROSS_FRAMEWORKS = Rounding(
 )
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Deviation:
     """Error of one tensor.

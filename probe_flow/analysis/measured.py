@@ -9,6 +9,7 @@ from operator import itemgetter
 
 from probe_flow.errors import Diagnostic
 from probe_flow.records import Catalog, Measurement, NodeKey, Pair, Pairs, SlotRole
+from probe_flow.records.quick import quick
 
 _ROLE_ORDER = {
     SlotRole.INPUT: 0,
@@ -31,6 +32,7 @@ class ThirdSide:
     golden: Measurement
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class MeasuredPair:
     """One row before judgement.

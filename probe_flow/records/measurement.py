@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from probe_flow.records.quick import quick
 from probe_flow.records.tensor import Statistics
 
 
@@ -28,6 +29,7 @@ class SideSummary:
     checksum: str | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Measurement:
     """What was measured of one pair.

@@ -6,6 +6,8 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from probe_flow.records.quick import quick
+
 
 class Phase(enum.Enum):
     FORWARD = "forward"
@@ -33,6 +35,18 @@ class Execution:
     device: int | None = None
     model: str | None = None
     micro_step: int | None = None
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        parts = (self.rank, self.step, self.graph, self.device, self.model, self.micro_step)
+        object.__setattr__(self, "_hash", hash(parts))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Execution], tuple[object, ...]]:
+        """Pickle without the hash: another process hashes text in another way."""
+        return Execution, (self.rank, self.step, self.graph, self.device, self.model, self.micro_step)
 
     @property
     def identity(self) -> tuple[int | None, int | str | None, int | None, int | None]:
@@ -44,6 +58,7 @@ class Execution:
         return " ".join(f"{name} {value}" for name, value in parts if value is not None) or "the only execution"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class NodeKey:
     """Identity of a node. ``name`` is the true name (mapping files resolved); ``call`` counts calls or loops from 0."""
@@ -66,6 +81,7 @@ class NodeKey:
         return NodeKey, (self.execution, self.name, self.call, self.phase)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Node:
     """An operator, API, module, cell or layer.

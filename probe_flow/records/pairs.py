@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.records.catalog import Catalog
 from probe_flow.records.node import NodeKey
+from probe_flow.records.quick import quick
 from probe_flow.records.tensor import TensorRef
 
 
@@ -56,6 +57,7 @@ class Reason:
     facts: tuple[str, ...] = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Pair:
     """One decision to compare; a missing side is None and then ``reason`` says why.

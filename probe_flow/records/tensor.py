@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from probe_flow.records.node import NodeKey
+from probe_flow.records.quick import quick
 
 
 class SlotRole(enum.Enum):
@@ -71,6 +72,7 @@ class Extent:
     part: tuple[int, int] | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Statistics:
     """Statistics of one tensor. None = not recorded or not computable; NaN and infinities are values.
@@ -86,6 +88,7 @@ class Statistics:
     inf: int | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class TensorRef:
     """One tensor of a dump: what it is and where its bytes lie.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from probe_flow.records.quick import quick
+
 
 class Status(enum.Enum):
     PASS = "pass"
@@ -48,6 +50,7 @@ class Excuse:
     text: str
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What the policy says of one row.
