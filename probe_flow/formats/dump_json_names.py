@@ -11,8 +11,10 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from probe_flow.records import Phase
+from probe_flow.records.quick import quick
 
 PARAMETERS_GRAD = "parameters_grad"
 DEBUG = "debug"
@@ -27,6 +29,7 @@ class EntryKind(enum.Enum):
     DEBUG = "debug"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class EntryName:
     """An entry name taken apart.
@@ -60,6 +63,21 @@ def parse_entry_name(entry: str) -> EntryName | None:
     >>> parse_entry_name("Module.layers.0.Layer.forward.2").name
     'Module.layers.0.Layer'
     """
+    name, _, last = entry.rpartition(".")
+    name, _, before = name.rpartition(".")
+    if last in _PHASES and _COUNT.fullmatch(before) and (op_type := _last_part(name)) is not None:
+        return EntryName(EntryKind.API, name, op_type, int(before), _PHASES[last])
+    return _parse_others(entry)
+
+
+@lru_cache(maxsize=4096)
+def _last_part(name: str) -> str | None:
+    """Return the last part of a name of two parts at least; None where it has fewer, or an empty one."""
+    parts = name.split(".")
+    return parts[-1] if len(parts) > 1 and all(parts) else None
+
+
+def _parse_others(entry: str) -> EntryName | None:
     parts = entry.split(".")
     if len(parts) < 3 or not all(parts):
         return None
@@ -70,8 +88,6 @@ def parse_entry_name(entry: str) -> EntryName | None:
         return EntryName(EntryKind.DEBUG, ".".join(parts[:-2]), DEBUG, int(before), Phase.NONE)
     if len(parts) < 4:
         return None
-    if last in _PHASES and _COUNT.fullmatch(before):
-        return EntryName(EntryKind.API, ".".join(parts[:-2]), parts[-3], int(before), _PHASES[last])
     if not _COUNT.fullmatch(last):
         return None
     if before in _PHASES:

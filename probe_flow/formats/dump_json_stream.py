@@ -31,6 +31,9 @@ _Scan = Callable[[str, int], tuple[Any, int]]
 
 _scan_text: _Scan = json.decoder.scanstring  # type: ignore[attr-defined]
 _space = re.compile(r"[ \t\n\r]*").match
+_plain_key = re.compile(r'[ \t\n\r]*"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*').match
+"""A key without escapes, as nearly all are, and where its value begins; None for others, whole or not."""
+
 _FRAMEWORK = re.compile(r'"type"\s*:\s*"(mindspore|torch)')
 _FRAMEWORKS = {"mindspore": "mindspore", "torch": "pytorch"}
 
@@ -56,6 +59,7 @@ class EntryStream:
         self._shown = shown
         self._repeated = Repeated()
         self._scan = _scanner(self._repeated)
+        self._quick_scan = _plain_scanner()
         self._text, self._at = "", 0
         self._line, self._column = 1, 1
         self._is_ended = False
@@ -151,13 +155,17 @@ class EntryStream:
         return value, end
 
     def _entry(self, text: str, at: int) -> tuple[tuple[str, object, bool], int]:
-        key, at = _key(text, at)
+        found = _plain_key(text, at)
+        key, start = (found[1], found.end()) if found is not None else _key(text, at)
         try:
-            value, at = self._scan(text, at)
+            value, at = self._quick_scan(text, start)
         except StopIteration as error:
             raise json.JSONDecodeError("Expecting value", text, error.value) from None
-        is_last, at = _is_last(text, at)
-        return (key, value, is_last), at
+        is_last, end = _is_last(text, at)
+        # No text has fewer colons than keys: as many colons as keys that were kept means that none stands twice.
+        if text.count(":", start, at) != _count_keys(value):
+            value, _ = self._scan(text, start)
+        return (key, value, is_last), end
 
     def _nothing(self, text: str, at: int) -> tuple[None, int]:
         at = _past_space(text, at)
@@ -209,6 +217,28 @@ def _is_last(text: str, at: int) -> tuple[bool, int]:
     if mark not in (",", "}"):
         raise json.JSONDecodeError("Expecting ',' delimiter", text, at)
     return mark == "}", at + 1
+
+
+def _count_keys(entry: object) -> int:
+    """Return how many keys the objects of an entry have: its own, those of its sections, and those one level below."""
+    if type(entry) is not dict:
+        return 0
+    count = len(entry)
+    for section in entry.values():
+        if type(section) is dict:
+            count += len(section)
+            section = section.values()
+        elif type(section) is not list:
+            continue
+        for leaf in section:
+            if type(leaf) is dict:
+                count += len(leaf)
+    return count
+
+
+def _plain_scanner() -> _Scan:
+    scan: _Scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+    return scan
 
 
 def _scanner(repeated: Repeated) -> _Scan:

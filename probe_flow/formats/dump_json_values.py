@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TypeAlias
 
 from probe_flow.formats.dump_json_files import TensorFiles
@@ -31,7 +32,11 @@ _SECTIONS = (
 )
 """Key of an entry, role of its slots and word in item names, in the order of reports."""
 
+_SECTION_KEYS = frozenset(key for key, _, _ in _SECTIONS)
 _TENSOR_ATTRS = ("requires_grad", "data_name", "layout", "hsdp_shard_size", "device_mesh", "placements")
+_USUAL = ("type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "requires_grad")
+_usual_values = itemgetter(*_USUAL)
+_INTEGERS = {int}
 _P2P_ATTRS = ("op", "peer", "tag", "group_id")
 _NOTHING = Statistics()
 _NO_STATISTICS = "the dump recorded no statistics of this tensor"
@@ -40,7 +45,7 @@ _Path: TypeAlias = tuple[int | str, ...]
 _Leaf: TypeAlias = dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Flattened:
     """The tensors of one entry, and what of it could not be understood (item name and reason)."""
 
@@ -54,7 +59,7 @@ def has_known_shape(entry: object, kind: EntryKind) -> bool:
         return True
     if not isinstance(entry, dict):
         return False
-    return kind is EntryKind.PARAMETERS_GRAD or not entry or any(key in entry for key, _, _ in _SECTIONS)
+    return kind is EntryKind.PARAMETERS_GRAD or not entry or not _SECTION_KEYS.isdisjoint(entry)
 
 
 class Flattener:
@@ -102,7 +107,13 @@ class Flattener:
     def _add(self, value: object, role: SlotRole, prefix: str, node: NodeKey, result: Flattened) -> None:
         """Add the leaves of one section, or of a value that stands where a section should."""
         if isinstance(value, list):
+            slots = self._slots[role]
             for index, child in enumerate(value):
+                if type(child) is dict and len(child) == len(_USUAL):
+                    usual = self._usual(child, f"{prefix}.{index}", node, slots.get((index,)))
+                    if usual is not None:
+                        result.tensors.append(usual)
+                        continue
                 if child is None or (type(child) is dict and type(child.get("type")) is str):
                     self._add_leaf(child, role, (index,), prefix, node, result)
                 else:
@@ -121,6 +132,32 @@ class Flattener:
     ) -> None:
         item = f"{prefix}.{path[0] if len(path) == 1 else '.'.join(map(str, path))}"
         result.tensors.append(self._tensor(leaf, item, node, self._slot(role, path), result.problems))
+
+    def _usual(self, value: _Leaf, item: str, node: NodeKey, slot: Slot | None) -> TensorRef | None:
+        """Return a tensor with four statistics, as most are; None for others, and for slots and shapes not yet seen."""
+        try:
+            word, stored, raw_shape, high, low, mean, norm, grad = _usual_values(value)
+            words, types = self._words[stored], self._words[word]
+            shape = self._shapes[tuple(raw_shape)]
+        except (KeyError, TypeError):
+            return None
+        if slot is None or not (type(high) is type(low) is type(mean) is type(norm) is float):
+            return None
+        if raw_shape.__class__ is not list or not _INTEGERS.issuperset(map(type, raw_shape)):
+            return None
+        dtype, stored = words
+        return TensorRef(
+            node,
+            slot,
+            TensorKind.STATISTICS,
+            dtype,
+            stored,
+            shape,
+            shape,
+            recorded=Statistics(low, high, mean, norm),
+            attrs={"item": item, "requires_grad": grad, "type": types[1]},
+            source=self._source,
+        )
 
     def _slot(self, role: SlotRole, path: _Path) -> Slot:
         slots = self._slots[role]
