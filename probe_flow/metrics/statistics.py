@@ -21,6 +21,8 @@ def compare_statistics(target: Statistics, golden: Statistics) -> dict[str, Valu
     infinite difference keeps its sign and its ratio is inf; x/0 is inf, 0/0 is 0. A statistic that one side lacks gives
     None.
     """
+    if _are_finite_floats(target) and _are_finite_floats(golden):
+        return _of_floats(target, golden)
     values: dict[str, Value] = {}
     for name, metric, relative in _METRICS:
         left, right = getattr(target, name), getattr(golden, name)
@@ -28,6 +30,40 @@ def compare_statistics(target: Statistics, golden: Statistics) -> dict[str, Valu
         values[metric] = difference
         values[relative] = _ratio(difference, right)
     return values
+
+
+def _are_finite_floats(found: Statistics) -> bool:
+    high, low, mean, norm = found.max, found.min, found.mean, found.l2norm
+    if not (type(high) is type(low) is type(mean) is type(norm) is float):
+        return False
+    return (high + low + mean + norm) * 0.0 == 0.0  # False for numbers near the largest too, which costs time only
+
+
+def _of_floats(target: Statistics, golden: Statistics) -> dict[str, Value]:
+    """Return the same for finite floats, as nearly all are."""
+    high, low, mean, norm = golden.max, golden.min, golden.mean, golden.l2norm
+    assert high is not None
+    assert low is not None
+    assert mean is not None
+    assert norm is not None
+    off_high, off_low = (target.max or 0.0) - high, (target.min or 0.0) - low
+    off_mean, off_norm = (target.mean or 0.0) - mean, (target.l2norm or 0.0) - norm
+    return {
+        "max_diff": off_high or 0.0,
+        "max_diff_rel": _share(off_high, high),
+        "min_diff": off_low or 0.0,
+        "min_diff_rel": _share(off_low, low),
+        "mean_diff": off_mean or 0.0,
+        "mean_diff_rel": _share(off_mean, mean),
+        "l2norm_diff": off_norm or 0.0,
+        "l2norm_diff_rel": _share(off_norm, norm),
+    }
+
+
+def _share(difference: float, golden: float) -> float:
+    if difference == 0.0:
+        return 0.0
+    return abs(difference / golden) if golden else math.inf
 
 
 def _difference(target: Value, golden: Value) -> Value:

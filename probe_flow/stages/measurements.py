@@ -27,6 +27,8 @@ def incomparable(pair: Pair) -> Diagnostic | None:
     target, golden = pair.target, pair.golden
     assert target is not None
     assert golden is not None
+    if target.kind is golden.kind is TensorKind.STATISTICS and _has_same_extremes_and_shape(target, golden):
+        return None  # nearly always, where there are statistics only
     for side, tensor in (("target", target), ("golden", golden)):
         if tensor.kind is TensorKind.UNREADABLE:
             return Diagnostic("PF3191", f"the {side} is unreadable: {tensor.reason}", path=tensor.source)
@@ -49,6 +51,14 @@ def incomparable(pair: Pair) -> Diagnostic | None:
     return None if has_figures else _nothing_in_common(target, golden)
 
 
+def _has_same_extremes_and_shape(target: TensorRef, golden: TensorRef) -> bool:
+    """Whether both sides recorded a maximum, and have a shape, which is the same."""
+    sides = target.recorded, golden.recorded
+    if sides[0] is None or sides[1] is None or sides[0].max is None or sides[1].max is None:
+        return False
+    return target.logical_shape is not None and target.logical_shape == golden.logical_shape
+
+
 def _nothing_in_common(target: TensorRef, golden: TensorRef) -> Diagnostic:
     if (target.checksum or golden.checksum) and TensorKind.TENSOR in (target.kind, golden.kind):
         recorded, elements = (target, golden) if target.checksum else (golden, target)
@@ -62,14 +72,19 @@ def _nothing_in_common(target: TensorRef, golden: TensorRef) -> Diagnostic:
 
 def _count_of(tensor: TensorRef) -> int | None:
     """Return the number of elements, from what was recorded where the shape is unknown."""
+    numel = tensor.numel
+    if numel is not None:
+        return numel
     recorded = tensor.attrs.get(COUNT)
-    return tensor.numel if tensor.numel is not None or not isinstance(recorded, int) else recorded
+    return recorded if isinstance(recorded, int) else None
 
 
 def _count(target: TensorRef, golden: TensorRef) -> int:
     """Return how many elements the figures stand for; at least one where neither side knows."""
-    counts = _count_of(target), _count_of(golden)
-    return next((count for count in counts if count is not None), 1)
+    count = _count_of(target)
+    if count is None:
+        count = _count_of(golden)
+    return 1 if count is None else count
 
 
 def _has_checksums(target: TensorRef, golden: TensorRef) -> bool:
@@ -102,10 +117,14 @@ def measurement_without_data(pair: Pair) -> Measurement:
     if target.kind is TensorKind.STATISTICS:
         sides = target.recorded or Statistics(), golden.recorded or Statistics()
         is_checksum = _has_checksums(target, golden)
-        equal = {"checksum_equal": checksum_equal(target.checksum, golden.checksum)}
+        metrics = (
+            {"checksum_equal": checksum_equal(target.checksum, golden.checksum)}
+            if is_checksum
+            else compare_statistics(*sides)
+        )
         return Measurement(
             Mode.CHECKSUM if is_checksum else Mode.STATISTICS,
-            equal if is_checksum else compare_statistics(*sides),
+            metrics,
             SideSummary(sides[0], target.checksum),
             SideSummary(sides[1], golden.checksum),
             nonfinite_mismatch=0 if is_checksum else int(_extremes_disagree(*sides)),
@@ -129,11 +148,10 @@ def _extremes_disagree(target: Statistics, golden: Statistics) -> bool:
 
     Means and norms are left out: they overflow by themselves.
     """
-    for name in ("max", "min"):
-        sides = [getattr(target, name), getattr(golden, name)]
-        if None in sides or all(math.isfinite(value) for value in sides):
+    for left, right in ((target.max, golden.max), (target.min, golden.min)):
+        if left is None or right is None or (math.isfinite(left) and math.isfinite(right)):
             continue
-        if sides[0] != sides[1] and not all(math.isnan(value) for value in sides):
+        if left != right and not (math.isnan(left) and math.isnan(right)):
             return True
     return False
 
@@ -223,7 +241,12 @@ def _notes(target: TensorRef, golden: TensorRef) -> tuple[str, ...]:
     shapes = target.logical_shape or target.shape, golden.logical_shape or golden.shape
     if shapes[0] != shapes[1] and None not in shapes:
         notes.append(f"shape differs: {list(shapes[0] or ())} against {list(shapes[1] or ())}")
-    if target.dtype and golden.dtype and _dtype_class(target.dtype) != _dtype_class(golden.dtype):
+    if (
+        target.dtype != golden.dtype
+        and target.dtype
+        and golden.dtype
+        and _dtype_class(target.dtype) != _dtype_class(golden.dtype)
+    ):
         notes.append(f"dtype differs: {target.dtype} against {golden.dtype}")
     return tuple(notes)
 

@@ -39,6 +39,8 @@ def judge_all(rows: Sequence[MeasuredPair], policy: Policy) -> list[Verdict]:
 
 def _without_measurement(row: MeasuredPair) -> Verdict | None:
     pair = row.pair
+    if row.measurement is not None and pair.target is not None and pair.golden is not None:
+        return None
     shown = pair.shown
     reasons = (pair.reason.text,) if pair.reason else ()
     rules = (pair.reason.code,) if pair.reason else ()
@@ -48,8 +50,6 @@ def _without_measurement(row: MeasuredPair) -> Verdict | None:
         return Verdict(Status.UNMATCHED_TARGET, rules, reasons)
     if pair.target is None:
         return Verdict(Status.UNMATCHED_GOLDEN, rules, reasons)
-    if row.measurement is not None:
-        return None
     if row.failure is not None:
         status = Status.NOT_COMPARABLE if row.failure.code.startswith(_INCOMPARABLE) else Status.ERROR
         return Verdict(status, (row.failure.code,), (row.failure.message,))
