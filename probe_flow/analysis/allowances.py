@@ -295,6 +295,10 @@ class Allowances:
     def _saved(self, call: Call) -> list[Saved]:
         return [Saved(d, self.rows[n].is_produced) for n in call.forward if (d := self.deviations[n]) is not None]
 
+    def forget(self, number: int) -> None:
+        """Take a row for one that was not compared."""
+        self.deviations[number] = None
+
     def remember(self, number: int, deviation: Deviation) -> None:
         """Take note of a judged row's error, for what comes later."""
         row = self.rows[number]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
+from probe_flow.analysis.guesses import doubtful_rows
 from probe_flow.analysis.measured import PRODUCED, MeasuredPair
 from probe_flow.records import (
     Catalog,
@@ -12,6 +13,7 @@ from probe_flow.records import (
     Execution,
     Expectation,
     Pairs,
+    Role,
     Status,
     TensorKind,
     TensorRef,
@@ -78,7 +80,10 @@ def incompleteness(
     *,
     required: float,
 ) -> tuple[str, ...]:
-    """Return why the run counts as incomplete, one sentence each; nothing when it is complete."""
+    """Return why the run counts as incomplete, one sentence each; nothing when it is complete.
+
+    The verdicts are those with the roles that the search for the origin gave.
+    """
     causes = []
     unreadable = sum(1 for verdict in verdicts if verdict.status is Status.ERROR)
     if unreadable:
@@ -88,6 +93,10 @@ def incompleteness(
         why = "no pair could be measured and judged" if paired else "no target tensor has a golden partner"
         causes.append(f"nothing was compared: {why}")
     causes.extend(_executions_without_pair(rows, verdicts))
+    doubtful = doubtful_rows(rows, verdicts)
+    if doubtful and not any(verdict.role is Role.ORIGIN for verdict in verdicts):
+        pairs = f"{doubtful} pairs were" if doubtful > 1 else "1 pair was"
+        causes.append(f"{pairs} guessed and differ{'' if doubtful > 1 else 's'}: the guess or the target is wrong")
     for side, found in coverage.items():
         ratio = found.outputs_ratio
         if ratio is not None and ratio < required:

@@ -44,6 +44,9 @@ class Noise:
     shared: float
 
 
+NO_NOISE = Noise(0.0, 0.0)
+
+
 class HiddenInputs:
     """The inputs of target nodes that were not compared and bring an error of their own.
 
@@ -78,6 +81,8 @@ class HiddenInputs:
 
     def noise(self, nodes: Collection[NodeKey], known: Sequence[Deviation]) -> Noise:
         """Return the error that these nodes' inputs bring, given the deviations of those that were compared."""
+        if not self._of and not self._quantised:
+            return NO_NOISE
         crest = max((d.top / d.size for d in known if d.size > 0.0), default=UNKNOWN_CREST)
         crest = SPARE * min(max(crest, CRESTS[0]), CRESTS[1])
         errors = [(error, common_share(count)) for error, count in self._errors(nodes, crest)]

@@ -15,6 +15,7 @@ from probe_flow.analysis.allowances import Allowances
 from probe_flow.analysis.calls import Call, Calls
 from probe_flow.analysis.deviation import Deviation
 from probe_flow.analysis.growth import Allowance
+from probe_flow.analysis.guesses import is_doubtful
 from probe_flow.analysis.links import link
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.plain_values import plain_gap
@@ -133,8 +134,8 @@ class _Search:
         for number in self.order:
             deviation = self.deviations[number]
             if deviation is not None:
-                self._judge(number, deviation)
-                self._remember(number, deviation)
+                if self._judge(number, deviation):
+                    self._remember(number, deviation)
             elif not self.rows[number].is_produced:
                 self._judge_argument(number)
         suspects = tuple(self.suspects[number] for number in self.order if number in self.suspects)
@@ -167,12 +168,13 @@ class _Search:
         if ancestor is not None:
             self.tainted[number] = ancestor
 
-    def _judge(self, number: int, deviation: Deviation) -> None:
+    def _judge(self, number: int, deviation: Deviation) -> bool:
+        """Judge a row; return whether its error may explain others."""
         row, call = self.rows[number], self.calls.of[number]
         assert call is not None
         if self.allowances.is_rounding(number, deviation):
             self.scores[number] = 0.0
-            return
+            return True
         sources = self.allowances.sources(number)
         produced = row.is_produced
         peers = call.peers if produced and sources is not None else ()
@@ -193,6 +195,9 @@ class _Search:
                 ancestor = self._root(self.first_nonfinite)
             else:
                 figure, score = "nonfinite", math.inf
+        if score > 1.0 and is_doubtful(row, deviation):
+            self.allowances.forget(number)
+            return False
         self.scores[number] = score
         if score > 1.0:
             self.suspects[number] = Suspect(
@@ -204,6 +209,7 @@ class _Search:
             self.tainted[number] = ancestor
         elif sources is None and score <= 1.0 and self.suspects and deviation.rms > 6.0 * allowed.floor:
             self.tainted[number] = self._root(next(iter(self.suspects)))
+        return True
 
     def _worst_figure(self, number: int, deviation: Deviation, allowed: Allowance) -> tuple[str, float]:
         """Return the worst figure and its score, of those that neither reference nor noise clears."""

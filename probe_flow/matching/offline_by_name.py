@@ -3,7 +3,7 @@
 Casts and changes of layout are numbered anew each time that a model is built, so their names count only between the
 same pairs of others.
 
-Rules of the pairs: `name` - operators of equal name; `order` - operators whose names differ in numbers only, of one
+Rules of the pairs: `name` - operators of equal name (their inputs are a guess where the types differ); `order` - operators whose names differ in numbers only, of one
 type and with tensors of the same shapes, between the same pairs, as many on both sides: a guess.
 """
 
@@ -132,13 +132,17 @@ class _NameMatch:
             if is_guess
             else None
         )
+        types = [side.nodes[ref.node].op_type for side, ref in ((self._target, ref), (self._golden, other))]
+        is_other_type = ref.slot.role is SlotRole.INPUT and types[0] != types[1]
+        if is_other_type and note is None:
+            note = expected("guessed", f"`{types[0]}` and `{types[1]}` of one name: their inputs may be others")
         self._ledger.pair(
             ref,
             other,
             aligned,
             group=group,
             rule="order" if is_guess else "name",
-            confidence=ORDER_CONFIDENCE if is_guess else 1.0,
+            confidence=ORDER_CONFIDENCE if is_guess or is_other_type else 1.0,
             note=note,
         )
 

@@ -60,7 +60,7 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
         coverage=coverage,
         gate=options.gate,
         gate_passed=gate_passes(options.gate, excused.findings, excused.verdicts),
-        incomplete=incompleteness(rows, verdicts, coverage, required=options.require.coverage),
+        incomplete=incompleteness(rows, roles, coverage, required=options.require.coverage),
         policy=policy.name,
         problems=(
             *(problem for catalog in pairs.catalogs for problem in catalog.problems),

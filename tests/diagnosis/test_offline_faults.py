@@ -27,14 +27,15 @@ UNNAMED = {"coarse_head"}
 pytestmark = pytest.mark.filterwarnings("ignore:.*invalid value encountered.*:RuntimeWarning")
 
 
-def compare(case: Case) -> Comparison:
+def compare(case: Case, *, has_rules: bool = True) -> Comparison:
     def in_order(function, batches, **_):
         return ((number, function(batch)) for number, batch in enumerate(batches))
 
     context = Context(
         "result", Path(), in_order, lambda _event, **_fields: None, lambda _problems: None, Settings(), {}
     )
-    pairs = match(case.target, case.golden, rule=case.rule, close=case.close, quant=case.quant)
+    files = {"rule": case.rule, "close": case.close, "quant": case.quant} if has_rules else {}
+    pairs = match(case.target, case.golden, **files)
     return compare_pairs(pairs, Options(uses="compare", pairs="pairs", policy="offline"), context, None)
 
 
@@ -74,3 +75,24 @@ def test_no_healthy_pair_raises_an_alarm(spec: Spec, tmp_path: Path):
     judged = [row for row in comparison.rows if row.verdict.excess is not None]
     assert len(judged) > 8
     assert max(row.verdict.excess or 0.0 for row in judged) < 0.6
+
+
+GUESSED = [
+    spec for spec in (*FAULTS, *HEALTHY) if spec.golden == "npy" and not spec.build.int8 and spec.images == "NCHW"
+]
+"""Pairs that are compared without rules too: by names, shapes, addresses and order."""
+
+
+@pytest.mark.parametrize("spec", [spec for spec in GUESSED if spec.fault is not None], ids=lambda spec: spec.name)
+def test_the_fault_is_named_without_rules(spec: Spec, tmp_path: Path):
+    case = spec.generate(tmp_path)
+    named = origins(compare(case, has_rules=False))
+    assert case.truth is not None
+    assert named[0].node is not None
+    assert named[0].node.name == case.truth.node
+
+
+@pytest.mark.parametrize("spec", [spec for spec in GUESSED if spec.fault is None], ids=lambda spec: spec.name)
+def test_no_healthy_pair_raises_an_alarm_without_rules(spec: Spec, tmp_path: Path):
+    comparison = compare(spec.generate(tmp_path), has_rules=False)
+    assert comparison.findings == ()
