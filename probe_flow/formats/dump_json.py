@@ -24,6 +24,7 @@ from probe_flow.formats.dump_json_entries import STATISTICS, TENSOR, Reading, re
 from probe_flow.formats.dump_json_files import FOLDER
 from probe_flow.formats.dump_json_folders import DumpFile, find_dump_files
 from probe_flow.formats.dump_json_tree import CONSTRUCT_FILE, STACK_FILE
+from probe_flow.formats.dump_select import EVERYTHING, Selection
 from probe_flow.records import Catalog
 
 
@@ -31,10 +32,7 @@ def read_dump_json(
     path: str | Path,
     *,
     side: str,
-    ranks: Sequence[int] | None = None,
-    steps: Sequence[int] | None = None,
-    graphs: Sequence[int | str] | None = None,
-    nodes: Sequence[str] | None = None,
+    select: Selection = EVERYTHING,
 ) -> Catalog:
     """Read what a dump.json dump holds.
 
@@ -47,9 +45,8 @@ def read_dump_json(
         path: a dump.json or debug.json, the folder that holds it, a step folder, the folder of the step folders, or
             that of ``graph`` and ``pynative``.
         side: name of the stage that reads.
-        ranks, steps: keep only these; None keeps all. A single-process dump has no rank.
-        graphs: keep only ``graph`` or ``pynative``, where a dump has both.
-        nodes: glob patterns of node names to keep, e.g. ``Functional.*``.
+        select: what to read. A single-process dump has no rank; graphs are ``graph`` and ``pynative``, where a dump has
+            both; nodes are patterns such as ``Functional.*``.
 
     Returns:
         The catalog, executions by graph, step and rank; nodes in completion order.
@@ -59,7 +56,7 @@ def read_dump_json(
         IncompleteError: PF3402 nothing was dumped, PF3407 to PF3409 no file could be used.
     """
     try:
-        found = find_dump_files(Path(path), ranks=ranks, steps=steps, graphs=graphs)
+        found = find_dump_files(Path(path), ranks=select.ranks, steps=select.steps, graphs=select.graphs)
     except OSError as error:
         message = f"`{path}` cannot be searched: {error.strerror or error}"
         raise IncompleteError(Diagnostic("PF3409", message, path=str(path))) from error
@@ -67,11 +64,11 @@ def read_dump_json(
     failures: list[Diagnostic] = []
     with _without_collection():
         for number, file in enumerate(found.files):
-            failures.extend(_taken(file, number, nodes, reading))
+            failures.extend(_taken(file, number, select.nodes, reading))
     if not reading.entries and failures:
         raise IncompleteError(failures)
     if not reading.nodes:
-        raise _nothing_left(reading, nodes, str(path))
+        raise _nothing_left(reading, select.nodes, str(path))
     return Catalog(
         side=side,
         framework=next(iter(reading.frameworks), "pytorch"),

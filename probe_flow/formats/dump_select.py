@@ -50,6 +50,9 @@ class Selection:
         return {name: tuple(values) for name, values in keys.items() if values is not None}
 
 
+EVERYTHING = Selection()
+
+
 def choose(
     items: Sequence[Item], rule: Duplicates, *, timestamp: Callable[[Item], int], size: Callable[[Item], int]
 ) -> Item:

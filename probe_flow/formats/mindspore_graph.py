@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
-from probe_flow.formats.dump_select import Selection
+from probe_flow.formats.dump_select import EVERYTHING, Selection
 from probe_flow.formats.dump_walk import DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.formats.mindspore_graph_files import GraphFiles, no_tensors, sort_graph_files
 from probe_flow.formats.mindspore_graph_flow import (
@@ -48,10 +48,7 @@ def read_mindspore_graph(
     path: str | os.PathLike[str],
     *,
     side: str,
-    ranks: Sequence[int] | None = None,
-    steps: Sequence[int] | None = None,
-    graphs: Sequence[int | str] | None = None,
-    nodes: Sequence[str] | None = None,
+    select: Selection = EVERYTHING,
 ) -> Catalog:
     """Describe every tensor of a kernel dump; tensor data stay on disk.
 
@@ -61,7 +58,7 @@ def read_mindspore_graph(
     Args:
         path: any folder from the root of the dump down to one iteration.
         side: name of the stage.
-        ranks, steps, graphs, nodes: what to read; a step is an iteration, `nodes` are glob patterns of node names.
+        select: what to read; a step is an iteration.
 
     Raises:
         UsageError: PF3201 if the folder is not there.
@@ -72,7 +69,7 @@ def read_mindspore_graph(
     files = sort_graph_files(listing)
     if not any(run.tensors or run.statistics or run.unnamed for run in files.runs.values()):
         raise IncompleteError(_nothing_to_read(listing, files))
-    reading = _Reading(files, Selection(ranks, steps, graphs, nodes))
+    reading = _Reading(files, select)
     reading.read()
     edges = tuple(reading.edges())
     return Catalog(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError, UsageError
 from probe_flow.formats.binary_file import malformed
-from probe_flow.formats.dump_select import Duplicates, Selection, choose, skipped_duplicate
+from probe_flow.formats.dump_select import EVERYTHING, Duplicates, Selection, choose, skipped_duplicate
 from probe_flow.formats.dump_walk import dump_root, fingerprint, list_dump
 from probe_flow.formats.ge_dump import read_ge_header
 from probe_flow.formats.ge_refs import tensor_refs
@@ -42,10 +42,7 @@ def read_npy_folder(
     path: str | os.PathLike[str],
     *,
     side: str,
-    ranks: Sequence[int] | None = None,
-    steps: Sequence[int] | None = None,
-    graphs: Sequence[int | str] | None = None,
-    nodes: Sequence[str] | None = None,
+    select: Selection = EVERYTHING,
     duplicates: Duplicates = "newest",
     quantised: bool | None = None,
 ) -> Catalog:
@@ -59,8 +56,8 @@ def read_npy_folder(
     Args:
         path: the folder.
         side: name of the stage.
-        ranks, steps, graphs: kept for matchers; an execution that tells none of them is always read.
-        nodes: glob patterns of operator names as the files have them.
+        select: which nodes to read, by their names as the files have them; the rest is kept for matchers, since an
+            execution that tells no rank, step or graph is always read.
         duplicates: which of several files of one tensor counts.
         quantised: whether the model is quantised; None = told by the names of its operators.
 
@@ -71,9 +68,8 @@ def read_npy_folder(
     root = dump_root(path)
     listing = list_dump(root)
     found = array_files(listing)
-    selection = Selection(ranks, steps, graphs, nodes)
     reader = _Reader(duplicates, found.problems)
-    reader.read(found.files, name_filter(nodes))
+    reader.read(found.files, name_filter(select.nodes))
     if not reader.nodes:
         raise UsageError(_keeps_nothing(found))
     marks = names_of_quantised((name, "") for name in dict.fromkeys(file.name.op for file in found.files))
@@ -87,7 +83,7 @@ def read_npy_folder(
         problems=tuple(found.problems),
         fingerprint=fingerprint(file.file for file in found.files),
         attrs={
-            "select": selection.as_attrs(),
+            "select": select.as_attrs(),
             "is_quantised": bool(marks) if quantised is None else quantised,
             "quantised_names": marks[:_MAX_NAMES],
             "suffix": found.files[0].name.suffix,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
-from probe_flow.formats.dump_select import Duplicates, Selection
+from probe_flow.formats.dump_select import EVERYTHING, Duplicates, Selection
 from probe_flow.formats.dump_walk import DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.formats.om_files import OmFiles, sort_om_files, with_true_names
 from probe_flow.formats.om_folders import om_executions
@@ -31,10 +31,7 @@ def read_om(
     path: str | os.PathLike[str],
     *,
     side: str,
-    ranks: Sequence[int] | None = None,
-    steps: Sequence[int] | None = None,
-    graphs: Sequence[int | str] | None = None,
-    nodes: Sequence[str] | None = None,
+    select: Selection = EVERYTHING,
     duplicates: Duplicates = "newest",
     time: str | None = None,
     last_step: bool = False,
@@ -51,10 +48,8 @@ def read_om(
     Args:
         path: a folder of device files, or any folder of ``{time}/{device_id}/{model_name}/{model_id}/{data_index}``.
         side: name of the stage.
-        ranks: device ids to read.
-        steps: data indices to read.
-        graphs: model ids or model names to read.
-        nodes: glob patterns of operator names, true or cleaned.
+        select: what to read: ranks are device ids, steps data indices, graphs model ids or model names, nodes patterns
+            of true or cleaned operator names.
         duplicates: which of several files of one operator counts.
         time: 14-digit name of the run to read when several overlap; default the newest.
         last_step: read only the last step of each model.
@@ -72,10 +67,9 @@ def read_om(
     files = sort_om_files(listing)
     if not files.folders:
         raise IncompleteError(_nothing_to_read(root, listing, files))
-    selection = Selection(ranks, steps, graphs, nodes)
     problems = files.problems
-    executions = om_executions(files.folders, selection, problems, root_name=root.name, time=time, last_step=last_step)
-    takes = name_filter(nodes)
+    executions = om_executions(files.folders, select, problems, root_name=root.name, time=time, last_step=last_step)
+    takes = name_filter(select.nodes)
     found: dict[NodeKey, Node] = {}
     tensors: list[TensorRef] = []
     beside: list[str] = []
@@ -104,7 +98,7 @@ def read_om(
         problems=tuple(problems),
         fingerprint=fingerprint(listing.files),
         attrs={
-            "select": selection.as_attrs(),
+            "select": select.as_attrs(),
             "is_quantised": bool(marks) if quantised is None else quantised,
             "quantised_names": marks[:_MAX_NAMES],
             "op_debug": tuple(files.op_debug),
@@ -147,6 +141,9 @@ def _nothing_to_read(root: Path, listing: DumpListing, files: OmFiles) -> Diagno
         help="these look like arrays of a framework: read them with `dump.npy`"
         if files.arrays
         else "give the folder of a finished dump",
-        notes=("looked for `{op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}` in any folder",),
+        notes=(
+            "looked for `{op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}` in any folder",
+            "outputs of an original model are arrays named `{op_name}.{index}.{timestamp}.npy`",
+        ),
         path=str(root),
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError
-from probe_flow.formats.dump_select import Duplicates, Selection, choose, skipped_duplicate
+from probe_flow.formats.dump_select import EVERYTHING, Duplicates, Selection, choose, skipped_duplicate
 from probe_flow.formats.dump_walk import DumpFile, DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.formats.fx_manifest import MANIFESTS, manifest_problems
 from probe_flow.formats.npy import npy_tensor_ref
@@ -49,10 +49,7 @@ def read_torchair_fx(
     path: str | os.PathLike[str],
     *,
     side: str,
-    ranks: Sequence[int] | None = None,
-    steps: Sequence[int] | None = None,
-    graphs: Sequence[int | str] | None = None,
-    nodes: Sequence[str] | None = None,
+    select: Selection = EVERYTHING,
     duplicates: Duplicates = "newest",
 ) -> Catalog:
     """Describe every array of an FX dump; array data stay on disk.
@@ -64,7 +61,7 @@ def read_torchair_fx(
     Args:
         path: `msprobe_fx_dump`, `msprobe_fx_dump/data_dump`, `data_dump`, or the folder that holds one of them.
         side: name of the stage.
-        ranks, steps, graphs, nodes: what to read; `nodes` are glob patterns.
+        select: what to read.
         duplicates: which files count when a node was dumped twice in one step.
 
     Raises:
@@ -72,7 +69,6 @@ def read_torchair_fx(
         IncompleteError: PF3202 if it holds no FX dump.
     """
     root = _fx_root(dump_root(path))
-    selection = Selection(ranks, steps, graphs, nodes)
     listing = list_dump(root)
     files = _sort_files(listing)
     if not any(files.folders.values()):
@@ -81,8 +77,8 @@ def read_torchair_fx(
     catalog_nodes: dict[NodeKey, Node] = {}
     tensors: list[TensorRef] = []
     beside: list[str] = []
-    for execution, members in _executions(files, root, selection):
-        for node, refs in _read_execution(execution, members, selection, duplicates, problems, beside):
+    for execution, members in _executions(files, root, select):
+        for node, refs in _read_execution(execution, members, select, duplicates, problems, beside):
             catalog_nodes[node.key] = node
             tensors.extend(refs)
     if beside:
@@ -96,7 +92,7 @@ def read_torchair_fx(
         tuple(tensors),
         problems=tuple(problems),
         fingerprint=fingerprint(listing.files),
-        attrs={"select": selection.as_attrs()},
+        attrs={"select": select.as_attrs()},
     )
 
 

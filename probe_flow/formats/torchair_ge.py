@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
-from probe_flow.formats.dump_select import Duplicates, Selection
+from probe_flow.formats.dump_select import EVERYTHING, Duplicates, Selection
 from probe_flow.formats.dump_walk import DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.formats.graph_edges import DumpedOp, Link, dumped_links
 from probe_flow.formats.graph_links import GraphLinks
@@ -27,10 +27,7 @@ def read_torchair_ge(
     path: str | os.PathLike[str],
     *,
     side: str,
-    ranks: Sequence[int] | None = None,
-    steps: Sequence[int] | None = None,
-    graphs: Sequence[int | str] | None = None,
-    nodes: Sequence[str] | None = None,
+    select: Selection = EVERYTHING,
     duplicates: Duplicates = "newest",
     time: str | None = None,
 ) -> Catalog:
@@ -43,7 +40,7 @@ def read_torchair_ge(
     Args:
         path: the folder `msprobe_ge_dump`, or the one that holds it.
         side: name of the stage.
-        ranks, steps, graphs, nodes: what to read; `nodes` are glob patterns.
+        select: what to read.
         duplicates: which of several files of one operator counts.
         time: 14-digit name of the run to read when several overlap; default the newest.
 
@@ -52,14 +49,13 @@ def read_torchair_ge(
         IncompleteError: PF3202 if it holds no device dump.
     """
     root = _ge_root(dump_root(path))
-    selection = Selection(ranks, steps, graphs, nodes)
     listing = list_dump(root)
     files = sort_ge_files(listing)
     if not any(files.folders.values()):
         raise IncompleteError(_nothing_to_read(root, listing, files))
     problems = files.problems
-    executions = resolve_executions(files, selection, time, problems)
-    reader = _Reader(root, executions, selection, duplicates, problems)
+    executions = resolve_executions(files, select, time, problems)
+    reader = _Reader(root, executions, select, duplicates, problems)
     for execution, members in executions.files.items():
         reader.read(execution, members)
     problems.extend(_unused_graphs(executions))
@@ -76,7 +72,7 @@ def read_torchair_ge(
         graphs=executions.graphs,
         problems=tuple(problems),
         fingerprint=fingerprint(listing.files),
-        attrs={"select": selection.as_attrs(), "incomplete_graphs": executions.incomplete_graphs},
+        attrs={"select": select.as_attrs(), "incomplete_graphs": executions.incomplete_graphs},
     )
 
 

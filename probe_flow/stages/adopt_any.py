@@ -36,4 +36,4 @@ def adopt_any(path: str, select: Select, *, side: str) -> Catalog:
         side: name of the stage.
     """
     read = READERS[kind_of_dump(path)]
-    return read(path, side=side, ranks=select.ranks, steps=select.steps, graphs=select.graphs, nodes=select.nodes)
+    return read(path, side=side, select=select.selection)

@@ -24,10 +24,7 @@ def adopt(path: str, select: Select, *, side: str, uses: str) -> Catalog:
     catalog = read_dump_json(
         path,
         side=side,
-        ranks=select.ranks,
-        steps=select.steps,
-        graphs=select.graphs,
-        nodes=select.nodes,
+        select=select.selection,
     )
     proper = STAGE_OF[catalog.framework]
     if proper == uses:

@@ -10,12 +10,15 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from probe_flow.errors import Diagnostic
 from probe_flow.formats.yaml_places import Place
+
+if TYPE_CHECKING:
+    from probe_flow.formats.dump_select import Selection
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
@@ -71,6 +74,13 @@ class Select(Model):
     nodes: list[str] | None = Field(
         None, description="Glob patterns of node names to read, e.g. `MatMul*`.", examples=[["MatMul*"]]
     )
+
+    @property
+    def selection(self) -> Selection:
+        """The same for a reader."""
+        from probe_flow.formats.dump_select import Selection
+
+        return Selection(self.ranks, self.steps, self.graphs, self.nodes)
 
 
 class Only(Model):

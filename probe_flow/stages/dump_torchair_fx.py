@@ -82,10 +82,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     catalog = read_torchair_fx(
         path,
         side=context.stage,
-        ranks=options.select.ranks,
-        steps=options.select.steps,
-        graphs=options.select.graphs,
-        nodes=options.select.nodes,
+        select=options.select.selection,
         duplicates=options.duplicates,
     )
     if len(folders) > 1:

@@ -67,10 +67,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     return read_torchair_ge(
         path,
         side=context.stage,
-        ranks=options.select.ranks,
-        steps=options.select.steps,
-        graphs=options.select.graphs,
-        nodes=options.select.nodes,
+        select=options.select.selection,
         duplicates=options.duplicates,
         time=options.time,
     )

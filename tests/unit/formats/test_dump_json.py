@@ -17,6 +17,7 @@ from probe_flow.errors import CODES, IncompleteError, ProbeFlowError, Severity, 
 from probe_flow.formats.dump_json import read_dump_json
 from probe_flow.formats.dump_json_names import EntryKind, parse_entry_name
 from probe_flow.formats.dump_json_values import MAX_DEPTH
+from probe_flow.formats.dump_select import Selection
 from probe_flow.records import Catalog, Execution, NodeKey, Phase, Slot, SlotRole, Statistics, TensorKind, TensorRef
 
 DATA = Path(__file__).parents[2] / "data" / "dump_json"
@@ -477,11 +478,11 @@ def test_a_single_folder_or_file_takes_rank_and_step_from_its_path(two_by_two: P
 
 def test_a_step_folder_and_selection_narrow_the_dump(two_by_two: Path) -> None:
     assert read(two_by_two / "step10").executions == (Execution(rank=0, step=10), Execution(rank=1, step=10))
-    assert read(two_by_two, ranks=[1], steps=[2]).executions == (Execution(rank=1, step=2),)
+    assert read(two_by_two, select=Selection(ranks=[1], steps=[2])).executions == (Execution(rank=1, step=2),)
 
 
 def test_selected_node_names_are_patterns() -> None:
-    catalog = read(BASE, nodes=["Functional.lin*", "Module.head.*"])
+    catalog = read(BASE, select=Selection(nodes=["Functional.lin*", "Module.head.*"]))
 
     assert {node.key.name for node in catalog.nodes.values()} == {
         "Functional.linear",
@@ -495,7 +496,7 @@ def test_selected_node_names_are_patterns() -> None:
 )
 def test_a_selection_of_nothing_is_a_usage_error(two_by_two: Path, options: dict[str, Any], code: str) -> None:
     with pytest.raises(UsageError) as caught:
-        read(two_by_two, **options)
+        read(two_by_two, select=Selection(**options))
 
     assert caught.value.diagnostic.code == code
 

@@ -15,6 +15,7 @@ from probe_flow.errors import Severity
 from probe_flow.formats import dump_json_files, torch_load
 from probe_flow.formats.blocks import open_tensor
 from probe_flow.formats.dump_json import read_dump_json
+from probe_flow.formats.dump_select import Selection
 from probe_flow.records import Catalog, Execution, Phase, Slot, SlotRole, TensorKind, TensorRef
 
 DATA = Path(__file__).parents[2] / "data" / "dump_json"
@@ -202,7 +203,7 @@ def test_files_that_no_entry_names_are_noted(tmp_path: Path) -> None:
     assert problems(read(folder)) == [
         ("PF3427", "2 files in `dump_tensor_data` beside `dump.json` are named by no entry, e.g. `y.pt`")
     ]
-    assert problems(read(folder, nodes=["Torch.*"])) == []
+    assert problems(read(folder, select=Selection(nodes=["Torch.*"]))) == []
 
 
 def test_text_arrays_have_no_numbers(tmp_path: Path) -> None:
@@ -318,8 +319,10 @@ def test_graph_and_pynative_trees_are_executions_of_their_own(tmp_path: Path) ->
         Execution(rank=None, step=0, graph="pynative"),
         Execution(rank=3, step=1, graph="pynative"),
     )
-    assert read(tmp_path, graphs=["graph"]).executions == (Execution(rank=None, step=0, graph="graph"),)
-    assert read(tmp_path / "pynative", steps=[1]).executions == (Execution(rank=3, step=1),)
+    assert read(tmp_path, select=Selection(graphs=["graph"])).executions == (
+        Execution(rank=None, step=0, graph="graph"),
+    )
+    assert read(tmp_path / "pynative", select=Selection(steps=[1])).executions == (Execution(rank=3, step=1),)
 
 
 def test_a_link_in_place_of_a_tree_is_not_followed(tmp_path: Path) -> None:

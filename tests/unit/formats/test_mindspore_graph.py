@@ -13,6 +13,7 @@ import pytest
 from mindspore_graph_builders import DATA, read_array, turn_into_statistics, unpack
 
 from probe_flow.formats.blocks import open_tensor
+from probe_flow.formats.dump_select import Selection
 from probe_flow.formats.mindspore_graph import read_mindspore_graph
 from probe_flow.matching.name import match_name
 from probe_flow.metrics.statistics import compare_statistics
@@ -87,7 +88,7 @@ def test_gradients_are_backward(stored):
 
 
 def test_nodes_follow_time_and_begin_with_what_enters_the_network(stored):
-    names = [key.name for key in read(stored("base"), steps=[0]).nodes]
+    names = [key.name for key in read(stored("base"), select=Selection(steps=[0])).nodes]
     assert names[:2] == ["Parameter.inputs0", "Parameter.inputs1"]
     forward = [name.removeprefix("Default_network-Loss_net-Net_") for name in names if name.startswith("Default_net")]
     assert forward[:4] == [
@@ -133,7 +134,7 @@ def test_every_edge_joins_equal_values(stored):
 
 
 def test_every_weight_follows_the_operator_that_wrote_it(stored):
-    catalog = read(stored("base"), steps=[0])
+    catalog = read(stored("base"), select=Selection(steps=[0]))
     fed = {edge.consumer.name: edge.producer for edge in catalog.edges}
     producer = fed["Parameter.net_b1_fc_weight"]
     assert producer.name == "Default_optimizer-SGD_SGD"
@@ -180,7 +181,7 @@ def test_any_folder_of_the_dump_may_be_given(stored, below):
     [({"steps": [1]}, 87), ({"ranks": [3]}, 0), ({"graphs": [0]}, 174), ({"nodes": ["*_MatMul"]}, 18)],
 )
 def test_a_selection_narrows_the_dump(stored, select, nodes):
-    catalog = read(stored("base"), **select)
+    catalog = read(stored("base"), select=Selection(**select))
     assert len(catalog.nodes) == nodes
     assert catalog.attrs["select"]
 
@@ -227,7 +228,10 @@ def test_two_runs_pair_completely_although_one_has_more_operators(request, reads
 def test_pairs_and_differences_are_those_of_the_peer(statistics_of):
     with (DATA / "expected_scaled_step0.csv").open(newline="") as stream:
         expected = list(csv.DictReader(stream))
-    sides = [read(statistics_of(name), side, steps=[0]) for name, side in (("scaled", "target"), ("base", "golden"))]
+    sides = [
+        read(statistics_of(name), side, select=Selection(steps=[0]))
+        for name, side in (("scaled", "target"), ("base", "golden"))
+    ]
     ours = {pair.target.attrs["item"]: pair for pair in match_name(*sides).pairs if pair.target is not None}
     for row in expected:
         pair = ours.pop(item_of(row["NPU Name"]))

@@ -10,6 +10,7 @@ import pytest
 from mindspore_graph_builders import STATISTIC_COLUMNS, turn_into_statistics, unpack
 
 from probe_flow.errors import CODES, IncompleteError, Severity, UsageError
+from probe_flow.formats.dump_select import Selection
 from probe_flow.formats.mindspore_graph import read_mindspore_graph
 from probe_flow.records import Catalog, TensorKind
 
@@ -107,7 +108,7 @@ def test_ranks_are_read_as_they_are_there(dump):
     shutil.copytree(dump / "rank_0", dump / "rank_7")
     catalog = read(dump)
     assert [execution.rank for execution in catalog.executions] == [0, 0, 7, 7]
-    assert len(catalog.edges) == 2 * len(read(dump, ranks=[0]).edges)
+    assert len(catalog.edges) == 2 * len(read(dump, select=Selection(ranks=[0])).edges)
 
 
 def test_two_networks_of_one_rank_are_told_apart(dump):
@@ -268,7 +269,7 @@ def test_checksums_and_unknown_columns_are_taken(table):
     lines = table.read_text().splitlines()
     rows = [f"{line}AB12,new" for line in lines[1:]]
     table.write_text("\n".join([f"{lines[0]},MD5,Weather", *rows]) + "\n")
-    catalog = read(table.parents[4], graphs=[1])
+    catalog = read(table.parents[4], select=Selection(graphs=[1]))
     assert {tensor.checksum for tensor in catalog.tensors} == {"ab12"}
 
 

@@ -10,6 +10,7 @@ from om_writer import FIRST_US, GoldenFolder, OmFolder, tensor
 
 from probe_flow.errors import CODES, IncompleteError, Severity, UsageError
 from probe_flow.formats.blocks import open_tensor
+from probe_flow.formats.dump_select import Selection
 from probe_flow.formats.npy_folder import read_npy_folder
 from probe_flow.records import Execution, OrderSource, Slot, SlotRole, TensorKind
 
@@ -221,7 +222,7 @@ def test_quantised_models_are_told_by_names_or_by_the_user(folder):
     assert read(folder.path).attrs["is_quantised"] is False
     assert read(folder.path, quantised=True).attrs["is_quantised"] is True
     folder.output("conv1_dequant_layer", 0, X)
-    catalog = read(folder.path, nodes=["post*"])
+    catalog = read(folder.path, select=Selection(nodes=["post*"]))
     assert (catalog.attrs["is_quantised"], catalog.attrs["quantised_names"]) == (True, ("conv1_dequant_layer",))
     assert read(folder.path, quantised=False).attrs["is_quantised"] is False
 
@@ -230,8 +231,8 @@ def test_nodes_are_selected_by_true_or_cleaned_names(folder):
     for name in ("block/conv", "fc"):
         folder.output(name, 0, X)
 
-    assert names(read(folder.path, nodes=["block/*"], steps=[7], ranks=[1])) == ["block_conv"]
+    assert names(read(folder.path, select=Selection(nodes=["block/*"], steps=[7], ranks=[1]))) == ["block_conv"]
     with pytest.raises(UsageError, match="keeps nothing") as caught:
-        read(folder.path, nodes=["nope"])
+        read(folder.path, select=Selection(nodes=["nope"]))
     assert caught.value.diagnostic.code == "PF3304"
     assert "2 operators, such as `block_conv`, `fc`" in str(caught.value.diagnostic.help)

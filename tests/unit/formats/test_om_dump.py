@@ -16,6 +16,7 @@ from om_writer import FIRST_US, GoldenFolder, OmFolder, device_bytes, om_tree, o
 
 from probe_flow.errors import CODES, IncompleteError, Severity, UsageError
 from probe_flow.formats.blocks import open_tensor
+from probe_flow.formats.dump_select import Selection
 from probe_flow.formats.ge_dump import MAX_HEADER_BYTES
 from probe_flow.formats.om_dump import read_om
 from probe_flow.formats.op_debug import read_op_debug
@@ -366,17 +367,17 @@ def test_quantised_models_are_told_by_names_and_types_or_by_the_user(tmp_path):
     assert read(by_name.path).attrs["quantised_names"] == ("conv1_quant",)
     assert read(plain.path, quantised=True).attrs["is_quantised"] is True
     assert read(by_name.path, quantised=False).attrs["is_quantised"] is False
-    assert read(by_name.path, nodes=["*"]).attrs["is_quantised"] is True
+    assert read(by_name.path, select=Selection(nodes=["*"])).attrs["is_quantised"] is True
 
 
 def test_nodes_are_selected_by_true_or_cleaned_names(folder):
     for at, name in enumerate(("block/conv.1", "fc")):
         folder.op("Add", name, at=at, outputs=[X])
 
-    assert names(read(folder.path, nodes=["block/conv.1"])) == ["block/conv.1"]
-    assert names(read(folder.path, nodes=["block_*"])) == ["block/conv.1"]
+    assert names(read(folder.path, select=Selection(nodes=["block/conv.1"]))) == ["block/conv.1"]
+    assert names(read(folder.path, select=Selection(nodes=["block_*"]))) == ["block/conv.1"]
     with pytest.raises(UsageError, match="keeps nothing") as caught:
-        read(folder.path, nodes=["nope"])
+        read(folder.path, select=Selection(nodes=["nope"]))
     assert "`block_conv_1`, `fc`" in str(caught.value.diagnostic.help)
 
 
@@ -400,9 +401,9 @@ def test_the_tree_of_a_model_run_gives_executions(tmp_path, time):
         ({"graphs": [2]}, [0]),
         ({"graphs": ["net"]}, [0, 2, 10]),
     ):
-        assert [e.step for e in read(tmp_path, **select).executions] == steps
+        assert [e.step for e in read(tmp_path, select=Selection(**select)).executions] == steps
     with pytest.raises(UsageError, match="keeps nothing") as caught:
-        read(tmp_path, ranks=[5])
+        read(tmp_path, select=Selection(ranks=[5]))
     assert "rank 0 graph 1 step 10 (model `net`)" in str(caught.value.diagnostic.help)
 
 

@@ -11,6 +11,7 @@ import pytest
 from torchair_builders import GeDump, X, Y, fx_token, mul_add_relu, write_fx_node, write_mul_add_relu
 
 from probe_flow.errors import CODES, IncompleteError, UsageError
+from probe_flow.formats.dump_select import Selection
 from probe_flow.formats.torchair_fx import read_torchair_fx
 from probe_flow.formats.torchair_names import parse_fx_name
 from probe_flow.records import Catalog, TensorKind
@@ -209,7 +210,7 @@ def test_a_malformed_reduced_array_stays_visible(tmp_path):
 def test_selection(tmp_path):
     for step in (0, 1):
         write_mul_add_relu(None, fx_token(tmp_path, step))
-    catalog = read(tmp_path, steps=[1], graphs=[1], ranks=[0], nodes=["re*", "add"])
+    catalog = read(tmp_path, select=Selection(steps=[1], graphs=[1], ranks=[0], nodes=["re*", "add"]))
     assert identities(catalog) == [(0, 1, 1)]
     assert names(catalog) == ["add", "relu"]
     assert catalog.attrs["select"] == {"ranks": (0,), "steps": (1,), "graphs": (1,), "nodes": ("re*", "add")}
@@ -217,7 +218,7 @@ def test_selection(tmp_path):
 
 def test_a_graph_selection_cannot_exclude_folders_that_name_no_graph(tmp_path):
     write_mul_add_relu(None, fx_token(tmp_path, 0, layout="old"))
-    assert len(read(tmp_path, graphs=[1]).nodes) == 3
+    assert len(read(tmp_path, select=Selection(graphs=[1])).nodes) == 3
 
 
 def test_a_missing_folder_and_an_empty_one(tmp_path):

@@ -23,6 +23,7 @@ from torchair_builders import (
 )
 
 from probe_flow.errors import CODES, IncompleteError, UsageError
+from probe_flow.formats.dump_select import Selection
 from probe_flow.formats.torchair_ge import read_torchair_ge
 from probe_flow.formats.torchair_names import parse_ge_name
 from probe_flow.records import Catalog, OrderSource, TensorKind
@@ -486,14 +487,14 @@ class TestSelection:
                 for token in (0, 1):
                     write_mul_add_relu(dump.token(token, rank=rank, graph=graph), None)
         assert len(read(tmp_path).executions) == 8
-        chosen = read(tmp_path, ranks=[1], steps=[0], graphs=[2])
+        chosen = read(tmp_path, select=Selection(ranks=[1], steps=[0], graphs=[2]))
         assert [execution.identity for execution in chosen.executions] == [(1, 2, 0, None)]
         assert chosen.attrs["select"] == {"ranks": (1,), "steps": (0,), "graphs": (2,)}
         assert chosen.problems == ()
 
     def test_node_patterns(self, dump):
-        assert names(read(dump.root, nodes=["M*", "?elu"])) == ["Mul", "Relu"]
-        assert names(read(dump.root, nodes=["mul"])) == []
+        assert names(read(dump.root, select=Selection(nodes=["M*", "?elu"]))) == ["Mul", "Relu"]
+        assert names(read(dump.root, select=Selection(nodes=["mul"]))) == []
 
 
 def test_a_missing_folder_is_a_usage_error(tmp_path):

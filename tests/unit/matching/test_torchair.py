@@ -26,6 +26,7 @@ from torchair_builders import (
 from torchair_checks import by_target, check_complete, golden_of, missing, reasons
 
 from probe_flow.errors import UsageError
+from probe_flow.formats.dump_select import Selection
 from probe_flow.formats.torchair_fx import read_torchair_fx
 from probe_flow.formats.torchair_ge import read_torchair_ge
 from probe_flow.matching.torchair import match_torchair
@@ -389,10 +390,10 @@ class TestGaps:
 
     def test_selected_nodes_make_filtered_not_missing(self, dump):
         write_both(dump)
-        pairs = match(dump.root.parent, target_options={"nodes": ["Relu"]})
+        pairs = match(dump.root.parent, target_options={"select": Selection(nodes=["Relu"])})
         assert reasons(pairs)["golden:mul.output.0"] == "filtered"
         assert missing(pairs) == []
-        pairs = match(dump.root.parent, golden_options={"nodes": ["mul"]})
+        pairs = match(dump.root.parent, golden_options={"select": Selection(nodes=["mul"])})
         assert reasons(pairs)["Relu.output.0"] == "filtered"
         assert missing(pairs) == []
 
@@ -529,7 +530,7 @@ class TestExecutions:
     def test_a_selection_on_one_side_leaves_no_gap_on_the_other(self, dump):
         for step in (0, 1):
             write_both(dump, step=step)
-        pairs = match(dump.root.parent, target_options={"steps": [1]})
+        pairs = match(dump.root.parent, target_options={"select": Selection(steps=[1])})
         assert missing(pairs) == []
         assert [problem.code for problem in pairs.problems] == ["PF4011"]
         left = Counter(pair.reason.code for pair in pairs.pairs if pair.target is None and pair.reason is not None)

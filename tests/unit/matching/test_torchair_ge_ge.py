@@ -23,6 +23,7 @@ from torchair_builders import (
 )
 from torchair_checks import by_target, check_complete, golden_of, missing, reasons
 
+from probe_flow.formats.dump_select import Selection
 from probe_flow.formats.torchair_ge import read_torchair_ge
 from probe_flow.matching.torchair import match_torchair
 from probe_flow.records import Pairs, Relation, TensorRef
@@ -255,7 +256,7 @@ class TestGoldenPartsWithoutFile:
         }
 
     def test_a_selection_of_golden_nodes_leaves_no_gap(self, fused):
-        pairs = fused.match(golden_options={"nodes": ["Relu"]})
+        pairs = fused.match(golden_options={"select": Selection(nodes=["Relu"])})
         assert reasons(pairs)["MulAdd.input.0"] == "filtered"
         assert missing(pairs) == []
 
