@@ -95,7 +95,10 @@ class GoldenLeftovers:
             return expected("internal", f"by its name, `{fused.name}` computes it inside: a guess")
         if carriers:
             return self._not_carried(carriers)
-        if any(output.origin_name for op in claims for output in op.outputs):
+        told = [output.origin_name for op in claims for output in op.outputs if output.origin_name]
+        if any(self._match.golden.node(name) == ref.node for name in told):
+            return expected("internal", f"the rules name other outputs of `{name}`, no device tensor for this one")
+        if told:
             return expected("internal", f"computed inside the fused operator `{claims[0].name}`")
         return self._undumped(claims)
 
