@@ -41,7 +41,7 @@ class Copied:
 
     Args:
         workflow: the new file.
-        samples: new folders of sample data.
+        samples: new folders and files of sample data.
         unset: parameters whose sample data was not copied and which have to be set.
     """
 
@@ -71,27 +71,31 @@ def copy_template(template: Path, output: Path, *, with_sample: bool, force: boo
         root: folder that holds ``examples/``; default: the installed one.
 
     Raises:
-        WouldOverwriteError: a file or sample folder is there and ``force`` is not given; nothing was copied.
+        WouldOverwriteError: a file or sample is there and ``force`` is not given; nothing was copied.
         SampleMissingError: the sample data is not installed; nothing was copied.
     """
     text = template.read_text(encoding="utf-8")
     samples = list(_samples(template, text, (root or packaged_root()) / "examples"))
     workflow = output / template.name
-    folders = {output / SAMPLE_FOLDER / sample.relative: sample.source for sample in samples} if with_sample else {}
-    for source in folders.values():
-        if not source.is_dir():
+    copies = {output / SAMPLE_FOLDER / sample.relative: sample.source for sample in samples} if with_sample else {}
+    for source in copies.values():
+        if not source.exists():
             raise SampleMissingError(source)
-    for path in (workflow, *folders):
+    for path in (workflow, *copies):
         if path.exists() and not force:
             raise WouldOverwriteError(path)
     output.mkdir(parents=True, exist_ok=True)
-    for folder, source in folders.items():
-        shutil.copytree(source, folder, dirs_exist_ok=True)
+    for copy, source in copies.items():
+        if source.is_dir():
+            shutil.copytree(source, copy, dirs_exist_ok=True)
+        else:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
     if with_sample:
         text = _with_copied_paths(text, samples)
     workflow.write_text(_EDITOR_LINE.sub("", text), encoding="utf-8")
     unset = () if with_sample else tuple(sample.param for sample in samples)
-    return Copied(workflow, tuple(folders), unset)
+    return Copied(workflow, tuple(copies), unset)
 
 
 def _samples(template: Path, text: str, examples: Path) -> Iterator[_Sample]:

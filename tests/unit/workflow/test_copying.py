@@ -6,6 +6,7 @@ import pytest
 
 from probe_flow.workflow.copying import SampleMissingError, WouldOverwriteError, copy_template
 from probe_flow.workflow.loader import load_workflow
+from probe_flow.workflow.templates import templates
 
 TEXT = """# yaml-language-server: $schema=../schemas/workflow.schema.json
 version: 1
@@ -78,3 +79,25 @@ def test_missing_sample_data_is_an_error_before_anything_is_copied(root: Path, t
         copy_template(root / "workflows" / "demo.yaml", tmp_path / "o", with_sample=True, force=False, root=root)
 
     assert not (tmp_path / "o").exists()
+
+
+def test_a_sample_may_be_one_file(root: Path, tmp_path: Path) -> None:
+    file = root / "examples" / "demo" / "rules.json"
+    file.write_text("{}", encoding="utf-8")
+    template = root / "workflows" / "demo.yaml"
+    template.write_text(TEXT.replace("default: elsewhere", "default: ../examples/demo/rules.json"), encoding="utf-8")
+
+    copied = copy_template(template, tmp_path / "new", with_sample=True, force=False, root=root)
+
+    assert (tmp_path / "new" / "sample" / "demo" / "rules.json").read_text(encoding="utf-8") == "{}"
+    workflow = load_workflow(copied.workflow, env={}, cwd=tmp_path)
+    assert workflow.params["other"] == str(tmp_path / "new" / "sample" / "demo" / "rules.json")
+
+
+@pytest.mark.parametrize("template", sorted(templates().values()), ids=lambda path: path.stem)
+def test_every_packaged_workflow_is_copied_with_its_sample(template: Path, tmp_path: Path) -> None:
+    copied = copy_template(template, tmp_path, with_sample=True, force=False)
+    workflow = load_workflow(copied.workflow, env={}, cwd=tmp_path)
+    paths = [Path(str(value)) for value in workflow.params.values() if str(value).startswith(str(tmp_path))]
+    assert paths
+    assert all(path.exists() for path in paths)
