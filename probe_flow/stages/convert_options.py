@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from probe_flow.stages.base import CatalogOf, Forecast, IsPath, StageOptions
-
-Order = Literal["logical", "stored"]
 
 
 class ConvertOptions(StageOptions):
