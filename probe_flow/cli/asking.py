@@ -13,8 +13,9 @@ from probe_flow.reports.run_folder import StoredRun, read_run
 
 if TYPE_CHECKING:
     from probe_flow.engine.reopen import StoredDumps
+    from probe_flow.reports.named_answer import NamedAnswer
     from probe_flow.reports.questions_subgraph import Subgraph
-    from probe_flow.reports.questions_tensor import TensorAnswer
+    from probe_flow.reports.questions_tensor import TensorView
     from probe_flow.reports.questions_threshold import Threshold
     from probe_flow.reports.stored_nodes import StoredNodes
 
@@ -102,16 +103,19 @@ class Asker:
 
         answer = node_view(self.run, self.nodes, wanted, depth=depth, scope=scope, limit=_views(limit, MAX_VIEWS))
         graph = answer.views[0].graph if answer.views else None
-        return Reply(node_lines(answer, has_attributes=has_attributes), answer.data(), graph)
+        data = answer.data(shown="nodes", counted="nodes")
+        return Reply(node_lines(answer, has_attributes=has_attributes), data, graph)
 
     def tensor(self, wanted: str, *, limit: int | None = None, scope: Scope = EVERYWHERE) -> Reply:
         """Return what is known of the tensors that a name means."""
         from probe_flow.reports.answers_tensor import tensor_lines
 
         answer = self.tensor_answer(wanted, limit=limit, scope=scope)
-        return Reply(tensor_lines(answer), answer.data())
+        return Reply(tensor_lines(answer), answer.data(shown="tensors", counted="rows"))
 
-    def tensor_answer(self, wanted: str, *, limit: int | None = None, scope: Scope = EVERYWHERE) -> TensorAnswer:
+    def tensor_answer(
+        self, wanted: str, *, limit: int | None = None, scope: Scope = EVERYWHERE
+    ) -> NamedAnswer[TensorView]:
         """Return the same as data, with where the elements lie."""
         from probe_flow.reports.questions_tensor import MAX_VIEWS, tensor_view
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from probe_flow.cli.plan_options import format_option
+from probe_flow.cli.tolerance_option import tolerance_option
 
 WORSE = 1
-DEFAULT_TOLERANCE = 0.1
 
 RUN_ARGUMENT = click.argument("run", type=click.Path(path_type=Path))
 FILE_ARGUMENT = click.argument("file", type=click.Path(path_type=Path))
@@ -63,14 +63,7 @@ def show(*, file: Path, output_format: str) -> None:
 @command.command("check")
 @RUN_ARGUMENT
 @FILE_ARGUMENT
-@click.option(
-    "--tolerance",
-    type=click.FloatRange(min=0.0),
-    default=DEFAULT_TOLERANCE,
-    show_default=True,
-    metavar="SHARE",
-    help="How much larger than accepted an error may be, relative to it.",
-)
+@tolerance_option("How much larger than accepted an error may be, relative to it.")
 @format_option
 def check(*, run: Path, file: Path, tolerance: float, output_format: str) -> int:
     """Hold RUN against a baseline FILE that its workflow need not name. Exit code 1 when something is worse."""

@@ -8,22 +8,15 @@ from pathlib import Path
 import click
 
 from probe_flow.cli.plan_options import format_option
+from probe_flow.cli.tolerance_option import tolerance_option
 
-DEFAULT_TOLERANCE = 0.1
 DEFAULT_LIMIT = 20
 
 
 @click.command("diff")
 @click.argument("run_a", type=click.Path(path_type=Path))
 @click.argument("run_b", type=click.Path(path_type=Path))
-@click.option(
-    "--tolerance",
-    type=click.FloatRange(min=0.0),
-    default=DEFAULT_TOLERANCE,
-    show_default=True,
-    metavar="SHARE",
-    help="How much larger an error may be than in RUN_A, relative to it.",
-)
+@tolerance_option("How much larger an error may be than in RUN_A, relative to it.")
 @click.option(
     "--limit",
     type=click.IntRange(min=0),

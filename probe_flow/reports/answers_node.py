@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from probe_flow.reports.console_facts import figure, printable, where
 from probe_flow.reports.json_values import json_value
+from probe_flow.reports.named_answer import MAX_OTHERS, NamedAnswer
 from probe_flow.reports.questions import metric_of, number, place, reasons_of, sides
-from probe_flow.reports.questions_node import Judgement, NodeAnswer, NodeView, stack_of
+from probe_flow.reports.questions_node import Judgement, NodeView, stack_of
 from probe_flow.reports.questions_subgraph import Shown, Subgraph
 from probe_flow.reports.stored_nodes import Link, StoredNode, texts
 from probe_flow.reports.text_table import text_table
 
 _MAX_FRAMES = 6
 _MAX_NEIGHBOURS = 16
-_MAX_OTHERS = 20
 _MAX_CHILDREN = 10
 _MAX_ATTRIBUTE = 2000
 _MAX_VALUE = 40
@@ -27,28 +28,15 @@ _RIGHT = frozenset({*_NUMBERS, "nan", "inf", "error", "cosine"})
 _ERRORS = ("relative_euclidean_distance", "l2norm_diff_rel")
 
 
-def node_lines(answer: NodeAnswer, *, has_attributes: bool) -> Iterator[str]:
-    """Yield what is known of the nodes that a name means.
+def node_lines(answer: NamedAnswer[NodeView], *, has_attributes: bool) -> Iterator[str]:
+    """Return the lines of what is known of the nodes that a name means.
 
     Args:
         answer: the answer.
         has_attributes: whether each attribute is told; else only their names.
     """
-    if answer.how == "part":
-        yield f"{answer.matching} nodes have `{printable(answer.wanted)}` in their names"
-        yield ""
-    for number_, view in enumerate(answer.views):
-        if number_:
-            yield ""
-        yield from _view_lines(view, has_attributes=has_attributes)
-    rest = answer.matching - len(answer.views)
-    if rest > 0:
-        yield ""
-        shown = ", ".join(printable(name) for name in answer.others[:_MAX_OTHERS])
-        more = " ..." if len(answer.others) > _MAX_OTHERS else ""
-        others = f": {shown}{more}" if shown else " of these names, in other executions"
-        yield f"{rest} more nodes{others}"
-        yield "  name one in full, or narrow by `--rank`, `--step` and `--graph`"
+    view_lines = partial(_view_lines, has_attributes=has_attributes)
+    return answer.lines(view_lines, counted="nodes", where="their names")
 
 
 def _view_lines(view: NodeView, *, has_attributes: bool) -> Iterator[str]:
@@ -60,8 +48,8 @@ def _view_lines(view: NodeView, *, has_attributes: bool) -> Iterator[str]:
         "in the dump": printable(node.entry) if node.entry and node.entry != node.name else "",
         "parent": printable(node.parent or ""),
         "holds": _listed(view.children, _MAX_CHILDREN),
-        "originals": _listed(texts(view.record.get("originals")), _MAX_OTHERS),
-        "passes": _listed(texts(view.record.get("passes")), _MAX_OTHERS),
+        "originals": _listed(texts(view.record.get("originals")), MAX_OTHERS),
+        "passes": _listed(texts(view.record.get("passes")), MAX_OTHERS),
     }
     yield from (f"  {name:<11}  {text}" for name, text in facts.items() if text)
     yield from _attribute_lines(view.record.get("attributes"), is_full=has_attributes)
@@ -91,7 +79,7 @@ def _attribute_lines(attributes: object, *, is_full: bool) -> Iterator[str]:
     if not isinstance(attributes, Mapping) or not attributes:
         return
     if not is_full:
-        names = _listed([str(name) for name in attributes], _MAX_OTHERS)
+        names = _listed([str(name) for name in attributes], MAX_OTHERS)
         yield f"  {'attributes':<11}  {names}  (`--attrs` tells them)"
         return
     yield "  attributes"

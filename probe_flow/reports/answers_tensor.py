@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from probe_flow.reports.console_facts import figure, operator, printable, slot, where
+from probe_flow.reports.named_answer import NamedAnswer
 from probe_flow.reports.questions import Record, number, reasons_of
-from probe_flow.reports.questions_tensor import SideView, TensorAnswer, TensorView
+from probe_flow.reports.questions_tensor import SideView, TensorView
 from probe_flow.reports.text_table import text_table
 
 if TYPE_CHECKING:
@@ -15,26 +16,12 @@ if TYPE_CHECKING:
 
 _VALUES_A_LINE = 8
 _BAR = 40
-_MAX_OTHERS = 20
 _NUMBERS = ("min", "max", "mean", "l2norm", "nan", "inf")
 
 
-def tensor_lines(answer: TensorAnswer) -> Iterator[str]:
-    """Yield what is known of the tensors that a name means."""
-    if answer.how == "part":
-        yield f"{answer.matching} rows have `{printable(answer.wanted)}` in the names of their tensors"
-        yield ""
-    for place, view in enumerate(answer.views):
-        if place:
-            yield ""
-        yield from _view_lines(view)
-    rest = answer.matching - len(answer.views)
-    if rest > 0:
-        yield ""
-        shown = ", ".join(printable(name) for name in answer.others[:_MAX_OTHERS])
-        more = " ..." if len(answer.others) > _MAX_OTHERS else ""
-        yield f"{rest} more rows" + (f": {shown}{more}" if shown else " of these names, in other executions")
-        yield "  name one in full, or narrow by `--rank`, `--step` and `--graph`"
+def tensor_lines(answer: NamedAnswer[TensorView]) -> Iterator[str]:
+    """Return the lines of what is known of the tensors that a name means."""
+    return answer.lines(_view_lines, counted="rows", where="the names of their tensors")
 
 
 def _view_lines(view: TensorView) -> Iterator[str]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from probe_flow.formats.baseline_file import BaselineFile
 from probe_flow.records import BaselineUse, Deviant
 from probe_flow.reports.baseline_accept import Accepted
 from probe_flow.reports.console_facts import figure, printable
-from probe_flow.reports.excuses import baseline_facts, baseline_lines
+from probe_flow.reports.excuses import baseline_facts, baseline_lines, deviant_facts
 from probe_flow.reports.json_values import json_number
 
 
@@ -50,7 +49,9 @@ def file_json(file: BaselineFile) -> str:
                     "gate": baseline.gate,
                     "policy": baseline.policy,
                     "compared": dict(baseline.compared),
-                    "deviations": [_facts(each) for each in baseline.deviants],
+                    "deviations": [
+                        {**deviant_facts(each), "figure": json_number(each.figure)} for each in baseline.deviants
+                    ],
                 }
                 for name, baseline in file.comparisons.items()
             },
@@ -82,19 +83,6 @@ def _deviant(each: Deviant) -> str:
     graph = f", graph {each.graph}" if each.graph is not None else ""
     size = f": {figure(each.figure)}" if each.figure is not None else ""
     return f"{each}{op_type}{graph}, {each.kind.replace('_', ' ')}{size}"
-
-
-def _facts(each: Deviant) -> dict[str, Any]:
-    return {
-        "node": each.node,
-        "op_type": each.op_type,
-        "graph": each.graph,
-        "call": each.call,
-        "phase": each.phase,
-        "slot": each.slot,
-        "kind": each.kind,
-        "figure": json_number(each.figure),
-    }
 
 
 def _counted(count: int) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from probe_flow.records import BaselineUse, Change, WaiverUse
+from probe_flow.records import BaselineUse, Change, Deviant, WaiverUse
 from probe_flow.reports.console_facts import figure, printable
 from probe_flow.reports.json_values import json_number
 
@@ -47,7 +47,16 @@ def baseline_facts(use: BaselineUse) -> dict[str, Any]:
 
 
 def _change(change: Change) -> dict[str, Any]:
-    each = change.deviant
+    return {
+        **deviant_facts(change.deviant),
+        "accepted": json_number(change.accepted),
+        "now": json_number(change.now),
+        "new": change.is_new,
+    }
+
+
+def deviant_facts(each: Deviant) -> dict[str, Any]:
+    """Return where a deviation is and what it is, without its size."""
     return {
         "node": each.node,
         "op_type": each.op_type,
@@ -56,9 +65,6 @@ def _change(change: Change) -> dict[str, Any]:
         "phase": each.phase,
         "slot": each.slot,
         "kind": each.kind,
-        "accepted": json_number(change.accepted),
-        "now": json_number(change.now),
-        "new": change.is_new,
     }
 
 

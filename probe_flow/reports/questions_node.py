@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from probe_flow.records import Status
+from probe_flow.reports.named_answer import NamedAnswer
 from probe_flow.reports.questions import EVERYWHERE, Identity, NamesFound, Scope, identity, place, side
 from probe_flow.reports.questions_subgraph import Subgraph, subgraph
 from probe_flow.reports.run_folder import StoredRun
@@ -74,35 +75,6 @@ class NodeView:
         }
 
 
-@dataclass(slots=True)
-class NodeAnswer:
-    """What a run knows of the nodes that a name means.
-
-    Args:
-        wanted: what was asked.
-        how: how the names were found, see `NamesFound`.
-        views: the first nodes, in full.
-        others: titles of the others, each once.
-        matching: how many nodes the name means, both sides and all executions.
-    """
-
-    wanted: str
-    how: str
-    views: list[NodeView] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)
-    matching: int = 0
-
-    def data(self) -> dict[str, Any]:
-        """Return the answer as JSON."""
-        return {
-            "wanted": self.wanted,
-            "found_by": self.how,
-            "nodes": [view.data() for view in self.views],
-            "others": self.others,
-            "matching_nodes": self.matching,
-        }
-
-
 def node_view(
     run: StoredRun,
     nodes: StoredNodes,
@@ -111,7 +83,7 @@ def node_view(
     depth: int = 0,
     scope: Scope = EVERYWHERE,
     limit: int = MAX_VIEWS,
-) -> NodeAnswer:
+) -> NamedAnswer[NodeView]:
     """Return what the run knows of the nodes that a name or a part of one means.
 
     Args:
@@ -129,7 +101,7 @@ def node_view(
     found, candidates = nodes.find(wanted, scope)
     ordered = _the_wanted_first(found, candidates)
     chosen = ordered[:limit]
-    answer = NodeAnswer(wanted, found.how, matching=len(ordered))
+    answer = NamedAnswer[NodeView](wanted, found.how, matching=len(ordered))
     shown_titles = {node.title for node in chosen}
     answer.others = [title for title in dict.fromkeys(node.title for node in ordered) if title not in shown_titles]
     graphs = {node.key: subgraph(nodes, node, depth=depth) for node in chosen} if depth > 0 else {}

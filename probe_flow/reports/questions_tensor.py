@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from probe_flow.errors import ProbeFlowError
 from probe_flow.records import Statistics, TensorRef
 from probe_flow.reports.json_values import json_number
+from probe_flow.reports.named_answer import NamedAnswer
 from probe_flow.reports.questions import EVERYWHERE, Record, Scope, find_names, metric_of, number, side
 from probe_flow.reports.run_folder import StoredRun
 
@@ -93,38 +94,9 @@ class TensorView:
         }
 
 
-@dataclass(slots=True)
-class TensorAnswer:
-    """The tensors that a name means.
-
-    Args:
-        wanted: what was asked.
-        how: how the names were found, see `NamesFound`.
-        views: the first rows, in full.
-        others: names of the others, each once.
-        matching: how many rows the name means.
-    """
-
-    wanted: str
-    how: str
-    views: list[TensorView] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)
-    matching: int = 0
-
-    def data(self) -> dict[str, Any]:
-        """Return the answer as JSON."""
-        return {
-            "wanted": self.wanted,
-            "found_by": self.how,
-            "tensors": [view.data() for view in self.views],
-            "others": self.others,
-            "matching_rows": self.matching,
-        }
-
-
 def tensor_view(
     run: StoredRun, dumps: Dumps, wanted: str, *, scope: Scope = EVERYWHERE, limit: int = MAX_VIEWS
-) -> TensorAnswer:
+) -> NamedAnswer[TensorView]:
     """Return what is known of the tensors that a name, a file or a part of one means.
 
     Raises:
@@ -140,7 +112,7 @@ def tensor_view(
     wanted_names = set(found.names)
     # The golden tensor of several rows may be called like the target of one, which is the one that is meant.
     is_own = found.how == "exact" and not own.isdisjoint(wanted_names)
-    answer = TensorAnswer(wanted, found.how)
+    answer = NamedAnswer[TensorView](wanted, found.how)
     others: dict[str, None] = {}
     for row in _rows(run, scope):
         if wanted_names.isdisjoint(_names(row)):

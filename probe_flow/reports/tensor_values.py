@@ -62,7 +62,7 @@ def values_of(ref: TensorRef, *, first: int = MAX_FIRST) -> Values:
         FormatError, NotComparableError: as `open_tensor`.
     """
     with open_tensor(ref) as blocks:
-        shown = tuple(_floats(blocks.read(0, min(first, blocks.numel))).tolist())
+        shown = tuple(magnitudes(blocks.read(0, min(first, blocks.numel))).tolist())
         statistics = _statistics(blocks)
         low, high = statistics.min, statistics.max
         if low is None or high is None:
@@ -89,7 +89,7 @@ def worst_elements(target: TensorRef, golden: TensorRef, *, limit: int) -> list[
         if left.numel != right.numel:
             raise ValueError(f"{left.numel} elements against {right.numel}")
         for start, one in _blocks(left):
-            other = _floats(right.read(start, start + len(one)))
+            other = magnitudes(right.read(start, start + len(one)))
             errors = absolute_errors(one, other)
             found += [
                 WorstElement(start + int(at), float(one[at]), float(other[at]), float(errors[at]))
@@ -139,9 +139,10 @@ def _edges(low: float, high: float) -> Floats:
 
 def _blocks(blocks: TensorBlocks) -> Iterator[tuple[int, Floats]]:
     for start in range(0, blocks.numel, BLOCK):
-        yield start, _floats(blocks.read(start, min(blocks.numel, start + BLOCK)))
+        yield start, magnitudes(blocks.read(start, min(blocks.numel, start + BLOCK)))
 
 
-def _floats(values: NDArray[Any]) -> Floats:
+def magnitudes(values: NDArray[Any]) -> Floats:
+    """Return values as float64, complex ones by their magnitude."""
     shown = np.abs(values) if np.iscomplexobj(values) else values
     return shown.astype(np.float64)

@@ -13,7 +13,7 @@ from probe_flow.metrics.derive import derive
 from probe_flow.metrics.kernel import BLOCK, measure
 from probe_flow.records import TensorRef
 from probe_flow.reports.console_facts import figure
-from probe_flow.reports.tensor_values import absolute_errors
+from probe_flow.reports.tensor_values import absolute_errors, magnitudes
 from probe_flow.reports.text_table import text_table
 
 METRICS = ("cosine", "max_abs_err", "mean_abs_err", "relative_euclidean_distance", "max_rel_err")
@@ -90,7 +90,7 @@ def compare_two(first: TensorRef, second: TensorRef, *, absolute: float, relativ
             )
         for start in range(0, left.numel, BLOCK):
             stop = min(left.numel, start + BLOCK)
-            one, other = (_floats(blocks.read(start, stop)) for blocks in (left, right))
+            one, other = (magnitudes(blocks.read(start, stop)) for blocks in (left, right))
             found = absolute_errors(one, other)
             with np.errstate(invalid="ignore"):
                 wrong = (found > 0) & ~(found <= absolute + relative * np.abs(other))
@@ -102,8 +102,3 @@ def compare_two(first: TensorRef, second: TensorRef, *, absolute: float, relativ
                 ]
         metrics = derive(measure(left, right), METRICS)
         return TwoTensors(left.numel, beyond, metrics, tuple(errors), tuple(values))
-
-
-def _floats(values: np.ndarray) -> np.ndarray:
-    shown = np.abs(values) if np.iscomplexobj(values) else values
-    return shown.astype(np.float64)
