@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import pytest
+from catalog_looks import codes, names, values
 from om_writer import FIRST_US, GoldenFolder, OmFolder, tensor
 
 from probe_flow.errors import CODES, IncompleteError, Severity, UsageError
-from probe_flow.formats.blocks import open_tensor
 from probe_flow.formats.dump_select import Selection
 from probe_flow.formats.npy_folder import read_npy_folder
 from probe_flow.records import Execution, OrderSource, Slot, SlotRole, TensorKind
@@ -21,19 +19,6 @@ def read(path, **options):
     catalog = read_npy_folder(path, side="golden", **options)
     assert all(problem.code in CODES for problem in catalog.problems)
     return catalog
-
-
-def names(catalog):
-    return [key.name for key in catalog.nodes]
-
-
-def codes(catalog):
-    return Counter(problem.code for problem in catalog.problems)
-
-
-def values(ref):
-    with open_tensor(ref) as blocks:
-        return blocks.read(0, blocks.numel).reshape(ref.logical_shape)
 
 
 @pytest.fixture

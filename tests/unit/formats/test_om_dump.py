@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import struct
-from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from catalog_looks import codes, names, values
 from ge_writer import container, field_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from om_writer import FIRST_US, GoldenFolder, OmFolder, device_bytes, om_tree, op_debug_record, tensor
 
 from probe_flow.errors import CODES, IncompleteError, Severity, UsageError
-from probe_flow.formats.blocks import open_tensor
 from probe_flow.formats.dump_select import Selection
 from probe_flow.formats.ge_dump import MAX_HEADER_BYTES
 from probe_flow.formats.om_dump import read_om
@@ -29,19 +28,6 @@ def read(path, **options):
     catalog = read_om(path, side="target", **options)
     assert all(problem.code in CODES for problem in catalog.problems)
     return catalog
-
-
-def names(catalog):
-    return [key.name for key in catalog.nodes]
-
-
-def codes(catalog):
-    return Counter(problem.code for problem in catalog.problems)
-
-
-def values(ref):
-    with open_tensor(ref) as blocks:
-        return blocks.read(0, blocks.numel).reshape(ref.logical_shape)
 
 
 def refs(catalog, name):
