@@ -21,8 +21,9 @@ from probe_flow.stages.comparing import compare_pairs
 VISIBLE = 4.0
 """How many times the healthy difference a fault must be at the tensor where it first shows."""
 
-UNNAMED = {"coarse_head"}
-"""A sigmoid with 7 bits of mantissa: too little to stand out from rounding and the errors of its inputs."""
+UNNAMED = {"coarse_head", "int8_saturated"}
+"""What does not stand out enough: a sigmoid with 7 bits of mantissa behind noise, and int8 activations cut off at two
+fifths of the largest, which reach 95 % of the limit."""
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*invalid value encountered.*:RuntimeWarning")
 
@@ -44,7 +45,7 @@ def origins(comparison: Comparison) -> list[Finding]:
 
 
 def test_the_suites_are_as_large_as_told():
-    assert [len(suite) for suite in (FAULTS, HELD_OUT_FAULTS, HEALTHY, HELD_OUT_HEALTHY)] == [28, 28, 12, 12]
+    assert [len(suite) for suite in (FAULTS, HELD_OUT_FAULTS, HEALTHY, HELD_OUT_HEALTHY)] == [28, 28, 14, 14]
     specs = [*FAULTS, *HELD_OUT_FAULTS, *HEALTHY, *HELD_OUT_HEALTHY]
     assert len({spec.name for spec in specs}) == len(specs)
 
@@ -74,7 +75,7 @@ def test_no_healthy_pair_raises_an_alarm(spec: Spec, tmp_path: Path):
     # Every operator of the network that was dumped was judged, however small its tensors.
     judged = [row for row in comparison.rows if row.verdict.excess is not None]
     assert len(judged) > 8
-    assert max(row.verdict.excess or 0.0 for row in judged) < 0.6
+    assert max(row.verdict.excess or 0.0 for row in judged) < 0.7
 
 
 GUESSED = [

@@ -7,6 +7,8 @@ element, inside of fused and split operators or behind quantisation.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from generate.offline_compiler import Build
 from generate.offline_faults import Fault
 from generate.offline_pairs import Spec
@@ -38,7 +40,7 @@ FAULTS: list[Spec] = [
     Spec("nan", "detector", Fault("nan", "neck/cv/mul")),
     Spec("overflow", "cnn", Fault("overflow", "block/conv2block/relu2", 2e4), seed=2),
     Spec("int8_scale", "cnn", Fault("int8_scale", "block/conv2_quant_layer", 0.2), CNN8),
-    Spec("int8_behind", "residual", Fault("scale", "stage3/b/convstage3/b/relu", 0.12), RESIDUAL8),
+    Spec("int8_behind", "residual", Fault("scale", "stage3/b/convstage3/b/relu", 0.3), RESIDUAL8),
     Spec("narrow_accumulation", "mlp", Fault("narrow_accumulation", "fc2/matmul", 7)),
     Spec("dropped_relu", "mlp", Fault("dropped", "relu1"), seed=1),
     Spec("hard_sigmoid", "detector", Fault("hard_sigmoid", "head0/sigmoid")),
@@ -70,6 +72,8 @@ HEALTHY: list[Spec] = [
     Spec("healthy_masked_om", "masked", golden="om"),
     Spec("healthy_mlp_int8", "mlp", build=MLP8),
     Spec("healthy_cnn_int8_om", "cnn", build=CNN8, golden="om"),
+    Spec("healthy_transformer_rough", "transformer", build=Build(is_rough=True), seed=5),
+    Spec("healthy_residual_int8_one_scale", "residual", build=replace(RESIDUAL8, is_per_channel=False), seed=6),
 ]
 """Nothing is wrong."""
 
@@ -121,5 +125,7 @@ HELD_OUT_HEALTHY: list[Spec] = [
     Spec("held_out_transformer_int8", "transformer", build=TRANSFORMER8, seed=60),
     Spec("held_out_masked", "masked", seed=61),
     Spec("held_out_mlp_int8_bfloat16", "mlp", build=_int8("fc0/matmul", "fc2/matmul", storage="bfloat16"), seed=62),
+    Spec("held_out_detector_rough", "detector", build=Build(is_rough=True), seed=63),
+    Spec("held_out_transformer_int8_wide_scale", "transformer", build=replace(TRANSFORMER8, clip=2.0), seed=64),
 ]
 """Held out, nothing is wrong."""

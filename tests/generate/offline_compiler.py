@@ -95,11 +95,17 @@ class Build:
         storage: element type of the device.
         is_fused: fuse neighbours and split some layers into several operators.
         int8: names of the products that run in int8.
+        clip: largest int8 activation, in the largest value that is there.
+        is_per_channel: each output channel has a scale of its own for its int8 weights.
+        is_rough: elementwise operators keep their intermediate results in the storage type.
     """
 
     storage: str = "float16"
     is_fused: bool = True
     int8: frozenset[str] = frozenset()
+    clip: float = 0.95
+    is_per_channel: bool = True
+    is_rough: bool = False
 
 
 def compile_network(network: Network, build: Build, golden: Mapping[str, Array]) -> list[DeviceOp]:
@@ -246,7 +252,7 @@ class _Compiler:
 
     def _int8(self, chain: tuple[Layer, ...]) -> None:
         first, read = chain[0], edge(chain[0].inputs[0])
-        scale = 0.95 * float(np.abs(self.golden[read]).max()) / 127
+        scale = self.build.clip * float(np.abs(self.golden[read]).max()) / 127
         quant = f"{first.name}_quant_layer"
         layout = "NC1HWC0" if self.golden[read].ndim == 4 else "FRACTAL_NZ"
         self._add(
@@ -255,7 +261,8 @@ class _Compiler:
         )  # fmt: skip
         kernel, bias, folded = _folded(chain)
         axes = tuple(range(1, kernel.ndim)) if kernel.ndim == 4 else (0,)
-        weight_scale = np.maximum(np.abs(kernel).max(axis=axes, keepdims=True), 1e-6) / 127
+        largest = np.abs(kernel).max(axis=axes if self.build.is_per_channel else None, keepdims=True)
+        weight_scale = np.maximum(largest, 1e-6) / 127
         int8 = Int8(scale, weight_scale.reshape(-1), np.rint(kernel / weight_scale), bias, folded)
         rest = chain[folded:]
         dequant = f"{first.name}_dequant_layer"

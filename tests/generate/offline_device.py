@@ -15,7 +15,7 @@ import rule_builders as rules
 from ge_writer import DumpTensor
 from om_writer import OmFolder, OmTensor
 
-from generate.offline_compiler import FOLDED_KINDS, DeviceOp
+from generate.offline_compiler import FOLDED_KINDS, Build, DeviceOp
 from generate.offline_layers import Array, Layer, compute, edge
 
 Tamper = Callable[[DeviceOp, list[Array], list[Array]], list[Array]]
@@ -24,6 +24,9 @@ Tamper = Callable[[DeviceOp, list[Array], list[Array]], list[Array]]
 Computed = Callable[[Layer, Sequence[Array], Sequence[Array]], list[Array]]
 
 NEVER_DUMPED = frozenset({"Data", "Const", "NetOutput"})
+ROUGH = frozenset({"RealDiv", "Exp", "SwishPart", "softmax", "mul", "scale", "LayerNormScale"})
+"""Operators and kinds of layers that may compute in the storage type throughout."""
+
 FIRST_ADDRESS, ALIGNMENT = 0x100000, 0x200
 NHWC = (0, 2, 3, 1)
 _RULE_TYPES = {"float16": "DT_FLOAT16", "float32": "DT_FLOAT", "int8": "DT_INT8", "bfloat16": "DT_BF16"}
@@ -36,7 +39,7 @@ def stored(values: Array, dtype: str) -> Array:
 
 
 def run_device(
-    ops: Sequence[DeviceOp], x: Array, storage: str, *, tamper: Tamper | None = None, computed: Computed = compute
+    ops: Sequence[DeviceOp], x: Array, build: Build, *, tamper: Tamper | None = None, computed: Computed = compute
 ) -> dict[str, Array]:
     """Return every device output by ``name:index``; ``tamper`` changes what an operator gives before it is stored."""
     found: dict[str, Array] = {}
@@ -46,14 +49,17 @@ def run_device(
             found[f"{op.name}:0"] = stored(op.step([])[0], op.dtype)
             continue
         inputs = [found[name].astype(np.float32) for name in op.inputs[: len(op.reads)]]
-        outputs = [x] if op.op_type == "Data" else _outputs(op, inputs, storage, computed)
+        outputs = [x] if op.op_type == "Data" else _outputs(op, inputs, build, computed)
         if tamper is not None:
             outputs = tamper(op, inputs, outputs)
         found.update((f"{op.name}:{n}", stored(values, op.dtype)) for n, values in enumerate(outputs))
     return found
 
 
-def _outputs(op: DeviceOp, inputs: list[Array], storage: str, computed: Computed) -> list[Array]:
+def _outputs(op: DeviceOp, inputs: list[Array], build: Build, computed: Computed) -> list[Array]:
+    storage = build.storage
+    if build.is_rough and (op.op_type in ROUGH or (op.layers[-1:] and op.layers[-1].kind in ROUGH)):
+        inputs = [stored(values, storage) for values in inputs]
     if op.step is not None:
         return op.step(inputs)
     if not op.layers:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from generate.offline_layers import INPUT, Array, Layer, Network
+from generate.offline_layers import INPUT, Array, Layer, Network, compute, edge
 
 
 class _Builder:
@@ -47,6 +48,21 @@ class _Builder:
     def norm(self, name: str, source: str, width: int) -> str:
         weights = (self.random.uniform(0.7, 1.3, width).astype(np.float32), self.normal(width, scale=0.2))
         return self.add(name, "norm", source, weights=weights)
+
+
+def calibrated(network: Network, random: np.random.Generator) -> Network:
+    """Return the network with the statistics of its batch norms as training leaves them: those of what they read."""
+    found = {f"{INPUT}:0": network.feed(random).astype(np.float64)}
+    layers: list[Layer] = []
+    for layer in network.layers:
+        inputs = [found[edge(name)] for name in layer.inputs]
+        if layer.kind == "bn":
+            scale, shift, _, _ = layer.weights
+            read = inputs[0].astype(np.float32)
+            layer = replace(layer, weights=(scale, shift, read.mean(axis=(0, 2, 3)), read.var(axis=(0, 2, 3))))
+        layers.append(layer)
+        found.update((f"{layer.name}:{n}", values) for n, values in enumerate(compute(layer, inputs)))
+    return Network(tuple(layers), network.feed, network.is_image)
 
 
 def _image(random: np.random.Generator) -> Array:

@@ -8,7 +8,7 @@ fusion (another dump). So a healthy pair has the noise of a real one, and a faul
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +35,7 @@ from generate.offline_faults import (
     with_wrong_weights,
 )
 from generate.offline_layers import INPUT, Array, Layer, Network, compute, run_golden
-from generate.offline_networks import NETWORKS
+from generate.offline_networks import NETWORKS, calibrated
 
 PLAIN = Build()
 CONVERTED = ("TransData", "Cast")
@@ -100,7 +100,7 @@ class _Generator:
         random = np.random.default_rng([spec.seed, *map(ord, spec.network)])
         self.spec = spec
         self.root = root
-        self.network: Network = NETWORKS[spec.network](random)
+        self.network = calibrated(NETWORKS[spec.network](random), random)
         self.x = self.network.feed(random)
         self.other = self.network.feed(random)
         self.reference = run_golden(self.network.layers, self.x)
@@ -137,7 +137,7 @@ class _Generator:
                 return LAYER_KINDS[fault.kind](layer, inputs, weights, fault.strength)
             return compute(layer, inputs, weights)
 
-        return ops, run_device(ops, x, build.storage, tamper=tamper, computed=computed)
+        return ops, run_device(ops, x, build, tamper=tamper, computed=computed)
 
     def _dumped(self, ops: Sequence[DeviceOp]) -> frozenset[str]:
         names = [op.name for op in ops if op.op_type not in NEVER_DUMPED]
@@ -148,9 +148,9 @@ class _Generator:
         """Write the golden side and return its original outputs."""
         spec, root = self.spec, self.root
         if spec.golden == "om":
-            build = Build(spec.build.storage, is_fused=False, int8=spec.build.int8)
+            build = replace(spec.build, is_fused=False)
             ops = with_constants(compile_network(self.network, build, self.reference), build.storage)
-            found = run_device(ops, self.x, build.storage)
+            found = run_device(ops, self.x, build)
             write_device(ops, found, root / "golden", images=spec.images, first=500_000)
             close = rules.write(root / "close_fusion_rule.json", rule_model(ops, found, images=spec.images))
             given = {name: f"{op.name}:{n}" for op in ops for n, name in enumerate(op.gives) if name is not None}
