@@ -121,6 +121,12 @@ def _of_operator(key: NodeKey, facts: _Facts) -> Iterator[Advice]:
     if node is not None and len(node.originals) > 1:
         parts = " + ".join(f"`{part}`" for part in node.originals[:MAX_PARTS])
         more = f" and {len(node.originals) - MAX_PARTS} more" if len(node.originals) > MAX_PARTS else ""
+        if facts.target.framework == facts.golden.framework and _is_apart(rows, facts):
+            text = (
+                f"{name} is fused of {parts}{more}, and the golden ran them apart: keep this fusion off and report it"
+            )
+            yield Advice("PF7411", text)
+            return
         yield Advice("PF7411", f"{name} is fused of {parts}{more}: compare with a dump made with fusion switched off")
     half = sorted({row.pair.target.dtype for row in rows if row.pair.target is not None} & HALF)
     if _is_custom(node, rows, facts):
@@ -129,6 +135,12 @@ def _of_operator(key: NodeKey, facts: _Facts) -> Iterator[Advice]:
         yield Advice("PF7413", f"{name} computes in {' and '.join(half)}: let it compute in float32 and compare again")
     else:
         yield Advice("PF7414", f"{name} is a built-in operator: reproduce it alone on the dumped inputs and report it")
+
+
+def _is_apart(rows: list[ComparedPair], facts: _Facts) -> bool:
+    """Whether the golden is a dump of the same device whose operators are not fused here."""
+    golden = {row.pair.golden.node for row in rows if row.pair.golden is not None}
+    return bool(golden) and all(len(node.originals) < 2 for key in golden if (node := facts.golden.nodes.get(key)))
 
 
 def _is_custom(node: Node | None, rows: list[ComparedPair], facts: _Facts) -> bool:

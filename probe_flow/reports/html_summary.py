@@ -9,7 +9,7 @@ from typing import Any
 from probe_flow.errors import Diagnostic
 from probe_flow.records import Comparison, Finding
 from probe_flow.reports.console import headline, note_on_failing_rows, verdict_word
-from probe_flow.reports.console_facts import gaps, inherited, operator, slot, where
+from probe_flow.reports.console_facts import advice_texts, gaps, inherited, operator, slot, where
 from probe_flow.reports.excuses import excuses_text
 from probe_flow.reports.json_values import json_number, json_value
 from probe_flow.reports.run_json import comparison_summary
@@ -56,6 +56,7 @@ def summary(comparison: Comparison, places: Mapping[int, int], errors: Sequence[
         "more_findings": max(0, len(comparison.findings) - MAX_FINDINGS),
         "gate": facts["gate"],
         "next": _next_step(run),
+        "advice": advice_texts(run) if verdict == "fail" else [],
     }
 
 
@@ -84,7 +85,6 @@ def _finding(finding: Finding, place: Mapping[str, Any], places: Mapping[int, in
         "where": where(place) if finding.node is not None else "",
         "golden": json_value(place["golden_node"]),
         "evidence": finding.evidence,
-        "advice": [f"{each['text']} ({each['code']})" for each in place.get("advice", ())],
         "severity": json_number(finding.severity),
         "row": places.get(finding.row) if finding.row is not None else None,
         "metrics": place["metrics"],

@@ -35,6 +35,9 @@ def advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         first = next(finding for finding in findings if finding["fails"])
         if code == 1:
             assert all(f"{each['text']} ({each['code']})" in printed for each in first["advice"])
+        main(["show", "out", "--origin"])
+        asked = capsys.readouterr().out
+        assert all(f"to do      {each['text']} ({each['code']})" in asked for each in first["advice"])
         return [each["code"] for each in first["advice"]]
 
     return run
@@ -44,7 +47,7 @@ def advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     ("workflow", "expected"),
     [
         ("torchair_ge_vs_fx", ["PF7413"]),
-        ("torchair_fusion_on_vs_off", ["PF7411", "PF7413"]),
+        ("torchair_fusion_on_vs_off", ["PF7411"]),
         ("pytorch_compare", ["PF7419"]),
         ("mindspore_compare", ["PF7417"]),
         ("offline_om_vs_onnx", ["PF7411", "PF7413"]),

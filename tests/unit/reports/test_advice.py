@@ -11,6 +11,7 @@ from report_builders import catalog, comparison, good_row, key, missing_golden, 
 from probe_flow.errors import CODES
 from probe_flow.records import Comparison, Edge, Finding, FindingKind, Node, Slot, SlotRole, TensorKind
 from probe_flow.reports.advice import advise
+from probe_flow.reports.html_payload import payload
 from probe_flow.reports.run_json import comparison_summary
 
 
@@ -70,6 +71,16 @@ def test_the_text_has_names_and_types_to_paste() -> None:
     assert half.text == "`Add_1` (AddV2) computes in float16: let it compute in float32 and compare again"
 
 
+def test_against_the_same_device_without_fusion_the_fusion_is_named() -> None:
+    given = compared("float16", node={"originals": ("Mul_1", "Add_1")})
+    pairs = replace(given.pairs, golden=replace(given.pairs.golden, framework=given.pairs.target.framework))
+    ((step,),) = advise(given.findings, replace(given, pairs=pairs))
+    assert step.code == "PF7411"
+    assert step.text.endswith(
+        "fused of `Mul_1` + `Add_1`, and the golden ran them apart: keep this fusion off and report it"
+    )
+
+
 def of_input(role: SlotRole = SlotRole.INPUT, **more: Any) -> tuple[Finding, Comparison]:
     sides = {side: tensor("Add_1", side=side, role=role, **more) for side in ("target", "golden")}
     return origin(0, "Add_1", slot=Slot(role, (0,))), comparison(row(0, **sides))
@@ -126,3 +137,11 @@ def test_a_finding_without_its_row_is_judged_by_its_node_alone() -> None:
 def test_run_json_has_the_steps() -> None:
     (finding,) = comparison_summary(compared("float16"))["findings"]
     assert [step["code"] for step in finding["advice"]] == ["PF7413"]
+
+
+def test_the_html_report_has_the_steps_of_a_run_that_fails() -> None:
+    run = {"workflow": {"name": "w"}}
+    failing = replace(compared("float16"), gate_passed=False)
+    (text,) = payload(failing, run=run)["summary"]["advice"]
+    assert text == "`Add_1` (AddV2) computes in float16: let it compute in float32 and compare again (PF7413)"
+    assert payload(replace(failing, gate_passed=True), run=run)["summary"]["advice"] == []

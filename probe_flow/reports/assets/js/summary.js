@@ -82,9 +82,6 @@
       { class: isFirst ? "finding first" : "finding" },
       place,
       el("p", { class: "evidence" }, probeFlow.prose(found.evidence)),
-      isFirst && found.advice.length
-        ? el("ul", { class: "advice", "aria-label": "What it leads to" }, found.advice.map((text) => el("li", {}, probeFlow.prose(text))))
-        : null,
       isFirst ? figures(found.metrics) : null,
     );
   }
@@ -194,6 +191,7 @@
       place
         ? el("button", { type: "button", class: "primary", id: "open-origin", click: () => open(place.row) }, "Open this tensor")
         : null,
+      summary.advice.map((text) => el("p", { class: "advice" }, probeFlow.prose(text))),
       el(
         "p",
         { class: "muted" },
