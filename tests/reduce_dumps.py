@@ -53,7 +53,7 @@ def write_ge(
 def job_of(path: Path) -> Job:
     kind = source_kind(path.name, "_min_max")
     assert isinstance(kind, SourceKind)
-    return Job(path, path.with_name(reduced_name(path.name)), kind, identity_of(path.lstat()))
+    return Job(str(path), str(path.with_name(reduced_name(path.name))), kind, identity_of(path.lstat()))
 
 
 def reduce_one(path: Path, figures: Figures = MIN_MAX, *, deletes_source: bool = False) -> Done:

@@ -1,4 +1,7 @@
-"""Bounded reads from one untrusted file: the size is known before a byte is read, every failure names the file."""
+"""Bounded reads from one untrusted file: the size is known before a byte is read, every failure names the file.
+
+The beginning of a file stays in memory from the first read on, so that a small one is read once for all its parts.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,9 @@ from probe_flow.errors import Diagnostic, FormatError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+AHEAD_BYTES = 16 * 1024
+"""Kept of the beginning of a file: small files as a whole, and the headers of most others."""
 
 
 def malformed(code: str, path: Path | str, message: str, *, help_text: str, offset: int | None = None) -> FormatError:
@@ -37,7 +43,7 @@ class BinaryFile:
         FormatError: PF3001 when it cannot be opened, PF3002 when it is no regular file.
     """
 
-    __slots__ = ("_descriptor", "path", "size")
+    __slots__ = ("_descriptor", "_head", "path", "size", "status")
 
     def __init__(self, path: Path | str) -> None:
         self.path = str(path)
@@ -45,16 +51,22 @@ class BinaryFile:
             self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except (OSError, ValueError) as exc:
             raise self._unreadable(exc) from exc
-        status = os.fstat(self._descriptor)
-        if not stat.S_ISREG(status.st_mode):
+        self.status = os.fstat(self._descriptor)
+        if not stat.S_ISREG(self.status.st_mode):
             os.close(self._descriptor)
             raise malformed(
                 "PF3002",
                 self.path,
-                f"`{Path(self.path).name}` is not a regular file",
+                f"`{self.name}` is not a regular file",
                 help_text="remove it from the dump folder, or select other nodes",
             )
-        self.size = status.st_size
+        self.size = self.status.st_size
+        self._head: bytes | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the file without its folder."""
+        return self.path.rpartition("/")[2]
 
     def read_at(self, offset: int, count: int) -> bytes:
         """Return ``count`` bytes from ``offset``, fewer at the end of the file.
@@ -63,9 +75,13 @@ class BinaryFile:
             FormatError: PF3001 when the operating system cannot read them.
         """
         try:
-            return os.pread(self._descriptor, count, offset)
+            if offset + count > AHEAD_BYTES:
+                return os.pread(self._descriptor, count, offset)
+            if self._head is None:
+                self._head = os.pread(self._descriptor, min(self.size, AHEAD_BYTES), 0)
         except OSError as exc:
             raise self._unreadable(exc) from exc
+        return self._head[offset : offset + count]
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
         """Fill ``buffer`` from ``offset`` and return the number of bytes read; less than asked at the end only.
@@ -108,6 +124,6 @@ class BinaryFile:
         return malformed(
             "PF3001",
             self.path,
-            f"`{Path(self.path).name}` cannot be read: {cause}",
+            f"`{self.name}` cannot be read: {cause}",
             help_text="check that the file still exists and that you may read it",
         )

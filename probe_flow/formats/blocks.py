@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +93,7 @@ class TensorBlocks:
         self.close()
 
 
-def open_tensor(ref: TensorRef, *, io: str = "auto") -> TensorBlocks:
+def open_tensor(ref: TensorRef, *, io: str = "auto", file: BinaryFile | None = None) -> TensorBlocks:
     """Open one tensor of a dump for reading in logical order.
 
     Args:
@@ -100,6 +101,7 @@ def open_tensor(ref: TensorRef, *, io: str = "auto") -> TensorBlocks:
             are read as the one array they were cut from.
         io: ``auto`` and ``read`` read windows into one reused buffer (measured faster than a map, and safe when a file
             shrinks meanwhile); ``mmap`` maps files from 1 MiB on. Private and Fortran layouts of that size are mapped.
+        file: the file of a tensor's only extent where it is open already; who opened it closes it after the blocks.
 
     Returns:
         Blocks of float32 for 8-bit floats, int8 for int4, uint8 for uint1, complex64 for complex32; other dtypes as
@@ -115,7 +117,7 @@ def open_tensor(ref: TensorRef, *, io: str = "auto") -> TensorBlocks:
     extent = ref.extents[0] if ref.extents else Extent(ref.source or "", 0, 0)
     encoding = parse_encoding(extent.encoding)
     stored_as = encoding.stored_as or ref.dtype
-    dtype = decode(np.empty(0, np.uint8), stored_as, 0, 0).dtype.newbyteorder("=")
+    dtype = _block_dtype(stored_as)
     if numel == 0:
         return TensorBlocks(0, ref.dtype, dtype, None, None)
     if len(ref.extents) > 1:
@@ -123,6 +125,8 @@ def open_tensor(ref: TensorRef, *, io: str = "auto") -> TensorBlocks:
     offsets = _offsets(ref, encoding)
     if extent.encoding == TORCH:
         return TensorBlocks(numel, ref.dtype, dtype, _loaded(extent.file, ref, offsets), None)
+    if file is not None:
+        return TensorBlocks(numel, ref.dtype, dtype, _reader(file, extent, encoding, stored_as, offsets, io), None)
     file = BinaryFile(extent.file)
     try:
         reader = _reader(file, extent, encoding, stored_as, offsets, io)
@@ -133,6 +137,12 @@ def open_tensor(ref: TensorRef, *, io: str = "auto") -> TensorBlocks:
         return TensorBlocks(numel, ref.dtype, dtype, reader, file)
     file.close()
     return TensorBlocks(numel, ref.dtype, dtype, reader, None)
+
+
+@cache
+def _block_dtype(stored_as: str) -> np.dtype[Any]:
+    dtype: np.dtype[Any] = decode(np.empty(0, np.uint8), stored_as, 0, 0).dtype.newbyteorder("=")
+    return dtype
 
 
 def _check(ref: TensorRef) -> int:

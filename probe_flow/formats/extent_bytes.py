@@ -48,7 +48,10 @@ def mapped_extent(file: BinaryFile, extent: Extent) -> Bytes:
 
 
 class Windows:
-    """Reads each block from the file into one buffer that grows to the largest block."""
+    """Reads each block from the file into one buffer that grows to the largest block.
+
+    What lies in the buffer as the block itself is laid out once for all blocks of a size.
+    """
 
     def __init__(self, file: BinaryFile, extent: Extent, dtype: str, *, is_big_endian: bool) -> None:
         self._file = file
@@ -56,18 +59,27 @@ class Windows:
         self._dtype = dtype
         self._bits = dtype_info(dtype).bits
         self._is_big_endian = is_big_endian
-        self._buffer = bytearray()
+        self._buffer = np.empty(0, np.uint8)
+        self._window = memoryview(b"")
+        self._count = 0
+        self._view: Values | None = None
 
     def __call__(self, start: int, stop: int) -> Values:
-        first, end = start * self._bits // 8, -(-stop * self._bits // 8)
-        if len(self._buffer) < end - first:
-            self._buffer = bytearray(end - first)
-        window = memoryview(self._buffer)[: end - first]
-        done = self._file.read_into(self._extent.offset + first, window)
-        if done < len(window):
+        first, end, count = start * self._bits // 8, -(-stop * self._bits // 8), stop - start
+        view = self._view if count == self._count else None
+        if view is None:
+            if self._buffer.size < end - first:
+                self._buffer = np.empty(end - first, np.uint8)
+            self._window = self._buffer[: end - first].data
+        done = self._file.read_into(self._extent.offset + first, self._window)
+        if done < end - first:
             raise shrunk(self._extent, self._extent.offset + first + done)
+        if view is not None:
+            return view
         skipped = start - first * 8 // self._bits
-        return decode(window, self._dtype, skipped, stop - start, big_endian=self._is_big_endian)
+        values = decode(self._window, self._dtype, skipped, count, big_endian=self._is_big_endian)
+        self._count, self._view = count, values if np.may_share_memory(values, self._buffer) else None
+        return values
 
 
 def shrunk(extent: Extent, size: int) -> FormatError:

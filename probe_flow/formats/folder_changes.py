@@ -10,7 +10,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -79,6 +79,7 @@ class FolderChanges:
         self._wall_ns = wall_ns
         self._dealt: dict[tuple[str, ...], dict[str, Identity]] = {}
         self._folders: dict[tuple[str, ...], _Folder] = {}
+        self._listed: dict[tuple[str, ...], Collection[str]] = {}
         self._full_at_s = 0.0
 
     @property
@@ -106,6 +107,7 @@ class FolderChanges:
             del self._folders[folders]
             self._dealt.pop(folders, None)
         self._look_again(seen)
+        self._listed.clear()
         if is_full:
             ended = self._monotonic()
             self._full_at_s = ended + max(FULL_PERIOD_S, COST_SHARE * (ended - began))
@@ -178,6 +180,7 @@ class FolderChanges:
                     skipped["no regular file"] += 1
                 else:
                     present[entry.name] = identity
+        self._listed[folders] = present.keys()
         self._dealt[folders] = {name: identity for name, identity in dealt.items() if present.get(name) == identity}
         for name, identity in present.items():
             if self._dealt[folders].get(name) != identity:
@@ -190,9 +193,13 @@ class FolderChanges:
             self.waiting[key] = Waiting(identity, self._monotonic())
 
     def _look_again(self, seen: set[tuple[str, ...]]) -> None:
-        """Look at each file that waits, and drop those that are gone."""
+        """Look at each file that waits in a folder that was not listed just now, and drop those that are gone."""
         for key in list(self.waiting):
-            identity = _identity_at(self.root.joinpath(*key[0], key[1])) if key[0] in seen else None
+            folders, name = key
+            if name in self._listed.get(folders, ()):
+                continue
+            is_unlisted = folders in seen and folders not in self._listed
+            identity = _identity_at(self.root.joinpath(*folders, name)) if is_unlisted else None
             if identity is None:
                 del self.waiting[key]
             else:

@@ -17,11 +17,11 @@ from probe_flow.formats.binary_file import BinaryFile, diagnose, malformed
 from probe_flow.formats.ge_message import DumpMessage, SectionMessage, parse_dump_message
 from probe_flow.formats.ge_records import GeDump, GeSection, GeTensor
 from probe_flow.formats.ge_refs import tensor_refs
-from probe_flow.formats.ge_shapes import resolve_shape
+from probe_flow.formats.ge_shapes import ResolvedShape, resolve_shape
 from probe_flow.formats.nano_dump import MAGIC, parse_nano_header
 from probe_flow.formats.protobuf_wire import WireReader
 
-__all__ = ["MAX_HEADER_BYTES", "GeDump", "GeSection", "GeTensor", "read_ge_header", "tensor_refs"]
+__all__ = ["MAX_HEADER_BYTES", "GeDump", "GeSection", "GeTensor", "ge_header", "read_ge_header", "tensor_refs"]
 
 MAX_HEADER_BYTES = 64 * 2**20
 """Real headers hold kilobytes; slice tables of large split operators some megabytes."""
@@ -41,26 +41,31 @@ def read_ge_header(path: Path | str) -> GeDump:
             PF3013 header malformed, PF3018 header of a nano dump malformed.
     """
     with BinaryFile(path) as file:
-        head = file.read_at(0, _LENGTH_BYTES + len(MAGIC))
-        if file.size <= _LENGTH_BYTES or len(head) <= _LENGTH_BYTES:
-            raise _empty(file)
-        is_nano = head[_LENGTH_BYTES:] == MAGIC
-        length = int.from_bytes(head[:_LENGTH_BYTES], "little")
-        if length == 0:
-            raise _empty(file)
-        if length > file.size - _LENGTH_BYTES:
-            if is_nano:
-                raise _ends_in_header(file, length, file.size - _LENGTH_BYTES)
-            return _read_bare_message(file, length)
-        if length > MAX_HEADER_BYTES:
-            raise _too_large(file, length)
-        header = file.read_at(_LENGTH_BYTES, length)
-        if len(header) < length:
-            raise _ends_in_header(file, length, len(header))
+        return ge_header(file)
+
+
+def ge_header(file: BinaryFile) -> GeDump:
+    """Return the header of a file that is open already; see `read_ge_header`."""
+    head = file.read_at(0, _LENGTH_BYTES + len(MAGIC))
+    if file.size <= _LENGTH_BYTES or len(head) <= _LENGTH_BYTES:
+        raise _empty(file)
+    is_nano = head[_LENGTH_BYTES:] == MAGIC
+    length = int.from_bytes(head[:_LENGTH_BYTES], "little")
+    if length == 0:
+        raise _empty(file)
+    if length > file.size - _LENGTH_BYTES:
         if is_nano:
-            return _read_nano(file, header)
-        message = parse_dump_message(WireReader(header, file.path, base=_LENGTH_BYTES), 0, length)
-        return _place(file, message, _LENGTH_BYTES + length)
+            raise _ends_in_header(file, length, file.size - _LENGTH_BYTES)
+        return _read_bare_message(file, length)
+    if length > MAX_HEADER_BYTES:
+        raise _too_large(file, length)
+    header = file.read_at(_LENGTH_BYTES, length)
+    if len(header) < length:
+        raise _ends_in_header(file, length, len(header))
+    if is_nano:
+        return _read_nano(file, header)
+    message = parse_dump_message(WireReader(header, file.path, base=_LENGTH_BYTES), 0, length)
+    return _place(file, message, _LENGTH_BYTES + length)
 
 
 def _read_bare_message(file: BinaryFile, length: int) -> GeDump:
@@ -90,8 +95,12 @@ def _place(file: BinaryFile, message: DumpMessage, payload: int | None) -> GeDum
     for role, (word, drafts) in enumerate((("input", message.inputs), ("output", message.outputs))):
         for index, draft in enumerate(drafts):
             size, offset = _slot(draft, position, is_inline=payload is None)
-            label = f"{word} {index} of `{message.op_name or Path(file.path).name}`"
-            tensors[role].append(_tensor(file, draft, label, size, offset))
+            resolved = resolve_shape(draft, size)
+            problem = None
+            if resolved.code is not None or offset + resolved.nbytes > file.size:
+                label = f"{word} {index} of `{message.op_name or Path(file.path).name}`"
+                problem = _problem(file, resolved, label, offset)
+            tensors[role].append(_tensor(draft, resolved, problem, size, offset))
             position = max(position, offset + size)
     for group, parts in enumerate((message.buffers, message.spaces)):
         for part in parts:
@@ -121,26 +130,28 @@ def _slot(draft: SectionMessage, position: int, *, is_inline: bool) -> tuple[int
     return stop - start, start
 
 
-def _tensor(file: BinaryFile, draft: SectionMessage, label: str, size: int, offset: int) -> GeTensor:
-    resolved = resolve_shape(draft, size)
-    problem: Diagnostic | None = None
+def _problem(file: BinaryFile, resolved: ResolvedShape, label: str, offset: int) -> Diagnostic:
+    """Say why a tensor cannot be read."""
     if resolved.code is not None:
-        problem = diagnose(
+        return diagnose(
             resolved.code,
             file.path,
             f"{label}{resolved.trouble}",
             help_text="dump this operator again, or exclude it with `select.nodes`",
             offset=offset,
         )
-    elif offset + resolved.nbytes > file.size:
-        problem = diagnose(
-            "PF3015",
-            file.path,
-            f"{label} is cut off: bytes {offset} to {offset + resolved.nbytes} are announced, "
-            f"the file ends at {file.size}",
-            help_text="wait until the dump is written; if it is, dump again with more free disk",
-            offset=offset,
-        )
+    return diagnose(
+        "PF3015",
+        file.path,
+        f"{label} is cut off: bytes {offset} to {offset + resolved.nbytes} are announced, the file ends at {file.size}",
+        help_text="wait until the dump is written; if it is, dump again with more free disk",
+        offset=offset,
+    )
+
+
+def _tensor(
+    draft: SectionMessage, resolved: ResolvedShape, problem: Diagnostic | None, size: int, offset: int
+) -> GeTensor:
     return GeTensor(
         draft.data_type,
         draft.format,

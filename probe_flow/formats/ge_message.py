@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from probe_flow.errors import FormatError
 from probe_flow.formats.binary_file import malformed
@@ -17,6 +18,8 @@ MAX_DIMS = 64
 """Device tensors have at most eight dimensions or so; numpy stops at 64."""
 
 _MAX_PARTS = 100_000
+_SHORT_BYTES = 512
+"""Sections of files of their own rarely reach this; it bounds what is remembered of them."""
 
 _INPUT_FIELDS = {1: "data_type", 2: "format", 3: "shape", 4: "data", 5: "size", 6: "original_shape"}
 _INPUT_FIELDS |= {7: "sub_format", 8: "address"}
@@ -87,7 +90,7 @@ def parse_dump_message(reader: WireReader, start: int, stop: int, *, is_strict: 
                 offset=reader.base + item.start,
             )
         if _DUMP_WIRES.get(item.number) == item.wire:
-            _take_dump_field(message, reader, item)
+            _take_dump_field(message, reader, item, may_be_known=not is_strict)
         elif is_strict:
             raise _not_a_dump(reader, start)
     if not (message.op_name or message.inputs or message.outputs):
@@ -97,10 +100,13 @@ def parse_dump_message(reader: WireReader, start: int, stop: int, *, is_strict: 
     return message
 
 
-def _take_dump_field(message: DumpMessage, reader: WireReader, item: Field) -> None:
+def _take_dump_field(message: DumpMessage, reader: WireReader, item: Field, *, may_be_known: bool) -> None:
     if item.number in _SECTIONS:
         attribute, names = _SECTIONS[item.number]
-        getattr(message, attribute).append(_section(reader, item, names))
+        known = None
+        if may_be_known and item.stop - item.start <= _SHORT_BYTES:
+            known = _known_section(bytes(reader.data[item.start : item.stop]), item.number)
+        getattr(message, attribute).append(known or _section(reader, item.start, item.stop, names))
     elif item.number == 1:
         message.version = reader.text(item.start, item.stop)
     elif item.number == 2:
@@ -113,9 +119,21 @@ def _take_dump_field(message: DumpMessage, reader: WireReader, item: Field) -> N
         message.attrs.append((texts.get(1, ""), texts.get(2, "")))
 
 
-def _section(reader: WireReader, item: Field, names: dict[int, str]) -> SectionMessage:
+@lru_cache(maxsize=4096)
+def _known_section(content: bytes, number: int) -> SectionMessage | None:
+    """Return a section by its bytes: the operators of a model have the same few tensors, in every step the same.
+
+    None when it is malformed; whoever parses it in its place can say where. Nobody may change it.
+    """
+    try:
+        return _section(WireReader(content, ""), 0, len(content), _SECTIONS[number][1])
+    except FormatError:
+        return None
+
+
+def _section(reader: WireReader, start: int, stop: int, names: dict[int, str]) -> SectionMessage:
     section = SectionMessage()
-    for part in reader.fields(item.start, item.stop):
+    for part in reader.fields(start, stop):
         name = names.get(part.number)
         if name is None or part.wire != (DELIMITED if name in _DELIMITED_FIELDS else VARINT):
             continue

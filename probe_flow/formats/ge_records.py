@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from probe_flow.errors import Diagnostic
+from probe_flow.records.quick import quick
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class GeTensor:
     """One input or output of a dump file.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 from probe_flow.formats.ge_message import MAX_DIMS, SectionMessage
@@ -67,7 +67,8 @@ def resolve_shape(section: SectionMessage, size: int) -> ResolvedShape:
     return ResolvedShape(shape, needed)
 
 
-def is_absurd(shape: Sequence[int]) -> bool:
+@lru_cache(maxsize=4096)
+def is_absurd(shape: tuple[int, ...]) -> bool:
     """Return whether a shape is negative, has too many dimensions or exceeds any memory.
 
     Zero dimensions count as one here, so that they do not hide absurd ones.

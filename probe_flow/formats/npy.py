@@ -89,19 +89,24 @@ def read_npy_header(path: Path | str) -> NpyHeader:
         FormatError: PF3001/PF3002 unreadable, PF3020 not a `.npy` file, PF3021 bad header, PF3022 data cut off.
     """
     with BinaryFile(path) as file:
-        text, offset = _header_text(file)
-        fields = _plain_fields(text) or _parse_literal(file.path, text)
-        descr, shape, fortran = _check_fields(file.path, fields)
-        header = _classify(descr, shape, offset, fortran=fortran)
-        if header.nbytes > file.size - offset:
-            raise malformed(
-                "PF3022",
-                file.path,
-                f"`{Path(file.path).name}` is cut off: shape {list(shape)} of `{descr}` needs {header.nbytes} bytes, "
-                f"{max(0, file.size - offset)} are there",
-                help_text="wait until the dump is written, or dump again",
-                offset=offset,
-            )
+        return npy_header(file)
+
+
+def npy_header(file: BinaryFile) -> NpyHeader:
+    """Return the header of a file that is open already; see `read_npy_header`."""
+    text, offset = _header_text(file)
+    fields = _plain_fields(text) or _parse_literal(file.path, text)
+    descr, shape, fortran = _check_fields(file.path, fields)
+    header = _classify(descr, shape, offset, fortran=fortran)
+    if header.nbytes > file.size - offset:
+        raise malformed(
+            "PF3022",
+            file.path,
+            f"`{Path(file.path).name}` is cut off: shape {list(shape)} of `{descr}` needs {header.nbytes} bytes, "
+            f"{max(0, file.size - offset)} are there",
+            help_text="wait until the dump is written, or dump again",
+            offset=offset,
+        )
     return header
 
 

@@ -12,9 +12,9 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,8 @@ _MAX_HEADER_BYTES = 32 * 1024
 _MAX_NESTING = 8
 _PLAIN = re.compile(r"[<>|=]?(?:[biufc][0-9]{1,2}|[?]|[US][0-9]{1,5})")
 _LOCAL = struct.Struct("<4s5H3L2H")
-_CENTRAL = struct.Struct("<4s6H3L5H2L")
+_CENTRAL = struct.Struct("<4s6H3L5HL")
+_PLACE = struct.Struct("<L")
 _END = struct.Struct("<4s4H2LH")
 _VERSION = 20
 _TIME, _FIRST_DAY = 0, 1 << 5 | 1
@@ -43,20 +44,36 @@ def npy_bytes(array: Array) -> bytes:
 
 def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
     """Return the `.npz` file of small arrays (below 4 GiB in all); the same arrays give the same bytes."""
-    parts: list[bytes] = []
+    return joined([member(key, npy_bytes(array)) for key, array in arrays.items()])
+
+
+class Member(NamedTuple):
+    """A member of a `.npz` file, ready for any place in it: what stands there, and its entry in the directory."""
+
+    stored: bytes
+    entry: bytes
+    name: bytes
+
+
+def member(key: str, content: bytes) -> Member:
+    """Return the member that holds the `.npy` file ``content``."""
+    name = f"{key}.npy".encode("ascii")
+    facts = (_TIME, _FIRST_DAY, zlib.crc32(content), len(content), len(content))
+    local = _LOCAL.pack(b"PK\x03\x04", _VERSION, 0, 0, *facts, len(name), 0)
+    entry = _CENTRAL.pack(b"PK\x01\x02", _VERSION, _VERSION, 0, 0, *facts, len(name), 0, 0, 0, 0, 0)
+    return Member(b"".join((local, name, content)), entry, name)
+
+
+def joined(members: Sequence[Member]) -> bytes:
+    """Return the `.npz` file of members, in their order."""
     directory: list[bytes] = []
     at = 0
-    for key, array in arrays.items():
-        name, content = f"{key}.npy".encode("ascii"), npy_bytes(array)
-        facts = (_TIME, _FIRST_DAY, zlib.crc32(content), len(content), len(content))
-        local = _LOCAL.pack(b"PK\x03\x04", _VERSION, 0, 0, *facts, len(name), 0)
-        central = _CENTRAL.pack(b"PK\x01\x02", _VERSION, _VERSION, 0, 0, *facts, len(name), 0, 0, 0, 0, 0, at)
-        parts += (local, name, content)
-        directory += (central, name)
-        at += len(local) + len(name) + len(content)
+    for stored, entry, name in members:
+        directory += (entry, _PLACE.pack(at), name)
+        at += len(stored)
     listed = b"".join(directory)
-    end = _END.pack(b"PK\x05\x06", 0, 0, len(arrays), len(arrays), len(listed), at, 0)
-    return b"".join((*parts, listed, end))
+    end = _END.pack(b"PK\x05\x06", 0, 0, len(members), len(members), len(listed), at, 0)
+    return b"".join((*(each.stored for each in members), listed, end))
 
 
 @lru_cache(maxsize=1024)

@@ -59,7 +59,9 @@ class WireReader:
         groups: list[int] = []
         while position < stop:
             at = position
-            self._spend(at)
+            self.fields_left -= 1
+            if self.fields_left < 0:
+                raise self._too_many(at)
             key, position = self.varint(position, stop)
             number, wire = key >> 3, key & 7
             if not 0 < number < 2**29:
@@ -132,16 +134,14 @@ class WireReader:
         elif not groups or groups.pop() != number:
             raise self._error(f"group {number} ends without a beginning", at)
 
-    def _spend(self, at: int) -> None:
-        self.fields_left -= 1
-        if self.fields_left < 0:
-            raise malformed(
-                "PF3012",
-                self.path,
-                "the dump header has more fields than any dump",
-                help_text=_HELP,
-                offset=self.base + at,
-            )
+    def _too_many(self, at: int) -> FormatError:
+        return malformed(
+            "PF3012",
+            self.path,
+            "the dump header has more fields than any dump",
+            help_text=_HELP,
+            offset=self.base + at,
+        )
 
     def _error(self, what: str, position: int) -> FormatError:
         return malformed(

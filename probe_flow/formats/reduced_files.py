@@ -12,6 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from probe_flow.errors import FormatError
 from probe_flow.formats.binary_file import BinaryFile, malformed
-from probe_flow.formats.npz import array_of, arrays_of, npy_bytes, npz_bytes
+from probe_flow.formats.npz import Member, array_of, arrays_of, joined, member, npy_bytes
 
 SUFFIX = "_min_max"
 MIN_MAX = ("min", "max")
@@ -121,17 +122,28 @@ def reduced_array_bytes(content: ReducedArray) -> bytes:
 
 def reduced_device_bytes(content: ReducedDevice) -> bytes:
     """Return the `.npz` file; the same content gives the same bytes."""
-    arrays: dict[str, Array] = {}
+    members: list[Member] = []
     for key, prefix, tensors in (("inputs", "in", content.inputs), ("outputs", "out", content.outputs)):
         rows = [tensor.figures for tensor in tensors]
-        arrays[key] = np.array(rows, np.float64).reshape(len(rows), len(content.names))
-        arrays[f"{prefix}_dtypes"] = np.array([tensor.dtype or "" for tensor in tensors], np.str_)
-        arrays[f"{prefix}_shapes"] = np.array([_shape_text(tensor.shape) for tensor in tensors], np.str_)
-    arrays["stat_names"] = np.array(content.names, np.str_)
-    arrays["op_name"] = np.array(content.op_name, np.str_)
-    arrays["op_type"] = np.array(content.op_type, np.str_)
-    arrays["timestamp"] = np.array(content.timestamp, np.uint64)
-    return npz_bytes(arrays)
+        figures = np.array(rows, np.float64).reshape(len(rows), len(content.names))
+        members += (
+            member(key, npy_bytes(figures)),
+            _texts_member(f"{prefix}_dtypes", tuple(tensor.dtype or "" for tensor in tensors)),
+            _texts_member(f"{prefix}_shapes", tuple(_shape_text(tensor.shape) for tensor in tensors)),
+        )
+    members += (
+        _texts_member("stat_names", content.names),
+        member("op_name", npy_bytes(np.array(content.op_name, np.str_))),
+        _texts_member("op_type", content.op_type),
+        member("timestamp", npy_bytes(np.array(content.timestamp, np.uint64))),
+    )
+    return joined(members)
+
+
+@lru_cache(maxsize=4096)
+def _texts_member(key: str, texts: str | tuple[str, ...]) -> Member:
+    """Return a member that holds a text or some: most files of a dump have one that another has too."""
+    return member(key, npy_bytes(np.array(texts, np.str_)))
 
 
 def read_reduced_array(path: Path | str) -> ReducedArray:

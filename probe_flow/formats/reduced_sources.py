@@ -5,13 +5,12 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError
 from probe_flow.formats.binary_file import BinaryFile
-from probe_flow.formats.ge_dump import read_ge_header
+from probe_flow.formats.ge_dump import ge_header
 from probe_flow.formats.ge_records import GeDump
-from probe_flow.formats.npy import MAGIC, NpyHeader, read_npy_header
+from probe_flow.formats.npy import MAGIC, NpyHeader, npy_header
 from probe_flow.formats.reduced_files import source_name
 from probe_flow.formats.torchair_names import is_hashed, parse_ge_name
 
@@ -49,7 +48,7 @@ def source_kind(name: str, suffix: str) -> SourceKind | str:
         return "hidden file"
     if source_name(name, suffix) is not None or _REDUCED_OTHERWISE.fullmatch(name):
         return "reduced file"
-    if name.endswith(".npy"):
+    if kind_of(name) is SourceKind.ARRAY:
         return SourceKind.ARRAY
     for ending, what in _SKIPPED.items():
         if name.endswith(ending):
@@ -60,31 +59,35 @@ def source_kind(name: str, suffix: str) -> SourceKind | str:
     return SourceKind.DEVICE if parsed is not None or is_hashed(name) else "file of another kind"
 
 
-def read_array_source(path: Path) -> NpyHeader | Unfinished:
-    """Read the header of an array; its shape must account for every byte of the file.
+def kind_of(name: str) -> SourceKind:
+    """Return what a file that is a source is."""
+    return SourceKind.ARRAY if name.endswith(".npy") else SourceKind.DEVICE
+
+
+def array_source(file: BinaryFile) -> NpyHeader | Unfinished:
+    """Return the header of an array; its shape must account for every byte of the file.
 
     Raises:
-        FormatError: PF3001/PF3002 unreadable, PF3021 bad header.
+        FormatError: PF3001 unreadable, PF3021 bad header.
     """
     try:
-        header = read_npy_header(path)
+        header = npy_header(file)
     except FormatError as exc:
-        return Unfinished(exc.diagnostic) if _ends_in_header(path) else _unfinished(exc)
-    size = path.stat().st_size
-    if header.dtype is not None and header.offset + header.nbytes != size:
-        text = f"`{path.name}` has {size} bytes, its header accounts for {header.offset + header.nbytes}"
-        return Unfinished(Diagnostic("PF3231", text, path=str(path), help="wait until the dump is written"))
+        return Unfinished(exc.diagnostic) if _ends_in_header(file) else _unfinished(exc)
+    if header.dtype is not None and header.offset + header.nbytes != file.size:
+        text = f"`{file.name}` has {file.size} bytes, its header accounts for {header.offset + header.nbytes}"
+        return Unfinished(Diagnostic("PF3231", text, path=file.path, help="wait until the dump is written"))
     return header
 
 
-def read_device_source(path: Path) -> GeDump | Unfinished:
-    """Read the header of a device file; all that it announces must be there.
+def device_source(file: BinaryFile) -> GeDump | Unfinished:
+    """Return the header of a device file; all that it announces must be there.
 
     Raises:
         FormatError: as `read_ge_header`.
     """
     try:
-        dump = read_ge_header(path)
+        dump = ge_header(file)
     except FormatError as exc:
         return _unfinished(exc)
     cut = next((problem for problem in dump.problems if problem.code in _UNFINISHED), None)
@@ -97,9 +100,8 @@ def _unfinished(error: FormatError) -> Unfinished:
     raise error
 
 
-def _ends_in_header(path: Path) -> bool:
+def _ends_in_header(file: BinaryFile) -> bool:
     """Tell whether an array ends before the header that its first bytes announce."""
-    with BinaryFile(path) as file:
-        head = file.read_at(0, _NPY_PREFIX)
-        width = 2 if head[6:7] == b"\x01" else 4
-        return head[:6] == MAGIC and file.size < 8 + width + int.from_bytes(head[8 : 8 + width], "little")
+    head = file.read_at(0, _NPY_PREFIX)
+    width = 2 if head[6:7] == b"\x01" else 4
+    return head[:6] == MAGIC and file.size < 8 + width + int.from_bytes(head[8 : 8 + width], "little")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.records import Problem, Slot, SlotRole
+from probe_flow.records.quick import quick
 
 TIMESTAMP_DIGITS = 16
 MAX_MAPPING_BYTES = 64 << 20
@@ -30,6 +31,7 @@ _REDUCED = re.compile(r"(?P<stem>\d+|.+\.\d+)(?:[^\d.][^.]*)\.(?:npy|npz)")
 _HASHED = re.compile(r"(\d+)(\.npy)?")
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class GeFileName:
     """The fields of a device file name; numbers that the name lacks are None."""
@@ -117,23 +119,13 @@ def parse_ge_name(name: str) -> GeFileName | None:
     op_name = ".".join(fields[1:first])
     if not op_name:
         return None
-    ids = [int(field) for field in fields[first:at]]
-    tail = [int(field) for field in fields[at + 1 :]] + [None] * 4
-    return GeFileName(
-        fields[0],
-        op_name,
-        ids[0],
-        ids[1] if len(ids) == 2 else None,
-        int(fields[at]),
-        tail[0],
-        tail[1],
-        tail[2],
-        tail[3],
-    )
+    stream_id = int(fields[first + 1]) if at - first == 2 else None
+    tail = map(int, fields[at + 1 :])
+    return GeFileName(fields[0], op_name, int(fields[first]), stream_id, int(fields[at]), *tail)
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 32
+    return text.isdigit() and text.isascii() and len(text) <= 32
 
 
 def _timestamp_index(fields: list[str]) -> int | None:

@@ -27,10 +27,11 @@ class WholeFile:
         OSError: it cannot be written. Nothing is left of it then.
     """
 
-    def __init__(self, path: Path, content: bytes) -> None:
-        self.path = path
+    def __init__(self, path: Path | str, content: bytes) -> None:
+        self.path = os.fspath(path)
         self.content = content
-        self._temporary = path.with_name(temporary_name(path.name, os.getpid()))
+        folder, slash, name = self.path.rpartition("/")
+        self._temporary = f"{folder}{slash}{temporary_name(name, os.getpid())}"
         # A leftover of a process with the same number may be in the way.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(self._temporary, flags, 0o644)
@@ -63,19 +64,19 @@ class WholeFile:
             OSError: that failed, or it does not read back as it was written.
         """
         try:
-            self._temporary.replace(self.path)
+            os.replace(self._temporary, self.path)  # noqa: PTH105 - a Path each would double the time
         except BaseException:
             self.discard()
             raise
         self._close()
         if not reads_back(self.path, self.content):
-            raise OSError(f"`{self.path.name}` does not read back as it was written")
+            raise OSError(f"`{Path(self.path).name}` does not read back as it was written")
 
     def discard(self) -> None:
         """Remove it; one that is in its place stays."""
         self._close()
         with suppress(OSError):
-            self._temporary.unlink(missing_ok=True)
+            Path(self._temporary).unlink()
 
     def _close(self) -> None:
         if self._descriptor >= 0:
@@ -94,13 +95,19 @@ def write_whole(path: Path, content: bytes) -> None:
     file.commit()
 
 
-def reads_back(path: Path, content: bytes) -> bool:
+def reads_back(path: Path | str, content: bytes) -> bool:
     """Tell whether a file is there and holds exactly these bytes."""
     try:
-        with path.open("rb") as file:
-            return file.read(len(content) + 1) == content
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
+    try:
+        found = b""
+        while len(found) <= len(content) and (piece := os.read(descriptor, len(content) + 1 - len(found))):
+            found += piece
+        return found == content
+    finally:
+        os.close(descriptor)
 
 
 def temporary_name(name: str, pid: int) -> str:
@@ -131,7 +138,20 @@ def was_cut(name: str) -> bool:
     return _CUT.fullmatch(name) is not None
 
 
-def sync_folder(folder: Path) -> None:
+def sync_file(path: str) -> None:
+    """Wait until a file that is in its place is on the disk.
+
+    Raises:
+        OSError: that failed.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path | str) -> None:
     """Make renames in a folder durable, where the file system can."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

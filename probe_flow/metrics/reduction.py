@@ -33,6 +33,7 @@ WINDOW_BYTES = 2**19
 _SUMS = frozenset({"mean", "l2norm", "nan_count", "inf_count"})
 _SIGNED = {2: np.int16, 4: np.int32, 8: np.int64}
 _UNSIGNED = {2: np.uint16, 4: np.uint32, 8: np.uint64}
+_minimum, _maximum = np.minimum.reduce, np.maximum.reduce
 _BIT_FLOATS = frozenset(np.dtype(kind) for kind in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64))
 
 
@@ -69,17 +70,17 @@ def reduce_blocks(values: Blocks, statistics: Sequence[str], scratch: Scratch | 
         scratch: buffers of the calling thread; made anew when None.
     """
     tap = _Tap(values, is_hashed="crc32" in statistics)
-    side = Side()
+    sums: dict[str, float] = {}
     if needs_sums(statistics):
-        side = summarise(tap, scratch=scratch).target
+        sums = _sums(summarise(tap, scratch=scratch).target)
     else:
         tap.exhaust()
-    found = tap.figures() | _sums(side)
-    extremes = (tap.low, tap.high)
+    low, high = tap.ends()
+    found = {"min": float(low), "max": float(high), "count": float(tap.numel), "crc32": float(tap.crc), **sums}
     return Reduction(
         tuple(found[name] for name in statistics),
-        is_rounded=any(isinstance(value, int) and abs(value) > EXACT_INTEGERS for value in extremes),
-        has_nan=tap.has_nan,
+        is_rounded=isinstance(low, int) and max(-low, high) > EXACT_INTEGERS,
+        has_nan=tap.numel > 0 and math.isnan(low),
     )
 
 
@@ -104,10 +105,8 @@ class _Tap:
 
     values: Blocks
     is_hashed: bool
-    low: float | None = None
-    high: float | None = None
-    has_nan: bool = False
-    _crc: int = 0
+    _extremes: _FloatBits | _Integers | None = None
+    crc: int = 0
     numel: int = field(init=False)
     dtype: str = field(init=False)
 
@@ -129,54 +128,76 @@ class _Tap:
             start += block.size
             step = max(1, WINDOW_BYTES // block.itemsize)
 
-    def figures(self) -> dict[str, float]:
-        """Return what is known without sums."""
-        low, high = (math.nan if value is None or self.has_nan else float(value) for value in (self.low, self.high))
-        return {"min": low, "max": high, "count": float(self.numel), "crc32": float(self._crc)}
+    def ends(self) -> tuple[float, float]:
+        """Return the least and the largest value, exact for integers; NaN where there is none or an element is NaN."""
+        return (math.nan, math.nan) if self._extremes is None else self._extremes.ends()
 
     def _take(self, block: Values) -> None:
         if not block.dtype.isnative:
             block = block.astype(block.dtype.newbyteorder("="))
-        low, high = _extremes(block)
-        if low is None or high is None:
-            self.has_nan = True
-        else:
-            self.low = low if self.low is None else min(self.low, low)
-            self.high = high if self.high is None else max(self.high, high)
+        if self._extremes is None:
+            kind = block.real.dtype
+            self._extremes = _FloatBits(kind) if kind in _BIT_FLOATS else _Integers()
+        self._extremes.take(np.ascontiguousarray(block).view(block.real.dtype) if block.dtype.kind == "c" else block)
         if self.is_hashed:
             if block.dtype == ml_dtypes.bfloat16:
                 block = block.astype(np.float32)
-            self._crc = zlib.crc32(np.ascontiguousarray(block).view(np.uint8).data, self._crc)
+            self.crc = zlib.crc32(np.ascontiguousarray(block).view(np.uint8).data, self.crc)
 
 
-def _extremes(block: Values) -> tuple[float, float] | tuple[None, None]:
-    """Return the least and the largest value, exact for integers; None twice where one is NaN."""
-    if block.dtype.kind == "c":
-        block = np.ascontiguousarray(block).view(block.real.dtype)
-    if block.dtype in _BIT_FLOATS:
-        return _float_extremes(block)
-    if block.dtype.kind in "biu":
-        return int(block.min()), int(block.max())
-    low, high = float(block.min()), float(block.max())
-    return (None, None) if math.isnan(low) or math.isnan(high) else (low, high)
+class _FloatBits:
+    """Extremes of floats, found on their bits: processors compare integers several times faster.
 
-
-def _float_extremes(block: Values) -> tuple[float, float] | tuple[None, None]:
-    """Find extremes on the bits: magnitudes order like integers, which processors compare several times faster.
-
-    The largest signed integer is the largest positive value, the largest unsigned one the lowest negative value; only
-    where one of these signs does not occur is a third look needed. NaN lies beyond the infinities on either side.
+    Magnitudes order like integers. The largest signed integer is the largest positive value, the largest unsigned one
+    the lowest negative value; only as long as one of these signs has not occurred is a third look needed, for the value
+    next to zero. NaN lies beyond the infinities on either side. Numbers are made of the bits once, at the end.
     """
-    width = block.dtype.itemsize
-    signed, unsigned = block.view(_SIGNED[width]), block.view(_UNSIGNED[width])
-    positive, negative = int(signed.max()), int(unsigned.max())
-    infinity, sign = _infinity(block.dtype), 1 << (8 * width - 1)
-    if positive > infinity or negative > sign + infinity:
-        return None, None
-    high = positive if positive >= 0 else unsigned.min()
-    low = negative if negative >= sign else unsigned.min()
-    ends = np.array([int(low), int(high)], unsigned.dtype).view(block.dtype)
-    return float(ends[0]), float(ends[1])
+
+    __slots__ = ("_dtype", "_largest", "_lowest", "_nearest", "_sign", "_signed", "_unsigned")
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._dtype = dtype
+        width = dtype.itemsize
+        self._signed, self._unsigned = _SIGNED[width], _UNSIGNED[width]
+        self._sign = 1 << (8 * width - 1)
+        self._largest, self._lowest = -self._sign, 0
+        self._nearest = 2 * self._sign
+
+    def take(self, block: Values) -> None:
+        """Look at some elements, at least one."""
+        unsigned = block.view(self._unsigned)
+        self._largest = max(self._largest, int(_maximum(block.view(self._signed))))
+        self._lowest = max(self._lowest, int(_maximum(unsigned)))
+        if self._largest < 0 or self._lowest < self._sign:
+            self._nearest = min(self._nearest, int(_minimum(unsigned)))
+
+    def ends(self) -> tuple[float, float]:
+        """Return the least and the largest value; NaN twice where an element is NaN."""
+        infinity = _infinity(self._dtype)
+        if self._largest > infinity or self._lowest > self._sign + infinity:
+            return math.nan, math.nan
+        high = self._largest if self._largest >= 0 else self._nearest
+        low = self._lowest if self._lowest >= self._sign else self._nearest
+        found = np.array([low, high], self._unsigned).view(self._dtype)
+        return float(found[0]), float(found[1])
+
+
+class _Integers:
+    """Extremes of integers and bools, exact."""
+
+    __slots__ = ("_high", "_low")
+
+    def __init__(self) -> None:
+        self._low, self._high = math.inf, -math.inf
+
+    def take(self, block: Values) -> None:
+        """Look at some elements, at least one."""
+        self._low = min(self._low, int(_minimum(block)))
+        self._high = max(self._high, int(_maximum(block)))
+
+    def ends(self) -> tuple[float, float]:
+        """Return the least and the largest value."""
+        return self._low, self._high
 
 
 @cache

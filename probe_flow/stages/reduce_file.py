@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity
+from probe_flow.formats.binary_file import BinaryFile
 from probe_flow.formats.folder_changes import Identity, identity_of
 from probe_flow.formats.reduced_files import read_reduced_array, read_reduced_device
-from probe_flow.formats.reduced_sources import SourceKind, Unfinished, read_array_source, read_device_source
-from probe_flow.formats.whole_files import WholeFile, reads_back, sync_folder
+from probe_flow.formats.reduced_sources import SourceKind, Unfinished, array_source, device_source
+from probe_flow.formats.whole_files import WholeFile, reads_back, sync_file, sync_folder
 from probe_flow.stages.reduce_tensors import Figures, Reduced, reduce_array, reduce_device
 
 GROUP_FILES = 64
@@ -40,12 +42,19 @@ class Ending(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One dumped file, as it was seen, and where its reduced file belongs."""
+    """One dumped file, as it was seen, and where its reduced file belongs.
 
-    source: Path
-    result: Path
+    Paths are texts: objects for them would take a good part of the time of a small file.
+    """
+
+    source: str
+    result: str
     kind: SourceKind
     identity: Identity
+
+    @property
+    def name(self) -> str:
+        return Path(self.source).name
 
     @property
     def size(self) -> int:
@@ -110,7 +119,7 @@ def reduce_batch(batch: Batch) -> list[Done]:
     ended: list[Done] = []
     group: list[_Prepared] = []
     for job in batch.jobs:
-        if batch.stop is not None and Path(batch.stop).exists():
+        if batch.stop is not None and os.path.exists(batch.stop):  # noqa: PTH110 - see `Job`
             ended.append(Done(job, Ending.LEFT))
             continue
         found = _tried(job, partial(_prepare, job, batch))
@@ -138,59 +147,78 @@ def _tried(job: Job, step: Callable[[], Found]) -> Found | Done:
     except (OSError, MemoryError) as exc:
         problem = _cannot(job, exc)
     except Exception as exc:  # a defect must cost one file, not a daemon that runs for days
-        problem = Diagnostic("PF9002", f"reducing `{job.source.name}` failed: {type(exc).__name__}: {exc}")
-    if not job.source.exists():
+        problem = Diagnostic("PF9002", f"reducing `{job.name}` failed: {type(exc).__name__}: {exc}")
+    if not Path(job.source).exists():
         return Done(job, Ending.VANISHED)
-    return Done(job, Ending.FAILED, replace(problem, path=str(job.source)))
+    return Done(job, Ending.FAILED, replace(problem, path=job.source))
 
 
 def _prepare(job: Job, batch: Batch) -> _Prepared | Done:
     """Reduce one file and write the result under a temporary name."""
-    if identity_of(job.source.lstat()) != job.identity:
-        return _changed(job)
-    reduced = _reduced(job, batch.figures, is_final=batch.deletes_source)
+    with BinaryFile(job.source) as file:
+        if identity_of(file.status) != job.identity:
+            return _changed(job)
+        reduced = _reduced(job, file, batch.figures, is_final=batch.deletes_source)
     if isinstance(reduced, Done):
         return reduced
-    if identity_of(job.source.lstat()) != job.identity:
+    if identity_of(os.lstat(job.source)) != job.identity:
         return _changed(job)
-    if reads_back(job.result, reduced.content):
-        return _Prepared(job, reduced, None)
-    job.result.parent.mkdir(parents=True, exist_ok=True)
-    return _Prepared(job, reduced, WholeFile(job.result, reduced.content))
+    is_there = reads_back(job.result, reduced.content)
+    return _Prepared(job, reduced, None if is_there else _draft(job.result, reduced.content))
 
 
-def _reduced(job: Job, figures: Figures, *, is_final: bool) -> Reduced | Done:
+def _draft(path: str, content: bytes) -> WholeFile:
+    try:
+        return WholeFile(path, content)
+    except FileNotFoundError:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        return WholeFile(path, content)
+
+
+def _reduced(job: Job, file: BinaryFile, figures: Figures, *, is_final: bool) -> Reduced | Done:
     """Return the reduced file, or why there is none; ``is_final``: compute figures even where they are there."""
     if job.kind is SourceKind.ARRAY:
-        header = read_array_source(job.source)
+        header = array_source(file)
         if isinstance(header, Unfinished):
             return Done(job, Ending.UNFINISHED, header.diagnostic)
         if header.dtype is None:
             return Done(job, Ending.SKIPPED, _no_tensor(job, header.reason))
         if not is_final and _is_current(job, figures, (1, 0)):
             return _already(job)
-        return reduce_array(job.source, header, figures)
-    dump = read_device_source(job.source)
+        return reduce_array(file, header, figures)
+    dump = device_source(file)
     if isinstance(dump, Unfinished):
         return Done(job, Ending.UNFINISHED, dump.diagnostic)
     if not is_final and _is_current(job, figures, (len(dump.inputs), len(dump.outputs))):
         return _already(job)
-    return reduce_device(job.source, dump, figures)
+    return reduce_device(file, dump, figures)
 
 
 def _finish(group: Sequence[_Prepared], *, deletes_source: bool) -> list[Done]:
-    """Put reduced files into their places, and delete the dumped ones where that is asked for."""
+    """Put reduced files into their places, and delete the dumped ones where that is asked for.
+
+    Each file is flushed before anything is deleted. Where the dumped files stay, a reduced one that a power failure
+    spoils is made again, and one wait for the folder, whose journal most file systems write behind the files, will do.
+    """
     ended: list[Done] = []
-    for step in (_flush, _place):
-        group, failed = _each(group, step)
-        ended += failed
+    folders = {each.job.result.rpartition("/")[0] for each in group}
     if deletes_source:
-        for folder in {each.job.result.parent for each in group}:
-            sync_folder(folder)
+        group, ended = _each(group, _flush)
+    else:
+        _sync(folders)
+    group, failed = _each(group, _place)
+    ended += failed
+    if deletes_source:
+        _sync(folders)
     return ended + [_tried(each.job, partial(_ended, each, deletes_source=deletes_source)) for each in group]
 
 
-def _each(group: Sequence[_Prepared], step: Callable[[_Prepared], None]) -> tuple[Sequence[_Prepared], Sequence[Done]]:
+def _sync(folders: Iterable[str]) -> None:
+    for folder in folders:
+        sync_folder(folder)
+
+
+def _each(group: Sequence[_Prepared], step: Callable[[_Prepared], None]) -> tuple[Sequence[_Prepared], list[Done]]:
     """Do a step for every file; return those for which it went well, and the ends of the others."""
     failures = [_tried(each.job, partial(step, each)) for each in group]
     kept = [each for each, failure in zip(group, failures, strict=True) if failure is None]
@@ -200,6 +228,8 @@ def _each(group: Sequence[_Prepared], step: Callable[[_Prepared], None]) -> tupl
 def _flush(each: _Prepared) -> None:
     if each.draft is not None:
         each.draft.flush()
+    else:
+        sync_file(each.job.result)
 
 
 def _place(each: _Prepared) -> None:
@@ -214,15 +244,15 @@ def _ended(each: _Prepared, *, deletes_source: bool) -> Done:
     if reduced.lost:
         problem = _kept(job, reduced.lost)
     elif deletes_source:
-        if identity_of(job.source.lstat()) != job.identity:
+        if identity_of(os.lstat(job.source)) != job.identity:
             return _changed(job)
-        job.source.unlink()
+        os.unlink(job.source)  # noqa: PTH108
         is_deleted = True
     return Done(job, each.ending, problem, len(reduced.content), is_deleted, tuple(reduced.notes), reduced.nan_tensors)
 
 
 def _already(job: Job) -> Done:
-    return Done(job, Ending.ALREADY, result_bytes=job.result.stat().st_size)
+    return Done(job, Ending.ALREADY, result_bytes=Path(job.result).stat().st_size)
 
 
 def _is_current(job: Job, figures: Figures, counts: tuple[int, int]) -> bool:
@@ -231,7 +261,7 @@ def _is_current(job: Job, figures: Figures, counts: tuple[int, int]) -> bool:
     That is enough to leave the dumped file as it is; before one is deleted its figures are always computed.
     """
     try:
-        if job.result.stat().st_mtime_ns < job.identity[2]:
+        if os.stat(job.result).st_mtime_ns < job.identity[2]:  # noqa: PTH116
             return False
         if job.kind is SourceKind.ARRAY:
             return read_reduced_array(job.result).names == figures.names
@@ -242,21 +272,21 @@ def _is_current(job: Job, figures: Figures, counts: tuple[int, int]) -> bool:
 
 
 def _changed(job: Job) -> Done:
-    text = f"`{job.source.name}` changed while it was reduced"
-    problem = Diagnostic("PF3231", text, path=str(job.source), help="reduce it again when it is written to its end")
+    text = f"`{job.name}` changed while it was reduced"
+    problem = Diagnostic("PF3231", text, path=job.source, help="reduce it again when it is written to its end")
     return Done(job, Ending.UNFINISHED, problem)
 
 
 def _no_tensor(job: Job, reason: str | None) -> Diagnostic:
-    return Diagnostic("PF3232", f"`{job.source.name}` is left as it is: {reason}", Severity.NOTE, path=str(job.source))
+    return Diagnostic("PF3232", f"`{job.name}` is left as it is: {reason}", Severity.NOTE, path=job.source)
 
 
 def _kept(job: Job, lost: Sequence[str]) -> Diagnostic:
     return Diagnostic(
         "PF3234",
-        f"`{job.source.name}` has {len(lost)} tensors without figures: {lost[0]}",
+        f"`{job.name}` has {len(lost)} tensors without figures: {lost[0]}",
         Severity.WARNING,
-        path=str(job.source),
+        path=job.source,
         help="their rows in the reduced file are NaN; the dumped file is kept, whatever was asked for",
     )
 
@@ -265,7 +295,7 @@ def _cannot(job: Job, error: OSError | MemoryError) -> Diagnostic:
     why = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return Diagnostic(
         "PF6304",
-        f"`{job.source.name}` cannot be reduced: {why}",
-        path=str(job.source),
+        f"`{job.name}` cannot be reduced: {why}",
+        path=job.source,
         help="free some disk and check your rights there; the dumped file is kept, reduce it again",
     )

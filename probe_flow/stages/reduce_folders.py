@@ -16,7 +16,7 @@ from probe_flow.formats.dump_walk import dump_root
 from probe_flow.formats.folder_changes import FolderChanges, Key
 from probe_flow.formats.folder_lock import FolderLock
 from probe_flow.formats.reduced_files import SUFFIX, reduced_name, source_name
-from probe_flow.formats.reduced_sources import SourceKind, source_kind
+from probe_flow.formats.reduced_sources import kind_of, source_kind
 from probe_flow.formats.torchair_ge_files import MAPPING_FILE
 from probe_flow.formats.whole_files import leftover_of, temporary_name, was_cut
 from probe_flow.stages.base import TaskMap
@@ -151,12 +151,10 @@ class Reduction:
         return count
 
     def _jobs(self, folder: FolderChanges, settle_s: float) -> Iterator[tuple[Key, Job]]:
-        target = folder.root if self.wanted.output is None else self.wanted.output
+        root, target = str(folder.root), str(self.wanted.output or folder.root)
         for (folders, name), identity in folder.ready(settle_s):
-            kind = source_kind(name, self.wanted.suffix)
-            assert isinstance(kind, SourceKind)
-            result = target.joinpath(*folders, reduced_name(name, self.wanted.suffix))
-            yield (folders, name), Job(folder.root.joinpath(*folders, name), result, kind, identity)
+            result = "/".join((target, *folders, reduced_name(name, self.wanted.suffix)))
+            yield (folders, name), Job("/".join((root, *folders, name)), result, kind_of(name), identity)
 
     def _batches(self, jobs: Sequence[Job]) -> list[Batch]:
         batches: list[Batch] = []

@@ -64,14 +64,14 @@ class Summary:
 
     def add(self, done: Done) -> bool:
         """Take the end of one file; return whether its trouble is news."""
-        path = str(done.job.source)
+        path = done.job.source
         before = self.gaps.pop(path, None)
         if done.ending is Ending.REDUCED:
             self.reduced += 1
             self.read_bytes += done.job.size
             self.written_bytes += done.result_bytes
             self.nan_tensors += done.nan_tensors
-            self.notes += [f"`{done.job.source.name}` {note}" for note in done.notes][: MAX_NOTES - len(self.notes)]
+            self.notes += [f"`{done.job.name}` {note}" for note in done.notes][: MAX_NOTES - len(self.notes)]
         elif done.ending is Ending.ALREADY:
             self.already += 1
         if done.is_deleted:

@@ -6,13 +6,13 @@ import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from probe_flow.errors import NotComparableError
+from probe_flow.formats.binary_file import BinaryFile
 from probe_flow.formats.blocks import TensorBlocks, open_tensor
 from probe_flow.formats.ge_dump import tensor_refs
 from probe_flow.formats.ge_records import GeDump
@@ -30,6 +30,7 @@ from probe_flow.metrics.reduction import needs_sums, reduce_blocks
 from probe_flow.records import Execution, Extent, NodeKey, Slot, SlotRole, TensorKind, TensorRef
 from probe_flow.stages.reduce_functions import UserFunction, check_room, nothing
 
+_ANYWHERE = Execution(None, None, None)
 _buffers = threading.local()
 
 
@@ -65,7 +66,7 @@ class Reduced:
     nan_tensors: int = 0
 
 
-def reduce_array(path: Path, header: NpyHeader, figures: Figures) -> Reduced:
+def reduce_array(file: BinaryFile, header: NpyHeader, figures: Figures) -> Reduced:
     """Reduce an FX array.
 
     Raises:
@@ -73,24 +74,24 @@ def reduce_array(path: Path, header: NpyHeader, figures: Figures) -> Reduced:
         NotComparableError: its dtype cannot be decoded.
     """
     assert header.dtype is not None
-    extent = Extent(str(path), header.offset, header.nbytes, header.encoding)
+    extent = Extent(file.path, header.offset, header.nbytes, header.encoding)
     ref = TensorRef(
-        NodeKey(Execution(None, None, None), path.name),
+        NodeKey(_ANYWHERE, file.name),
         Slot(SlotRole.OUTPUT, (0,)),
         TensorKind.TENSOR,
         dtype=header.dtype,
         shape=header.shape,
         logical_shape=header.shape,
         extents=(extent,),
-        source=str(path),
+        source=file.path,
     )
     reduced = Reduced(tensors=1)
-    tensor = _tensor(ref, figures, reduced)
+    tensor = _tensor(ref, file, figures, reduced)
     reduced.content = reduced_array_bytes(ReducedArray(figures.names, tensor))
     return reduced
 
 
-def reduce_device(path: Path, dump: GeDump, figures: Figures) -> Reduced:
+def reduce_device(file: BinaryFile, dump: GeDump, figures: Figures) -> Reduced:
     """Reduce a device file; a tensor that holds no numbers or cannot be decoded gets NaN and is told in ``lost``.
 
     Raises:
@@ -98,15 +99,15 @@ def reduce_device(path: Path, dump: GeDump, figures: Figures) -> Reduced:
     """
     reduced = Reduced()
     sides: tuple[list[ReducedTensor], list[ReducedTensor]] = ([], [])
-    for ref in tensor_refs(dump, path, NodeKey(Execution(None, None, None), dump.op_name or path.name)):
+    for ref in tensor_refs(dump, file.path, NodeKey(_ANYWHERE, dump.op_name or file.name)):
         reduced.tensors += 1
         try:
-            tensor = _tensor(ref, figures, reduced)
+            tensor = _tensor(ref, file, figures, reduced)
         except NotComparableError as exc:
             tensor = ReducedTensor(nothing(len(figures.names)), ref.dtype, ref.logical_shape)
             reduced.lost.append(f"{ref.slot}: {ref.reason or exc.diagnostic.message}")
         sides[ref.slot.role is SlotRole.OUTPUT].append(tensor)
-    name = parse_ge_name(path.name)
+    name = parse_ge_name(file.name)
     reduced.content = reduced_device_bytes(
         ReducedDevice(
             figures.names,
@@ -120,10 +121,10 @@ def reduce_device(path: Path, dump: GeDump, figures: Figures) -> Reduced:
     return reduced
 
 
-def _tensor(ref: TensorRef, figures: Figures, reduced: Reduced) -> ReducedTensor:
+def _tensor(ref: TensorRef, file: BinaryFile, figures: Figures, reduced: Reduced) -> ReducedTensor:
     if ref.kind is TensorKind.NULL:
         return ReducedTensor(nothing(len(figures.names)), ref.dtype, ref.logical_shape)
-    with open_tensor(ref, io="read") as opened:
+    with open_tensor(ref, io="read", file=file) as opened:
         values: Blocks = opened
         own: tuple[float, ...] = ()
         if figures.functions:

@@ -208,7 +208,7 @@ def test_one_bad_file_costs_nothing_but_itself(tmp_path):
     good, bad = write_fx(tmp_path, at=1), write_fx(tmp_path, at=2)
     bad.write_bytes(b"\x93NUMPY\x01\x00\x10\x00{'descr': 5}    \n" + bytes(10))
     done = reduce_batch(Batch((job_of(bad), job_of(good)), MIN_MAX))
-    assert {each.job.source: each.ending for each in done} == {good: Ending.REDUCED, bad: Ending.FAILED}
+    assert {each.job.source: each.ending for each in done} == {str(good): Ending.REDUCED, str(bad): Ending.FAILED}
 
 
 def test_a_file_is_not_read_again_when_its_result_is_there(tmp_path, monkeypatch):
