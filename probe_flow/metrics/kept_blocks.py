@@ -1,4 +1,4 @@
-"""Blocks of a tensor that is read twice: what fits is kept from the first time."""
+"""Blocks of a tensor that is read several times: what fits is kept from the first time."""
 
 from __future__ import annotations
 
@@ -35,3 +35,8 @@ class KeptBlocks:
                 self._left -= found.nbytes
                 found = self._kept[start, stop] = found.copy()  # a block is valid until the next one only
         return found
+
+
+def kept(values: Blocks) -> KeptBlocks:
+    """Return a tensor as one whose blocks are kept; the same where they are already."""
+    return values if isinstance(values, KeptBlocks) else KeptBlocks(values)

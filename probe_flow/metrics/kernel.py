@@ -16,7 +16,7 @@ from probe_flow.errors import Diagnostic, NotComparableError
 from probe_flow.metrics import numpy_backend
 from probe_flow.metrics.backends import backend_named
 from probe_flow.metrics.block_sums import Rules, Scratch, Values
-from probe_flow.metrics.kept_blocks import KeptBlocks
+from probe_flow.metrics.kept_blocks import kept
 from probe_flow.metrics.minmax import measure_minmax
 from probe_flow.metrics.options import MeasureOptions
 from probe_flow.metrics.record import BLOCK, EPS32, EPS64, Record, SpanRecord, fold, join
@@ -126,7 +126,7 @@ def measure(
     buffers = scratch or Scratch()
     if options is None or not options.needs_whole_pair:
         return fold([measure_span(target, golden, 0, _block_count(target), options, buffers)])
-    first, second = KeptBlocks(target), KeptBlocks(golden)
+    first, second = kept(target), kept(golden)
     record = fold([measure_span(first, second, 0, _block_count(target), options, buffers)])
     return record._replace(
         softmax=measure_softmax(first, second, record, buffers) if options.softmax else None,

@@ -75,7 +75,7 @@ def _sums(target: Floats, golden: Floats, bounds: tuple[_Bounds, _Bounds], scrat
     least = scratch.error[: target.size]
     p, q = _fractions(target, bounds[0], least), _fractions(golden, bounds[1], least)
     target_sum, golden_sum = summed(p), summed(q)
-    logarithms = np.divide(p, q, out=scratch.work[: p.size])
+    logarithms = np.divide(p, q, out=q)  # in place, since a third array falls out of the processor's cache
     np.log(logarithms, out=logarithms)
     return MinMax(target_sum, golden_sum, summed(np.multiply(p, logarithms, out=logarithms)))
 

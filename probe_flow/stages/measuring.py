@@ -1,18 +1,23 @@
 """Measure many pairs in batches: how `compare` splits its work, and the function that a worker runs.
 
 A task is a run of 65,536-element blocks of one pair. Large tensors become several tasks whose spans are aligned
-powers of two, so folding them gives the same bits on any split. Workers return records, never tensors.
+powers of two, so folding them gives the same bits on any split. Workers return records, never tensors. The tasks of one
+golden tensor, which are many where its consumers were dumped too, stay together, so that it is read once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError, Severity
 from probe_flow.formats.blocks import TensorBlocks, open_tensor
+from probe_flow.formats.same_bytes import holds_same
 from probe_flow.formats.tensor_store import TensorStore
 from probe_flow.metrics.first_elements import FirstElements, count_of_first
+from probe_flow.metrics.kept_blocks import KeptBlocks
 from probe_flow.metrics.kernel import BLOCK, Blocks, MeasureOptions, Record, Scratch, SpanRecord, measure, measure_span
 from probe_flow.metrics.reduction import reduce_blocks
 from probe_flow.records import TensorRef
@@ -22,6 +27,9 @@ SPAN_BLOCKS = 512
 """Blocks per task of a huge tensor (33.5 million elements); a power of two."""
 
 MAX_TASKS_PER_BATCH = 2048
+
+MAX_COMPARED_TARGETS = 4
+"""Targets of one golden tensor that others are held against."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,18 @@ class Task:
     def tensors(self) -> tuple[TensorRef, ...]:
         """The tensors that it reads."""
         return (self.target,) if self.golden is None else (self.target, self.golden)
+
+    @property
+    def golden_blocks(self) -> tuple[object, ...]:
+        """What tells the golden blocks that it reads from those of other tasks."""
+        golden = self.golden
+        if golden is None:
+            return (self.pair,)
+        if len(golden.extents) != 1:
+            return (golden.extents, golden.layout, golden.shape, golden.logical_shape, self.first_block)
+        only = golden.extents[0]
+        place = only.file, only.offset, only.nbytes, only.encoding, golden.dtype
+        return (*place, golden.layout, golden.sub_format, golden.shape, golden.logical_shape, self.first_block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +116,26 @@ def plan_reduction(number: int, tensor: TensorRef, statistics: tuple[str, ...]) 
 def plan_batches(
     tasks: Sequence[Task], options: MeasureOptions, *, io: str, batch_bytes: int, store: TensorStore | None = None
 ) -> list[Batch]:
-    """Group tasks into batches of about ``batch_bytes``, the largest tasks first so that the tail is short."""
-    ordered = sorted(tasks, key=lambda task: (-task.nbytes, task.pair, task.first_block))
+    """Group tasks into batches of about ``batch_bytes``, the largest tasks first so that the tail is short.
+
+    Tasks that read the same golden blocks follow each other, where the largest of them belongs.
+    """
+    together: dict[tuple[object, ...], list[Task]] = {}
+    for task in sorted(tasks, key=lambda task: (-task.nbytes, task.pair, task.first_block)):
+        together.setdefault(task.golden_blocks, []).append(task)
     batches: list[Batch] = []
     current: list[Task] = []
     size = 0
-    for task in ordered:
-        if current and (size + task.nbytes > batch_bytes or len(current) >= MAX_TASKS_PER_BATCH):
-            batches.append(Batch(tuple(current), options, io, store))
-            current, size = [], 0
-        current.append(task)
-        size += task.nbytes
+
+    for group in together.values():
+        begins = bool(current) and size + sum(task.nbytes for task in group) > batch_bytes
+        for task in group:
+            is_full = size + task.nbytes > batch_bytes or len(current) >= MAX_TASKS_PER_BATCH
+            if begins or (current and is_full):
+                batches.append(Batch(tuple(current), options, io, store))
+                current, size, begins = [], 0, False
+            current.append(task)
+            size += task.nbytes
     if current:
         batches.append(Batch(tuple(current), options, io, store))
     return batches
@@ -115,7 +144,54 @@ def plan_batches(
 def measure_batch(batch: Batch) -> list[TaskResult]:
     """Run every task of a batch. A task that fails gives its reason; the others are not affected."""
     scratch = Scratch()
-    return [_measure_task(task, batch, scratch) for task in batch.tasks]
+    results: list[TaskResult] = []
+    for _, together in groupby(batch.tasks, key=lambda task: task.golden_blocks):
+        results += _measure_together(list(together), batch, scratch)
+    return results
+
+
+def _measure_together(tasks: Sequence[Task], batch: Batch, scratch: Scratch) -> list[TaskResult]:
+    """Run tasks that read the same golden blocks, reading what fits into memory once.
+
+    A target with the bytes of an earlier one (an input, and the output of another operator that it is) is not measured
+    again.
+    """
+    if len(tasks) == 1:
+        return [_measure_task(tasks[0], batch, scratch)]
+    results: list[TaskResult] = []
+    distinct: list[tuple[TensorRef, TaskResult]] = []
+    with ExitStack() as opened:
+        golden = _opened_for_all(tasks[0], batch, opened)
+        for task in tasks:
+            alike = next((found for target, found in distinct if _is_same_target(task, target)), None)
+            if alike is None:
+                result = _measure_task(task, batch, scratch, golden)
+                if result.record is not None and len(distinct) < MAX_COMPARED_TARGETS:
+                    distinct.append((task.target, result))
+            else:
+                result = replace(alike, pair=task.pair, warnings=())
+            results.append(result)
+    return results
+
+
+def _opened_for_all(task: Task, batch: Batch, opened: ExitStack) -> Blocks | None:
+    """Open the golden of several tasks; None where that fails, as it will for each of them."""
+    assert task.golden is not None
+    try:
+        blocks = opened.enter_context(_open(task.golden, task.golden_key, batch, []))
+    except (FormatError, NotComparableError, OSError, MemoryError):
+        return None
+    return KeptBlocks(_limited(blocks, batch.options.max_elements))
+
+
+def _is_same_target(task: Task, measured: TensorRef) -> bool:
+    """Say whether the whole target of a task has the bytes of another."""
+    if task.first_block or task.n_blocks * BLOCK < (task.target.numel or 0):
+        return False
+    try:
+        return holds_same(task.target, measured)
+    except FormatError:  # measuring it will say so
+        return False
 
 
 def lost_batch(batch: Batch, reason: Diagnostic) -> list[TaskResult]:
@@ -123,18 +199,20 @@ def lost_batch(batch: Batch, reason: Diagnostic) -> list[TaskResult]:
     return [TaskResult(task.pair, task.first_block, None, reason) for task in batch.tasks]
 
 
-def _measure_task(task: Task, batch: Batch, scratch: Scratch) -> TaskResult:
+def _measure_task(task: Task, batch: Batch, scratch: Scratch, shared: Blocks | None = None) -> TaskResult:
+    """Run one task; ``shared`` are its golden blocks where they are open already."""
     warnings: list[Diagnostic] = []
     try:
         if task.golden is None:
             with _open(task.target, task.target_key, batch, warnings) as elements:
                 found = reduce_blocks(elements, task.statistics, scratch)
             return TaskResult(task.pair, 0, Reduced(task.statistics, found.figures), None, tuple(warnings))
-        with (
-            _open(task.target, task.target_key, batch, warnings) as whole_target,
-            _open(task.golden, task.golden_key, batch, warnings) as whole_golden,
-        ):
-            target, golden = (_limited(whole, batch.options.max_elements) for whole in (whole_target, whole_golden))
+        with ExitStack() as opened:
+            limit = batch.options.max_elements
+            target = _limited(opened.enter_context(_open(task.target, task.target_key, batch, warnings)), limit)
+            golden = shared
+            if golden is None:
+                golden = _limited(opened.enter_context(_open(task.golden, task.golden_key, batch, warnings)), limit)
             if batch.options.needs_whole_pair:
                 return TaskResult(task.pair, 0, measure(target, golden, batch.options, scratch), None, tuple(warnings))
             record = measure_span(target, golden, task.first_block, task.n_blocks, batch.options, scratch)
