@@ -72,9 +72,13 @@ def _arrays_or_device(path: Path) -> str:
     """Return ``npy`` for a folder of arrays of a framework, else ``om``: its reader says what is wrong with it."""
     from probe_flow.formats.om_names import parse_array_name
     from probe_flow.formats.sniff import NPY, OM
+    from probe_flow.formats.torchair_ge_files import MAPPING_FILE
+    from probe_flow.formats.torchair_names import is_hashed, read_name_mapping, real_name
 
-    files = path.iterdir() if path.is_dir() else [path]
-    return NPY if any(parse_array_name(file.name) is not None for file in files) else OM
+    names = [file.name for file in path.iterdir()] if path.is_dir() else [path.name]
+    mapping = read_name_mapping(path / MAPPING_FILE, MAPPING_FILE)[0] if MAPPING_FILE in names else {}
+    true_names = (real_name(name, mapping) if is_hashed(name) else name for name in names)
+    return NPY if any(name is not None and parse_array_name(name) is not None for name in true_names) else OM
 
 
 def _kind(path: Path) -> str:

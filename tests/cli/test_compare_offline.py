@@ -210,6 +210,16 @@ def test_a_folder_of_rules_compares_a_batch(probe_flow, tmp_path):
     assert (first["rank"], first["node"]) == (1, "block/shortcut")
 
 
+@pytest.mark.parametrize(("device", "rules", "code"), [("0", "file", 0), ("1", "file", 1), ("1", "folder", 1)])
+def test_one_step_of_a_training_run(probe_flow, tmp_path, device, rules, code):
+    model = "ge_default_20260101000000_11"
+    step = TRAINING / "target" / "20260101000000" / device / model / "1" / "0"
+    given = TRAINING / "rules" / (f"{model}.json" if rules == "file" else "")
+    sides = ("-tp", step, "-gp", TRAINING / "golden", "-fr", given)
+    assert probe_flow("compare", "-m", "offline_data", *sides, "-o", "out").code == code
+    assert table(tmp_path / "out")[0][:2] == ["Index", "OpType"]
+
+
 def test_one_device_of_a_batch(probe_flow, tmp_path):
     assert probe_flow("compare", *BATCH, "--rank", "0", "-o", "out").code == 0
     assert {row["rank"] for row in jsonl(tmp_path / "out") if row["target"]} == {0}

@@ -103,6 +103,32 @@ def test_the_unspoiled_chain_passes(compared, chain):
     assert sum(row["verdict"] == "pass" for row in rows(chain).values()) == 5
 
 
+@pytest.mark.parametrize("mode", ["offline_data", "auto"])
+def test_legacy_containers_are_a_golden_side(compared, chain, mode):
+    for name in NAMES:
+        chain.files["golden", name].unlink()
+        chain.golden.container(name, 0, tensor(X), ".pb")
+    assert compared("-m", mode).code == 0
+    assert rows(chain)["c.output.0"]["golden"]["file"].endswith(".pb")
+
+
+def test_names_that_a_mapping_tells(compared, chain):
+    for number, ((side, _), path) in enumerate(chain.files.items()):
+        (chain.target if side == "target" else chain.golden).hashed(path, f"12345678901234567{number}")
+    assert compared().code == 0
+    assert {row["node"] for row in rows(chain).values()} == set(NAMES)
+
+
+def test_hashed_names_without_a_mapping_are_told(compared, chain):
+    chain.target.hashed(chain.files["target", "b"], "123456789012345678")
+    (chain.target.path / "mapping.csv").unlink()
+    done = compared()
+    assert "PF3208" in done.err
+    assert "`123456789012345678` is skipped" in done.err
+    (table,) = (chain.path / "out").glob("result_*.csv")
+    assert '[b] There is no dump file for my output operator ""b"". The type is Relu.' in table.read_text()
+
+
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
