@@ -32,7 +32,12 @@ def versions() -> dict[str, str]:
 def workflow_facts(plan: Plan) -> dict[str, Any]:
     """Return what the record says of the workflow."""
     workflow = plan.workflow
-    return {"name": workflow.name, "path": str(workflow.path), "description": workflow.description}
+    facts: dict[str, object] = {
+        "name": workflow.name,
+        "path": str(workflow.path),
+        "description": workflow.description,
+    }
+    return {**facts, "templates": list(workflow.templates)} if workflow.templates else facts
 
 
 def input_facts(stage: str, catalog: Catalog) -> dict[str, Any]:

@@ -28,11 +28,13 @@ class Layers:
         sources: takes the texts.
         problems: takes what is wrong.
         extended_at: of each base file, where it is named.
+        templates: those that are extended, with package and version.
     """
 
     sources: Sources
     problems: list[Diagnostic] = field(default_factory=list)
     extended_at: dict[str, Span] = field(default_factory=dict)
+    templates: list[str] = field(default_factory=list)
     _lacks_base: bool = False
 
     def load(self, path: Path) -> Document | None:
@@ -92,7 +94,10 @@ class Layers:
         found, problem = shelf().find(extends.removeprefix(PREFIX))
         if problem is not None:
             self.problems.append(problem.at(span))
-        return found.path if found is not None else None
+        if found is None:
+            return None
+        self.templates.append(f"{found.full_name} {found.version}".rstrip())
+        return found.path
 
 
 def merge(base: Document, over: Document) -> Document:

@@ -54,7 +54,7 @@ def load_workflow(
     problems = arrange(reader.problems, sources, layers.extended_at)
     if workflow is None or _any_error(problems):
         raise WorkflowError(problems, sources.texts)
-    return replace(workflow, warnings=tuple(problems))
+    return replace(workflow, warnings=tuple(problems), templates=tuple(layers.templates))
 
 
 def _any_error(problems: Iterable[Diagnostic]) -> bool:

@@ -92,7 +92,9 @@ class WorkflowFile(Model):
     )
     description: str | None = Field(None, description="What the workflow is for.")
     extends: str | None = Field(
-        None, description="Workflow that this one changes: a path, or `template:NAME` for a packaged one."
+        None,
+        description="Workflow that this one changes: a path, or `template:NAME` for one that probe_flow or an "
+        "installed package brings.",
     )
     params: dict[str, Param] = Field(default_factory=dict, description="Parameters, read as `${params.NAME}`.")
     stages: dict[str, object] = Field(description="The stages by name; their order does not matter.")

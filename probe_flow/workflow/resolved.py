@@ -48,6 +48,7 @@ class Workflow:
         stages: in topological order, otherwise as written.
         warnings: what is doubtful but no mistake.
         sources: texts of the files that spans name, for `errors.render`.
+        templates: names of the templates that it extends, with package and version.
     """
 
     path: Path
@@ -61,6 +62,7 @@ class Workflow:
     metrics_backend: str
     warnings: tuple[Diagnostic, ...]
     sources: Mapping[str, str]
+    templates: tuple[str, ...] = ()
 
 
 def options_for_run(options: StageOptions, output: Path) -> StageOptions:

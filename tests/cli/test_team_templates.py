@@ -70,6 +70,7 @@ def test_init_extends_a_template_of_a_package_and_run_uses_it(site: Path, tmp_pa
     }
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     assert record["workflow"]["name"] == "acme-nightly-torchair"
+    assert record["workflow"]["templates"] == ["acme-probe/nightly_torchair 1.2.0"]
     assert record["first_divergence"]["node"] == "Gelu_1"
 
 
