@@ -260,6 +260,16 @@ def test_the_installed_program_prints_diagnostics_and_exits_with_two() -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize(("closed", "arguments", "code"), [
+    ("<&-", "version", 0), (">&-", "explain PF1203", 0), ("2>&-", "explain PF0000", 2), ("<&- >&- 2>&-", "doctor", 0),
+])  # fmt: skip
+def test_closed_standard_streams_change_no_exit_code(closed: str, arguments: str, code: int) -> None:
+    program = "import sys; from probe_flow.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    words = ["bash", "-c", f'"{sys.executable}" -c "{program}" {arguments} {closed}']
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, cwd=CORPUS)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (code, False)
+
+
 def test_a_closed_pipe_is_no_defect() -> None:
     program = "import sys; from probe_flow.cli.main import main; sys.exit(main(['explain']))"
     ended = subprocess.run(
