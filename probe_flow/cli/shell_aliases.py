@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from probe_flow.cli.asking import Asker, Reply
+from probe_flow.cli.number import Number
 from probe_flow.cli.peer_syntax import PeerCommand
 from probe_flow.errors import Diagnostic, UsageError
 
@@ -47,7 +48,7 @@ def _ac(asker: Asker, *, again: bool, limit: int) -> Any:
 
 @click.command("vcs", cls=PeerCommand)
 @click.option("-f", "folder", type=click.Path(path_type=Path), help="Folder of another run.")
-@click.option("-c", "cosine", type=float, default=COSINE, show_default=True, help="Greatest cosine that is listed.")
+@click.option("-c", "cosine", type=Number(), default=COSINE, show_default=True, help="Greatest cosine that is listed.")
 @click.option("-l", "limit", type=click.IntRange(min=0), default=OPERATORS, show_default=True, help="Operators listed.")
 @click.pass_obj
 def _vcs(asker: Asker, *, folder: Path | None, cosine: float, limit: int) -> None:
@@ -116,8 +117,8 @@ def _pt(asker: Asker, *, name: str | None, named: str | None) -> None:
 @click.argument("names", nargs=-1)
 @click.option("-n", "named", nargs=2, metavar="A B", help="The same as A B.")
 @click.option("-p", "count", type=click.IntRange(min=0), default=20, show_default=True, help="Elements listed.")
-@click.option("-al", "absolute", type=float, default=0.001, show_default=True, help="Absolute tolerance.")
-@click.option("-rl", "relative", type=float, default=0.001, show_default=True, help="Relative tolerance.")
+@click.option("-al", "absolute", type=Number(), default=0.001, show_default=True, help="Absolute tolerance.")
+@click.option("-rl", "relative", type=Number(), default=0.001, show_default=True, help="Relative tolerance.")
 @click.option("-s", "save", is_flag=True, help="Also write the result to `cp_result.txt`.")
 @click.pass_obj
 def _cp(

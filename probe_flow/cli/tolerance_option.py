@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import click
 
+from probe_flow.cli.number import Number
+
 Command = TypeVar("Command", bound=Callable[..., object])
 
 DEFAULT_TOLERANCE = 0.1
@@ -16,7 +18,7 @@ def tolerance_option(help_text: str) -> Callable[[Command], Command]:
     """Return what adds ``--tolerance``, a share of at least 0."""
     return click.option(
         "--tolerance",
-        type=click.FloatRange(min=0.0),
+        type=Number(min=0.0),
         default=DEFAULT_TOLERANCE,
         show_default=True,
         metavar="SHARE",
