@@ -128,7 +128,11 @@ class OriginAnswer:
 
 
 def origin(run: StoredRun, *, scope: Scope = EVERYWHERE) -> OriginAnswer:
-    """Return where the divergence begins, as the run concluded; of one comparison when the scope names one."""
+    """Return where the divergence begins, as the run concluded.
+
+    Of one comparison when the scope names one; within a rank, step or graph it begins at the first place there that
+    fails the gate.
+    """
     record = run.record
     if scope.comparison is not None:
         run.check_comparison(scope.comparison)
@@ -139,9 +143,26 @@ def origin(run: StoredRun, *, scope: Scope = EVERYWHERE) -> OriginAnswer:
         suspects=list(record.get("suspects") or ()),
         findings=list(record.get("findings") or ()),
     )
+    if scope.narrows:
+        answer = _narrowed(answer, scope)
     named = answer.named
     for row in run.rows(comparison=scope.comparison):
+        if not scope.keeps(row):
+            continue
         answer.inherited += row.get("role") == "inherited"
         if named is not None and all(row.get(key) == named.get(key) for key in _PLACE if key in named):
             answer.rows.append(row)
     return answer
+
+
+def _narrowed(answer: OriginAnswer, scope: Scope) -> OriginAnswer:
+    findings = [each for each in answer.findings if each.get("node") is None or scope.keeps(each)]
+    suspects = [each for each in answer.suspects if scope.keeps(each)]
+    failing = [each for each in findings if each.get("fails")]
+    first = next((each for each in suspects if any(_is_at(finding, each) for finding in failing)), None)
+    nonfinite = answer.nonfinite if answer.nonfinite is not None and scope.keeps(answer.nonfinite) else None
+    return OriginAnswer(first, nonfinite, suspects, findings)
+
+
+def _is_at(finding: Mapping[str, Any], place: Mapping[str, Any]) -> bool:
+    return all(finding.get(key) == place.get(key) for key in (*_PLACE, "direction", "index"))

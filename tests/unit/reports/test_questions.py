@@ -211,6 +211,27 @@ def test_each_of_several_comparisons_is_asked_by_its_name(tmp_path):
     assert (view.node.op_type, view.rows[0]["metrics"]["cosine"]) == ("two", 1.0)
 
 
+def test_the_origin_of_a_rank_is_the_first_that_fails_there(tmp_path):
+    def place(name, rank):
+        made = row(0, name, rank=rank)
+        return {key: made[key] for key in ("node", "rank", "graph", "step", "call", "phase", "direction", "index")}
+
+    rows = [row(0, "A_1", rank=0, role="origin"), row(1, "A_1", rank=1), row(2, "B_1", rank=1, role="origin")]
+    suspects = [place("A_1", 0), place("A_1", 1), place("B_1", 1)]
+    findings = [{**each, "kind": "origin", "fails": each["node"] == "B_1" or each["rank"] == 0} for each in suspects]
+    of_all = {"kind": "drift", "node": None, "fails": True}
+    run = read_run(
+        write_run(tmp_path / "run", rows, first_divergence=suspects[0], suspects=suspects, findings=[*findings, of_all])
+    )
+
+    assert origin(run).first["node"] == "A_1"
+    answer = origin(run, scope=Scope(rank=1))
+    assert (answer.first["node"], answer.first["rank"]) == ("B_1", 1)
+    assert [each["order"] for each in answer.rows] == [2]
+    assert answer.findings == [*findings[1:], of_all]
+    assert origin(run, scope=Scope(rank=7)).named is None
+
+
 def test_a_run_without_an_origin_says_so(tmp_path):
     assert origin(read_run(write_run(tmp_path / "run", [row(0, "A_1")]))).named is None
 
