@@ -167,15 +167,14 @@ def _add_worst(view: TensorView, target: TensorRef, golden: TensorRef) -> None:
     from probe_flow.reports.tensor_values import worst_elements
 
     found = worst_elements(target, golden, limit=WORST)
-    largest = next((element.error for element in found if math.isfinite(element.error)), 0.0)
     recorded = metric_of(view.row, "max_abs_err")
-    if recorded is not None and not _same(largest, recorded, tolerance=SAME_ERROR):
+    if recorded is not None and not _same(found.max_abs_err, recorded, tolerance=SAME_ERROR):
         view.no_worst = (
-            f"element by element the largest error is {largest:.6g}, recorded is {recorded:.6g}: "
+            f"element by element the largest error is {found.max_abs_err:.6g}, recorded is {recorded:.6g}: "
             "the run paired the elements in another order"
         )
         return
-    view.worst = found
+    view.worst = found.elements
 
 
 def _side(dumps: Dumps, row: Record, name: str, tensor: Record) -> SideView:

@@ -75,8 +75,21 @@ def values_of(ref: TensorRef, *, first: int = MAX_FIRST) -> Values:
     return Values(blocks.numel, shown, statistics, tuple(edges.tolist()), tuple(counts.tolist()))
 
 
-def worst_elements(target: TensorRef, golden: TensorRef, *, limit: int) -> list[WorstElement]:
-    """Return the elements with the largest absolute error above zero, the largest first, then in order of index.
+@dataclass(frozen=True, slots=True)
+class WorstElements:
+    """The elements with the largest errors of a pair.
+
+    Args:
+        elements: the largest first, then in order of index.
+        max_abs_err: the largest error among elements that are finite on both sides, listed or not.
+    """
+
+    elements: list[WorstElement]
+    max_abs_err: float
+
+
+def worst_elements(target: TensorRef, golden: TensorRef, *, limit: int) -> WorstElements:
+    """Return the elements with the largest absolute error above zero.
 
     Two NaN agree, and so do infinities of one sign.
 
@@ -85,19 +98,21 @@ def worst_elements(target: TensorRef, golden: TensorRef, *, limit: int) -> list[
         FormatError, NotComparableError: as `open_tensor`.
     """
     found: list[WorstElement] = []
+    largest = 0.0
     with open_tensor(target) as left, open_tensor(golden) as right:
         if left.numel != right.numel:
             raise ValueError(f"{left.numel} elements against {right.numel}")
         for start, one in _blocks(left):
             other = magnitudes(right.read(start, start + len(one)))
             errors = absolute_errors(one, other)
+            largest = max(largest, float(np.max(errors, initial=0.0, where=np.isfinite(one) & np.isfinite(other))))
             found += [
                 WorstElement(start + int(at), float(one[at]), float(other[at]), float(errors[at]))
                 for at in np.argsort(-errors, kind="stable")[:limit]
                 if errors[at] > 0
             ]
             found = sorted(found, key=lambda element: (-element.error, element.index))[:limit]
-    return found
+    return WorstElements(found, largest)
 
 
 def absolute_errors(target: Floats, golden: Floats) -> Floats:

@@ -79,7 +79,17 @@ def test_worst_elements_are_those_of_a_plain_sort(tmp_path_factory, data, limit)
         error = abs(x - y)
         expected.append((0.0 if same else math.inf if math.isnan(error) else error, at))
     expected = sorted((item for item in expected if item[0] > 0), key=lambda item: (-item[0], item[1]))[:limit]
-    assert [(each.error, each.index) for each in found] == expected
+    assert [(each.error, each.index) for each in found.elements] == expected
+    both = np.isfinite(one) & np.isfinite(other)
+    assert found.max_abs_err == max(np.abs(one[both].astype(float) - other[both]).tolist(), default=0.0)
+
+
+def test_the_largest_error_is_known_though_infinite_ones_fill_the_list(tmp_path):
+    golden = np.arange(6.0)
+    target = np.array([np.nan, 1.0, np.inf, 3.5, np.nan, 5.25])
+    found = worst_elements(ref(tmp_path, target), ref(tmp_path, golden, "y.npy"), limit=2)
+    assert [(each.index, each.error) for each in found.elements] == [(0, math.inf), (2, math.inf)]
+    assert found.max_abs_err == 0.5
 
 
 def test_two_tensors_agree_within_a_tolerance(tmp_path, monkeypatch):
