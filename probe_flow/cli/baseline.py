@@ -32,7 +32,7 @@ def command() -> None:
     default="baseline.yaml",
     show_default=True,
     metavar="FILE",
-    help="File to write; an older baseline there is replaced.",
+    help="File to write; an older baseline of the same workflow there is replaced.",
 )
 def accept(*, run: Path, output: Path) -> None:
     """Write what fails the gate of RUN into a file with one line a node, to be reviewed and kept with the workflow."""

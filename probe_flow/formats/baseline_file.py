@@ -210,7 +210,7 @@ class _Reader:
         if value is None:
             return None
         if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0:
-            return float(value)
+            return _float(value)
         if isinstance(value, str) and value in _WORDS:
             return _WORDS[value]
         self._wrong(loc, f"the figure of `{loc[-1]}` is a number from 0, `inf`, `nan` or null")
@@ -222,3 +222,10 @@ class _Reader:
 
     def _span(self, loc: Loc) -> Span:
         return nearest(self._place, loc).span
+
+
+def _float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # integers have no bounds in YAML
+        return math.inf

@@ -14,8 +14,9 @@ FAILING_ROW = "fail"
 NONFINITE_ROW = "nonfinite"
 """`Deviant.kind` of a failing row whose sides have different numbers of NaN or infinities."""
 
-ROUNDING = 1e-3
-"""Share by which the figures of a baseline file may lie above those of its run, since they have four digits."""
+ROUNDING = 1e-3 * (1.0 + 1e-9)
+"""Share by which the figures of a baseline file may lie above those of its run: they have four digits, rounded up, and
+the last bits of a float64 come on top."""
 
 NodePlace: TypeAlias = tuple[int | str | None, str | None, int, str]
 """Graph, node, call and phase. Ranks and steps are not told apart: a run with more of them has no new operators."""

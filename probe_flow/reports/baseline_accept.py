@@ -38,6 +38,11 @@ def accept(run: StoredRun, path: Path) -> Accepted:
     """
     file = baseline_of(run)
     before = _before(path)
+    if before is not None and before.workflow != file.workflow:
+        of = f"of the workflow `{before.workflow}`, not of `{file.workflow}`"
+        why = f"`{path}` is the baseline {of}, and is not replaced"
+        cure = "name another file with `-o`, or remove that one"
+        raise UsageError(Diagnostic("PF7321", why, path=str(path), help=cure))
     with atomic_text(path) as out:
         out.write(baseline_text(file))
     return Accepted(file, before)

@@ -333,6 +333,10 @@ def test_accept_replaces_a_baseline_and_nothing_else(probe_flow: Command, tmp_pa
     assert (tmp_path / "notes.yaml").read_text() == "mine: 1\n"
     assert probe_flow("baseline", "accept", run, output="b.yaml").out.startswith("result: 1 deviation accepted, gate")
     assert "0 new, 0 gone" in probe_flow("baseline", "accept", run, output="b.yaml").out
+    before = (tmp_path / "b.yaml").read_text()
+    done = probe_flow("baseline", "accept", faulty["pytorch_compare"], output="b.yaml")
+    assert (done.code, "`b.yaml` is the baseline of the workflow `torchair-ge-vs-fx`, not of" in done.err) == (2, True)
+    assert (tmp_path / "b.yaml").read_text() == before
     shown = probe_flow("baseline", "show", "b.yaml", output=None)
     assert "  Gelu_1.output.0 (Gelu), graph 1, origin: 0.07532" in shown.out
     facts = json.loads(probe_flow("baseline", "show", "b.yaml", "--format", "json", output=None).out)

@@ -91,8 +91,8 @@ SECTION: tuple[Code, ...] = (
     ),
     Code(
         "PF7321",
-        "a file in the way is no baseline",
-        "`baseline accept` replaces an older baseline, but no other file.",
+        "a file in the way is no baseline of this workflow",
+        "`baseline accept` replaces an older baseline of the same workflow, but no other file.",
         "`notes.yaml` is no baseline and is not replaced",
         "Name another file with `-o`, or remove that one.",
     ),

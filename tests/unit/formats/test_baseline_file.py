@@ -13,7 +13,7 @@ from probe_flow.errors import UsageError
 from probe_flow.formats.baseline_file import BaselineFile, read_baseline
 from probe_flow.formats.baseline_text import baseline_text
 from probe_flow.records import Baseline, Deviant
-from probe_flow.records.baseline import is_within, largest
+from probe_flow.records.baseline import ROUNDING, is_within, largest, stand
 
 TEXT = """\
 # Written by `probe-flow baseline accept`: runs of this workflow fail only on what is worse than these lines.
@@ -102,7 +102,20 @@ def test_any_baseline_reads_as_it_was_written_with_figures_rounded_up(tmp_path_f
     for mine, theirs in zip(unique, back, strict=True):
         assert theirs.op_type == types[mine.at]
         assert is_within(mine.figure, theirs.figure, tolerance=0.0)
-        assert is_within(theirs.figure, mine.figure, tolerance=1e-3) or mine.figure < 1e-300
+        assert is_within(theirs.figure, mine.figure, tolerance=ROUNDING) or mine.figure < 1e-300
+
+
+def test_figures_just_above_four_digits_are_still_those_of_the_run(tmp_path):
+    # 1e-05 is 1.00000000000000008e-05 in binary, so that 1.001e-05 is written, a thousandth and a bit more than it.
+    own = Deviant(1, "a", 0, "forward", "", "fail", "output.0", 1e-05)
+    written = read(tmp_path, baseline_text(file_of(own))).comparisons["result"]
+    assert written.deviants[0].figure == 1.001e-05
+    assert stand(written, [own], tolerance=0.0, nodes={own.at}).better == ()
+
+
+def test_a_whole_number_beyond_floats_is_infinite(tmp_path):
+    text = TEXT.replace("0.01235", "9" * 400)
+    assert read(tmp_path, text).comparisons["result"].deviants[2].figure == math.inf
 
 
 def test_a_lone_surrogate_is_written_as_its_escape(tmp_path):
