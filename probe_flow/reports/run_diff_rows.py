@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import sys
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -160,13 +161,16 @@ def _aligned(old: Sequence[RowFacts], new: Sequence[RowFacts]) -> Iterator[tuple
     if len(old) == len(new) == 1:
         yield old[0], new[0]
         return
-    waiting = list(old)
-    found: list[RowFacts | None] = []
-    for row in new:
-        same = next((place for place, each in enumerate(waiting) if each.golden == row.golden), None)
-        found.append(waiting.pop(same) if same is not None else None)
-    for row, partner in zip(new, found, strict=True):
-        yield partner if partner is not None or not waiting else waiting.pop(0), row
+    by_golden: defaultdict[str, deque[int]] = defaultdict(deque)
+    for place, row in enumerate(old):
+        by_golden[row.golden].append(place)
+    same = [by_golden[row.golden].popleft() if by_golden[row.golden] else None for row in new]
+    waiting = deque(old[place] for place in sorted(place for places in by_golden.values() for place in places))
+    for row, place_before in zip(new, same, strict=True):
+        if place_before is not None:
+            yield old[place_before], row
+        else:
+            yield waiting.popleft() if waiting else None, row
     for row in waiting:
         yield row, None
 

@@ -87,6 +87,15 @@ def kinds(found: RunDiff) -> list[tuple[str, str]]:
     return [(change.place["node"], change.kind.value) for change in found.rows]
 
 
+def test_a_tensor_in_several_pairs_is_held_against_those_with_the_same_golden_tensors(diff):
+    before = [line("A", 0.01, golden="x"), line("A", 0.02, golden="y"), line("A", 0.03, golden="x")]
+    after = [line("A", 0.02, golden="y"), line("A", 0.03, golden="z"), line("A", 0.5, golden="x")]
+    found = [
+        (change.kind.value, change.before.figure[1], change.after.figure[1]) for change in diff(before, after).rows
+    ]
+    assert found == [("rematched", 0.03, 0.03), ("worse", 0.01, 0.5)]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "kind"),
     [
