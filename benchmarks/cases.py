@@ -29,6 +29,8 @@ from benchmarks.figures import (
 )
 from benchmarks.huge import huge
 from benchmarks.killed import killed
+from benchmarks.offline_cases import PLANS as OFFLINE
+from benchmarks.offline_cases import offline_case
 from benchmarks.reduce import reduce
 from benchmarks.reruns import reruns
 from benchmarks.timing import Usage, interleave, ratios, run_command
@@ -102,10 +104,11 @@ CASES: Mapping[str, Callable[[Settings], list[Row]]] = MappingProxyType(
         "F": reruns,
         "I": killed,
         "reduce": reduce,
+        **{name: offline_case(name) for name in OFFLINE},
     }
 )
 ALIASES: Mapping[str, str] = MappingProxyType({"G": "startup", "H": "kernel"})
-ON_REQUEST = frozenset({"A", "B", "B-bf16", "B-fp16"})
+ON_REQUEST = frozenset({"A", "B", "B-bf16", "B-fp16", "offline-inputs"})
 """Cases that write gigabytes and take minutes; they run when they are named."""
 
 

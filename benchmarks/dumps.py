@@ -67,7 +67,7 @@ def write_ge_fx(root: Path, *, operators: int, elements: int, dtype: str = "floa
         folder.mkdir(parents=True)
     shape = (elements // ROW, ROW) if elements % ROW == 0 else (elements,)
     ops = [GraphOp("arg0_1", "Data", (), (OutputDesc(described, shape),))]
-    values = _values(operators + 1, elements)
+    values = values_of(operators + 1, elements)
     before, before_stored = _both(next(values), shape, dtype)
     for number, value in enumerate(values):
         after, after_stored = _both(value, shape, dtype)
@@ -107,7 +107,8 @@ def base_values(elements: int) -> Array:
     return centred
 
 
-def _values(count: int, elements: int) -> Iterator[Array]:
+def values_of(count: int, elements: int) -> Iterator[Array]:
+    """Yield float32 values for ``count`` tensors, no two of them equal."""
     base = base_values(elements)
     for number in range(count):
         yield np.roll(base, STRIDE * number) * np.float32(1 + 0.001 * (number % 100))

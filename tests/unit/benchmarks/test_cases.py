@@ -18,6 +18,7 @@ from benchmarks.eager_dumps import TensorPlan, golden_values, target_values, wri
 from benchmarks.figures import Row, one
 from benchmarks.huge import write_huge
 from benchmarks.killed import kill_and_resume
+from benchmarks.offline_dumps import OfflinePlan, write_offline
 from benchmarks.reruns import COLD, TOUCHED, WARM, round_of
 from benchmarks.run import chosen, page, text_table
 from benchmarks.torch_file import write_torch
@@ -83,6 +84,17 @@ def test_device_and_fx_dumps_are_the_same_bytes_everywhere(tmp_path):
 def test_a_huge_dump_is_the_same_bytes_everywhere(tmp_path):
     write_huge(tmp_path, elements=2**20 + 10)
     assert crc_of(tmp_path) == 0x803D5290
+
+
+def test_offline_dumps_are_the_same_bytes_everywhere(tmp_path):
+    write_offline(tmp_path, OfflinePlan(3, 4, inputs=2))
+    assert crc_of(tmp_path) == 0x6D0BDA9E
+
+
+def test_an_offline_plan_counts_its_pairs_and_bytes():
+    plan = OfflinePlan(3, 4, inputs=2)
+    assert [list(plan.read_by(number)) for number in range(3)] == [[], [0], [0, 1]]
+    assert (plan.pairs, plan.elements, plan.dump_bytes) == (6, 1024, 1024 * (6 * 2 + 3 * 4))
 
 
 def test_a_torch_file_holds_the_tensor_as_torch_stores_it(tmp_path):
