@@ -260,6 +260,12 @@ def test_the_installed_program_prints_diagnostics_and_exits_with_two() -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize("command", [["diff", "a", "b"], ["baseline", "check", "a", "b"]])
+def test_a_tolerance_is_a_number(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([*command, "--tolerance", "nan"]) == 2
+    assert "nan is not a number that can be compared with" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("closed", "arguments", "code"), [
     ("<&-", "version", 0), (">&-", "explain PF1203", 0), ("2>&-", "explain PF0000", 2), ("<&- >&- 2>&-", "doctor", 0),
 ])  # fmt: skip
