@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from probe_flow.analysis.measured import MeasuredPair, by_node
-from probe_flow.records import Status, TensorKind, Verdict
+from probe_flow.records import Expectation, Status, TensorKind, Verdict
 
 _INCOMPARABLE = ("PF5", "PF3102", "PF3103")
 """Codes of pairs that were read but cannot be compared: no numbers, several parts, everything of comparing."""
@@ -51,6 +51,9 @@ def _without_measurement(row: MeasuredPair) -> Verdict | None:
     if pair.target is None:
         return Verdict(Status.UNMATCHED_GOLDEN, rules, reasons)
     if row.failure is not None:
-        status = Status.NOT_COMPARABLE if row.failure.code.startswith(_INCOMPARABLE) else Status.ERROR
-        return Verdict(status, (row.failure.code,), (row.failure.message,))
+        if not row.failure.code.startswith(_INCOMPARABLE):
+            return Verdict(Status.ERROR, (row.failure.code,), (row.failure.message,))
+        # A matcher that foresaw it says more: which shapes the two have, and what to do about it.
+        is_foreseen = pair.reason is not None and pair.reason.expectation is Expectation.MISSING
+        return Verdict(Status.NOT_COMPARABLE, (row.failure.code,), reasons if is_foreseen else (row.failure.message,))
     return Verdict(Status.SKIPPED, rules, reasons or ("the row was not selected for comparison",))

@@ -187,6 +187,14 @@ def test_verdicts_that_need_no_policy(one, status, rule):
     assert verdict.reasons
 
 
+@pytest.mark.parametrize(
+    ("expectation", "said"), [(Expectation.MISSING, "another batch"), (Expectation.EXPECTED, "element counts differ")]
+)
+def test_a_matcher_that_foresaw_a_failure_says_it(expectation, said):
+    (verdict,) = judge_all([unmeasured(SHAPES, Reason("shapes", "another batch", expectation))], Everything())
+    assert (verdict.status, verdict.reasons) == (Status.NOT_COMPARABLE, (said,))
+
+
 def test_policies_see_the_measured_rows_of_one_node_at_a_time():
     seen = []
 
