@@ -10,7 +10,18 @@ from probe_flow.analysis.gate import gate_passes
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.policies.base import judge_all
 from probe_flow.errors import Diagnostic
-from probe_flow.records import Coverage, Finding, FindingKind, Pair, SlotRole, Status, TensorKind, Verdict
+from probe_flow.records import (
+    Coverage,
+    Expectation,
+    Finding,
+    FindingKind,
+    Pair,
+    Reason,
+    SlotRole,
+    Status,
+    TensorKind,
+    Verdict,
+)
 
 SHAPES = Diagnostic("PF5102", "element counts differ")
 BROKEN = Diagnostic("PF3101", "the file is too short")
