@@ -40,7 +40,7 @@ FAULTS: list[Spec] = [
     Spec("nan", "detector", Fault("nan", "neck/cv/mul")),
     Spec("overflow", "cnn", Fault("overflow", "block/conv2block/relu2", 2e4), seed=2),
     Spec("int8_scale", "cnn", Fault("int8_scale", "block/conv2_quant_layer", 0.2), CNN8),
-    Spec("int8_behind", "residual", Fault("scale", "stage3/b/convstage3/b/relu", 0.3), RESIDUAL8),
+    Spec("int8_behind", "residual", Fault("scale", "stage3/b/convstage3/b/relu", 0.4), RESIDUAL8),
     Spec("narrow_accumulation", "mlp", Fault("narrow_accumulation", "fc2/matmul", 7)),
     Spec("dropped_relu", "mlp", Fault("dropped", "relu1"), seed=1),
     Spec("hard_sigmoid", "detector", Fault("hard_sigmoid", "head0/sigmoid")),
