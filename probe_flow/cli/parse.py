@@ -129,10 +129,14 @@ def command(
 
 def _paths(given: Sequence[str]) -> list[Path]:
     """Return the paths: each option is one, or several with commas in between."""
+    from probe_flow.engine.paths import exists
+
     paths: list[Path] = []
     for text in given:
-        parts = [text] if Path(text).exists() else text.split(",")
+        parts = [text] if exists(Path(text)) else text.split(",")
         paths += [Path(part) for part in parts if part]
+    if not paths:
+        raise click.UsageError("`--dump_path` names no dumped file and no folder")
     return paths
 
 

@@ -34,6 +34,7 @@ def names(folder: Path) -> list[str]:
         (("--dump-path=dump", "--output=out"), "out"),
         (("-d", f"dump/{NAME}", "-o", "out"), "out"),
         (("-d", f"dump/{NAME},dump/{NAME}", "-out", "out"), "out"),
+        (("-d", ",".join([f"dump/{NAME}"] * 200), "-o", "out"), "out"),  # longer than any path may be
     ],
 )
 @pytest.mark.usefixtures("dump")
@@ -89,6 +90,7 @@ def test_other_files_go_only_when_that_is_said(probe_flow: Callable[..., Any], t
     [
         ((), "Missing option"),
         (("-d", "absent"), "error[PF2101]: `absent` does not exist"),
+        (("-d", ",,"), "`--dump_path` names no dumped file and no folder"),
         (("-d", "dump", "-o", "dump"), "error[PF6501]"),
         (("-d", "dump", "-f", "NHCW"), "did you mean"),
         (("-d", "dump", "-f", "BN_WEIGHT"), "there are"),
