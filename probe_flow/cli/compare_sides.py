@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +76,10 @@ def _arrays_or_device(path: Path) -> str:
     from probe_flow.formats.torchair_ge_files import MAPPING_FILE
     from probe_flow.formats.torchair_names import is_hashed, read_name_mapping, real_name
 
-    names = [file.name for file in path.iterdir()] if path.is_dir() else [path.name]
+    try:
+        names = os.listdir(path) if path.is_dir() else [path.name]  # noqa: PTH208 - names are wanted
+    except OSError:  # the reader tells
+        return OM
     mapping = read_name_mapping(path / MAPPING_FILE, MAPPING_FILE)[0] if MAPPING_FILE in names else {}
     true_names = (real_name(name, mapping) if is_hashed(name) else name for name in names)
     return NPY if any(name is not None and parse_array_name(name) is not None for name in true_names) else OM

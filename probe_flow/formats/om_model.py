@@ -7,7 +7,8 @@ rules need is opened; weights, tasks and kernels are passed over.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from probe_flow.errors import FormatError
 from probe_flow.formats.binary_file import BinaryFile
@@ -36,6 +37,9 @@ _LIST, _TEXT, _WHOLE, _FRACTION, _TRUTH, _DTYPE = 1, 2, 3, 4, 5, 15
 _ITEM_TEXT, _ITEM_WHOLE, _ITEM_FRACTION, _ITEM_TRUTH, _ITEM_DTYPE = 2, 3, 4, 5, 12
 
 _MAX_ITEMS = 1_000_000
+_MAX_DIMS = 64
+
+_T = TypeVar("_T")
 
 
 def read_om_model(file: BinaryFile, *, max_bytes: int) -> RuleFile:
@@ -140,7 +144,8 @@ class _Definition:
                 layout = self._text(field)
             elif field.number == _DESC_SHAPE and field.wire == DELIMITED:
                 dims = self._fields(field.start, field.stop)
-                shape = tuple(dim for part in dims if part.number == _SHAPE_DIM for dim in self._wholes(part))
+                parts = (self._wholes(part) for part in dims if part.number == _SHAPE_DIM)
+                shape = tuple(self._limited(parts, field, _MAX_DIMS))
             elif field.number == _DESC_ATTR and field.wire == DELIMITED:
                 entries.append(field)
         attrs = self._attrs(entries, is_output_attribute)
@@ -192,17 +197,26 @@ class _Definition:
         return is_known, found
 
     def _items(self, items: Field) -> tuple[object, ...]:
-        found: list[object] = []
-        for field in self._fields(items.start, items.stop):
-            if field.number == _ITEM_TEXT and field.wire == DELIMITED:
-                found.append(self._text(field))
-            elif field.number in (_ITEM_WHOLE, _ITEM_DTYPE):
-                found += self._wholes(field)
-            elif field.number == _ITEM_TRUTH:
-                found += [bool(value) for value in self._wholes(field)]
-            elif field.number == _ITEM_FRACTION:
-                found += self._fractions(field)
-        return tuple(found)
+        parts = (self._item(field) for field in self._fields(items.start, items.stop))
+        return tuple(self._limited(parts, items, _MAX_ITEMS))
+
+    def _item(self, field: Field) -> Sequence[object]:
+        if field.number == _ITEM_TEXT and field.wire == DELIMITED:
+            return [self._text(field)]
+        if field.number in (_ITEM_WHOLE, _ITEM_DTYPE):
+            return self._wholes(field)
+        if field.number == _ITEM_TRUTH:
+            return [bool(value) for value in self._wholes(field)]
+        return self._fractions(field) if field.number == _ITEM_FRACTION else ()
+
+    def _limited(self, parts: Iterable[Sequence[_T]], owner: Field, limit: int) -> list[_T]:
+        """Return the items of all parts; no rule has as many as the limit, and each takes more memory than its byte."""
+        found: list[_T] = []
+        for part in parts:
+            found += part
+            if len(found) > limit:
+                raise self._broken(f"a list has more than {limit} items", owner)
+        return found
 
     def _wholes(self, field: Field) -> list[int]:
         """Return the whole numbers of a repeated field, packed or not."""
@@ -211,7 +225,7 @@ class _Definition:
         if field.wire != DELIMITED:
             return []
         try:
-            return [signed(value) for value in self._wire.varints(field.start, field.stop, limit=_MAX_ITEMS)]
+            return [signed(value) for value in self._wire.varints(field.start, field.stop, limit=_MAX_ITEMS + 1)]
         except FormatError as error:
             raise self._damaged(error) from error
 

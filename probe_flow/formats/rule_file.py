@@ -16,8 +16,8 @@ from probe_flow.formats.rule_records import RuleFile
 MAX_BYTES = 512 << 20
 """Largest JSON, or definition inside an offline model, in bytes: about 130,000 operators as ATC prints them."""
 
-_GRAPH_TEXT = re.compile(rb"\s*(?:[a-z_]+\s*:\s*[^\s{\[,]|(?:graph|op|attr)\s*\{)")
-"""How the text print of a graph begins (``ge_proto_*.txt``); JSON begins with a bracket."""
+_GRAPH_TEXT = re.compile(rb"\s*(?:[a-z_]+\s*:\s*[^\s{\[,][^\n]*\n\s*){0,50}(?:graph|op|attr)\s*\{")
+"""How the text print of a graph begins (``ge_proto_*.txt``): fields of one line, then a message."""
 _UNREADABLE = frozenset({"PF3001", "PF3002"})
 
 

@@ -187,11 +187,10 @@ class _Reader:
 
     def _number(self, value: object, at: Pointer) -> int:
         """Return a whole number; some printers quote those of 64 bits."""
-        if isinstance(value, str) and _WHOLE.fullmatch(value):
-            return int(value)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise wrong_value(self._path, at, "a whole number", value)
-        return value
+        number = int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
+        if not isinstance(number, int) or isinstance(number, bool) or not -(1 << 63) <= number < 1 << 64:
+            raise wrong_value(self._path, at, "a whole number of 64 bits", value)
+        return number
 
     def _text(self, owner: Mapping[str, object], key: str, at: Pointer, *, is_required: bool = False) -> str:
         value = owner.get(key)

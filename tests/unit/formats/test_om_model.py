@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rule_builders import attr, desc, model, op, texts, write
 
 from probe_flow.errors import FormatError
+from probe_flow.formats import om_model
 from probe_flow.formats.rule_file import read_rule_file
 
 REAL = Path("/work/shared/data/atc_json")
@@ -174,6 +175,22 @@ def test_operators_need_a_name_and_attributes_their_kind(tmp_path):
     assert "of operator `a`, `_datadump_is_multiop` is not true or false" in found.message
     odd = model(op("a", outputs=({"attr": [attr("origin_shape", s="1,2")]},)))
     assert "of an output, `origin_shape`" in problem(writer.write_om(tmp_path / "c.om", odd)).message
+
+
+def test_lists_longer_than_any_rule_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(om_model, "_MAX_ITEMS", 3)
+    few = attr("opp_version", list={"val_type": "VT_LIST_INT", "i": [1, 2, 3]})
+    many = attr("opp_version", list={"val_type": "VT_LIST_INT", "i": [1, 2, 3, 4]})
+    for is_packed in (False, True):
+        path = writer.write_om(tmp_path / "few.om", model(op("a"), attrs=(few,)), is_packed=is_packed)
+        assert read_rule_file(path).attrs["opp_version"] == (1, 2, 3)
+        path = writer.write_om(tmp_path / "many.om", model(op("a"), attrs=(many,)), is_packed=is_packed)
+        assert problem(path).message.endswith("a list has more than 3 items")
+
+
+def test_shapes_of_more_axes_than_any_tensor_has_are_refused(tmp_path):
+    deep = writer.write_om(tmp_path / "deep.om", model(op("a", outputs=(desc(shape=(1,) * 65),))))
+    assert problem(deep).message.endswith("a list has more than 64 items")
 
 
 def test_a_cut_off_model_is_refused_wherever_it_ends(tmp_path):

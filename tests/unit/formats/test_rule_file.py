@@ -43,7 +43,12 @@ def test_folders_and_pipes_are_told(tmp_path):
 
 @pytest.mark.parametrize(
     ("raw", "message"),
-    [(b"", "it is empty"), (b"\x93NUMPY", "not UTF-8"), (b"hello", "Expecting value")],
+    [
+        (b"", "it is empty"),
+        (b"\x93NUMPY", "not UTF-8"),
+        (b"hello", "Expecting value"),
+        (b"version: 1\nname: mine\nstages:\n  pairs: {uses: compare}\n", "Expecting value"),
+    ],
 )
 def test_files_of_another_kind_are_told(tmp_path, raw, message):
     path = tmp_path / "net.json"
