@@ -19,6 +19,9 @@ from probe_flow.stages.mixed_sides import figures_to_take, hashed_dtype, is_mixe
 ANALYSIS_IDS = ("cosine", "euclidean_distance", "relative_euclidean_distance", "max_abs_err")
 """What the search for the origin needs; measured whatever metrics the workflow asks for."""
 
+_OTHER_SHAPES = ("shape_mismatch", "blocks_mismatch")
+"""Codes of matchers that know that two tensors do not lie alike, though they may have as many elements."""
+
 _MEASURABLE = (TensorKind.TENSOR, TensorKind.STATISTICS, TensorKind.SCALAR, TensorKind.NULL)
 
 
@@ -37,6 +40,8 @@ def incomparable(pair: Pair) -> Diagnostic | None:
             return Diagnostic("PF5103", f"the {side} cannot be measured: {why}", tensor=tensor.id)
     if TensorKind.NULL in (target.kind, golden.kind) or TensorKind.SCALAR in (target.kind, golden.kind):
         return None if target.kind is golden.kind else _different_kinds(target, golden)
+    if pair.reason is not None and pair.reason.code in _OTHER_SHAPES:
+        return Diagnostic("PF5102", pair.reason.text, tensor=target.id)
     counts = _count_of(target), _count_of(golden)
     if None not in counts and counts[0] != counts[1]:
         return Diagnostic(

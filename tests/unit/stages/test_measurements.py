@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from probe_flow.errors import CODES
 from probe_flow.records import (
     Execution,
+    Expectation,
     Mode,
     NodeKey,
     Pair,
+    Reason,
     Slot,
     SlotRole,
     Statistics,
@@ -68,6 +71,13 @@ def test_element_counts_decide_shapes_do_not():
     assert incomparable(pair(ref(S, shape=(2, 3)), ref(S, shape=(7,)))).code == "PF5102"
     # A padded device tensor counts by what it means.
     assert incomparable(pair(ref(shape=(1, 1, 16, 16), logical_shape=(2, 3)), ref())) is None
+
+
+@pytest.mark.parametrize("code", ["shape_mismatch", "blocks_mismatch"])
+def test_shapes_that_a_matcher_cannot_bring_together_are_not_measured(code):
+    known = Reason(code, "the target has shape (8, 4), the golden (4, 8)", Expectation.MISSING)
+    found = incomparable(replace(pair(ref(shape=(8, 4)), ref(shape=(4, 8))), reason=known))
+    assert (found.code, found.message) == ("PF5102", known.text)
 
 
 @pytest.mark.parametrize(
