@@ -14,6 +14,7 @@ from generate.torchair import EXTRA_HEALTHY, HEALTHY, SINGLE_FAULTS
 from generate.torchair_reduced import FULL, SCRIPT, reduce_golden, reduce_target
 from test_torchair_faults import compare, is_truth, origins
 
+from probe_flow.formats.binary_file import BinaryFile
 from probe_flow.formats.ge_dump import read_ge_header
 from probe_flow.formats.torchair_ge import read_torchair_ge
 from probe_flow.matching.torchair import match_torchair
@@ -99,7 +100,8 @@ def test_a_device_dump_is_compared_with_a_reduced_one(reduced_side, statistics, 
     shutil.copytree(torchair_case("fusion_pair"), copy)
     for path in sorted((copy / reduced_side).rglob("*.*.*")):
         if path.is_file() and not path.name.endswith(".txt"):
-            content = reduce_device(path, read_ge_header(path), Figures(statistics)).content
+            with BinaryFile(path) as file:
+                content = reduce_device(file, read_ge_header(path), Figures(statistics)).content
             path.with_name(f"{path.name}_min_max.npz").write_bytes(content)
             path.unlink()
     comparison = compare_devices(copy / "fusion_on", copy / "fusion_off")
