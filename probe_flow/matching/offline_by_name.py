@@ -3,8 +3,9 @@
 Casts and changes of layout are numbered anew each time that a model is built, so their names count only between the
 same pairs of others.
 
-Rules of the pairs: `name` - operators of equal name (their inputs are a guess where the types differ); `order` - operators whose names differ in numbers only, of one
-type and with tensors of the same shapes, between the same pairs, as many on both sides: a guess.
+Rules of the pairs: `name` - operators of equal name (where their types differ, the inputs are a guess); `order` -
+operators whose names differ in numbers only, of one type and with tensors of the same shapes, between the same pairs,
+as many on both sides: a guess.
 """
 
 from __future__ import annotations
