@@ -49,7 +49,7 @@ def unknown_producer(name: str) -> Reason:
 
 def input_index(index: int, count: int) -> Reason:
     """An input that the rules do not list."""
-    text = f"the dump has an input {index}, the rules list {count}: give the rules of the model that ran"
+    text = f"the dump has an input of index {index}, the rules list {count}: give the rules of the model that ran"
     return missing("input_index", text, index, count)
 
 

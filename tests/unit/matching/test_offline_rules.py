@@ -204,7 +204,7 @@ def test_casts_in_a_ring_end(case: Case) -> None:
     ("inputs", "code", "text", "facts"),
     [
         (["nobody:0"], "unknown_producer", "its producer `nobody` is not in the rules", ("nobody",)),
-        ([], "input_index", "the dump has an input 0, the rules list 0", ("0", "0")),
+        ([], "input_index", "the dump has an input of index 0, the rules list 0", ("0", "0")),
         (["a:x"], "input_malformed", "the rules say of this input `a:x`", ("a:x",)),
         (["a"], "input_malformed", "the rules say of this input `a`", ("a",)),
         ([":0"], "input_malformed", "the rules say of this input `:0`", (":0",)),
