@@ -24,6 +24,8 @@ _SCRIPTS = (
     "js/heat.js",
     "js/table.js",
     "js/tree.js",
+    "js/network_layers.js",
+    "js/network.js",
     "js/panel.js",
     "js/provenance.js",
     "js/report.js",

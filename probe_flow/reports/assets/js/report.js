@@ -45,6 +45,7 @@
       });
       this.tree = new probeFlow.Tree(store, { onPick: (item) => this.showBelow(item) });
       this.panel.tree = this.tree;
+      this.network = new probeFlow.Network(store, document.getElementById("network-box"), { onOpen: open });
       this.plotTools();
       this.theme();
       this.tips();
@@ -101,6 +102,7 @@
       this.plot.select(row);
       this.tree.mark(row);
       this.heat.select(row);
+      this.network.select(row);
       if (row === null) return;
       if (this.panel.isOpen && this.panel.row !== row) this.panel.open(row);
       const { store } = this;

@@ -1,0 +1,144 @@
+"""The network of an offline model in the HTML report: fused operators over what they were made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from report_builders import catalog, comparison, key, measurement, missing_golden, origin, row, tensor
+
+from probe_flow.records import ComparedPair, Comparison, Edge, Group, Node, Relation, Role, SlotRole, Status
+
+pytestmark = pytest.mark.browser
+
+Open = Callable[..., Any]
+
+HOSTILE = "<img src=x onerror=window.hacked=1></script><script>window.hacked=1</script>\u202edrow"
+TEXTS = (
+    "[...document.querySelectorAll('#network-box .unit')]"
+    ".map((unit) => [...unit.querySelectorAll('text:not(.sign)')].map((text) => text.textContent))"
+)
+SAID = "[...document.querySelectorAll('#network-box .unit')].map((unit) => unit.ariaLabel)"
+COUNT = "document.getElementById('network-count').innerText"
+CURRENT = "document.querySelector('#network-box .unit.current')?.ariaLabel ?? ''"
+ENTER = "\ue007"
+
+
+def compared(order: int, name: str, group: str, error: float = 1e-4, **more: Any) -> ComparedPair:
+    measured = measurement({"relative_euclidean_distance": error, "cosine": 1.0})
+    sides = {"target": tensor(name), "golden": tensor(f"{name}_golden", side="golden")}
+    return row(order, group=group, measured=measured, **{"status": Status.PASS, "role": Role.CLEAN, **sides, **more})
+
+
+def fused() -> Comparison:
+    """A fused convolution, which is wrong, then an average that the device does with two operators."""
+    target = tensor("conv1relu1", role=SlotRole.INPUT)
+    weight = replace(missing_golden(0, "conv1relu1", expected=True), order=0)
+    rows = (
+        replace(weight, pair=replace(weight.pair, target=target, group="1")),
+        compared(1, "conv1relu1", "1", 0.25, status=Status.FAIL, role=Role.ORIGIN),
+        compared(2, "gap_sum", "2", 0.3, status=Status.FAIL, role=Role.INHERITED),
+        compared(3, "gap", "2", 0.3, status=Status.FAIL, role=Role.INHERITED),
+        compared(4, "softmax", "3", 0.3, status=Status.FAIL, role=Role.INHERITED),
+    )
+    nodes = {
+        key("conv1relu1"): Node(key("conv1relu1"), "Conv2D", originals=("conv1", "bn1", "relu1"), order=0),
+        key("gap_sum"): Node(key("gap_sum"), "ReduceSumD", originals=("gap",), order=1),
+        key("gap"): Node(key("gap"), "RealDiv", originals=("gap",), order=2),
+        key("softmax"): Node(key("softmax"), "SoftmaxV2", originals=("softmax",), order=3),
+    }
+    names = ("conv1relu1", "gap_sum", "gap", "softmax")
+    edges = tuple(Edge(key(one), 0, key(other), 0) for one, other in pairwise(names))
+    groups = (
+        Group("1", Relation.ONE_TO_MANY, (key("conv1relu1"),), ()),
+        Group("2", Relation.MANY_TO_ONE, (key("gap_sum"), key("gap")), ()),
+        Group("3", Relation.ONE_TO_ONE, (key("softmax"),), ()),
+    )
+    return comparison(
+        *rows,
+        target=catalog("target", [each.pair.target for each in rows], edges=edges, nodes=nodes),
+        groups=groups,
+        findings=(origin(1, "conv1relu1"),),
+        gate_passed=False,
+    )
+
+
+def chain(names: Sequence[str], *, failing: str = "") -> Comparison:
+    rows = tuple(
+        compared(order, name, "g0", status=Status.FAIL if name == failing else Status.PASS)
+        for order, name in enumerate(names)
+    )
+    edges = tuple(Edge(key(one), 0, key(other), 0) for one, other in pairwise(names))
+    return comparison(*rows, target=catalog("target", [each.pair.target for each in rows], edges=edges))
+
+
+def test_a_fused_operator_stands_over_what_it_was_made_of(open_report: Open) -> None:
+    page = open_report(fused())
+    assert page.js(f"return {TEXTS}") == [
+        ["conv1relu1", "Conv2D \u00b7 2.50e\u22121", "conv1", "bn1", "relu1"],
+        ["gap_sum", "gap", "ReduceSumD, RealDiv \u00b7 3.00e\u22121", "gap"],
+        ["softmax", "SoftmaxV2 \u00b7 3.00e\u22121"],
+    ]
+    assert page.js("return document.querySelectorAll('#network-box .way').length") == 2
+    assert page.text("#network-count") == "3 operators"
+    assert page.js(f"return {SAID}")[0] == "conv1relu1, Conv2D, made of conv1, bn1, relu1: origin"
+
+
+def test_boxes_follow_the_flow_from_top_to_bottom_without_touching(open_report: Open) -> None:
+    page = open_report(fused())
+    boxes = page.js(
+        "return [...document.querySelectorAll('#network-box .body')].map((body) => {"
+        " const {top, bottom, left, right} = body.getBoundingClientRect(); return [top, bottom, left, right]; })"
+    )
+    for above, below in pairwise(boxes):
+        assert above[1] + 20 < below[0]
+    widths = page.js(
+        "return [...document.querySelectorAll('#network-box .unit')].map((unit) => {"
+        " const body = unit.querySelector('.body').getBoundingClientRect();"
+        " return [...unit.querySelectorAll('text')].every((text) => { const box = text.getBoundingClientRect();"
+        " return box.left >= body.left && box.right <= body.right && box.bottom <= body.bottom; }); })"
+    )
+    assert widths == [True, True, True]
+
+
+def test_an_operator_opens_its_worst_row_by_click_and_by_key(open_report: Open) -> None:
+    page = open_report(fused())
+    page.js("document.querySelector('#network-box .unit').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
+    assert page.text("#panel-title") == "conv1relu1 output 0"
+    assert page.js(f"return {CURRENT}").startswith("conv1relu1")
+    page.keys(ENTER, "#network-box .unit:nth-of-type(5)")
+    assert page.text("#panel-title").startswith("softmax")
+    assert page.js(f"return {CURRENT}").startswith("softmax")
+
+
+def test_of_a_large_network_what_is_near_the_selected_operator_is_drawn(open_report: Open) -> None:
+    page = open_report(chain([f"op_{number}" for number in range(300)], failing="op_299"))
+    assert page.js(f"return {COUNT}") == "80 of 300 operators, the nearest to op_0"
+    page.keys("n")
+    page.wait(f"{COUNT} === '80 of 300 operators, the nearest to op_299'")
+    assert page.js(f"return {TEXTS}")[-1][0] == "op_299"
+
+
+def test_names_from_dumps_are_text(open_report: Open) -> None:
+    page = open_report(chain([HOSTILE, "b"]))
+    assert page.js("return window.hacked") is None
+    assert "\\u202e" in page.js(f"return {SAID}")[0]
+
+
+def test_without_data_flow_there_is_no_network(open_report: Open) -> None:
+    page = open_report(chain(["alone"]))
+    assert page.js("return document.getElementById('network').hidden")
+    assert page.js("return document.getElementById('network-jump').hidden")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_can_be_read_on_their_boxes(open_report: Open, scheme: str) -> None:
+    page = open_report(fused(), scheme=scheme)
+    colors = page.js(
+        "const of = (selector, name) => getComputedStyle(document.querySelector(`#network-box ${selector}`))[name];"
+        " return [of('text.name', 'fill'), of('.unit:not(.origin) .body', 'fill'), of('text.type', 'fill')];"
+    )
+    assert len(set(colors)) == 3
