@@ -23,6 +23,7 @@ from probe_flow.records.differences import (
     ExecutionDifferences,
     FirstDifference,
 )
+from probe_flow.records.error_map import ErrorMap
 from probe_flow.records.measurement import Measurement, Mode, SideSummary
 from probe_flow.records.node import Execution, Node, NodeKey, OrderSource, Phase
 from probe_flow.records.pairs import Expectation, Group, Pair, Pairs, Reason, Relation
@@ -42,6 +43,7 @@ __all__ = [
     "Differences",
     "Edge",
     "EntryDifference",
+    "ErrorMap",
     "Excuse",
     "ExcuseKind",
     "Execution",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from probe_flow.errors import Diagnostic
 from probe_flow.records.baseline import BaselineUse
+from probe_flow.records.error_map import ErrorMap
 from probe_flow.records.measurement import Measurement
 from probe_flow.records.node import NodeKey
 from probe_flow.records.pairs import Pair, Pairs
@@ -132,6 +133,7 @@ class TensorDetail:
         edges: bounds of the classes of absolute error, ascending; ``len(counts) + 1`` of them.
         counts: elements per class; errors of exactly 0 are counted in ``equal``.
         equal: elements without error.
+        maps: where in the tensor the errors are; for the rows that people will ask about first.
     """
 
     start: int
@@ -140,6 +142,7 @@ class TensorDetail:
     edges: tuple[float, ...]
     counts: tuple[int, ...]
     equal: int
+    maps: tuple[ErrorMap, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

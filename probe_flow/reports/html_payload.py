@@ -10,6 +10,7 @@ from probe_flow.metrics.registry import metrics as known_metrics
 from probe_flow.records import (
     Catalog,
     Comparison,
+    ErrorMap,
     Role,
     Status,
     TensorDetail,
@@ -102,13 +103,29 @@ def _sorted_details(comparison: Comparison, places: Mapping[int, int]) -> list[t
 
 
 def _detail(detail: TensorDetail) -> dict[str, Any]:
-    return {
+    found = {
         "start": detail.start,
         "target": [short_number(value) for value in detail.target],
         "golden": [short_number(value) for value in detail.golden],
         "edges": [short_number(value) for value in detail.edges],
         "counts": list(detail.counts),
         "equal": detail.equal,
+    }
+    return {**found, "maps": [_map(each) for each in detail.maps]} if detail.maps else found
+
+
+def _map(found: ErrorMap) -> dict[str, Any]:
+    rows, columns = found.cells
+    return {
+        "shape": found.shape,
+        "down": found.down,
+        "across": found.across,
+        "cell": found.cell,
+        "rows": rows,
+        "columns": columns,
+        "errors": [short_number(error) for error in found.errors],
+        "alike": found.alike,
+        "mismatch": found.mismatch,
     }
 
 

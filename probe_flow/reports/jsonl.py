@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from probe_flow.records import Comparison
+from probe_flow.records import Comparison, ErrorMap
 from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.json_values import json_line, json_number, unsplit
 from probe_flow.reports.jsonl_nodes import NodeLines
@@ -67,8 +67,21 @@ def write_details_jsonl(comparison: Comparison, path: Path) -> None:
                 "edges": [json_number(value) for value in detail.edges],
                 "counts": list(detail.counts),
                 "equal": detail.equal,
+                "maps": [_map(each) for each in detail.maps],
             }
             file.write(json_line(record))
+
+
+def _map(found: ErrorMap) -> dict[str, Any]:
+    return {
+        "shape": found.shape,
+        "down": found.down,
+        "across": found.across,
+        "cell": found.cell,
+        "errors": [json_number(error) for error in found.errors],
+        "alike": found.alike,
+        "mismatch": found.mismatch,
+    }
 
 
 def _chunks(items: Iterable[_T]) -> Iterator[list[_T]]:

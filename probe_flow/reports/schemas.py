@@ -181,6 +181,23 @@ def _nodes() -> dict[str, Any]:
 
 def _details() -> dict[str, Any]:
     numbers = {"type": "array", "items": _number()}
+    counts = {"type": "array", "items": _COUNT}
+    error_map = _object(
+        {
+            "shape": {**counts, "description": "Of the tensor, as its indices count."},
+            "down": {**counts, "description": "Axes that are folded into rows, in C order."},
+            "across": {**counts, "description": "Axes that are folded into columns."},
+            "cell": {**counts, "description": "Rows and columns that a cell holds; the last ones may hold fewer."},
+            "errors": {
+                "type": "array",
+                "items": _number(),
+                "description": "Largest absolute error of each cell, row by row, in 4 significant digits; null where "
+                "no element is finite on both sides or none was compared.",
+            },
+            "alike": {**counts, "description": "Cells with NaN or infinities that both sides have."},
+            "mismatch": {**counts, "description": "Cells where the sides disagree about NaN or infinities."},
+        }
+    )
     record = _object(
         {
             "order": {**_COUNT, "description": "`order` of the row in comparison.jsonl."},
@@ -190,9 +207,16 @@ def _details() -> dict[str, Any]:
             "edges": {**numbers, "description": "Bounds of the classes of absolute error, rising; the first is 0."},
             "counts": {"type": "array", "items": _COUNT, "description": "Elements in each class."},
             "equal": {**_COUNT, "description": "Elements without an error, in no class."},
+            "maps": {
+                "type": "array",
+                "items": {"$ref": "#/$defs/error_map"},
+                "description": "Where in the tensor the errors are, for the rows that are asked about first.",
+            },
         }
     )
-    return _document("details", "One line of details.jsonl: a row looked at more closely", record, {})
+    return _document(
+        "details", "One line of details.jsonl: a row looked at more closely", record, {"error_map": error_map}
+    )
 
 
 def _place_properties() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A closer look at the rows that people will ask about: values around the largest error, and how errors spread.
+"""A closer look at the rows that people will ask about: values around the largest error, how errors spread, and where.
 
 Only origins and the worst failing rows are read a second time; everything else is answered by its record.
 """
@@ -8,22 +8,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from probe_flow.errors import FormatError, NotComparableError
 from probe_flow.formats.blocks import open_tensor
+from probe_flow.metrics.error_maps import LAYOUT, ErrorMaps
 from probe_flow.metrics.first_elements import count_of_first
 from probe_flow.metrics.kernel import BLOCK
-from probe_flow.records import ComparedPair, Mode, Role, Status, TensorDetail, TensorRef
+from probe_flow.records import ComparedPair, ErrorMap, Mode, Role, Status, TensorDetail, TensorRef
 from probe_flow.stages.aligned_sides import aligned_sides
 from probe_flow.stages.base import Context
 from probe_flow.stages.measuring import Task
 from probe_flow.stages.result_keys import identifier, key_and_label, task_fields
 
 SURE_ROWS = 24
-"""Rows that get a closer look however large they are; each is read a second time."""
+"""Rows that get a closer look, with maps of their errors, however large they are; each is read a second time."""
 
 MAX_ROWS = 500
 LOOK_BYTES = 64 * 2**20
@@ -49,6 +50,7 @@ class Look:
     worst: int
     top: float
     max_elements: int = 0
+    has_maps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +110,13 @@ def chosen(rows: Sequence[ComparedPair]) -> Iterator[Look]:
         total += row.pair.target.nbytes + row.pair.golden.nbytes
         if number >= SURE_ROWS and total > LOOK_BYTES:
             return
-        worst = row.measurement.worst_index or 0
-        yield Look(row.order, *aligned_sides(row.pair), worst, _top(row))
+        yield replace(look_of(row), has_maps=number < SURE_ROWS)
+
+
+def look_of(row: ComparedPair) -> Look:
+    """Return what there is to look at in a row whose elements were measured."""
+    assert row.measurement is not None
+    return Look(row.order, *aligned_sides(row.pair), row.measurement.worst_index or 0, _top(row))
 
 
 def _has_something_to_see(row: ComparedPair) -> bool:
@@ -134,7 +141,7 @@ def _keys(looks: Sequence[Look], context: Context) -> tuple[dict[int, str], dict
     identify = identifier(context.cache.key)
     for look in looks:
         task = Task(look.order, look.target, look.golden, 0, 0)
-        asked = "detail", look.worst, look.top, WINDOW, look.max_elements
+        asked = "detail", look.worst, look.top, WINDOW, look.max_elements, look.has_maps and LAYOUT
         fields = task_fields(task, asked, identify=identify)
         if fields is not None:
             keys[look.order], labels[look.order] = key_and_label(task, fields)
@@ -157,9 +164,13 @@ def _look_at_one(look: Look, io: str) -> TensorDetail | None:
     try:
         with open_tensor(look.target, io=io) as target, open_tensor(look.golden, io=io) as golden:
             numel = count_of_first(target.numel, look.max_elements)
+            maps = ErrorMaps(_shape(look.target, target.numel)) if look.has_maps else None
             for start in range(0, numel, BLOCK):
                 stop = min(numel, start + BLOCK)
-                errors = _errors(target.read(start, stop), golden.read(start, stop))
+                x, y = target.read(start, stop), golden.read(start, stop)
+                errors = _errors(x, y)
+                if maps is not None:
+                    maps.add(start, x, y, errors)
                 equal += int(np.count_nonzero(errors == 0))
                 counts += _classes(errors[(errors > 0) & np.isfinite(errors)] / look.top)
             first = max(0, look.worst - WINDOW)
@@ -168,7 +179,15 @@ def _look_at_one(look: Look, io: str) -> TensorDetail | None:
     except (FormatError, NotComparableError):  # it was readable a moment ago: the dump is changing
         return None
     edges = (0.0, *(look.top * 2.0**-power for power in range(CLASSES - 1, -1, -1)))
-    return TensorDetail(first, sides[0], sides[1], edges, tuple(counts[::-1].tolist()), equal)
+    return TensorDetail(
+        first, sides[0], sides[1], edges, tuple(counts[::-1].tolist()), equal, maps.maps() if maps else ()
+    )
+
+
+def _shape(tensor: TensorRef, numel: int) -> tuple[int, ...]:
+    """Return the shape in which the indices of a tensor count, one axis where it is not known."""
+    shape = tensor.logical_shape if tensor.logical_shape is not None else tensor.shape
+    return shape if shape is not None and math.prod(shape) == numel else (numel,)
 
 
 def _classes(relative: np.ndarray) -> np.ndarray:
@@ -190,11 +209,13 @@ def _numbers(values: np.ndarray) -> tuple[float, ...]:
 
 
 def _text(detail: TensorDetail) -> str:
+    maps = [list(asdict(each).values()) for each in detail.maps]
     return json.dumps(
-        [detail.start, detail.target, detail.golden, detail.edges, detail.counts, detail.equal], allow_nan=True
+        [detail.start, detail.target, detail.golden, detail.edges, detail.counts, detail.equal, maps], allow_nan=True
     )
 
 
 def _detail_of(text: str) -> TensorDetail:
-    start, target, golden, edges, counts, equal = json.loads(text)
-    return TensorDetail(start, tuple(target), tuple(golden), tuple(edges), tuple(counts), equal)
+    start, target, golden, edges, counts, equal, maps = json.loads(text)
+    found = tuple(ErrorMap(*map(tuple, fields)) for fields in maps)
+    return TensorDetail(start, tuple(target), tuple(golden), tuple(edges), tuple(counts), equal, found)

@@ -1,4 +1,4 @@
-"""Find the tensors that element-wise views (`detail` of a report) are of."""
+"""Find the tensors that element-wise views (`detail` of a report) are of, and look closer at them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from probe_flow.errors import Diagnostic, Severity, did_you_mean
 from probe_flow.records import ComparedPair, Comparison, Mode, NodeKey
 from probe_flow.reports.element_view import ElementView, plain_prefix
 from probe_flow.stages.aligned_sides import aligned_sides
+from probe_flow.stages.details import LookBatch, look_at, look_of
 
 if TYPE_CHECKING:
     from probe_flow.stages.report_detail import Detail
@@ -21,17 +22,42 @@ _CLEANED = str.maketrans("/.", "__")
 
 def views_of(comparison: Comparison, wanted: Sequence[Detail]) -> tuple[tuple[ElementView, ...], list[Diagnostic]]:
     """Return the views that are wanted, each tensor once, and what is to say about those that there are not."""
-    views: dict[int, ElementView] = {}
-    problems: list[Diagnostic] = []
+    chosen, problems = _chosen(comparison, wanted)
     groups = {group.id: group for group in comparison.pairs.groups}
+    views = []
+    for row, detail in chosen:
+        group = groups.get(row.pair.group)
+        views.append(_view(row, detail, group.golden_nodes if group else ()))
+    return tuple(_told_apart(views)), problems
+
+
+def with_looks(comparison: Comparison, wanted: Sequence[Detail], *, io: str = "auto") -> Comparison:
+    """Return the comparison with a closer look, maps of errors included, at each tensor that is wanted.
+
+    One that cannot be read any more is left out; whoever writes its files says so.
+    """
+    chosen, _ = _chosen(comparison, wanted)
+    looks = tuple(
+        replace(look_of(row), has_maps=True)
+        for row, _ in chosen
+        if row.order not in comparison.details or not comparison.details[row.order].maps
+    )
+    return replace(comparison, details={**comparison.details, **look_at(LookBatch(looks, io))})
+
+
+def _chosen(
+    comparison: Comparison, wanted: Sequence[Detail]
+) -> tuple[list[tuple[ComparedPair, Detail]], list[Diagnostic]]:
+    """Return the rows that are wanted, each once, by the first that wants it, and what is to say about the others."""
+    found: dict[int, tuple[ComparedPair, Detail]] = {}
+    problems: list[Diagnostic] = []
     for detail in wanted:
         rows = [row for row in comparison.rows if _is_wanted(row, detail)]
         shown = [row for row in rows if _has_elements(row)]
         problems += _problems(comparison, detail, rows, shown)
         for row in shown[: detail.limit]:
-            group = groups.get(row.pair.group)
-            views.setdefault(row.order, _view(row, detail, group.golden_nodes if group else ()))
-    return tuple(_told_apart(views.values())), problems
+            found.setdefault(row.order, (row, detail))
+    return list(found.values()), problems
 
 
 def _is_wanted(row: ComparedPair, detail: Detail) -> bool:

@@ -92,7 +92,7 @@ class FormatWithOption(Model):
     detail: Detail | None = Field(
         None,
         description="Element-wise view of chosen tensors: the target as `.npy` in logical order, tables of all "
-        "elements, the largest errors, and a summary.",
+        "elements, the largest errors, and a summary. With `html` in the same list the report maps their errors.",
     )
 
 
@@ -239,33 +239,39 @@ def _prepared(options: Options, request: Request, context: Context) -> tuple[Req
     for form in forms(options):
         if form.word in _PREPARED:
             try:
-                request, said = _PREPARED[form.word](form, options, request)
+                request, said = _PREPARED[form.word](form, options, request, context)
             except Exception as exc:  # as in `_write`
                 said = [_failure(form, f"what `{form.word}` shows is not found", exc, context)]
             problems += said
     return request, problems
 
 
-def _with_differences(_form: Form, options: Options, request: Request) -> tuple[Request, list[Diagnostic]]:
+def _with_differences(
+    _form: Form, options: Options, request: Request, _context: Context
+) -> tuple[Request, list[Diagnostic]]:
     differences, said = _first_differences(options, request.comparison)
     return replace(request, differences=differences), said
 
 
-def _with_merged(form: Form, _options: Options, request: Request) -> tuple[Request, list[Diagnostic]]:
+def _with_merged(
+    form: Form, _options: Options, request: Request, _context: Context
+) -> tuple[Request, list[Diagnostic]]:
     merged, said = _merged(form.argument, request.comparison)
     return replace(request, merged={**request.merged, form.argument: merged}), said
 
 
-def _with_views(_form: Form, options: Options, request: Request) -> tuple[Request, list[Diagnostic]]:
-    from probe_flow.stages.element_views import views_of
+def _with_views(_form: Form, options: Options, request: Request, context: Context) -> tuple[Request, list[Diagnostic]]:
+    from probe_flow.stages.element_views import views_of, with_looks
 
     wanted = [entry.detail for entry in options.formats if isinstance(entry, FormatWithOption) and entry.detail]
     views, said = views_of(request.comparison, wanted)
+    if "html" in options.formats:
+        request = replace(request, comparison=with_looks(request.comparison, wanted, io=context.settings.io))
     return replace(request, views=views), said
 
 
-_PREPARED: Mapping[str, Callable[[Form, Options, Request], tuple[Request, list[Diagnostic]]]] = MappingProxyType(
-    {"diff_analyze": _with_differences, "rank_merge": _with_merged, "detail": _with_views}
+_PREPARED: Mapping[str, Callable[[Form, Options, Request, Context], tuple[Request, list[Diagnostic]]]] = (
+    MappingProxyType({"diff_analyze": _with_differences, "rank_merge": _with_merged, "detail": _with_views})
 )
 
 

@@ -33,6 +33,7 @@ from probe_flow.records import (
     Comparison,
     Coverage,
     Edge,
+    ErrorMap,
     Execution,
     Node,
     NodeKey,
@@ -189,6 +190,24 @@ def test_a_closer_look_stands_with_the_place_of_its_row() -> None:
             "equal": 3,
         }
     }
+
+
+def test_a_closer_look_has_maps_of_its_errors() -> None:
+    maps = (ErrorMap((3, 130), (0,), (1,), (1, 3), (0.25,) * 132, mismatch=(7,)),)
+    found = payload(comparison(good_row(0), details={0: TensorDetail(0, (), (), (0.0, 1.0), (0,), 0, maps)}), run=RUN)
+    assert found["details"]["0"]["maps"] == [
+        {
+            "shape": (3, 130),
+            "down": (0,),
+            "across": (1,),
+            "cell": (1, 3),
+            "rows": 3,
+            "columns": 44,
+            "errors": [0.25] * 132,
+            "alike": (),
+            "mismatch": (7,),
+        }
+    ]
 
 
 def test_only_used_metrics_are_defined() -> None:

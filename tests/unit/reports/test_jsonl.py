@@ -23,9 +23,21 @@ from report_builders import (
     tensor,
 )
 
-from probe_flow.records import Edge, Group, Mode, Node, Relation, SlotRole, Statistics, Status, TensorKind
+from probe_flow.records import (
+    Edge,
+    ErrorMap,
+    Group,
+    Mode,
+    Node,
+    Relation,
+    SlotRole,
+    Statistics,
+    Status,
+    TensorDetail,
+    TensorKind,
+)
 from probe_flow.reports.json_values import json_value
-from probe_flow.reports.jsonl import write_comparison_jsonl, write_nodes_jsonl
+from probe_flow.reports.jsonl import write_comparison_jsonl, write_details_jsonl, write_nodes_jsonl
 from probe_flow.reports.schemas import schema
 
 COMPARISON = Draft202012Validator(schema("comparison"))
@@ -271,3 +283,21 @@ def test_values_nested_without_end_are_cut() -> None:
     for _ in range(100_000):
         value = [value]
     assert json.dumps(json_value(value)).count("[") == 32
+
+
+def test_a_closer_look_tells_where_the_errors_are(tmp_path: Path) -> None:
+    found = ErrorMap((2, 3), (0,), (1,), (1, 1), (0.0, 0.5, None, math.inf, 0.0, None), alike=(2,), mismatch=(5,))
+    detail = TensorDetail(0, (1.0,), (math.nan,), (0.0, 1.0), (2,), 4, (found,))
+    write_details_jsonl(comparison(good_row(0), details={0: detail}), tmp_path / "details.jsonl")
+    (record,) = lines(tmp_path / "details.jsonl", Draft202012Validator(schema("details")))
+    assert record["maps"] == [
+        {
+            "shape": [2, 3],
+            "down": [0],
+            "across": [1],
+            "cell": [1, 1],
+            "errors": [0, 0.5, None, "inf", 0, None],
+            "alike": [2],
+            "mismatch": [5],
+        }
+    ]

@@ -25,7 +25,7 @@ from probe_flow.records import (
     TensorRef,
     Verdict,
 )
-from probe_flow.stages.details import CLASSES, Look, LookBatch, chosen, look_at
+from probe_flow.stages.details import CLASSES, Look, LookBatch, _detail_of, _text, chosen, look_at
 
 KEY = NodeKey(Execution(), "op")
 
@@ -115,3 +115,43 @@ def test_rows_that_pass_need_no_closer_look():
     passing = failing_row(0, 0.1, 4)
     passing = replace(passing, verdict=Verdict(Status.PASS))
     assert list(chosen([passing])) == []
+
+
+def test_maps_are_the_same_for_a_tensor_of_several_blocks(tmp_path):
+    golden = np.zeros((3, 4, 50, 401), np.float32)  # 240,600 elements: four blocks
+    target = golden.copy()
+    target[:, 2, 49] = 0.5
+    sides = ref(tmp_path / "target.npy", target), ref(tmp_path / "golden.npy", golden)
+    detail = look_at(LookBatch((Look(7, *sides, 0, 0.5, has_maps=True),), "auto"))[7]
+    channels, picture = detail.maps
+    assert channels.cells == (12, 64)
+    assert {place for place, error in enumerate(channels.errors) if error} == {
+        row * 64 + column for row in (2, 6, 10) for column in (62, 63)
+    }
+    assert picture.cells == (50, 58)
+    assert {place for place, error in enumerate(picture.errors) if error} == {49 * 58 + column for column in range(58)}
+
+
+def test_maps_stop_where_the_comparison_did(tmp_path):
+    golden = np.zeros((4, 5), np.float32)
+    sides = ref(tmp_path / "target.npy", golden + 1), ref(tmp_path / "golden.npy", golden)
+    (found,) = look_at(LookBatch((Look(7, *sides, 0, 1.0, 7, has_maps=True),), "auto"))[7].maps
+    assert found.errors == (1.0,) * 7 + (None,) * 13
+
+
+def test_a_closer_look_survives_the_cache(tmp_path):
+    golden = np.zeros((4, 5), np.float32)
+    target = golden.copy()
+    target[1, 1], target[2, 2], golden[2, 3] = np.nan, 3.0, np.inf
+    target[2, 3] = np.inf
+    sides = ref(tmp_path / "target.npy", target), ref(tmp_path / "golden.npy", golden)
+    detail = look_at(LookBatch((Look(7, *sides, 12, 3.0, has_maps=True),), "auto"))[7]
+    again = _detail_of(_text(replace(detail, target=(), golden=())))
+    assert again == replace(detail, target=(), golden=())
+    assert (again.maps[0].alike, again.maps[0].mismatch) == ((13,), (6,))
+
+
+def test_few_rows_have_maps():
+    looks = list(chosen([failing_row(number, 0.1, 4) for number in range(100)]))
+    assert sum(each.has_maps for each in looks) == 24
+    assert all(each.has_maps for each in looks[:24])

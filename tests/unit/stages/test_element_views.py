@@ -13,7 +13,7 @@ from probe_flow.records import Execution, Group, NodeKey, Relation, Slot, SlotRo
 from probe_flow.stages import report
 from probe_flow.stages.compare import Options
 from probe_flow.stages.comparing import compare_pairs
-from probe_flow.stages.element_views import views_of
+from probe_flow.stages.element_views import views_of, with_looks
 from probe_flow.stages.report_detail import Detail
 
 ONES = np.ones((2, 3), np.float32)
@@ -120,3 +120,18 @@ def test_slots_of_other_paths_are_no_index(tmp_path):
     pairs = pairs_of([(replace(target, slot=named), replace(golden, slot=named))])
     assert shown(compared(pairs), node="net_n0") == (["net_n0_output_weight"], [])
     assert shown(compared(pairs), node="net_n0", index=0)[0] == []
+
+
+def test_tensors_of_a_view_get_a_closer_look_with_maps(tmp_path):
+    comparison = compared(pairs_of(three(tmp_path)))
+    looked = with_looks(comparison, [Detail(node="net_n*", limit=2)])
+    assert sorted(looked.details) == [0, 1, 2]  # the third fails, so that it had one
+    assert [found.errors for found in looked.details[0].maps] == [(1.0,) * 6]  # 0 against 1 everywhere
+    assert [found.errors for found in looked.details[1].maps] == [(0.0,) * 6]
+    assert looked.details[2] == comparison.details[2]
+
+
+def test_tensors_that_are_gone_keep_the_look_that_there_was(tmp_path):
+    comparison = compared(pairs_of(three(tmp_path)))
+    (tmp_path / "t-net_n1.bin").unlink()
+    assert with_looks(comparison, [Detail(node="net_n1")]).details == comparison.details

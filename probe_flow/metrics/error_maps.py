@@ -1,0 +1,148 @@
+"""Maps of the errors of a pair, filled block by block: the same bytes however the elements come in.
+
+A tensor of three or more axes has two maps. The first has axes 0 and 1 down and all others across (channels by
+positions), the second the axes behind those as a picture, the last one across (height by width), with the largest error
+over axes 0 and 1; three axes make `axes 0 and 1 by axis 2` and `axis 1 by axis 2`. So a wrong channel, a wrong column,
+a wrong border or a wrong block is a line or a patch in one of the two. Axes of length 1 count for nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probe_flow.records import ErrorMap
+
+LAYOUT = 1
+"""Version of the maps, part of the keys under which they are cached."""
+
+MAX_CELLS = 64
+"""Cells down, and across."""
+
+DIGITS = 4
+"""Significant digits that are kept of an error."""
+
+_LEADING = 2
+"""Axes before those that make a picture: batch and channel, or what stands in their place."""
+
+_NOTHING = -1.0
+
+Floats = NDArray[np.float64]
+Cells = NDArray[np.int64]
+
+
+class ErrorMaps:
+    """Collects the maps of one pair.
+
+    Args:
+        shape: of both sides, which are given in C order of it.
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._shape = shape
+        self._sheets = [_Sheet(shape, *axes) for axes in _folds(shape)] if math.prod(shape) else []
+
+    def add(self, start: int, target: NDArray[Any], golden: NDArray[Any], errors: Floats) -> None:
+        """Take a run of elements.
+
+        Args:
+            start: flat index of the first one.
+            target, golden: values of any dtype, shape ``(n,)``.
+            errors: their absolute errors, NaN or infinite wherever a side is not finite.
+        """
+        if not errors.size:
+            return
+        places = np.flatnonzero(~np.isfinite(errors))
+        known = errors
+        alike, mismatch = places[:0], places[:0]
+        if places.size:
+            is_finite, is_alike = _compared(target[places], golden[places])
+            alike, mismatch = places[~is_finite & is_alike], places[~is_finite & ~is_alike]
+            known = errors.copy()
+            known[places[~is_finite]] = _NOTHING
+        for sheet in self._sheets:
+            sheet.add(start, known)
+            sheet.mark(sheet.alike, alike + start)
+            sheet.mark(sheet.mismatch, mismatch + start)
+
+    def maps(self) -> tuple[ErrorMap, ...]:
+        """Return what was collected; a tensor without elements has no map."""
+        return tuple(sheet.map(self._shape) for sheet in self._sheets)
+
+
+def _compared(target: NDArray[Any], golden: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Say which elements are finite on both sides, and which are the same: two NaN are, as in the measurement."""
+    kind = np.complex128 if np.iscomplexobj(target) or np.iscomplexobj(golden) else np.float64
+    x, y = target.astype(kind), golden.astype(kind)
+    return np.isfinite(x) & np.isfinite(y), (x == y) | (np.isnan(x) & np.isnan(y))
+
+
+def _folds(shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Yield the axes that go down and those that go across, for each map."""
+    long = tuple(axis for axis, length in enumerate(shape) if length > 1)
+    if len(long) <= _LEADING:
+        yield long[:-1], long[-1:]
+        return
+    lead, trail = (tuple(axis for axis in long if (axis < _LEADING) is is_lead) for is_lead in (True, False))
+    if lead:
+        yield lead, trail
+    yield trail[:-1] or lead[-1:], trail[-1:]
+
+
+@dataclass(slots=True)
+class _Sheet:
+    """One map in the making. Elements in C order are cut into runs: the neighbours of one row in one cell."""
+
+    shape: tuple[int, ...]
+    down: tuple[int, ...]
+    across: tuple[int, ...]
+    rows: int = field(init=False)
+    columns: int = field(init=False)
+    tall: int = field(init=False)
+    wide: int = field(init=False)
+    cells_across: int = field(init=False)
+    errors: Floats = field(init=False)
+    alike: NDArray[np.bool_] = field(init=False)
+    mismatch: NDArray[np.bool_] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rows, self.columns = (math.prod(self.shape[axis] for axis in axes) for axes in (self.down, self.across))
+        self.tall, self.wide = -(-self.rows // MAX_CELLS), -(-self.columns // MAX_CELLS)
+        self.cells_across = -(-self.columns // self.wide)
+        count = -(-self.rows // self.tall) * self.cells_across
+        self.errors = np.full(count, _NOTHING)
+        self.alike, self.mismatch = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+
+    def add(self, start: int, errors: Floats) -> None:
+        first, last = (self._run(index) for index in (start, start + errors.size - 1))
+        runs = np.arange(first, last + 1)
+        begins = np.maximum(self._begin(runs) - start, 0)
+        np.maximum.at(self.errors, self._cell(runs), np.maximum.reduceat(errors, begins))
+
+    def mark(self, marks: NDArray[np.bool_], indices: Cells) -> None:
+        if indices.size:
+            line, column = np.divmod(indices, self.columns)
+            marks[self._cell(line * self.cells_across + column // self.wide)] = True
+
+    def _run(self, index: int) -> int:
+        line, column = divmod(index, self.columns)
+        return line * self.cells_across + column // self.wide
+
+    def _begin(self, runs: Cells) -> Cells:
+        line, place = np.divmod(runs, self.cells_across)
+        return line * self.columns + place * self.wide
+
+    def _cell(self, runs: Cells) -> Cells:
+        line, place = np.divmod(runs, self.cells_across)
+        cells: Cells = line % self.rows // self.tall * self.cells_across + place
+        return cells
+
+    def map(self, shape: tuple[int, ...]) -> ErrorMap:
+        errors = tuple(None if error < 0 else float(f"{error:.{DIGITS}g}") for error in self.errors.tolist())
+        alike, mismatch = (tuple(np.flatnonzero(marks).tolist()) for marks in (self.alike, self.mismatch))
+        return ErrorMap(shape, self.down, self.across, (self.tall, self.wide), errors, alike, mismatch)
