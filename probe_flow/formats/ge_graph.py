@@ -82,24 +82,19 @@ def _stopped(reason: Diagnostic, kept: int) -> Diagnostic:
 def _block(fields: TextFields) -> Mapping[bytes, list[bytes]]:
     """Read a small block of plain values (a shape); blocks inside it are skipped."""
     values: dict[bytes, list[bytes]] = {}
-    while True:
-        key, kind, raw = _next(fields)
-        if kind == "close":
-            return values
+    for key, kind, raw in fields.block():
         if kind == "open":
             fields.skip()
         else:
             values.setdefault(key, []).append(raw)
+    return values
 
 
 def _read_op(fields: TextFields, position: int) -> GraphOp:
     name = op_type = ""
     inputs: list[tuple[str, int] | None] = []
     outputs: list[Mapping[str, str]] = []
-    while True:
-        key, kind, raw = _next(fields)
-        if kind == "close":
-            return GraphOp(name, op_type, position, tuple(inputs), tuple(outputs))
+    for key, kind, raw in fields.block():
         if kind == "open":
             if key == b"output_desc":
                 outputs.append(_read_output(fields))
@@ -111,6 +106,7 @@ def _read_op(fields: TextFields, position: int) -> GraphOp:
             op_type = _text(kind, raw)
         elif key == b"input":
             _add_input(inputs, _text(kind, raw))
+    return GraphOp(name, op_type, position, tuple(inputs), tuple(outputs))
 
 
 def _add_input(inputs: list[tuple[str, int] | None], text: str) -> None:
@@ -128,10 +124,7 @@ def _add_input(inputs: list[tuple[str, int] | None], text: str) -> None:
 
 def _read_output(fields: TextFields) -> Mapping[str, str]:
     output: dict[str, str] = {}
-    while True:
-        key, kind, raw = _next(fields)
-        if kind == "close":
-            return output
+    for key, kind, raw in fields.block():
         if kind == "open":
             if key == b"attr":
                 _read_attr(fields, output)
@@ -141,18 +134,13 @@ def _read_output(fields: TextFields) -> Mapping[str, str]:
                 fields.skip()
         elif key == b"dtype":
             output["dtype"] = _text(kind, raw)
+    return output
 
 
 def _read_attr(fields: TextFields, output: dict[str, str]) -> None:
     """Read one entry of an attribute map; only text values are kept."""
     name, value = "", None
-    while True:
-        key, kind, raw = _next(fields)
-        if kind == "close":
-            if value is not None:
-                # An attribute of that name never hides the descriptor's own dtype or shape.
-                output.setdefault(name, value)
-            return
+    for key, kind, raw in fields.block():
         if kind == "open":
             if key == b"value":
                 texts = _block(fields).get(b"s")
@@ -161,14 +149,9 @@ def _read_attr(fields: TextFields, output: dict[str, str]) -> None:
                 fields.skip()
         elif key == b"key":
             name = _text(kind, raw)
-
-
-def _next(fields: TextFields) -> tuple[bytes, str, bytes]:
-    """Return the next field of a block that must still be closed."""
-    field = fields.next()
-    if field is None:
-        fields.fail_cut_off()
-    return field
+    if value is not None:
+        # An attribute of that name never hides the descriptor's own dtype or shape.
+        output.setdefault(name, value)
 
 
 def _text(kind: str, raw: bytes) -> str:

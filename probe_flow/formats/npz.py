@@ -6,11 +6,9 @@ Source: the public NPY format description, version 1.0, and APPNOTE 6.3 of the z
 from __future__ import annotations
 
 import ast
-import io
 import math
 import re
 import struct
-import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -30,8 +28,11 @@ _PLAIN = re.compile(r"[<>|=]?(?:[biufc][0-9]{1,2}|[?]|[US][0-9]{1,5})")
 _LOCAL = struct.Struct("<4s5H3L2H")
 _CENTRAL = struct.Struct("<4s6H3L5HL")
 _PLACE = struct.Struct("<L")
+_ENTRY = struct.Struct("<4s6H3L5H2L")
 _END = struct.Struct("<4s4H2LH")
 _VERSION = 20
+_MAX_COMMENT_BYTES = 2**16
+_ENCRYPTED, _STORED, _DEFLATED = 1, 0, 8
 _TIME, _FIRST_DAY = 0, 1 << 5 | 1
 """Midnight, and the first day that zip archives know."""
 
@@ -85,20 +86,47 @@ def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     return _MAGIC + struct.pack("<H", len(text) + 1 + missing) + f"{text}{' ' * missing}\n".encode("latin-1")
 
 
-def arrays_of(content: bytes, limit: int) -> dict[str, Array]:
-    """Return the members of a `.npz` file by key, none of which may have more than ``limit`` bytes.
+def contents_of(archive: bytes, limit: int) -> dict[str, bytes]:
+    """Return the `.npy` files of a small `.npz` file by key, none of which may have more than ``limit`` bytes.
+
+    Members may be stored or deflated; 64-bit sizes, which only archives of gigabytes need, are not read.
 
     Raises:
-        ValueError, zipfile.BadZipFile and other errors of the libraries: it is something else.
+        ValueError, struct.error or zlib.error: it is something else.
     """
-    arrays: dict[str, Array] = {}
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        for info in archive.infolist():
-            if info.file_size > limit:
-                raise ValueError(f"its member `{info.filename[:40]}` claims {info.file_size} bytes")
-            with archive.open(info) as member:
-                arrays[info.filename.removesuffix(".npy")] = array_of(member.read(limit))
-    return arrays
+    at = archive.rfind(b"PK\x05\x06", -_END.size - _MAX_COMMENT_BYTES)
+    if at < 0:
+        raise ValueError("its directory is missing")
+    *_, count, _, place, _ = _END.unpack_from(archive, at)
+    found: dict[str, bytes] = {}
+    for _ in range(count):
+        signature, _, _, flags, method, _, _, crc, packed, size, *lengths, _, _, _, start = _ENTRY.unpack_from(
+            archive, place
+        )
+        if signature != b"PK\x01\x02" or flags & _ENCRYPTED:
+            raise ValueError("its directory is malformed")
+        name = archive[place + _ENTRY.size : place + _ENTRY.size + lengths[0]].decode("utf-8", "backslashreplace")
+        if size > limit:
+            raise ValueError(f"its member `{name[:40]}` claims {size} bytes")
+        content = _unpacked(archive, start, packed, method, limit)
+        if len(content) != size or zlib.crc32(content) != crc:
+            raise ValueError(f"its member `{name[:40]}` is damaged")
+        found[name.removesuffix(".npy")] = content
+        place += _ENTRY.size + sum(lengths)
+    return found
+
+
+def _unpacked(archive: bytes, start: int, packed: int, method: int, limit: int) -> bytes:
+    signature, *_, name_bytes, extra_bytes = _LOCAL.unpack_from(archive, start)
+    if signature != b"PK\x03\x04":
+        raise ValueError("a member is missing")
+    start += _LOCAL.size + name_bytes + extra_bytes
+    content = archive[start : start + packed]
+    if method == _STORED:
+        return content
+    if method != _DEFLATED:
+        raise ValueError(f"its members are packed by method {method}")
+    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(content, limit)
 
 
 def array_of(content: bytes) -> Array:

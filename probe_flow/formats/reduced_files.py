@@ -8,7 +8,7 @@ device said of the tensors and the operator.
 
 from __future__ import annotations
 
-import zipfile
+import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from probe_flow.errors import FormatError
 from probe_flow.formats.binary_file import BinaryFile, malformed
-from probe_flow.formats.npz import Member, array_of, arrays_of, joined, member, npy_bytes
+from probe_flow.formats.npz import Member, array_of, contents_of, joined, member, npy_bytes
+from probe_flow.records.quick import quick
 
 SUFFIX = "_min_max"
 MIN_MAX = ("min", "max")
@@ -30,6 +31,7 @@ MAX_REDUCED_BYTES = 16 * 2**20
 
 _MAX_FIGURES = 4096
 _MAX_RANK = 64
+_SHORT_BYTES = 4096
 _UNKNOWN_SHAPE = "?"
 _DTYPE_FIELD, _SHAPE_FIELD = "dtype", "shape"
 _BROKEN = (
@@ -43,7 +45,7 @@ _BROKEN = (
     RecursionError,
     MemoryError,
     NotImplementedError,
-    zipfile.BadZipFile,
+    struct.error,
     zlib.error,
 )
 
@@ -51,6 +53,7 @@ Array = NDArray[Any]
 Found = TypeVar("Found")
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class ReducedTensor:
     """One tensor: a figure for each statistic, and canonical dtype and logical shape where they are known."""
@@ -194,8 +197,8 @@ def _as_array(content: bytes) -> ReducedArray:
 
 
 def _as_device(content: bytes) -> ReducedDevice:
-    arrays = arrays_of(content, MAX_REDUCED_BYTES)
-    names = tuple(str(name) for name in arrays["stat_names"].reshape(-1)) if "stat_names" in arrays else MIN_MAX
+    arrays = contents_of(content, MAX_REDUCED_BYTES)
+    names = _texts_of(arrays["stat_names"]) if "stat_names" in arrays else MIN_MAX
     if not 0 < len(names) <= _MAX_FIGURES:
         raise ValueError(f"{len(names)} statistics")
     return ReducedDevice(
@@ -204,12 +207,12 @@ def _as_device(content: bytes) -> ReducedDevice:
         _tensors(arrays, "outputs", "out", len(names)),
         _text(arrays, "op_name"),
         _text(arrays, "op_type"),
-        int(arrays["timestamp"]) if "timestamp" in arrays else 0,
+        int(array_of(arrays["timestamp"])) if "timestamp" in arrays else 0,
     )
 
 
-def _tensors(arrays: Mapping[str, Array], key: str, prefix: str, columns: int) -> tuple[ReducedTensor, ...]:
-    rows = _figures(arrays[key], columns)
+def _tensors(arrays: Mapping[str, bytes], key: str, prefix: str, columns: int) -> tuple[ReducedTensor, ...]:
+    rows = _figures(array_of(arrays[key]), columns)
     dtypes = _texts(arrays, f"{prefix}_dtypes", "", len(rows))
     shapes = _texts(arrays, f"{prefix}_shapes", _UNKNOWN_SHAPE, len(rows))
     return tuple(
@@ -228,23 +231,35 @@ def _figures(values: Array, columns: int) -> list[tuple[float, ...]]:
     return [tuple(float(value) for value in row) for row in values.tolist()]
 
 
-def _texts(arrays: Mapping[str, Array], key: str, default: str, count: int) -> list[str]:
+def _texts(arrays: Mapping[str, bytes], key: str, default: str, count: int) -> Sequence[str]:
     if key not in arrays:
         return [default] * count
-    found = [str(text) for text in arrays[key].reshape(-1)]
+    found = _texts_of(arrays[key])
     if len(found) != count:
         raise ValueError(f"`{key}` describes {len(found)} of {count} tensors")
     return found
 
 
-def _text(arrays: Mapping[str, Array], key: str) -> str:
-    return str(arrays[key].reshape(())) if key in arrays else ""
+def _text(arrays: Mapping[str, bytes], key: str) -> str:
+    (found,) = _texts_of(arrays[key]) if key in arrays else ("",)
+    return found
+
+
+def _texts_of(content: bytes) -> tuple[str, ...]:
+    return _known_texts(content) if len(content) <= _SHORT_BYTES else _known_texts.__wrapped__(content)
+
+
+@lru_cache(maxsize=4096)
+def _known_texts(content: bytes) -> tuple[str, ...]:
+    """Return the texts of an array: most files of a dump have one that another has too."""
+    return tuple(str(text) for text in array_of(content).reshape(-1))
 
 
 def _shape_text(shape: Sequence[int] | None) -> str:
     return _UNKNOWN_SHAPE if shape is None else ",".join(map(str, shape))
 
 
+@lru_cache(maxsize=4096)
 def _parse_shape(text: str) -> tuple[int, ...] | None:
     if text == _UNKNOWN_SHAPE:
         return None

@@ -8,6 +8,7 @@ Subtrees that nobody wants are skipped by counting brackets outside of strings, 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Literal, NoReturn
 
@@ -39,7 +40,8 @@ _PIECE = re.compile(_STRING)
 _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
 
 Kind = Literal["close", "open", "string", "word"]
-_CLOSE = (b"", "close", b"")
+_CLOSE: tuple[bytes, Kind, bytes] = (b"", "close", b"")
+_QUOTES = b"\"'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +93,15 @@ class TextFields:
         """
         if self._in_list:
             return self._next_item()
-        match = self._match(_FIELD)
-        if match is None:
-            return None
+        # Far from the end of the buffer `_match` would do no more than this.
+        text = self._text
+        match = _FIELD.match(text, self._pos)
+        if match is not None and (end := match.end()) < len(text) and text[end] not in _QUOTES:
+            self._pos = end
+        else:
+            match = self._match(_FIELD)
+            if match is None:
+                return None
         index = match.lastindex
         if index == 6:
             return match.group(2), "word", match.group(6)
@@ -104,10 +112,21 @@ class TextFields:
             return match.group(2), "open", b""
         if index == 1:
             self._leave()
-            return _CLOSE  # type: ignore[return-value]
+            return _CLOSE
         self._list_keys.append(match.group(2))
         self._in_list = True
         return self._next_item()
+
+    def block(self) -> Iterator[tuple[bytes, Kind, bytes]]:
+        """Yield the fields of the block that was opened last, up to its end; blocks in it must be read or skipped.
+
+        Raises:
+            FormatError: as `next`; PF3220 also when the text ends before the block does.
+        """
+        while (field := self.next()) is not _CLOSE:
+            if field is None:
+                self.fail_cut_off()
+            yield field
 
     def skip(self) -> None:
         """Leave the block that was opened last, whatever it holds.
@@ -186,7 +205,7 @@ class TextFields:
             return False
         # A quote that begins right behind a string continues it; it did not match because its end is not read yet.
         index = match.lastindex or 0
-        return self._text[end] not in b"\"'" or b"," in self._text[match.end(index) : end]
+        return self._text[end] not in _QUOTES or b"," in self._text[match.end(index) : end]
 
     def _more(self) -> bool:
         """Read on, keeping the unread rest; False at the end of the file."""
