@@ -17,6 +17,7 @@ from probe_flow.cli.asking import Asker, Reply
 from probe_flow.cli.number import Number
 from probe_flow.cli.peer_syntax import PeerCommand
 from probe_flow.errors import Diagnostic, UsageError
+from probe_flow.formats.existing import is_file
 
 if TYPE_CHECKING:
     from probe_flow.records import TensorRef
@@ -103,7 +104,7 @@ def _ni(
 def _pt(asker: Asker, *, name: str | None, named: str | None) -> None:
     """Show the values of a tensor of the run, or of a `.npy` file."""
     wanted = _one(name, named)
-    if not Path(wanted).is_file():
+    if not is_file(wanted):
         _print(asker.tensor(wanted))
         return
     from probe_flow.reports.answers_tensor import file_lines
@@ -198,7 +199,7 @@ def _compared_again(asker: Asker, sets: Mapping[str, str]) -> Asker:
     params = record.get("params")
     given = params.items() if isinstance(params, dict) else ()
     known = {name: str(value) for name, value in given if value is not None}
-    if not path.is_file():
+    if not is_file(path):
         raise click.UsageError(f"the workflow of this run is not at `{path}`; run it again by `probe-flow run`")
     output = _new_folder(asker.run.folder)
     settings = [word for name, value in {**known, **sets}.items() for word in ("--set", f"{name}={value}")]
@@ -220,7 +221,7 @@ def _new_folder(folder: Path) -> Path:
 
 def _ref(asker: Asker, name: str, prefers: str) -> TensorRef:
     """Return a tensor with elements: a file, or one that a name of the run means on the side that has this name."""
-    if Path(name).is_file():
+    if is_file(name):
         return _file_ref(Path(name))
     answer = asker.tensor_answer(name, limit=1)
     if answer.matching > 1:

@@ -114,10 +114,12 @@ def split(line: str) -> list[str]:
     """Return the words of a line, quoted as in a shell; nothing for blank lines and comments.
 
     Raises:
-        ValueError: when a quotation does not end, or the line is longer than any that is meant.
+        ValueError: when a quotation does not end, or the line is longer than any that is meant or holds a NUL.
     """
     if len(line) > MAX_LINE:
         raise ValueError(f"it is longer than {MAX_LINE} characters")
+    if "\0" in line:
+        raise ValueError("it holds a NUL character")
     if line.lstrip().startswith("#"):
         return []
     return shlex.split(line)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from probe_flow.errors import Diagnostic, ProbeFlowError, UsageError
+from probe_flow.formats.existing import is_there
 from probe_flow.records import Catalog, TensorKind, TensorRef
 from probe_flow.reports.rows import file_of
 from probe_flow.reports.run_folder import StoredRun
@@ -105,7 +106,7 @@ def _inputs(run: StoredRun) -> Iterator[_Input]:
 
 def _read(given: _Input) -> Catalog | str:
     """Return the catalog of a dump, or why there is none."""
-    if not Path(given.path).exists():
+    if not is_there(given.path):
         return f"there is no dump at `{given.path}` (`--dump SIDE=PATH` says where it is)"
     stage, options = _stage(given)
     try:

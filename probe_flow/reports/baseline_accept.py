@@ -11,6 +11,7 @@ from typing import Any
 from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, UsageError
 from probe_flow.formats.baseline_file import BaselineFile, read_baseline
 from probe_flow.formats.baseline_text import baseline_text
+from probe_flow.formats.existing import is_there
 from probe_flow.metrics.error_figure import error_figure, number
 from probe_flow.records import Baseline, BaselineUse, Deviant, ExcuseKind, FindingKind, Status
 from probe_flow.records.baseline import FAILING_ROW, NONFINITE_ROW, NodePlace, largest, plain_name, stand
@@ -126,7 +127,7 @@ def _workflow(run: StoredRun) -> str:
 
 
 def _before(path: Path) -> BaselineFile | None:
-    if not path.exists():
+    if not is_there(path):
         return None
     try:
         return read_baseline(path)

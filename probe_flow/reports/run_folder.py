@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
+from probe_flow.formats.existing import is_file, is_folder
 from probe_flow.reports.schemas import RUN_SCHEMA
 from probe_flow.reports.stored_records import NODE, ROW, Types, is_detail, wrong_key, wrong_run_key
 
@@ -131,12 +132,12 @@ def read_run(path: Path) -> StoredRun:
 
 
 def _record_file(path: Path) -> Path:
-    if path.is_file():
+    if is_file(path):
         return path
     for folder in (path, path / INNER_FOLDER):
-        if (folder / RECORD).is_file():
+        if is_file(folder / RECORD):
             return folder / RECORD
-    raise _none_at(path, f"there is no `{RECORD}` in it" if path.is_dir() else "there is no such folder")
+    raise _none_at(path, f"there is no `{RECORD}` in it" if is_folder(path) else "there is no such folder")
 
 
 def _none_at(path: Path, why: str) -> UsageError:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.formats.converted_names import MAPPING_FILE, add_to_mapping
+from probe_flow.formats.existing import is_file, is_folder
 from probe_flow.formats.streamed_file import clear_stale
 from probe_flow.formats.torchair_names import is_hashed, read_name_mapping, real_name
 from probe_flow.formats.whole_files import write_whole
@@ -114,9 +115,9 @@ def parse_paths(paths: Sequence[Path], wanted: Wanted, map_: TaskMap) -> Outcome
 def _sources(paths: Iterable[Path], outcome: Outcome) -> list[Source]:
     sources: list[Source] = []
     for path in dict.fromkeys(paths):
-        if path.is_file():
+        if is_file(path):
             sources.append(_source(path, {}))
-        elif path.is_dir():
+        elif is_folder(path):
             sources += _files_of(path, outcome)
         else:
             found = "is neither a file nor a folder" if os.path.lexists(path) else "does not exist"

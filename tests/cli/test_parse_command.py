@@ -90,6 +90,7 @@ def test_other_files_go_only_when_that_is_said(probe_flow: Callable[..., Any], t
     [
         ((), "Missing option"),
         (("-d", "absent"), "error[PF2101]: `absent` does not exist"),
+        (("-d", "a" * 5000), "does not exist"),
         (("-d", ",,"), "`--dump_path` names no dumped file and no folder"),
         (("-d", "dump", "-o", "dump"), "error[PF6501]"),
         (("-d", "dump", "-f", "NHCW"), "did you mean"),

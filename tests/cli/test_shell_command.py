@@ -123,9 +123,11 @@ def test_help_names_every_verb(torchair, typed):
         ("cp Gelu gelu", ""),
         ("open /nowhere", "PF7110"),
         ("vc -lt /nowhere", "does not exist"),
-        ("\x00\x01", "there is no"),
+        ("\x01\x02", "there is no"),
         ("\u202e\ud83d\ude00 x", "there is no"),
         ("x" * 70_000, "longer than"),
+        ("pt " + "a" * 5000, "there is no tensor `aaa"),
+        ("vc -lt a\0b", "it holds a NUL character"),
     ],
 )
 def test_what_goes_wrong_is_told_and_the_next_line_is_done(torchair, typed, line, told):

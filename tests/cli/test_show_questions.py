@@ -280,6 +280,16 @@ def test_mistakes_are_told(runs, probe_flow, arguments, code, told):
     assert told in done.err
 
 
+def test_a_name_that_no_file_can_have_holds_no_run_and_no_dump(runs, probe_flow):
+    name = "a" * 5000
+    assert "error[PF7110]" in probe_flow("show", name).err
+    assert probe_flow("diff", runs("torchair"), name).code == 2
+    assert "error[PF7001]" in probe_flow("baseline", "accept", runs("torchair"), "--output", name).err
+    shown = probe_flow("show", runs("torchair"), "--tensor", "Gelu_1.output.0", "--dump", f"target={name}")
+    assert shown.code == 0
+    assert f"there is no dump at `{name}`" in shown.out
+
+
 def test_the_stage_of_a_run_with_one_comparison_may_be_named(runs, probe_flow):
     for question in (["--node", "Gelu_1"], ["--origin"], ["--below", "cosine=0.999"], ["--tensor", "Gelu_1"]):
         assert probe_flow("show", runs("torchair"), *question, "--comparison", "result").code == 0
