@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +63,7 @@ class StoredDumps:
         self._inputs = list(_inputs(run))
         self._moved = moved
         self._catalogs: dict[_Input, Catalog | str] = {}
+        self._tensors: dict[_Input, Mapping[str, Sequence[TensorRef]]] = {}
 
     def find(self, row: Mapping[str, Any], side: str) -> tuple[list[TensorRef], str]:
         """Return the tensors with elements that may be the row's, the likeliest first; and why there is none."""
@@ -72,7 +74,8 @@ class StoredDumps:
             if isinstance(catalog, str):
                 reasons.append(catalog)
                 continue
-            tensors = [ref for ref in catalog.tensors if _is(ref, wanted, catalog.root)]
+            named = self._named(given, catalog).get(str(wanted.get("name")), ())
+            tensors = [ref for ref in named if _is_in(ref, wanted.get("file"), catalog.root)]
             ranked = sorted(tensors, key=lambda ref: not _same_execution(ref, row))
             found += [ref for ref in ranked if ref.kind is TensorKind.TENSOR]
             if tensors and not found:
@@ -80,6 +83,15 @@ class StoredDumps:
         if found:
             return found, ""
         return [], reasons[0] if reasons else "no dump of this run has it"
+
+    def _named(self, given: _Input, catalog: Catalog) -> Mapping[str, Sequence[TensorRef]]:
+        """Return the tensors of a dump by their ids."""
+        if given not in self._tensors:
+            found: defaultdict[str, list[TensorRef]] = defaultdict(list)
+            for ref in catalog.tensors:
+                found[ref.id].append(ref)
+            self._tensors[given] = found
+        return self._tensors[given]
 
     def _candidates(self, side: str) -> list[_Input]:
         """Return the dumps that may be a side's: the one named like it first; a moved one only by itself."""
@@ -149,11 +161,9 @@ def _silent(event: str, **fields: Any) -> None:
     """Send nothing: a question leaves no trace in the run's folder."""
 
 
-def _is(ref: TensorRef, wanted: Mapping[str, Any], root: str) -> bool:
-    """Say whether a tensor has the id and the file that a row states."""
-    if ref.id != wanted.get("name"):
-        return False
-    file, recorded = file_of(ref), wanted.get("file")
+def _is_in(ref: TensorRef, recorded: object, root: str) -> bool:
+    """Say whether a tensor lies in the file that a row states."""
+    file = file_of(ref)
     if file is None or recorded is None:
         return True
     start = root.rstrip("/") + "/"

@@ -9,6 +9,7 @@ from typing import Any
 
 from probe_flow.reports.questions import EVERYWHERE, Identity, NamesFound, Scope, find_names, identity
 from probe_flow.reports.run_folder import StoredRun
+from probe_flow.reports.stored_records import EDGE, wrong_key
 
 Flow = tuple[int, Identity, int]
 """Input of the consumer, the producer, output of the producer."""
@@ -72,6 +73,16 @@ class Link:
     output: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Execution:
+    """The nodes of one execution of one side in their order, where each stands, and what modules hold."""
+
+    nodes: list[StoredNode]
+    places: Mapping[tuple[str, Identity], int]
+    children: Mapping[str, list[StoredNode]]
+    has_flow: bool
+
+
 class StoredNodes:
     """All nodes of a run.
 
@@ -87,7 +98,7 @@ class StoredNodes:
         self._nodes = tuple(_stored(line, record) for line, record in run.nodes())
         self._by_key = {node.key: node for node in self._nodes}
         self._consumers: dict[tuple[str, Identity], list[Link]] | None = None
-        self._executions: dict[tuple[Any, ...], list[StoredNode]] | None = None
+        self._executions: dict[tuple[Any, ...], _Execution] | None = None
 
     def __iter__(self) -> Iterator[StoredNode]:
         return iter(self._nodes)
@@ -143,27 +154,36 @@ class StoredNodes:
 
     def has_flow(self, node: StoredNode) -> bool:
         """Say whether the dump of the node's execution told who feeds whom."""
-        return any(each.flows for each in self._in_execution(node))
+        return self._in_execution(node).has_flow
 
     def beside(self, node: StoredNode) -> tuple[StoredNode | None, StoredNode | None]:
         """Return the nodes executed right before and right after a node, for dumps that do not tell who feeds whom."""
-        others = self._in_execution(node)
-        at = others.index(node)
+        execution = self._in_execution(node)
+        others, at = execution.nodes, execution.places[node.key]
         return others[at - 1] if at else None, others[at + 1] if at + 1 < len(others) else None
 
     def children(self, node: StoredNode) -> list[StoredNode]:
         """Return the nodes that a module holds."""
-        return [each for each in self._in_execution(node) if each.parent == node.name]
+        return self._in_execution(node).children.get(node.name, [])
 
-    def _in_execution(self, node: StoredNode) -> list[StoredNode]:
+    def _in_execution(self, node: StoredNode) -> _Execution:
         if self._executions is None:
             found: defaultdict[tuple[Any, ...], list[StoredNode]] = defaultdict(list)
             for each in self._nodes:
                 found[each.execution].append(each)
-            self._executions = {
-                execution: sorted(nodes, key=lambda each: each.order) for execution, nodes in found.items()
-            }
+            self._executions = {execution: _execution(nodes) for execution, nodes in found.items()}
         return self._executions[node.execution]
+
+
+def _execution(nodes: Sequence[StoredNode]) -> _Execution:
+    ordered = sorted(nodes, key=lambda node: node.order)
+    places: dict[tuple[str, Identity], int] = {}
+    children: defaultdict[str, list[StoredNode]] = defaultdict(list)
+    for place, node in enumerate(ordered):
+        places.setdefault(node.key, place)
+        if node.parent is not None:
+            children[node.parent].append(node)
+    return _Execution(ordered, places, dict(children), any(node.flows for node in ordered))
 
 
 def texts(value: object) -> tuple[str, ...]:
@@ -197,7 +217,7 @@ def _stored(line: int, record: Mapping[str, Any]) -> StoredNode:
 
 def _flows(edges: object, known: Identity) -> Iterator[Flow]:
     for edge in edges if isinstance(edges, list) else ():
-        if isinstance(edge, Mapping) and isinstance(edge.get("producer"), str):
+        if isinstance(edge, Mapping) and wrong_key(edge, EDGE) is None:
             producer = (*known[:4], edge["producer"], edge.get("call"), edge.get("phase"))
             yield _slot(edge.get("input")), producer, _slot(edge.get("output"))
 

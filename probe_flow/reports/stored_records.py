@@ -56,6 +56,9 @@ NODE: Types = MappingProxyType(
 )
 """Types of the values of a node."""
 
+EDGE: Types = MappingProxyType({"producer": _TEXT, "call": _INTEGER_OR_NONE, "phase": _TEXT_OR_NONE})
+"""Types of what an edge of a node says of its other end."""
+
 
 def wrong_key(record: object, types: Types) -> str | None:
     """Return the first key whose value is of another type, ``""`` when the record is no object; None when all fit."""

@@ -122,7 +122,7 @@ def _placed(graph: Subgraph, layers: Sequence[Sequence[int]]) -> tuple[dict[int,
     for number, shown in enumerate(graph.nodes):
         lines = label(shown)
         sizes[number] = (
-            max(len(line) for line in lines) * _CHARACTER + 2 * _PADDING,
+            max(map(len, lines), default=0) * _CHARACTER + 2 * _PADDING,
             len(lines) * _LINE_HEIGHT + _PADDING,
         )
     widths = [sum(sizes[number][0] + _GAP_X for number in layer) - _GAP_X for layer in layers]

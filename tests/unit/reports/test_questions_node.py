@@ -178,6 +178,25 @@ def test_a_circle_ends(tmp_path):
     assert ElementTree.fromstring(drawn_in_layers(graph)) is not None
 
 
+def test_an_edge_of_another_form_is_none(tmp_path):
+    edges = [{"input": 0, "producer": "A_1", "call": [], "phase": "forward", "output": 0}, {"producer": 3}, 7]
+    stored = StoredNodes(read_run(write_run(tmp_path / "run", [], [node("A_1", 0), node("B_1", 1, edges=edges)])))
+    assert stored.producers(stored.find("B_1")[1][0]) == []
+
+
+def test_neighbours_in_time_are_found_without_a_search(tmp_path, monkeypatch):
+    nodes = [node("Cell", 0), *(node(f"N_{n}", n + 1, parent="Cell") for n in range(50))]
+    stored = StoredNodes(read_run(write_run(tmp_path / "run", [], nodes)))
+    every = list(stored)
+    with monkeypatch.context() as patch:
+        patch.setattr(StoredNode, "__eq__", lambda *_: pytest.fail("nodes are compared one by one"))
+        beside = [[other and other.name for other in stored.beside(each)] for each in every]
+        held = [each.name for each in stored.children(every[0])]
+    assert beside[1] == ["Cell", "N_1"]
+    assert beside[50] == ["N_48", None]
+    assert held == [f"N_{n}" for n in range(50)]
+
+
 def drawn(names):
     shown = tuple(
         Shown(
@@ -189,7 +208,7 @@ def drawn(names):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.text(min_size=1, max_size=60), min_size=1, max_size=4))
+@given(st.lists(st.text(max_size=60), min_size=1, max_size=4))
 def test_no_name_breaks_a_drawing(names):
     svg = drawn_in_layers(drawn(names))
     assert len(
