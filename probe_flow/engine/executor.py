@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from probe_flow.engine.auto import LARGE_WORK_BYTES, SMALL_WORK_BYTES, choose, runs_unlocked
-from probe_flow.engine.limits import fitting_workers, usable_cpus, worker_bytes, workers_within
+from probe_flow.engine.limits import fitting_workers, worker_bytes, workers_within
 from probe_flow.engine.scheduler import Scheduler, check_scheduler, make_scheduler
+from probe_flow.formats.machine import usable_cpus
 from probe_flow.workflow.models import size_bytes
 from probe_flow.workflow.resolved import Workflow
 

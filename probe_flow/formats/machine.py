@@ -1,0 +1,94 @@
+"""What this process may use of the machine: CPUs, memory, control groups."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_ROOT = Path("/")
+_CPU_LIMITS = (("cpu", "sys/fs/cgroup/cpu"), ("cpu,cpuacct", "sys/fs/cgroup/cpu,cpuacct"))
+
+
+def usable_cpus(root: Path = _ROOT) -> int:
+    """Return the number of CPUs that this process may use, at least 1.
+
+    Args:
+        root: where the files of the system lie.
+    """
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    shares = [share for share in _cpu_shares(root) if share is not None]
+    return max(1, min([count, *(-int(-share // 1) for share in shares)]))
+
+
+def memory_of_machine(root: Path = _ROOT) -> int | None:
+    """Return the bytes of memory that this process may use: those of the machine or of its control group.
+
+    Args:
+        root: where the files of the system lie.
+
+    Returns:
+        None where the system does not tell.
+    """
+    limits = [
+        int(text)
+        for group in _groups(root, "memory", "sys/fs/cgroup/memory")
+        for name in ("memory.max", "memory.limit_in_bytes")
+        if (text := _text(group / name)).isdigit()
+    ]
+    lines = _text(root / "proc/meminfo").splitlines()
+    limits.extend(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal:"))
+    return min(limits, default=None)
+
+
+def free_memory(root: Path = _ROOT) -> int:
+    """Return the bytes of memory that this process may still fill, 0 where the system does not tell.
+
+    Args:
+        root: where the files of the system lie.
+    """
+    lines = _text(root / "proc/meminfo").splitlines()
+    available = next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), 0)
+    return min(available, (memory_of_machine(root) or 0) - own_memory(root))
+
+
+def own_memory(root: Path = _ROOT) -> int:
+    """Return the bytes of memory that this process fills, 0 where the system does not tell.
+
+    Args:
+        root: where the files of the system lie.
+    """
+    pages = _text(root / "proc/self/statm").split()[1:2]
+    return int(pages[0]) * os.sysconf("SC_PAGE_SIZE") if pages else 0
+
+
+def _cpu_shares(root: Path) -> Iterator[float | None]:
+    for controller, mount in _CPU_LIMITS:
+        for group in _groups(root, controller, mount):
+            yield _share(*_text(group / "cpu.max").split()[:2])
+            yield _share(_text(group / "cpu.cfs_quota_us"), _text(group / "cpu.cfs_period_us"))
+
+
+def _share(quota: str = "", period: str = "") -> float | None:
+    """Return CPUs per period; None without a limit (``max`` or ``-1``)."""
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() and int(period) else None
+
+
+def _groups(root: Path, controller: str, mount: str) -> Iterator[Path]:
+    """Yield the folders whose limits hold for this process: its control group and those around it, of both versions.
+
+    Inside a container the path in ``/proc`` may be one of the host; the root of the mount is then the container's own.
+    """
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, names, path = line.split(":", 2)
+        top = root / "sys/fs/cgroup" if not names else root / mount
+        if names in ("", controller):
+            group = top if ".." in path else top / path.lstrip("/")
+            yield from (folder for folder in (group, *group.parents) if folder.is_relative_to(top))
+
+
+def _text(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text(encoding="ascii", errors="replace").strip()
+    return ""
