@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
@@ -26,7 +27,7 @@ from probe_flow.reports.csv_dump_json_sides import (
     value_cells,
 )
 from probe_flow.reports.row_colors import Color
-from probe_flow.reports.table import Cell, Table, write_csv
+from probe_flow.reports.table import Cell, Rows, Table, write_csv
 
 PREFIX = (
     "NPU Name",
@@ -146,7 +147,9 @@ def dump_json_table(comparison: Comparison) -> Table:
     layout = layout_of(comparison)
     stacks = StackColumn.of(comparison)
     header = header_of(layout, stacks)
-    return Table((*header, ROLE), numbers_of(layout), _rows(comparison, layout, stacks))
+    part = partial(_rows, comparison, layout)
+    count = len(comparison.rows)
+    return Table((*header, ROLE), numbers_of(layout), part(0, count), part, count)
 
 
 def header_of(layout: Layout, stacks: StackColumn | None) -> tuple[str, ...]:
@@ -165,8 +168,11 @@ def numbers_of(layout: Layout) -> frozenset[str]:
     return frozenset() if layout is Layout.CHECKSUM else frozenset(layout.columns)
 
 
-def _rows(comparison: Comparison, layout: Layout, stacks: StackColumn | None) -> Iterator[tuple[Color, Sequence[Cell]]]:
-    for row in comparison.rows:
+def _rows(comparison: Comparison, layout: Layout, start: int, stop: int) -> Rows:
+    stacks = StackColumn.of(comparison)
+    if stacks is not None:
+        stacks.begin_behind(comparison.rows, start)
+    for row in islice(comparison.rows, start, stop):
         verdict = row.verdict
         target, golden = sides_of(row)
         cells = facts(row, target, golden, layout)
@@ -179,7 +185,7 @@ def _rows(comparison: Comparison, layout: Layout, stacks: StackColumn | None) ->
             cells.append(stacks.cell(row))
         if layout is Layout.TENSOR:
             cells.append(file_names(row.pair.target, row.pair.golden))
-        cells.append(verdict.role.value)
+        cells.append(verdict.role._value_)
         yield _COLORS[verdict.status], cells
 
 
@@ -235,6 +241,12 @@ class StackColumn:
         """Return the column, or None where the target has no source frames."""
         catalog = comparison.pairs.target
         return cls(comparison) if catalog.stacks or catalog.attrs.get("has_stacks") else None
+
+    def begin_behind(self, rows: Sequence[ComparedPair], start: int) -> None:
+        """Go on as if the rows before number ``start`` had been shown."""
+        targets = (rows[number].pair.target for number in range(start - 1, -1, -1))
+        last = next((target for target in targets if target is not None), None)
+        self._shown = None if last is None else last.node
 
     def cell(self, row: ComparedPair) -> str:
         """Return the cell of a row; rows come in their order, those of an entry one after the other."""

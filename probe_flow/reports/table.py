@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -11,14 +10,17 @@ from typing import TypeAlias
 
 from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.float_texts import number_texts
+from probe_flow.reports.halves import write_parts
 from probe_flow.reports.row_colors import Color
 
 _BATCH = 1024
 _MAX_KNOWN = 20_000
-_NEEDS_QUOTES = re.compile('[,"\n]').search
 
 Cell: TypeAlias = str | int | float
 """Text that no spreadsheet program evaluates, or a number (never a truth value, never an infinity)."""
+
+Rows: TypeAlias = Iterator[tuple[Color, Sequence[Cell]]]
+"""Cells of each row, and its mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +31,16 @@ class Table:
         header: the columns.
         numbers: those of them whose cells are numbers, or words where there is none.
         rows: one cell per column, and the mark of the row.
+        part: makes some of the same rows, from the first up to the last (not included); absent where a row depends on
+            those before it.
+        count: how many rows there are, for ``part``.
     """
 
     header: tuple[str, ...]
     numbers: frozenset[str]
-    rows: Iterator[tuple[Color, Sequence[Cell]]]
+    rows: Rows
+    part: Callable[[int, int], Rows] | None = None
+    count: int = 0
 
 
 def write_csv(table: Table, path: Path, *, line_end: str = "\n") -> None:
@@ -47,14 +54,22 @@ def write_csv(table: Table, path: Path, *, line_end: str = "\n") -> None:
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
     """
-    rows = (cells for _, cells in table.rows)
-    quoted = _Quoted()
+    part = table.part
     with atomic_text(path) as file:
-        file.writelines(_lines([table.header], quoted, line_end))
-        while batch := list(islice(rows, _BATCH)):
-            file.writelines(_lines(batch, quoted, line_end))
-            if len(quoted) > _MAX_KNOWN:
-                quoted.clear()
+        file.writelines(_lines([table.header], _Quoted(), line_end))
+        if part is None:
+            file.writelines(_texts(table.rows, line_end))
+        else:
+            texts = lambda start, stop: _texts(part(start, stop), line_end)  # noqa: E731
+            write_parts(file, texts, table.count, folder=path.parent)
+
+
+def _texts(rows: Rows, line_end: str) -> Iterator[str]:
+    quoted = _Quoted()
+    while batch := [cells for _, cells in islice(rows, _BATCH)]:
+        yield from _lines(batch, quoted, line_end)
+        if len(quoted) > _MAX_KNOWN:
+            quoted.clear()
 
 
 class _Quoted(dict[Cell, str]):
@@ -62,9 +77,10 @@ class _Quoted(dict[Cell, str]):
 
     def __missing__(self, cell: Cell) -> str:
         text = str(cell)
-        found = '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES(text) else text
-        self[cell] = found
-        return found
+        if "," in text or '"' in text or "\n" in text:
+            text = '"' + text.replace('"', '""') + '"'
+        self[cell] = text
+        return text
 
 
 def _lines(rows: Sequence[Sequence[Cell]], quoted: _Quoted, line_end: str) -> Iterator[str]:
