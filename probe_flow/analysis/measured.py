@@ -101,7 +101,7 @@ def _node_key(key: NodeKey, catalog: Catalog, *, is_golden_only: bool) -> tuple[
         node.order if node else 0,
         key.name,
         key.call,
-        key.phase.value,
+        key.phase._value_,
     )
 
 

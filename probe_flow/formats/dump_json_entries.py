@@ -171,7 +171,7 @@ class _Entries:
     def _node(self, entry: str, name: EntryName, key: NodeKey) -> Node:
         sides = self._sides
         parent_entry = sides.tree.parents.get(entry)
-        attrs: dict[str, object] = {"entry": entry, "kind": name.kind.value}
+        attrs: dict[str, object] = {"entry": entry, "kind": name.kind._value_}
         if parent_entry is not None:
             attrs["parent_entry"] = parent_entry
         if entry in sides.tree.micro_steps:

@@ -46,11 +46,12 @@ def _by_pydantic(values: Sequence[Number]) -> list[str]:
             text = text.replace(theirs, ours)
     if b"e" in text:  # 1e-7 and 1e16 are 1e-07 and 1e+16 in Python
         head, *parts = _BARE_EXPONENT.sub(b"e+", text).split(b"e-")
-        text = b"e-".join([head, *(b"0" + part if part[1:2] == b"," else part for part in parts)])
+        text = b"e-".join([head, *[b"0" + part if part[1:2] == b"," else part for part in parts]])
     texts = text[:-1].decode("utf-8").split(",")
     place, before = 0, 0
     for found in _SMALL.finditer(text):  # and 0.00001 is 1e-05; in 10.00001 nothing changes
         place += text.count(b",", before, found.start())
         before = found.start()
-        texts[place] = json_text(json_number(values[place]))
+        value = values[place]
+        texts[place] = repr(value) if type(value) is float else json_text(json_number(value))
     return texts

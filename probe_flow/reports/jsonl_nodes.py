@@ -46,7 +46,7 @@ class NodeLines:
         return (
             f'{{"side": "{self._side}", "order": {node.order}, "rank": {json_text(execution.rank)}, '
             f'"graph": {json_text(execution.graph)}, "step": {json_text(execution.step)}, '
-            f'"node": {json_text(key.name)}, "call": {key.call}, "phase": "{key.phase.value}", '
+            f'"node": {json_text(key.name)}, "call": {key.call}, "phase": "{key.phase._value_}", '
             f'"op_type": {json_text(node.op_type)}, "parent": {json_text(node.parent)}, '
             f'"edges": [{", ".join([_edge(edge) for edge in edges])}], "stack": {stack}, '
             f'"originals": {json_text(node.originals) if node.originals else "[]"}, '

@@ -12,6 +12,12 @@ from probe_flow.reports.rows import NodeIndex, RowReader, checksum_of, file_of, 
 
 _STATISTICS = attrgetter("min", "max", "mean", "l2norm", "nan", "inf")
 _AFTER_MIN = (', "max": ', ', "mean": ', ', "l2norm": ', ', "nan": ', ', "inf": ')
+_GRADS: Mapping[int, str] = {
+    id(grad): f'"value": null, "requires_grad": {json_text(grad)}, "checksum": null, "min": '
+    for grad in (None, False, True)
+}
+"""What is said of a tensor without value and checksum, by the object that says whether it needs a gradient."""
+
 _NO_METRICS: Mapping[str, Number] = {}
 
 
@@ -51,7 +57,7 @@ class RowLines:
         nodes = self._target if pair.target is not None else self._golden
         text += (
             f'{{"order": {row.order}, {nodes.described(shown.node)}, "group": {json_text(pair.group)}, '
-            f'{self._slot(shown)[0]}, "kind": "{shown.kind.value}", "target": '
+            f'{self._slot(shown)[0]}, "kind": "{shown.kind._value_}", "target": '
         )
         text = self._side(pair.target, measured.target if measured is not None else None, text) + ', "golden": '
         text = self._side(pair.golden, measured.golden if measured is not None else None, text) + ', "reference": '
@@ -61,19 +67,23 @@ class RowLines:
         self._numbers.append(pair.confidence)
         text = self._measured(measured.metrics if measured is not None else _NO_METRICS)
         return (
-            f'{text}, "verdict": "{verdict.status.value}", "reason": {json_text(reason_of(row))}, '
-            f'"role": "{verdict.role.value}"{_excuse(verdict)}}}\n'
+            f'{text}, "verdict": "{verdict.status._value_}", "reason": {json_text(reason_of(row))}, '
+            f'"role": "{verdict.role._value_}"{_excuse(verdict)}}}\n'
         )
 
     def _side(self, tensor: TensorRef | None, summary: SideSummary | None, text: str) -> str:
         if tensor is None:
             return text + "null"
         value, grad, checksum = tensor.value, tensor.attrs.get("requires_grad"), checksum_of(tensor, summary)
-        self._before.append(
-            f'{text}{{"name": "{self._target.name(tensor.node)}{self._slot(tensor)[1]}", {self._stored_as(tensor)}, '
+        known = _GRADS.get(id(grad)) if value is None and checksum is None else None
+        facts = known or (
             f'"value": {json_text(value if value is None else json_value(value))}, '
             f'"requires_grad": {json_text(grad if grad is None or grad is False else json_value(grad))}, '
             f'"checksum": {json_text(checksum)}, "min": '
+        )
+        self._before.append(
+            f'{text}{{"name": "{self._target.name(tensor.node)}{self._slot(tensor)[1]}", '
+            f"{self._stored_as(tensor)}, {facts}"
         )
         self._before += _AFTER_MIN
         self._numbers += _STATISTICS(statistics_of(tensor, summary))
