@@ -204,3 +204,34 @@ def test_neither_the_text_nor_the_tree_is_held_as_a_whole(tmp_path: Path, monkey
 
     assert count == 2000
     assert peak < size / 4
+
+
+@pytest.mark.usefixtures("window")
+@pytest.mark.parametrize(
+    ("entry", "repeated"),
+    [
+        ('{"a": 1, "a": 2}', ("a",)),
+        ('{"a" : 1, "a": 2}', ("a",)),
+        ('{"output": [{"Max": 1, "Max": 2}]}', ("Max",)),
+        ('{"input_kwargs": {"x": {"p": 0, "p": 1, "q": 2}}}', ("p",)),
+        ('{"output": [[[{"deep": 1, "deep": 2}]]]}', ("deep",)),
+        ('{"output": [{"a": {"b": 1, "b": 2}}]}', ("b",)),
+        ('[{"a": 1, "a": 2}]', ("a",)),
+        ('{"a": "x: y: z", "b": ":", "output": [{"c": ":"}]}', ()),
+        ('{"a": ":", "b": 1, "b": 2}', ("b",)),
+        ('{"a":{"b":[{"c":{"d":1}}]}}', ()),
+    ],
+)
+def test_keys_that_stand_twice_are_found_at_any_depth(tmp_path: Path, entry: str, repeated: tuple[str, ...]) -> None:
+    stream = stream_of(tmp_path, f'{{"data": {{"one": {entry}, "two": {{}}}}}}')
+
+    assert dict(stream) == {"one": json.loads(entry), "two": {}}
+    assert stream.repeated == repeated
+
+
+@pytest.mark.usefixtures("window")
+@pytest.mark.parametrize("key", ["a\tb", 'a"b', "a\\\\b", "a\\u00e9", "", "a\u2028b", "a\x7fb"])
+def test_names_of_entries_are_those_of_json(tmp_path: Path, key: str) -> None:
+    text = json.dumps({"data": {key: {"x": 1}, "last": 2}}, ensure_ascii=False, indent=1)
+
+    assert dict(stream_of(tmp_path, text)) == {key: {"x": 1}, "last": 2}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from probe_flow.metrics.statistics import compare_statistics
 from probe_flow.records import Statistics
@@ -53,3 +55,26 @@ def test_integer_differences_stay_integers() -> None:
     difference = compare_statistics(Statistics(max=2**62 + 1), Statistics(max=2**62))["max_diff"]
     assert difference == 1
     assert isinstance(difference, int)
+
+
+NUMBERS = st.one_of(
+    st.floats(), st.sampled_from([0.0, -0.0, 1.0, -1.0, 5e-324, 1.7976931348623157e308, math.inf, -math.inf, math.nan])
+)
+
+
+@given(st.lists(NUMBERS, min_size=8, max_size=8))
+def test_usual_floats_follow_the_definition(values: list[float]) -> None:
+    target, golden = (Statistics(*values[at : at + 4]) for at in (0, 4))
+    found = compare_statistics(target, golden)
+
+    assert list(found) == [f"{name}_{end}" for name in ("max", "min", "mean", "l2norm") for end in ("diff", "diff_rel")]
+    for name in ("max", "min", "mean", "l2norm"):
+        one, other = getattr(target, name), getattr(golden, name)
+        difference = 0.0 if one == other else one - other
+        ratio: float = abs(difference) if not math.isfinite(difference) else 0.0
+        if math.isfinite(difference) and difference:
+            ratio = abs(difference) / abs(other) if other else math.inf
+        for wanted, end in ((difference, "diff"), (ratio, "diff_rel")):
+            got = found[f"{name}_{end}"]
+            assert isinstance(got, float)
+            assert got.hex() == wanted.hex()
