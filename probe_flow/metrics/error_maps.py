@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.records import ErrorMap
+from probe_flow.records import ErrorMap, TensorRef
 
 LAYOUT = 1
 """Version of the maps, part of the keys under which they are cached."""
@@ -73,6 +73,12 @@ class ErrorMaps:
     def maps(self) -> tuple[ErrorMap, ...]:
         """Return what was collected; a tensor without elements has no map."""
         return tuple(sheet.map(self._shape) for sheet in self._sheets)
+
+
+def indexed_shape(tensor: TensorRef, numel: int) -> tuple[int, ...]:
+    """Return the shape in which the indices of a tensor count, one axis where it is not known."""
+    shape = tensor.logical_shape if tensor.logical_shape is not None else tensor.shape
+    return shape if shape is not None and math.prod(shape) == numel else (numel,)
 
 
 def _compared(target: NDArray[Any], golden: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

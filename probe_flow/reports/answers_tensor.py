@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from probe_flow.reports.console_facts import figure, operator, printable, slot, where
+from probe_flow.reports.error_map_text import map_lines
 from probe_flow.reports.named_answer import NamedAnswer
 from probe_flow.reports.questions import Record, number, reasons_of
 from probe_flow.reports.questions_tensor import SideView, TensorView
@@ -40,6 +41,7 @@ def _view_lines(view: TensorView) -> Iterator[str]:
     for side in view.sides:
         yield from _value_lines(side)
     yield from _worst_lines(view)
+    yield from map_lines(view.maps)
 
 
 def _in_file(side: SideView) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from probe_flow.errors import ProbeFlowError
-from probe_flow.records import Statistics, TensorRef
+from probe_flow.records import ErrorMap, Statistics, TensorRef
+from probe_flow.reports.error_map_text import stored_maps
 from probe_flow.reports.json_values import json_number
 from probe_flow.reports.named_answer import NamedAnswer
 from probe_flow.reports.questions import EVERYWHERE, Record, Scope, find_names, metric_of, number, side
@@ -67,6 +68,7 @@ class TensorView:
         detail: the closer look that the run took, None when it took none.
         worst: elements with the largest errors, from the dumps.
         no_worst: why there are none of them, empty when there are.
+        maps: where in the tensor the errors are, as the run found them, else from the dumps.
     """
 
     row: Record
@@ -74,6 +76,7 @@ class TensorView:
     detail: Record | None = None
     worst: list[WorstElement] = field(default_factory=list)
     no_worst: str = ""
+    maps: tuple[ErrorMap, ...] = ()
 
     def data(self) -> dict[str, Any]:
         """Return the view as JSON."""
@@ -144,7 +147,8 @@ def _names(row: Record) -> list[str]:
 
 
 def _view(run: StoredRun, dumps: Dumps, row: Record) -> TensorView:
-    view = TensorView(row, [], run.detail(row))
+    detail = run.detail(row)
+    view = TensorView(row, [], detail, maps=stored_maps(detail or {}))
     for name in ("target", "golden", "reference"):
         tensor = side(row, name)
         if tensor is not None:
@@ -175,6 +179,7 @@ def _add_worst(view: TensorView, target: TensorRef, golden: TensorRef) -> None:
         )
         return
     view.worst = found.elements
+    view.maps = view.maps or found.maps
 
 
 def _side(dumps: Dumps, row: Record, name: str, tensor: Record) -> SideView:

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probe_flow.formats.blocks import TensorBlocks, open_tensor
+from probe_flow.metrics.error_maps import ErrorMaps, indexed_shape
 from probe_flow.metrics.kernel import BLOCK
-from probe_flow.records import Statistics, TensorRef
+from probe_flow.records import ErrorMap, Statistics, TensorRef
 
 MAX_FIRST = 128
 """Values shown from the begin of a tensor."""
@@ -82,10 +83,12 @@ class WorstElements:
     Args:
         elements: the largest first, then in order of index.
         max_abs_err: the largest error among elements that are finite on both sides, listed or not.
+        maps: where in the tensor the errors are.
     """
 
     elements: list[WorstElement]
     max_abs_err: float
+    maps: tuple[ErrorMap, ...] = ()
 
 
 def worst_elements(target: TensorRef, golden: TensorRef, *, limit: int) -> WorstElements:
@@ -102,17 +105,20 @@ def worst_elements(target: TensorRef, golden: TensorRef, *, limit: int) -> Worst
     with open_tensor(target) as left, open_tensor(golden) as right:
         if left.numel != right.numel:
             raise ValueError(f"{left.numel} elements against {right.numel}")
+        maps = ErrorMaps(indexed_shape(target, left.numel))
         for start, one in _blocks(left):
             other = magnitudes(right.read(start, start + len(one)))
             errors = absolute_errors(one, other)
-            largest = max(largest, float(np.max(errors, initial=0.0, where=np.isfinite(one) & np.isfinite(other))))
+            is_finite = np.isfinite(one) & np.isfinite(other)
+            maps.add(start, one, other, np.where(is_finite, errors, np.nan))
+            largest = max(largest, float(np.max(errors, initial=0.0, where=is_finite)))
             found += [
                 WorstElement(start + int(at), float(one[at]), float(other[at]), float(errors[at]))
                 for at in np.argsort(-errors, kind="stable")[:limit]
                 if errors[at] > 0
             ]
             found = sorted(found, key=lambda element: (-element.error, element.index))[:limit]
-    return WorstElements(found, largest)
+    return WorstElements(found, largest, maps.maps())
 
 
 def absolute_errors(target: Floats, golden: Floats) -> Floats:

@@ -14,7 +14,7 @@ import numpy as np
 
 from probe_flow.errors import FormatError, NotComparableError
 from probe_flow.formats.blocks import open_tensor
-from probe_flow.metrics.error_maps import LAYOUT, ErrorMaps
+from probe_flow.metrics.error_maps import LAYOUT, ErrorMaps, indexed_shape
 from probe_flow.metrics.first_elements import count_of_first
 from probe_flow.metrics.kernel import BLOCK
 from probe_flow.records import ComparedPair, ErrorMap, Mode, Role, Status, TensorDetail, TensorRef
@@ -164,7 +164,7 @@ def _look_at_one(look: Look, io: str) -> TensorDetail | None:
     try:
         with open_tensor(look.target, io=io) as target, open_tensor(look.golden, io=io) as golden:
             numel = count_of_first(target.numel, look.max_elements)
-            maps = ErrorMaps(_shape(look.target, target.numel)) if look.has_maps else None
+            maps = ErrorMaps(indexed_shape(look.target, target.numel)) if look.has_maps else None
             for start in range(0, numel, BLOCK):
                 stop = min(numel, start + BLOCK)
                 x, y = target.read(start, stop), golden.read(start, stop)
@@ -182,12 +182,6 @@ def _look_at_one(look: Look, io: str) -> TensorDetail | None:
     return TensorDetail(
         first, sides[0], sides[1], edges, tuple(counts[::-1].tolist()), equal, maps.maps() if maps else ()
     )
-
-
-def _shape(tensor: TensorRef, numel: int) -> tuple[int, ...]:
-    """Return the shape in which the indices of a tensor count, one axis where it is not known."""
-    shape = tensor.logical_shape if tensor.logical_shape is not None else tensor.shape
-    return shape if shape is not None and math.prod(shape) == numel else (numel,)
 
 
 def _classes(relative: np.ndarray) -> np.ndarray:

@@ -118,3 +118,11 @@ def test_tensors_of_other_sizes_are_refused_not_padded(tmp_path):
     with pytest.raises(UsageError) as caught:
         compare_two(ref(tmp_path, np.ones(6)), ref(tmp_path, np.ones(8), "y.npy"), absolute=0, relative=0, limit=1)
     assert caught.value.diagnostic.code == "PF7208"
+
+
+def test_maps_tell_where_the_largest_errors_are(tmp_path):
+    golden = np.array([[1.0, np.inf, np.nan], [4.0, 5.0, 1.0]])
+    target = np.array([[1.0, np.inf, np.nan], [np.nan, 7.0, np.inf]])
+    (found,) = worst_elements(ref(tmp_path, target), ref(tmp_path, golden, "y.npy"), limit=2).maps
+    assert found.errors == (0.0, None, None, None, 2.0, None)
+    assert (found.alike, found.mismatch) == ((1, 2), (3, 5))
