@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from probe_flow.records import Comparison, ErrorMap
 from probe_flow.reports.atomic import atomic_text
+from probe_flow.reports.halves import write_parts
 from probe_flow.reports.json_values import json_line, json_number, unsplit
 from probe_flow.reports.jsonl_nodes import NodeLines
 from probe_flow.reports.jsonl_rows import RowLines
@@ -28,10 +29,13 @@ def write_comparison_jsonl(comparison: Comparison, path: Path) -> None:
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
     """
-    lines = RowLines(comparison)
+    lines, rows = RowLines(comparison), comparison.rows
+
+    def texts(start: int, stop: int) -> Iterator[str]:
+        return (unsplit(lines.text(chunk)) for chunk in _chunks(islice(rows, start, stop)))
+
     with atomic_text(path) as file:
-        for rows in _chunks(comparison.rows):
-            file.write(unsplit(lines.text(rows)))
+        write_parts(file, texts, len(rows), folder=path.parent)
 
 
 def write_nodes_jsonl(comparison: Comparison, path: Path) -> None:

@@ -17,7 +17,7 @@ from probe_flow.reports import halves
 from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.csv_dump_json import dump_json_table, write_dump_json_csv
 from probe_flow.reports.halves import write_parts
-from probe_flow.reports.jsonl import write_comparison_jsonl, write_nodes_jsonl
+from probe_flow.reports.jsonl import write_comparison_jsonl
 from tests.call_rows import Call, compared
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="children are forked on Linux only")
@@ -151,7 +151,7 @@ CALLS = [
 
 
 @pytest.mark.usefixtures("_forks")
-@pytest.mark.parametrize("write", [write_comparison_jsonl, write_nodes_jsonl, write_dump_json_csv])
+@pytest.mark.parametrize("write", [write_comparison_jsonl, write_dump_json_csv])
 def test_result_files_are_the_same_in_two_halves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[..., None]
 ) -> None:
