@@ -5,6 +5,7 @@ The columns `DataType` and `Address` stand twice, for the target and for the gol
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,12 +138,12 @@ def _rows(comparison: Comparison, columns: Columns, operators: Operators) -> Ite
 
 def entries(group: OfflineGroup, operators: Operators) -> Iterator[tuple[NodeKey | None, ComparedPair | None]]:
     """Yield device operator and row; one without a dump has no row, a row of the golden alone no operator."""
-    rows = list(group.rows)
+    rows = deque(group.rows)
     for key in group.ops:
         if not operators.is_dumped(key) and key in group.chosen:
             yield key, None
         while rows and rows[0].pair.target is not None and rows[0].pair.target.node == key:
-            yield key, rows.pop(0)
+            yield key, rows.popleft()
     yield from ((None, row) for row in rows if _is_gap(row))
 
 

@@ -36,14 +36,14 @@ class OfflineGroup:
     Args:
         index: its number in the table.
         relation: how many operators each side has.
-        ops: device operators in the order of the rules, dumped or not.
+        ops: device operators in the order of the rules, dumped or not; keys of a dictionary without values.
         chosen: those of them that were to be compared.
         rows: rows of the comparison that belong to it.
     """
 
     index: int
     relation: Relation | None = None
-    ops: list[NodeKey] = field(default_factory=list)
+    ops: dict[NodeKey, None] = field(default_factory=dict)
     chosen: set[NodeKey] = field(default_factory=set)
     rows: list[ComparedPair] = field(default_factory=list)
 
@@ -65,6 +65,7 @@ class Operators:
         self.is_selection = self._chosen is not None
         self.is_ruled = any(RULE_ID in node.relation_attrs for node in self._nodes.values())
         self._cleans_names = cleans_names and not self.is_ruled
+        self._named: tuple[OfflineGroup, tuple[str, ...], tuple[str, ...]] | None = None
 
     def is_dumped(self, key: NodeKey) -> bool:
         """Say whether the target dump has a file of the operator."""
@@ -98,6 +99,19 @@ class Operators:
 
     def originals(self, group: OfflineGroup) -> tuple[str, ...]:
         """Return the original operators of a group, each once; without rules those that it was compared with."""
+        return self._names(group)[1]
+
+    def names(self, group: OfflineGroup) -> tuple[str, ...]:
+        """Return the names of the device operators of a group, each once."""
+        return self._names(group)[0]
+
+    def _names(self, group: OfflineGroup) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return names and originals; every row of a group asks for them, one group after the other."""
+        if self._named is None or self._named[0] is not group:
+            self._named = group, tuple(dict.fromkeys(map(self.name, group.ops))), self._find_originals(group)
+        return self._named[1:]
+
+    def _find_originals(self, group: OfflineGroup) -> tuple[str, ...]:
         found: dict[str, None] = {}
         for key in group.ops:
             node = self._nodes.get(key)
@@ -124,7 +138,7 @@ def offline_groups(pairs: Pairs, rows: Sequence[ComparedPair], operators: Operat
     for group in pairs.groups:
         for execution in _of_group(group, homes):
             if execution in executions or not group.target_nodes:
-                ops = [key for key in group.target_nodes if key.execution == execution]
+                ops = dict.fromkeys(key for key in group.target_nodes if key.execution == execution)
                 index = _index(group.id, len(found))
                 chosen = set(filter(operators.is_chosen, ops))
                 found[execution, group.id] = OfflineGroup(index, group.relation, ops, chosen)
@@ -157,7 +171,7 @@ def tensor_name(pair: Pair, operators: Operators) -> str:
 
 def target_names(group: OfflineGroup, operators: Operators) -> str:
     """Return the device operators of a group, ``*`` when it has none."""
-    return ",".join(dict.fromkeys(map(operators.name, group.ops))) or DEVICE_ONLY
+    return ",".join(operators.names(group)) or DEVICE_ONLY
 
 
 def golden_names(group: OfflineGroup, operators: Operators) -> str:
@@ -206,7 +220,7 @@ def _add(
         last = max(last + 1, 0)
         group = found[execution, pair.group] = OfflineGroup(last)
     if pair.target is not None and pair.target.node not in group.ops:
-        group.ops.append(pair.target.node)
+        group.ops[pair.target.node] = None
         group.chosen.add(pair.target.node)
     group.rows.append(row)
     return last

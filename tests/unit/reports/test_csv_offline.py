@@ -26,7 +26,8 @@ from probe_flow.records import (
     Verdict,
 )
 from probe_flow.records.node import NodeKey
-from probe_flow.reports.csv_offline import write_offline_csv
+from probe_flow.reports.csv_offline import offline_table, write_offline_csv
+from probe_flow.reports.offline_groups import Operators
 
 SEED = (
     "Index,OpType,NPUDump,DataType,Address,GroundTruth,DataType,TensorIndex,Shape,CosineSimilarity,MaxAbsoluteError,"
@@ -247,3 +248,14 @@ def test_no_metric_is_lost() -> None:
 
     named = {name for name in METRIC_COLUMNS.values() if name}
     assert named | {"mean_target", "std_target", "mean_golden", "std_golden"} == set(METRICS)
+
+
+def test_names_of_a_large_group_are_gathered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    comparison = offline([Op(f"op{number}", outputs=[figures()]) for number in range(200)])
+    asked: list[NodeKey] = []
+    name = Operators.name
+    monkeypatch.setattr(Operators, "name", lambda self, key: asked.append(key) or name(self, key))
+    rows = list(offline_table(comparison).rows)
+    assert len(rows) == 200
+    assert rows[7][1][2] == ",".join(f"op{number}" for number in range(200))
+    assert len(asked) < 10 * 200
