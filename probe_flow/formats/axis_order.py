@@ -3,11 +3,41 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from probe_flow.formats.encoding import TORCH, parse_encoding, restrided
 from probe_flow.records import TensorRef
 from probe_flow.tensors.layouts import LOGICAL_ORDER, PLAIN_LAYOUTS
+
+
+def aligned(sides: Mapping[str, TensorRef], transform: Iterable[str]) -> dict[str, TensorRef]:
+    """Return the sides of a pair as they are to be read, element by element alike.
+
+    Args:
+        sides: tensors by the names of their sides.
+        transform: words of `Pair.transform`; ``golden:nhwc_to_nchw`` says in which order a side gives its logical axes.
+
+    Raises:
+        ValueError: when a word is none, or does not fit its tensor.
+    """
+    found = dict(sides)
+    for word in transform:
+        side, given = order_of(word)
+        if side not in found:
+            raise ValueError(f"`{word}` is of a side that is not there")
+        found[side] = channels_first(found[side], given)
+    return found
+
+
+def order_of(word: str) -> tuple[str, str]:
+    """Return side and order of axes that a word of `Pair.transform` names.
+
+    >>> order_of("golden:nhwc_to_nchw")
+    ('golden', 'NHWC')
+    """
+    side, _, orders = word.partition(":")
+    return side, orders.upper().partition("_TO_")[0]
 
 
 def channels_first(ref: TensorRef, given: str) -> TensorRef:
@@ -22,10 +52,7 @@ def channels_first(ref: TensorRef, given: str) -> TensorRef:
         ValueError: when the order does not fit the number of axes, or is none of NCHW or NCDHW axes.
     """
     logical = ref.logical_shape if ref.logical_shape is not None else ref.shape or ()
-    wanted = LOGICAL_ORDER.get(len(given), "")
-    if sorted(given) != sorted(wanted) or len(given) != len(logical):
-        raise ValueError(f"a shape of {len(logical)} axes is not in the order {given}")
-    axes = tuple(given.index(letter) for letter in wanted)
+    axes = axes_of(given, len(logical))
     shape = tuple(logical[axis] for axis in axes)
     if ref.layout not in PLAIN_LAYOUTS:
         return replace(ref, logical_shape=shape)
@@ -34,6 +61,21 @@ def channels_first(ref: TensorRef, given: str) -> TensorRef:
         return replace(ref, layout=given, shape=logical, logical_shape=shape)
     encoding = restrided(ref.extents[0].encoding, tuple(strides[axis] for axis in axes))
     return replace(ref, shape=shape, logical_shape=shape, extents=(replace(ref.extents[0], encoding=encoding),))
+
+
+def axes_of(given: str, count: int) -> tuple[int, ...]:
+    """Return which of ``count`` axes in the order ``given`` is the first, second, ... of NCHW or NCDHW.
+
+    Raises:
+        ValueError: as `channels_first`.
+
+    >>> axes_of("NHWC", 4)
+    (0, 3, 1, 2)
+    """
+    wanted = LOGICAL_ORDER.get(len(given), "")
+    if sorted(given) != sorted(wanted) or len(given) != count:
+        raise ValueError(f"a shape of {count} axes is not in the order {given}")
+    return tuple(given.index(letter) for letter in wanted)
 
 
 def _strides(ref: TensorRef, shape: tuple[int, ...]) -> tuple[int, ...] | None:

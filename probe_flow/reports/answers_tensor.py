@@ -47,6 +47,7 @@ def _view_lines(view: TensorView) -> Iterator[str]:
 def _in_file(side: SideView) -> str:
     file = side.record.get("file")
     found = f", file {printable(file)}" if file else ""
+    found += f", axes {printable(side.order)} taken channels first" if side.order else ""
     return found + (f" - from the record: {printable(side.why)}" if side.why else "")
 
 
@@ -116,7 +117,7 @@ def _bars(edges: Sequence[float], counts: Sequence[int]) -> Iterator[str]:
 
 
 def _worst_lines(view: TensorView) -> Iterator[str]:
-    shape = view.row.get("shape") or next((each.record.get("shape") for each in view.sides), None)
+    shape = view.shape
     if view.worst:
         yield "  largest errors, from the dumps"
         rows = [

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
-from probe_flow.records import Catalog, ComparedPair, Comparison, NodeKey, SideSummary, SlotRole, TensorRef, Verdict
+from probe_flow.records import (
+    Catalog,
+    ComparedPair,
+    Comparison,
+    NodeKey,
+    Pair,
+    SideSummary,
+    SlotRole,
+    TensorRef,
+    Verdict,
+)
 from probe_flow.reports.float_texts import Number, number_texts
 from probe_flow.reports.json_values import json_text, json_value
 from probe_flow.reports.rows import NodeIndex, RowReader, checksum_of, file_of, reason_of, shape_of, statistics_of
@@ -68,7 +78,7 @@ class RowLines:
         text = self._measured(measured.metrics if measured is not None else _NO_METRICS)
         return (
             f'{text}, "verdict": "{verdict.status._value_}", "reason": {json_text(reason_of(row))}, '
-            f'"role": "{verdict.role._value_}"{_excuse(verdict)}}}\n'
+            f'"role": "{verdict.role._value_}"{_transform(pair)}{_excuse(verdict)}}}\n'
         )
 
     def _side(self, tensor: TensorRef | None, summary: SideSummary | None, text: str) -> str:
@@ -120,6 +130,10 @@ class RowLines:
                 f'"shape": {json_text(shape)}, "layout": {json_text(tensor.layout)}'
             )
         return found
+
+
+def _transform(pair: Pair) -> str:
+    return f', "transform": {json_text(list(pair.transform))}' if pair.transform else ""
 
 
 def _excuse(verdict: Verdict) -> str:

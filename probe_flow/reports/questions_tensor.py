@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from probe_flow.errors import ProbeFlowError
+from probe_flow.formats.axis_order import axes_of, channels_first, order_of
 from probe_flow.records import ErrorMap, Statistics, TensorRef
 from probe_flow.reports.error_map_text import stored_maps
 from probe_flow.reports.json_values import json_number
 from probe_flow.reports.named_answer import NamedAnswer
 from probe_flow.reports.questions import EVERYWHERE, Record, Scope, find_names, metric_of, number, side
 from probe_flow.reports.run_folder import StoredRun
+from probe_flow.reports.stored_nodes import texts
+from probe_flow.reports.stored_records import is_shape
+from probe_flow.tensors.layouts import PLAIN_LAYOUTS
 
 if TYPE_CHECKING:
     from probe_flow.reports.tensor_values import Values, WorstElement
@@ -48,6 +52,8 @@ class SideView:
         values: its elements, None when the dump does not give them.
         source: ``dump`` or ``record``.
         why: why the dump was not used, empty when it was.
+        ref: the tensor in the dump, as it was compared.
+        order: of its axes in the dump, where it was compared in another, channels first.
     """
 
     name: str
@@ -56,6 +62,7 @@ class SideView:
     source: str = "record"
     why: str = ""
     ref: TensorRef | None = None
+    order: str | None = None
 
 
 @dataclass(slots=True)
@@ -78,10 +85,27 @@ class TensorView:
     no_worst: str = ""
     maps: tuple[ErrorMap, ...] = ()
 
+    def given_order(self, side: str) -> str | None:
+        """Return the order of a side's axes where the run took them in another."""
+        return next((order for name, order in map(order_of, texts(self.row.get("transform"))) if name == side), None)
+
+    @property
+    def shape(self) -> Sequence[int] | None:
+        """The shape that indices count in: that of the first side, in the order in which its elements are compared."""
+        name, shape = next(((each.name, each.record.get("shape")) for each in self.sides), ("", None))
+        if not is_shape(shape):
+            return None
+        given = self.given_order(name)
+        try:
+            return shape if given is None else [shape[axis] for axis in axes_of(given, len(shape))]
+        except ValueError:
+            return shape
+
     def data(self) -> dict[str, Any]:
         """Return the view as JSON."""
         return {
             "row": self.row,
+            "shape": self.shape,
             "sides": {each.name: _side_data(each) for each in self.sides},
             "worst": [
                 {
@@ -152,7 +176,7 @@ def _view(run: StoredRun, dumps: Dumps, row: Record) -> TensorView:
     for name in ("target", "golden", "reference"):
         tensor = side(row, name)
         if tensor is not None:
-            view.sides.append(_side(dumps, row, name, tensor))
+            view.sides.append(_side(dumps, row, name, tensor, view.given_order(name)))
     refs = {each.name: each.ref for each in view.sides}
     target, golden = refs.get("target"), refs.get("golden")
     if target is None or golden is None:
@@ -182,7 +206,7 @@ def _add_worst(view: TensorView, target: TensorRef, golden: TensorRef) -> None:
     view.maps = view.maps or found.maps
 
 
-def _side(dumps: Dumps, row: Record, name: str, tensor: Record) -> SideView:
+def _side(dumps: Dumps, row: Record, name: str, tensor: Record, order: str | None) -> SideView:
     from probe_flow.reports.tensor_values import values_of
 
     view = SideView(name, tensor)
@@ -191,14 +215,22 @@ def _side(dumps: Dumps, row: Record, name: str, tensor: Record) -> SideView:
     refs, view.why = dumps.find(row, name)
     for ref in refs:
         try:
-            values = values_of(ref)
-        except ProbeFlowError as error:
-            view.why = error.diagnostic.message
+            found = _as_compared(ref, tensor.get("shape"), order)
+            values = values_of(found)
+        except (ProbeFlowError, ValueError) as error:
+            view.why = error.diagnostic.message if isinstance(error, ProbeFlowError) else str(error)
             continue
         if _is_recorded(values.statistics, tensor):
-            return SideView(name, tensor, values, "dump", "", ref)
+            return SideView(name, tensor, values, "dump", "", found, order)
         view.why = "what the dump holds now has other statistics than the run recorded: it has changed since"
     return view
+
+
+def _as_compared(ref: TensorRef, shape: object, order: str | None) -> TensorRef:
+    """Return a tensor as the run read it: matchers know shapes that the dump does not tell, and orders of axes."""
+    if ref.layout not in PLAIN_LAYOUTS and is_shape(shape):
+        ref = replace(ref, logical_shape=tuple(shape))
+    return channels_first(ref, order) if order is not None else ref
 
 
 def _is_recorded(found: Statistics, tensor: Record) -> bool:

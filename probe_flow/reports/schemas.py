@@ -126,13 +126,19 @@ def _comparison() -> dict[str, Any]:
             "verdict": _words(Status),
             "reason": _TEXT_OR_NULL,
             "role": _words(Role),
+            "transform": {
+                "type": "array",
+                "items": _TEXT,
+                "description": "In which order a side gives its axes where the two differ, e.g. golden:nhwc_to_nchw: "
+                "its elements are read in the second order.",
+            },
             "waived": {"type": "string", "description": "Why the row, or a finding at it, does not count: a waiver."},
             "accepted": {
                 "type": "string",
                 "description": "Why the row, or a finding at it, does not count: the baseline.",
             },
         },
-        optional=("waived", "accepted"),
+        optional=("transform", "waived", "accepted"),
     )
     return _document("comparison", "One line of comparison.jsonl: a pair of tensors", record, {"side": side})
 

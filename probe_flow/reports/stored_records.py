@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeGuard
 
 Check = Callable[[Any], bool]
 
@@ -38,6 +38,7 @@ ROW: Types = MappingProxyType(
         "target": _OBJECT_OR_NONE,
         "golden": _OBJECT_OR_NONE,
         "reference": _OBJECT_OR_NONE,
+        "transform": _LIST_OR_NONE,
     }
 )
 """Types of the values of a row; what is absent counts as null."""
@@ -88,6 +89,11 @@ def is_detail(found: Mapping[str, Any]) -> bool:
         and all(each.__class__ is int and each >= 0 for each in found["counts"])
         and all(_is_number(each) for key in numbers for each in found[key])
     )
+
+
+def is_shape(value: object) -> TypeGuard[list[int]]:
+    """Say whether a value is a shape."""
+    return isinstance(value, list) and all(each.__class__ is int and each >= 0 for each in value)
 
 
 def _is_number(value: object) -> bool:

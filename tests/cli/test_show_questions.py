@@ -210,6 +210,24 @@ def test_a_private_layout_is_read_as_the_framework_means_it(runs, probe_flow):
     assert found["matching_rows"] > 1
 
 
+def test_channels_of_a_golden_come_first_where_the_run_took_them_so(probe_flow, tmp_path):
+    run = packaged_run("offline_om_vs_tensorflow", tmp_path / "run")
+    found = probe_flow("show", run, "--tensor", "pool1.output.0", "--format", "json").json
+    (tensor,) = found["tensors"]
+    assert tensor["row"]["transform"] == ["golden:nhwc_to_nchw"]
+    roots = {each["stage"]: Path(each["path"]) for each in json.loads((run / "run.json").read_text())["inputs"]}
+    golden = np.load(roots["golden"] / tensor["row"]["golden"]["file"]).transpose(0, 3, 1, 2)
+    assert tensor["shape"] == list(golden.shape)
+    assert tensor["sides"]["golden"]["values"] == golden.ravel()[:128].astype(float).tolist()
+    worst = tensor["worst"][0]
+    assert worst["error"] == pytest.approx(tensor["row"]["metrics"]["max_abs_err"], rel=1e-9)
+    assert worst["golden"] == float(golden.ravel()[worst["index"]])
+    place = tuple(map(int, np.unravel_index(worst["index"], golden.shape)))
+    shown = probe_flow("show", run, "--tensor", "pool1.output.0").out
+    assert ", axes NHWC taken channels first\n" in shown
+    assert str(place).replace(" ", "") in shown.partition("largest errors, from the dumps")[2]
+
+
 def test_a_tensor_whose_dump_is_gone_is_told_from_the_record(runs, probe_flow, tmp_path):
     moved = shutil.copytree(runs("torchair"), tmp_path / "moved")
     record = json.loads((moved / "run.json").read_text())

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,14 @@ def nodes_written(tmp_path: Path, *rows: Any, **more: Any) -> list[dict[str, Any
     path = tmp_path / "nodes.jsonl"
     write_nodes_jsonl(comparison(*rows, **more), path)
     return lines(path, NODES)
+
+
+def test_a_pair_says_in_which_order_its_sides_give_their_axes(tmp_path: Path) -> None:
+    plain = good_row()
+    turned = replace(plain, order=1, pair=replace(plain.pair, transform=("target:nhwc_to_nchw", "golden:nhwc_to_nchw")))
+    first, second = written(tmp_path, plain, turned)
+    assert "transform" not in first
+    assert second == {**first, "order": 1, "transform": ["target:nhwc_to_nchw", "golden:nhwc_to_nchw"]}
 
 
 def test_a_pair_has_exactly_the_keys_of_the_contract_in_their_order(tmp_path: Path) -> None:
