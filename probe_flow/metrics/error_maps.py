@@ -9,7 +9,7 @@ a wrong border or a wrong block is a line or a patch in one of the two. Axes of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,6 +100,23 @@ def _folds(shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], tuple[int,
     yield trail[:-1] or lead[-1:], trail[-1:]
 
 
+def _cell_length(lengths: Sequence[int]) -> int:
+    """Return how many neighbours along folded axes share a cell.
+
+    Where cells would begin now here, now there within an inner axis, a pattern along it would make stripes that mean
+    nothing: a cell is a whole part of an inner axis, or several of them, if that makes it at most twice as long.
+    """
+    least = -(-math.prod(lengths) // MAX_CELLS)
+    unit = 1
+    for length in reversed(lengths[1:]):
+        if least <= unit * length:
+            parts = next(parts for parts in range(unit * length // least, 0, -1) if length % parts == 0)
+            found = unit * length // parts
+            return found if found <= 2 * least else -(-least // unit) * unit
+        unit *= length
+    return -(-least // unit) * unit
+
+
 @dataclass(slots=True)
 class _Sheet:
     """One map in the making. Elements in C order are cut into runs: the neighbours of one row in one cell."""
@@ -118,7 +135,7 @@ class _Sheet:
 
     def __post_init__(self) -> None:
         self.rows, self.columns = (math.prod(self.shape[axis] for axis in axes) for axes in (self.down, self.across))
-        self.tall, self.wide = -(-self.rows // MAX_CELLS), -(-self.columns // MAX_CELLS)
+        self.tall, self.wide = (_cell_length([self.shape[axis] for axis in axes]) for axes in (self.down, self.across))
         self.cells_across = -(-self.columns // self.wide)
         count = -(-self.rows // self.tall) * self.cells_across
         self.errors = np.full(count, _NOTHING)
@@ -141,7 +158,8 @@ class _Sheet:
 
     def _begin(self, runs: Cells) -> Cells:
         line, place = np.divmod(runs, self.cells_across)
-        return line * self.columns + place * self.wide
+        begins: Cells = line * self.columns + place * self.wide
+        return begins
 
     def _cell(self, runs: Cells) -> Cells:
         line, place = np.divmod(runs, self.cells_across)

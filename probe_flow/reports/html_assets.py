@@ -22,6 +22,7 @@ _SCRIPTS = (
     "js/plot.js",
     "js/heat_cells.js",
     "js/heat.js",
+    "js/error_map.js",
     "js/table.js",
     "js/tree.js",
     "js/network_layers.js",

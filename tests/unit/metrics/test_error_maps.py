@@ -185,6 +185,25 @@ def test_a_huge_tensor_needs_no_more_than_its_cells():
     errors[50] = 9.0
     maps.add(start, errors, np.zeros(200), errors)
     channels, picture = maps.maps()
-    assert (channels.cells, picture.cells) == ((64, 64), (3, 64))
-    assert channels.errors.index(9.0) == 62 * 64 + (2 * 4096 + 4050) // 192
+    assert (channels.cells, picture.cells) == ((64, 48), (3, 64))
+    assert channels.errors.index(9.0) == 62 * 48 + (2 * 4096 + 4050) // 256
     assert picture.errors.index(9.0) == 2 * 64 + 4050 // 64
+
+
+@pytest.mark.parametrize(
+    ("shape", "cell"),
+    [
+        ((8, 2, 56, 56), (1, 56)),  # 49 would do
+        ((8, 2, 128, 128), (1, 256)),  # two lines
+        ((8, 2, 100, 6), (1, 12)),  # 10 would do
+        ((8, 2, 8, 30), (1, 5)),  # 4 would do: a sixth of a line
+        ((8, 2, 5, 67), (1, 6)),  # no part of a prime number
+        ((8, 2, 4, 16, 16), (1, 16)),
+        ((8, 2, 9, 16, 16), (1, 64)),  # 36 would do: a quarter of an image
+        ((8, 2, 80, 16, 16), (1, 512)),  # 320 would do
+        ((300, 7, 5), (35, 1)),  # 33 would do
+        ((1000, 3), (16, 1)),
+    ],
+)
+def test_cells_begin_where_an_inner_axis_or_a_part_of_it_does(shape, cell):
+    assert ErrorMaps(shape).maps()[0].cell == cell

@@ -570,5 +570,5 @@
     return `${name.slice(0, most - 1 - tail)}\u2026${name.slice(-tail)}`;
   }
 
-  Object.assign(probeFlow, { Heat });
+  Object.assign(probeFlow, { Heat, onPaper, sizeCanvas: size });
 })();

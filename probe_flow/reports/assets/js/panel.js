@@ -198,7 +198,12 @@
       const shape = store.sides.target?.shape(row) ?? store.sides.golden?.shape(row);
       const place = worst === null ? null : el("p", {}, `Largest error at element ${group(worst)}, index ${position(worst, shape)}`);
       if (!detail) return section("Closer look", place, this.noDetail(row));
-      return section("Closer look", place, values(detail, worst, shape), histogram(detail));
+      return section("Closer look", place, probeFlow.errorMaps(detail, this.goldenPeak(row)), values(detail, worst, shape), histogram(detail));
+    }
+
+    goldenPeak(row) {
+      const { golden } = this.store.sides;
+      return golden ? Math.max(...["min", "max"].map((field) => Math.abs(golden[field](row) ?? 0))) : 0;
     }
 
     noDetail(row) {
