@@ -19,6 +19,8 @@ from probe_flow.stages.registry import stage_types
 
 SIDES = ("target", "golden", "reference")
 AUTO = "dump.auto"
+SELF = "self"
+"""Rule of the pairs that have both tensors from the target: input and output of an operator that only moves data."""
 
 
 def parse_dumps(texts: Iterable[str]) -> dict[str, str]:
@@ -69,7 +71,7 @@ class StoredDumps:
         """Return the tensors with elements that may be the row's, the likeliest first; and why there is none."""
         wanted = row[side]
         reasons, found = [], []
-        for given in self._candidates(side):
+        for given in self._candidates("target" if row.get("rule") == SELF else side):
             catalog = self._catalog(given)
             if isinstance(catalog, str):
                 reasons.append(catalog)

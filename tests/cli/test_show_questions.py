@@ -201,6 +201,15 @@ def test_a_tensor_is_read_from_both_dumps(runs, probe_flow):
     assert worst["golden"] == float(golden.ravel()[worst["index"]])
 
 
+def test_an_operator_that_is_compared_with_itself_is_read_from_the_target(runs, probe_flow):
+    found = probe_flow("show", runs("torchair"), "--tensor", "trans_TransData_25.output.0", "--format", "json").json
+    (tensor,) = found["tensors"]
+    assert tensor["row"]["rule"] == "self"
+    assert {side["source"] for side in tensor["sides"].values()} == {"dump"}
+    assert tensor["sides"]["golden"]["values"] == tensor["sides"]["target"]["values"]
+    assert (tensor["worst"], tensor["no_worst"]) == ([], None)
+
+
 def test_a_private_layout_is_read_as_the_framework_means_it(runs, probe_flow):
     found = probe_flow("show", runs("offline"), "--tensor", "fc.output.0", "--format", "json").json
     (tensor,) = found["tensors"]
