@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from probe_flow.cli.console import show
-from probe_flow.errors import Severity, UsageError
+from probe_flow.errors import Diagnostic, Severity, UsageError
 
 if TYPE_CHECKING:
     from probe_flow.workflow.template_shelf import Template
@@ -65,6 +65,10 @@ def _copy(name: str, output: Path, *, with_sample: bool, force: bool) -> None:
         raise click.UsageError(f"`{error.path}` exists; `--force` overwrites it") from error
     except SampleMissingError as error:
         raise click.UsageError(f"the sample data of `{name}` is not installed: there is no `{error.path}`") from error
+    except OSError as error:
+        message = f"`{name}` cannot be written to `{output}`: {error.strerror or error}"
+        cure = "name a folder that you may write with `--output`"
+        raise UsageError(Diagnostic("PF6011", message, path=str(output), help=cure)) from error
     click.echo(f"{'copied' if template.is_ours else 'wrote'} {copied.workflow}")
     for folder in copied.samples:
         click.echo(f"copied {folder}")

@@ -22,6 +22,7 @@ def command(*, output_format: str) -> None:
     `init NAME` makes a file to start from, `extends: template:NAME` changes one. Packages that cannot be used, and
     names that several templates have, are told on stderr.
     """
+    from probe_flow.reports.console_facts import printable
     from probe_flow.workflow.template_shelf import describe, shelf
 
     known = shelf()
@@ -39,7 +40,10 @@ def command(*, output_format: str) -> None:
         ]
         click.echo(json.dumps(records, indent=2, ensure_ascii=False))
     else:
-        rows = [(known.label(each), _from(each), description) for each, description, _ in described]
+        rows = [
+            (printable(known.label(each)), printable(_from(each)), printable(description))
+            for each, description, _ in described
+        ]
         widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
         for name, package, description in rows:
             click.echo(f"{name:<{widths[0]}}  {package:<{widths[1]}}  {description}".rstrip())

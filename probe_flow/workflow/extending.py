@@ -6,15 +6,21 @@ everybody who started from it.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from probe_flow.errors import WorkflowError
 from probe_flow.workflow.copying import Copied, WouldOverwriteError
 from probe_flow.workflow.extends import Layers
+from probe_flow.workflow.models import WORKFLOW_NAME
 from probe_flow.workflow.sources import Sources
 from probe_flow.workflow.template_shelf import Template
 from probe_flow.workflow.templates import PREFIX
+
+_WORD = re.compile(r"[A-Za-z]\w*(?:-\w+)+", re.ASCII)
+"""A name that YAML takes for nothing but a text; others are quoted."""
 
 
 def extend_template(template: Template, output: Path, *, force: bool) -> Copied:
@@ -48,18 +54,25 @@ def _lines(template: Template, name: object, params: Mapping[str | int, object])
     yield f"# Starts from a template of {template.package} {template.version}".rstrip()
     yield "# What is written here is laid over it: mappings merge, everything else replaces what was there."
     yield "version: 1"
-    yield f"name: {name if isinstance(name, str) and '${' not in name else template.name}"
+    own = name if isinstance(name, str) and re.fullmatch(WORKFLOW_NAME, name) else template.name
+    yield f"name: {own if _WORD.fullmatch(own) else json.dumps(own)}"
     yield f"extends: {PREFIX}{template.full_name}"
     if params:
         yield ""
         yield "# Parameters of the template, to be set with `--set NAME=VALUE` or here:"
         yield "# params:"
-        yield from (f"#   {name}: {{default: ...}}{_help(param)}" for name, param in params.items())
+        yield from (
+            f"#   {name}: {{default: ...}}{_help(param)}"
+            for name, param in params.items()
+            if isinstance(name, str) and name.isprintable()
+        )
 
 
 def _help(param: object) -> str:
     text = param.get("help") if isinstance(param, dict) else None
-    return f"   # {' '.join(text.split())}" if isinstance(text, str) else ""
+    if not isinstance(text, str):
+        return ""
+    return "   # " + "".join(char for char in " ".join(text.split()) if char.isprintable())
 
 
 def _must_be_set(param: object) -> bool:

@@ -143,6 +143,13 @@ def test_init_with_sample_copies_data_whose_paths_exist(tmp_path: Path, capsys: 
     assert (tmp_path / "sample" / "torchair" / "faulty" / "msprobe_fx_dump").is_dir()
 
 
+def test_init_tells_where_it_cannot_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("mine")
+    for option in ((), ("--with-sample",)):
+        assert cli.main(["init", "torchair_ge_vs_fx", "-o", str(tmp_path / "file" / "in"), *option]) == 2
+        assert f"cannot be written to `{tmp_path / 'file' / 'in'}`: Not a directory" in capsys.readouterr().err
+
+
 def test_init_prints_a_snippet_of_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["init", "--snippet", "torchair"]) == 0
     printed = capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from probe_flow.errors import Severity, WorkflowError
+from probe_flow.formats.yaml_positions import parse_yaml
 from probe_flow.workflow import template_shelf
+from probe_flow.workflow.extending import extend_template
 from probe_flow.workflow.loader import load_workflow
 from probe_flow.workflow.template_shelf import Shelf, describe, make_shelf
 from probe_flow.workflow.templates import templates
@@ -195,3 +198,21 @@ def test_a_template_that_is_no_workflow_says_so(install: Install, content: bytes
     assert problem is not None
     assert problem.code == "PF7403"
     assert "the template `odd` of the package `acme-probe` cannot be read" in problem.message
+
+
+@pytest.mark.parametrize("name", ["a: b # c", "1e3", "true", "acme-x", "${env.HOME}"])
+def test_a_workflow_that_starts_from_a_template_is_one_whatever_the_template_says(
+    install: Install, tmp_path: Path, name: str
+) -> None:
+    param = (
+        '  "x\\nstages: 1": {type: text, default: q, help: "two\\nlines \\x1b[31m"}\n  y: {type: text, help: "\\x07"}\n'
+    )
+    text = NIGHTLY.replace("name: acme-nightly", f'name: "{name}"') + f"params:\n{param}"
+    install("acme", {"nightly.yaml": text})
+    (template,) = (each for each in current().templates if each.package == "acme")
+    written = extend_template(template, tmp_path / "mine", force=False).workflow.read_text()
+    document, problems = parse_yaml(written, "nightly.yaml")
+    assert not problems
+    assert document is not None
+    own = name if re.fullmatch(r"[\w-]+", name) else "nightly"
+    assert document.values == {"version": 1, "name": own, "extends": "template:acme/nightly"}
