@@ -140,7 +140,7 @@ def _sort_files(listing: DumpListing) -> _FxFiles:
         if is_hashed(file.name) or (dumped is not None and is_hashed(dumped)):
             name = real_name(dumped or file.name, mappings.get(file.folders, {}))
         parsed = parse_fx_name(name) if name is not None else None
-        if parsed is not None and dumped is not None:
+        if parsed is not None and dumped is not None and not parsed.is_reduced:
             parsed = replace(parsed, is_reduced=True)
         if parsed is not None:
             files.folders[file.folders].append(_FxFile(file, parsed))

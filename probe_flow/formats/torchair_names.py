@@ -58,6 +58,7 @@ class GeFileName:
         return without_slice(self.op_name)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class FxFileName:
     """The fields of an FX array's name; ``key`` is ``{node}-{target}``."""

@@ -27,6 +27,7 @@ class FxGraph:
         self.carriers: dict[FxOutput, Source] = {}
         self.carrying_ops: dict[str, list[GraphOp]] = defaultdict(list)
         self._names: dict[Source, FxOutput] = {}
+        self._values: dict[Source, list[tuple[FxOutput, str]]] = {}
         self._owners: dict[str, str | None] = {}
         self._expansions: dict[str, list[GraphOp]] = {}
         for op in graph.ops:
@@ -42,13 +43,16 @@ class FxGraph:
         """Return the FX tensor that a graph tensor is by its own name."""
         return self._names.get(source)
 
-    def values(self, source: Source) -> list[tuple[FxOutput, str]]:
+    def values(self, source: Source) -> Sequence[tuple[FxOutput, str]]:
         """Return FX tensors with the value of a graph tensor, nearest first, with the relays that lie between.
 
         Relays (views, casts within one class of types) hand the value of their first input on.
         """
-        named = ((self._names.get(tensor), through) for tensor, through in upstream(self.links, source))
-        return [(name, through) for name, through in named if name is not None]
+        found = self._values.get(source)
+        if found is None:
+            named = ((self._names.get(tensor), through) for tensor, through in upstream(self.links, source))
+            found = self._values[source] = [(name, through) for name, through in named if name is not None]
+        return found
 
     def is_constant(self, source: Source) -> bool:
         """Tell whether a graph tensor is a constant: of a constant type other than a graph input, or not described."""

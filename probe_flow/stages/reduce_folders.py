@@ -25,7 +25,9 @@ from probe_flow.stages.reduce_stop import Stop
 from probe_flow.stages.reduce_summary import Summary
 from probe_flow.stages.reduce_tensors import Figures
 
-BATCH_BYTES = 64 * 2**20
+BATCH_BYTES, MOST_BATCH_BYTES, BATCHES = 64 * 2**20, 2**30, 64
+"""Batches grow with the work up to a limit, as long as there are enough for many workers: each waits for the disk."""
+
 BATCH_FILES = 200
 RETRY_UNFINISHED_S, RETRY_FAILED_S = (1.0, 60.0), (5.0, 600.0)
 """Seconds until a file is tried again: the first time, and the longest."""
@@ -160,8 +162,9 @@ class Reduction:
         batches: list[Batch] = []
         current: list[Job] = []
         size = 0
+        most = min(MOST_BATCH_BYTES, max(BATCH_BYTES, sum(job.size for job in jobs) // BATCHES))
         for job in [*jobs, None]:
-            if current and (job is None or size + job.size > BATCH_BYTES or len(current) >= BATCH_FILES):
+            if current and (job is None or size + job.size > most or len(current) >= BATCH_FILES):
                 batches.append(
                     Batch(tuple(current), self.wanted.figures, self.wanted.deletes_source, stop=self.stop.path)
                 )

@@ -177,6 +177,26 @@ def test_another_array_is_refused_with_its_name(tmp_path, content):
     assert caught.value.diagnostic.code == "PF3230"
 
 
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("comment", [b"", b"written by a script"])
+def test_archives_of_other_writers_are_read(tmp_path, save, comment):
+    path = tmp_path / f"{GE}_min_max.npz"
+    save(path, inputs=[[1.0, 2.0], [-3.0, 4.0]], outputs=[[0.0, 0.5]])
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.comment = comment
+    found = read_reduced_device(path)
+    assert [tensor.figures for tensor in found.inputs] == [(1.0, 2.0), (-3.0, 4.0)]
+    assert [tensor.figures for tensor in found.outputs] == [(0.0, 0.5)]
+
+
+def test_a_member_whose_bytes_changed_is_refused(tmp_path):
+    path = tmp_path / f"{GE}_min_max.npz"
+    content = reduced_device_bytes(ReducedDevice(MIN_MAX, (ReducedTensor((1.5, 2.0)),), ()))
+    path.write_bytes(content.replace(np.float64(1.5).tobytes(), np.float64(2.5).tobytes()))
+    with pytest.raises(FormatError, match=r"`inputs\.npy` is damaged"):
+        read_reduced_device(path)
+
+
 def test_objects_are_not_unpickled(tmp_path):
     path = tmp_path / "a_min_max.npy"
     np.save(path, np.array([None, 1], object), allow_pickle=True)

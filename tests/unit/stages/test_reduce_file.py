@@ -104,6 +104,24 @@ def test_the_dumped_file_goes_only_when_asked(tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == [result_of(path).name]
 
 
+def test_a_result_that_is_there_is_on_the_disk_before_the_dumped_file_goes(tmp_path, monkeypatch):
+    path = write_ge(tmp_path)
+    reduce_one(path)
+    flushed = []
+    monkeypatch.setattr(reduce_file, "sync_file", lambda result: flushed.append((result, path.exists())))
+    assert reduce_one(path, deletes_source=True).is_deleted
+    assert flushed == [(str(result_of(path)), True)]
+
+
+def test_files_that_stay_wait_once_for_the_disk(tmp_path, monkeypatch):
+    waits = []
+    monkeypatch.setattr(reduce_file, "sync_folder", waits.append)
+    monkeypatch.setattr(whole_files.os, "fsync", lambda _: pytest.fail("it waits for one file"))
+    jobs = tuple(job_of(write_fx(tmp_path, at=number)) for number in range(5))
+    assert {each.ending for each in reduce_batch(Batch(jobs, MIN_MAX))} == {Ending.REDUCED}
+    assert waits == [str(tmp_path)]
+
+
 def test_a_tensor_without_figures_keeps_the_dumped_file(tmp_path):
     path = write_ge(tmp_path, [DumpTensor(np.zeros(4, np.uint8), "string")])
     done = reduce_one(path, deletes_source=True)
