@@ -5,6 +5,7 @@ They answer from the run; what the other tool computed anew, the run holds alrea
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -198,7 +199,7 @@ def _compared_again(asker: Asker, sets: Mapping[str, str]) -> Asker:
     path = Path(str(workflow.get("path") or "")) if isinstance(workflow, Mapping) else Path()
     params = record.get("params")
     given = params.items() if isinstance(params, dict) else ()
-    known = {name: str(value) for name, value in given if value is not None}
+    known = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given if value is not None}
     if not is_file(path):
         raise click.UsageError(f"the workflow of this run is not at `{path}`; run it again by `probe-flow run`")
     output = _new_folder(asker.run.folder)

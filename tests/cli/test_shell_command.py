@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import io
+import json
 import os
 import pty
 import re
@@ -201,6 +202,19 @@ def test_vc_compares_again_and_asks_the_new_run(torchair, typed):
     assert f"asking {again} from now on" in done.out
     assert "Gelu_1" in done.out
     assert (torchair / "run.json").read_bytes() == before
+
+
+def test_vc_gives_every_parameter_as_it_was(typed, tmp_path):
+    workflow = tmp_path / "mine.yaml"
+    params = {"names": ["a b,c", "ä\\x"], "n": 12, "flag": False, "word": "no", "share": 0.5}
+    kinds = {"names": "list", "n": "int", "flag": "bool", "word": "str", "share": "float"}
+    declared = "".join(f"  {name}: {{type: {kind}}}\n" for name, kind in kinds.items())
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    workflow.write_text(f"version: 1\nname: mine\nparams:\n{declared}stages:\n  a: {{uses: dump.npy, path: dump}}\n")
+    folder = write_run(tmp_path / "run", [], workflow={"name": "mine", "path": str(workflow)}, params=params)
+    assert "asking" in typed(folder, "vc").out
+    assert json.loads((tmp_path / "run-2" / "run.json").read_text())["params"] == params
 
 
 def test_cp_compares_tensors_of_both_sides_and_files(torchair, typed, tmp_path):
