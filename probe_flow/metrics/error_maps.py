@@ -137,36 +137,44 @@ class _Sheet:
         self.rows, self.columns = (math.prod(self.shape[axis] for axis in axes) for axes in (self.down, self.across))
         self.tall, self.wide = (_cell_length([self.shape[axis] for axis in axes]) for axes in (self.down, self.across))
         self.cells_across = -(-self.columns // self.wide)
-        count = -(-self.rows // self.tall) * self.cells_across
-        self.errors = np.full(count, _NOTHING)
-        self.alike, self.mismatch = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        cells = -(-self.rows // self.tall), self.cells_across
+        self.errors = np.full(cells, _NOTHING)
+        self.alike, self.mismatch = np.zeros(cells, np.bool_), np.zeros(cells, np.bool_)
 
     def add(self, start: int, errors: Floats) -> None:
-        first, last = (self._run(index) for index in (start, start + errors.size - 1))
-        runs = np.arange(first, last + 1)
-        begins = np.maximum(self._begin(runs) - start, 0)
-        np.maximum.at(self.errors, self._cell(runs), np.maximum.reduceat(errors, begins))
+        first, last = start // self.columns, (start + errors.size - 1) // self.columns
+        count = last - first + 1
+        is_folded = count >= self.rows  # every row is there: the lines are brought into whole turns of the rows
+        before = first % self.rows if is_folded else 0
+        after = -(before + count) % self.rows if is_folded else 0
+        flat = np.full((before + count + after) * self.cells_across, _NOTHING)
+        runs = self._runs(start, errors, first=first, last=last)
+        at = before * self.cells_across + start % self.columns // self.wide
+        flat[at : at + runs.size] = runs
+        lines: Floats = flat.reshape(-1, self.cells_across)
+        if is_folded:
+            lines, first, last = lines.reshape(-1, self.rows, self.cells_across).max(axis=0), 0, self.rows - 1
+        rows = np.arange(first, last + 1) % self.rows // self.tall
+        begins = np.flatnonzero(np.diff(rows, prepend=-1))
+        for row, found in zip(rows[begins].tolist(), np.maximum.reduceat(lines, begins, axis=0), strict=True):
+            np.maximum(self.errors[row], found, out=self.errors[row])
+
+    def _runs(self, start: int, errors: Floats, *, first: int, last: int) -> Floats:
+        """Return the largest error of each run, from line ``first`` to line ``last``."""
+        if self.wide == 1:
+            return errors
+        begins = np.arange(first, last + 1)[:, None] * self.columns + np.arange(self.cells_across) * self.wide
+        begins = begins.reshape(-1) - start
+        begins = begins[np.searchsorted(begins, 0, side="right") - 1 : np.searchsorted(begins, errors.size)]
+        found: Floats = np.maximum.reduceat(errors, np.maximum(begins, 0))
+        return found
 
     def mark(self, marks: NDArray[np.bool_], indices: Cells) -> None:
         if indices.size:
             line, column = np.divmod(indices, self.columns)
-            marks[self._cell(line * self.cells_across + column // self.wide)] = True
-
-    def _run(self, index: int) -> int:
-        line, column = divmod(index, self.columns)
-        return line * self.cells_across + column // self.wide
-
-    def _begin(self, runs: Cells) -> Cells:
-        line, place = np.divmod(runs, self.cells_across)
-        begins: Cells = line * self.columns + place * self.wide
-        return begins
-
-    def _cell(self, runs: Cells) -> Cells:
-        line, place = np.divmod(runs, self.cells_across)
-        cells: Cells = line % self.rows // self.tall * self.cells_across + place
-        return cells
+            marks[line % self.rows // self.tall, column // self.wide] = True
 
     def map(self, shape: tuple[int, ...]) -> ErrorMap:
-        errors = tuple(None if error < 0 else float(f"{error:.{DIGITS}g}") for error in self.errors.tolist())
+        errors = tuple(None if error < 0 else float(f"{error:.{DIGITS}g}") for error in self.errors.flat)
         alike, mismatch = (tuple(np.flatnonzero(marks).tolist()) for marks in (self.alike, self.mismatch))
         return ErrorMap(shape, self.down, self.across, (self.tall, self.wide), errors, alike, mismatch)

@@ -135,3 +135,15 @@ def test_tensors_that_are_gone_keep_the_look_that_there_was(tmp_path):
     comparison = compared(pairs_of(three(tmp_path)))
     (tmp_path / "t-net_n1.bin").unlink()
     assert with_looks(comparison, [Detail(node="net_n1")]).details == comparison.details
+
+
+@pytest.mark.parametrize(("formats", "expected"), [([], None), (["html"], 3)])
+def test_the_html_report_beside_a_view_has_the_maps_of_its_tensors(tmp_path, monkeypatch, formats, expected):
+    seen = []
+    monkeypatch.setattr("probe_flow.reports.html.write_html", lambda given, path, *, run: seen.append(given))
+    options = report.Options.model_validate(
+        {"uses": "report", "comparison": "c", "formats": [{"detail": {"node": "net*", "tables": False}}, *formats]}
+    )
+    run = replace(context(), output=tmp_path / "run", facts={"timings": {"started": "2026-11-01T10:00:00+00:00"}})
+    report.run(options, {"comparison": [compared(pairs_of(three(tmp_path)))]}, run)
+    assert [sum(bool(detail.maps) for detail in given.details.values()) for given in seen] == [expected][: len(formats)]

@@ -171,9 +171,9 @@
     }
 
     at(event) {
-      const scale = Number.parseFloat(this.canvas.style.width) / this.canvas.clientWidth;
-      const column = Math.floor((event.offsetX * scale - this.left) / this.width);
-      const row = Math.floor((event.offsetY * scale - HEAD) / this.height);
+      const { style, clientWidth, clientHeight } = this.canvas; // where there is little room it is narrower
+      const column = Math.floor((event.offsetX * (Number.parseFloat(style.width) / clientWidth) - this.left) / this.width);
+      const row = Math.floor((event.offsetY * (Number.parseFloat(style.height) / clientHeight) - HEAD) / this.height);
       return column < 0 || column >= this.columns || row < 0 || row >= this.rows ? null : { row, column };
     }
 
