@@ -73,27 +73,26 @@ def _matrix_shapes(layout: str, stored: Shape, logical: Shape) -> tuple[Shape, i
 
 def _fractal_nz(layout: str, stored: Shape, logical: Shape, groups: int) -> Offsets:  # noqa: ARG001
     """Matrix axes (N, C) stored as (C1, N1, N0, C0); leading axes are batches."""
-    batches, rows, columns = _matrix_shapes(layout, stored, logical)
-    c1, n1, n0, c0 = stored[len(batches) :]
-    if not (_is_padded(rows, n1, n0) and _is_padded(columns, c1, c0)):
-        raise contradiction(layout, stored, logical, "the blocks do not cover the last two axes exactly")
-    vectors = [_steps(size, math.prod(stored[axis + 1 :])) for axis, size in enumerate(batches)]
-    if len(logical) > 1:
-        vectors.append(_split(rows, n0, outer=n0 * c0, inner=c0))
-    vectors.append(_split(columns, c0, outer=n1 * n0 * c0, inner=1))
-    return tuple(vectors)
+    *_, c1, n1, n0, c0 = (1, 1, 1, 1, *stored)
+    return _matrix(layout, stored, logical, blocks=(n1, c1), steps=(n0 * c0, n1 * n0 * c0))
 
 
 def _fractal_zz(layout: str, stored: Shape, logical: Shape, groups: int) -> Offsets:  # noqa: ARG001
     """Matrix axes (N, C) stored as (N1, C1, N0, C0); leading axes are batches."""
+    *_, n1, c1, n0, c0 = (1, 1, 1, 1, *stored)
+    return _matrix(layout, stored, logical, blocks=(n1, c1), steps=(c1 * n0 * c0, n0 * c0))
+
+
+def _matrix(layout: str, stored: Shape, logical: Shape, *, blocks: tuple[int, int], steps: tuple[int, int]) -> Offsets:
+    """Return the offsets of a matrix in blocks: how many there are, and how far apart, along its rows and columns."""
     batches, rows, columns = _matrix_shapes(layout, stored, logical)
-    n1, c1, n0, c0 = stored[len(batches) :]
-    if not (_is_padded(rows, n1, n0) and _is_padded(columns, c1, c0)):
+    n0, c0 = stored[-2:]
+    if not (_is_padded(rows, blocks[0], n0) and _is_padded(columns, blocks[1], c0)):
         raise contradiction(layout, stored, logical, "the blocks do not cover the last two axes exactly")
     vectors = [_steps(size, math.prod(stored[axis + 1 :])) for axis, size in enumerate(batches)]
     if len(logical) > 1:
-        vectors.append(_split(rows, n0, outer=c1 * n0 * c0, inner=c0))
-    vectors.append(_split(columns, c0, outer=n0 * c0, inner=1))
+        vectors.append(_split(rows, n0, outer=steps[0], inner=c0))
+    vectors.append(_split(columns, c0, outer=steps[1], inner=1))
     return tuple(vectors)
 
 
