@@ -18,8 +18,6 @@ from probe_flow.records.baseline import FAILING_ROW, NONFINITE_ROW, NodePlace, l
 from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.run_folder import StoredRun
 
-DEFAULT_NAME = "baseline.yaml"
-
 
 @dataclass(frozen=True, slots=True)
 class Accepted:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from heapq import nlargest
 from typing import Any
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
@@ -18,8 +19,8 @@ Identity = tuple[Any, ...]
 
 _IDENTITY = ("comparison", "rank", "graph", "step", "node", "call", "phase")
 
-MAX_CANDIDATES = 20
-"""Names listed when a part of a name fits many."""
+MAX_COMPARED = 2000
+"""Names that an unknown one is compared with, letter by letter."""
 
 _UNCLEAN = re.compile(r"[^A-Za-z0-9_]")
 
@@ -109,11 +110,19 @@ def _near(wanted: str, known: Sequence[str]) -> str | None:
     for name in known:
         for part in (name.rpartition("/")[2], *name.replace("/", ".").split(".")):
             short.setdefault(part.casefold(), name)
-    found = did_you_mean(wanted, known)
+    found = did_you_mean(wanted, _likeliest(wanted, known))
     if found is not None:
         return found
     parts = get_close_matches(wanted.rpartition("/")[2].casefold(), short, n=3, cutoff=0.7)
     return "did you mean " + " or ".join(f"`{short[part]}`" for part in parts) + "?" if parts else None
+
+
+def _likeliest(wanted: str, names: Sequence[str]) -> Sequence[str]:
+    """Return the names that share the most runs of three letters: comparing all of a large run takes minutes."""
+    if len(names) <= MAX_COMPARED:
+        return names
+    runs = {wanted[start : start + 3] for start in range(max(1, len(wanted) - 2))}
+    return nlargest(MAX_COMPARED, names, key=lambda name: sum(run in name for run in runs))
 
 
 def cleaned(name: str) -> str:

@@ -6,6 +6,7 @@ import pytest
 from stored_runs import node, row, side, write_run
 
 from probe_flow.errors import IncompleteError, UsageError
+from probe_flow.reports import questions
 from probe_flow.reports.questions import Scope, cleaned, find_names, number
 from probe_flow.reports.questions_node import node_view
 from probe_flow.reports.questions_rows import origin, unmatched
@@ -45,6 +46,20 @@ def test_unknown_names_get_suggestions(wanted, hint):
         find_names(wanted, NAMES, what="node", path="run")
     assert caught.value.diagnostic.code == "PF7201"
     assert hint in caught.value.diagnostic.help
+
+
+def test_suggestions_of_a_large_run_are_sought_among_the_likeliest(monkeypatch):
+    names = [f"Module.layers.{layer}.q_proj.forward.{call}" for layer in range(100) for call in range(50)]
+    names += [f"Functional.softmax.{call}.forward" for call in range(50)]
+    compared = []
+    suggest = questions.did_you_mean
+    monkeypatch.setattr(
+        questions, "did_you_mean", lambda wanted, known: compared.append(known) or suggest(wanted, known)
+    )
+    with pytest.raises(UsageError) as caught:
+        find_names("Functional.sofmax.17.forward", names, what="node", path="run")
+    assert caught.value.diagnostic.help.startswith("did you mean `Functional.softmax.17.forward`")
+    assert [len(known) for known in compared] == [questions.MAX_COMPARED]
 
 
 def test_a_name_of_signs_only_is_no_part_of_every_name():
