@@ -241,7 +241,8 @@ def _ref(asker: Asker, name: str, prefers: str) -> TensorRef:
         if each.ref is not None:
             return each.ref
     why = next((each.why for each in sides if each.why), "the run has no elements of it")
-    raise UsageError(Diagnostic("PF7208", f"`{name}` cannot be compared element by element: {why}"))
+    cure = "name a tensor whose dump is there, or a `.npy` file"
+    raise UsageError(Diagnostic("PF7208", f"`{name}` cannot be compared element by element: {why}", help=cure))
 
 
 def _file_ref(path: Path) -> TensorRef:

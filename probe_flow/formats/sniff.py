@@ -94,7 +94,8 @@ def kind_of_dump(path: str) -> str:
         names = list(islice(_names(place), MAX_NAMES))
     except OSError as error:
         message = f"`{path}` cannot be searched: {error.strerror or error}"
-        raise IncompleteError(Diagnostic("PF3409", message, path=path)) from error
+        cure = "give yourself the right to read the folder, or name the one that holds the dump"
+        raise IncompleteError(Diagnostic("PF3409", message, path=path, help=cure)) from error
     found: dict[str, str] = {}
     for folders, name in names:
         kind = next((kind for kind, (shows, _) in KINDS.items() if shows(folders, name)), None)

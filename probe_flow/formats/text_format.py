@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import BinaryIO, Literal, NoReturn
 
 from probe_flow.errors import Diagnostic, FormatError, Span
@@ -42,14 +41,6 @@ _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f
 Kind = Literal["close", "open", "string", "word"]
 _CLOSE: tuple[bytes, Kind, bytes] = (b"", "close", b"")
 _QUOTES = b"\"'"
-
-
-@dataclass(frozen=True, slots=True)
-class TextPosition:
-    """Where reading stopped, and whether the file simply ended there."""
-
-    line: int
-    at_end: bool
 
 
 class TextFields:

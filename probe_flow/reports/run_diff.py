@@ -142,5 +142,6 @@ def _problems(a: StoredRun, b: StoredRun) -> tuple[Diagnostic, ...]:
     workflows = [str((run.record.get("workflow") or {}).get("name") or "") for run in (a, b)]
     if workflows[0] != workflows[1]:
         message = f"run A is of the workflow `{workflows[0]}`, run B of `{workflows[1]}`"
-        found.append(Diagnostic("PF7331", message, severity=Severity.WARNING, path=str(b.folder)))
+        cure = "name two runs of the same workflow, unless its name has changed"
+        found.append(Diagnostic("PF7331", message, severity=Severity.WARNING, path=str(b.folder), help=cure))
     return tuple(found)

@@ -108,7 +108,9 @@ def _problems(
     for row in rows:
         if not _has_elements(row):
             why = "; ".join(row.verdict.reasons) or "its elements were not compared"
-            yield Diagnostic("PF6403", f"`detail` cannot show `{row.pair.shown.id}`: {why}", severity=Severity.WARNING)
+            message = f"`detail` cannot show `{row.pair.shown.id}`: {why}"
+            cure = "name other nodes with `node`, or dump its elements on both sides"
+            yield Diagnostic("PF6403", message, severity=Severity.WARNING, help=cure)
     if len(shown) > detail.limit:
         yield Diagnostic(
             "PF6404",

@@ -187,7 +187,8 @@ def _named(problem: Diagnostic, name: str, ref: TensorRef) -> Diagnostic:
 def _tensor(source: str, ref: TensorRef, op_name: str, wanted: Wanted) -> tuple[str, Make]:
     if ref.kind is not TensorKind.TENSOR:
         text = f"{ref.slot} of `{source}` cannot be converted: {ref.reason or ref.kind.value}"
-        raise NotComparableError(Diagnostic("PF6504", text, path=ref.source, tensor=ref.id))
+        cure = "dump this operator again; its other tensors are converted"
+        raise NotComparableError(Diagnostic("PF6504", text, path=ref.source, help=cure, tensor=ref.id))
     relaid = as_stored(ref) if wanted.layout is None else in_layout(ref, wanted.layout, given=wanted.shape)
     name = converted_name(
         source,

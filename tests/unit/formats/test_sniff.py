@@ -88,6 +88,7 @@ def test_a_folder_that_cannot_be_listed_is_incomplete(tmp_path: Path, monkeypatc
         kind_of_dump(str(tmp_path))
 
     assert caught.value.diagnostic.code == "PF3409"
+    assert "right to read" in caught.value.diagnostic.help
 
 
 def test_device_files_are_of_an_offline_model_unless_something_says_torchair(tmp_path: Path) -> None:

@@ -241,6 +241,7 @@ def test_an_incomplete_run_b_leaves_the_answer_open_and_an_incomplete_a_only_war
 def test_runs_of_different_workflows_are_told(diff):
     found = diff([line("A")], [line("A")], b={"workflow": "v"})
     assert [problem.code for problem in found.problems] == ["PF7331"]
+    assert found.problems[0].help
 
 
 def test_the_text_is_a_table_per_kind_with_what_was_left_out(diff):

@@ -161,6 +161,7 @@ def test_a_tensor_that_cannot_be_converted_costs_itself(dump: OmFolder, tmp_path
     good = dump.op("Add", "a", at=2, outputs=[X])
     outcome = parse(dump.path, output=tmp_path / "out")
     assert codes(outcome) == ["PF6504", "PF6504"]
+    assert all(problem.help for problem in outcome.problems)
     assert "needs 396 bytes" in outcome.problems[1].message
     assert "input.0" in outcome.problems[0].message
     assert "`DT_STRING` elements are no numbers" in outcome.problems[0].message
