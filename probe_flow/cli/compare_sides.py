@@ -10,6 +10,7 @@ from pathlib import Path
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.formats.dump_json_folders import DUMP_FILE
 from probe_flow.formats.dump_json_head import DumpHead, read_head
+from probe_flow.formats.existing import is_file, is_folder
 
 GE_GRAPH = "dynamo_original_graph_*.txt"
 OFFLINE = "offline_data"
@@ -77,7 +78,7 @@ def _arrays_or_device(path: Path) -> str:
     from probe_flow.formats.torchair_names import is_hashed, read_name_mapping, real_name
 
     try:
-        names = os.listdir(path) if path.is_dir() else [path.name]  # noqa: PTH208 - names are wanted
+        names = os.listdir(path) if is_folder(path) else [path.name]  # noqa: PTH208 - names are wanted
     except OSError:  # the reader tells
         return OM
     mapping = read_name_mapping(path / MAPPING_FILE, MAPPING_FILE)[0] if MAPPING_FILE in names else {}
@@ -125,8 +126,8 @@ def check_framework(given: str | None, sides: Sides) -> None:
 
 
 def _check_kinds(target: Path, golden: Path) -> None:
-    if target.is_file() != golden.is_file():
-        file, folder = (target, golden) if target.is_file() else (golden, target)
+    if is_file(target) != is_file(golden):
+        file, folder = (target, golden) if is_file(target) else (golden, target)
         raise UsageError(
             Diagnostic(
                 "PF2126",
@@ -134,7 +135,7 @@ def _check_kinds(target: Path, golden: Path) -> None:
                 help=f"name two folders, or two files: which `{file.name}` of the folder is meant?",
             )
         )
-    if target.is_file() and target.name != golden.name:
+    if is_file(target) and target.name != golden.name:
         raise UsageError(
             Diagnostic(
                 "PF2122",

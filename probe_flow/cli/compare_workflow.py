@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from probe_flow.cli.compare_sides import OFFLINE, Sides
 from probe_flow.errors import Diagnostic, UsageError
+from probe_flow.formats.existing import is_folder
 
 if TYPE_CHECKING:
     from probe_flow.workflow.resolved import ResolvedStage, Workflow
@@ -171,7 +172,7 @@ def _of_model(stage: ResolvedStage, sides: Sides, wanted: Wanted, cwd: Path) -> 
     uses = f"dump.{sides.target if stage.name == 'target' else sides.golden}"
     options = {name: values[name] for name in ("description", "path", "select")}
     rule = wanted.rules.get("fusion_rule")
-    if uses == "dump.om" and rule is not None and (cwd / rule).is_dir():
+    if uses == "dump.om" and rule is not None and is_folder(cwd / rule):
         options["last_step"] = True  # as the published batch comparison has it
     return _replaced(stage, uses, options)
 

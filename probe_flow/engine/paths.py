@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase as fnmatch
 from pathlib import Path
 
+from probe_flow.formats.existing import is_file
 from probe_flow.stages.base import IsPath, StageOptions
 from probe_flow.workflow.fields import marked
 from probe_flow.workflow.interpolation import RUN_OUTPUT
@@ -83,7 +84,7 @@ def first_names(folder: Path, *, limit: int = 1000) -> list[str]:
 
 def holds(path: Path, pattern: str, *, max_entries: int = MAX_ENTRIES) -> bool:
     """Say whether a file of that name pattern is `path` itself or lies below it; looks at `max_entries` names."""
-    if path.is_file():
+    if is_file(path):
         return fnmatch(path.name, pattern)
     names = (name for _, _, files in os.walk(path) for name in files)
     return any(fnmatch(name, pattern) for name in itertools.islice(names, max_entries))

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from probe_flow.formats.dump_json_folders import DESCRIPTIONS
+from probe_flow.formats.existing import is_file
 
 _HEAD_BYTES = 1 << 20
 _MAX_NAMES = 200_000
@@ -56,7 +57,7 @@ def read_head(path: Path) -> DumpHead | None:
 
 def _described_by(path: Path) -> Path | None:
     """Return the file itself, or the first one of its name below a folder, folders in the order of their names."""
-    if path.is_file():
+    if is_file(path):
         return path if path.name in DESCRIPTIONS else None
     for folder, folders, names in islice(os.walk(path), _MAX_NAMES):
         folders.sort(key=lambda name: (len(name), name))

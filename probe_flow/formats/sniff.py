@@ -11,6 +11,7 @@ from types import MappingProxyType
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.formats.dump_json_files import FOLDER
 from probe_flow.formats.dump_json_folders import DEBUG_FILE, DESCRIPTIONS, DUMP_FILE
+from probe_flow.formats.existing import is_file, is_there
 from probe_flow.formats.mindspore_graph_layout import run_folder
 from probe_flow.formats.om_names import parse_array_name, parse_om_array_name, parse_om_name
 from probe_flow.formats.torchair_layout import graph_file_name, is_time, is_torchair
@@ -74,6 +75,13 @@ KINDS: Mapping[str, tuple[Callable[[_Folders, str], bool], str]] = MappingProxyT
 """Every kind that is looked for: how a file shows it, and what that is for people."""
 
 
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return [child.name for child in folder.iterdir()]
+    except OSError:
+        return []
+
+
 def kind_of_dump(path: str) -> str:
     """Return the kind of the dump at a path, one of `KINDS`.
 
@@ -82,11 +90,10 @@ def kind_of_dump(path: str) -> str:
         IncompleteError: PF3409 the path cannot be searched.
     """
     place = Path(path)
-    if not place.exists():
-        siblings = [child.name for child in place.parent.iterdir()] if place.parent.is_dir() else []
-        help_text = did_you_mean(place.name, siblings)
+    if not is_there(place):
+        help_text = did_you_mean(place.name, _names_in(place.parent))
         raise UsageError(Diagnostic("PF3401", f"`{path}` does not exist", path=path, help=help_text))
-    if place.is_file():
+    if is_file(place):
         if place.suffix == ".json":
             return DUMP_JSON
         raise _unknown(path, [])

@@ -53,3 +53,7 @@ def test_names_that_no_system_call_takes_do_not_exist():
     assert not is_readable(Path("a\0b"))
     assert not exists(Path("x" * 5000))
     assert first_names(Path("a/does/not/exist")) == []
+
+
+def test_a_name_that_no_file_can_have_holds_nothing():
+    assert not holds(Path("a" * 5000), "*.txt")

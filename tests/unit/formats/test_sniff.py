@@ -9,6 +9,7 @@ from om_writer import GoldenFolder, OmFolder, om_tree
 
 from probe_flow.errors import IncompleteError, UsageError
 from probe_flow.formats import sniff
+from probe_flow.formats.dump_json_head import read_head
 from probe_flow.formats.sniff import DUMP_JSON, MINDSPORE_GRAPH, NPY, OM, TORCHAIR_FX, TORCHAIR_GE, kind_of_dump
 
 ROOT = Path(__file__).parents[3]
@@ -77,6 +78,14 @@ def test_files_of_tensors_are_not_looked_at(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(sniff, "MAX_NAMES", 1)
 
     assert kind_of_dump(str(tmp_path)) == DUMP_JSON
+
+
+def test_a_name_that_no_file_can_have_does_not_exist(tmp_path: Path) -> None:
+    for path in ("a" * 5000, str(tmp_path / ("b" * 300) / "c")):
+        with pytest.raises(UsageError) as caught:
+            kind_of_dump(path)
+        assert caught.value.diagnostic.code == "PF3401"
+        assert read_head(Path(path)) is None
 
 
 def test_a_folder_that_cannot_be_listed_is_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
