@@ -170,19 +170,18 @@ def command(
 
 
 def _check_paths(paths: Mapping[str, Path], mappings: Mapping[str, Path]) -> None:
-    from probe_flow.engine.paths import exists
+    from probe_flow.engine.paths import exists, is_readable
 
     named = {f"--{name}_path": path for name, path in paths.items()}
     named.update({{**FLAGS, **RULE_FLAGS}[name]: path for name, path in mappings.items()})
-    problems = [
-        Diagnostic(
-            "PF2101",
-            f"`{name}`: `{path}` does not exist",
-            path=str(path),
-            help="paths start from the working directory",
-        )
-        for name, path in named.items()
-        if not exists(path)
-    ]
+    problems = []
+    for name, path in named.items():
+        if not exists(path):
+            message, cure = f"`{name}`: `{path}` does not exist", "paths start from the working directory"
+            problems.append(Diagnostic("PF2101", message, path=str(path), help=cure))
+        elif not is_readable(path):
+            message = f"`{name}`: `{path}` cannot be read: permission denied"
+            cure = "give yourself the right to read it, or name another path"
+            problems.append(Diagnostic("PF2102", message, path=str(path), help=cure))
     if problems:
         raise UsageError(problems)

@@ -72,6 +72,15 @@ def test_long_forms_may_have_dashes_or_be_short(probe_flow):
     assert done.err.count("PF2101") == 2
 
 
+def test_paths_that_may_not_be_read_are_told_before_the_dumps_are_looked_at(probe_flow, monkeypatch, tmp_path):
+    (tmp_path / "locked").mkdir()
+    monkeypatch.setattr("probe_flow.engine.paths.is_readable", lambda path: path.name != "locked")
+    done = probe_flow("compare", "-tp", "locked", "-gp", TORCHAIR / "msprobe_fx_dump", "-fr", "absent")
+    assert done.code == 2
+    assert f"[PF2102]: `--target_path`: `{tmp_path / 'locked'}` cannot be read: permission denied" in done.err
+    assert "[PF2101]: `-fr`" in done.err
+
+
 @pytest.mark.parametrize("option", ["--consistent_check", "--backend=fsdp", "--conf", "-tensor_log", "-ofs"])
 def test_options_of_later_versions_are_named_as_such(probe_flow, option):
     done = probe_flow("compare", "-tp", "a", "-gp", "b", option)
