@@ -133,8 +133,8 @@ trust ratios of runs made in turn more than seconds.
 - `ge_fx`: `probe-flow compare -m torchair` of a float16 device dump and a float32 FX dump, from the command to the
   result files.
 - `small`, `D`: the same with tiny tensors: what a pair costs besides its numbers.
-- `A`, `B` and their variants: dumps of tensors in torch files, described by a dump.json; this version does not read
-  them. They are written, checked by their CRC-32, and compared by the peer only. The large ones run when named.
+- `A`, `B` and their variants: `probe-flow compare` of dumps of tensors in torch files, described by a dump.json: many
+  of medium size, and few large ones. The large cases run when they are named.
 - `C`: `probe-flow compare` of two dump.json that hold statistics only, from the command to the result files.
 - `E`: one huge bfloat16 tensor against float32, with one worker and with two worker processes; the results must be
   equal to the bit. Peak memory is that of the largest process.
@@ -142,8 +142,8 @@ trust ratios of runs made in turn more than seconds.
 - `I`: a run that is killed with SIGKILL when half of its batches have begun, resumed, and compared with one that was
   left alone; a batch is a twentieth of the pairs.
 - `reduce`: `probe-flow reduce` of large arrays (page cache warm) beside a program that only reads them and takes minima
-  and maxima with numpy, both with what their processes take to start; of many small device files, each flushed to the
-  disk; and the processor time of a watch in which nothing happens.
+  and maxima with numpy, both with what their processes take to start; of many small device
+  files; and the processor time of a watch in which nothing happens.
 - `offline`: `probe-flow compare -m offline_data` of a float16 device dump in the layout NC1HWC0 and float32 arrays in
   NCHW, with fusion rules and all metrics of that command. `offline-inputs`: the same with the inputs of the operators,
   which are the outputs of others. It runs when it is named.
