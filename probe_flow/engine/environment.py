@@ -42,7 +42,7 @@ FRAMEWORKS = (
 )
 """Distributions looked for; none is imported, and no dump needs one to be read."""
 
-_MODULES = {"pyyaml": "yaml", "ml-dtypes": "ml_dtypes"}
+_MODULES = {"pyyaml": "yaml", "ml-dtypes": "ml_dtypes", "pydantic-core": "pydantic_core"}
 """Modules that are not named like their distribution."""
 
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)[^;]*?>=(?P<minimum>[0-9.]+)")
