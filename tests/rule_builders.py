@@ -9,6 +9,9 @@ from typing import Any
 
 Tree = dict[str, Any]
 
+REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "atc_json"
+"""Real files of ATC, which lie beside the project's folder where they are at hand, since they may not be copied."""
+
 
 def attr(key: str, **value: Any) -> Tree:
     """Return one entry of an attribute map: ``attr("k", s="text")``."""

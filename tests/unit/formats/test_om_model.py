@@ -10,13 +10,11 @@ import model_file_writer as writer
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rule_builders import attr, desc, model, op, texts, write
+from rule_builders import REAL, attr, desc, model, op, texts, write
 
 from probe_flow.errors import FormatError
 from probe_flow.formats import om_model
 from probe_flow.formats.rule_file import read_rule_file
-
-REAL = Path("/work/shared/data/atc_json")
 
 NET = model(
     op("x", "Data", outputs=(desc(dtype="DT_FLOAT"),), inputs=("",)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -122,5 +121,10 @@ def test_what_is_no_record_is_said(tmp_path, content, what):
 
 @given(st.binary(max_size=200), st.booleans())
 def test_any_bytes_give_a_record_or_a_reason(content, has_magic):
-    with suppress(FormatError):
-        json.loads(op_debug_json(parse_op_debug((b"\x5a" * 4 if has_magic else b"") + content, "f")))
+    try:
+        record = parse_op_debug((b"\x5a" * 4 if has_magic else b"") + content, "f")
+    except FormatError as error:
+        answer = error.diagnostic.code, error.diagnostic.path
+    else:
+        answer = "a record", type(json.loads(op_debug_json(record)))
+    assert answer in (("PF3310", "f"), ("a record", dict))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rule_builders import attr, desc, model, op, texts
+from rule_builders import REAL, attr, desc, model, op, texts
 
 from probe_flow.errors import FormatError
 from probe_flow.formats.rule_json import parse_rule_json
 from probe_flow.formats.rule_records import RuleFile, RuleOp, RuleOutput
 
-REAL = Path("/work/shared/data/atc_json")
 needs_real = pytest.mark.skipif(not REAL.is_dir(), reason="real ATC files may not be copied into the project")
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rule_builders import attr, desc, model, op
+from rule_builders import REAL, attr, desc, model, op
 
 from probe_flow.formats.rule_file import read_rule_file
 from probe_flow.formats.rule_json import parse_rule_json
 from probe_flow.matching.fusion_rules import FusionRules, clean_name, fusion_rules
 from probe_flow.records import Relation
 
-REAL = Path("/work/shared/data/atc_json")
 needs_real = pytest.mark.skipif(not REAL.is_dir(), reason="real ATC files may not be copied into the project")
 
 

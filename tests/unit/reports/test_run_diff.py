@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import suppress
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -214,12 +213,21 @@ def test_runs_without_a_common_tensor_are_refused(diff):
 
 
 @pytest.mark.parametrize(
-    "damage",
-    [{"graph": [1]}, {"metrics": [1]}, {"call": {}}, {"target": {"nan": "many", "inf": 0}}, {"verdict": "odd"}],
+    ("damage", "expected"),
+    [
+        ({"graph": [1]}, "PF7113"),
+        ({"metrics": [1]}, "PF7113"),
+        ({"call": {}}, "PF7113"),
+        ({"target": {"nan": "many", "inf": 0}}, "PF7111"),
+        ({"verdict": "odd"}, "regression"),
+    ],
 )
-def test_a_row_of_another_shape_is_told_or_taken_as_it_is(diff, damage):
-    with suppress(IncompleteError):  # anything else is a defect
-        diff([line("A")], [line("A", **damage)])
+def test_a_row_of_another_shape_is_told_or_taken_as_it_is(diff, damage, expected):
+    try:
+        answer = outcome(diff([line("A")], [line("A", **damage)]))
+    except IncompleteError as error:  # anything else is a defect
+        answer = error.diagnostic.code
+    assert answer == expected
 
 
 @pytest.mark.parametrize("findings", [[1], [{"fails": True}], [{"fails": True, "kind": "origin", "node": 3}], "text"])
