@@ -32,6 +32,7 @@ from benchmarks.killed import killed
 from benchmarks.offline_cases import PLANS as OFFLINE
 from benchmarks.offline_cases import offline_case
 from benchmarks.reduce import reduce
+from benchmarks.reduced_cases import reduced
 from benchmarks.reruns import reruns
 from benchmarks.timing import Usage, interleave, ratios, run_command
 
@@ -104,6 +105,7 @@ CASES: Mapping[str, Callable[[Settings], list[Row]]] = MappingProxyType(
         "F": reruns,
         "I": killed,
         "reduce": reduce,
+        "reduced": reduced,
         **{name: offline_case(name) for name in OFFLINE},
     }
 )

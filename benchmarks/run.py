@@ -144,6 +144,9 @@ trust ratios of runs made in turn more than seconds.
 - `reduce`: `probe-flow reduce` of large arrays (page cache warm) beside a program that only reads them and takes minima
   and maxima with numpy, both with what their processes take to start; of many small device
   files; and the processor time of a watch in which nothing happens.
+- `reduced`: `probe-flow compare -m torchair` of two dumps that were reduced to extremes. Rows are the tensors of a
+  side; the inputs among the arrays, which are outputs of other operators, are rows as well. The peer cannot read such
+  files: it closes each archive before it reads from it.
 - `offline`: `probe-flow compare -m offline_data` of a float16 device dump in the layout NC1HWC0 and float32 arrays in
   NCHW, with fusion rules and all metrics of that command. `offline-inputs`: the same with the inputs of the operators,
   which are the outputs of others. It runs when it is named.

@@ -19,6 +19,7 @@ from benchmarks.figures import Row, one
 from benchmarks.huge import write_huge
 from benchmarks.killed import kill_and_resume
 from benchmarks.offline_dumps import OfflinePlan, write_offline
+from benchmarks.reduced_dumps import write_reduced
 from benchmarks.reruns import COLD, TOUCHED, WARM, round_of
 from benchmarks.run import chosen, page, text_table
 from benchmarks.torch_file import write_torch
@@ -95,6 +96,18 @@ def test_an_offline_plan_counts_its_pairs_and_bytes():
     plan = OfflinePlan(3, 4, inputs=2)
     assert [list(plan.read_by(number)) for number in range(3)] == [[], [0], [0, 1]]
     assert (plan.pairs, plan.elements, plan.dump_bytes) == (6, 1024, 1024 * (6 * 2 + 3 * 4))
+
+
+def test_reduced_dumps_are_the_same_bytes_everywhere_and_hold_extremes_of_the_same_tensors(tmp_path):
+    pair = write_reduced(tmp_path, operators=4, steps=2)
+    assert crc_of(tmp_path) == 0x444FC2EE
+    assert (pair.tensors, pair.files) == (2 * (2 + 3 + 2 + 3), 2 * 4 + 20)
+    with np.load(next(pair.target.rglob("1/Add.Add_3.*_min_max.npz"))) as archive:
+        assert archive["inputs"].shape == (2, 2)
+        assert archive["in_shapes"].tolist() == ["1,128,4096"] * 2
+        added = archive["inputs"]
+    before = [np.load(next(pair.golden.rglob(f"1/{node}-*.OUTPUT.0.*.npy"))) for node in ("relu_2", "add_1")]
+    assert np.abs(added / before - 1).max() < 2e-3, "noise and the rounding to float16"
 
 
 def test_a_torch_file_holds_the_tensor_as_torch_stores_it(tmp_path):
