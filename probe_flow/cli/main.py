@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 import traceback
@@ -103,6 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     open_missing_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = _asks_for_traceback(given)
+    if arguments is None:
+        atexit.register(gc.freeze)  # the process ends here: looking for garbage in what is left takes time only
     try:
         result = group.main(given, prog_name="probe-flow", standalone_mode=False)
         sys.stdout.flush()

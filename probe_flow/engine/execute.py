@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -87,7 +88,10 @@ def execute(
         folder = open_run_folder(output, name, now=clock.now(), cwd=cwd)
     with open_events(folder.path / EVENTS_NAME, run_id=folder.run_id, clock=clock) as log:
         run = _Run(plan, folder, scheduler, clock, progress or Silent(), log, cache, keeps_going, is_resumed)
-        return run.to_end()
+        try:
+            return run.to_end()
+        finally:
+            gc.unfreeze()
 
 
 @dataclass(slots=True)
@@ -133,6 +137,7 @@ class _Run:
             self.results.done_with(planned)
             self.progress.stage_ended(outcome)
             self._save()
+            gc.freeze()  # what a stage leaves lives to the end; walking it in search of garbage takes a tenth of a run
         return self._finish(interrupted=interrupted)
 
     def _skipped(self, planned: PlannedStage, *, interrupted: bool) -> StageOutcome | None:
