@@ -171,6 +171,8 @@ def _of_model(stage: ResolvedStage, sides: Sides, wanted: Wanted, cwd: Path) -> 
     values = _values(stage)
     uses = f"dump.{sides.target if stage.name == 'target' else sides.golden}"
     options = {name: values[name] for name in ("description", "path", "select")}
+    if uses == "dump.npy" and stage.name == "golden":
+        options["select"] = {}  # arrays are of no rank or step: they judge those of the target that are selected
     rule = wanted.rules.get("fusion_rule")
     if uses == "dump.om" and rule is not None and is_folder(cwd / rule):
         options["last_step"] = True  # as the published batch comparison has it

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.formats.dump_walk import DumpFile
-from probe_flow.records import Problem
+from probe_flow.records import Execution, Problem
 
 Duplicates = Literal["newest", "largest", "first"]
 Item = TypeVar("Item")
 
+_MAX_EXECUTIONS = 8
+_MAX_NAMES = 5
 _WORDS = {"newest": "the newest", "largest": "the largest", "first": "the first by name"}
 
 
@@ -22,7 +24,7 @@ _WORDS = {"newest": "the newest", "largest": "the largest", "first": "the first 
 class Selection:
     """What `select:` asks for; None selects everything.
 
-    An execution whose rank, step or graph id the dump does not tell is never excluded by that key.
+    An execution whose rank, step or graph id the dump does not tell is never excluded by that key: see `unanswered`.
     """
 
     ranks: Sequence[int] | None = None
@@ -43,6 +45,20 @@ class Selection:
             return lambda _name: True
         pattern = re.compile("|".join(fnmatch.translate(glob) for glob in self.nodes) or r"(?!)")
         return lambda name: pattern.match(name) is not None
+
+    def unanswered(self, executions: Iterable[Execution]) -> Iterator[Problem]:
+        """Yield PF3217 for each key that executions which were read do not answer, so that it cannot narrow them."""
+        read = tuple(executions)
+        graphs = [each.model if each.graph is None else each.graph for each in read]
+        answers = (
+            ("ranks", self.ranks, [each.rank for each in read]),
+            ("steps", self.steps, [each.step for each in read]),
+            ("graphs", self.graphs, graphs),
+        )
+        for key, wanted, told in answers:
+            silent = told.count(None)
+            if wanted is not None and silent:
+                yield _unanswered(key, silent, len(told))
 
     def as_attrs(self) -> dict[str, object]:
         """Return the keys that are set, for `Catalog.attrs`: a matcher must not call filtered tensors missing."""
@@ -73,3 +89,37 @@ def skipped_duplicate(file: DumpFile, chosen: DumpFile, rule: Duplicates) -> Pro
         help="choose with `duplicates: newest`, `largest` or `first`; dump into an empty folder to avoid it",
         path=file.relative,
     )
+
+
+def keeps_no_execution(held: Iterable[Execution]) -> Diagnostic:
+    """Report a selection that takes none of the executions of a dump."""
+    texts = [f"{each} (model `{each.model}`)" if each.model else str(each) for each in dict.fromkeys(held)]
+    return Diagnostic(
+        "PF3304",
+        "`select` keeps nothing of the dump",
+        help=f"the dump holds {_some(texts, _MAX_EXECUTIONS)}",
+    )
+
+
+def keeps_no_node(names: Iterable[str]) -> Diagnostic:
+    """Report a selection that takes none of the operators of a dump."""
+    texts = [f"`{name}`" for name in dict.fromkeys(names)]
+    return Diagnostic(
+        "PF3304",
+        "`select.nodes` keeps nothing of the dump",
+        help=f"the dump holds {len(texts)} operators, such as {', '.join(texts[:_MAX_NAMES])}",
+    )
+
+
+def _some(texts: Sequence[str], limit: int) -> str:
+    return ", ".join(texts[:limit]) + (f" and {len(texts) - limit} more" if len(texts) > limit else "")
+
+
+def _unanswered(key: str, silent: int, total: int) -> Problem:
+    what = key.removesuffix("s")
+    if silent == total:
+        message = f"the selection of {key} narrows nothing: the folders do not tell the {what}, so all of them are read"
+    else:
+        message = f"the selection of {key} leaves out none of the {silent} executions whose folders tell no {what}"
+    help_text = f"leave it out if the dump is of the {what} that you mean, else give the folder of that {what}"
+    return Diagnostic("PF3217", message, severity=Severity.WARNING, help=help_text)

@@ -11,8 +11,8 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from probe_flow.errors import Diagnostic, IncompleteError, Severity
-from probe_flow.formats.dump_select import EVERYTHING, Selection
+from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
+from probe_flow.formats.dump_select import EVERYTHING, Selection, keeps_no_execution, keeps_no_node
 from probe_flow.formats.dump_walk import DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.formats.mindspore_graph_files import GraphFiles, no_tensors, sort_graph_files
 from probe_flow.formats.mindspore_graph_flow import (
@@ -61,7 +61,7 @@ def read_mindspore_graph(
         select: what to read; a step is an iteration.
 
     Raises:
-        UsageError: PF3201 if the folder is not there.
+        UsageError: PF3201 if the folder is not there, PF3304 if the selection keeps nothing.
         IncompleteError: PF3450 if it holds no kernel dump.
     """
     root = dump_root(path)
@@ -104,12 +104,27 @@ class _Reading:
         self._runs: list[tuple[Execution, RunFolder, dict[str, list[int]] | None]] = []
 
     def read(self) -> None:
-        for run in sorted({**self.files.runs, **self.files.empty}, key=_run_order):
-            graph: int | str = run.graph if len(self._nets) == 1 else f"{run.net}/{run.graph}"
-            if self.selection.takes_execution(run.rank, run.step, graph):
-                self._read_run(Execution(run.rank, run.step, graph, model=run.net), run)
+        """Read the selected iterations.
 
-    def _read_run(self, execution: Execution, run: RunFolder) -> None:
+        Raises:
+            UsageError: PF3304 if there are none, or none of their operators is selected.
+        """
+        found = {self._execution(run): run for run in sorted({**self.files.runs, **self.files.empty}, key=_run_order)}
+        takes = self.selection.takes_execution
+        kept = {each: run for each, run in found.items() if takes(each.rank, each.step, each.graph)}
+        if not kept:
+            raise UsageError(keeps_no_execution(found))
+        self.problems.extend(self.selection.unanswered(kept))
+        names = [name for execution, run in kept.items() for name in self._read_run(execution, run)]
+        if not self.nodes:
+            raise UsageError(keeps_no_node(names))
+
+    def _execution(self, run: RunFolder) -> Execution:
+        graph: int | str = run.graph if len(self._nets) == 1 else f"{run.net}/{run.graph}"
+        return Execution(run.rank, run.step, graph, model=run.net)
+
+    def _read_run(self, execution: Execution, run: RunFolder) -> list[str]:
+        """Read an iteration and return the names of its operators, selected or not."""
         files = self.files.runs[run]
         rows = [item for file in files.statistics for item in read_statistics(file, self.problems)]
         items = join([item_of_file(file, name) for file, name in files.tensors], rows)
@@ -136,6 +151,7 @@ class _Reading:
                 self.nodes[node.key] = node
                 members = sorted(members, key=lambda item: item.place[1:])
                 self.tensors.extend(tensor_ref(item, node.key, self.problems) for item in members)
+        return [members[0].name for members in calls]
 
     def _check_repeats(self, execution: Execution, calls: Sequence[list[Item]]) -> None:
         """Report an iteration that was dumped more than once into one folder: parameters are written once each."""

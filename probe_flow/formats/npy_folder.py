@@ -56,8 +56,8 @@ def read_npy_folder(
     Args:
         path: the folder.
         side: name of the stage.
-        select: which nodes to read, by their names as the files have them; the rest is kept for matchers, since an
-            execution that tells no rank, step or graph is always read.
+        select: which nodes to read, by their names as the files have them. Arrays tell no rank, step or graph, so that
+            the rest cannot choose, which a problem says.
         duplicates: which of several files of one tensor counts.
         quantised: whether the model is quantised; None = told by the names of its operators.
 
@@ -68,6 +68,7 @@ def read_npy_folder(
     root = dump_root(path)
     listing = list_dump(root)
     found = array_files(listing)
+    found.problems.extend(select.unanswered((Execution(),)))
     reader = _Reader(duplicates, found.problems)
     reader.read(found.files, name_filter(select.nodes))
     if not reader.nodes:

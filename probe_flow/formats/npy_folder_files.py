@@ -67,7 +67,7 @@ def array_files(listing: DumpListing) -> ArrayFiles:
     below = _below(listing)
     if not found:
         raise IncompleteError(_nothing_to_read(listing, odd, below))
-    _check_one_kind(found, device)
+    _check_one_kind(listing, found, device)
     problems.extend(_not_read(folder, count) for folder, count in below.items())
     return ArrayFiles(found, problems)
 
@@ -96,7 +96,7 @@ def _below(listing: DumpListing) -> Mapping[str, int]:
     return counts
 
 
-def _check_one_kind(found: Sequence[ArrayFile], device: Sequence[str]) -> None:
+def _check_one_kind(listing: DumpListing, found: Sequence[ArrayFile], device: Sequence[str]) -> None:
     kinds: dict[str, list[str]] = {"device files": list(device)} if device else {}
     for file in found:
         kinds.setdefault(f"`.{file.name.suffix}`", []).append(file.file.relative)
@@ -105,8 +105,9 @@ def _check_one_kind(found: Sequence[ArrayFile], device: Sequence[str]) -> None:
         raise UsageError(
             Diagnostic(
                 "PF3300",
-                f"one folder holds files of {len(kinds)} kinds: {shown}",
+                f"`{listing.root.name}` holds files of {len(kinds)} kinds: {shown}",
                 help="put the files of each kind into a folder of their own",
+                path=str(listing.root),
             )
         )
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
-from probe_flow.formats.dump_select import EVERYTHING, Duplicates, Selection
+from probe_flow.formats.dump_select import EVERYTHING, Duplicates, Selection, keeps_no_node
 from probe_flow.formats.dump_walk import DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.formats.om_files import OmFiles, sort_om_files, with_true_names
 from probe_flow.formats.om_folders import om_executions
 from probe_flow.formats.om_names import name_filter, names_of_quantised
-from probe_flow.formats.torchair_ge_files import GeFile
 from probe_flow.formats.torchair_ge_nodes import GeNodes
 from probe_flow.formats.torchair_names import safe_name
 from probe_flow.formats.torchair_reduced import reduced_beside_tensors, task_of
-from probe_flow.records import Catalog, Execution, Node, NodeKey, Problem, TensorRef
+from probe_flow.records import Catalog, Node, NodeKey, Problem, TensorRef
 
 FRAMEWORK = "om"
 
@@ -69,6 +67,7 @@ def read_om(
         raise IncompleteError(_nothing_to_read(root, listing, files))
     problems = files.problems
     executions = om_executions(files.folders, select, problems, root_name=root.name, time=time, last_step=last_step)
+    problems.extend(select.unanswered(executions))
     takes = name_filter(select.nodes)
     found: dict[NodeKey, Node] = {}
     tensors: list[TensorRef] = []
@@ -81,7 +80,7 @@ def read_om(
         problems.extend(reader.problems)
         beside.extend(reader.beside)
     if not found:
-        raise UsageError(_keeps_no_node(executions))
+        raise UsageError(keeps_no_node(file.name.base_name for files in executions.values() for file in files))
     problems.extend(_renamed(node) for node in found.values() if "header_name" in node.attrs)
     if beside:
         problems.append(reduced_beside_tensors(beside))
@@ -111,16 +110,6 @@ def _with_names(node: Node) -> Node:
     return replace(node, attrs={**node.attrs, **facts})
 
 
-def _keeps_no_node(executions: Mapping[Execution, Sequence[GeFile]]) -> Diagnostic:
-    names = list(dict.fromkeys(file.name.base_name for files in executions.values() for file in files))
-    shown = ", ".join(f"`{name}`" for name in names[:_MAX_NAMES])
-    return Diagnostic(
-        "PF3304",
-        "`select.nodes` keeps nothing of the dump",
-        help=f"the dump holds {len(names)} operators, such as {shown}",
-    )
-
-
 def _renamed(node: Node) -> Problem:
     path = str(node.attrs["file"])
     return Diagnostic(
@@ -135,9 +124,10 @@ def _renamed(node: Node) -> Problem:
 def _nothing_to_read(root: Path, listing: DumpListing, files: OmFiles) -> Diagnostic:
     found = [f"{count} x {what}" for what, count in files.odd.items()]
     found += [f"{len(files.op_debug)} x overflow record"] if files.op_debug else []
+    what = f"found {', '.join(found)} in {len(listing.files)} files" if listing.files else "it holds no file at all"
     return Diagnostic(
         "PF3202",
-        f"`{root.name}` holds no device dump file; found {', '.join(found) or 'nothing'} in {len(listing.files)} files",
+        f"`{root.name}` holds no device dump file; {what}",
         help="these look like arrays of a framework: read them with `dump.npy`"
         if files.arrays
         else "give the folder of a finished dump",

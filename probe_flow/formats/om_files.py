@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError, Severity, UsageError
 from probe_flow.formats.dump_walk import DumpFile, DumpListing
@@ -53,16 +54,18 @@ def sort_om_files(listing: DumpListing) -> OmFiles:
             _take(file, mappings.get(file.folders, {}), files)
     for folders, names in files.arrays.items():
         if folders in files.folders:
-            raise UsageError(_mixed_kinds(files.folders[folders][0].file.relative, names[0], len(names)))
+            raise UsageError(_mixed_kinds(listing.root.joinpath(*folders), files.folders[folders][0], names))
     return files
 
 
-def _mixed_kinds(device: str, array: str, count: int) -> Diagnostic:
-    """Report a folder that holds files of both sides; ``count`` is the number of arrays."""
+def _mixed_kinds(folder: Path, device: GeFile, arrays: Sequence[str]) -> Diagnostic:
+    """Report a folder that holds files of both sides."""
     return Diagnostic(
         "PF3300",
-        f"one folder holds files of two kinds: device files such as `{device}` and {count} arrays such as `{array}`",
+        f"`{folder.name}` holds files of two kinds: device files such as `{device.file.relative}` and {len(arrays)} "
+        f"arrays such as `{arrays[0]}`",
         help="put the files of each side into a folder of their own",
+        path=str(folder),
     )
 
 

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 
 from probe_flow.errors import Diagnostic, Severity, UsageError
 from probe_flow.formats.dump_runs import choose_runs
-from probe_flow.formats.dump_select import Selection
+from probe_flow.formats.dump_select import Selection, keeps_no_execution
 from probe_flow.formats.torchair_ge_files import GeFile
 from probe_flow.formats.torchair_layout import GeFolder, ge_folder, is_time
 from probe_flow.records import Execution, Problem
-
-_MAX_LISTED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,7 @@ def om_executions(
             raise UsageError(_one_execution(part, other))
     kept = [execution for execution in found if _is_selected(execution, selection)]
     if not kept:
-        raise UsageError(_keeps_nothing(found))
+        raise UsageError(keeps_no_execution(found))
     if last_step:
         kept = _last_steps(kept)
     return {execution: found[execution].files for execution in sorted(kept, key=_order)}
@@ -120,14 +118,4 @@ def _one_execution(part: _Part, other: _Part) -> Diagnostic:
         help="give one of the two folders as `path`; folders of one dump are named "
         "`{device_id}/{model_name}/{model_id}/{data_index}`",
         path=part.where,
-    )
-
-
-def _keeps_nothing(found: Mapping[Execution, _Part]) -> Diagnostic:
-    held = [f"{execution} (model `{execution.model}`)" if execution.model else str(execution) for execution in found]
-    more = f" and {len(held) - _MAX_LISTED} more" if len(held) > _MAX_LISTED else ""
-    return Diagnostic(
-        "PF3304",
-        "`select` keeps nothing of the dump",
-        help=f"the dump holds {', '.join(held[:_MAX_LISTED])}{more}",
     )

@@ -12,8 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from probe_flow.errors import Diagnostic, FormatError, IncompleteError
-from probe_flow.formats.dump_select import EVERYTHING, Duplicates, Selection, choose, skipped_duplicate
+from probe_flow.errors import Diagnostic, FormatError, IncompleteError, UsageError
+from probe_flow.formats.dump_select import (
+    EVERYTHING,
+    Duplicates,
+    Selection,
+    choose,
+    keeps_no_execution,
+    keeps_no_node,
+    skipped_duplicate,
+)
 from probe_flow.formats.dump_walk import DumpFile, DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.formats.fx_manifest import MANIFESTS, manifest_problems
 from probe_flow.formats.npy import npy_tensor_ref
@@ -65,7 +73,7 @@ def read_torchair_fx(
         duplicates: which files count when a node was dumped twice in one step.
 
     Raises:
-        UsageError: PF3201 if the folder is not there.
+        UsageError: PF3201 if the folder is not there, PF3304 if the selection keeps nothing.
         IncompleteError: PF3202 if it holds no FX dump.
     """
     root = _fx_root(dump_root(path))
@@ -77,10 +85,14 @@ def read_torchair_fx(
     catalog_nodes: dict[NodeKey, Node] = {}
     tensors: list[TensorRef] = []
     beside: list[str] = []
-    for execution, members in _executions(files, root, select):
+    executions = _executions(files, root, select)
+    problems.extend(select.unanswered(replace(each, graph=_known_graph(each.graph)) for each in executions))
+    for execution, members in executions.items():
         for node, refs in _read_execution(execution, members, select, duplicates, problems, beside):
             catalog_nodes[node.key] = node
             tensors.extend(refs)
+    if not catalog_nodes and select.nodes is not None:
+        raise UsageError(keeps_no_node(file.name.node for members in executions.values() for file in members))
     if beside:
         problems.append(reduced_beside_tensors(beside))
     return Catalog(
@@ -164,14 +176,22 @@ def _what(file: DumpFile) -> str:
     return "array of another program" if file.name.endswith(".npy") else "file of another kind"
 
 
-def _executions(files: _FxFiles, root: Path, selection: Selection) -> Iterator[tuple[Execution, list[_FxFile]]]:
-    """Yield the executions in order of rank, graph and step; arrays of one execution in several folders are joined."""
+def _executions(files: _FxFiles, root: Path, selection: Selection) -> dict[Execution, list[_FxFile]]:
+    """Return the executions in order of rank, graph and step; arrays of one execution in several folders are joined."""
     found: dict[FxFolder, list[_FxFile]] = defaultdict(list)
     for folders, members in files.folders.items():
         found[fx_folder(folders, root_name=root.name)].extend(members)
-    for folder in sorted(found, key=_folder_order):
-        if selection.takes_execution(folder.rank, folder.step, _known_graph(folder.graph)):
-            yield Execution(folder.rank, folder.step, folder.graph), found[folder]
+    ordered = {
+        Execution(folder.rank, folder.step, folder.graph): found[folder] for folder in sorted(found, key=_folder_order)
+    }
+    kept = {
+        each: members
+        for each, members in ordered.items()
+        if selection.takes_execution(each.rank, each.step, _known_graph(each.graph))
+    }
+    if not kept:
+        raise UsageError(keeps_no_execution(ordered))
+    return kept
 
 
 def _known_graph(graph: int | str | None) -> int | str | None:

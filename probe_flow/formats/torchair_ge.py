@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from probe_flow.errors import Diagnostic, IncompleteError, Severity
-from probe_flow.formats.dump_select import EVERYTHING, Duplicates, Selection
+from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
+from probe_flow.formats.dump_select import EVERYTHING, Duplicates, Selection, keeps_no_node
 from probe_flow.formats.dump_walk import DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.formats.graph_edges import DumpedOp, Link, dumped_links
 from probe_flow.formats.graph_links import GraphLinks
@@ -45,7 +45,7 @@ def read_torchair_ge(
         time: 14-digit name of the run to read when several overlap; default the newest.
 
     Raises:
-        UsageError: PF3201 if the folder or the run is not there.
+        UsageError: PF3201 if the folder or the run is not there, PF3304 if the selection keeps nothing.
         IncompleteError: PF3202 if it holds no device dump.
     """
     root = _ge_root(dump_root(path))
@@ -55,9 +55,12 @@ def read_torchair_ge(
         raise IncompleteError(_nothing_to_read(root, listing, files))
     problems = files.problems
     executions = resolve_executions(files, select, time, problems)
+    problems.extend(select.unanswered(executions.files))
     reader = _Reader(root, executions, select, duplicates, problems)
     for execution, members in executions.files.items():
         reader.read(execution, members)
+    if not reader.nodes and select.nodes is not None:
+        raise UsageError(keeps_no_node(file.name.base_name for files in executions.files.values() for file in files))
     problems.extend(_unused_graphs(executions))
     if reader.beside:
         problems.append(reduced_beside_tensors(reader.beside))

@@ -288,7 +288,7 @@ def test_kinds_of_files_that_do_not_belong_in_one_folder(compared, chain, kind):
     done = compared()
     assert done.code == 2
     assert "PF3300" in done.err
-    assert "one folder holds files of 2 kinds" in done.err
+    assert "` holds files of 2 kinds" in done.err
     assert "put the files of each kind into a folder of their own" in done.err
 
 

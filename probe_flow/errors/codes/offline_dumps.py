@@ -10,7 +10,7 @@ SECTION: tuple[Code, ...] = (
         "one folder holds files of several kinds",
         "Device files and arrays of a framework, or arrays of several suffixes, lie in one folder: both sides were "
         "written to the same place, and nothing says which of them is meant.",
-        "one folder holds files of two kinds: device files such as `Conv2D.conv1.2.3.1700000000002000` and 14 arrays "
+        "`dump` holds files of two kinds: device files such as `Conv2D.conv1.2.3.1700000000002000` and 14 arrays "
         "such as `conv1.0.1700000000001000.npy`",
         "Put the files of each kind into a folder of their own.",
     ),
@@ -40,8 +40,8 @@ SECTION: tuple[Code, ...] = (
     ),
     Code(
         "PF3304",
-        "`select` keeps nothing of an offline dump",
-        "No execution has the devices, steps and models that are asked for, or no operator has such a name.",
+        "`select` keeps nothing of a dump",
+        "No execution has the ranks, steps and graphs that are asked for, or no operator has such a name.",
         "`select` keeps nothing of the dump",
         "Leave a key of `select` out, or use one of the executions or names that the message lists.",
     ),

@@ -270,6 +270,14 @@ SECTION: tuple[Code, ...] = (
         "Copy the file again from the machine that dumped.",
     ),
     Code(
+        "PF3217",
+        "a selection of ranks, steps or graphs narrows nothing",
+        "Rank, step and graph of an execution are read from the names of folders. This dump, or a part of it, has no "
+        "such folders, so it is read whole: it may be what was asked for, or not.",
+        "the selection of ranks narrows nothing: no name of a folder tells the rank, so that all of the dump is read",
+        "Leave the selection out if the dump is of the rank, step or graph that you mean, else give that one's folder.",
+    ),
+    Code(
         "PF3220",
         "a graph text ends too early",
         "The file ends inside a block: it was cut off while it was written or copied. The operators before "

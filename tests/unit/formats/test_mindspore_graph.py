@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from mindspore_graph_builders import DATA, read_array, turn_into_statistics, unpack
 
+from probe_flow.errors import UsageError
 from probe_flow.formats.blocks import open_tensor
 from probe_flow.formats.dump_select import Selection
 from probe_flow.formats.mindspore_graph import read_mindspore_graph
@@ -178,12 +179,21 @@ def test_any_folder_of_the_dump_may_be_given(stored, below):
 
 @pytest.mark.parametrize(
     ("select", "nodes"),
-    [({"steps": [1]}, 87), ({"ranks": [3]}, 0), ({"graphs": [0]}, 174), ({"nodes": ["*_MatMul"]}, 18)],
+    [({"steps": [1]}, 87), ({"ranks": [0]}, 174), ({"graphs": [0]}, 174), ({"nodes": ["*_MatMul"]}, 18)],
 )
 def test_a_selection_narrows_the_dump(stored, select, nodes):
     catalog = read(stored("base"), select=Selection(**select))
     assert len(catalog.nodes) == nodes
     assert catalog.attrs["select"]
+
+
+@pytest.mark.parametrize(
+    ("select", "held"), [({"ranks": [3]}, "rank 0 graph 0 step 1"), ({"nodes": ["no"]}, "operators, such as")]
+)
+def test_a_selection_of_nothing_is_a_usage_error(stored, select, held):
+    with pytest.raises(UsageError, match="keeps nothing") as caught:
+        read(stored("base"), select=Selection(**select))
+    assert held in str(caught.value.diagnostic.help)
 
 
 def test_statistics_stand_for_tensors(stored, statistics_of):

@@ -216,7 +216,12 @@ def test_nodes_are_selected_by_true_or_cleaned_names(folder):
     for name in ("block/conv", "fc"):
         folder.output(name, 0, X)
 
-    assert names(read(folder.path, select=Selection(nodes=["block/*"], steps=[7], ranks=[1]))) == ["block_conv"]
+    narrowed = read(folder.path, select=Selection(nodes=["block/*"], steps=[7], ranks=[1]))
+    assert names(narrowed) == ["block_conv"]
+    assert [(problem.code, problem.message.split(":")[0]) for problem in narrowed.problems] == [
+        ("PF3217", "the selection of ranks narrows nothing"),
+        ("PF3217", "the selection of steps narrows nothing"),
+    ]
     with pytest.raises(UsageError, match="keeps nothing") as caught:
         read(folder.path, select=Selection(nodes=["nope"]))
     assert caught.value.diagnostic.code == "PF3304"

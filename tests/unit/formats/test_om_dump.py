@@ -367,6 +367,15 @@ def test_nodes_are_selected_by_true_or_cleaned_names(folder):
     assert "`block_conv_1`, `fc`" in str(caught.value.diagnostic.help)
 
 
+def test_a_selection_that_a_flat_folder_cannot_answer_is_reported(folder):
+    folder.op("Add", "fc", at=0, outputs=[X])
+    catalog = read(folder.path, select=Selection(ranks=[3], nodes=["fc"]))
+    assert names(catalog) == ["fc"]
+    (problem,) = catalog.problems
+    assert (problem.code, problem.severity.value) == ("PF3217", "warning")
+    assert problem.message.startswith("the selection of ranks narrows nothing")
+
+
 @pytest.mark.parametrize("time", ["", "20260101000000"])
 def test_the_tree_of_a_model_run_gives_executions(tmp_path, time):
     for device, model, model_id, step in ((0, "net", 1, 0), (0, "net", 1, 10), (0, "net", 1, 2), (1, "head", 2, 0)):
@@ -387,7 +396,8 @@ def test_the_tree_of_a_model_run_gives_executions(tmp_path, time):
         ({"graphs": [2]}, [0]),
         ({"graphs": ["net"]}, [0, 2, 10]),
     ):
-        assert [e.step for e in read(tmp_path, select=Selection(**select)).executions] == steps
+        chosen = read(tmp_path, select=Selection(**select))
+        assert ([e.step for e in chosen.executions], chosen.problems) == (steps, ())
     with pytest.raises(UsageError, match="keeps nothing") as caught:
         read(tmp_path, select=Selection(ranks=[5]))
     assert "rank 0 graph 1 step 10 (model `net`)" in str(caught.value.diagnostic.help)

@@ -218,7 +218,16 @@ def test_selection(tmp_path):
 
 def test_a_graph_selection_cannot_exclude_folders_that_name_no_graph(tmp_path):
     write_mul_add_relu(None, fx_token(tmp_path, 0, layout="old"))
-    assert len(read(tmp_path, select=Selection(graphs=[1])).nodes) == 3
+    catalog = read(tmp_path, select=Selection(graphs=[1]))
+    assert len(catalog.nodes) == 3
+    assert codes(catalog) == {"PF3217": 1}
+
+
+@pytest.mark.parametrize("select", [{"steps": [9]}, {"nodes": ["no"]}])
+def test_a_selection_of_nothing_is_a_usage_error(tmp_path, select):
+    write_mul_add_relu(None, fx_token(tmp_path, 0))
+    with pytest.raises(UsageError, match="PF3304"):
+        read(tmp_path, select=Selection(**select))
 
 
 def test_a_missing_folder_and_an_empty_one(tmp_path):

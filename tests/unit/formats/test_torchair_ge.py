@@ -494,7 +494,15 @@ class TestSelection:
 
     def test_node_patterns(self, dump):
         assert names(read(dump.root, select=Selection(nodes=["M*", "?elu"]))) == ["Mul", "Relu"]
-        assert names(read(dump.root, select=Selection(nodes=["mul"]))) == []
+        with pytest.raises(UsageError, match="keeps nothing") as caught:
+            read(dump.root, select=Selection(nodes=["mul"]))
+        assert "`Mul`" in str(caught.value.diagnostic.help)
+
+    def test_a_selection_of_no_execution_names_those_that_are_there(self, dump):
+        with pytest.raises(UsageError, match="keeps nothing") as caught:
+            read(dump.root, select=Selection(ranks=[7]))
+        assert caught.value.diagnostic.code == "PF3304"
+        assert "rank 0 graph 1 step 0" in str(caught.value.diagnostic.help)
 
 
 def test_a_missing_folder_is_a_usage_error(tmp_path):
