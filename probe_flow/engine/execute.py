@@ -5,10 +5,13 @@ from __future__ import annotations
 import gc
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from probe_flow.engine.beside import Beside
 from probe_flow.engine.cache import PARTIAL, RunCache, collect_garbage, shared_store, tensor_store
 from probe_flow.engine.clock import Clock
 from probe_flow.engine.events import EventLog, open_events
@@ -86,8 +89,9 @@ def execute(
         folder = reopen_run_folder(output, name, cwd=cwd)
     else:
         folder = open_run_folder(output, name, now=clock.now(), cwd=cwd)
-    with open_events(folder.path / EVENTS_NAME, run_id=folder.run_id, clock=clock) as log:
-        run = _Run(plan, folder, scheduler, clock, progress or Silent(), log, cache, keeps_going, is_resumed)
+    events = open_events(folder.path / EVENTS_NAME, run_id=folder.run_id, clock=clock)
+    with events as log, closing(Beside()) as files:
+        run = _Run(plan, folder, scheduler, clock, progress or Silent(), log, files, cache, keeps_going, is_resumed)
         try:
             return run.to_end()
         finally:
@@ -104,6 +108,7 @@ class _Run:
     clock: Clock
     progress: Progress
     log: EventLog
+    files: Beside
     cache_folder: Path | None = None
     keeps_going: bool = False
     is_resumed: bool = False
@@ -115,7 +120,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self._began = self.clock.monotonic()
-        self.results = Results(self.plan.selected, self.folder.path)
+        self.results = Results(self.plan.selected, self.folder.path, self.files)
         started = self.folder.started or self.clock.now().isoformat(timespec="seconds")
         self.cache = RunCache(
             shared=shared_store(self.cache_folder) if self.cache_folder else None,
@@ -138,6 +143,7 @@ class _Run:
             self.progress.stage_ended(outcome)
             self._save()
             gc.freeze()  # what a stage leaves lives to the end; walking it in search of garbage takes a tenth of a run
+        interrupted = self._finish_files() or interrupted
         return self._finish(interrupted=interrupted)
 
     def _skipped(self, planned: PlannedStage, *, interrupted: bool) -> StageOutcome | None:
@@ -166,20 +172,36 @@ class _Run:
         emit("stage.started", uses=stage.type.uses)
         self.progress.stage_started(stage.name, stage.type.uses)
         outcome = StageOutcome(stage.name, stage.type.uses, StageStatus.DONE)
-        try:
+
+        def work() -> None:
             options = options_for_run(stage.options, self.folder.path)
             result = stage.type.run(options, self.results.inputs_of(planned), self._context(planned))
             self.results.add(planned, result)
-        except KeyboardInterrupt:
-            outcome = replace(outcome, status=StageStatus.INTERRUPTED, reason="interrupted")
-        except ProbeFlowError as exc:
-            outcome = _failed(outcome, exc.diagnostics, is_wrong_input=isinstance(exc, UsageError))
-        except Exception as exc:  # a stage of any origin: its failure must not take the record of the others along
-            emit("stage.crashed", traceback=traceback.format_exc())
-            outcome = _failed(outcome, (_unforeseen(stage.name, exc),))
-        outcome = replace(outcome, wall_s=self.clock.monotonic() - began)
+
+        outcome = replace(self._tried(outcome, work), wall_s=self.clock.monotonic() - began)
         emit("stage.ended", status=outcome.status.value, wall_s=round(outcome.wall_s, 6), reason=outcome.reason)
         return outcome
+
+    def _tried(self, outcome: StageOutcome, work: Callable[[], None]) -> StageOutcome:
+        """Do a stage's work; return its outcome as it was, or how the work failed."""
+        try:
+            work()
+        except KeyboardInterrupt:
+            return replace(outcome, status=StageStatus.INTERRUPTED, reason="interrupted")
+        except ProbeFlowError as exc:
+            return _failed(outcome, exc.diagnostics, is_wrong_input=isinstance(exc, UsageError))
+        except Exception as exc:  # a stage of any origin: its failure must not take the record of the others along
+            self.log.emit("stage.crashed", stage=outcome.name, traceback=traceback.format_exc())
+            return _failed(outcome, (_unforeseen(outcome.name, exc),))
+        return outcome
+
+    def _finish_files(self) -> bool:
+        """Wait for the records of all stages; a stage whose record cannot be written failed. Say if interrupted."""
+        for place, done in enumerate(self.outcomes):
+            outcome = self.outcomes[place] = self._tried(done, partial(self.results.finish, done.name))
+            if outcome is not done:
+                self.log.emit("stage.failed", stage=outcome.name, status=outcome.status.value, reason=outcome.reason)
+        return any(outcome.status is StageStatus.INTERRUPTED for outcome in self.outcomes)
 
     def _context(self, planned: PlannedStage) -> Context:
         name = planned.stage.name
@@ -200,6 +222,7 @@ class _Run:
             ),
             facts=dict(self.record),
             cache=self.cache.for_stage(forced=name in self.plan.forced),
+            files=self.files,
             place=planned.stage.place,
         )
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from probe_flow.errors import Diagnostic, InternalError, Severity
 from probe_flow.records import Catalog, Comparison, Pairs
 from probe_flow.reports.jsonl import write_comparison_jsonl, write_details_jsonl, write_nodes_jsonl
 from probe_flow.reports.run_json import comparison_summary
-from probe_flow.stages.base import Kind
+from probe_flow.stages.base import AtOnce, Files, Kind
 
 _RECORD_OF: Mapping[Kind, type] = {Kind.CATALOG: Catalog, Kind.PAIRS: Pairs, Kind.COMPARISON: Comparison}
 
@@ -26,6 +27,7 @@ class Results:
     Args:
         selected: the stages that run.
         folder: where the records of comparisons are written.
+        files: writes these records.
         artifacts: files written, relative to the folder where they lie in it.
         inputs: provenance of the dumps.
         comparisons: the comparisons, by stage; kept to the end, for the summary on the screen.
@@ -35,6 +37,7 @@ class Results:
 
     selected: Sequence[PlannedStage]
     folder: Path
+    files: Files = field(default_factory=AtOnce)
     artifacts: list[str] = field(default_factory=list)
     inputs: list[dict[str, Any]] = field(default_factory=list)
     comparisons: dict[str, Comparison] = field(default_factory=dict)
@@ -42,6 +45,7 @@ class Results:
     problems: list[Diagnostic] = field(default_factory=list)
     _held: dict[str, Any] = field(default_factory=dict)
     _known: dict[object, set[str]] = field(default_factory=dict)
+    _begun: dict[str, list[tuple[Path, Callable[[], None]]]] = field(default_factory=dict)
     _waiting: Counter[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -57,7 +61,7 @@ class Results:
         return {option: [self._held[name] for name in names] for option, names in planned.stage.inputs.items()}
 
     def add(self, planned: PlannedStage, result: object) -> None:
-        """Take a stage's result: write what must be written, hold it if a consumer waits.
+        """Take a stage's result: begin to write what must be written, hold it if a consumer waits.
 
         Raises:
             InternalError: PF6004 when the result is not of the kind that the stage declares.
@@ -88,15 +92,32 @@ class Results:
     def _add_comparison(self, name: str, comparison: Comparison) -> None:
         count = sum(planned.stage.type.produces is Kind.COMPARISON for planned in self.selected)
         folder = self.folder if count == 1 else self.folder / name
-        files = {"comparison.jsonl": write_comparison_jsonl, "nodes.jsonl": write_nodes_jsonl}
+        pairs = comparison.pairs
+        files = [
+            ("comparison.jsonl", write_comparison_jsonl, len(comparison.rows)),
+            ("nodes.jsonl", write_nodes_jsonl, len(pairs.target.nodes) + len(pairs.golden.nodes)),
+        ]
         if comparison.details:
-            files["details.jsonl"] = write_details_jsonl
-        for file_name, write in files.items():
-            write(comparison, folder / file_name)
-            self._add_file(folder / file_name)
+            files.append(("details.jsonl", write_details_jsonl, len(comparison.details)))
+        begun = self._begun[name] = []
+        for file_name, write, rows in files:
+            path = folder / file_name
+            begun.append((path, self.files.begin(partial(write, comparison), path, rows=rows)))
+            self._add_file(path)
         self.comparisons[name] = comparison
         self.summaries[name] = comparison_summary(comparison)
         self.report(name, comparison.problems, repeats=True)
+
+    def finish(self, stage: str) -> None:
+        """Wait for the records of a stage's comparison; what writing them raises, this raises."""
+        begun = self._begun.pop(stage, [])
+        try:
+            while begun:
+                begun[0][1]()
+                del begun[0]
+        finally:
+            for path, _ in begun:
+                self.artifacts.remove(self._name_of(path))
 
     def report(self, stage: str, problems: Iterable[Diagnostic], *, repeats: bool = False) -> list[Diagnostic]:
         """Keep what a stage reports or puts into its result; return what was not known yet, named after the stage.
@@ -124,9 +145,12 @@ class Results:
             self._add_file(Path(path))
 
     def _add_file(self, path: Path) -> None:
-        name = str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)
+        name = self._name_of(path)
         if name not in self.artifacts:
             self.artifacts.append(name)
+
+    def _name_of(self, path: Path) -> str:
+        return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)
 
     def incomplete(self) -> list[str]:
         """Return why the run is incomplete as far as its results say, each reason once."""

@@ -47,6 +47,12 @@ def atomic_bytes(path: Path) -> Iterator[IO[bytes]]:
         os.fsync(file.fileno())
 
 
+def put_in_place(written: Path, path: Path) -> None:
+    """Move a file that is complete and flushed to its place on the same file system; raise OSError if that fails."""
+    written.replace(path)
+    _sync_folder(path.parent)
+
+
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     """Yield a fresh temporary path beside `path`; rename it to `path` at the end, remove it on any error."""
@@ -55,7 +61,7 @@ def _replacing(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        temporary.replace(path)
+        put_in_place(temporary, path)
     except OSError as exc:
         _discard(temporary)
         raise IncompleteError(
@@ -69,7 +75,6 @@ def _replacing(path: Path) -> Iterator[Path]:
     except BaseException:
         _discard(temporary)
         raise
-    _sync_folder(path.parent)
 
 
 def _discard(temporary: Path) -> None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
-from itertools import islice
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -146,10 +145,8 @@ def dump_json_table(comparison: Comparison) -> Table:
     """Return the same as a table for other kinds of files; a row's mark follows its verdict."""
     layout = layout_of(comparison)
     stacks = StackColumn.of(comparison)
-    header = header_of(layout, stacks)
-    part = partial(_rows, comparison, layout)
-    count = len(comparison.rows)
-    return Table((*header, ROLE), numbers_of(layout), part(0, count), part, count)
+    rows = _rows(comparison, layout, stacks)
+    return Table((*header_of(layout, stacks), ROLE), numbers_of(layout), rows)
 
 
 def header_of(layout: Layout, stacks: StackColumn | None) -> tuple[str, ...]:
@@ -168,11 +165,8 @@ def numbers_of(layout: Layout) -> frozenset[str]:
     return frozenset() if layout is Layout.CHECKSUM else frozenset(layout.columns)
 
 
-def _rows(comparison: Comparison, layout: Layout, start: int, stop: int) -> Rows:
-    stacks = StackColumn.of(comparison)
-    if stacks is not None:
-        stacks.begin_behind(comparison.rows, start)
-    for row in islice(comparison.rows, start, stop):
+def _rows(comparison: Comparison, layout: Layout, stacks: StackColumn | None) -> Rows:
+    for row in comparison.rows:
         verdict = row.verdict
         target, golden = sides_of(row)
         cells = facts(row, target, golden, layout)
@@ -241,12 +235,6 @@ class StackColumn:
         """Return the column, or None where the target has no source frames."""
         catalog = comparison.pairs.target
         return cls(comparison) if catalog.stacks or catalog.attrs.get("has_stacks") else None
-
-    def begin_behind(self, rows: Sequence[ComparedPair], start: int) -> None:
-        """Go on as if the rows before number ``start`` had been shown."""
-        targets = (rows[number].pair.target for number in range(start - 1, -1, -1))
-        last = next((target for target in targets if target is not None), None)
-        self._shown = None if last is None else last.node
 
     def cell(self, row: ComparedPair) -> str:
         """Return the cell of a row; rows come in their order, those of an entry one after the other."""

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from probe_flow.records import Comparison, ErrorMap
 from probe_flow.reports.atomic import atomic_text
-from probe_flow.reports.halves import write_parts
 from probe_flow.reports.json_values import json_line, json_number, unsplit
 from probe_flow.reports.jsonl_nodes import NodeLines
 from probe_flow.reports.jsonl_rows import RowLines
@@ -29,13 +28,9 @@ def write_comparison_jsonl(comparison: Comparison, path: Path) -> None:
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
     """
-    lines, rows = RowLines(comparison), comparison.rows
-
-    def texts(start: int, stop: int) -> Iterator[str]:
-        return (unsplit(lines.text(chunk)) for chunk in _chunks(islice(rows, start, stop)))
-
+    lines = RowLines(comparison)
     with atomic_text(path) as file:
-        write_parts(file, texts, len(rows), folder=path.parent)
+        file.writelines(unsplit(lines.text(rows)) for rows in _chunks(comparison.rows))
 
 
 def write_nodes_jsonl(comparison: Comparison, path: Path) -> None:
@@ -51,8 +46,7 @@ def write_nodes_jsonl(comparison: Comparison, path: Path) -> None:
         for side, catalog in (("target", pairs.target), ("golden", pairs.golden), ("reference", pairs.reference)):
             if catalog is not None:
                 lines = NodeLines(side, catalog)
-                for nodes in _chunks(catalog.nodes.values()):
-                    file.write(unsplit(lines.text(nodes)))
+                file.writelines(unsplit(lines.text(nodes)) for nodes in _chunks(catalog.nodes.values()))
 
 
 def write_details_jsonl(comparison: Comparison, path: Path) -> None:

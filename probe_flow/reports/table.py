@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.float_texts import number_texts
-from probe_flow.reports.halves import write_parts
 from probe_flow.reports.row_colors import Color
 
 _BATCH = 1024
@@ -31,16 +30,11 @@ class Table:
         header: the columns.
         numbers: those of them whose cells are numbers, or words where there is none.
         rows: one cell per column, and the mark of the row.
-        part: makes some of the same rows, from the first up to the last (not included); absent where a row depends on
-            those before it.
-        count: how many rows there are, for ``part``.
     """
 
     header: tuple[str, ...]
     numbers: frozenset[str]
     rows: Rows
-    part: Callable[[int, int], Rows] | None = None
-    count: int = 0
 
 
 def write_csv(table: Table, path: Path, *, line_end: str = "\n") -> None:
@@ -54,14 +48,9 @@ def write_csv(table: Table, path: Path, *, line_end: str = "\n") -> None:
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
     """
-    part = table.part
     with atomic_text(path) as file:
         file.writelines(_lines([table.header], _Quoted(), line_end))
-        if part is None:
-            file.writelines(_texts(table.rows, line_end))
-        else:
-            texts = lambda start, stop: _texts(part(start, stop), line_end)  # noqa: E731
-            write_parts(file, texts, table.count, folder=path.parent)
+        file.writelines(_texts(table.rows, line_end))
 
 
 def _texts(rows: Rows, line_end: str) -> Iterator[str]:

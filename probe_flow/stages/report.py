@@ -6,6 +6,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -179,10 +180,12 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
         names: list[str] = []  # filled before the first file is written
         files = _told_apart([(form, file) for form in forms(options) for file in files_of(form, request, names=names)])
         names += [file.name for _, file in files]
-        for form, file in files:
-            problem = _write(form, file, folder / file.name, context=context)
+        if files:  # while the last one is written there is nothing else to do here
+            files[-1] = (files[-1][0], replace(files[-1][1], rows=0))
+        for form, path, wait in [_begun(form, file, folder / file.name, context) for form, file in files]:
+            problem = _problem(form, path, wait, context)
             if problem is None:
-                written.append(folder / file.name)
+                written.append(path)
             else:
                 problems.append(problem)
     context.report(problems)
@@ -240,7 +243,7 @@ def _prepared(options: Options, request: Request, context: Context) -> tuple[Req
         if form.word in _PREPARED:
             try:
                 request, said = _PREPARED[form.word](form, options, request, context)
-            except Exception as exc:  # as in `_write`
+            except Exception as exc:  # as in `_problem`
                 said = [_failure(form, f"what `{form.word}` shows is not found", exc, context)]
             problems += said
     return request, problems
@@ -300,12 +303,25 @@ def _first_differences(options: Options, comparison: Comparison) -> tuple[Differ
     return found, [Diagnostic("PF7140", message, severity=Severity.NOTE)]
 
 
-def _write(form: Form, file: ReportFile, path: Path, *, context: Context) -> Diagnostic | None:
-    """Write one file; return why that failed."""
+def _begun(form: Form, file: ReportFile, path: Path, context: Context) -> tuple[Form, Path, Callable[[], None]]:
+    """Begin to write one file; return what waits for it, or raises what beginning raised."""
+    try:
+        wait = context.files.begin(file.write, path, rows=file.rows)
+    except Exception as exc:
+        wait = partial(_fail, exc)
+    return form, path, wait
+
+
+def _fail(error: Exception) -> None:
+    raise error
+
+
+def _problem(form: Form, path: Path, wait: Callable[[], None], context: Context) -> Diagnostic | None:
+    """Wait for one file; return why it is not there."""
     from probe_flow.errors import ProbeFlowError
 
     try:
-        file.write(path)
+        wait()
     except ProbeFlowError as exc:
         return exc.diagnostic
     except Exception as exc:  # a writer of any origin: its failure must not take the other files along

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 import jsonschema
 import pytest
 
+from probe_flow.engine import beside, results
 from probe_flow.engine.clock import Clock
 from probe_flow.engine.execute import RunOutcome, execute
 from probe_flow.engine.plan import make_plan
 from probe_flow.engine.scheduler import make_scheduler
-from probe_flow.errors import UsageError
+from probe_flow.errors import Diagnostic, IncompleteError, UsageError
 from probe_flow.reports.schemas import schema
 
 TWO_BRANCHES = """\
@@ -252,6 +254,59 @@ def test_a_failed_second_run_leaves_no_stale_comparison(run):
     second = run(on_result="trouble: incomplete")
     assert record_of(second)["verdict"] == "incomplete"
     assert not (second.folder / "comparison.jsonl").exists()
+
+
+@pytest.fixture
+def with_children(monkeypatch):
+    """Let records be written beside the run however short they are."""
+    monkeypatch.setattr(beside, "MIN_ROWS", 0)
+    monkeypatch.setattr(beside, "usable_cpus", lambda: 2)
+    monkeypatch.setattr(beside, "free_memory", lambda: 2**50)
+    monkeypatch.setattr(beside.threading, "active_count", lambda: 1)
+
+
+@pytest.mark.usefixtures("with_children")
+def test_records_written_beside_the_run_are_the_same(run, tmp_path, monkeypatch):
+    here, makers = os.getpid(), tmp_path / "makers"
+    write = results.write_comparison_jsonl
+
+    def noting(comparison, path):
+        makers.write_text(str(os.getpid()))
+        write(comparison, path)
+
+    monkeypatch.setattr(results, "write_comparison_jsonl", noting)
+    names = ("comparison.jsonl", "nodes.jsonl")
+    outcome = run(target="1 2.5 3")
+    beside_it = [(outcome.folder / name).read_bytes() for name in names]
+    assert int(makers.read_text()) != here
+    monkeypatch.setattr(beside, "MIN_ROWS", 10)
+    outcome = run(target="1 2.5 3")
+    assert [(outcome.folder / name).read_bytes() for name in names] == beside_it
+    assert int(makers.read_text()) == here
+
+
+@pytest.mark.usefixtures("with_children")
+@pytest.mark.parametrize(
+    ("error", "code", "reason"),
+    [
+        (IncompleteError(Diagnostic("PF7001", "the disk is full")), 3, "[PF7001] the disk is full"),
+        (ZeroDivisionError("a defect"), 3, "[PF6003] stage `result` stopped: ZeroDivisionError: a defect"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_a_record_that_cannot_be_written_in_the_end_fails_its_stage(run, monkeypatch, error, code, reason):
+    def refuse(_comparison, _path):
+        raise error
+
+    monkeypatch.setattr(results, "write_nodes_jsonl", refuse)
+    outcome = run()
+    record = record_of(outcome)
+    assert outcome.exit_code == code
+    assert record["verdict"] == "incomplete"
+    assert statuses(outcome)["table"] == "done"
+    assert {stage.name: stage.reason for stage in outcome.stages}["result"] == reason
+    assert record["artifacts"] == ["run.json", "events.jsonl", "comparison.jsonl", "table.csv"]
+    assert sorted(path.name for path in outcome.folder.iterdir()) == sorted(record["artifacts"])
 
 
 def test_the_record_says_incomplete_until_the_run_has_ended(run, monkeypatch):

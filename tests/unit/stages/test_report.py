@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,13 @@ from report_builders import comparison, good_row, origin
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.records import Comparison, Role, Status
-from probe_flow.reports import files
-from probe_flow.stages.base import Context, Settings
+from probe_flow.reports import files, registry
+from probe_flow.stages.base import AtOnce, Context, Settings
 from probe_flow.stages.report import STAGE, Options, forms
 
 ALL = [{"csv": "dump_json"}, "jsonl", "junit", "xlsx", {"xlsx": "torchair"}, "markdown", "annotations",
        {"annotations": "gitlab"}]  # fmt: skip
+ENTRY_POINT = EntryPoint("theirs", "probe_flow.reports.csv_dump_json:write_dump_json_csv", registry.ENTRY_POINTS)
 FACTS: dict[str, Any] = {
     "workflow": {"name": "demo", "path": "demo.yaml"},
     "timings": {"started": "2026-01-02T03:04:05+00:00"},
@@ -37,7 +40,8 @@ class Ran:
         options = Options.model_validate(
             {"uses": "report", "comparison": "result", "formats": formats, **more.pop("options", {})}
         )
-        context = Context("report", folder, no_map, self.emit, self.report, Settings(), {**FACTS, **more})
+        files = more.pop("files", AtOnce())
+        context = Context("report", folder, no_map, self.emit, self.report, Settings(), {**FACTS, **more}, files=files)
         result = STAGE.run(options, {"comparison": comparisons}, context)
         assert isinstance(result, list)
         self.names = [path.relative_to(folder).as_posix() for path in result]
@@ -111,6 +115,38 @@ def test_a_format_that_fails_costs_itself(
     (problem,) = ran.reported
     assert (problem.code, problem.severity) == (code, Severity.ERROR)
     assert ran.events == (["report.crashed"] if code == "PF7102" else [])
+
+
+class Later:
+    """Writes nothing before it is waited for."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, int] = {}
+
+    def begin(self, write: Callable[[Path], None], path: Path, *, rows: int) -> Callable[[], None]:
+        self.rows[path.name] = rows
+        return partial(write, path)
+
+
+def test_files_may_be_written_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_arguments: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr(files, "_WRITERS", {**files._WRITERS, "junit": broken})
+    later = Later()
+    ran = Ran(tmp_path, [{"csv": "dump_json"}, "junit", "html", "markdown"], diverging(), files=later)
+    table = "compare_result_20260102030405.csv"
+    assert ran.names == [table, "report.html", "report.md"]
+    assert [problem.code for problem in ran.reported] == ["PF7102"]
+    assert later.rows == {table: 2, "junit.xml": 2, "report.html": 2, "report.md": 0}  # the last is not worth a child
+
+
+def test_writers_of_other_packages_are_never_called_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "entry_points", lambda **_: EntryPoints([ENTRY_POINT]))
+    later = Later()
+    ran = Ran(tmp_path, [{"csv": "theirs"}, "junit", "markdown"], diverging(), files=later)
+    assert ran.names == ["theirs_20260102030405.csv", "junit.xml", "report.md"]
+    assert later.rows == {"theirs_20260102030405.csv": 0, "junit.xml": 2, "report.md": 0}
 
 
 def test_what_is_unreadable_makes_every_report_incomplete(tmp_path: Path) -> None:

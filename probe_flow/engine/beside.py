@@ -1,0 +1,153 @@
+"""Write long result files beside the run: a forked child makes each of them while the run goes on.
+
+The child sees what the run has, so nothing is copied or pickled. It writes the file in a folder of its own; the run
+puts it in its place. The bytes are those that the run would write: whatever goes wrong with a child costs only time,
+for the file is then written here, and what is wrong with the file itself shows then.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from probe_flow.formats.machine import free_memory, own_memory, usable_cpus
+from probe_flow.reports.atomic import put_in_place
+
+MIN_ROWS: Final = 10_000
+"""Rows below which a child hardly pays: it copies whatever memory both touch, some hundredths of a second."""
+
+MAX_SHARE: Final = 0.25
+"""Most of the memory that is left that the children may fill: each may copy what the run has."""
+
+
+@dataclass(slots=True)
+class _Child:
+    """One child, the folder in which it writes, and how it ended (`os.waitpid`); None while it runs."""
+
+    number: int
+    folder: Path
+    status: int | None = None
+
+
+class Beside:
+    """The children of one run.
+
+    There are never more of them than CPUs, and none on a single CPU, in a process with other threads, or where memory
+    is short: files are written at once then.
+    """
+
+    def __init__(self) -> None:
+        self._children: list[_Child] = []
+
+    def close(self) -> None:
+        """End the children that nobody waited for."""
+        for child in self._children[:]:
+            if not self._has_ended(child):
+                with suppress(ProcessLookupError):
+                    os.kill(child.number, signal.SIGKILL)
+            self._forget(child)
+
+    def begin(self, write: Callable[[Path], None], path: Path, *, rows: int) -> Callable[[], None]:
+        """Begin to write a file; return what waits until it is there. See `probe_flow.stages.base.Files`."""
+        child = self._begun(write, path) if rows >= MIN_ROWS and self._may_fork() else None
+        if child is None:
+            write(path)
+            return _nothing_left
+        return lambda: self._end(child, write, path)
+
+    def _begun(self, write: Callable[[Path], None], path: Path) -> _Child | None:
+        """Fork a child that writes the file; None where that is refused."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix=".", suffix=".tmp", dir=path.parent))
+        except OSError:
+            return None
+        parent = os.getpid()
+        number = _fork()
+        if number == 0:
+            _write_and_leave(write, folder / path.name, parent=parent)
+        if number is None:
+            _remove(folder)
+            return None
+        child = _Child(number, folder)
+        self._children.append(child)
+        return child
+
+    def _end(self, child: _Child, write: Callable[[Path], None], path: Path) -> None:
+        """Wait for a child and put its file in place; write the file here if there is none."""
+        is_there = self._has_ended(child, options=0) and child.status == 0
+        if is_there:
+            try:
+                put_in_place(child.folder / path.name, path)
+            except OSError:
+                is_there = False
+        self._forget(child)
+        if not is_there:
+            write(path)
+
+    def _may_fork(self) -> bool:
+        """Whether another child is safe, has a processor, and memory enough."""
+        if not sys.platform.startswith("linux") or threading.active_count() > 1:
+            return False
+        cpus = usable_cpus()
+        running = sum(not self._has_ended(child) for child in self._children)
+        return cpus > 1 and running < cpus and (running + 1) * own_memory() < MAX_SHARE * free_memory()
+
+    def _has_ended(self, child: _Child, *, options: int = os.WNOHANG) -> bool:
+        """Say whether a child ended; with no options, wait until it did."""
+        if child.status is None:
+            try:
+                number, status = os.waitpid(child.number, options)
+            except ChildProcessError:  # somebody else waited for it
+                number, status = child.number, -1
+            child.status = status if number else None
+        return child.status is not None
+
+    def _forget(self, child: _Child) -> None:
+        self._has_ended(child, options=0)
+        self._children.remove(child)
+        _remove(child.folder)
+
+
+def _nothing_left() -> None:
+    """Wait for a file that was written at once."""
+
+
+def _fork() -> int | None:
+    """Return the child's number in the parent, 0 in the child, None where there is no child."""
+    with warnings.catch_warnings():
+        # Python warns of any thread of a library. The child calls none of those: it makes text and ends.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            return os.fork()
+        except OSError:
+            return None
+
+
+def _write_and_leave(write: Callable[[Path], None], path: Path, *, parent: int) -> None:
+    """Write a file in the child, then end it without any of the parent's clean-up: files and locks are not its own."""
+    code = 1
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the run still wants this file
+        gc.disable()  # a collection would touch, and so copy, all that the parent has
+        write(path)
+        code = 0
+        if os.getppid() != parent:  # the run was killed, and another may use its folder already
+            _remove(path.parent)
+    finally:  # whatever goes wrong here is found again by the parent
+        os._exit(code)
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
