@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from probe_flow.matching.alignment import align
 from probe_flow.matching.name_side import Scope, Side
@@ -41,10 +42,11 @@ def pair_calls(target: Side, golden: Side) -> CallPairs:
     """Pair the nodes of two executions."""
     pairs = CallPairs()
     forwards = (target.numbers(Phase.FORWARD), golden.numbers(Phase.FORWARD))
-    _Matching(target, golden, pairs).pair(
-        [number for number in forwards[0] if number not in target.repeats],
-        [number for number in forwards[1] if number not in golden.repeats],
-    )
+    firsts = [
+        [number for number in numbers if number not in side.repeats]
+        for side, numbers in zip((target, golden), forwards, strict=True)
+    ]
+    _Matching(target, golden, pairs, (firsts[0], firsts[1])).pair()
     _pair_repeats(target, golden, pairs)
     _pair_backwards(target, golden, pairs, forwards)
     _pair_plain(target, golden, pairs)
@@ -69,12 +71,15 @@ def _pair_backwards(
 ) -> None:
     """Pair backward calls whose forward was dumped through it, the others like forwards."""
     sides = (target, golden)
+    backwards = [side.numbers(Phase.BACKWARD) for side in sides]
+    if not all(backwards):
+        return
     owners = [_owners(side, numbers) for side, numbers in zip(sides, forwards, strict=True)]
     shared = {target.names[n] for n in owners[0].values()} & {golden.names[n] for n in owners[1].values()}
     orphans: list[list[int]] = [[], []]
     owned: list[list[tuple[int, int]]] = [[], []]
     for which, side in enumerate(sides):
-        for number in side.numbers(Phase.BACKWARD):
+        for number in backwards[which]:
             key = side.nodes[number].key
             forward = owners[which].get((key.name, key.call)) if side.names[number] in shared else None
             if forward is None:
@@ -84,11 +89,9 @@ def _pair_backwards(
     due: dict[int, list[int]] = {}
     for number, forward in owned[1]:
         due.setdefault(forward, []).append(number)
-    for number, forward in owned[0]:
-        candidates = due.get(pairs.golden_of.get(forward, -1))
-        if candidates:
-            pairs.add([(number, candidates.pop(0))])
-    _Matching(target, golden, pairs).pair(orphans[0], orphans[1])
+    candidates = ((number, due.get(pairs.golden_of.get(forward, -1))) for number, forward in owned[0])
+    pairs.add([(number, several.pop(0)) for number, several in candidates if several])
+    _Matching(target, golden, pairs, (orphans[0], orphans[1])).pair()
 
 
 def _owners(side: Side, forwards: Sequence[int]) -> dict[tuple[str, int], int]:
@@ -107,15 +110,24 @@ def _pair_plain(target: Side, golden: Side, pairs: CallPairs) -> None:
 
 
 class _Matching:
-    """Pairing of calls of one direction, from the outermost callers inwards."""
+    """Pairing of calls of one direction, from the outermost callers inwards.
 
-    def __init__(self, target: Side, golden: Side, pairs: CallPairs) -> None:
+    Args:
+        target, golden: the sides.
+        pairs: gets what is found.
+        calls: node numbers of the calls of both sides, each in the order of call numbers.
+    """
+
+    def __init__(
+        self, target: Side, golden: Side, pairs: CallPairs, calls: tuple[Sequence[int], Sequence[int]]
+    ) -> None:
         self.target = target
         self.golden = golden
         self.pairs = pairs
+        self.calls = calls
         # Where one side does not know callers, or knows them in another way, they tell nothing.
         self.has_callers = target.records_callers == golden.records_callers and all(
-            any(scope is not None for scope in side.scopes) for side in (target, golden)
+            side.scopes.count(None) < len(side.scopes) for side in (target, golden)
         )
         self.signatures = [
             (target.full_signature, golden.full_signature),
@@ -123,24 +135,34 @@ class _Matching:
             (target.neighbour_signature, golden.neighbour_signature),
         ]
 
-    def pair(self, target_calls: Sequence[int], golden_calls: Sequence[int]) -> None:
-        """Pair two lists of calls, each in the order of call numbers."""
-        first = self._first_numbers(target_calls, golden_calls)
+    def pair(self) -> None:
+        """Pair the calls."""
+        if not all(self.calls):
+            return
+        if not self.has_callers:
+            self._pair_alike()
+            return
         callers = {scope for scope in (*self.target.scopes, *self.golden.scopes) if isinstance(scope, int)}
-        for _ in range(MAX_ROUNDS if self.has_callers else 1):
-            found = 1
-            while found:
-                found = self._pair_within_callers(target_calls, golden_calls, first)
-            if not self._pair_leftovers(
-                [n for n in target_calls if n in callers], [n for n in golden_calls if n in callers], first
-            ):
+        calling = [[number for number in numbers if number in callers] for numbers in self.calls]
+        for _ in range(MAX_ROUNDS):
+            self._pair_alike()
+            if not self._pair_leftovers(calling[0], calling[1]):
                 break
-        self._pair_leftovers(target_calls, golden_calls, first)
+        self._pair_leftovers(*self.calls)
 
-    def _first_numbers(self, *calls: Sequence[int]) -> dict[str, int]:
-        """Return the names of which a side lacks the first calls: a filtered dump, whose numbers are to be trusted."""
+    def _pair_alike(self) -> None:
+        """Pair the calls whose caller is paired (or is nothing, on both sides), from the outermost inwards."""
+        found = 1
+        while found:
+            mine = [number for number in self.calls[0] if number not in self.pairs.golden_of]
+            theirs = [number for number in self.calls[1] if number not in self.pairs.target_of]
+            found = self._pair_within_callers(mine, theirs) if mine and theirs else 0
+
+    @cached_property
+    def _first_numbers(self) -> dict[str, int]:
+        """The names of which a side lacks the first calls: a filtered dump, whose numbers are to be trusted."""
         first: dict[str, int] = {}
-        for side, numbers in zip((self.target, self.golden), calls, strict=True):
+        for side, numbers in zip((self.target, self.golden), self.calls, strict=True):
             own: dict[str, int] = {}
             for number in numbers:
                 own.setdefault(side.nodes[number].key.name, side.nodes[number].key.call)
@@ -152,35 +174,41 @@ class _Matching:
                 first[name] = max(call, first.get(name, 0))
         return first
 
-    def _pair_within_callers(
-        self, target_calls: Sequence[int], golden_calls: Sequence[int], first: dict[str, int]
-    ) -> int:
-        """Pair the calls whose caller is paired (or is nothing, on both sides); return how many were found."""
+    def _pair_within_callers(self, target_calls: Sequence[int], golden_calls: Sequence[int]) -> int:
+        """Pair the unpaired calls whose caller is paired, one round; return how many were found."""
         theirs: dict[tuple[str, object], list[int]] = {}
         for number in golden_calls:
-            if number not in self.pairs.target_of:
-                scope = self.golden.scopes[number] if self.has_callers else None
-                theirs.setdefault((self.golden.names[number], scope), []).append(number)
+            scope = self.golden.scopes[number] if self.has_callers else None
+            theirs.setdefault((self.golden.names[number], scope), []).append(number)
         mine: dict[tuple[str, object], list[int]] = {}
         for number in target_calls:
-            if number not in self.pairs.golden_of:
-                counterpart = self._counterpart(self.target.scopes[number])
-                mine.setdefault((self.target.names[number], counterpart), []).append(number)
-        return sum(self._pair_list(key[0], numbers, theirs.get(key, []), first) for key, numbers in mine.items())
+            counterpart = self._counterpart(self.target.scopes[number])
+            mine.setdefault((self.target.names[number], counterpart), []).append(number)
+        found = 0
+        twosomes: list[tuple[int, int]] = []
+        for key, numbers in mine.items():
+            others = theirs.get(key)
+            if others is None:
+                continue
+            if len(numbers) == len(others) == 1:
+                twosomes.append((numbers[0], others[0]))
+            else:
+                found += self._pair_list(key[0], numbers, others)
+        return found + self.pairs.add(twosomes)
 
     def _counterpart(self, scope: Scope) -> object:
         if not self.has_callers:
             return None
         return self.pairs.golden_of.get(scope, _NO_COUNTERPART) if isinstance(scope, int) else scope
 
-    def _pair_list(self, name: str, target: Sequence[int], golden: Sequence[int], first: dict[str, int]) -> int:
-        if len(target) != len(golden) and first.get(name, 0) > 0:
+    def _pair_list(self, name: str, target: Sequence[int], golden: Sequence[int]) -> int:
+        if len(target) != len(golden) and self._first_numbers.get(name, 0) > 0:
             by_call = {self.golden.nodes[number].key.call: number for number in golden}
             same = ((number, by_call.pop(self.target.nodes[number].key.call, None)) for number in target)
             return self.pairs.add((number, partner) for number, partner in same if partner is not None)
         return self.pairs.add(align(_in_order(self.target, target), _in_order(self.golden, golden), self.signatures))
 
-    def _pair_leftovers(self, target_calls: Sequence[int], golden_calls: Sequence[int], first: dict[str, int]) -> int:
+    def _pair_leftovers(self, target_calls: Sequence[int], golden_calls: Sequence[int]) -> int:
         """Pair calls of one name where the caller of at least one side has no counterpart (renamed, or not dumped).
 
         Calls whose callers both have counterparts, but different ones, are never paired.
@@ -199,14 +227,14 @@ class _Matching:
         found = 0
         for name, numbers in mine.items():
             lost = [number for number in numbers if self._is_lost(self.target, number, self.pairs.golden_of)]
-            found += self._pair_list(name, lost, theirs[name], first)
+            found += self._pair_list(name, lost, theirs[name])
             rest = [number for number in numbers if number not in self.pairs.golden_of]
             open_there = [
                 number
                 for number in theirs[name]
                 if number not in self.pairs.target_of and self._is_lost(self.golden, number, self.pairs.target_of)
             ]
-            found += self._pair_list(name, rest, open_there, first)
+            found += self._pair_list(name, rest, open_there)
         return found
 
     def _is_lost(self, side: Side, number: int, paired: dict[int, int]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity
@@ -14,7 +14,7 @@ from probe_flow.matching.name_reasons import Reasons, entry_of
 from probe_flow.matching.name_side import Side, sides_of
 from probe_flow.matching.name_slots import Decision, by_slot, pair_tensors, pair_twosome
 from probe_flow.matching.name_space import OWN_NAMES, NameSpace, is_cross_framework
-from probe_flow.records import Catalog, Group, Pair, Pairs, Relation, TensorRef
+from probe_flow.records import Catalog, Group, Pair, Pairs, Relation
 
 EXACT, ALIGNED, FUZZY, NONE = "exact", "aligned", "fuzzy", "none"
 ALIGNED_CONFIDENCE = 0.9
@@ -103,31 +103,33 @@ class Merge:
             for mine, other, word in ((target, golden, "golden"), (golden, target, "target"))
         ]
 
-    def pairs(self, groups: list[Group]) -> Iterator[Pair]:
-        """Yield all pairs; append one group per paired or lone node."""
+    def pairs(self, groups: list[Group]) -> list[Pair]:
+        """Return all pairs; append one group per paired or lone node."""
         following = self._golden_only()
-        yield from self._lone_golden(following.get(-1, ()), groups)
+        pairs = self._lone_golden(following.get(-1, ()), groups)
         for number in range(len(self.target.nodes) if self.target is not None else 0):
-            yield from self._pairs_of(number, groups)
-            yield from self._lone_golden(following.get(number, ()), groups)
+            pairs += self._pairs_of(number, groups)
+            if number in following:
+                pairs += self._lone_golden(following[number], groups)
+        return pairs
 
-    def _pairs_of(self, number: int, groups: list[Group]) -> Iterator[Pair]:
-        target, golden, reasons = self.target, self.golden, self.reasons[0]
+    def _pairs_of(self, number: int, groups: list[Group]) -> Iterable[Pair]:
+        target, golden = self.target, self.golden
         assert target is not None
-        assert reasons is not None
         node, mine = target.nodes[number], target.tensors[number]
         group = f"{self.label}: {entry_of(node)}"
-        partner = self.calls.golden_of.get(number)
         part = self.parts.of_target.get(number)
         if part is not None and golden is not None:
-            yield from self._part(part, groups)
-        elif partner is None or golden is None:
+            return self._part(part, groups)
+        partner = self.calls.golden_of.get(number)
+        if partner is None or golden is None:
+            reasons = self.reasons[0]
+            assert reasons is not None
             groups.append(Group(group, Relation.ONE_TO_ONE, (node.key,), ()))
             reason = reasons.of(number)
-            yield from (Pair(tensor, None, group, NONE, reason=reason) for tensor in mine)
-        else:
-            groups.append(Group(group, Relation.ONE_TO_ONE, (node.key,), (golden.nodes[partner].key,)))
-            yield from pair_tensors(mine, golden.tensors[partner], self._decision(group, number, partner))
+            return [Pair(tensor, None, group, NONE, reason=reason) for tensor in mine]
+        groups.append(Group(group, Relation.ONE_TO_ONE, (node.key,), (golden.nodes[partner].key,)))
+        return pair_tensors(mine, golden.tensors[partner], self._decision(group, number, partner))
 
     def _decision(self, group: str, number: int, partner: int) -> Decision:
         """Return how two nodes were paired."""
@@ -195,8 +197,9 @@ class Merge:
                 last = partner
         return following
 
-    def _lone_golden(self, numbers: list[int] | tuple[()], groups: list[Group]) -> Iterator[Pair]:
+    def _lone_golden(self, numbers: Iterable[int], groups: list[Group]) -> list[Pair]:
         golden, reasons = self.golden, self.reasons[1]
+        pairs: list[Pair] = []
         for number in numbers:
             assert golden is not None
             assert reasons is not None
@@ -204,5 +207,5 @@ class Merge:
             group = f"{self.label}: golden {entry_of(node)}"
             groups.append(Group(group, Relation.ONE_TO_ONE, (), (node.key,)))
             reason = reasons.of(number)
-            tensors: list[TensorRef] = list(golden.tensors[number])
-            yield from (Pair(None, tensor, group, NONE, reason=reason) for tensor in tensors)
+            pairs += [Pair(None, tensor, group, NONE, reason=reason) for tensor in golden.tensors[number]]
+        return pairs

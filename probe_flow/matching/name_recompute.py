@@ -9,6 +9,7 @@ gradient - which tells it from the next micro batch, where both do.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from probe_flow.records import Node, Phase
@@ -23,8 +24,11 @@ def find_recomputed(nodes: Sequence[Node]) -> dict[int, int]:
     Args:
         nodes: one execution, in the order of the dump.
     """
+    runs = _forward_runs(nodes)
+    if len(runs) < 2:  # no forward call behind a backward one: nothing to repeat
+        return {}
     search = _Search(nodes)
-    for run in _forward_runs(nodes):
+    for run in runs:
         search.take(run)
     return search.repeats
 
@@ -60,7 +64,7 @@ class _Search:
         known = len(self._originals)
         start = 0
         while start < len(run):
-            stretch = self._longest_repeated(run, start, known)
+            stretch = self._longest_repeated(run, start, known) if known else []
             if stretch:
                 self.repeats.update(zip(run[start : start + len(stretch)], stretch, strict=True))
                 start += len(stretch)
@@ -75,10 +79,9 @@ class _Search:
         while places and self._is_done(self._originals[places[-1]], run[start]):
             places.pop()
         best: list[int] = []
-        for place in reversed(places[-MAX_CANDIDATES:]):
-            if place < known:
-                stretch = self._repeated_at(run, start, place, known)
-                best = max(best, stretch, key=len)
+        earlier = bisect_left(places, known)
+        for place in reversed(places[max(len(places) - MAX_CANDIDATES, 0) : earlier]):
+            best = max(best, self._repeated_at(run, start, place, known), key=len)
         return best
 
     def _is_done(self, first: int, now: int) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
 
 from probe_flow.formats.dump_json_names import parse_entry_name
 from probe_flow.matching.name_recompute import find_recomputed
 from probe_flow.matching.name_space import Named, Rename, own_name
-from probe_flow.records import Catalog, Execution, Node, Phase, TensorRef
+from probe_flow.records import Catalog, Execution, Node, NodeKey, Phase, TensorRef
 
 Scope = int | str | None
 """What called a node: a node number, the name of something that was not dumped, or None for nothing."""
@@ -27,6 +29,7 @@ class Side:
         names: the same as text.
         level: level of the dump (``L0``: modules only, ``L1``: APIs only, ``mix``).
         records_callers: whether the dump says who called whom; else the paths of modules are all that is known.
+        of_phase: nodes of each phase by call number (the dump has them in the order of completion).
     """
 
     nodes: Sequence[Node]
@@ -35,14 +38,14 @@ class Side:
     repeats: Mapping[int, int]
     named: Sequence[Named]
     names: Sequence[str]
-    level: str = ""
-    records_callers: bool = True
+    level: str
+    records_callers: bool
+    of_phase: Mapping[Phase, Sequence[int]]
     shapes: dict[int, Hashable] = field(default_factory=dict)
 
-    def numbers(self, phase: Phase) -> list[int]:
-        """Return the nodes of one phase by call number (the dump has them in the order of completion)."""
-        found = [number for number, node in enumerate(self.nodes) if node.key.phase is phase]
-        return sorted(found, key=lambda number: self.nodes[number].key.call)
+    def numbers(self, phase: Phase) -> Sequence[int]:
+        """Return the nodes of one phase by call number."""
+        return self.of_phase[phase]
 
     def shape_signature(self, number: int) -> Hashable:
         """Return the shapes of all tensors of a node, with their slots."""
@@ -65,23 +68,29 @@ class Side:
 
 def sides_of(catalog: Catalog, rename: Rename = own_name) -> dict[Execution, Side]:
     """Return the prepared executions of a catalog, in order of first appearance."""
-    nodes: dict[Execution, list[Node]] = {}
-    places: dict[object, tuple[Execution, int]] = {}
-    for key, node in catalog.nodes.items():
-        mine = nodes.setdefault(key.execution, [])
-        places[key] = key.execution, len(mine)
-        mine.append(node)
-    tensors: dict[Execution, list[list[TensorRef]]] = {run: [[] for _ in mine] for run, mine in nodes.items()}
+    renamer = _Renamer(rename)
+    level = str(catalog.attrs.get("level", ""))
+    owned = _by_node(catalog)
+    runs: dict[Execution, tuple[list[Node], list[list[TensorRef]]]] = {}
+    for run, nodes in groupby(catalog.nodes.values(), attrgetter("key.execution")):
+        mine, tensors = runs.setdefault(run, ([], []))
+        some = list(nodes)
+        mine.extend(some)
+        tensors.extend([owned[node.key] for node in some])
+    return {run: _side(nodes, tensors, level, renamer) for run, (nodes, tensors) in runs.items()}
+
+
+def _by_node(catalog: Catalog) -> dict[NodeKey, list[TensorRef]]:
+    """Return the tensors of each node, none for some."""
+    owned: dict[NodeKey, list[TensorRef]] = {key: [] for key in catalog.nodes}
     last: object = None
-    target: list[TensorRef] = []
+    mine: list[TensorRef] = []
     for tensor in catalog.tensors:
         if tensor.node is not last:  # hashing a key costs more than all else; readers share one per node
-            run, number = places[tensor.node]
-            last, target = tensor.node, tensors[run][number]
-        target.append(tensor)
-    level = str(catalog.attrs.get("level", ""))
-    renamer = _Renamer(rename)
-    return {run: _side(mine, tensors[run], level, renamer) for run, mine in nodes.items()}
+            last = tensor.node
+            mine = owned[last]
+        mine.append(tensor)
+    return owned
 
 
 class _Renamer:
@@ -114,14 +123,24 @@ class _Renamer:
 
 
 def _side(nodes: list[Node], tensors: list[list[TensorRef]], level: str, renamer: _Renamer) -> Side:
-    by_entry = {node.attrs.get("entry"): number for number, node in enumerate(nodes)}
+    callers = [node.attrs.get("parent_entry") for node in nodes]
+    records_callers = any(caller is not None for caller in callers)
+    by_entry = {node.attrs.get("entry"): number for number, node in enumerate(nodes)} if records_callers else {}
     scopes: list[Scope] = []
-    for node in nodes:
-        caller = node.attrs.get("parent_entry")
-        name = str(caller) if caller is not None else node.parent
-        scope = by_entry.get(caller, name) if caller is not None else name
+    for node, caller in zip(nodes, callers, strict=True):
+        scope = node.parent if caller is None else by_entry.get(caller, str(caller))
         scopes.append(renamer.caller(scope) if isinstance(scope, str) else scope)
     named = [renamer.of(node) for node in nodes]
-    records_callers = any(node.attrs.get("parent_entry") is not None for node in nodes)
     names = [each.name for each in named]
-    return Side(nodes, tensors, scopes, find_recomputed(nodes), named, names, level, records_callers)
+    repeats = find_recomputed(nodes)
+    return Side(nodes, tensors, scopes, repeats, named, names, level, records_callers, _by_phase(nodes))
+
+
+def _by_phase(nodes: Sequence[Node]) -> dict[Phase, list[int]]:
+    found: dict[Phase, list[int]] = {phase: [] for phase in Phase}
+    for number, node in enumerate(nodes):
+        found[node.key.phase].append(number)
+    calls = [node.key.call for node in nodes]
+    for numbers in found.values():
+        numbers.sort(key=calls.__getitem__)
+    return found

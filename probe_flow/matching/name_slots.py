@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from probe_flow.errors import Span
 from probe_flow.matching.name_space import NO_ALIASES, Arguments
 from probe_flow.records import Expectation, Pair, Phase, Reason, Slot, SlotRole, TensorKind, TensorRef
+from probe_flow.records.quick import quick
 
 _FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
 _CLASSES = (
@@ -27,6 +28,7 @@ _OTHER_GRADIENTS = frozenset({"cross_entropy"})
 SlotOf = Callable[[TensorRef], Slot | None]
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Decision:
     """How two nodes were paired, and with which liberties their tensors may be.
@@ -55,8 +57,8 @@ class Decision:
         return Pair(one, other, self.group, self.rule, None, self.span, self.confidence if is_whole else 1.0, reason)
 
 
-def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decision: Decision) -> Iterator[Pair]:
-    """Yield the pairs of two paired nodes; what has no partner comes one-sided, with the reason.
+def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decision: Decision) -> list[Pair]:
+    """Return the pairs of two paired nodes; what has no partner comes one-sided, with the reason.
 
     Tensors of equal slot are paired when their dtypes are equal or of one class: the usual floats among each other;
     across frameworks also integers of any width. None pairs with None, a scalar with a scalar of the same type.
@@ -66,47 +68,40 @@ def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decis
         decision: how the nodes were paired.
     """
     is_renamed = decision.arguments != (None, None)
-    if not is_renamed and len(target) == len(golden) and all(map(_is_same_slot, target, golden)):
+    if not is_renamed and [tensor.slot for tensor in target] == [tensor.slot for tensor in golden]:
         twosomes: Iterator[tuple[TensorRef | None, TensorRef | None]] = zip(target, golden, strict=True)
     else:
         twosomes = by_slot(target, golden, decision)
+    group, rule, span, confidence = decision.group, decision.rule, decision.span, decision.confidence
+    is_foreign = decision.is_cross_framework
+    pairs: list[Pair] = []
     for one, other in twosomes:
         if one is None or other is None:
             shown = one or other
             assert shown is not None
-            yield decision.pair(one, other, _no_slot(shown, decision, is_target=other is None))
-        elif _is_alike(one, other, is_foreign=decision.is_cross_framework):
-            yield Pair(one, other, decision.group, decision.rule, None, decision.span, decision.confidence)
+            pairs.append(decision.pair(one, other, _no_slot(shown, decision, is_target=other is None)))
+            continue
+        kind = one.kind
+        is_alike = (
+            kind is other.kind and (kind is _STATISTICS or kind is _TENSOR) and one.dtype == other.dtype
+        )  # beyond doubt, as most are
+        if is_alike and not (is_foreign and _is_other_gradient(one)):
+            pairs.append(Pair(one, other, group, rule, None, span, confidence))
         else:
-            yield from pair_twosome(one, other, decision)
+            pairs += pair_twosome(one, other, decision)
+    return pairs
 
 
-def pair_twosome(one: TensorRef, other: TensorRef, decision: Decision) -> Iterator[Pair]:
-    """Yield the pair of two tensors that belong together, or both alone where they cannot be compared."""
+def pair_twosome(one: TensorRef, other: TensorRef, decision: Decision) -> tuple[Pair, ...]:
+    """Return the pair of two tensors that belong together, or both alone where they cannot be compared."""
     obstacle = _obstacle(one, other, decision)
     if obstacle is None:
-        yield decision.pair(one, other, _note(one, other))
-    else:
-        yield decision.pair(one, None, obstacle)
-        yield decision.pair(None, other, obstacle)
-
-
-def _is_alike(one: TensorRef, other: TensorRef, *, is_foreign: bool) -> bool:
-    """Return whether two tensors can be compared beyond doubt; most can, so this is quick."""
-    return (
-        one.kind is other.kind
-        and one.dtype == other.dtype
-        and _is_numeric(one)
-        and not (is_foreign and _is_other_gradient(one))
-    )
+        return (decision.pair(one, other, _note(one, other)),)
+    return decision.pair(one, None, obstacle), decision.pair(None, other, obstacle)
 
 
 def _is_numeric(tensor: TensorRef) -> bool:
     return tensor.kind is _STATISTICS or tensor.kind is _TENSOR
-
-
-def _is_same_slot(one: TensorRef, other: TensorRef) -> bool:
-    return one.slot == other.slot
 
 
 def by_slot(

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.records import Catalog, Phase, Slot, SlotRole
+from probe_flow.records.quick import quick
 
 NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 
@@ -44,6 +45,7 @@ def _path(text: str) -> tuple[int | str, ...]:
     return tuple(int(part) if part.isdecimal() else part for part in text.split("."))
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Named:
     """What a node is called where both sides meet.

@@ -23,6 +23,7 @@ class Relation(enum.Enum):
     SELF = "self"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Group:
     """Nodes that belong together. Several groups may share nodes (a golden output can feed many inputs)."""
