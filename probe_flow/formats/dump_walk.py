@@ -11,25 +11,32 @@ from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity, UsageError
 from probe_flow.records import Problem
+from probe_flow.records.quick import quick
 
 MAX_DEPTH = 8
 """Folder levels below the root that are read; the deepest known layout has six."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class DumpFile:
-    """One regular file: folder parts relative to the root, name, size in bytes and modification time."""
+    """One regular file.
+
+    Args:
+        folders: folder parts relative to the root.
+        name: its name.
+        relative: both, with ``/``.
+        path: where it is; of a link, what it leads to.
+        size: bytes.
+        mtime_ns: modification time.
+    """
 
     folders: tuple[str, ...]
     name: str
+    relative: str
     path: str
     size: int
     mtime_ns: int
-
-    @property
-    def relative(self) -> str:
-        """Path below the root, with ``/``."""
-        return "/".join((*self.folders, self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +81,14 @@ def list_dump(root: Path) -> DumpListing:
             problems.append(_unreadable("/".join(folders) or ".", error))
             continue
         below: list[tuple[str, ...]] = []
+        prefix = "".join(f"{name}/" for name in folders)
         for entry in found:
             if entry.is_dir(follow_symlinks=False):
                 if len(folders) < MAX_DEPTH:
                     below.append((*folders, entry.name))
                 else:
-                    problems.append(_too_deep("/".join((*folders, entry.name))))
-            elif (file := _take_file(root, folders, entry, problems)) is not None:
+                    problems.append(_too_deep(prefix + entry.name))
+            elif (file := _take_file(root, folders, prefix + entry.name, entry, problems)) is not None:
                 files.append(file)
         pending.extend(reversed(below))
     return DumpListing(root, tuple(files), tuple(problems))
@@ -95,9 +103,8 @@ def fingerprint(files: Iterable[DumpFile]) -> str:
 
 
 def _take_file(
-    root: Path, folders: tuple[str, ...], entry: os.DirEntry[str], problems: list[Problem]
+    root: Path, folders: tuple[str, ...], relative: str, entry: os.DirEntry[str], problems: list[Problem]
 ) -> DumpFile | None:
-    relative = "/".join((*folders, entry.name))
     try:
         path = entry.path
         if entry.is_symlink():
@@ -124,7 +131,7 @@ def _take_file(
     except (OSError, RuntimeError) as error:  # a link to itself is a RuntimeError before Python 3.13
         problems.append(_unreadable(relative, error))
         return None
-    return DumpFile(folders, entry.name, path, status.st_size, status.st_mtime_ns)
+    return DumpFile(folders, entry.name, relative, path, status.st_size, status.st_mtime_ns)
 
 
 def _link(relative: str, what: str, severity: Severity) -> Problem:

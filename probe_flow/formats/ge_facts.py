@@ -25,6 +25,8 @@ def with_graph_facts(refs: Sequence[TensorRef], links: GraphLinks, parts: Sequen
         links: the graph.
         parts: the graph operators behind the dumped one.
     """
+    if all(ref.dtype and ref.logical_shape is not None for ref in refs):
+        return list(refs)
     inputs = [ref for ref in refs if ref.slot.role is SlotRole.INPUT]
     outputs = [int(ref.slot.path[0]) for ref in refs if ref.slot.role is not SlotRole.INPUT]
     count = max(outputs, default=-1) + 1

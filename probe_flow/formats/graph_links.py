@@ -63,6 +63,7 @@ class GraphLinks:
         self._lengths = name_lengths(self._spellings)
         self._shapes: dict[Source, tuple[int, ...] | None] = {}
         self._splits: dict[str, FusedSplit | None] = {}
+        self._inputs: dict[tuple[tuple[str, ...], tuple[int | None, ...]], InputSources] = {}
 
     @cached_property
     def _neighbours(self) -> frozenset[tuple[str, str]]:
@@ -161,6 +162,13 @@ class GraphLinks:
         repeated tensors left out if only then they do; surplus dumped inputs are parameters that the graph does not
         show. Where an element count contradicts this, inputs are aligned in order by element count.
         """
+        question = (tuple(parts), tuple(numels))
+        found = self._inputs.get(question)
+        if found is None:  # every step of a graph asks the same, and so do its reader and its matcher
+            found = self._inputs[question] = self._input_sources(*question)
+        return found
+
+    def _input_sources(self, parts: Sequence[str], numels: Sequence[int | None]) -> InputSources:
         every = self.external_inputs(parts)
         connected = [(source, reader) for source, reader in every if source is not None]
         first_readers: dict[Source | None, str] = {}

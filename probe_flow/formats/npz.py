@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from probe_flow.formats.npz_layout import ArchiveLayout, StoredMember, layout_of
+
 Array = NDArray[Any]
 
 _MAGIC = b"\x93NUMPY\x01\x00"
@@ -32,6 +34,7 @@ _ENTRY = struct.Struct("<4s6H3L5H2L")
 _END = struct.Struct("<4s4H2LH")
 _VERSION = 20
 _MAX_COMMENT_BYTES = 2**16
+_MAX_LAYOUT_BYTES, _MAX_LAYOUTS = 2**16, 16
 _ENCRYPTED, _STORED, _DEFLATED = 1, 0, 8
 _TIME, _FIRST_DAY = 0, 1 << 5 | 1
 """Midnight, and the first day that zip archives know."""
@@ -89,16 +92,24 @@ def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 def contents_of(archive: bytes, limit: int) -> dict[str, bytes]:
     """Return the `.npy` files of a small `.npz` file by key, none of which may have more than ``limit`` bytes.
 
-    Members may be stored or deflated; 64-bit sizes, which only archives of gigabytes need, are not read.
+    Members may be stored or deflated; 64-bit sizes, which only archives of gigabytes need, are not read. The archives
+    of one dump mostly have the same layout: what was found out of one is tried on the next before it is read anew.
 
     Raises:
         ValueError, struct.error or zlib.error: it is something else.
     """
+    known = _layouts(len(archive)) if len(archive) <= _MAX_LAYOUT_BYTES else []
+    for layout in known:
+        taken = layout.contents(archive)
+        if taken is not None:
+            return taken
     at = archive.rfind(b"PK\x05\x06", -_END.size - _MAX_COMMENT_BYTES)
     if at < 0:
         raise ValueError("its directory is missing")
     *_, count, _, place, _ = _END.unpack_from(archive, at)
+    directory, is_plain = place, True
     found: dict[str, bytes] = {}
+    members: list[StoredMember] = []
     for _ in range(count):
         signature, _, _, flags, method, _, _, crc, packed, size, *lengths, _, _, _, start = _ENTRY.unpack_from(
             archive, place
@@ -108,25 +119,39 @@ def contents_of(archive: bytes, limit: int) -> dict[str, bytes]:
         name = archive[place + _ENTRY.size : place + _ENTRY.size + lengths[0]].decode("utf-8", "backslashreplace")
         if size > limit:
             raise ValueError(f"its member `{name[:40]}` claims {size} bytes")
-        content = _unpacked(archive, start, packed, method, limit)
+        begin = _content_at(archive, start)
+        content = _unpacked(archive[begin : begin + packed], method, limit)
         if len(content) != size or zlib.crc32(content) != crc:
             raise ValueError(f"its member `{name[:40]}` is damaged")
-        found[name.removesuffix(".npy")] = content
+        key = name.removesuffix(".npy")
+        found[key] = content
+        members.append(StoredMember(key, place, start, begin, begin + packed))
+        is_plain = is_plain and method == _STORED
         place += _ENTRY.size + sum(lengths)
+    if is_plain and len(known) < _MAX_LAYOUTS and (new := layout_of(archive, directory, members)) is not None:
+        known.append(new)
     return found
 
 
-def _unpacked(archive: bytes, start: int, packed: int, method: int, limit: int) -> bytes:
+def _content_at(archive: bytes, start: int) -> int:
     signature, *_, name_bytes, extra_bytes = _LOCAL.unpack_from(archive, start)
     if signature != b"PK\x03\x04":
         raise ValueError("a member is missing")
-    start += _LOCAL.size + name_bytes + extra_bytes
-    content = archive[start : start + packed]
+    return start + _LOCAL.size + int(name_bytes) + int(extra_bytes)
+
+
+def _unpacked(content: bytes, method: int, limit: int) -> bytes:
     if method == _STORED:
         return content
     if method != _DEFLATED:
         raise ValueError(f"its members are packed by method {method}")
     return zlib.decompressobj(-zlib.MAX_WBITS).decompress(content, limit)
+
+
+@lru_cache(maxsize=256)
+def _layouts(_size: int) -> list[ArchiveLayout]:
+    """Return the list of the layouts that were met in archives of this size, to which further ones are added."""
+    return []
 
 
 def array_of(content: bytes) -> Array:

@@ -63,6 +63,7 @@ class ReducedTensor:
     shape: tuple[int, ...] | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class ReducedArray:
     """What stands for an FX array: the names of the statistics, and the tensor."""
@@ -71,6 +72,7 @@ class ReducedArray:
     tensor: ReducedTensor
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class ReducedDevice:
     """What stands for a device file; operator and time are empty or 0 where the file does not give them."""

@@ -30,6 +30,7 @@ from probe_flow.formats.torchair_layout import FxFolder, fx_folder, rank_of
 from probe_flow.formats.torchair_names import (
     FxFileName,
     is_hashed,
+    node_of,
     parse_fx_name,
     parse_ge_name,
     read_name_mapping,
@@ -48,6 +49,7 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
+from probe_flow.records.quick import quick
 
 FRAMEWORK = "torchair_fx"
 _DUMP_FOLDERS = ("msprobe_fx_dump", "data_dump")
@@ -122,6 +124,7 @@ def _fx_root(path: Path) -> Path:
     return path
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class _FxFile:
     file: DumpFile
@@ -143,27 +146,37 @@ def _sort_files(listing: DumpListing) -> _FxFiles:
             mappings[file.folders], bad = read_name_mapping(Path(file.path), file.relative)
             files.problems.extend(bad)
     for file in listing.files:
-        if file.name == MAPPING_FILE or (file.name.startswith("dump_options_") and file.name.endswith(".json")):
-            continue
-        if file.name in MANIFESTS:
-            continue
-        name: str | None = file.name
-        dumped = stem_of(file.name) if file.name.endswith(".npy") else None
-        if is_hashed(file.name) or (dumped is not None and is_hashed(dumped)):
-            name = real_name(dumped or file.name, mappings.get(file.folders, {}))
-        parsed = parse_fx_name(name) if name is not None else None
-        if parsed is not None and dumped is not None and not parsed.is_reduced:
-            parsed = replace(parsed, is_reduced=True)
+        parsed = parse_fx_name(file.name)
+        if parsed is None:
+            parsed = _otherwise(file, mappings, files)
         if parsed is not None:
             files.folders[file.folders].append(_FxFile(file, parsed))
-        elif name is None:
-            files.odd["hashed name"] += 1
-            files.problems.append(hashed_without_mapping(file, f"`{MAPPING_FILE}` beside it does not name it"))
-        else:
-            what = _what(file)
-            files.odd[what] += 1
-            files.problems.append(not_a_dump_file(file, what))
     return files
+
+
+def _otherwise(
+    file: DumpFile, mappings: Mapping[tuple[str, ...], Mapping[str, str]], files: _FxFiles
+) -> FxFileName | None:
+    """Return the name behind a hashed one; report what is no array of the dump."""
+    if file.name == MAPPING_FILE or (file.name.startswith("dump_options_") and file.name.endswith(".json")):
+        return None
+    if file.name in MANIFESTS:
+        return None
+    name: str | None = file.name
+    dumped = stem_of(file.name) if file.name.endswith(".npy") else None
+    if is_hashed(file.name) or (dumped is not None and is_hashed(dumped)):
+        name = real_name(dumped or file.name, mappings.get(file.folders, {}))
+    parsed = parse_fx_name(name) if name is not None else None
+    if parsed is not None:
+        return replace(parsed, is_reduced=True) if dumped is not None else parsed
+    if name is None:
+        files.odd["hashed name"] += 1
+        files.problems.append(hashed_without_mapping(file, f"`{MAPPING_FILE}` beside it does not name it"))
+    else:
+        what = _what(file)
+        files.odd[what] += 1
+        files.problems.append(not_a_dump_file(file, what))
+    return None
 
 
 def _what(file: DumpFile) -> str:
@@ -222,14 +235,14 @@ def _read_execution(
     takes = selection.node_filter()
     groups: dict[str, dict[int, list[_FxFile]]] = defaultdict(lambda: defaultdict(list))
     for file in sorted(files, key=lambda file: file.file.relative):
-        if takes(file.name.node):
-            groups[file.name.key][file.name.timestamp].append(file)
-    chosen = [_one_run(runs, duplicates, problems, beside) for runs in groups.values()]
+        groups[file.name.key][file.name.timestamp].append(file)
+    chosen = [_one_run(runs, duplicates, problems, beside) for key, runs in groups.items() if takes(node_of(key))]
     names: dict[str, int] = defaultdict(int)
     for members in sorted(chosen, key=lambda members: (members[0].name.timestamp, members[0].name.key)):
         first = members[0].name
-        key = NodeKey(execution, first.node, call=names[first.node])
-        names[first.node] += 1
+        name = first.node
+        key = NodeKey(execution, name, call=names[name])
+        names[name] += 1
         node = Node(key, first.target, order=first.timestamp, order_source=OrderSource.TIMESTAMP)
         yield node, [_tensor(key, file, problems) for file in members]
 
@@ -264,9 +277,9 @@ def _one_run(
     return sorted(slots.values(), key=_slot_order)
 
 
-def _slot_order(file: _FxFile) -> tuple[bool, tuple[int, ...]]:
+def _slot_order(file: _FxFile) -> tuple[bool, tuple[int | str, ...]]:
     slot = file.name.slot
-    return slot.role is SlotRole.OUTPUT, tuple(int(part) for part in slot.path)
+    return slot.role is SlotRole.OUTPUT, slot.path
 
 
 def _tensor(key: NodeKey, file: _FxFile, problems: list[Problem]) -> TensorRef:

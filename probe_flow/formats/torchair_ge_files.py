@@ -21,12 +21,14 @@ from probe_flow.formats.torchair_names import (
     stem_of,
 )
 from probe_flow.records import Problem
+from probe_flow.records.quick import quick
 
 MAPPING_FILE = "mapping.csv"
 _KNOWN = re.compile(r"dynamo_.*|dump_options_.*\.json|convert_failed_file_list\.txt")
 _SKIPPED_SUFFIXES = (".json", ".txt", ".swp", ".py", ".pt", ".log", ".npz", ".npy", ".csv")
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class GeFile:
     """A dump file with its parsed (real) name.

@@ -13,6 +13,7 @@ import csv
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity
@@ -22,10 +23,10 @@ from probe_flow.records.quick import quick
 TIMESTAMP_DIGITS = 16
 MAX_MAPPING_BYTES = 64 << 20
 
-_FX_NAME = re.compile(
-    r"(?P<key>[^-]+-.+)\.(?P<role>INPUT|OUTPUT)\.(?P<i>\d{1,6})(?:\.(?P<j>\d{1,6}))?\.(?P<ts>\d{12,32})(?P<reduced>[^\d.][^.]*)?\.npy"
-)
-_SLICE = re.compile(r"_lxslice(\d{1,9})$")
+_USUAL_GE_NAME = re.compile(r"([^.]+)\.(.+)\.([0-9]{1,32})\.([0-9]{1,32})\.([0-9]{16})")
+_FX_NAME = re.compile(r"([^-]+-.+)\.(INPUT|OUTPUT)\.(\d{1,6})(?:\.(\d{1,6}))?\.(\d{12,32})([^\d.][^.]*)?\.npy")
+_SLICE_MARK = "_lxslice"
+_SLICE = re.compile(rf"{_SLICE_MARK}(\d{{1,9}})$")
 _SUBGRAPH = re.compile(r".*sgt_graph_\d+[_/]")
 _REDUCED = re.compile(r"(?P<stem>\d+|.+\.\d+)(?:[^\d.][^.]*)\.(?:npy|npz)")
 _HASHED = re.compile(r"(\d+)(\.npy)?")
@@ -49,7 +50,7 @@ class GeFileName:
     @property
     def manual_slice(self) -> int | None:
         """Slice number of an operator that was cut by hand."""
-        found = _SLICE.search(self.op_name)
+        found = _SLICE.search(self.op_name) if _SLICE_MARK in self.op_name else None
         return int(found.group(1)) if found else None
 
     @property
@@ -70,11 +71,16 @@ class FxFileName:
 
     @property
     def node(self) -> str:
-        return self.key.partition("-")[0]
+        return node_of(self.key)
 
     @property
     def target(self) -> str:
         return self.key.partition("-")[2]
+
+
+def node_of(key: str) -> str:
+    """Return the fx node of an operator key ``{node}-{target}``."""
+    return key.partition("-")[0]
 
 
 def safe_name(name: str) -> str:
@@ -92,7 +98,7 @@ def without_slice(name: str) -> str:
     >>> without_slice("conv_lxslice12")
     'conv'
     """
-    return _SLICE.sub("", name)
+    return _SLICE.sub("", name) if _SLICE_MARK in name else name
 
 
 def without_subgraph(name: str) -> str:
@@ -110,6 +116,10 @@ def parse_ge_name(name: str) -> GeFileName | None:
     >>> parse_ge_name("Add.Add_2.44.6.1706596912161941").task_id
     44
     """
+    usual = _USUAL_GE_NAME.fullmatch(name)
+    if usual is not None:
+        op_type, op_name, task_id, stream_id, timestamp = usual.groups()
+        return GeFileName(op_type, op_name, int(task_id), int(stream_id), int(timestamp))
     fields = name.split(".")
     at = _timestamp_index(fields)
     if at is None or not fields[0]:
@@ -152,9 +162,15 @@ def parse_fx_name(name: str) -> FxFileName | None:
     found = _FX_NAME.fullmatch(name)
     if found is None:
         return None
-    path: tuple[int, ...] = (int(found["i"]),) if found["j"] is None else (int(found["i"]), int(found["j"]))
-    role = SlotRole.INPUT if found["role"] == "INPUT" else SlotRole.OUTPUT
-    return FxFileName(found["key"], Slot(role, path), int(found["ts"]), found["reduced"] is not None)
+    key, role, first, second, timestamp, reduced = found.groups()
+    return FxFileName(key, _fx_slot(role, first, second), int(timestamp), reduced is not None)
+
+
+@lru_cache(maxsize=4096)
+def _fx_slot(role: str, first: str, second: str | None) -> Slot:
+    """Return a slot; the few that there are have one object for all files."""
+    path = (int(first),) if second is None else (int(first), int(second))
+    return Slot(SlotRole.INPUT if role == "INPUT" else SlotRole.OUTPUT, path)
 
 
 def stem_of(name: str) -> str | None:

@@ -197,6 +197,29 @@ def test_a_member_whose_bytes_changed_is_refused(tmp_path):
         read_reduced_device(path)
 
 
+def test_archives_of_one_layout_are_told_apart_by_their_contents_and_names(tmp_path):
+    path = tmp_path / f"{GE}_min_max.npz"
+    first = member(inputs=[[1.0, 2.0]], outputs=[[3.0, 4.0]])
+    for content, inputs in ((first, (1.0, 2.0)), (member(inputs=[[5.0, 6.0]], outputs=[[3.0, 4.0]]), (5.0, 6.0))):
+        path.write_bytes(content)
+        assert read_reduced_device(path).inputs[0].figures == inputs
+    for damaged in (first.replace(b"inputs", b"imputs"), first.replace(np.float64(1).tobytes(), bytes(8)), first[1:]):
+        path.write_bytes(damaged)
+        assert outcome(read_reduced_device, path) == "PF3230"
+
+
+@pytest.mark.parametrize("before", [b"", b"#!/bin/sh"])
+def test_bytes_before_the_members_are_passed_over_in_every_archive_that_has_them(tmp_path, before):
+    path = tmp_path / f"{GE}_min_max.npz"
+    for value in (1.5, 2.5, 3.5):
+        path.write_bytes(before)
+        with zipfile.ZipFile(path, "a") as archive:
+            for key, rows in (("inputs", [[value, 2.0]]), ("outputs", [[-value, 0.5]])):
+                archive.writestr(zipfile.ZipInfo(f"{key}.npy"), npy_bytes(np.array(rows)))
+        found = read_reduced_device(path)
+        assert (found.inputs[0].figures, found.outputs[0].figures) == ((value, 2.0), (-value, 0.5))
+
+
 def test_objects_are_not_unpickled(tmp_path):
     path = tmp_path / "a_min_max.npy"
     np.save(path, np.array([None, 1], object), allow_pickle=True)
