@@ -71,12 +71,14 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
 
 
 def _arrays_or_device(path: Path) -> str:
-    """Return ``npy`` for a folder of arrays of a framework, else ``om``: its reader says what is wrong with it."""
+    """Return ``npy`` for arrays of a framework, in a folder or one file, else ``om``: its reader says what is wrong."""
     from probe_flow.formats.om_names import parse_array_name
     from probe_flow.formats.sniff import NPY, OM
     from probe_flow.formats.torchair_ge_files import MAPPING_FILE
     from probe_flow.formats.torchair_names import is_hashed, read_name_mapping, real_name
 
+    if is_file(path) and path.suffix == ".npy":
+        return NPY
     try:
         names = os.listdir(path) if is_folder(path) else [path.name]  # noqa: PTH208 - names are wanted
     except OSError:  # the reader tells

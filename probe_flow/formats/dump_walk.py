@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from probe_flow.errors import Diagnostic, Severity, UsageError
+from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
+from probe_flow.formats.existing import is_file
 from probe_flow.records import Problem
 from probe_flow.records.quick import quick
 
@@ -62,6 +63,30 @@ def dump_root(path: str | os.PathLike[str]) -> Path:
             Diagnostic("PF3201", f"the dump folder `{given}` {found}", help="check the path of the dump", path=given)
         )
     return root.resolve()
+
+
+def list_dump_or_file(path: str | os.PathLike[str]) -> DumpListing:
+    """List a dump that is a folder or one file; the root of a file is the folder that holds it.
+
+    Raises:
+        UsageError: PF3201 if nothing is there.
+        IncompleteError: PF3204 if it is a file that cannot be examined.
+    """
+    if not is_file(Path(path)):
+        return list_dump(dump_root(path))
+    try:
+        real = Path(path).resolve(strict=True)
+        status = real.stat()
+    except OSError as error:
+        raise IncompleteError(_unreadable(os.fspath(path), error)) from error
+    file = DumpFile((), real.name, real.name, str(real), status.st_size, status.st_mtime_ns)
+    return DumpListing(real.parent, (file,), ())
+
+
+def no_dump_file(file: DumpFile, wanted: str) -> Diagnostic:
+    """Report a single file that is no dump, since it is not what was ``wanted``."""
+    message = f"the dump `{file.path}` is a file, not a folder, and not {wanted}"
+    return Diagnostic("PF3201", message, help="check the path of the dump", path=file.path)
 
 
 def list_dump(root: Path) -> DumpListing:

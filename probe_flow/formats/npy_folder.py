@@ -11,11 +11,12 @@ from pathlib import Path
 from probe_flow.errors import Diagnostic, FormatError, UsageError
 from probe_flow.formats.binary_file import malformed
 from probe_flow.formats.dump_select import EVERYTHING, Duplicates, Selection, choose, skipped_duplicate
-from probe_flow.formats.dump_walk import dump_root, fingerprint, list_dump
+from probe_flow.formats.dump_walk import fingerprint, list_dump_or_file
+from probe_flow.formats.existing import is_file
 from probe_flow.formats.ge_dump import read_ge_header
 from probe_flow.formats.ge_refs import tensor_refs
 from probe_flow.formats.npy import npy_tensor_ref
-from probe_flow.formats.npy_folder_files import ArrayFile, ArrayFiles, array_files
+from probe_flow.formats.npy_folder_files import ArrayFile, ArrayFiles, array_files, one_array
 from probe_flow.formats.om_names import name_filter, names_of_quantised, owner_of_input
 from probe_flow.formats.torchair_names import safe_name
 from probe_flow.formats.torchair_reduced import array_ref, task_of
@@ -46,15 +47,16 @@ def read_npy_folder(
     duplicates: Duplicates = "newest",
     quantised: bool | None = None,
 ) -> Catalog:
-    """Describe every array of a folder; the folders below it are not read. Data stay on disk.
+    """Describe one array, or every array of a folder; the folders below it are not read. Data stay on disk.
 
     All files must be of one suffix: ``.npy``, or the older ``.pb`` or ``.quant``, which hold a device container each.
     The catalog has one execution, which says nothing of rank, step and graph, so that only ``nodes`` selects.
     `Node.attrs` has ``clean_name`` (``/`` and ``.`` as ``_``) and ``timestamp`` (of the oldest file, which orders the
-    nodes); `Catalog.attrs` has ``is_quantised``, ``quantised_names`` (some that show it), ``suffix`` and ``select``.
+    nodes); `Catalog.attrs` has ``is_quantised``, ``quantised_names`` (some that show it), ``suffix``, ``select`` and,
+    for one array, ``file`` (its name).
 
     Args:
-        path: the folder.
+        path: the folder, or one file: a ``.npy`` of any name, or one that is named as those of a folder are.
         side: name of the stage.
         select: which nodes to read, by their names as the files have them. Arrays tell no rank, step or graph, so that
             the rest cannot choose, which a problem says.
@@ -62,12 +64,12 @@ def read_npy_folder(
         quantised: whether the model is quantised; None = told by the names of its operators.
 
     Raises:
-        UsageError: PF3201 if the folder is not there, PF3300 files of several kinds in it, PF3304 nothing selected.
+        UsageError: PF3201 if nothing is there, PF3300 files of several kinds in it, PF3304 nothing selected.
         IncompleteError: PF3202 if it holds no such array.
     """
-    root = dump_root(path)
-    listing = list_dump(root)
-    found = array_files(listing)
+    listing = list_dump_or_file(path)
+    is_one = is_file(Path(path))
+    found = one_array(listing.files[0]) if is_one else array_files(listing)
     found.problems.extend(select.unanswered((Execution(),)))
     reader = _Reader(duplicates, found.problems)
     reader.read(found.files, name_filter(select.nodes))
@@ -78,7 +80,7 @@ def read_npy_folder(
         side,
         FRAMEWORK,
         task_of(reader.tensors),
-        str(root),
+        str(listing.root),
         reader.nodes,
         tuple(reader.tensors),
         problems=tuple(found.problems),
@@ -88,6 +90,7 @@ def read_npy_folder(
             "is_quantised": bool(marks) if quantised is None else quantised,
             "quantised_names": marks[:_MAX_NAMES],
             "suffix": found.files[0].name.suffix,
+            **({"file": listing.files[0].name} if is_one else {}),
         },
     )
 

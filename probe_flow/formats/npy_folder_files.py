@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
-from probe_flow.formats.dump_walk import DumpFile, DumpListing
+from probe_flow.formats.dump_walk import DumpFile, DumpListing, no_dump_file
 from probe_flow.formats.om_names import ArrayName, parse_array_name, parse_om_name
 from probe_flow.formats.torchair_ge_files import (
     MAPPING_FILE,
@@ -35,6 +35,20 @@ class ArrayFiles:
 
     files: Sequence[ArrayFile]
     problems: list[Problem]
+
+
+def one_array(file: DumpFile) -> ArrayFiles:
+    """Return one array file; a ``.npy`` of any other name holds output 0 of an operator named as the file is.
+
+    Raises:
+        UsageError: PF3201 when the file is no array.
+    """
+    parsed = parse_array_name(file.name)
+    if parsed is None and file.name.endswith(".npy"):
+        parsed = ArrayName(file.name.removesuffix(".npy"), 0, 0, "npy")
+    if parsed is None:
+        raise UsageError(no_dump_file(file, "a `.npy`"))
+    return ArrayFiles([ArrayFile(file, parsed)], [])
 
 
 def array_files(listing: DumpListing) -> ArrayFiles:

@@ -9,7 +9,8 @@ from typing import Literal
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.formats.dump_select import EVERYTHING, Duplicates, Selection, keeps_no_node
-from probe_flow.formats.dump_walk import DumpListing, dump_root, fingerprint, list_dump
+from probe_flow.formats.dump_walk import DumpListing, fingerprint, list_dump_or_file, no_dump_file
+from probe_flow.formats.existing import is_file
 from probe_flow.formats.om_files import OmFiles, sort_om_files, with_true_names
 from probe_flow.formats.om_folders import om_executions
 from probe_flow.formats.om_names import name_filter, names_of_quantised
@@ -41,10 +42,12 @@ def read_om(
     Files that cannot be taken become `Catalog.problems`; an operator whose file is damaged stays, with one tensor of
     kind ``unreadable``. `Node.attrs` has ``clean_name`` (``/`` and ``.`` as ``_``), ``task_id``, ``stream_id`` where
     the file tells, ``timestamp`` and ``file``. `Catalog.attrs` has ``is_quantised``, ``quantised_names`` (some that
-    show it), ``op_debug`` (overflow records, for `probe_flow.formats.op_debug`) and ``select``.
+    show it), ``op_debug`` (overflow records, for `probe_flow.formats.op_debug`), ``select`` and, for one device file,
+    ``file`` (its name).
 
     Args:
-        path: a folder of device files, or any folder of ``{time}/{device_id}/{model_name}/{model_id}/{data_index}``.
+        path: a folder of device files, any folder of ``{time}/{device_id}/{model_name}/{model_id}/{data_index}``, or
+            one device file.
         side: name of the stage.
         select: what to read: ranks are device ids, steps data indices, graphs model ids or model names, nodes patterns
             of true or cleaned operator names.
@@ -56,14 +59,16 @@ def read_om(
         quantised: whether the model is quantised; None = told by the names of its operators.
 
     Raises:
-        UsageError: PF3201 if the folder or the run is not there, PF3300 files of both sides in one folder, PF3303
+        UsageError: PF3201 if the path or the run is not there, PF3300 files of both sides in one folder, PF3303
             folders that cannot be told apart, PF3304 nothing selected.
         IncompleteError: PF3202 if it holds no device file.
     """
-    root = dump_root(path)
-    listing = list_dump(root)
+    listing = list_dump_or_file(path)
+    root = listing.root
     files = sort_om_files(listing)
     if not files.folders:
+        if is_file(Path(path)):
+            raise UsageError(no_dump_file(listing.files[0], "named as device files are"))
         raise IncompleteError(_nothing_to_read(root, listing, files))
     problems = files.problems
     executions = om_executions(files.folders, select, problems, root_name=root.name, time=time, last_step=last_step)
@@ -101,6 +106,7 @@ def read_om(
             "is_quantised": bool(marks) if quantised is None else quantised,
             "quantised_names": marks[:_MAX_NAMES],
             "op_debug": tuple(files.op_debug),
+            **({"file": listing.files[0].name} if is_file(Path(path)) else {}),
         },
     )
 
@@ -124,10 +130,14 @@ def _renamed(node: Node) -> Problem:
 def _nothing_to_read(root: Path, listing: DumpListing, files: OmFiles) -> Diagnostic:
     found = [f"{count} x {what}" for what, count in files.odd.items()]
     found += [f"{len(files.op_debug)} x overflow record"] if files.op_debug else []
-    what = f"found {', '.join(found)} in {len(listing.files)} files" if listing.files else "it holds no file at all"
+    if listing.files:
+        what = ", ".join(found) or "nothing"
+        message = f"`{root.name}` holds no device dump file; found {what} in {len(listing.files)} files"
+    else:
+        message = f"`{root.name}` holds no device dump file, nor any other"
     return Diagnostic(
         "PF3202",
-        f"`{root.name}` holds no device dump file; {what}",
+        message,
         help="these look like arrays of a framework: read them with `dump.npy`"
         if files.arrays
         else "give the folder of a finished dump",

@@ -20,6 +20,8 @@ from probe_flow.formats.torchair_names import parse_fx_name
 DUMP_JSON, TORCHAIR_GE, TORCHAIR_FX, MINDSPORE_GRAPH = "dump_json", "torchair_ge", "torchair_fx", "mindspore_graph"
 OM, NPY = "om", "npy"
 
+_KINDS_OF_FILES = MappingProxyType({".json": DUMP_JSON, ".npy": NPY})
+
 MAX_NAMES = 20_000
 """Names looked at below a path; dumps show what they are within the first few."""
 
@@ -94,8 +96,8 @@ def kind_of_dump(path: str) -> str:
         help_text = did_you_mean(place.name, _names_in(place.parent))
         raise UsageError(Diagnostic("PF3401", f"`{path}` does not exist", path=path, help=help_text))
     if is_file(place):
-        if place.suffix == ".json":
-            return DUMP_JSON
+        if place.suffix in _KINDS_OF_FILES:
+            return _KINDS_OF_FILES[place.suffix]
         raise _unknown(path, [])
     try:
         names = list(islice(_names(place), MAX_NAMES))

@@ -144,7 +144,7 @@ def match_offline(
     ledger = match.ledger
     executions = pair_offline(target, golden, pair_ranks=pair_ranks, step_offset=step_offset)
     ledger.problems.extend(executions.problems)
-    if target.root and target.root == golden.root:
+    if target.root and _place(target) == _place(golden):
         ledger.problems.append(_same_folder(target))
     prefixes = group_prefixes(target)
     goldens: dict[Execution, GoldenIndex] = {}
@@ -165,7 +165,8 @@ def match_offline(
             else:
                 finished.append(match.with_rules(mine, other, rules, prefixes[run]))
         elif target.framework == golden.framework:
-            match_by_name(mine, other, ledger, prefixes[run])
+            are_files = all("file" in catalog.attrs for catalog in (target, golden))
+            match_by_name(mine, other, ledger, prefixes[run], are_files=are_files)
         else:
             match_by_guess(mine, other, ledger, prefixes[run])
     for done in finished:
@@ -201,6 +202,10 @@ _LEFT = {
 
 def _is_decided(ledger: Ledger, ref: TensorRef, *, is_target: bool) -> bool:
     return ledger.is_decided(ref) if is_target else ledger.is_paired(ref)
+
+
+def _place(catalog: Catalog) -> tuple[str, object]:
+    return catalog.root, catalog.attrs.get("file")
 
 
 def _same_folder(target: Catalog) -> Diagnostic:

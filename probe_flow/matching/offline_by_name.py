@@ -5,7 +5,7 @@ same pairs of others.
 
 Rules of the pairs: `name` - operators of equal name (where their types differ, the inputs are a guess); `order` -
 operators whose names differ in numbers only, of one type and with tensors of the same shapes, between the same pairs,
-as many on both sides: a guess.
+as many on both sides: a guess; `file` - what two files hold that were given singly, whatever their names.
 """
 
 from __future__ import annotations
@@ -36,20 +36,30 @@ ORDER_CONFIDENCE = 0.6
 _NUMBERS = re.compile(r"[0-9]+")
 
 
-def match_by_name(target: DumpIndex, golden: DumpIndex, ledger: Ledger, prefix: str) -> None:
-    """Decide every tensor of two executions; groups number the target's operators as they ran, then the golden's."""
-    _NameMatch(target, golden, ledger, prefix).run()
+def match_by_name(
+    target: DumpIndex, golden: DumpIndex, ledger: Ledger, prefix: str, *, are_files: bool = False
+) -> None:
+    """Decide every tensor of two executions; groups number the target's operators as they ran, then the golden's.
+
+    Args:
+        target, golden: the executions.
+        ledger: gets pairs and groups.
+        prefix: stands before the number of a group.
+        are_files: whether each side is one file, of one operator: then they are partners whatever their names.
+    """
+    _NameMatch(target, golden, ledger, prefix, are_files=are_files).run()
 
 
 class _NameMatch:
-    def __init__(self, target: DumpIndex, golden: DumpIndex, ledger: Ledger, prefix: str) -> None:
+    def __init__(self, target: DumpIndex, golden: DumpIndex, ledger: Ledger, prefix: str, *, are_files: bool) -> None:
         self._target = target
         self._golden = golden
         self._ledger = ledger
         self._prefix = prefix
         self._order = nodes_in_order(target)
         self._golden_order = nodes_in_order(golden)
-        self._partners: dict[NodeKey, NodeKey] = {}
+        self._are_files = are_files
+        self._partners = dict(zip(self._order, self._golden_order, strict=True)) if are_files else {}
         self._guessed: set[NodeKey] = set()
 
     def run(self) -> None:
@@ -94,9 +104,13 @@ class _NameMatch:
                     self._guessed.update(keys)
 
     def _decide(self, key: NodeKey, partner: NodeKey | None, group: str) -> None:
+        mine = self._target.tensors[key]
+        others = [] if partner is None else self._golden.tensors[partner]
         if partner is None:
-            for ref in self._target.tensors[key]:
+            for ref in mine:
                 self._ledger.leave(ref, no_golden_node(), group=group, is_target=True)
+        elif self._are_files and len(mine) == len(others) == 1:
+            self._pair(key, mine[0], others[0], group)
         else:
             for role in SlotRole:
                 self._pair_role(key, partner, role, group)
@@ -134,7 +148,7 @@ class _NameMatch:
             else None
         )
         types = [side.nodes[ref.node].op_type for side, ref in ((self._target, ref), (self._golden, other))]
-        is_other_type = ref.slot.role is SlotRole.INPUT and types[0] != types[1]
+        is_other_type = ref.slot.role is SlotRole.INPUT and types[0] != types[1] and not self._are_files
         if is_other_type and note is None:
             note = expected("guessed", f"`{types[0]}` and `{types[1]}` of one name: their inputs may be others")
         self._ledger.pair(
@@ -142,7 +156,7 @@ class _NameMatch:
             other,
             aligned,
             group=group,
-            rule="order" if is_guess else "name",
+            rule="file" if self._are_files else "order" if is_guess else "name",
             confidence=ORDER_CONFIDENCE if is_guess or is_other_type else 1.0,
             note=note,
         )

@@ -100,7 +100,7 @@ def _notes(
     pairs: Pairs, reference: Catalog, runs: Mapping[Execution, Execution], lacking: Sequence[TensorRef]
 ) -> Iterator[Diagnostic]:
     for side in (pairs.target, pairs.golden):
-        if side.root and side.root == reference.root:
+        if side.root and (side.root, side.attrs.get("file")) == (reference.root, reference.attrs.get("file")):
             yield Diagnostic(
                 "PF4033",
                 f"the reference is the folder of `{side.side}`, `{side.root}`",

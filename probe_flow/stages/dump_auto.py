@@ -14,7 +14,7 @@ class Options(StageOptions):
     """Adopt a dump of any kind that can be read; what it is, is told by the names of its files."""
 
     uses: Literal["dump.auto"]
-    path: DumpPath = Field(description="The dump: a `dump.json`, or the folder of one dump.")
+    path: DumpPath = Field(description="The dump: a `dump.json`, a `.npy` array, or the folder of one dump.")
     select: Select = Field(default_factory=Select, description="Ranks, steps, graphs or nodes to read.")
 
 

@@ -14,7 +14,9 @@ class Options(StageOptions):
     """Adopt a folder of arrays `{op}.{output index}.{timestamp}.npy` of ONNX Runtime, Caffe or TensorFlow."""
 
     uses: Literal["dump.npy"]
-    path: DumpPath = Field(description="The folder of the arrays; folders below it are not read.")
+    path: DumpPath = Field(
+        description="The folder of the arrays (folders below it are not read), or one `.npy` file of any name."
+    )
     select: Select = Field(default_factory=Select, description="Nodes to read; the arrays tell no rank, step or graph.")
     duplicates: Duplicates = Field("newest", description="Which file wins when one tensor was dumped twice.")
     quantised: bool | None = Field(

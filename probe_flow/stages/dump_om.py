@@ -15,8 +15,8 @@ class Options(StageOptions):
 
     uses: Literal["dump.om"]
     path: DumpPath = Field(
-        description="A folder of device files, or any folder of `{time}/{device_id}/{model_name}/{model_id}/"
-        "{data_index}`."
+        description="A folder of device files, any folder of `{time}/{device_id}/{model_name}/{model_id}/"
+        "{data_index}`, or one device file."
     )
     select: Select = Field(
         default_factory=Select,

@@ -8,6 +8,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 TESTS = Path(__file__).parents[1]
@@ -67,6 +68,39 @@ def test_every_mode_names_the_faulty_operator(probe_flow, tmp_path, mode):
     assert done.code == 1, done.err
     assert origin(tmp_path / "out") == "fc"
     assert "first goes wrong at fc (MatMulV2)" in done.out
+
+
+@pytest.mark.parametrize("mode", [(), ("-m", "offline_data")])
+@pytest.mark.parametrize(("factor", "code"), [(1, 0), (2, 1)])
+def test_two_arrays_of_any_names_are_compared(probe_flow, tmp_path, mode, factor, code):
+    values = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+    np.save(tmp_path / "mine.npy", values * factor)
+    np.save(tmp_path / "fc.3.1700000000012000.npy", values)
+    np.save(tmp_path / "noise.npy", values)
+    done = probe_flow("compare", *mode, "-tp", "mine.npy", "-gp", "fc.3.1700000000012000.npy", "-o", "out")
+    assert done.code == code, done.err
+    (row,) = jsonl(tmp_path / "out")
+    assert (row["node"], row["golden"]["name"].split(".")[0], row["rule"]) == ("mine", "fc", "file")
+    # twice the golden: the norm of the difference is that of the golden, the largest difference its largest element
+    assert row["metrics"]["relative_euclidean_distance"] == pytest.approx(factor - 1)
+    assert row["metrics"]["max_abs_err"] == 6 * (factor - 1)
+    assert len(table(tmp_path / "out")) == 2
+
+
+def test_two_device_files_are_compared_whatever_their_names(probe_flow, tmp_path):
+    (file,) = (ONNX / "target").glob("MatMulV2.fc.*")
+    (tmp_path / "MatMulV2.other.1.3.1700000000000001").write_bytes(file.read_bytes())
+    (tmp_path / "MatMulV2.fc.1.3.1700000000000001").write_bytes(file.read_bytes())
+    done = probe_flow(
+        *("compare", "-m", "offline_data", "-tp", "MatMulV2.other.1.3.1700000000000001"),
+        *("-gp", "MatMulV2.fc.1.3.1700000000000001", "-o", "out"),
+    )
+    assert done.code == 0, done.err
+    assert "same dump" not in done.err
+    assert {(row["direction"], row["verdict"], row["rule"]) for row in jsonl(tmp_path / "out")} == {
+        ("input", "pass", "file"),
+        ("output", "pass", "file"),
+    }
 
 
 def test_a_healthy_model_passes_and_nothing_is_missing(probe_flow, tmp_path):

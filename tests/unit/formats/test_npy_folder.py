@@ -26,6 +26,26 @@ def folder(tmp_path):
     return GoldenFolder(tmp_path / "golden")
 
 
+@pytest.mark.parametrize(
+    ("name", "node", "index"), [("conv/1.3.1700000000000001.npy", "conv_1", 3), ("mine.npy", "mine", 0)]
+)
+def test_one_file_is_a_dump_of_one_array(tmp_path, name, node, index):
+    path = tmp_path / name.replace("/", "_")
+    np.save(path, X)
+    np.save(tmp_path / "other.0.1700000000000001.npy", X)
+    catalog = read(path)
+    ((key, ref),) = [(ref.node.name, ref) for ref in catalog.tensors]
+    assert (key, ref.slot.path, ref.shape) == (node, (index,), X.shape)
+    assert (catalog.root, catalog.attrs["file"], catalog.problems) == (str(tmp_path), path.name, ())
+
+
+def test_one_file_that_is_no_array_is_a_mistake(tmp_path):
+    (tmp_path / "rules.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"not a `\.npy`") as caught:
+        read(tmp_path / "rules.json")
+    assert caught.value.diagnostic.code == "PF3201"
+
+
 def test_arrays_are_outputs_of_operators_in_order_of_time(folder):
     folder.output("split/a.1", 10, X + 10, at=5)
     folder.output("split/a.1", 2, X + 2, at=6)

@@ -457,6 +457,17 @@ def test_folders_below_a_folder_of_device_files_are_not_read(folder):
     assert (problem.code, problem.severity, problem.path) == ("PF3305", Severity.WARNING, "backup")
 
 
+def test_one_device_file_is_a_dump(folder):
+    folder.op("Add", "a", at=0, outputs=[X])
+    path = folder.op("Relu", "b", at=1, inputs=[X], outputs=[X])
+    catalog = read(path)
+    assert names(catalog) == ["b"]
+    assert [ref.slot.role.value for ref in catalog.tensors] == ["input", "output"]
+    assert (catalog.root, catalog.attrs["file"]) == (str(folder.path.resolve()), path.name)
+    with pytest.raises(UsageError, match="PF3201"):
+        read(Path(__file__))
+
+
 def test_a_missing_folder_is_said(tmp_path):
     with pytest.raises(UsageError) as caught:
         read(tmp_path / "nope")
