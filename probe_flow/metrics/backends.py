@@ -1,4 +1,4 @@
-"""The backends of the kernel: what one is, and how it is chosen. Numba is imported only when it is to be used."""
+"""The backends of the kernel: what one is, and how it is chosen. Numba is imported only to compile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from probe_flow.metrics.block_sums import Rules, Scratch, Values
 from probe_flow.metrics.record import Record
 
 WORTH_COMPILED_BYTES = 256 * 10**6
-"""Bytes of both sides from which on importing numba and loading compiled code pays off (measured)."""
+"""Bytes of both sides from which on compiled code pays off, loading it included (measured)."""
 
 
 class MeasureBlock(Protocol):
@@ -82,5 +82,6 @@ def backend_named(name: str, pair_bytes: int = 0) -> Backend:
 
 @functools.cache
 def _numba() -> Backend:
+    import_module("probe_flow.metrics.compiled_code").check()
     backend = import_module("probe_flow.metrics.numba_backend")
     return Backend(backend.NAME, backend.VERSION, backend.measure_block)

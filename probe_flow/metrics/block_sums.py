@@ -27,7 +27,7 @@ _SHORT_FLOATS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 _HALF_LIMIT = 65536.0  # finite float16 values lie below
 
 
-_CACHE_LINE = 64
+CACHE_LINE = 64
 
 
 class Scratch:
@@ -46,8 +46,8 @@ class Scratch:
 
 
 def _aligned(count: int, dtype: np.dtype[Any]) -> Values:
-    raw = np.empty(count * dtype.itemsize + _CACHE_LINE, np.uint8)
-    start = -raw.ctypes.data % _CACHE_LINE
+    raw = np.empty(count * dtype.itemsize + CACHE_LINE, np.uint8)
+    start = -raw.ctypes.data % CACHE_LINE
     return raw[start : start + count * dtype.itemsize].view(dtype)
 
 

@@ -11,23 +11,25 @@ import math
 from typing import Any
 
 import ml_dtypes
-import numba
 import numpy as np
 
-from probe_flow.metrics import numba_kernels, numpy_backend
+from probe_flow.metrics import compiled_code, numpy_backend
 from probe_flow.metrics.block_sums import Rules, Scratch, Values, load
 from probe_flow.metrics.figures import Bounds, Figures, can_square, is_ordinary, ordinary_record
 from probe_flow.metrics.record import EPS32, EPS64, Masked, Record, Significant
 
 NAME = "numba"
-VERSION = str(numba.__version__)
+VERSION = compiled_code.VERSION
 
-_COMPILED_AS: dict[np.dtype[Any], np.dtype[Any]] = {
-    np.dtype(np.float16): np.dtype(np.int16),
-    np.dtype(ml_dtypes.bfloat16): np.dtype(np.uint16),
-    **{np.dtype(name): np.dtype(name) for name in ("float32", "float64", "int32", "int64")},
+_COMPILED_AS: dict[np.dtype[Any], str] = {
+    np.dtype(np.float16): "int16",
+    np.dtype(ml_dtypes.bfloat16): "uint16",
+    **{np.dtype(name): name for name in ("float32", "float64", "int32", "int64")},
 }
 """Dtypes that are converted in registers, with the type under which the compiled code knows their elements."""
+
+_FIGURES = {"measure": len(Figures._fields), "squared_deviations": 1, "masked_errors": 4, "tiny_values": 2}
+"""How many figures each pass finds."""
 
 _SHORT = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 _SINGLE = np.dtype(np.float32)
@@ -39,7 +41,7 @@ def measure_block(target: Values, golden: Values, start: int, rules: Rules, scra
     if not target.size or target.dtype.kind == "c" or golden.dtype.kind == "c":
         return numpy_backend.measure_block(target, golden, start, rules, scratch)
     x, y, bounds = _prepare(target, golden, scratch)
-    figures = Figures._make(numba_kernels.measure(x, y, rules.eps))
+    figures = Figures._make(_run("measure", x, y, number=rules.eps))
     if not (math.isfinite(figures.target_total) and math.isfinite(figures.golden_total)):
         return numpy_backend.measure_block(target, golden, start, rules, scratch)
     bounds = bounds or (
@@ -52,13 +54,13 @@ def measure_block(target: Values, golden: Values, start: int, rules: Rules, scra
         _moments(x, figures.target_total) if rules.moments else None,
         _moments(y, figures.golden_total) if rules.moments else None,
     )
-    masked = Masked(*numba_kernels.masked_errors(x, y, EPS32)) if rules.masked else None
+    masked = Masked(*_run("masked_errors", x, y, number=EPS32)) if rules.masked else None
     significant = _significant(x, y, figures) if rules.significant else None
     return ordinary_record(figures, target.size, start, bounds, moments, masked, significant)
 
 
 def warm_up() -> int:
-    """Compile every function for every pair of dtypes, into the cache on disk, and return the number of pairs."""
+    """Compile every pass for every pair of dtypes, to be kept, and return the number of pairs."""
     everything = Rules(1.0, moments=True, masked=True, significant=True)
     pairs = sorted({*_MIXED, *((dtype, dtype) for dtype in _COMPILED_AS)}, key=str)
     for target, golden in pairs:
@@ -74,21 +76,20 @@ def _prepare(target: Values, golden: Values, scratch: Scratch) -> tuple[Values, 
         and _is_contiguous(target)
         and _is_contiguous(golden)
     ):
-        return _compiled_view(target), _compiled_view(golden), None
+        return target, golden, None
     x, target_bounds = load(target, scratch.target, scratch)
     y, golden_bounds = load(golden, scratch.golden, scratch)
-    return _compiled_view(x), _compiled_view(y), (target_bounds, golden_bounds)
+    return x, y, (target_bounds, golden_bounds)
 
 
 def _is_contiguous(values: Values) -> bool:
     return values.flags.c_contiguous and values.flags.aligned
 
 
-def _compiled_view(values: Values) -> Values:
-    """Return a read-only view in the type of compiled code; writable ones would be compiled a second time."""
-    view = values.view(_COMPILED_AS[values.dtype])
-    view.setflags(write=False)
-    return view
+def _run(name: str, *tensors: Values, number: float) -> list[float]:
+    """Run a pass of `numba_kernels` and return its figures."""
+    compiled = compiled_code.compiled_pass(name, tuple(_COMPILED_AS[tensor.dtype] for tensor in tensors))
+    return compiled(*tensors, number=number, figures=_FIGURES[name])
 
 
 def _native_bounds(values: Values, low: float, high: float) -> Bounds:
@@ -97,13 +98,13 @@ def _native_bounds(values: Values, low: float, high: float) -> Bounds:
 
 def _moments(values: Values, total: float) -> tuple[float, float]:
     mean = total / values.size
-    return mean, numba_kernels.squared_deviations(values, mean)
+    return mean, _run("squared_deviations", values, number=mean)[0]
 
 
 def _significant(target: Values, golden: Values, figures: Figures) -> Significant:
     """Return what the figures say of golden values beyond `EPS64`; zeros count nothing there as it is."""
-    left_out, zeros = numba_kernels.tiny_values(golden, EPS64)
+    left_out, zeros = _run("tiny_values", golden, number=EPS64)
     count = target.size - int(left_out)
     if left_out == zeros:
         return Significant(count, figures.rel_sum, figures.max_rel)
-    return Significant(count, *numba_kernels.masked_errors(target, golden, EPS64)[:2])
+    return Significant(count, *_run("masked_errors", target, golden, number=EPS64)[:2])

@@ -1,29 +1,32 @@
-"""Compiled passes over one block, in 64 lanes that the compiler turns into vector instructions.
+"""Passes over one block in 64 lanes that the compiler turns into vector instructions, written for numba to compile.
 
-Imported only by `probe_flow.metrics.numba_backend`: importing numba takes 0.2 s. Every sum has a fixed order (element i
-goes to lane i modulo 64, lanes are folded by halving) and arithmetic is strict, so results do not depend on the
-processor. Written for the vectoriser: the lanes are an array of their own in the function with the loop, choices are
+Imported only by `numba_compiler`, and only where the machine code of a pass is not kept yet. Every sum has a fixed
+order (element i goes to lane i modulo 64, lanes are folded by halving) and arithmetic is strict, so results do not
+depend on the processor. Written for the vectoriser: the lanes are memory of the function with the loop, choices are
 conditional expressions, and 64 lanes are neither unrolled (8 are) nor spilled.
 
-Arrays are read-only, contiguous and of one of six types. Two of them stand for codes of short floats: int16 for
-float16, uint16 for bfloat16; integers of 16 bits never come here as such.
+A pass is a C function: it takes pointers, allocates nothing and raises nothing, so its machine code needs nothing of
+numba to run. Elements are of one of six types. Two of them stand for codes of short floats: int16 for float16, uint16
+for bfloat16; integers of 16 bits never come here as such.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
-from numpy.typing import NDArray
 
-from probe_flow.metrics.block_sums import FIVE_THOUSANDTHS, HALF_TO_SINGLE, ONE_THOUSANDTH
+from probe_flow.metrics.block_sums import CACHE_LINE, FIVE_THOUSANDTHS, HALF_TO_SINGLE, ONE_THOUSANDTH
 
-Values = NDArray[Any]
-Lanes = NDArray[np.float64]
+Pointer = Any
+"""Where elements of one type begin in memory."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 LANES = 64
@@ -31,7 +34,7 @@ LANES = 64
 _PART = 128 * LANES
 """Elements that one lane sums up in a row before its sum joins those of other parts: keeps rounding errors small."""
 
-_OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False}
+OPTIONS = {"error_model": "numpy", "boundscheck": False}
 
 # Where the 64 lanes of each figure begin: sums and counts first, then minima, then maxima. One flat array with constant
 # offsets, because the compiler cannot tell the rows of a 2-D array apart.
@@ -39,26 +42,35 @@ _TARGET, _GOLDEN, _TARGET_SQUARES, _GOLDEN_SQUARES, _DOT, _GOLDEN_ABS = range(0,
 _ERROR, _ERROR_SQUARES, _RELATIVE, _WITHIN_1E3, _WITHIN_5E3, _UNEQUAL, _MISSES = range(6 * LANES, 13 * LANES, LANES)
 _TARGET_LOW, _GOLDEN_LOW, _TARGET_HIGH, _GOLDEN_HIGH, _MAX_ABS, _MAX_REL = range(13 * LANES, 19 * LANES, LANES)
 _END = 19 * LANES
+_TWO, _FOUR = 2 * LANES, 4 * LANES
 
 
 def _inner(function: Function) -> Function:
-    compiled: Function = numba.njit(**_OPTIONS)(function)
+    compiled: Function = numba.njit(**OPTIONS)(function)
     return compiled
 
 
 def _pasted(function: Function) -> Function:
     """Insert the function where it is called, before vectorising: a call in the loop would stop that."""
-    compiled: Function = numba.njit(inline="always", **_OPTIONS)(function)
+    compiled: Function = numba.njit(inline="always", **OPTIONS)(function)
     return compiled
 
 
-def _entry(function: Function) -> Function:
-    """Compile when first called, and keep the code on disk where a folder for it can be written."""
-    try:
-        compiled: Function = numba.njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # numba finds no such folder: each process compiles for itself
-        return _inner(function)
-    return compiled
+def _reserve(typing_context: object, count: Any) -> object:  # noqa: ARG001  # asked for by numba
+    """Reserve memory of the calling function for ``count`` float64, which must be a constant."""
+    if not isinstance(count, types.IntegerLiteral):
+        return None
+
+    def generate(context: object, builder: Any, signature: object, arguments: object) -> Any:  # noqa: ARG001
+        with builder.goto_entry_block():  # once, however often the place of the call is passed
+            reserved = builder.alloca(ir.ArrayType(ir.DoubleType(), count.literal_value))
+        reserved.align = CACHE_LINE
+        return builder.bitcast(reserved, ir.DoubleType().as_pointer())
+
+    return types.CPointer(types.float64)(count), generate
+
+
+_memory = intrinsic(prefer_literal=True)(_reserve)
 
 
 def _bits_to_single(typing_context: object, bits: object) -> object:  # noqa: ARG001  # asked for by numba
@@ -100,7 +112,7 @@ overload(_widen)(_widen_by_type)
 
 
 @_pasted
-def _add(lanes: Lanes, lane: int, x: float, y: float) -> None:
+def _add(lanes: Pointer, lane: int, x: float, y: float) -> None:
     error = abs(x - y)
     magnitude = abs(y)
     ratio = error / magnitude
@@ -127,28 +139,39 @@ def _add(lanes: Lanes, lane: int, x: float, y: float) -> None:
 
 
 @_inner
-def _accumulate(target: Values, golden: Values) -> Lanes:
-    """Return the lanes above over all but the last, incomplete group; the only loop over an ordinary block."""
-    lanes = np.zeros(_END)
-    lanes[_TARGET_LOW:_TARGET_HIGH] = np.inf
-    lanes[_TARGET_HIGH:_MAX_ABS] = -np.inf
-    lanes[_MAX_ABS:] = -1.0
-    for base in range(0, target.size - target.size % LANES, LANES):
+def _begin(lanes: Pointer) -> None:
+    """Set the lanes above to what they are of no elements."""
+    for place in range(_TARGET_LOW):
+        lanes[place] = 0.0
+    for place in range(_TARGET_LOW, _TARGET_HIGH):
+        lanes[place] = np.inf
+    for place in range(_TARGET_HIGH, _MAX_ABS):
+        lanes[place] = -np.inf
+    for place in range(_MAX_ABS, _END):
+        lanes[place] = -1.0
+
+
+@_inner
+def _accumulate(target: Pointer, golden: Pointer, first: int, stop: int, found: Pointer) -> None:
+    """Find the lanes over elements ``[first, stop)``, whole groups; the only loop over an ordinary block."""
+    lanes = _memory(_END)
+    _begin(lanes)
+    for base in range(first, stop, LANES):
         for lane in range(LANES):
             _add(lanes, lane, _widen(target[base + lane]), _widen(golden[base + lane]))
-    return lanes
+    for place in range(_END):
+        found[place] = lanes[place]
 
 
 @_inner
-def _accumulate_rest(target: Values, golden: Values, lanes: Lanes) -> None:
+def _accumulate_rest(target: Pointer, golden: Pointer, first: int, stop: int, lanes: Pointer) -> None:
     """Add the last elements, less than one per lane; apart, because a second loop slows the first one down."""
-    whole = target.size - target.size % LANES
-    for lane in range(target.size - whole):
-        _add(lanes, lane, _widen(target[whole + lane]), _widen(golden[whole + lane]))
+    for lane in range(stop - first):
+        _add(lanes, lane, _widen(target[first + lane]), _widen(golden[first + lane]))
 
 
 @_inner
-def _join(lanes: Lanes, part: Lanes) -> None:
+def _join(lanes: Pointer, part: Pointer) -> None:
     for place in range(_TARGET_LOW):
         lanes[place] += part[place]
     for place in range(_TARGET_LOW, _TARGET_HIGH):
@@ -158,7 +181,7 @@ def _join(lanes: Lanes, part: Lanes) -> None:
 
 
 @_inner
-def _folded(lanes: Lanes, row: int) -> float:
+def _folded(lanes: Pointer, row: int) -> float:
     """Return the sum of the lanes that begin at ``row``, by halving; they are overwritten."""
     width = LANES // 2
     while width:
@@ -169,10 +192,26 @@ def _folded(lanes: Lanes, row: int) -> float:
 
 
 @_inner
-def _worst_places(target: Values, golden: Values, lanes: Lanes) -> tuple[float, float]:
+def _lowest(lanes: Pointer, row: int) -> float:
+    found = lanes[row]
+    for lane in range(row + 1, row + LANES):
+        found = lanes[lane] if lanes[lane] < found else found
+    return float(found)
+
+
+@_inner
+def _highest(lanes: Pointer, row: int) -> float:
+    found = lanes[row]
+    for lane in range(row + 1, row + LANES):
+        found = lanes[lane] if lanes[lane] > found else found
+    return float(found)
+
+
+@_inner
+def _worst_places(target: Pointer, golden: Pointer, count: int, lanes: Pointer) -> tuple[float, float]:
     """Return where the largest absolute and relative error are first, looking only into lanes that hold them."""
-    max_abs, max_rel = lanes[_MAX_ABS : _MAX_ABS + LANES].max(), lanes[_MAX_REL : _MAX_REL + LANES].max()
-    place_abs = place_rel = target.size
+    max_abs, max_rel = _highest(lanes, _MAX_ABS), _highest(lanes, _MAX_REL)
+    place_abs = place_rel = count
     for lane in range(LANES):
         if lanes[_MAX_ABS + lane] == max_abs:
             for place in range(lane, place_abs, LANES):
@@ -189,12 +228,14 @@ def _worst_places(target: Values, golden: Values, lanes: Lanes) -> tuple[float, 
 
 
 @_inner
-def _zero_misses(target: Values, golden: Values, eps: float) -> tuple[float, float, float, float, float]:
+def _zero_misses(target: Pointer, golden: Pointer, count: int, eps: float) -> tuple[float, float, float, float, float]:
     """Return the first place with a zero golden and another target, and sum, maximum and counts of |target| / eps."""
-    sums = np.zeros(LANES)
+    sums = _memory(LANES)
+    for lane in range(LANES):
+        sums[lane] = 0.0
     first = -1.0
     largest = within_1e3 = within_5e3 = 0.0
-    for place in range(target.size):
+    for place in range(count):
         x = _widen(target[place])
         if _widen(golden[place]) == 0.0 and x != 0.0:
             first = float(place) if first < 0.0 else first
@@ -206,66 +247,53 @@ def _zero_misses(target: Values, golden: Values, eps: float) -> tuple[float, flo
     return first, _folded(sums, 0), largest, within_1e3, within_5e3
 
 
-@_entry
-def measure(target: Values, golden: Values, eps: float) -> tuple[float, ...]:
-    """Return the figures of a pair of blocks with at least one element.
+def measure(target: Pointer, golden: Pointer, count: int, eps: float, figures: Pointer) -> None:
+    """Find the figures of a pair of blocks with at least one element.
 
-    Returns:
-        The fields of `figures.Figures` in order. With NaN or infinities among the values one of the first two is not
-        finite and the others mean nothing.
+    They are the fields of `figures.Figures` in order. With NaN or infinities among the values one of the first two is
+    not finite and the others mean nothing.
     """
-    lanes = _accumulate(target[:_PART], golden[:_PART])
-    for base in range(_PART, target.size, _PART):
-        _join(lanes, _accumulate(target[base : base + _PART], golden[base : base + _PART]))
-    _accumulate_rest(target, golden, lanes)
-    places = (0.0, 0.0)
-    total_target, total_golden = _folded(lanes, _TARGET), _folded(lanes, _GOLDEN)
-    if np.isfinite(total_target) and np.isfinite(total_golden):
-        places = _worst_places(target, golden, lanes)
-    misses = _folded(lanes, _MISSES)
-    zeros = (-1.0, 0.0, 0.0, 0.0, 0.0)
-    if misses > 0.0:
-        zeros = _zero_misses(target, golden, eps)
-    return (
-        total_target,
-        total_golden,
-        _folded(lanes, _TARGET_SQUARES),
-        _folded(lanes, _GOLDEN_SQUARES),
-        _folded(lanes, _DOT),
-        _folded(lanes, _GOLDEN_ABS),
-        _folded(lanes, _ERROR),
-        _folded(lanes, _ERROR_SQUARES),
-        _folded(lanes, _RELATIVE),
-        _folded(lanes, _WITHIN_1E3),
-        _folded(lanes, _WITHIN_5E3),
-        _folded(lanes, _UNEQUAL),
-        misses,
-        lanes[_TARGET_LOW : _TARGET_LOW + LANES].min(),
-        lanes[_GOLDEN_LOW : _GOLDEN_LOW + LANES].min(),
-        lanes[_TARGET_HIGH : _TARGET_HIGH + LANES].max(),
-        lanes[_GOLDEN_HIGH : _GOLDEN_HIGH + LANES].max(),
-        lanes[_MAX_ABS : _MAX_ABS + LANES].max(),
-        lanes[_MAX_REL : _MAX_REL + LANES].max(),
-        *places,
-        *zeros,
-    )
+    lanes = _memory(_END)
+    part = _memory(_END)
+    whole = count - count % LANES
+    _begin(lanes)
+    for base in range(0, whole, _PART):
+        _accumulate(target, golden, base, min(base + _PART, whole), part)
+        _join(lanes, part)
+    _accumulate_rest(target, golden, whole, count, lanes)
+    for row in range(0, _TARGET_LOW, LANES):
+        figures[row // LANES] = _folded(lanes, row)
+    for row in range(_TARGET_LOW, _TARGET_HIGH, LANES):
+        figures[row // LANES] = _lowest(lanes, row)
+    for row in range(_TARGET_HIGH, _END, LANES):
+        figures[row // LANES] = _highest(lanes, row)
+    worst, zeros = _END // LANES, _END // LANES + 2
+    for figure in range(worst, zeros + 5):
+        figures[figure] = -1.0 if figure == zeros else 0.0
+    if np.isfinite(figures[0]) and np.isfinite(figures[1]):
+        figures[worst], figures[worst + 1] = _worst_places(target, golden, count, lanes)
+    if figures[_MISSES // LANES] > 0.0:
+        found = _zero_misses(target, golden, count, eps)
+        for figure in range(5):
+            figures[zeros + figure] = found[figure]
 
 
-@_entry
-def squared_deviations(values: Values, mean: float) -> float:
-    """Return the sum of squared differences from ``mean``."""
-    lanes = np.zeros(LANES)
-    whole = values.size - values.size % LANES
+def squared_deviations(values: Pointer, count: int, mean: float, figures: Pointer) -> None:
+    """Find the sum of squared differences from ``mean``."""
+    lanes = _memory(LANES)
+    for lane in range(LANES):
+        lanes[lane] = 0.0
+    whole = count - count % LANES
     for base in range(0, whole, LANES):
         for lane in range(LANES):
             lanes[lane] += (_widen(values[base + lane]) - mean) ** 2
-    for lane in range(values.size - whole):
+    for lane in range(count - whole):
         lanes[lane] += (_widen(values[whole + lane]) - mean) ** 2
-    return _folded(lanes, 0)
+    figures[0] = _folded(lanes, 0)
 
 
 @_pasted
-def _add_masked(lanes: Lanes, lane: int, x: float, y: float, eps: float) -> None:
+def _add_masked(lanes: Pointer, lane: int, x: float, y: float, eps: float) -> None:
     error = abs(x - y)
     magnitude = abs(y)
     ratio = error / magnitude
@@ -277,46 +305,52 @@ def _add_masked(lanes: Lanes, lane: int, x: float, y: float, eps: float) -> None
     lanes[3 * LANES + lane] = kept if kept > lanes[3 * LANES + lane] else lanes[3 * LANES + lane]
 
 
-@_entry
-def masked_errors(target: Values, golden: Values, eps: float) -> tuple[float, float, float, float]:
-    """Return sum and maximum of the relative, then of the absolute errors where the golden value is beyond ``eps``."""
-    lanes = np.zeros(4 * LANES)
-    whole = target.size - target.size % LANES
+def masked_errors(target: Pointer, golden: Pointer, count: int, eps: float, figures: Pointer) -> None:
+    """Find sum and maximum of the relative, then of the absolute errors where the golden value is beyond ``eps``."""
+    lanes = _memory(_FOUR)
+    for lane in range(_FOUR):
+        lanes[lane] = 0.0
+    whole = count - count % LANES
     for base in range(0, whole, LANES):
         for lane in range(LANES):
             _add_masked(lanes, lane, _widen(target[base + lane]), _widen(golden[base + lane]), eps)
-    for lane in range(target.size - whole):
+    for lane in range(count - whole):
         _add_masked(lanes, lane, _widen(target[whole + lane]), _widen(golden[whole + lane]), eps)
-    return (
-        _folded(lanes, 0),
-        lanes[2 * LANES : 3 * LANES].max(),
-        _folded(lanes, LANES),
-        lanes[3 * LANES :].max(),
-    )
+    figures[0] = _folded(lanes, 0)
+    figures[1] = _highest(lanes, 2 * LANES)
+    figures[2] = _folded(lanes, LANES)
+    figures[3] = _highest(lanes, 3 * LANES)
 
 
 @_pasted
-def _add_tiny(lanes: Lanes, lane: int, y: float, eps: float) -> None:
+def _add_tiny(lanes: Pointer, lane: int, y: float, eps: float) -> None:
     magnitude = abs(y)
     lanes[lane] += 1.0 if magnitude <= eps else 0.0
     lanes[LANES + lane] += 1.0 if magnitude == 0.0 else 0.0
 
 
-@_entry
-def tiny_values(values: Values, eps: float) -> tuple[float, float]:
-    """Return how many values are not beyond ``eps``, and how many of them are zero."""
-    lanes = np.zeros(2 * LANES)
-    whole = values.size - values.size % LANES
+def tiny_values(values: Pointer, count: int, eps: float, figures: Pointer) -> None:
+    """Find how many values are not beyond ``eps``, and how many of them are zero."""
+    lanes = _memory(_TWO)
+    for lane in range(_TWO):
+        lanes[lane] = 0.0
+    whole = count - count % LANES
     for base in range(0, whole, LANES):
         for lane in range(LANES):
             _add_tiny(lanes, lane, _widen(values[base + lane]), eps)
-    for lane in range(values.size - whole):
+    for lane in range(count - whole):
         _add_tiny(lanes, lane, _widen(values[whole + lane]), eps)
-    return _folded(lanes, 0), _folded(lanes, LANES)
+    figures[0] = _folded(lanes, 0)
+    figures[1] = _folded(lanes, LANES)
 
 
-@_entry
-def widened(values: Values, out: Lanes) -> None:
+def widened(values: Pointer, count: int, unused: float, figures: Pointer) -> None:  # noqa: ARG001  # like the others
     """Convert to float64 as the passes do, so that tests can look at every code."""
-    for place in range(values.size):
-        out[place] = _widen(values[place])
+    for place in range(count):
+        figures[place] = _widen(values[place])
+
+
+PASSES: Mapping[str, Callable[..., None]] = MappingProxyType(
+    {function.__name__: function for function in (measure, squared_deviations, masked_errors, tiny_values, widened)}
+)
+"""What is compiled, by name. Each takes one or two tensors, the number of elements, a float64 and where figures go."""

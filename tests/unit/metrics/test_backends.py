@@ -14,12 +14,15 @@ from probe_flow.metrics import backends
 from probe_flow.metrics.backends import NUMPY, WORTH_COMPILED_BYTES, backend_named
 from probe_flow.metrics.kernel import MeasureOptions, backend_label, measure
 
+COMPILED_CODE = "probe_flow.metrics.compiled_code"
+
 
 @pytest.fixture
 def without_numba(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for module in [name for name in sys.modules if name.startswith("probe_flow.metrics.numba_")]:
+    for module in [name for name in sys.modules if name.startswith(("probe_flow.metrics.numba_", COMPILED_CODE))]:
         monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "numba", None)
+    for library in ("numba", "llvmlite"):  # the one brings the other
+        monkeypatch.setitem(sys.modules, library, None)
     backends._numba.cache_clear()
     yield
     backends._numba.cache_clear()

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 import random
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -22,8 +18,9 @@ from numpy.typing import NDArray
 
 pytest.importorskip("numba", reason="numba is not installed (extra accel)")
 
-from probe_flow.metrics import numba_backend, numba_kernels
+from probe_flow.metrics import numba_backend
 from probe_flow.metrics.backends import WORTH_COMPILED_BYTES, backend_named
+from probe_flow.metrics.compiled_code import compiled_pass
 from probe_flow.metrics.kernel import BLOCK, MeasureOptions, Record, backend_label, fold, measure, measure_span
 from probe_flow.metrics.record import Side
 
@@ -98,8 +95,8 @@ def assert_moments_agree(side: Side, other: Side, size: float) -> None:
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_every_16_bit_code_becomes_its_float64_in_registers(dtype: Any) -> None:
     codes = np.arange(65536, dtype=np.uint16)
-    found = np.empty(65536)
-    numba_kernels.widened(codes.view(np.int16) if dtype is np.float16 else codes, found)
+    element = "int16" if dtype is np.float16 else "uint16"
+    found = np.array(compiled_pass("widened", (element,))(codes, number=0.0, figures=65536))
     with np.errstate(all="ignore"):
         expected = codes.view(dtype).astype(np.float64)
     np.testing.assert_array_equal(found, expected)
@@ -254,36 +251,12 @@ def test_views_of_any_kind_give_the_same_record_and_are_not_written() -> None:
 
 def test_warming_up_compiles_all_that_is_ever_called() -> None:
     assert numba_backend.warm_up() == len(PAIRS)
-    functions = (
-        numba_kernels.measure, numba_kernels.masked_errors, numba_kernels.squared_deviations, numba_kernels.tiny_values,
-    )  # fmt: skip
-    before = [set(function.signatures) for function in functions]  # type: ignore[attr-defined]
+    before = compiled_pass.cache_info().currsize
     for target, golden in PAIRS + CONVERTED:
         measure(*noisy(3, target, golden), COMPILED)
-    assert [set(function.signatures) for function in functions] == before  # type: ignore[attr-defined]
+    assert compiled_pass.cache_info().currsize == before
 
 
 def test_auto_takes_numba_for_much_work() -> None:
     assert backend_named("auto", WORTH_COMPILED_BYTES).name == "numba"
     assert backend_label(COMPILED) == f"numba {numba_backend.VERSION}"
-
-
-def test_compiled_code_is_kept_where_the_environment_says(tmp_path: Path) -> None:
-    code = "from probe_flow.metrics import numba_kernels as k; import numpy as n; k.widened(n.ones(1), n.ones(1))"
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
-    assert list(tmp_path.rglob("numba_kernels.widened*.nbc"))
-
-
-def test_without_a_folder_for_compiled_code_each_process_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = numba_kernels.numba.njit
-
-    def refusing(*, cache: bool = False, **options: Any) -> Any:
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return original(**options)
-
-    monkeypatch.setattr(numba_kernels.numba, "njit", refusing)
-
-    doubled = numba_kernels._entry(lambda value: 2 * value)
-    assert doubled(21) == 42
