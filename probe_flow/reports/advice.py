@@ -25,6 +25,10 @@ from probe_flow.records import (
 HALF = frozenset({"float16", "bfloat16"})
 MAX_PARTS = 4
 
+FAR = 20.0
+"""Severity of an origin from which more precision is not the first thing to try: about 50 times what one rounding of
+each element explains. That is what a sum of 2500 values loses when each step is rounded at random."""
+
 _ACCUSING = frozenset({FindingKind.ORIGIN, FindingKind.NONFINITE_ORIGIN, FindingKind.CHECKSUM_ORIGIN})
 
 _CUSTOM_KERNELS = frozenset({"0", "1", "2", "10", "11"})
@@ -96,7 +100,7 @@ def _steps(finding: Finding, facts: _Facts) -> Iterator[Advice]:
     else:
         if finding.kind is FindingKind.NONFINITE_ORIGIN:
             yield Advice("PF7416", f"NaN or infinity begins at `{key.name}`: look at the size of its inputs")
-        yield from _of_operator(key, facts)
+        yield from _of_operator(key, facts, is_far=finding.kind is FindingKind.ORIGIN and finding.severity >= FAR)
 
 
 def _before_the_node(key: NodeKey, slot: Slot, row: ComparedPair | None, facts: _Facts) -> Advice:
@@ -115,7 +119,7 @@ def _before_the_node(key: NodeKey, slot: Slot, row: ComparedPair | None, facts: 
     return Advice("PF7420", f"what {wrote} was not compared and {name} reads it: dump it on both sides")
 
 
-def _of_operator(key: NodeKey, facts: _Facts) -> Iterator[Advice]:
+def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool) -> Iterator[Advice]:
     node, rows = facts.target.nodes.get(key), facts.rows(key)
     name = f"`{key.name}` ({node.op_type})" if node is not None and node.op_type else f"`{key.name}`"
     if node is not None and len(node.originals) > 1:
@@ -131,6 +135,10 @@ def _of_operator(key: NodeKey, facts: _Facts) -> Iterator[Advice]:
     half = sorted({row.pair.target.dtype for row in rows if row.pair.target is not None} & HALF)
     if _is_custom(node, rows, facts):
         yield Advice("PF7412", f"{name} is a custom operator: test its kernel by itself on the dumped inputs")
+    elif half and is_far:
+        types = " and ".join(half)
+        text = f"{name} is off by far more than {types} explains: reproduce it alone on the dumped inputs and report it"
+        yield Advice("PF7414", text)
     elif half:
         yield Advice("PF7413", f"{name} computes in {' and '.join(half)}: let it compute in float32 and compare again")
     else:

@@ -37,8 +37,8 @@ SECTION: tuple[Code, ...] = (
         "PF7413",
         "the first wrong operator computes in 16 bits",
         "A built-in operator reads or writes float16 or bfloat16. What it gives is off by more than the rounding of "
-        "that type explains, which happens where sums are long, values are large, or a difference of near values is "
-        "taken.",
+        "that type explains, though not by over 50 times that, which happens where sums are long, values are large, "
+        "or a difference of near values is taken.",
         "`ReduceSum_4` (ReduceSum) computes in float16: let it compute in float32",
         "Let this type, or this one operator, compute in float32 and compare again. In mixed precision: put the type "
         "on the black list (`modify_mixlist`), or put the operator into a `keep_dtype_scope` (TensorFlow) or a file "
@@ -48,8 +48,8 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF7414",
         "the first wrong operator is a built-in one",
-        "It is neither fused nor custom and does not compute in 16 bits, so that neither a pass nor precision "
-        "explains its error.",
+        "It is not custom, and it does not compute in 16 bits, or is off by over 50 times what rounding to 16 bits "
+        "explains, which is more than precision does.",
         "`Gelu_1` (Gelu) is a built-in operator with full precision: reproduce it alone and report it",
         "See with `show --node NAME --attrs` whether attributes and shapes are those of the golden. Reproduce the one "
         "call with the dumped inputs, then send the maintainers of the operator library its type, attributes, shapes, "

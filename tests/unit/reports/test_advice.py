@@ -30,7 +30,7 @@ def compared(
     target_side = catalog("target", [wrong.pair.target], nodes={described.key: described}, **more)
     twin = Node(key("add_1"), golden_type)
     golden_side = catalog("golden", [tensor("add_1", side="golden")], nodes={twin.key: twin})
-    return comparison(wrong, target=target_side, golden=golden_side, findings=(origin(0, "Add_1"),))
+    return comparison(wrong, target=target_side, golden=golden_side, findings=(origin(0, "Add_1", severity=8.0),))
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,31 @@ def test_a_wrong_output_leads_to_what_kind_of_operator_it_is(
 ) -> None:
     given = compared(dtype, node=node, golden_type=golden_type)
     assert codes(given.findings[0], given) == expected
+
+
+@pytest.mark.parametrize(
+    ("severity", "kind", "expected"),
+    [
+        (1.1, FindingKind.ORIGIN, ["PF7413"]),
+        (19.9, FindingKind.ORIGIN, ["PF7413"]),
+        (20.0, FindingKind.ORIGIN, ["PF7414"]),
+        (float("inf"), FindingKind.ORIGIN, ["PF7414"]),
+        # A float16 that overflows is cured by precision, however many elements do.
+        (390.0, FindingKind.NONFINITE_ORIGIN, ["PF7416", "PF7413"]),
+    ],
+)
+def test_an_error_that_no_precision_explains_does_not_lead_to_more_precision(
+    severity: float, kind: FindingKind, expected: list[str]
+) -> None:
+    given = compared("float16")
+    finding = origin(0, "Add_1", severity=severity, kind=kind)
+    assert codes(finding, given) == expected
+    if expected == ["PF7414"]:
+        ((step,),) = advise([finding], given)
+        assert step.text == (
+            "`Add_1` (AddV2) is off by far more than float16 explains: "
+            "reproduce it alone on the dumped inputs and report it"
+        )
 
 
 def test_the_text_has_names_and_types_to_paste() -> None:

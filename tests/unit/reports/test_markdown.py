@@ -30,7 +30,7 @@ EXPECTED = """\
 
 ### What to do
 
-- \\`MatMul\\_2\\` (AddV2) computes in float16: let it compute in float32 and compare again (PF7413)
+- \\`MatMul\\_2\\` (AddV2) is off by far more than float16 explains: reproduce it alone on the dumped inputs and report it (PF7414)
 
 ### Other suspects
 
@@ -57,7 +57,7 @@ EXPECTED = """\
 
 - `run.json`
 - `report.md`
-"""
+"""  # noqa: E501
 
 
 def diverging(**more: Any) -> Comparison:
