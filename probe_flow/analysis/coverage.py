@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from probe_flow.analysis.guesses import doubtful_rows
@@ -30,7 +30,11 @@ def cover(pairs: Pairs, rows: Sequence[MeasuredPair], verdicts: Sequence[Verdict
     """
     best: dict[int, str] = {}
     for row, verdict in zip(rows, verdicts, strict=True):
-        for tensor in (row.pair.target, row.pair.golden):
+        target, golden = row.pair.target, row.pair.golden
+        if target is not None and golden is not None and verdict.status in COMPARED:
+            best[id(target)] = best[id(golden)] = "compared"  # nothing better can happen
+            continue
+        for tensor in (target, golden):
             if tensor is None:
                 continue
             fate = _fate(tensor, row, verdict)
@@ -44,9 +48,8 @@ _RANK = {"missing": 0, "unreadable": 1, "expected": 2, "compared": 3}
 
 
 def _cover_side(catalog: Catalog, best: Mapping[int, str]) -> Coverage:
-    fates = [(tensor, best.get(id(tensor), "missing")) for tensor in catalog.tensors]
-    counts = Counter(fate for _, fate in fates)
-    outputs = Counter(fate for tensor, fate in fates if tensor.slot.role in PRODUCED)
+    counts = Counter([best.get(id(tensor), "missing") for tensor in catalog.tensors])
+    outputs = Counter([best.get(id(tensor), "missing") for tensor in catalog.tensors if tensor.slot.role in PRODUCED])
     return Coverage(
         tensors=len(catalog.tensors),
         compared=counts["compared"],
@@ -109,23 +112,19 @@ def incompleteness(
 
 def _executions_without_pair(rows: Sequence[MeasuredPair], verdicts: Sequence[Verdict]) -> list[str]:
     """Name executions that both sides have but of which nothing was compared, though it was to be."""
-    seen: dict[tuple[int, str], tuple[Execution, bool]] = {}  # by the object, since hashing a run is slow
+    targets: dict[int, Execution] = {}  # by the object, since hashing a run is slow
+    goldens: dict[int, Execution] = {}
+    done: dict[int, Execution] = {}
     for row, verdict in zip(rows, verdicts, strict=True):
         status = verdict.status
         if status is Status.SKIPPED:
             continue
         is_compared = status in COMPARED
-        for side, tensor in (("target", row.pair.target), ("golden", row.pair.golden)):
-            if tensor is not None:
-                run = tensor.node.execution
-                place = id(run), side
-                if place not in seen or (is_compared and not seen[place][1]):
-                    seen[place] = run, is_compared
-    sides: dict[object, set[str]] = defaultdict(set)
-    runs: dict[object, Execution] = {}
-    for (_, side), (run, _) in seen.items():
-        sides[run.identity].add(side)
-        runs[run.identity] = run
-    compared = {run.identity for run, is_compared in seen.values() if is_compared}
-    empty = [identity for identity, found in sides.items() if len(found) == 2 and identity not in compared]
-    return [f"nothing of {runs[identity]} was compared, though both sides have it" for identity in empty]
+        for tensor, runs in ((row.pair.target, targets), (row.pair.golden, goldens)):
+            if tensor is not None and (place := id(run := tensor.node.execution)) not in done:
+                runs[place] = run
+                if is_compared:
+                    done[place] = run
+    golden, compared = ({run.identity for run in runs.values()} for runs in (goldens, done))
+    empty = {run.identity: run for run in targets.values() if run.identity in golden - compared}
+    return [f"nothing of {run} was compared, though both sides have it" for run in empty.values()]

@@ -28,9 +28,14 @@ TAIL = 3
 def find_drift(rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> list[Finding]:
     """Return one finding for the worst output beyond its limit, with the growth rate; nothing when all are within."""
     runs: dict[Execution, list[int]] = {}
+    known: dict[int, list[int]] = {}  # by the object, since hashing a run is slow
     for number in diagnosis.order:
         if _is_result(rows[number]) and _relative(diagnosis, number) is not None:
-            runs.setdefault(rows[number].node.execution, []).append(number)
+            run = rows[number].node.execution
+            found = known.get(id(run))
+            if found is None:
+                found = known[id(run)] = runs.setdefault(run, [])
+            found.append(number)
     last: dict[object, list[int]] = {}
     for run, numbers in runs.items():
         last.setdefault(run.identity, []).extend(numbers)

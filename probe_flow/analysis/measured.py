@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 
 from probe_flow.errors import Diagnostic
-from probe_flow.records import Catalog, Measurement, NodeKey, Pair, Pairs, SlotRole
+from probe_flow.records import Catalog, Execution, Measurement, NodeKey, Pair, Pairs, SlotRole, TensorRef
 from probe_flow.records.quick import quick
 
 _ROLE_ORDER = {
@@ -68,41 +67,56 @@ def in_execution_order(pairs: Pairs) -> list[Pair]:
     Golden-only rows follow the target's rows of the same execution, since the two sides' clocks cannot be compared.
     """
     places = {id(tensor): n for side in (pairs.golden, pairs.target) for n, tensor in enumerate(side.tensors)}
-    of_nodes: dict[NodeKey, list[Pair]] = {}
-    of_golden: dict[NodeKey, list[Pair]] = {}
-    for pair in pairs.pairs:
-        if pair.target is not None:
-            of_nodes.setdefault(pair.target.node, []).append(pair)
-        else:
-            of_golden.setdefault(pair.shown.node, []).append(pair)
-    nodes = [(_node_key(key, pairs.target, is_golden_only=False), found) for key, found in of_nodes.items()]
-    nodes += [(_node_key(key, pairs.golden, is_golden_only=True), found) for key, found in of_golden.items()]
+    of_nodes = _by_owner((pair.target, pair) for pair in pairs.pairs)
+    of_golden = _by_owner((pair.golden, pair) for pair in pairs.pairs if pair.target is None)
+    runs: dict[int, tuple[object, ...]] = {}
+    nodes = [(_node_key(key, pairs.target, runs, is_golden_only=False), found) for key, found in of_nodes.items()]
+    nodes += [(_node_key(key, pairs.golden, runs, is_golden_only=True), found) for key, found in of_golden.items()]
     nodes.sort(key=itemgetter(0))
     return [pair for _, found in nodes for pair in _in_order(found, places)]
 
 
+def _by_owner(tensors: Iterable[tuple[TensorRef | None, Pair]]) -> dict[NodeKey, list[Pair]]:
+    """Return the pairs of each node, in order of first appearance; pairs without a tensor on this side are left out."""
+    owned: dict[NodeKey, list[Pair]] = {}
+    known: dict[int, list[Pair]] = {}  # keys are shared between tensors, and hashing one is slow
+    for tensor, pair in tensors:
+        if tensor is None:
+            continue
+        key = tensor.node
+        found = known.get(id(key))
+        if found is None:
+            found = known[id(key)] = owned.setdefault(key, [])
+        found.append(pair)
+    return owned
+
+
 def _in_order(found: list[Pair], places: Mapping[int, int]) -> list[Pair]:
     """Sort the pairs of one node, which mostly are in order."""
-    begins = [(_ROLE_ORDER[(tensor := pair.shown).slot.role], places.get(id(tensor), 0)) for pair in found]
-    if all(first < second for first, second in itertools.pairwise(begins)):
-        return found
-    return sorted(found, key=lambda pair: _pair_key(pair, places))
+    last = -1, -1
+    for pair in found:
+        tensor = pair.target or pair.golden
+        assert tensor is not None
+        begins = _ROLE_ORDER[tensor.slot.role], places.get(id(tensor), 0)
+        if begins <= last:
+            return sorted(found, key=lambda pair: _pair_key(pair, places))
+        last = begins
+    return found
 
 
-def _node_key(key: NodeKey, catalog: Catalog, *, is_golden_only: bool) -> tuple[object, ...]:
+def _node_key(
+    key: NodeKey, catalog: Catalog, runs: dict[int, tuple[object, ...]], *, is_golden_only: bool
+) -> tuple[object, ...]:
+    """Return what nodes are sorted by; ``runs`` keeps the part of each execution, by the object."""
+    run = runs.get(id(key.execution))
+    if run is None:
+        run = runs[id(key.execution)] = _run_key(key.execution)
     node = catalog.nodes.get(key)
-    run = key.execution
-    return (
-        _number(run.rank),
-        _mixed(run.graph),
-        _number(run.step),
-        _number(run.micro_step),
-        is_golden_only,
-        node.order if node else 0,
-        key.name,
-        key.call,
-        key.phase._value_,
-    )
+    return run, is_golden_only, node.order if node else 0, key.name, key.call, key.phase._value_
+
+
+def _run_key(run: Execution) -> tuple[object, ...]:
+    return _number(run.rank), _mixed(run.graph), _number(run.step), _number(run.micro_step)
 
 
 def _pair_key(pair: Pair, places: Mapping[int, int]) -> tuple[object, ...]:

@@ -50,7 +50,7 @@ def with_noise(row: MeasuredPair) -> MeasuredPair:
 
 def not_deterministic(rows: Sequence[MeasuredPair], order: Sequence[int]) -> list[Finding]:
     """Return one finding, which fails nothing, for the first tensor that its node made otherwise in another run."""
-    noisy = [number for number in order if is_noisy(rows[number])]
+    noisy = [number for number in order if rows[number].noise and is_noisy(rows[number])]
     if not noisy:
         return []
     reading = {rows[number].node for number in noisy if not rows[number].is_produced}

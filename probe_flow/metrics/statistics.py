@@ -46,24 +46,19 @@ def _of_floats(target: Statistics, golden: Statistics) -> dict[str, Value]:
     assert low is not None
     assert mean is not None
     assert norm is not None
-    off_high, off_low = (target.max or 0.0) - high, (target.min or 0.0) - low
-    off_mean, off_norm = (target.mean or 0.0) - mean, (target.l2norm or 0.0) - norm
+    # -0.0 - 0.0 is -0.0, which reads as a difference
+    off_high, off_low = (target.max or 0.0) - high or 0.0, (target.min or 0.0) - low or 0.0
+    off_mean, off_norm = (target.mean or 0.0) - mean or 0.0, (target.l2norm or 0.0) - norm or 0.0
     return {
-        "max_diff": off_high or 0.0,
-        "max_diff_rel": _share(off_high, high),
-        "min_diff": off_low or 0.0,
-        "min_diff_rel": _share(off_low, low),
-        "mean_diff": off_mean or 0.0,
-        "mean_diff_rel": _share(off_mean, mean),
-        "l2norm_diff": off_norm or 0.0,
-        "l2norm_diff_rel": _share(off_norm, norm),
+        "max_diff": off_high,
+        "max_diff_rel": off_high and (abs(off_high / high) if high else math.inf),
+        "min_diff": off_low,
+        "min_diff_rel": off_low and (abs(off_low / low) if low else math.inf),
+        "mean_diff": off_mean,
+        "mean_diff_rel": off_mean and (abs(off_mean / mean) if mean else math.inf),
+        "l2norm_diff": off_norm,
+        "l2norm_diff_rel": off_norm and (abs(off_norm / norm) if norm else math.inf),
     }
-
-
-def _share(difference: float, golden: float) -> float:
-    if difference == 0.0:
-        return 0.0
-    return abs(difference / golden) if golden else math.inf
 
 
 def _difference(target: Value, golden: Value) -> Value:

@@ -12,10 +12,12 @@ from probe_flow.records.error_map import ErrorMap
 from probe_flow.records.measurement import Measurement
 from probe_flow.records.node import NodeKey
 from probe_flow.records.pairs import Pair, Pairs
+from probe_flow.records.quick import quick
 from probe_flow.records.tensor import Slot
 from probe_flow.records.verdict import Excuse, Verdict
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class ComparedPair:
     """One row of the result, in execution order."""

@@ -21,6 +21,7 @@ class Mode(enum.Enum):
     __hash__ = object.__hash__  # Enum's own is a call of Python, made for every look-up of a node or slot
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class SideSummary:
     """Statistics of one side of a pair, over its finite elements, with the non-finite ones counted."""

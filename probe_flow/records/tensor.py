@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -135,12 +136,7 @@ class TensorRef:
     def numel(self) -> int | None:
         """Number of logical elements, None when the shape is unknown."""
         shape = self.logical_shape if self.logical_shape is not None else self.shape
-        if shape is None:
-            return None
-        count = 1
-        for dim in shape:
-            count *= dim
-        return count
+        return None if shape is None else math.prod(shape)
 
     @property
     def has_numbers(self) -> bool:

@@ -33,6 +33,8 @@ def measure_noise(
         side: [_by_slot(catalog) for catalog in _repeats(getattr(pairs, side), context)]
         for side in ("target", "golden")
     }
+    if not any(repeated.values()):
+        return list(rows)
     twosomes: dict[tuple[int, int], Pair] = {}
     for row in rows:
         for tensor, other in _others(row, repeated):

@@ -120,22 +120,7 @@ def measurement_without_data(pair: Pair) -> Measurement:
     assert target is not None
     assert golden is not None
     if target.kind is TensorKind.STATISTICS:
-        sides = target.recorded or Statistics(), golden.recorded or Statistics()
-        is_checksum = _has_checksums(target, golden)
-        metrics = (
-            {"checksum_equal": checksum_equal(target.checksum, golden.checksum)}
-            if is_checksum
-            else compare_statistics(*sides)
-        )
-        return Measurement(
-            Mode.CHECKSUM if is_checksum else Mode.STATISTICS,
-            metrics,
-            SideSummary(sides[0], target.checksum),
-            SideSummary(sides[1], golden.checksum),
-            nonfinite_mismatch=0 if is_checksum else int(_extremes_disagree(*sides)),
-            count=_count(target, golden),
-            notes=_notes(target, golden),
-        )
+        return _measurement_of_recorded(target, golden)
     sides = _as_statistics(target.value), _as_statistics(golden.value)
     metrics = compare_statistics(*sides) if target.kind is TensorKind.SCALAR else {}
     return Measurement(
@@ -148,17 +133,37 @@ def measurement_without_data(pair: Pair) -> Measurement:
     )
 
 
+def _measurement_of_recorded(target: TensorRef, golden: TensorRef) -> Measurement:
+    own, other = target.recorded or Statistics(), golden.recorded or Statistics()
+    sides = SideSummary(own, target.checksum), SideSummary(other, golden.checksum)
+    count, notes = _count(target, golden), _notes(target, golden)
+    if _has_checksums(target, golden):
+        equal = {"checksum_equal": checksum_equal(target.checksum, golden.checksum)}
+        return Measurement(Mode.CHECKSUM, equal, *sides, count=count, notes=notes)
+    return Measurement(
+        Mode.STATISTICS,
+        compare_statistics(own, other),
+        *sides,
+        int(_extremes_disagree(own, other)),
+        None,
+        count,
+        "",
+        notes,
+    )
+
+
 def _extremes_disagree(target: Statistics, golden: Statistics) -> bool:
     """Whether a recorded maximum or minimum is NaN or infinite on one side and something else on the other.
 
     Means and norms are left out: they overflow by themselves.
     """
-    for left, right in ((target.max, golden.max), (target.min, golden.min)):
-        if left is None or right is None or (math.isfinite(left) and math.isfinite(right)):
-            continue
-        if left != right and not (math.isnan(left) and math.isnan(right)):
-            return True
-    return False
+    return _disagree(target.max, golden.max) or _disagree(target.min, golden.min)
+
+
+def _disagree(left: float | None, right: float | None) -> bool:
+    if left is None or right is None or (math.isfinite(left) and math.isfinite(right)):
+        return False
+    return left != right and not (math.isnan(left) and math.isnan(right))
 
 
 def _as_statistics(value: object) -> Statistics:

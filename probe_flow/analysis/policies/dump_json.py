@@ -45,13 +45,17 @@ class DumpJsonPolicy:
 
     def judge(self, rows: Sequence[MeasuredPair]) -> Sequence[Verdict]:
         """Return one verdict per row of one API call."""
-        api = rows[0].node.name.split(".")[1:2] if rows else []
-        if UNDEFINED.intersection(api):
+        parts = rows[0].node.name.split(".", 2) if rows else []
+        api = parts[1] if len(parts) > 1 else ""
+        if api in UNDEFINED:
             return [Verdict(Status.SKIPPED, ("unjudged_api",), ("contents of this API are undefined",)) for _ in rows]
-        if WITH_BUFFERS.intersection(api):
-            return [_judge_row(row, _NO_CHANGE) if row.is_produced else _UNJUDGED_INPUT for row in rows]
-        changes = _changes(rows)
-        return [_judge_row(row, changes) for row in rows]
+        if api in WITH_BUFFERS:
+            return [
+                _judge_row(row, _norm_error(row), _NO_CHANGE) if row.is_produced else _UNJUDGED_INPUT for row in rows
+            ]
+        errors = [_norm_error(row) for row in rows]
+        changes = _changes(rows, errors)
+        return [_judge_row(row, error, changes) for row, error in zip(rows, errors, strict=True)]
 
 
 _UNJUDGED_INPUT = Verdict(Status.SKIPPED, ("unjudged_input",), ("the inputs of this collective are not judged",))
@@ -70,43 +74,48 @@ class _Changes:
 _NO_CHANGE = _Changes()
 
 
-def _changes(rows: Sequence[MeasuredPair]) -> _Changes:
+def _changes(rows: Sequence[MeasuredPair], errors: Sequence[float]) -> _Changes:
+    """Return what the rules say of a call; ``errors`` are those of the norms of its rows."""
     inputs: list[MeasuredPair] = []
     outputs: list[MeasuredPair] = []
-    for row in rows:
-        (outputs if row.is_produced else inputs).append(row)
-    if not outputs:
+    worst_input, error, worst = 0.0, -math.inf, None
+    for row, found in zip(rows, errors, strict=True):
+        if not row.is_produced:
+            inputs.append(row)
+            worst_input = max(worst_input, found)
+        else:
+            outputs.append(row)
+            if found > error:
+                error, worst = found, row
+    if worst is None:
         return _NO_CHANGE
-    worst_input = max(map(_norm_error, inputs), default=0.0)
     failures, warnings = [], []
-    share = _least(outputs, SHARE)
+    share, cosine = _least(outputs, SHARE), _least(outputs, COSINE)
     if share < SHARE_OUTPUT_LIMIT and (before := _least(inputs, SHARE)) > SHARE_INPUT_LIMIT:
         compared = f", of the inputs {before:.3g}" if inputs else ""
         failures.append(("thousandth", f"{share:.3g} of the output is within one thousandth{compared}"))
-    worst = max(outputs, key=_norm_error)
-    error = _norm_error(worst)
-    if error > _floor(worst) and _grew(worst_input, error):
+    if error and error > _floor(worst) and _grew(worst_input, error):
         text = f"norm of the output is off by {error:.3g}, over 10 times the inputs' {worst_input:.3g}"
         warnings.append(("norm_growth", text))
-    cosine = _least(outputs, COSINE)
     if cosine < 1.0 and (before := _least(inputs, COSINE)) > COSINE_INPUT_LIMIT and before - cosine > COSINE_DROP:
         warnings.append(("cosine_drop", f"cosine falls from {before:.3g} of the inputs to {cosine:.3g}"))
+    if not failures and not warnings and error <= JUMP_OUTPUT_LIMIT:
+        return _NO_CHANGE
     return _Changes(outputs[0], tuple(failures), tuple(warnings), worst_input)
 
 
 _PASS = Verdict(Status.PASS)
 
 
-def _judge_row(row: MeasuredPair, changes: _Changes) -> Verdict:
+def _judge_row(row: MeasuredPair, error: float, changes: _Changes) -> Verdict:
     measurement = row.measurement
     assert measurement is not None
     is_first = row is changes.first_output
-    if not (is_first and (changes.failures or changes.warnings)) and _is_clean(row, changes):
+    if not (is_first and (changes.failures or changes.warnings)) and _is_clean(row, error, changes):
         return _PASS
     failures = [*_nonfinite(row), *(changes.failures if is_first else ()), *_scalar(row), *_shape(row)]
     if measurement.mode is Mode.CHECKSUM and not measurement.metrics.get("checksum_equal"):
         failures.append(("checksum", "checksums differ"))
-    error = _norm_error(row)
     if row.is_produced and changes.worst_input < JUMP_INPUT_LIMIT and error > JUMP_OUTPUT_LIMIT:
         text = f"norm of the output is off by {error:.3g}, of the inputs by {changes.worst_input:.3g}"
         failures.append(("norm_jump", text))
@@ -118,7 +127,7 @@ def _judge_row(row: MeasuredPair, changes: _Changes) -> Verdict:
     return Verdict(status, tuple(rule for rule, _ in found), tuple(text for _, text in found))
 
 
-def _is_clean(row: MeasuredPair, changes: _Changes) -> bool:
+def _is_clean(row: MeasuredPair, error: float, changes: _Changes) -> bool:
     """Whether no rule of `_judge_row` can have anything to say of a row, as of nearly all."""
     measurement, target, golden = row.measurement, row.pair.target, row.pair.golden
     assert measurement is not None
@@ -132,7 +141,7 @@ def _is_clean(row: MeasuredPair, changes: _Changes) -> bool:
         and target.dtype == golden.dtype
         and target.logical_shape == golden.logical_shape
         and target.attrs.get("requires_grad") == golden.attrs.get("requires_grad")
-        and not (changes.worst_input < JUMP_INPUT_LIMIT and _norm_error(row) > JUMP_OUTPUT_LIMIT)
+        and not (error > JUMP_OUTPUT_LIMIT and changes.worst_input < JUMP_INPUT_LIMIT)
     )
 
 
