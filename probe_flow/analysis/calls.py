@@ -47,7 +47,7 @@ class Call:
     is_gradient: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.is_gradient = self.key.phase is Phase.BACKWARD or self.key.name.endswith(GRADIENTS)
+        self.is_gradient = is_gradient(self.key)
 
     def around(self) -> Iterator[Call]:
         """Yield the modules around it, innermost first."""
@@ -151,6 +151,11 @@ class Calls:
         for call in collectives:
             rank = call.key.execution.rank
             call.peers = tuple(n for n in inputs[_same_call(call.key)] if rows[n].node.execution.rank != rank)
+
+
+def is_gradient(key: NodeKey) -> bool:
+    """Say whether a node belongs to the backward pass: a backward call, or the gradients of a module's parameters."""
+    return key.phase is Phase.BACKWARD or key.name.endswith(GRADIENTS)
 
 
 def is_collective(call: Call) -> bool:

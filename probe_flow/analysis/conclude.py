@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from probe_flow.analysis.calls import is_gradient
 from probe_flow.analysis.checksums import search_checksums
 from probe_flow.analysis.drift import find_drift
 from probe_flow.analysis.golden_errors import golden_errors
@@ -29,7 +30,7 @@ def conclude(
     """Return the findings, the most important first, and the verdicts with their roles."""
     diagnosis = diagnose(rows, pairs)
     writers = _Writers(rows)
-    origins, shown = _forward_once(_origins(diagnosis), writers, rows)
+    origins, shown = _forward_once(_origins(diagnosis, rows), writers, rows)
     heirs = _heirs(diagnosis, origins)
     findings = [_origin_finding(suspect, rows, diagnosis, heirs, shown[suspect.row]) for suspect in origins]
     findings.extend(
@@ -66,9 +67,10 @@ def _with_parts(finding: Finding, pairs: Pairs) -> Finding:
     return replace(finding, evidence=f"{finding.evidence}; fused of {' + '.join(f'`{op}`' for op in node.originals)}")
 
 
-def _origins(diagnosis: Diagnosis) -> list[Suspect]:
+def _origins(diagnosis: Diagnosis, rows: Sequence[MeasuredPair]) -> list[Suspect]:
     """Return the suspects to blame, in order of time: the strong ones, then weak ones that nothing feeds.
 
+    Weak ones of the forward pass stand before strong gradients, which depend on all that the forward pass computed.
     Where NaN begins behind another suspect is not an origin of divergence but a finding of its own.
     """
     strong = [
@@ -79,7 +81,10 @@ def _origins(diagnosis: Diagnosis) -> list[Suspect]:
     # Behind a strong one, what is a little more than explained is its echo.
     first = next((place for place, suspect in enumerate(diagnosis.suspects) if suspect in strong[:1]), None)
     weak = [suspect for suspect in diagnosis.suspects[:first] if suspect.score < STRONG and not suspect.inherits]
-    return strong + weak
+    if not strong or not is_gradient(rows[strong[0].row].node):
+        return strong + weak
+    forward = [suspect for suspect in weak if not is_gradient(rows[suspect.row].node)]
+    return forward + strong + [suspect for suspect in weak if suspect not in forward]
 
 
 def _forward_once(

@@ -20,11 +20,15 @@ from probe_flow.analysis.links import link
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.plain_values import plain_gap
 from probe_flow.analysis.witness import clears
-from probe_flow.records import Pairs
+from probe_flow.records import Mode, Pairs
 
 LIMITS = {"rms": 2.5, "peak": 1.5, "gain": 2.5, "offset": 2.5}
 """How many times its allowance a figure must be to accuse. The largest healthy ratios measured are about 0.9, 0.5 and
 0.9: see docs/explanation/diagnosis.md."""
+
+STATISTICS_LIMITS = {"rms": 1.25, "peak": 0.75, "gain": 2.0, "offset": 1.1}
+"""The same for what a node computed where only statistics are known. These prove a part of the error, the rest averages
+out in them, and what inputs may hide is allowed in full: the largest healthy ratios are 0.5, 0.35, 1.1 and 0.5."""
 
 
 SAME_VALUE = 2.0**-20
@@ -44,6 +48,7 @@ class Suspect:
         allowance: what it was allowed.
         inputs: rows that were weighed as explanation.
         inherits: whether an earlier suspect feeds it.
+        limit: how many times its allowance the figure may be.
     """
 
     row: int
@@ -53,11 +58,12 @@ class Suspect:
     allowance: Allowance | None
     inputs: tuple[int, ...]
     inherits: bool
+    limit: float = 1.0
 
     @property
     def excess(self) -> float:
         """How many times its allowance the figure is."""
-        return self.score * LIMITS.get(self.figure, 1.0)
+        return self.score * self.limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +187,8 @@ class _Search:
         behind = (*(sources or ()), *peers)
         known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
         allowed = self.allowances.of(number, deviation, behind, sources)
-        figure, score = self._worst_figure(number, deviation, allowed)
+        limits = self._limits(number)
+        figure, score = self._worst_figure(number, deviation, allowed, limits)
         around = (*behind, *(call.forward if produced else ()))
         ancestor = self._ancestor(call, around, peers, produced=produced)
         # Wrong indices, masks, arguments and NaN may do anything to what is computed from them, and what is wrong
@@ -201,7 +208,14 @@ class _Search:
         self.scores[number] = score
         if score > 1.0:
             self.suspects[number] = Suspect(
-                number, score, figure, deviation, allowed, tuple(n for n, _ in known), ancestor is not None
+                number,
+                score,
+                figure,
+                deviation,
+                allowed,
+                tuple(n for n, _ in known),
+                ancestor is not None,
+                limits.get(figure, 1.0),
             )
             for module in call.around():
                 self.damaged.setdefault(module, number)
@@ -211,9 +225,18 @@ class _Search:
             self.tainted[number] = self._root(next(iter(self.suspects)))
         return True
 
-    def _worst_figure(self, number: int, deviation: Deviation, allowed: Allowance) -> tuple[str, float]:
+    def _limits(self, number: int) -> Mapping[str, float]:
+        """Return how many times its allowance each figure of a row may be."""
+        row = self.rows[number]
+        is_computed = row.is_produced and number not in self.links.producers
+        is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
+        return STATISTICS_LIMITS if is_computed and is_proven else LIMITS
+
+    def _worst_figure(
+        self, number: int, deviation: Deviation, allowed: Allowance, limits: Mapping[str, float]
+    ) -> tuple[str, float]:
         """Return the worst figure and its score, of those that neither reference nor noise clears."""
-        scores = _scores(deviation, allowed)
+        scores = _scores(deviation, allowed, limits)
         worst = max(scores, key=lambda name: scores[name])
         if scores[worst] > 1.0 and (self.rows[number].third is not None or self.rows[number].noise):
             scores = {name: 0.0 if s > 1.0 and self._clears(number, name) else s for name, s in scores.items()}
@@ -248,7 +271,7 @@ class _Search:
             self.first_nonfinite = number
 
 
-def _scores(deviation: Deviation, allowed: Allowance) -> dict[str, float]:
+def _scores(deviation: Deviation, allowed: Allowance, limits: Mapping[str, float]) -> dict[str, float]:
     """Return how many times over its limit each figure is."""
     ratios = {
         "rms": _ratio(deviation.rms, allowed.rms),
@@ -256,7 +279,7 @@ def _scores(deviation: Deviation, allowed: Allowance) -> dict[str, float]:
         "gain": _ratio(abs(deviation.gain), allowed.gain),
         "offset": _ratio(abs(deviation.offset), allowed.offset),
     }
-    return {figure: ratio / LIMITS[figure] for figure, ratio in ratios.items()}
+    return {figure: ratio / limits[figure] for figure, ratio in ratios.items()}
 
 
 def _ratio(value: float, allowed: float) -> float:
