@@ -11,8 +11,14 @@ from functools import lru_cache
 from probe_flow.analysis.calls import Call, Calls
 from probe_flow.analysis.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, deviation_of
 from probe_flow.analysis.families import Family, family_of
-from probe_flow.analysis.gradients import GATED, Saved, flipped_share, gradient_allowance
-from probe_flow.analysis.growth import TINY, Allowance, allowance, common_share, widest
+from probe_flow.analysis.gradients import (
+    GATED,
+    Saved,
+    coherent_gradient_error,
+    flipped_share,
+    gradient_allowance,
+)
+from probe_flow.analysis.growth import TINY, Allowance, allowance, coherent_error, common_share, widest
 from probe_flow.analysis.hidden_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.links import Links
 from probe_flow.analysis.measured import MeasuredPair
@@ -39,6 +45,9 @@ FADING = 0.8
 
 UNSHOWN = 2.0
 """How much larger than the errors of late outputs one may be that came along a path that the dump does not show."""
+
+COHERENT = 1.5
+"""Margin of what differences of means add up to: lengths of sums are estimated from counts."""
 
 UPDATE = 4.0
 """Largest change of a parameter's elements in a step, in changes of its extremes, mean and norm."""
@@ -206,19 +215,35 @@ class Allowances:
             noise = self._latest_flips.get(call.key.execution, 0.0)  # along a path that the dump does not show
         if noise:
             self._flips[number] = self._latest_flips[call.key.execution] = min(1.0, FADING * noise)
-        extra = (STATISTICS_SLACK - 1.0) * allowed.explained
+        coherent = COHERENT * self._coherent(call, output, [d for _, d in known], families, rule)
+        extra = (STATISTICS_SLACK - 1.0) * allowed.explained + coherent
         share = AVERAGED * common_share(output.count)
         return Allowance(
             allowed.floor,
             allowed.explained + extra,
             allowed.peak + extra * math.sqrt(output.count),
-            AVERAGED * allowed.gain + output.unit + share * extra / size + noise,
+            AVERAGED * allowed.gain + output.unit + (share * extra + coherent) / size + noise,
             allowed.scale,
             share * (allowed.floor + allowed.explained + extra)
             + UNSHOWN * proven.explained
+            + coherent
             + noise * output.size
             + output.unit * math.sqrt(max(0.0, output.size**2 - output.spread**2)),
         )
+
+    def _coherent(
+        self,
+        call: Call,
+        output: Deviation,
+        known: Sequence[Deviation],
+        families: frozenset[Family],
+        rule: _Rule,
+    ) -> float:
+        """Error that the proven differences of the inputs' means add up to."""
+        if rule == self._gradient:
+            saved = self._saved(call)
+            return max(coherent_gradient_error(family, output, known, saved) for family in families)
+        return max(coherent_error(family, output, known) for family in families)
 
     @staticmethod
     def _is_gated(call: Call) -> bool:

@@ -22,6 +22,7 @@ from probe_flow.analysis.growth import (
     PEAK_OVER_RMS,
     TINY,
     Allowance,
+    coherent_product,
     common_share,
 )
 
@@ -120,6 +121,16 @@ def _factors(family: Family, output: Deviation, saved: Sequence[Saved]) -> list[
     if family is Family.SCALE and len(read) > 1:
         return read
     return [each.deviation for each in saved]
+
+
+def coherent_gradient_error(
+    family: Family, output: Deviation, incoming: Sequence[Deviation], saved: Sequence[Saved]
+) -> float:
+    """Return what differences of the incoming gradients' means add up to where many of their elements are summed."""
+    read = [each.deviation for each in saved if not each.is_result] if family is Family.PRODUCT else []
+    sums = [abs(tensor.offset) * tensor.count / output.count for tensor in incoming if tensor.count > output.count]
+    products = [coherent_product(output, tensor, other) for tensor in incoming for other in read]
+    return max([0.0, *sums, *products])
 
 
 def flipped_share(relative: float, count: int) -> float:

@@ -231,5 +231,31 @@ def _peak(family: Family, output: Deviation, inputs: Sequence[Deviation], unit: 
     return own + output.top * min(relative, 1e6)
 
 
+def coherent_error(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
+    """Return what differences of the inputs' means add up to in the output: they have one sign, so nothing cancels.
+
+    Zero for families that sum nothing up. A mean that is off by ``d`` leaves ``n d`` in a sum of ``n`` terms, and
+    ``n d m`` in a product of length ``n`` with something of mean ``m``.
+    """
+    if family is Family.TOTAL and inputs:
+        source = _source(inputs)
+        return abs(source.offset) * _terms(source, output)
+    if family is Family.PRODUCT and len(inputs) > 1:
+        first, second = sorted(inputs, key=lambda tensor: -tensor.count)[:2]
+        return coherent_product(output, first, second)
+    return 0.0
+
+
+def coherent_product(output: Deviation, first: Deviation, second: Deviation) -> float:
+    """Return the same for a product of two tensors."""
+    length = math.sqrt(max(1.0, first.count * second.count / max(1, output.count)))
+    return length * (abs(first.offset) * _mean(second) + abs(second.offset) * _mean(first))
+
+
+def _mean(tensor: Deviation) -> float:
+    """Return the magnitude of the mean of the golden values."""
+    return math.sqrt(max(0.0, tensor.size * tensor.size - tensor.spread * tensor.spread))
+
+
 def _yardstick(family: Family, tensor: Deviation) -> float:
     return min(tensor.size, tensor.spread) if family is Family.NORMALISE else tensor.size

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from probe_flow.analysis.allowances import Allowances
-from probe_flow.analysis.calls import Call, Calls
+from probe_flow.analysis.calls import Call, Calls, is_gradient
 from probe_flow.analysis.deviation import Deviation
 from probe_flow.analysis.growth import Allowance
 from probe_flow.analysis.guesses import is_doubtful
@@ -26,10 +26,13 @@ LIMITS = {"rms": 2.5, "peak": 1.5, "gain": 2.5, "offset": 2.5}
 """How many times its allowance a figure must be to accuse. The largest healthy ratios measured are about 0.9, 0.5 and
 0.9: see docs/explanation/diagnosis.md."""
 
-STATISTICS_LIMITS = {"rms": 1.25, "peak": 0.75, "gain": 2.0, "offset": 1.1}
-"""The same for what a node computed where only statistics are known. These prove a part of the error, the rest averages
-out in them, and what inputs may hide is allowed in full: the largest healthy ratios are 0.5, 0.35, 1.1 and 0.5."""
+STATISTICS_LIMITS = {"rms": 1.25, "peak": 0.75, "gain": 1.7, "offset": 1.2}
+"""The same for what the forward pass computed where only statistics are known. These prove a part of the error, the
+rest averages out in them, and what inputs may hide is allowed in full: the largest healthy ratios measured are 0.6,
+0.35, 0.8 and 0.8."""
 
+GRADIENT_LIMITS = {"rms": 1.6, "peak": 0.75, "gain": 2.0, "offset": 1.6}
+"""The same for gradients, behind gates whose noise is estimated only: 0.8, 0.35, 1.1 and 0.9."""
 
 SAME_VALUE = 2.0**-20
 """Relative difference of float arguments that says nothing: they may come from a computation."""
@@ -230,7 +233,9 @@ class _Search:
         row = self.rows[number]
         is_computed = row.is_produced and number not in self.links.producers
         is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
-        return STATISTICS_LIMITS if is_computed and is_proven else LIMITS
+        if not (is_computed and is_proven):
+            return LIMITS
+        return GRADIENT_LIMITS if is_gradient(row.node) else STATISTICS_LIMITS
 
     def _worst_figure(
         self, number: int, deviation: Deviation, allowed: Allowance, limits: Mapping[str, float]

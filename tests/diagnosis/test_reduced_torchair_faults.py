@@ -27,7 +27,7 @@ from probe_flow.stages.reduce_tensors import Figures, reduce_device
 SHOWN_BY_EXTREMES = ("scale_1_percent", "norm_eps", "stale_buffer", "nan", "overflow", "wrong_index", "softmax_axis")
 """Faults that minimum and maximum alone show where they begin."""
 
-HIDDEN_FROM_STATISTICS = 7
+HIDDEN_FROM_STATISTICS = 6
 """Single faults, of twenty, that minimum, maximum, mean and norm do not show where they begin."""
 
 

@@ -161,6 +161,34 @@ def test_strong_evidence_comes_before_weak_evidence_that_is_earlier():
     assert found[1].severity < 2.0 <= found[0].severity
 
 
+def test_weak_evidence_in_the_forward_pass_comes_before_strong_evidence_in_a_gradient():
+    rows, pairs = chain(0.5 * U, 6.0 * U)
+    gradient = NodeKey(key("m0").execution, "m0", 0, Phase.BACKWARD)
+    rows += [row(gradient, IN, mark=9.0), row(gradient, relative=0.4, mark=9.0)]
+    pairs = pairs_of(rows, {"m0": "Tanh"}, [edge("n0", "n1")])
+    found = findings_of(rows, pairs)
+    assert names(found) == ["n1", "m0"]
+    assert found[0].severity < 2.0 <= found[1].severity
+
+
+def statistics_of_tanh(relative, phase=Phase.FORWARD):
+    """A node that reads what is right, and writes what is off in scale by so much, known by statistics only."""
+    node = NodeKey(key("n").execution, "n", 0, phase)
+    read = statistics(max=4.0, mean=0.1)
+    right, wrong = (statistics(mean=0.1, l2norm=10.0 * scale) for scale in (1.0, 1.0 + relative))
+    return [
+        row(node, IN, measurement=statistics_measured(read, read)),
+        row(node, measurement=statistics_measured(wrong, right)),
+    ]
+
+
+def test_statistics_are_judged_more_sharply_in_the_forward_pass_than_in_gradients():
+    for factor, is_forward, is_backward in ((1.2, False, False), (1.4, True, False), (1.7, True, True)):
+        for phase, is_named in ((Phase.FORWARD, is_forward), (Phase.BACKWARD, is_backward)):
+            rows = statistics_of_tanh(factor * U, phase)  # rounding alone explains U
+            assert bool(names(findings_of(rows, pairs_of(rows, {"n": "Tanh"})))) is is_named, (factor, phase)
+
+
 def test_a_wrong_parameter_is_the_origin():
     rows = [row("fc", IN), row("fc", PARAM, "weight", relative=0.1, mark=1.0), row("fc", relative=0.1, mark=2.0)]
     pairs = pairs_of(rows, {"fc": "Linear"})

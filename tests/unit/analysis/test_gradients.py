@@ -6,7 +6,13 @@ import pytest
 from comparison_rows import deviation
 
 from probe_flow.analysis.families import Family
-from probe_flow.analysis.gradients import GATED, Saved, flipped_share, gradient_allowance
+from probe_flow.analysis.gradients import (
+    GATED,
+    Saved,
+    coherent_gradient_error,
+    flipped_share,
+    gradient_allowance,
+)
 
 U = 2.0**-11
 
@@ -21,6 +27,17 @@ def test_a_sum_is_held_against_its_terms_not_against_what_is_left():
     found = allowed(Family.PRODUCT, zero, [deviation(count=400)], [Saved(deviation(count=100), is_result=False)])
     assert found.scale >= 10.0
     assert found.floor == pytest.approx(U * found.scale)
+
+
+def test_differences_of_means_add_up_in_the_gradient_of_a_bias_and_of_a_weight():
+    # 4608 incoming elements summed to 8: 576 each.
+    incoming = [deviation(count=4608, offset=1e-3)]
+    assert coherent_gradient_error(Family.NORMALISE, deviation(count=8), incoming, []) == pytest.approx(0.576)
+    # The weight of (64, 10) -> (64, 5) sums 64 products with the data, whose mean is 0.6.
+    data = Saved(deviation(count=640, spread=0.8), is_result=False)
+    weight = coherent_gradient_error(Family.PRODUCT, deviation(count=50), [deviation(count=320, offset=1e-3)], [data])
+    assert weight == pytest.approx(max(64 * 1e-3 * 0.6, 320 / 50 * 1e-3))
+    assert coherent_gradient_error(Family.CONTRACT, deviation(), [deviation(offset=1e-3)], []) == 0.0
 
 
 def test_a_linear_operation_needs_nothing_of_the_forward_pass():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probe_flow.analysis.families import Family
-from probe_flow.analysis.growth import allowance, widest
+from probe_flow.analysis.growth import allowance, coherent_error, widest
 
 U = 2.0**-11
 
@@ -67,6 +67,21 @@ def test_totals_round_at_the_root_of_what_was_summed():
     found = allowance(Family.TOTAL, deviation(size=0.01), [deviation(rms=0.001, count=10_000)])
     assert found.floor == pytest.approx(10.0 * U)
     assert found.explained == pytest.approx(0.001 * 10.0)
+
+
+def test_means_that_differ_add_up_in_a_sum():
+    # 400 terms that are each off by 0.01 the same way: every one of the 4 sums of 100 is off by 1.
+    assert coherent_error(Family.TOTAL, deviation(count=4), [deviation(count=400, offset=-0.01)]) == pytest.approx(1.0)
+    assert coherent_error(Family.REDUCE, deviation(count=4), [deviation(count=400, offset=0.01)]) == 0.0
+
+
+def test_means_that_differ_add_up_in_a_product_with_what_has_a_mean():
+    # (20, 30) times (30, 10): sums of 30 products. Weights off by 0.01, data of mean 0.6 (size 1, spread 0.8).
+    data, weights = deviation(count=600, spread=0.8), deviation(count=300, offset=0.01)
+    output = deviation(count=200)
+    assert coherent_error(Family.PRODUCT, output, [data, weights]) == pytest.approx(30 * 0.01 * 0.6)
+    assert coherent_error(Family.PRODUCT, output, [deviation(count=600), weights]) == 0.0, "nothing with mean zero"
+    assert coherent_error(Family.PRODUCT, output, [data]) == 0.0
 
 
 def test_means_do_not():
