@@ -183,9 +183,9 @@ def statistics_of_tanh(relative, phase=Phase.FORWARD):
 
 
 def test_statistics_are_judged_more_sharply_in_the_forward_pass_than_in_gradients():
-    for factor, is_forward, is_backward in ((1.2, False, False), (1.4, True, False), (1.7, True, True)):
+    for factor, is_forward, is_backward in ((1.2, False, False), (1.4, True, False), (8.0, True, True)):
         for phase, is_named in ((Phase.FORWARD, is_forward), (Phase.BACKWARD, is_backward)):
-            rows = statistics_of_tanh(factor * U, phase)  # rounding alone explains U
+            rows = statistics_of_tanh(factor * U, phase)  # the floor of what reads the right values is U
             assert bool(names(findings_of(rows, pairs_of(rows, {"n": "Tanh"})))) is is_named, (factor, phase)
 
 
