@@ -1,6 +1,6 @@
 """Read the elements of a tensor block by block, in logical order, whatever way its bytes lie in one file or several.
 
-Memory is bounded by the block: large files are mapped or read in windows, private layouts are gathered.
+Memory is bounded: large files are read in windows or mapped, private layouts are gathered from them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from probe_flow.formats.encoding import TORCH, Encoding, parse_encoding
 from probe_flow.formats.extent_bytes import Bytes, Windows, mapped_extent, shrunk, small_extent
 from probe_flow.formats.joined_blocks import OpenParts, gather_parts
 from probe_flow.formats.joined_parts import joined_parts
+from probe_flow.formats.scattered import Scattered
 from probe_flow.records import Extent, TensorKind, TensorRef
 from probe_flow.tensors.blocked_layouts import Offsets
 from probe_flow.tensors.dtypes import decode, decode_at, decode_runs, dtype_info
@@ -100,7 +101,8 @@ def open_tensor(ref: TensorRef, *, io: str = "auto", file: BinaryFile | None = N
         ref: a tensor of kind ``tensor``; sizes are checked against its files first. Several extents are parts that
             are read as the one array they were cut from.
         io: ``auto`` and ``read`` read windows into one reused buffer (measured faster than a map, and safe when a file
-            shrinks meanwhile); ``mmap`` maps files from 1 MiB on. Private and Fortran layouts of that size are mapped.
+            shrinks meanwhile); ``mmap`` maps files from 1 MiB on. So are blocks that are spread over more than 8 MiB
+            in either case (large matrices in tiles or in Fortran order).
         file: the file of a tensor's only extent where it is open already; who opened it closes it after the blocks.
 
     Returns:
@@ -133,7 +135,7 @@ def open_tensor(ref: TensorRef, *, io: str = "auto", file: BinaryFile | None = N
     except BaseException:
         file.close()
         raise
-    if isinstance(reader, Windows):
+    if isinstance(reader, (Windows, Scattered)):
         return TensorBlocks(numel, ref.dtype, dtype, reader, file)
     file.close()
     return TensorBlocks(numel, ref.dtype, dtype, reader, None)
@@ -205,8 +207,10 @@ def _reader(
     if extent.offset + extent.nbytes > file.size:
         raise shrunk(extent, file.size)
     is_big_endian = encoding.is_big_endian
-    if extent.nbytes >= SMALL_BYTES and io != "mmap" and offsets is None:
-        return Windows(file, extent, dtype, is_big_endian=is_big_endian)
+    if extent.nbytes >= SMALL_BYTES and io != "mmap":
+        if offsets is None:
+            return Windows(file, extent, dtype, is_big_endian=is_big_endian)
+        return Scattered(file, extent, dtype, offsets, is_big_endian=is_big_endian)
     raw = small_extent(file, extent) if extent.nbytes < SMALL_BYTES else mapped_extent(file, extent)
     if offsets is None:
         return lambda start, stop: decode(raw(), dtype, start, stop - start, big_endian=is_big_endian)

@@ -181,15 +181,18 @@ def decode_runs(
     stop: int,
     *,
     big_endian: bool = False,
+    origin: int | None = None,
 ) -> Values:
     """Return logical elements ``[start, stop)`` of a tensor that lies in runs; types and errors as in `decode`.
 
-    Elements of less than a byte have no runs.
+    Elements of less than a byte have no runs. Where ``origin`` is given, ``raw`` begins with that stored element and
+    holds at least those that are asked for, not the whole tensor.
     """
-    data = _bytes_of(raw, name, 0, runs.span)
+    data = _bytes_of(raw, name, 0, runs.span if origin is None else 0)
     size = DTYPES[name].bits // 8
-    stored: Values = data[: size * runs.span].view(_STORED[size])
-    return _whole_bytes(runs.copy(stored, start, stop).view(np.uint8), name, big_endian=big_endian)
+    stored: Values = data[: data.size // size * size].view(_STORED[size])
+    copied = runs.copy(stored, start, stop, origin=origin or 0)
+    return _whole_bytes(copied.view(np.uint8), name, big_endian=big_endian)
 
 
 def _bytes_of(raw: NDArray[np.uint8] | memoryview | bytes, name: str, start: int, stop: int) -> NDArray[np.uint8]:

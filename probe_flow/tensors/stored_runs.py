@@ -56,13 +56,17 @@ class StoredRuns:
     rows: LogicalIndex
     span: int
 
-    def copy(self, stored: Values, start: int, stop: int) -> Values:
+    def copy(self, stored: Values, start: int, stop: int, *, origin: int = 0) -> Values:
         """Return logical elements ``[start, stop)``, in C order.
 
         Args:
-            stored: at least ``span`` elements, contiguous.
+            stored: the stored elements from number ``origin`` on, contiguous, as far as these need them.
             start: first logical element.
             stop: end (exclusive).
+            origin: number of the first of them.
+
+        Raises:
+            ValueError: if they are too few.
         """
         found = np.empty(stop - start, stored.dtype)
         size = self.row.size
@@ -73,11 +77,11 @@ class StoredRuns:
             end = position + count * size if count else min(stop, (row + 1) * size)
             place = found[position - start : end - start]
             columns = (0, size) if count else (column, column + end - position)
-            self._fill(place.reshape(max(1, count), -1), stored, row, columns)
+            self._fill(place.reshape(max(1, count), -1), stored, row, columns, origin)
             position = end
         return found
 
-    def _fill(self, place: Values, stored: Values, row: int, columns: tuple[int, int]) -> None:
+    def _fill(self, place: Values, stored: Values, row: int, columns: tuple[int, int], origin: int) -> None:
         """Copy columns [first, end) of some rows."""
         pieces = list(_pieces(self.row, *columns))
         itemsize = stored.dtype.itemsize
@@ -89,7 +93,7 @@ class StoredRuns:
                     (count, piece.runs, piece.length),
                     stored.dtype,
                     stored,
-                    (base + piece.offset) * itemsize,
+                    (base + piece.offset - origin) * itemsize,
                     (step * itemsize, outer, inner),
                 )
                 part.reshape(source.shape)[...] = source

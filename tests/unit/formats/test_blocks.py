@@ -161,7 +161,7 @@ def test_layouts_without_conversion_are_not_comparable(tmp_path):
 @pytest.mark.parametrize("io", ["auto", "read", "mmap"])
 @pytest.mark.parametrize("layout", ["ND", "FRACTAL_NZ"])
 def test_a_file_that_is_cut_off_while_it_is_read_is_an_error_and_not_a_crash(tmp_path, io, layout):
-    data = np.arange(1024 * 1024, dtype=np.float16).reshape(1024, 1024)
+    data = (np.arange(4 * 1024 * 1024) % 2039).astype(np.float16).reshape(4, 1024, 1024)
     ref = dump_ref(tmp_path, DumpTensor(data, "float16", layout))
     with open_tensor(ref, io=io) as blocks:
         first = np.array(blocks.read(0, 65536))
@@ -169,5 +169,5 @@ def test_a_file_that_is_cut_off_while_it_is_read_is_an_error_and_not_a_crash(tmp
         with Path(ref.extents[0].file).open("r+b") as file:
             file.truncate(4096)
         with pytest.raises(FormatError) as caught:
-            blocks.read(65536, 131072)
+            blocks.read(data.size - 65536, data.size)
     assert caught.value.diagnostic.code == "PF3101"
