@@ -192,7 +192,7 @@ def test_neither_the_text_nor_the_tree_is_held_as_a_whole(tmp_path: Path, monkey
     entry = json.dumps({"output": [{"type": "torch.Tensor", "shape": [1, 2], "Max": 0.5}] * 20})
     content = ",\n".join(f'"Torch.add.{number}.forward": {entry}' for number in range(2000))
     stream = stream_of(tmp_path, f'{{"data": {{{content}}}}}')
-    monkeypatch.setattr(dump_json_stream, "WINDOW_BYTES", 1 << 16)
+    monkeypatch.setattr(dump_json_stream, "WINDOW_BYTES", 1 << 14)
     size = len(content)
     del content
     tracemalloc.start()
@@ -235,3 +235,52 @@ def test_names_of_entries_are_those_of_json(tmp_path: Path, key: str) -> None:
     text = json.dumps({"data": {key: {"x": 1}, "last": 2}}, ensure_ascii=False, indent=1)
 
     assert dict(stream_of(tmp_path, text)) == {key: {"x": 1}, "last": 2}
+
+
+@pytest.mark.parametrize(
+    ("entries", "repeated"),
+    [
+        ('"a": {"output": [1]}, "a": {"output": [2]}', ()),
+        ('"a": {"output": [{"type": "x", "p": 1, "p": 2}]}, "b": {"output": []}', ("p",)),
+        ('"a": {"output": [{"type": "x", "value": "npu:0"}]}, "b": {"output": [1], "output": [2]}', ("output",)),
+        ('"a": {"output": [{"type": "x", "value": "\\u003a", "p": 1, "p": 2}]}, "b": {"input": 0}', ("p",)),
+        ('"a": {"output": [{"type": "x", "value": {"q": 0, "q": 1}}]}', ("q",)),
+        ('"a": {"output": [{"type": "x", "value": "npu:0"}]}, "b": {"input_kwargs": {"d:": {}}}', ()),
+        ('"a": {"output": [1]}, "}, ": {"output": 3}, "x, ": {"input": "}, \\"y\\": {\\"input"}', ()),
+        ('"a": {"parameters": {"p": {}, "input": {"input": [0]}, "output": {"output": [7]}}}', ()),
+        ('"\\ud800": {"output": ["\\udc00"]}, "b": {"output": [-Infinity, 1e400]}', ()),
+        ('"a": {"output": [' + "[" * 300 + "]" * 300 + ']}, "b": {"output": [1]}', ()),
+    ],
+)
+def test_entries_that_are_parsed_together_are_those_that_stand_there(
+    tmp_path: Path, entries: str, repeated: tuple[str, ...]
+) -> None:
+    text = f'{{{entries}, "last": {{"output": [0]}}}}'
+    stream = stream_of(tmp_path, f'{{"data": {text}, "end": 1}}')
+
+    assert list(stream) == json.loads(text, object_pairs_hook=_Pairs).entries()
+    assert stream.top == {"end": 1}
+    assert stream.repeated == repeated
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The members of an object with all repetitions."""
+
+    def entries(self) -> list[tuple[str, Any]]:
+        return [(key, _plain(value)) for key, value in self]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, _Pairs):
+        return {key: _plain(each) for key, each in value}
+    return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def test_mistakes_between_entries_that_could_be_parsed_together_have_their_place(tmp_path: Path) -> None:
+    entries = [f'"Torch.add.{number}.forward": {{"output": [null]}}' for number in range(9)]
+    entries[6] = entries[6].replace("null", "nil")
+
+    message, line, column = mistake(stream_of(tmp_path, '{"data": {' + ",\n".join(entries) + "}}"))
+
+    assert (line, column) == (7, entries[6].index("nil") + 1)
+    assert "Expecting value" in message
