@@ -13,7 +13,7 @@ from probe_flow.formats.dump_json_names import EntryKind, EntryName, parse_entry
 from probe_flow.formats.dump_json_problems import ProblemList
 from probe_flow.formats.dump_json_stream import DATA, EntryStream
 from probe_flow.formats.dump_json_tree import CallTree, Stacks, read_call_tree, read_stacks
-from probe_flow.formats.dump_json_values import Flattener, has_known_shape
+from probe_flow.formats.dump_json_values import Flattened, Flattener, has_known_shape
 from probe_flow.records import Node, NodeKey, OrderSource, Phase, TensorRef
 
 TENSOR, STATISTICS = "tensor", "statistics"
@@ -132,7 +132,7 @@ class _Entries:
         reading: Reading,
     ) -> None:
         self.nodes: dict[NodeKey, Node] = {}
-        self.tensors: list[TensorRef] = []
+        self._found = Flattened()
         self._file = file
         self._patterns = patterns
         self._sides = sides
@@ -140,6 +140,11 @@ class _Entries:
         self._problems = problems
         self._earlier = reading.nodes
         self._names = reading.names
+
+    @property
+    def tensors(self) -> Sequence[TensorRef]:
+        """The tensors so far."""
+        return self._found.tensors
 
     def read(self, entry: str, value: object) -> None:
         """Add the node and the tensors of one entry."""
@@ -155,18 +160,22 @@ class _Entries:
         if not has_known_shape(value, name.kind):
             self._report_shape(entry, value)
             return
-        flat = self._flattener.flatten(value, name=entry, kind=name.kind, node=key)
+        self._flattener.flatten(value, name=entry, kind=name.kind, node=key, result=self._found)
         self.nodes[key] = self._node(entry, name, key)
-        self.tensors.extend(flat.tensors)
-        if flat.problems:
-            item, reason = flat.problems[0]
-            more = f" (and {len(flat.problems) - 1} more of this entry)" if len(flat.problems) > 1 else ""
-            self._problems.add(
-                "PF3411",
-                f"`{item}` of `{shown}` cannot be read{more}: {reason}",
-                tensor=item,
-                help="dump this call again, or leave it out with `select.nodes`",
-            )
+        if self._found.problems:
+            self._report_unread()
+
+    def _report_unread(self) -> None:
+        """Report what of the last entry could not be understood."""
+        (item, reason), *others = self._found.problems
+        more = f" (and {len(others)} more of this entry)" if others else ""
+        self._problems.add(
+            "PF3411",
+            f"`{item}` of `{self._file.shown}` cannot be read{more}: {reason}",
+            tensor=item,
+            help="dump this call again, or leave it out with `select.nodes`",
+        )
+        self._found.problems.clear()
 
     def _node(self, entry: str, name: EntryName, key: NodeKey) -> Node:
         sides = self._sides
@@ -177,9 +186,9 @@ class _Entries:
         if entry in sides.tree.micro_steps:
             attrs["micro_step"] = sides.tree.micro_steps[entry]
         return Node(
-            key=key,
-            op_type=name.op_type,
-            parent=name.module if parent_entry is None else sides.name_of(parent_entry),
+            key,
+            name.op_type,
+            name.module if parent_entry is None else sides.name_of(parent_entry),
             stack_id=sides.stacks.of_entry.get(entry),
             order=len(self._earlier) + len(self.nodes),
             order_source=OrderSource.FILE,

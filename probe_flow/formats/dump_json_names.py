@@ -9,7 +9,6 @@ hence "from the right". Values saved one by one are ``{name}[_grad].{count}.debu
 from __future__ import annotations
 
 import enum
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,7 +17,7 @@ from probe_flow.records.quick import quick
 
 PARAMETERS_GRAD = "parameters_grad"
 DEBUG = "debug"
-_COUNT = re.compile(r"[0-9]{1,18}")
+_MAX_DIGITS = 18
 _PHASES = {"forward": Phase.FORWARD, "backward": Phase.BACKWARD}
 
 
@@ -64,10 +63,16 @@ def parse_entry_name(entry: str) -> EntryName | None:
     'Module.layers.0.Layer'
     """
     name, _, last = entry.rpartition(".")
-    name, _, before = name.rpartition(".")
-    if last in _PHASES and _COUNT.fullmatch(before) and (op_type := _last_part(name)) is not None:
-        return EntryName(EntryKind.API, name, op_type, int(before), _PHASES[last])
+    if last in _PHASES:
+        name, _, before = name.rpartition(".")
+        if _is_count(before) and (op_type := _last_part(name)) is not None:
+            return EntryName(EntryKind.API, name, op_type, int(before), _PHASES[last])
     return _parse_others(entry)
+
+
+def _is_count(text: str) -> bool:
+    """Say whether a part of a name is a number: digits as in ASCII, few enough for one."""
+    return text.isdecimal() and text.isascii() and len(text) <= _MAX_DIGITS
 
 
 @lru_cache(maxsize=4096)
@@ -84,11 +89,11 @@ def _parse_others(entry: str) -> EntryName | None:
     if parts[-1] == PARAMETERS_GRAD:
         return EntryName(EntryKind.PARAMETERS_GRAD, entry, parts[-2], 0, Phase.NONE)
     before, last = parts[-2], parts[-1]
-    if last == DEBUG and _COUNT.fullmatch(before):
+    if last == DEBUG and _is_count(before):
         return EntryName(EntryKind.DEBUG, ".".join(parts[:-2]), DEBUG, int(before), Phase.NONE)
     if len(parts) < 4:
         return None
-    if not _COUNT.fullmatch(last):
+    if not _is_count(last):
         return None
     if before in _PHASES:
         return EntryName(EntryKind.MODULE, ".".join(parts[:-2]), parts[-3], int(last), _PHASES[before])

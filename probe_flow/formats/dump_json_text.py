@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic_core import from_json
 
 from probe_flow.errors import Diagnostic, FormatError, Span
 
 _MAX_REPEATED = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A parsed file.
-
-    Args:
-        value: the JSON value.
-        repeated: keys that an object of the file holds more than once (the last one counts), at most a few.
-    """
-
-    value: object
-    repeated: tuple[str, ...]
 
 
 class Repeated:
@@ -52,8 +40,8 @@ class Repeated:
         return result
 
 
-def load_document(file: Path, shown: str) -> Document:
-    """Read and parse one JSON file as a whole.
+def load_document(file: Path, shown: str) -> object:
+    """Read and parse one JSON file as a whole; of a key that stands twice in an object the last one counts.
 
     Args:
         file: the file.
@@ -68,16 +56,21 @@ def load_document(file: Path, shown: str) -> Document:
         raise cannot_be_read(shown, error) from error
     except UnicodeDecodeError as error:
         raise not_json(shown, f"byte {error.start} is not UTF-8") from error
-    repeated = Repeated()
     try:
-        value = json.loads(text, object_pairs_hook=repeated.unique)
+        return from_json(text)
+    except ValueError:  # a mistake, which Python's parser tells better, or a text that it alone accepts
+        return _parsed_by_python(text, shown)
+
+
+def _parsed_by_python(text: str, shown: str) -> object:
+    try:
+        return json.loads(text)
     except json.JSONDecodeError as error:
         raise mistake(shown, error, error.lineno, error.colno) from error
     except RecursionError as error:
         raise not_json(shown, "values are nested too deeply") from error
     except ValueError as error:  # a number of thousands of digits
         raise not_json(shown, str(error).split(":")[0]) from error
-    return Document(value, repeated.keys)
 
 
 def mistake(shown: str, error: json.JSONDecodeError, line: int, column: int) -> FormatError:

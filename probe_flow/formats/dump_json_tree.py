@@ -14,6 +14,7 @@ from probe_flow.formats.dump_json_text import load_document
 CONSTRUCT_FILE = "construct.json"
 STACK_FILE = "stack.json"
 MICRO_STEPS = "megatron_micro_step_number"
+_TEXT = frozenset({str})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +91,12 @@ def read_stacks(folder: Path, prefix: str, problems: ProblemList) -> Stacks:
     ids: dict[tuple[str, ...], str] = {}
     for entries, lines in _stack_groups(content, problems):
         stack = tuple(lines)
-        stack_id = ids.setdefault(stack, f"{prefix}{len(ids)}")
-        frames[stack_id] = stack
-        of_entry.update(dict.fromkeys(entries, stack_id))
+        stack_id = ids.get(stack)
+        if stack_id is None:
+            stack_id = ids[stack] = f"{prefix}{len(ids)}"
+            frames[stack_id] = stack
+        for entry in entries:
+            of_entry[entry] = stack_id
     return Stacks(of_entry, frames, found=True)
 
 
@@ -112,7 +116,7 @@ def _stack_groups(content: Mapping[str, object], problems: ProblemList) -> Itera
 
 
 def _is_text_list(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(line, str) for line in value)
+    return isinstance(value, list) and _TEXT.issuperset(map(type, value))
 
 
 def _object_in(folder: Path, name: str, problems: ProblemList) -> dict[str, object] | None:
@@ -124,7 +128,7 @@ def _object_in(folder: Path, name: str, problems: ProblemList) -> dict[str, obje
         _warn(problems, name, "it is a link that leads out of the dump")
         return None
     try:
-        value = load_document(file, name).value
+        value = load_document(file, name)
     except FormatError as error:
         _warn(problems, name, error.diagnostic.message)
         return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import itemgetter
 from typing import TypeAlias
 
@@ -37,6 +38,10 @@ _TENSOR_ATTRS = ("requires_grad", "data_name", "layout", "hsdp_shard_size", "dev
 _USUAL = ("type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "requires_grad")
 _usual_values = itemgetter(*_USUAL)
 _INTEGERS = {int}
+_EMPTY: tuple[object, ...] = (None, [], {})
+_STATISTICS = TensorKind.STATISTICS
+"""Looked up for each tensor: a member of an enumeration takes longer to find than most else."""
+
 _P2P_ATTRS = ("op", "peer", "tag", "group_id")
 _NOTHING = Statistics()
 _NO_STATISTICS = "the dump recorded no statistics of this tensor"
@@ -47,7 +52,7 @@ _Leaf: TypeAlias = dict[str, object]
 
 @dataclass(slots=True)
 class Flattened:
-    """The tensors of one entry, and what of it could not be understood (item name and reason)."""
+    """Tensors of entries, and what of them could not be understood (item name and reason)."""
 
     tensors: list[TensorRef] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
@@ -73,20 +78,19 @@ class Flattener:
     def __init__(self, source: str, files: TensorFiles) -> None:
         self._source = source
         self._files = files
-        self._slots: dict[SlotRole, dict[_Path, Slot]] = {role: {} for role in SlotRole}
         self._shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._words: dict[str, tuple[str, str]] = {}
 
-    def flatten(self, entry: object, *, name: str, kind: EntryKind, node: NodeKey) -> Flattened:
-        """Return the tensors of one entry in report order: inputs, parameters, outputs, parameter gradients.
+    def flatten(self, entry: object, *, name: str, kind: EntryKind, node: NodeKey, result: Flattened) -> None:
+        """Add the tensors of one entry in report order: inputs, parameters, outputs, parameter gradients.
 
         Args:
             entry: its value, of known shape.
             name: its full name, the start of item names.
             kind: what the entry is.
             node: owner of the tensors.
+            result: what to add to.
         """
-        result = Flattened()
         if kind is EntryKind.DEBUG:
             self._add(entry, SlotRole.DEBUG, name, node, result)
         elif not isinstance(entry, dict):
@@ -97,20 +101,24 @@ class Flattener:
                 for path, leaf in _leaves(only, (parameter,)):
                     self._add_leaf(leaf, SlotRole.PARAMETER_GRAD, path, name, node, result)
         else:
-            for key, role, word in _SECTIONS:
-                value = entry.get(key)
-                if value is not None:
-                    self._add(value, role, f"{name}.{word}", node, result)
-            _drop_repeated(result)
-        return result
+            self._add_sections(entry, name, node, result)
+
+    def _add_sections(self, entry: _Leaf, name: str, node: NodeKey, result: Flattened) -> None:
+        first, inputs = len(result.tensors), 0
+        for key, role, word in _SECTIONS:
+            value = entry.get(key)
+            if value not in _EMPTY:
+                self._add(value, role, f"{name}.{word}", node, result)
+                inputs += word == "input"
+        if inputs > 1:  # slots of one section differ
+            _drop_repeated(result, first)
 
     def _add(self, value: object, role: SlotRole, prefix: str, node: NodeKey, result: Flattened) -> None:
         """Add the leaves of one section, or of a value that stands where a section should."""
         if isinstance(value, list):
-            slots = self._slots[role]
             for index, child in enumerate(value):
                 if type(child) is dict and len(child) == len(_USUAL):
-                    usual = self._usual(child, f"{prefix}.{index}", node, slots.get((index,)))
+                    usual = self._usual(child, f"{prefix}.{index}", node, _slot(role, (index,)))
                     if usual is not None:
                         result.tensors.append(usual)
                         continue
@@ -125,46 +133,48 @@ class Flattener:
                     self._add_leaf(leaf, role, path, prefix, node, result)
         else:
             item = prefix if role is SlotRole.DEBUG else f"{prefix}.0"
-            result.tensors.append(self._tensor(value, item, node, self._slot(role, (0,)), result.problems))
+            result.tensors.append(self._tensor(value, item, node, _slot(role, (0,)), result.problems))
 
     def _add_leaf(
         self, leaf: object, role: SlotRole, path: _Path, prefix: str, node: NodeKey, result: Flattened
     ) -> None:
         item = f"{prefix}.{path[0] if len(path) == 1 else '.'.join(map(str, path))}"
-        result.tensors.append(self._tensor(leaf, item, node, self._slot(role, path), result.problems))
+        result.tensors.append(self._tensor(leaf, item, node, _slot(role, path), result.problems))
 
-    def _usual(self, value: _Leaf, item: str, node: NodeKey, slot: Slot | None) -> TensorRef | None:
-        """Return a tensor with four statistics, as most are; None for others, and for slots and shapes not yet seen."""
+    def _usual(self, value: _Leaf, item: str, node: NodeKey, slot: Slot) -> TensorRef | None:
+        """Return a tensor with four statistics, as most are; None for others, and for shapes not yet seen."""
         try:
             word, stored, raw_shape, high, low, mean, norm, grad = _usual_values(value)
             words, types = self._words[stored], self._words[word]
             shape = self._shapes[tuple(raw_shape)]
         except (KeyError, TypeError):
             return None
-        if slot is None or not (type(high) is type(low) is type(mean) is type(norm) is float):
+        if not (type(high) is type(low) is type(mean) is type(norm) is float):
             return None
-        if raw_shape.__class__ is not list or not _INTEGERS.issuperset(map(type, raw_shape)):
+        if type(raw_shape) is not list or not _INTEGERS.issuperset(map(type, raw_shape)):
             return None
         dtype, stored = words
+        recorded = Statistics(low, high, mean, norm)
+        attrs = {"item": item, "requires_grad": grad, "type": types[1]}
+        # By position: a keyword costs as much as storing its value.
         return TensorRef(
             node,
             slot,
-            TensorKind.STATISTICS,
+            _STATISTICS,
             dtype,
             stored,
             shape,
             shape,
-            recorded=Statistics(low, high, mean, norm),
-            attrs={"item": item, "requires_grad": grad, "type": types[1]},
-            source=self._source,
+            "ND",
+            0,
+            (),
+            recorded,
+            None,
+            None,
+            attrs,
+            None,
+            self._source,
         )
-
-    def _slot(self, role: SlotRole, path: _Path) -> Slot:
-        slots = self._slots[role]
-        slot = slots.get(path)
-        if slot is None:
-            slot = slots[path] = Slot(role, path)
-        return slot
 
     def _tensor(
         self, value: object, item: str, node: NodeKey, slot: Slot, problems: list[tuple[str, str]]
@@ -253,20 +263,27 @@ class Flattener:
         return words
 
 
-def _drop_repeated(result: Flattened) -> None:
-    """Leave out a slot that occurs twice in an entry: positional arguments under two keys."""
-    if len({id(tensor.slot) for tensor in result.tensors}) == len(result.tensors):
+@lru_cache(maxsize=1 << 14)
+def _slot(role: SlotRole, path: _Path) -> Slot:
+    """Return a slot, the same object for the tensors of all dumps: matching compares them by the hundred thousand."""
+    return Slot(role, path)
+
+
+def _drop_repeated(result: Flattened, first: int) -> None:
+    """Leave out a slot that occurs twice in an entry (its tensors begin at `first`): arguments under two keys."""
+    tensors = result.tensors[first:]
+    if len({tensor.slot for tensor in tensors}) == len(tensors):
         return
     seen: set[Slot] = set()
     kept = []
-    for tensor in result.tensors:
+    for tensor in tensors:
         if tensor.slot in seen:
             what = "occurs twice in its entry; the second one is left out"
             result.problems.append((str(tensor.attrs["item"]), what))
         else:
             seen.add(tensor.slot)
             kept.append(tensor)
-    result.tensors[:] = kept
+    result.tensors[first:] = kept
 
 
 def _leaves(value: object, path: _Path) -> Iterator[tuple[_Path, object]]:

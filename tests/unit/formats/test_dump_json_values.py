@@ -37,10 +37,13 @@ class Careful(Flattener):
 
 
 def read(kind: type[Flattener], *leaves: Any) -> list[Flattened]:
-    """Read entries with one output list each, after usual ones that make slots, shape and dtype known."""
+    """Read entries with one output list each, after usual ones that make shape and dtype known."""
     flattener = kind("dump.json", TensorFiles(Path("nowhere"), ProblemList("dump.json")))
-    values = [{"output": [USUAL, USUAL]}, {"output": [USUAL, USUAL]}, {"output": list(leaves)}]
-    return [flattener.flatten(value, name="f.0.forward", kind=EntryKind.API, node=NODE) for value in values]
+    found = []
+    for value in ({"output": [USUAL, USUAL]}, {"output": [USUAL, USUAL]}, {"output": list(leaves)}):
+        found.append(Flattened())
+        flattener.flatten(value, name="f.0.forward", kind=EntryKind.API, node=NODE, result=found[-1])
+    return found
 
 
 def test_a_usual_tensor_by_hand() -> None:
