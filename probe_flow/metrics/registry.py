@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
@@ -15,6 +14,7 @@ from probe_flow.metrics.catalogue import BUILT_IN, METRIC_SETS
 from probe_flow.metrics.metric import Extra, Metric
 from probe_flow.metrics.options import MeasureOptions
 from probe_flow.metrics.third_side import PREFIX, THIRD_SIDE, reference_metrics
+from probe_flow.packages import EntryPoint, entry_points
 
 GROUP = "probe_flow.metrics"
 """Entry point group; each entry is a `Metric` (of tensor mode, with ``compute``), its name is free."""

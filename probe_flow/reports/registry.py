@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
 
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
+from probe_flow.packages import EntryPoint, entry_points
 
 if TYPE_CHECKING:
     from probe_flow.records import Comparison

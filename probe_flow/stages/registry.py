@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
+from probe_flow.packages import EntryPoint, entry_points
 from probe_flow.stages.base import StageType
 
 BUILT_IN: Mapping[str, str] = MappingProxyType(

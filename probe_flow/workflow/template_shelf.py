@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity, did_you_mean
 from probe_flow.formats.yaml_positions import parse_yaml
+from probe_flow.packages import EntryPoint, entry_points
 from probe_flow.workflow.sources import MAX_FILE_BYTES
 from probe_flow.workflow.team_templates import GROUP, announced
 from probe_flow.workflow.templates import PREFIX, template_name, templates

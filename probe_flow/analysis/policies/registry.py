@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
+from probe_flow.packages import EntryPoint, entry_points
 
 if TYPE_CHECKING:
     from probe_flow.analysis.policies.base import Policy
