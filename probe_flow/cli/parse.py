@@ -88,7 +88,7 @@ def command(
 
     Each tensor becomes a file of its own: DUMP_FILE.input.0.npy, DUMP_FILE.output.0.npy, and so on. Buffers and spaces
     become .bin files, overflow records .json files. What could not be converted is listed in
-    convert_failed_file_list.txt, overlong names are resolved by mapping.csv.
+    convert_failed_file_list.txt, beside what it has of other files; overlong names are resolved by mapping.csv.
 
     Values never change: types that the written files cannot name (bfloat16 in arrays, 8-bit floats, int4) are widened.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -33,6 +33,8 @@ def convert_catalog(catalog: Catalog, wanted: Wanted, options: ConvertOptions, c
     jobs = _jobs(catalog, output, options.nodes)
     if not jobs:
         raise IncompleteError(_nothing(catalog, options.nodes))
+    if is_ours:
+        _refuse_links(context.output, {output, *(job.folder for job in jobs)})
     _prepare(output, jobs, catalog)
     batches = list(_batches(jobs, wanted, replaces=options.replace or is_ours))
     sizes = [sum(job.ref.nbytes for job in batch.jobs) for batch in batches]
@@ -78,6 +80,18 @@ def _prepare(output: Path, jobs: Sequence[Job], catalog: Catalog) -> None:
         message = f"`{output}` cannot be used: {error.strerror or error}"
         cure = "name another folder with `output`, or give yourself the right to write there"
         raise UsageError(Diagnostic("PF6502", message, path=str(output), help=cure)) from error
+
+
+def _refuse_links(run: Path, folders: Iterable[Path]) -> None:
+    """Refuse folders of the run that are links: what lies behind them is not the run's to replace or remove."""
+    for folder in sorted(folders):
+        for place in (folder, *folder.parents):
+            if place == run:
+                break
+            if place.is_symlink():
+                message = f"`{place}` is a link, and the run clears its own folder only"
+                cure = "remove the link, or name the folder that it leads to with `output`"
+                raise UsageError(Diagnostic("PF6502", message, path=str(place), help=cure))
 
 
 def _batches(jobs: Sequence[Job], wanted: Wanted, *, replaces: bool) -> Iterator[Batch]:

@@ -106,7 +106,7 @@ def parse_paths(paths: Sequence[Path], wanted: Wanted, map_: TaskMap) -> Outcome
     ended = sorted(map_(parse_batch, batches, sizes=sizes, lost=lost_batch), key=lambda found: found[0])
     for parsed in (parsed for _, found in ended for parsed in found):
         outcome.add(parsed)
-    _write_lists(wanted.output, outcome)
+    _write_lists(wanted.output, outcome, frozenset({source.path for source in sources} | {*paths}))
     if not outcome.chosen and not outcome.failed:
         raise IncompleteError(_no_such_tensor(wanted) if wanted.is_selective else _no_tensor(len(sources)))
     return outcome
@@ -205,14 +205,17 @@ def _batches(sources: Sequence[Source], wanted: Wanted) -> list[Batch]:
     return [*batches, Batch(tuple(current), wanted)]
 
 
-def _write_lists(output: Path, outcome: Outcome) -> None:
-    """Write the names of overlong files, and what failed; a list of an earlier run is replaced."""
+def _write_lists(output: Path, outcome: Outcome, tried: frozenset[Path]) -> None:
+    """Write the names of overlong files, and what failed: files and folders that were tried now, others as before."""
     try:
         if outcome.names:
             add_to_mapping(output, outcome.names)
         path = output / FAILED_LIST
-        if outcome.failed:
-            text = "".join(f"{name}\n" for name in outcome.failed)
+        earlier = path.read_bytes().decode("utf-8", "surrogateescape").split("\n") if path.is_file() else []
+        failed = [name for name in earlier if name and tried.isdisjoint((Path(name), Path(name).parent))]
+        failed += outcome.failed
+        if failed:
+            text = "".join(f"{name}\n" for name in failed)
             write_whole(path, text.encode("utf-8", "surrogateescape"))
         else:
             path.unlink(missing_ok=True)

@@ -210,6 +210,27 @@ def test_unusable_folders_are_mistakes(output: str, code: str, catalog: Catalog,
     assert caught.value.diagnostic.code == code
 
 
+@pytest.mark.parametrize("link", ["converted", "converted/small", "converted/small/0"])
+def test_folders_of_the_run_that_are_links_are_not_cleared(link: str, catalog: Catalog, tmp_path: Path) -> None:
+    mine = tmp_path / "mine" / "small" / "0" / "net"
+    mine.mkdir(parents=True)
+    (mine / "thesis.npy").write_text("mine")
+    place = tmp_path / "run" / link
+    place.parent.mkdir(parents=True)
+    place.symlink_to(tmp_path / "mine")
+    with pytest.raises(UsageError, match="is a link") as caught:
+        run("convert.npy", catalog, tmp_path / "run")
+    assert (caught.value.diagnostic.code, caught.value.diagnostic.path) == ("PF6502", str(place))
+    assert [path.read_text() for path in (tmp_path / "mine").rglob("*.npy")] == ["mine"]
+
+
+def test_the_run_itself_may_lie_behind_a_link(catalog: Catalog, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "run").symlink_to(tmp_path / "disk")
+    found = run("convert.npy", catalog, tmp_path / "run")
+    assert all(Path(ref.extents[0].file).exists() for ref in found.tensors[1:])
+
+
 def test_a_lost_worker_costs_its_tensors(catalog: Catalog, tmp_path: Path) -> None:
     reason = Diagnostic("PF6106", "gone")
     job = Job(3, catalog.tensors[3], tmp_path)

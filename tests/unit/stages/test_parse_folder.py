@@ -172,6 +172,23 @@ def test_a_tensor_that_cannot_be_converted_costs_itself(dump: OmFolder, tmp_path
     assert not outcome.is_complete
 
 
+def test_the_list_of_failures_keeps_those_of_files_that_are_not_tried_again(dump: OmFolder, tmp_path: Path) -> None:
+    listed = tmp_path / "out" / "convert_failed_file_list.txt"
+    bad = dump.file("Add.a.1.2.1700000000000001", b"")
+    good = dump.op("Add", "b", at=2, outputs=[X])
+    other = OmFolder(tmp_path / "other").file("Add.c.1.2.1700000000000003", b"")
+    parse(dump.path, output=tmp_path / "out")
+    parse(other, output=tmp_path / "out")
+    assert listed.read_text() == f"{bad}\n{other}\n"
+    assert parse(good, output=tmp_path / "out").is_complete
+    assert listed.read_text() == f"{bad}\n{other}\n"
+    parse(dump.path, output=tmp_path / "out")
+    assert listed.read_text() == f"{other}\n{bad}\n"
+    other.write_bytes(good.read_bytes())
+    assert parse(other, output=tmp_path / "out").is_complete
+    assert listed.read_text() == f"{bad}\n"
+
+
 def test_the_list_of_failures_is_that_of_the_last_run(dump: OmFolder, tmp_path: Path) -> None:
     bad = dump.file("Add.a.1.2.1700000000000001", b"")
     assert codes(parse(dump.path, output=tmp_path / "out")) == ["PF3010"]
