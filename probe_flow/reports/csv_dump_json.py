@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
 from probe_flow.records import ComparedPair, Comparison, NodeKey, Status
-from probe_flow.reports.csv_dump_json_differences import difference_cells
+from probe_flow.reports.csv_dump_json_differences import difference_columns
 from probe_flow.reports.csv_dump_json_metrics import metric_cells
 from probe_flow.reports.csv_dump_json_sides import (
     ABSENT,
@@ -86,6 +86,9 @@ RESULTS: Mapping[Status, str] = MappingProxyType(
     }
 )
 """Our verdicts in the words of this layout. What was not judged is never called a pass."""
+
+_GRADS = slice(6, 8)
+_BATCH = 1024
 
 _COLORS: Mapping[Status, Color] = MappingProxyType(
     {
@@ -166,53 +169,53 @@ def numbers_of(layout: Layout) -> frozenset[str]:
 
 
 def _rows(comparison: Comparison, layout: Layout, stacks: StackColumn | None) -> Rows:
-    for row in comparison.rows:
-        verdict = row.verdict
-        target, golden = sides_of(row)
-        cells = facts(row, target, golden, layout)
-        cells += (
-            "True" if target.grad == golden.grad else "False",
-            RESULTS[verdict.status],
-            _messages(verdict.reasons) if verdict.reasons else "[]",
+    for rows in batches(comparison.rows):
+        columns = facts(rows, *sides_of(rows), layout)
+        verdicts = [row.verdict for row in rows]
+        columns += (
+            ["True" if target == golden else "False" for target, golden in zip(*columns[_GRADS], strict=True)],
+            [RESULTS[verdict.status] for verdict in verdicts],
+            [_messages(verdict.reasons) if verdict.reasons else "[]" for verdict in verdicts],
         )
         if stacks is not None:
-            cells.append(stacks.cell(row))
+            columns.append(list(map(stacks.cell, rows)))
         if layout is Layout.TENSOR:
-            cells.append(file_names(row.pair.target, row.pair.golden))
-        cells.append(verdict.role._value_)
-        yield _COLORS[verdict.status], cells
+            columns.append([file_names(row.pair.target, row.pair.golden) for row in rows])
+        columns.append([verdict.role._value_ for verdict in verdicts])
+        yield from zip([_COLORS[verdict.status] for verdict in verdicts], zip(*columns, strict=True), strict=True)
 
 
-def sides_of(row: ComparedPair) -> tuple[Side, Side]:
-    """Return what is shown of both sides."""
-    pair, measured = row.pair, row.measurement
-    if measured is None:
-        return side_of(pair.target, None), side_of(pair.golden, None)
-    return side_of(pair.target, measured.target), side_of(pair.golden, measured.golden)
+def batches(rows: Sequence[ComparedPair]) -> Iterator[Sequence[ComparedPair]]:
+    """Yield the rows, as many at a time as cells are made of at once."""
+    return (rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH))
 
 
-def facts(row: ComparedPair, target: Side, golden: Side, layout: Layout) -> list[Cell]:
-    """Return the cells before the judgement: names, types, differences or metrics, statistics or checksums."""
-    cells: list[Cell] = [
-        target.name,
-        golden.name,
-        target.dtype,
-        golden.dtype,
-        target.shape,
-        golden.shape,
-        target.grad,
-        golden.grad,
-    ]
+def sides_of(rows: Sequence[ComparedPair]) -> tuple[list[Side], list[Side]]:
+    """Return what is shown of the target's side of each row, and of the golden's."""
+    targets, goldens = [], []
+    for row in rows:
+        pair, measured = row.pair, row.measurement
+        targets.append(side_of(pair.target, measured.target if measured is not None else None))
+        goldens.append(side_of(pair.golden, measured.golden if measured is not None else None))
+    return targets, goldens
+
+
+def facts(
+    rows: Sequence[ComparedPair], targets: Sequence[Side], goldens: Sequence[Side], layout: Layout
+) -> list[Sequence[Cell]]:
+    """Return the columns before the judgement: names, types, differences or metrics, statistics or checksums."""
+    *target_texts, target_values = zip(*targets, strict=True)
+    *golden_texts, golden_values = zip(*goldens, strict=True)
+    columns: list[Sequence[Cell]] = [column for both in zip(target_texts, golden_texts, strict=True) for column in both]
     if layout is Layout.CHECKSUM:
-        cells += (checksum_text(row.pair.target), checksum_text(row.pair.golden))
-        return cells
+        sides = ([row.pair.target for row in rows], [row.pair.golden for row in rows])
+        return [*columns, *(list(map(checksum_text, side)) for side in sides)]
+    target_columns, golden_columns = list(zip(*target_values, strict=True)), list(zip(*golden_values, strict=True))
     if layout is Layout.TENSOR:
-        cells += metric_cells(row)
+        columns += zip(*map(metric_cells, rows), strict=True)
     else:
-        cells += difference_cells(target.values, golden.values)
-    cells += value_cells(target.values)
-    cells += value_cells(golden.values)
-    return cells
+        columns += difference_columns(target_columns, golden_columns)
+    return [*columns, *map(value_cells, target_columns), *map(value_cells, golden_columns)]
 
 
 @lru_cache(maxsize=1024)

@@ -7,30 +7,48 @@ differences (``50.0%`` is a `max_diff_rel` of 0.5), words where there is no numb
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
+from itertools import compress
 
 from probe_flow.reports.csv_dump_json_sides import ABSENT, Value
+from probe_flow.reports.float_texts import number_texts
 from probe_flow.reports.table import Cell
 
 _DEVICE_WORDS = ("npu", "cpu", "cuda")
 
 
-def difference_cells(targets: Iterable[Value], goldens: Iterable[Value]) -> list[Cell]:
-    """Return target minus golden for maximum, minimum, mean and L2 norm, then the same relative to golden."""
-    absolute: list[Cell] = []
-    relative: list[Cell] = []
-    for target, golden in zip(targets, goldens, strict=True):
-        if isinstance(target, float) and isinstance(golden, float) and golden:
-            difference = target - golden
-            ratio = difference / golden
-            if ratio * 0 == 0 and difference:  # finite, and not zero
-                absolute.append(difference)
-                relative.append(f"{abs(ratio * 100)!r}%")
-                continue
-        shown, percent = _difference(target, golden)
-        absolute.append(shown)
-        relative.append(percent)
-    return absolute + relative
+def difference_columns(targets: Sequence[Sequence[Value]], goldens: Sequence[Sequence[Value]]) -> list[Sequence[Cell]]:
+    """Return target minus golden for maximum, minimum, mean and L2 norm, then the same relative to golden.
+
+    Args:
+        targets: a column of values for each of the four statistics.
+        goldens: the same of the other side.
+    """
+    columns = [_column(*both) for both in zip(targets, goldens, strict=True)]
+    return [*(absolute for absolute, _ in columns), *(relative for _, relative in columns)]
+
+
+def _column(targets: Sequence[Value], goldens: Sequence[Value]) -> tuple[list[Cell], list[Cell]]:
+    """Return the differences of one statistic, those of floats all at a time."""
+    import numpy as np
+
+    both = list(zip(targets, goldens, strict=True))
+    absolute: list[Cell] = [0] * len(both)
+    relative: list[Cell] = [0] * len(both)
+    places = [place for place, (target, golden) in enumerate(both) if type(target) is float is type(golden)]
+    target, golden = np.array([both[place] for place in places], dtype=np.float64).reshape(-1, 2).T
+    with np.errstate(all="ignore"):
+        difference = target - golden
+        percent = np.abs(difference / golden * 100)
+    is_plain = np.isfinite(percent) & (difference != 0)
+    is_open = np.ones(len(both), dtype=bool)
+    is_open[places] = ~(is_plain | (target == golden))
+    texts = number_texts(percent[is_plain].tolist())
+    for place, cell, text in zip(compress(places, is_plain), difference[is_plain].tolist(), texts, strict=True):
+        absolute[place], relative[place] = cell, text + "%"
+    for place in np.flatnonzero(is_open).tolist():
+        absolute[place], relative[place] = _difference(*both[place])
+    return absolute, relative
 
 
 def _difference(target: Value, golden: Value) -> tuple[Cell, Cell]:

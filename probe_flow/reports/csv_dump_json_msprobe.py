@@ -13,9 +13,11 @@ from pathlib import Path
 
 from probe_flow.records import ComparedPair, Comparison, NodeKey
 from probe_flow.reports.csv_dump_json import (
+    METRICS,
     PREFIX,
     Layout,
     StackColumn,
+    batches,
     facts,
     header_of,
     layout_of,
@@ -50,10 +52,9 @@ def msprobe_table(comparison: Comparison) -> Table:
 
 def _rows(comparison: Comparison, layout: Layout, stacks: StackColumn | None) -> Iterator[tuple[Color, Sequence[Cell]]]:
     columns = (*PREFIX, *layout.columns)
-    targets = (row for row in comparison.rows if row.pair.target is not None)
-    for node, group in groupby(targets, key=_node):
-        rows = list(group)
-        shown = [_cells(row, layout) for row in rows]
+    targets = [row for row in comparison.rows if row.pair.target is not None]
+    for node, group in groupby(_facts(targets, layout), key=_node):
+        rows, shown = zip(*group, strict=True)
         judged = judge_entry([dict(zip(columns, cells, strict=True)) for cells in shown], api=_api(comparison, node))
         for row, cells, marks in zip(rows, shown, judged, strict=True):
             last = [stacks.cell(row)] if stacks is not None else []
@@ -62,8 +63,8 @@ def _rows(comparison: Comparison, layout: Layout, stacks: StackColumn | None) ->
             yield _COLORS[marks.result], [*cells, *_judgement(cells, marks), *last]
 
 
-def _node(row: ComparedPair) -> NodeKey:
-    return row.pair.shown.node
+def _node(row: tuple[ComparedPair, Sequence[Cell]]) -> NodeKey:
+    return row[0].pair.shown.node
 
 
 def _api(comparison: Comparison, node: NodeKey) -> str:
@@ -72,13 +73,17 @@ def _api(comparison: Comparison, node: NodeKey) -> str:
     return (*entry.split("."), "")[1]
 
 
-def _cells(row: ComparedPair, layout: Layout) -> list[Cell]:
-    cells = facts(row, *sides_of(row), layout)
-    measured = row.measurement
-    if layout is Layout.TENSOR and measured is not None and measured.nonfinite_mismatch:
-        first = len(PREFIX)
-        cells[first : first + 6] = [cell if cell == UNSUPPORTED else ABSENT for cell in cells[first : first + 6]]
-    return cells
+def _facts(targets: Sequence[ComparedPair], layout: Layout) -> Iterator[tuple[ComparedPair, Sequence[Cell]]]:
+    """Yield the rows with their cells before the judgement."""
+    first, end = len(PREFIX), len(PREFIX) + len(METRICS)
+    for rows in batches(targets):
+        for row, cells in zip(rows, zip(*facts(rows, *sides_of(rows), layout), strict=True), strict=True):
+            measured = row.measurement
+            if layout is Layout.TENSOR and measured is not None and measured.nonfinite_mismatch:
+                metrics = [cell if cell == UNSUPPORTED else ABSENT for cell in cells[first:end]]
+                yield row, [*cells[:first], *metrics, *cells[end:]]
+            else:
+                yield row, cells
 
 
 def _judgement(cells: Sequence[Cell], marks: Marks) -> tuple[str, str, str]:

@@ -81,17 +81,11 @@ def guarded(text: str) -> str:
 _memoised_guard: Callable[[str], str] = lru_cache(maxsize=1024)(guarded)
 
 
-def value_cells(values: tuple[Value, Value, Value, Value]) -> Sequence[Cell]:
-    """Return statistics as cells: infinities with a leading blank, ``None`` and truth values as words."""
-    first, second, third, fourth = values
-    if (
-        isinstance(first, float)
-        and isinstance(second, float)
-        and isinstance(third, float)
-        and isinstance(fourth, float)
-        and (first + second + third + fourth) * 0 == 0  # all finite, as nearly always
-    ):
-        return first, second, third, fourth
+def value_cells(values: Sequence[Value]) -> Sequence[Cell]:
+    """Return a column of statistics as cells: infinities with a leading blank, ``None`` and truth values as words."""
+    floats = [value for value in values if isinstance(value, float)]
+    if len(floats) == len(values) and sum(floats) * 0 == 0:  # all finite, as nearly always
+        return floats
     return [_value_cell(value) for value in values]
 
 

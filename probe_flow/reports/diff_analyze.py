@@ -158,17 +158,18 @@ def _items(entry: EntryDifference, comparison: Comparison) -> list[dict[str, obj
 def _columns(row: ComparedPair, comparison: Comparison) -> dict[str, object]:
     """Return the columns of a row: those of statistics for dumps of tensors too."""
     is_checksum = layout_of(comparison) is Layout.CHECKSUM
-    sides = sides_of(row)
+    sides = sides_of([row])
     header = (*PREFIX, *(CHECKSUMS if is_checksum else (*DIFFERENCES, *STATISTICS)))
-    cells = facts(row, *sides, Layout.CHECKSUM if is_checksum else Layout.STATISTICS)
-    columns: dict[str, object] = dict(zip(header, cells, strict=True))
+    cells = facts([row], *sides, Layout.CHECKSUM if is_checksum else Layout.STATISTICS)
+    columns: dict[str, object] = {name: cell for name, (cell,) in zip(header, cells, strict=True)}
+    ((target,), (golden,)) = sides
     for name, tensor in zip(PREFIX[:2], (row.pair.target, row.pair.golden), strict=True):
         columns[name] = _item_name(tensor)
     if not is_checksum:
         columns.update((name, str(columns[name])) for name in DIFFERENCES)
-        values = (*_values(row.pair.target, sides[0]), *_values(row.pair.golden, sides[1]))
+        values = (*_values(row.pair.target, target), *_values(row.pair.golden, golden))
         columns.update(zip(STATISTICS, values, strict=True))
-    columns[CONSISTENT] = sides[0].grad == sides[1].grad
+    columns[CONSISTENT] = target.grad == golden.grad
     columns["Result"], columns["Err_message"] = _result(row, columns, is_checksum=is_checksum)
     return columns
 

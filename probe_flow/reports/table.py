@@ -49,32 +49,44 @@ def write_csv(table: Table, path: Path, *, line_end: str = "\n") -> None:
         IncompleteError: PF7001 when the file cannot be written.
     """
     with atomic_text(path) as file:
-        file.writelines(_lines([table.header], _Quoted(), line_end))
+        file.writelines(_texts(iter([(Color.NONE, table.header)]), line_end))
         file.writelines(_texts(table.rows, line_end))
 
 
 def _texts(rows: Rows, line_end: str) -> Iterator[str]:
+    """Yield rows as csv.writer would write them, which takes many times longer for it."""
     quoted = _Quoted()
     while batch := [cells for _, cells in islice(rows, _BATCH)]:
-        yield from _lines(batch, quoted, line_end)
+        columns = [_column(cells, quoted) for cells in zip(*batch, strict=True)]
+        yield line_end.join([*map(",".join, zip(*columns, strict=True)), ""])
         if len(quoted) > _MAX_KNOWN:
             quoted.clear()
 
 
-class _Quoted(dict[Cell, str]):
+def _column(cells: Sequence[Cell], quoted: _Quoted) -> Sequence[str]:
+    """Return the cells of a column as they stand in the file."""
+    texts = [cell for cell in cells if isinstance(cell, str)]
+    if len(texts) == len(cells):
+        return _text_column(texts, quoted)
+    numbers = number_texts([cell for cell in cells if not isinstance(cell, str)])
+    if not texts:
+        return numbers
+    next_text, next_number = iter(_text_column(texts, quoted)), iter(numbers)
+    return [next(next_text) if isinstance(cell, str) else next(next_number) for cell in cells]
+
+
+def _text_column(texts: Sequence[str], quoted: _Quoted) -> Sequence[str]:
+    every = "".join(texts)
+    needs_quotes = "," in every or '"' in every or "\n" in every
+    return list(map(quoted.__getitem__, texts)) if needs_quotes else texts
+
+
+class _Quoted(dict[str, str]):
     """Text -> the same in quotes where CSV needs them, found once for each."""
 
-    def __missing__(self, cell: Cell) -> str:
-        text = str(cell)
+    def __missing__(self, text: str) -> str:
+        found = text
         if "," in text or '"' in text or "\n" in text:
-            text = '"' + text.replace('"', '""') + '"'
-        self[cell] = text
-        return text
-
-
-def _lines(rows: Sequence[Sequence[Cell]], quoted: _Quoted, line_end: str) -> Iterator[str]:
-    """Yield rows as csv.writer would write them, which takes many times longer for it."""
-    found = [cell for cells in rows for cell in cells if not isinstance(cell, str)]
-    numbers = iter(number_texts(found))
-    for cells in rows:
-        yield ",".join([quoted[cell] if cell.__class__ is str else next(numbers) for cell in cells]) + line_end
+            found = '"' + text.replace('"', '""') + '"'
+        self[text] = found
+        return found
