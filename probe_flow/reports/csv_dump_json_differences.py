@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import compress
+from typing import cast
 
 from probe_flow.reports.csv_dump_json_sides import ABSENT, Value
 from probe_flow.reports.float_texts import number_texts
@@ -32,23 +32,25 @@ def _column(targets: Sequence[Value], goldens: Sequence[Value]) -> tuple[list[Ce
     """Return the differences of one statistic, those of floats all at a time."""
     import numpy as np
 
-    both = list(zip(targets, goldens, strict=True))
-    absolute: list[Cell] = [0] * len(both)
-    relative: list[Cell] = [0] * len(both)
-    places = [place for place, (target, golden) in enumerate(both) if type(target) is float is type(golden)]
-    target, golden = np.array([both[place] for place in places], dtype=np.float64).reshape(-1, 2).T
+    target, golden = np.array(_floats(targets)), np.array(_floats(goldens))
     with np.errstate(all="ignore"):
         difference = target - golden
         percent = np.abs(difference / golden * 100)
-    is_plain = np.isfinite(percent) & (difference != 0)
-    is_open = np.ones(len(both), dtype=bool)
-    is_open[places] = ~(is_plain | (target == golden))
-    texts = number_texts(percent[is_plain].tolist())
-    for place, cell, text in zip(compress(places, is_plain), difference[is_plain].tolist(), texts, strict=True):
-        absolute[place], relative[place] = cell, text + "%"
-    for place in np.flatnonzero(is_open).tolist():
-        absolute[place], relative[place] = _difference(*both[place])
+    absolute: list[Cell] = difference.tolist()
+    relative: list[Cell] = [text + "%" for text in number_texts(percent.tolist())]
+    is_equal = target == golden
+    for place in np.flatnonzero(is_equal).tolist():
+        absolute[place] = relative[place] = 0
+    for place in np.flatnonzero(~(is_equal | np.isfinite(percent) & (difference != 0))).tolist():
+        absolute[place], relative[place] = _difference(targets[place], goldens[place])
     return absolute, relative
+
+
+def _floats(values: Sequence[Value]) -> Sequence[float]:
+    """Return the values with NaN for all that are no floats."""
+    if set(map(type, values)) == {float}:
+        return cast("Sequence[float]", values)
+    return [value if isinstance(value, float) else math.nan for value in values]
 
 
 def _difference(target: Value, golden: Value) -> tuple[Cell, Cell]:

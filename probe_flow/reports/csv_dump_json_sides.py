@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 from probe_flow.records import SideSummary, TensorKind, TensorRef
 from probe_flow.reports.cells import text_cell
@@ -83,9 +83,10 @@ _memoised_guard: Callable[[str], str] = lru_cache(maxsize=1024)(guarded)
 
 def value_cells(values: Sequence[Value]) -> Sequence[Cell]:
     """Return a column of statistics as cells: infinities with a leading blank, ``None`` and truth values as words."""
-    floats = [value for value in values if isinstance(value, float)]
-    if len(floats) == len(values) and sum(floats) * 0 == 0:  # all finite, as nearly always
-        return floats
+    if set(map(type, values)) == {float}:
+        floats = cast("Sequence[float]", values)
+        if sum(floats) * 0 == 0:  # all finite, as nearly always
+            return floats
     return [_value_cell(value) for value in values]
 
 

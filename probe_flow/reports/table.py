@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from probe_flow.reports.atomic import atomic_text
-from probe_flow.reports.float_texts import number_texts
+from probe_flow.reports.float_texts import Number, number_texts
 from probe_flow.reports.row_colors import Color
 
 _BATCH = 1024
@@ -65,14 +65,14 @@ def _texts(rows: Rows, line_end: str) -> Iterator[str]:
 
 def _column(cells: Sequence[Cell], quoted: _Quoted) -> Sequence[str]:
     """Return the cells of a column as they stand in the file."""
-    texts = [cell for cell in cells if isinstance(cell, str)]
-    if len(texts) == len(cells):
-        return _text_column(texts, quoted)
-    numbers = number_texts([cell for cell in cells if not isinstance(cell, str)])
-    if not texts:
-        return numbers
-    next_text, next_number = iter(_text_column(texts, quoted)), iter(numbers)
-    return [next(next_text) if isinstance(cell, str) else next(next_number) for cell in cells]
+    kinds = set(map(type, cells))
+    if kinds == {str}:
+        return _text_column(cast("Sequence[str]", cells), quoted)
+    if str not in kinds:
+        return number_texts(cast("Sequence[Number]", cells))
+    texts = iter(_text_column([cell for cell in cells if isinstance(cell, str)], quoted))
+    numbers = iter(number_texts([cell for cell in cells if not isinstance(cell, str)]))
+    return [next(texts) if isinstance(cell, str) else next(numbers) for cell in cells]
 
 
 def _text_column(texts: Sequence[str], quoted: _Quoted) -> Sequence[str]:
