@@ -13,6 +13,7 @@ from probe_flow.reports.json_values import json_number, json_text, json_value
 Number = float | int | bool | None
 
 _WORDS = ((b'"NaN"', b'"nan"'), (b'"Infinity"', b'"inf"'), (b'"-Infinity"', b'"-inf"'))
+_ONE_DIGIT = re.compile(rb"e-(?=\d,)")
 _BARE_EXPONENT = re.compile(rb"e(?=\d)")
 _SMALL = re.compile(rb"0\.0000")
 _SAMPLES = (0.0, -0.0, 1.0, 0.1, 1e-4, 1.5e-5, -1e-5, 2.5e-9, 5e-324, 1e15, 1e16, 1e22, 1.7976931348623157e308, 3, True)
@@ -45,8 +46,7 @@ def _by_pydantic(values: Sequence[Number]) -> list[str]:
         for theirs, ours in _WORDS:
             text = text.replace(theirs, ours)
     if b"e" in text:  # 1e-7 and 1e16 are 1e-07 and 1e+16 in Python
-        head, *parts = _BARE_EXPONENT.sub(b"e+", text).split(b"e-")
-        text = b"e-".join([head, *[b"0" + part if part[1:2] == b"," else part for part in parts]])
+        text = _ONE_DIGIT.sub(b"e-0", _BARE_EXPONENT.sub(b"e+", text))
     texts = text[:-1].decode("utf-8").split(",")
     place, before = 0, 0
     for found in _SMALL.finditer(text):  # and 0.00001 is 1e-05; in 10.00001 nothing changes

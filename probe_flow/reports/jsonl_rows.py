@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from operator import attrgetter
 
 from probe_flow.records import (
@@ -21,10 +23,8 @@ from probe_flow.reports.json_values import json_text, json_value
 from probe_flow.reports.rows import NodeIndex, RowReader, checksum_of, file_of, reason_of, shape_of, statistics_of
 
 _STATISTICS = attrgetter("min", "max", "mean", "l2norm", "nan", "inf")
-_AFTER_MIN = (', "max": ', ', "mean": ', ', "l2norm": ', ', "nan": ', ', "inf": ')
 _GRADS: Mapping[int, str] = {
-    id(grad): f'"value": null, "requires_grad": {json_text(grad)}, "checksum": null, "min": '
-    for grad in (None, False, True)
+    id(grad): f'"value": null, "requires_grad": {json_text(grad)}, "checksum": null' for grad in (None, False, True)
 }
 """What is said of a tensor without value and checksum, by the object that says whether it needs a gradient."""
 
@@ -44,72 +44,66 @@ class RowLines:
         self._target, self._golden = _Nodes(pairs.target), _Nodes(pairs.golden)
         self._slots: dict[tuple[SlotRole, tuple[int | str, ...]], tuple[str, str]] = {}
         self._stored: dict[tuple[object, ...], str] = {}
-        self._metrics: dict[tuple[str, ...], tuple[tuple[str, ...], tuple[str, ...]]] = {}
-        self._before: list[str] = []
-        self._numbers: list[Number] = []
 
     def text(self, rows: Sequence[ComparedPair]) -> str:
         """Return the lines of some rows; what line readers split at inside of texts is for the caller to treat."""
-        self._before, self._numbers = [], []
-        text = ""
-        for row in rows:
-            text = self._row(row, text)
-        pieces = [""] * (2 * len(self._before) + 1)
-        pieces[0:-1:2] = self._before
-        pieces[1::2] = number_texts(self._numbers)
-        pieces[-1] = text
-        return "".join(pieces)
-
-    def _row(self, row: ComparedPair, text: str) -> str:
-        """Add a row that begins after `text`; return what follows its last number."""
-        pair, measured, verdict = row.pair, row.measurement, row.verdict
-        shown = pair.shown
-        nodes = self._target if pair.target is not None else self._golden
-        text += (
-            f'{{"order": {row.order}, {nodes.described(shown.node)}, "group": {json_text(pair.group)}, '
-            f'{self._slot(shown)[0]}, "kind": "{shown.kind._value_}", "target": '
+        pairs, measured = [row.pair for row in rows], [row.measurement for row in rows]
+        columns = (
+            rows,
+            pairs,
+            self._sides(
+                [pair.target for pair in pairs], [each.target if each is not None else None for each in measured]
+            ),
+            self._sides(
+                [pair.golden for pair in pairs], [each.golden if each is not None else None for each in measured]
+            ),
+            self._sides(
+                [pair.reference for pair in pairs], [each.reference if each is not None else None for each in measured]
+            ),
+            number_texts([pair.confidence for pair in pairs]),
+            _metrics([each.metrics if each is not None else _NO_METRICS for each in measured]),
         )
-        text = self._side(pair.target, measured.target if measured is not None else None, text) + ', "golden": '
-        text = self._side(pair.golden, measured.golden if measured is not None else None, text) + ', "reference": '
-        text = self._side(pair.reference, measured.reference if measured is not None else None, text)
-        text += f', "rule": {json_text(pair.rule)}, "confidence": '
-        self._before.append(text)
-        self._numbers.append(pair.confidence)
-        text = self._measured(measured.metrics if measured is not None else _NO_METRICS)
+        return "".join([self._line(*cells) for cells in zip(*columns, strict=True)])
+
+    def _line(
+        self, row: ComparedPair, pair: Pair, target: str, golden: str, reference: str, confidence: str, metrics: str
+    ) -> str:
+        shown, verdict = pair.shown, row.verdict
+        nodes = self._target if pair.target is not None else self._golden
         return (
-            f'{text}, "verdict": "{verdict.status._value_}", "reason": {json_text(reason_of(row))}, '
+            f'{{"order": {row.order}, {nodes.described(shown.node)}, "group": {json_text(pair.group)}, '
+            f'{self._slot(shown)[0]}, "kind": "{shown.kind._value_}", "target": {target}, "golden": {golden}, '
+            f'"reference": {reference}, "rule": {json_text(pair.rule)}, "confidence": {confidence}, '
+            f'"metrics": {metrics}, "verdict": "{verdict.status._value_}", "reason": {json_text(reason_of(row))}, '
             f'"role": "{verdict.role._value_}"{_transform(pair)}{_excuse(verdict)}}}\n'
         )
 
-    def _side(self, tensor: TensorRef | None, summary: SideSummary | None, text: str) -> str:
-        if tensor is None:
-            return text + "null"
+    def _sides(self, tensors: Sequence[TensorRef | None], summaries: Sequence[SideSummary | None]) -> list[str]:
+        if all(tensor is None for tensor in tensors):
+            return ["null"] * len(tensors)
+        statistics = map(_STATISTICS, map(statistics_of, tensors, summaries))
+        numbers = iter(number_texts(list(chain.from_iterable(statistics))))
+        return [
+            "null"
+            if tensor is None
+            else f'{self._side(tensor, summary)}, "min": {low}, "max": {high}, "mean": {mean}, "l2norm": {norm}, '
+            f'"nan": {nan}, "inf": {inf}}}'
+            for tensor, summary, low, high, mean, norm, nan, inf in zip(
+                tensors, summaries, *[numbers] * 6, strict=False
+            )
+        ]
+
+    def _side(self, tensor: TensorRef, summary: SideSummary | None) -> str:
+        """Return what comes before the statistics."""
         value, grad, checksum = tensor.value, tensor.attrs.get("requires_grad"), checksum_of(tensor, summary)
         known = _GRADS.get(id(grad)) if value is None and checksum is None else None
         facts = known or (
             f'"value": {json_text(value if value is None else json_value(value))}, '
             f'"requires_grad": {json_text(grad if grad is None or grad is False else json_value(grad))}, '
-            f'"checksum": {json_text(checksum)}, "min": '
+            f'"checksum": {json_text(checksum)}'
         )
-        self._before.append(
-            f'{text}{{"name": "{self._target.name(tensor.node)}{self._slot(tensor)[1]}", '
-            f"{self._stored_as(tensor)}, {facts}"
-        )
-        self._before += _AFTER_MIN
-        self._numbers += _STATISTICS(statistics_of(tensor, summary))
-        return "}"
-
-    def _measured(self, metrics: Mapping[str, Number]) -> str:
-        if not metrics:
-            return ', "metrics": {}'
-        known = self._metrics.get(tuple(metrics))
-        if known is None:
-            names = tuple(sorted(metrics))
-            labels = tuple(f", {json_text(name)}: " for name in names)
-            known = self._metrics[tuple(metrics)] = names, (', "metrics": {' + labels[0][2:], *labels[1:])
-        self._before += known[1]
-        self._numbers += [metrics[name] for name in known[0]]
-        return "}"
+        name = f"{self._target.name(tensor.node)}{self._slot(tensor)[1]}"
+        return f'{{"name": "{name}", {self._stored_as(tensor)}, {facts}'
 
     def _slot(self, tensor: TensorRef) -> tuple[str, str]:
         """Return the keys of the slot, and the end of the tensor's name."""
@@ -130,6 +124,21 @@ class RowLines:
                 f'"shape": {json_text(shape)}, "layout": {json_text(tensor.layout)}'
             )
         return found
+
+
+def _metrics(rows: Sequence[Mapping[str, Number]]) -> list[str]:
+    """Return the metrics of each row, those of rows with the same ones together."""
+    places: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for place, metrics in enumerate(rows):
+        places[tuple(metrics)].append(place)
+    texts = ["{}"] * len(rows)
+    for names, those in places.items():
+        ordered = sorted(names)
+        line = "{" + ", ".join([json_text(name).replace("%", "%%") + ": %s" for name in ordered]) + "}"
+        columns = [number_texts([rows[place][name] for place in those]) for name in ordered]
+        for place, numbers in zip(those, zip(*columns, strict=True), strict=bool(names)):
+            texts[place] = line % numbers
+    return texts
 
 
 def _transform(pair: Pair) -> str:
