@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from probe_flow.analysis.calls import Call, Calls
 from probe_flow.analysis.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, deviation_of
@@ -20,7 +20,7 @@ from probe_flow.analysis.gradients import (
 )
 from probe_flow.analysis.growth import TINY, Allowance, allowance, coherent_error, common_share, widest
 from probe_flow.analysis.hidden_inputs import HiddenInputs, with_noise
-from probe_flow.analysis.links import Links
+from probe_flow.analysis.links import Links, link
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.past_errors import PastErrors, RecentErrors
 from probe_flow.records import Execution, Mode, Pairs, Statistics
@@ -64,10 +64,10 @@ _Rule = Callable[[Call, Deviation, Sequence[Deviation], frozenset[Family], float
 class Allowances:
     """The allowance of every row, in order of time: it depends on the errors met before."""
 
-    def __init__(self, rows: Sequence[MeasuredPair], pairs: Pairs, calls: Calls, links: Links) -> None:
+    def __init__(self, rows: Sequence[MeasuredPair], pairs: Pairs, calls: Calls) -> None:
         self.rows = rows
+        self.pairs = pairs
         self.calls = calls
-        self.links = links
         rounding = ACROSS_FRAMEWORKS if _are_frameworks_different(pairs) else WITHIN_FRAMEWORK
         self.deviations = [deviation_of(row, rounding) for row in rows]
         self.scales: dict[int, float] = {}
@@ -79,10 +79,16 @@ class Allowances:
         self._recent: dict[Execution, RecentErrors] = defaultdict(RecentErrors)
         self._by_object: dict[int, RecentErrors] = {}  # the same, since hashing a run is slow
         self._past = PastErrors()
+        self._read: list[int] = []
         self._earlier: dict[object, int] = {}
         self._flips: dict[int, float] = {}
         self._latest_flips: dict[Execution, float] = {}
         self._shows_modules_only = all(node.attrs.get("kind", "api") != "api" for node in self._nodes.values())
+
+    @cached_property
+    def links(self) -> Links:
+        """Where the rows came from: found when the first of them is off by more than storage explains."""
+        return link(self.rows, self.pairs)
 
     def sources(self, number: int) -> tuple[int, ...] | None:
         """Rows whose errors explain this one's; ``()`` = it is a source itself, None = unknown."""
@@ -271,6 +277,10 @@ class Allowances:
 
     def _updated(self, number: int) -> float | None:
         """Error of an updated parameter: that of the step before, and as much of the update as its gradient was off."""
+        for read in self._read:
+            if self.links.producers.get(read) == ():
+                self._earlier[self._identity(read)] = read
+        self._read.clear()
         before = self._earlier.get(self._identity(number))
         error = self.deviations[before] if before is not None else None
         if before is None or error is None:
@@ -333,8 +343,8 @@ class Allowances:
             self._recent_of(run).add(relative)
             if run.step is not None:
                 self._past.add(run.step, relative)
-        elif run.step is not None and self.links.producers.get(number) == ():
-            self._earlier[self._identity(number)] = number
+        elif run.step is not None:
+            self._read.append(number)
 
     def families(self, call: Call) -> frozenset[Family]:
         """Return the arithmetic between a call's compared inputs and its outputs, parts and passed nodes included."""

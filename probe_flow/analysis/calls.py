@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from probe_flow.analysis.measured import PRODUCED, MeasuredPair
 from probe_flow.records import Node, NodeKey, Pairs, Phase
@@ -96,13 +97,15 @@ class Calls:
         return self.gradients.get((module.key.execution, module.key.name + GRADIENTS))
 
     def _connect_modules(self, pairs: Pairs) -> None:
+        parents = {key.name: node.parent for key, node in pairs.target.nodes.items() if node.parent}
+        if not parents and not any("parent_entry" in node.attrs for node in pairs.target.nodes.values()):
+            return
         entries: dict[tuple[object, ...], Call] = {}
         for call in self:
             key, node = call.key, call.node
             entries.setdefault((key.execution, key.name, key.phase), call)
             if node is not None and "entry" in node.attrs:
                 entries[key.execution, node.attrs["entry"]] = call
-        parents = {key.name: node.parent for key, node in pairs.target.nodes.items() if node.parent}
         for call in self:
             call.container = self._container(call, entries, parents)
             if call.container is not None:
@@ -123,6 +126,8 @@ class Calls:
         return found if found is not call else None
 
     def _connect_gradients(self) -> None:
+        if not any(call.is_gradient for call in self):
+            return
         forward: dict[object, list[int]] = defaultdict(list)
         incoming: dict[object, list[int]] = defaultdict(list)
         for call in self:
@@ -144,6 +149,8 @@ class Calls:
                 call.incoming = tuple(incoming.get((key.execution, key.name), ()))
 
     def _connect_ranks(self, rows: Sequence[MeasuredPair]) -> None:
+        if len({call.key.execution.rank for call in self}) < 2:
+            return
         collectives = [call for call in self if is_collective(call)]
         inputs: dict[object, list[int]] = defaultdict(list)
         for call in collectives:
@@ -160,13 +167,13 @@ def is_gradient(key: NodeKey) -> bool:
 
 def is_collective(call: Call) -> bool:
     """Say whether a call exchanges tensors between ranks, by its name and type."""
-    op_type = (call.node.op_type if call.node else "").lower()
-    joined = op_type.replace("_", "")
-    return (
-        call.key.name.startswith("Distributed.")
-        or op_type.startswith("hcom")
-        or any(word in joined for word in _COLLECTIVES)
-    )
+    return call.key.name.startswith("Distributed.") or _is_exchange(call.node.op_type if call.node else "")
+
+
+@lru_cache(maxsize=4096)
+def _is_exchange(op_type: str) -> bool:
+    lower = op_type.lower()
+    return lower.startswith("hcom") or any(word in lower.replace("_", "") for word in _COLLECTIVES)
 
 
 def _same_call(key: NodeKey) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import sub
 from typing import TypeAlias
 
 from probe_flow.analysis.measured import MeasuredPair
@@ -47,6 +48,10 @@ STEP = {"float16": 2.0**-24, "complex32": 2.0**-24, "float8_e4m3fn": 2.0**-9, "f
 SIZE_OF_TOP = 0.5
 """Root mean square of values of which only the extremes are known, relative to the larger one: 0.58 for uniform values,
 0.35 to 0.2 for a hundred to a million normally distributed ones."""
+
+
+DIGITS = "significant_digits"
+"""Attribute of a tensor: decimal digits that its dump keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +152,7 @@ def deviation_of(row: MeasuredPair, rounding: Rounding = WITHIN_FRAMEWORK) -> De
         top = max(abs(low or 0.0), abs(high or 0.0))
         size = top * SIZE_OF_TOP if norm is None else abs(norm) / math.sqrt(_finite(statistics, count))
         spread = size if mean is None else math.sqrt(max(0.0, size * size - mean * mean))
-        if low is not None and high is not None:
+        if low is not None and high is not None and (low > 0.0 or high < 0.0):
             least = max(0.0, low, -high)
         is_tensor = mode is Mode.TENSOR
         errors = _tensor_errors(measurement, size) if is_tensor else _statistic_errors(measurement, numbers, size)
@@ -159,7 +164,7 @@ def deviation_of(row: MeasuredPair, rounding: Rounding = WITHIN_FRAMEWORK) -> De
         unit = max(unit, rounding.unit.get(golden.dtype, 0.0))
         step = max(step, STEP.get(golden.dtype, 0.0))
     if mode is Mode.STATISTICS:
-        unit = max(unit, _of_digits(target), _of_digits(golden))
+        unit = max(unit, _of_digits(target, golden))
     if is_self and target.dtype not in UNIT and golden.dtype in UNIT:
         step = max(step, 1.0)  # a cast to whole numbers drops the fraction
     return Deviation(
@@ -176,24 +181,23 @@ def _numbers(statistics: Statistics) -> _Numbers:
 
     Statistics recorded by a framework are infinite where a value is (masked scores); the finite extreme serves then.
     """
-    numbers = statistics.min, statistics.max, statistics.mean, statistics.l2norm
+    low, high, mean, norm = statistics.min, statistics.max, statistics.mean, statistics.l2norm
     try:
-        if math.isfinite(sum(numbers)):  # type: ignore[arg-type]  # None is what the except clause is for
-            return numbers
+        if (low + high + mean + norm) * 0.0 == 0.0:  # type: ignore[operator]  # None is what the except clause is for
+            return low, high, mean, norm
     except (TypeError, OverflowError):
         pass
-    low, high, mean, norm = map(_number, numbers)
-    return low, high, mean, norm
+    return _number(low), _number(high), _number(mean), _number(norm)
 
 
 def _finite(statistics: Statistics, count: int) -> int:
     return max(1, count - (statistics.nan or 0) - (statistics.inf or 0))
 
 
-def _of_digits(tensor: TensorRef) -> float:
-    """Return the relative rounding of the decimal digits that a dump keeps, 0 where it keeps all."""
-    digits = tensor.attrs.get("significant_digits")
-    return 0.5 * 10.0 ** (1 - digits) if isinstance(digits, int) else 0.0
+def _of_digits(*sides: TensorRef) -> float:
+    """Return the relative rounding of the decimal digits that a dump keeps, the larger one; 0 where both keep all."""
+    digits = [found for side in sides if DIGITS in side.attrs and isinstance(found := side.attrs[DIGITS], int)]
+    return 0.5 * 10.0 ** (1 - min(digits)) if digits else 0.0
 
 
 def _tensor_errors(measurement: Measurement, size: float) -> tuple[float, float, float, float] | None:
@@ -229,14 +233,15 @@ def _statistic_errors(measurement: Measurement, golden: _Numbers, size: float) -
     target = _numbers(measurement.target.statistics)
     if target == golden:
         return _NO_ERRORS
-    low, high, offset, norm = map(_difference, target, golden)
-    peak = max(abs(high), abs(low))
+    try:
+        low, high, offset, norm = map(sub, target, golden)
+    except TypeError:  # one of them is not known
+        low, high, offset, norm = map(_difference, target, golden)
     root = math.sqrt(measurement.count)
-    norms = norm / root
-    gain = norms / size if size and golden[3] else 0.0
+    peak, norms = max(abs(high), abs(low)), norm / root
     # With neither norm nor mean (integers) the extremes are all there is: one element may be all the error.
     proven = max(abs(norms), abs(offset), peak / root)
-    return proven, peak, gain, offset
+    return proven, peak, norms / size if size and golden[3] else 0.0, offset
 
 
 def _difference(target: float | None, golden: float | None) -> float:

@@ -16,7 +16,6 @@ from probe_flow.analysis.calls import Call, Calls, is_gradient
 from probe_flow.analysis.deviation import Deviation
 from probe_flow.analysis.growth import Allowance
 from probe_flow.analysis.guesses import is_doubtful
-from probe_flow.analysis.links import link
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.plain_values import plain_gap
 from probe_flow.analysis.witness import clears
@@ -127,8 +126,7 @@ class _Search:
     def __init__(self, rows: Sequence[MeasuredPair], pairs: Pairs) -> None:
         self.rows = rows
         self.calls = Calls(rows, pairs)
-        self.links = link(rows, pairs)
-        self.allowances = Allowances(rows, pairs, self.calls, self.links)
+        self.allowances = Allowances(rows, pairs, self.calls)
         self.deviations = self.allowances.deviations
         self.order = in_time(self.calls)
         self.suspects: dict[int, Suspect] = {}
@@ -231,7 +229,7 @@ class _Search:
     def _limits(self, number: int) -> Mapping[str, float]:
         """Return how many times its allowance each figure of a row may be."""
         row = self.rows[number]
-        is_computed = row.is_produced and number not in self.links.producers
+        is_computed = row.is_produced and number not in self.allowances.links.producers
         is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
         if not (is_computed and is_proven):
             return LIMITS
