@@ -12,7 +12,7 @@ from typing import IO, Any
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.formats.existing import is_file, is_folder
 from probe_flow.reports.schemas import RUN_SCHEMA
-from probe_flow.reports.stored_records import NODE, ROW, Types, is_detail, wrong_key, wrong_run_key
+from probe_flow.reports.stored_records import NODE, ROW, Types, are_counts, is_detail, wrong_key, wrong_run_key
 
 RECORD = "run.json"
 ROWS = "comparison.jsonl"
@@ -54,14 +54,21 @@ class StoredRun:
 
         Raises:
             UsageError: PF7114 when no stage of that name compared.
-            IncompleteError: PF7113 when a file is missing, or ends or goes wrong in the middle.
+            IncompleteError: PF7113 when a file is missing, ends or goes wrong in the middle, or has not as many records
+                as the run counted.
         """
         self.check_comparison(comparison)
         several = len(self.comparisons) > 1
         for name in self.comparisons:
             if comparison is None or name == comparison:
-                for row in _read_rows(self.file(ROWS, comparison=name)):
+                for row in _read_rows(self.file(ROWS, comparison=name), self._counted(name)):
                     yield {"comparison": name, **row} if several else row
+
+    def _counted(self, comparison: str) -> int | None:
+        """Return how many rows a comparison had, None when its record does not say."""
+        conclusions = self.record["comparisons"][comparison]
+        counts = conclusions.get("counts") if isinstance(conclusions, dict) else None
+        return sum(counts.values()) if are_counts(counts) else None
 
     def nodes(self, *, lines: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the records of all nodes with their numbers, counted over all comparisons; or only those of `lines`.
@@ -196,9 +203,12 @@ def _other_version(file: Path, record: Mapping[str, Any], version: int) -> Diagn
     )
 
 
-def _read_rows(file: Path) -> Iterator[dict[str, Any]]:
+def _read_rows(file: Path, counted: int | None) -> Iterator[dict[str, Any]]:
+    number = 0
     for number, line in enumerate(_whole_lines(file, _rows_unreadable), start=1):
         yield _record(line, number, file, _rows_unreadable, ROW)
+    if counted is not None and number != counted:
+        raise _rows_unreadable(file, f"it has {number} records, the run had {counted}")
 
 
 def _whole_lines(file: Path, unreadable: _Complaint) -> Iterator[bytes]:

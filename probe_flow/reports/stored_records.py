@@ -138,12 +138,13 @@ def _are_objects(value: object) -> bool:
     return isinstance(value, list) and all(map(_is_object, value))
 
 
-def _are_counts(value: object) -> bool:
+def are_counts(value: object) -> TypeGuard[dict[str, int]]:
+    """Say whether a value is an object of whole numbers."""
     return isinstance(value, dict) and all(each.__class__ is int for each in value.values())
 
 
 def _is_coverage(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_are_counts, value.values()))
+    return isinstance(value, dict) and all(map(are_counts, value.values()))
 
 
 def _is_stage(value: object) -> bool:
@@ -156,7 +157,7 @@ def _is_place_or_none(value: object) -> bool:
 
 _RUN: Mapping[str, Check] = MappingProxyType(
     {
-        "counts": _are_counts,
+        "counts": are_counts,
         "coverage": _is_coverage,
         "suspects": _are_places,
         "findings": _are_places,

@@ -71,7 +71,7 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF7113",
         "the rows of a run cannot be read",
-        "`comparison.jsonl` is missing, cut off, or one of its lines is no record.",
+        "`comparison.jsonl` is missing, has not as many lines as run.json counts, or one of them is no record.",
         "the rows of the run cannot be read from `comparison.jsonl`: it ends in the middle of line 4711",
         "Copy the folder again, or repeat the run.",
     ),

@@ -125,6 +125,28 @@ def test_rows_that_were_cut_off_name_the_line(tmp_path: Path) -> None:
     assert "ends in the middle of line 3" in refused(tmp_path).diagnostic.message
 
 
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_rows_that_were_cut_off_at_the_end_of_a_line_are_missed(tmp_path: Path, kept: int) -> None:
+    rows = write_run(tmp_path, "result") / "comparison.jsonl"
+    rows.write_bytes(b"".join(rows.read_bytes().splitlines(keepends=True)[:kept]))
+    error = refused(tmp_path)
+    assert error.diagnostic.code == "PF7113"
+    assert f"it has {kept} records, the run had 3" in error.diagnostic.message
+
+
+def test_rows_are_missed_in_the_comparison_that_lacks_them(tmp_path: Path) -> None:
+    rows = write_run(tmp_path, "one", "two") / "two" / "comparison.jsonl"
+    rows.write_bytes(b"".join(rows.read_bytes().splitlines(keepends=True)[:2]))
+    run = read_run(tmp_path)
+    assert len(list(run.rows(comparison="one"))) == 3
+    assert "the run had 3" in refused(tmp_path).diagnostic.message
+
+
+def test_records_that_count_no_rows_are_read_all_the_same(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path, "result", comparisons={"result": {}}))
+    assert len(list(run.rows())) == 3
+
+
 @pytest.mark.parametrize("line", ["[]", "nonsense", "{}", '{"node": 3, "verdict": "pass"}', "[" * 100_000])
 def test_a_line_that_is_no_record_is_named(tmp_path: Path, line: str) -> None:
     rows = write_run(tmp_path, "result") / "comparison.jsonl"
