@@ -46,6 +46,10 @@ FADING = 0.8
 UNSHOWN = 2.0
 """How much larger than the errors of late outputs one may be that came along a path that the dump does not show."""
 
+AT_EXTREMES = 2.3
+"""Largest error at the two extremes of a computed tensor of which nothing else is known, in what is explained of values
+of their size: two elements are off by less than the worst of all may be. The largest healthy ratio measured is 1."""
+
 COHERENT = 1.5
 """Margin of what differences of means add up to: lengths of sums are estimated from counts."""
 
@@ -224,10 +228,14 @@ class Allowances:
         coherent = COHERENT * self._coherent(call, output, [d for _, d in known], families, rule)
         extra = (STATISTICS_SLACK - 1.0) * allowed.explained + coherent
         share = AVERAGED * common_share(output.count)
+        peak = None
+        if output.is_bare and families is not _COPY:
+            at_top = math.sqrt(max(1.0, output.top / size))
+            peak = AT_EXTREMES * (allowed.rms * at_top + 2.0 * output.unit * output.top)
         return Allowance(
             allowed.floor,
             allowed.explained + extra,
-            allowed.peak + extra * math.sqrt(output.count),
+            allowed.peak + extra * math.sqrt(output.count) if peak is None else peak,
             AVERAGED * allowed.gain + output.unit + (share * extra + coherent) / size + noise,
             allowed.scale,
             share * (allowed.floor + allowed.explained + extra)

@@ -70,8 +70,9 @@ def _with_parts(finding: Finding, pairs: Pairs) -> Finding:
 def _origins(diagnosis: Diagnosis, rows: Sequence[MeasuredPair]) -> list[Suspect]:
     """Return the suspects to blame, in order of time: the strong ones, then weak ones that nothing feeds.
 
-    Weak ones of the forward pass stand before strong gradients, which depend on all that the forward pass computed.
-    Where NaN begins behind another suspect is not an origin of divergence but a finding of its own.
+    Weak ones that the first strong one depends on stand before it: what it inherits, and where it is a gradient all
+    that the forward pass computed. Where NaN begins behind another suspect is not an origin of divergence but a
+    finding of its own.
     """
     strong = [
         suspect
@@ -81,10 +82,19 @@ def _origins(diagnosis: Diagnosis, rows: Sequence[MeasuredPair]) -> list[Suspect
     # Behind a strong one, what is a little more than explained is its echo.
     first = next((place for place, suspect in enumerate(diagnosis.suspects) if suspect in strong[:1]), None)
     weak = [suspect for suspect in diagnosis.suspects[:first] if suspect.score < STRONG and not suspect.inherits]
-    if not strong or not is_gradient(rows[strong[0].row].node):
-        return strong + weak
-    forward = [suspect for suspect in weak if not is_gradient(rows[suspect.row].node)]
-    return forward + strong + [suspect for suspect in weak if suspect not in forward]
+    before = [suspect for suspect in weak if strong and _bears_on(suspect, strong[0], diagnosis, rows)]
+    return before + strong + [suspect for suspect in weak if suspect not in before]
+
+
+def _bears_on(earlier: Suspect, later: Suspect, diagnosis: Diagnosis, rows: Sequence[MeasuredPair]) -> bool:
+    """Whether a suspect feeds a later one, or is of the forward pass where that is a gradient.
+
+    Where extremes are all that is known, what lies between may agree, and how far they differ says little.
+    """
+    is_bare = later.deviation is not None and later.deviation.is_bare
+    if is_bare or diagnosis.tainted.get(later.row) == earlier.row:
+        return True
+    return is_gradient(rows[later.row].node) and not is_gradient(rows[earlier.row].node)
 
 
 def _forward_once(

@@ -89,6 +89,7 @@ class Deviation:
         nonfinite: positions where NaN or infinities disagree (statistics: 1 when the extremes show that some do).
         least: smallest golden magnitude where all values have one sign, else 0.
         systematic: change of scale that needs no fault (`SYSTEMATIC`).
+        is_bare: whether the extremes of its fractions are all that is known.
     """
 
     rms: float
@@ -104,6 +105,7 @@ class Deviation:
     nonfinite: int
     least: float = 0.0
     systematic: float = SYSTEMATIC
+    is_bare: bool = False
 
     @property
     def relative(self) -> float:
@@ -118,10 +120,12 @@ class Deviation:
 
         Noise of this size moves each extreme by about as much (more where it grows with the values), norm and mean by
         as much over the root of the count: the middle one of the three guesses, which a common factor or a single
-        wrong element does not spoil.
+        wrong element does not spoil. Where extremes are all there is, theirs is the only one.
         """
         root = math.sqrt(self.count)
         extreme = self.peak * math.sqrt(self.size / self.top) if self.top else self.peak
+        if self.is_bare:
+            return extreme
         guesses = sorted((extreme, abs(self.gain) * self.size * root, abs(self.offset) * root))
         return max(self.rms, guesses[1])
 
@@ -168,8 +172,9 @@ def deviation_of(row: MeasuredPair, rounding: Rounding = WITHIN_FRAMEWORK) -> De
     if is_self and target.dtype not in UNIT and golden.dtype in UNIT:
         step = max(step, 1.0)  # a cast to whole numbers drops the fraction
     return Deviation(
-        rms, peak, gain, offset, size, top, spread, count, unit, step, mismatch, least, rounding.systematic
-    )
+        rms, peak, gain, offset, size, top, spread, count, unit, step, mismatch, least, rounding.systematic,
+        mode is Mode.STATISTICS and mean is None and norm is None and unit > 0.0,
+    )  # fmt: skip
 
 
 _NO_ERRORS = (0.0, 0.0, 0.0, 0.0)

@@ -220,9 +220,10 @@ class _Search:
             )
             for module in call.around():
                 self.damaged.setdefault(module, number)
-        if ancestor is not None and (score > 1.0 or deviation.rms > 2.0 * allowed.floor or deviation.nonfinite):
+        error = deviation.likely if deviation.is_bare else deviation.rms
+        if ancestor is not None and (score > 1.0 or error > 2.0 * allowed.floor or deviation.nonfinite):
             self.tainted[number] = ancestor
-        elif sources is None and score <= 1.0 and self.suspects and deviation.rms > 6.0 * allowed.floor:
+        elif sources is None and score <= 1.0 and self.suspects and error > 6.0 * allowed.floor:
             self.tainted[number] = self._root(next(iter(self.suspects)))
         return True
 

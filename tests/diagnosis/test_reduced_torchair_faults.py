@@ -24,7 +24,10 @@ from probe_flow.stages.compare import Options
 from probe_flow.stages.comparing import compare_pairs
 from probe_flow.stages.reduce_tensors import Figures, reduce_device
 
-SHOWN_BY_EXTREMES = ("scale_1_percent", "norm_eps", "stale_buffer", "nan", "overflow", "wrong_index", "softmax_axis")
+SHOWN_BY_EXTREMES = (
+    "scale_1_percent", "scale_5_percent", "inside_fused", "norm_eps", "stale_buffer", "nan", "overflow", "wrong_index",
+    "softmax_axis",
+)  # fmt: skip
 """Faults that minimum and maximum alone show where they begin."""
 
 HIDDEN_FROM_STATISTICS = 6

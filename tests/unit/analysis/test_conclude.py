@@ -189,6 +189,17 @@ def test_statistics_are_judged_more_sharply_in_the_forward_pass_than_in_gradient
             assert bool(names(findings_of(rows, pairs_of(rows, {"n": "Tanh"})))) is is_named, (factor, phase)
 
 
+@pytest.mark.parametrize(("steps", "is_named"), [(4.5, False), (4.9, True)])
+def test_extremes_alone_name_what_is_off_at_them(steps, is_named):
+    # 0.75 times 2.3 times (half the largest value, times the root of two, and twice the largest value) steps of U.
+    read, right, wrong = (statistics(max=top, mean=None, l2norm=None) for top in (9.0, 4.0, 4.0 * (1.0 + steps * U)))
+    rows = [
+        row("n", IN, measurement=statistics_measured(read, read)),
+        row("n", measurement=statistics_measured(wrong, right)),
+    ]
+    assert bool(names(findings_of(rows, pairs_of(rows, {"n": "Tanh"}, [edge("nowhere", "n", 9)])))) is is_named
+
+
 def test_a_wrong_parameter_is_the_origin():
     rows = [row("fc", IN), row("fc", PARAM, "weight", relative=0.1, mark=1.0), row("fc", relative=0.1, mark=2.0)]
     pairs = pairs_of(rows, {"fc": "Linear"})

@@ -156,6 +156,16 @@ def test_masked_scores_in_statistics_mode_are_judged_by_the_finite_extreme():
     assert deviation_of(row(measurement=statistics_measured(all_infinite, all_infinite))) is None
 
 
+def test_of_fractions_known_by_their_extremes_these_tell_the_likely_error():
+    sides = statistics(max=3.3, mean=None, l2norm=None), statistics(max=3.0, mean=None, l2norm=None)
+    found = deviation_of(row(measurement=statistics_measured(*sides)))
+    assert found.is_bare
+    assert found.rms == pytest.approx(0.3 / 10)  # one of 100 elements may be all the error
+    # Values are half the largest, and noise is in between one that grows with them and one that does not.
+    assert found.likely == pytest.approx(0.3 * math.sqrt(0.5))
+    assert not deviation_of(row(measurement=statistics_measured(*sides), dtype="int32")).is_bare
+
+
 def test_missing_statistics_have_none_and_nan_extremes_show():
     nothing = statistics(min=None, max=None, mean=None, l2norm=None)
     assert deviation_of(row(measurement=statistics_measured(nothing, nothing))) is None
