@@ -196,7 +196,8 @@ def _compared_again(asker: Asker, sets: Mapping[str, str]) -> Asker:
 
     record = asker.run.record
     workflow = record.get("workflow")
-    path = Path(str(workflow.get("path") or "")) if isinstance(workflow, Mapping) else Path()
+    told = workflow if isinstance(workflow, Mapping) else {}
+    path = Path(str(told.get("folder") or ""), str(told.get("path") or ""))
     params = record.get("params")
     given = params.items() if isinstance(params, dict) else ()
     known = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given if value is not None}

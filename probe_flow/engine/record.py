@@ -6,6 +6,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import probe_flow
@@ -30,11 +31,12 @@ def versions() -> dict[str, str]:
 
 
 def workflow_facts(plan: Plan) -> dict[str, Any]:
-    """Return what the record says of the workflow."""
+    """Return what the record says of the workflow; a relative ``path`` starts from ``folder``."""
     workflow = plan.workflow
     facts: dict[str, object] = {
         "name": workflow.name,
         "path": str(workflow.path),
+        "folder": str(Path.cwd()),
         "description": workflow.description,
     }
     return {**facts, "templates": list(workflow.templates)} if workflow.templates else facts

@@ -204,6 +204,18 @@ def test_vc_compares_again_and_asks_the_new_run(torchair, typed):
     assert (torchair / "run.json").read_bytes() == before
 
 
+def test_vc_finds_the_workflow_from_another_folder(typed, probe_flow, monkeypatch, tmp_path):
+    (tmp_path / "here" / "dump").mkdir(parents=True)
+    text = "version: 1\nname: mine\nstages:\n  a: {uses: dump.npy, path: dump}\n"
+    (tmp_path / "here" / "mine.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path / "here")
+    assert probe_flow("run", "mine.yaml", "--output", "run").code == 3
+    workflow = json.loads((tmp_path / "here" / "run" / "run.json").read_text())["workflow"]
+    assert (workflow["path"], workflow["folder"]) == ("mine.yaml", str(tmp_path / "here"))
+    monkeypatch.chdir(tmp_path)
+    assert "asking here/run-2 from now on" in typed(Path("here/run"), "vc").out
+
+
 def test_vc_gives_every_parameter_as_it_was(typed, tmp_path):
     workflow = tmp_path / "mine.yaml"
     params = {"names": ["a b,c", "ä\\x"], "n": 12, "flag": False, "word": "no", "share": 0.5}
