@@ -160,6 +160,8 @@ class FxMatch(TargetMatch):
 
     def _match_arguments(self, key: str, waiting: list[_Waiting]) -> None:
         assert self.graph is not None, "only nodes of a graph have parts"
+        if all(entry.paired for entry in waiting):
+            return
         arguments = self.golden.arguments(key)
         items = [entry.item for entry in waiting]
         places = places_of(self.graph, key, items)

@@ -42,6 +42,8 @@ def align_recorded(
         if place.waiting is not None and _is_tensor(item := inputs[place.waiting])
     }
     _drop_joined(waiting, pairs)
+    if not waiting:
+        return sorted(pairs)
     pairs += _by_figures(waiting, _free(arguments, pairs))
     _drop_joined(waiting, pairs)
     pairs += _by_elimination(waiting, _free(arguments, pairs))
