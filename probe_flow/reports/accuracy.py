@@ -55,9 +55,14 @@ def accuracy_of(row: ComparedPair) -> Accuracy:
 
 def metric_of(row: ComparedPair, *names: str) -> float | None:
     """Return the first of these metrics that was asked for; None when it could not be computed or is NaN."""
-    metrics = row.measurement.metrics if row.measurement is not None else {}
-    value = next((metrics[name] for name in names if name in metrics), None)
-    return None if value is None or math.isnan(value) else value
+    if row.measurement is None:
+        return None
+    metrics = row.measurement.metrics
+    for name in names:
+        if name in metrics:
+            value = metrics[name]
+            return None if value is None or math.isnan(value) else value
+    return None
 
 
 def _from_verdict(status: Status) -> Accuracy:

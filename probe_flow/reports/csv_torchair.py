@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -88,6 +89,8 @@ _TAIL = (
     "Match",
     "Color",
 )
+
+_RELATIVE_COLUMNS = {column: name for column, name in _STATISTICS_COLUMNS.items() if name.endswith("_rel")}
 
 _NUMBERS = frozenset(
     (
@@ -200,7 +203,7 @@ def _rows(
                 RESULTS[row.verdict.status],
                 accuracy_of(row).value,
                 text_cell(reason_of(row) or ""),
-                text_cell(row.pair.rule) if _is_two_sided(row) else UNMATCHED,
+                _word_cell(row.pair.rule) if _is_two_sided(row) else UNMATCHED,
                 color.value,
                 *(reference_cells(row) if has_reference else ()),
             ],
@@ -209,8 +212,8 @@ def _rows(
 
 def _head_cells(row: ComparedPair, reader: RowReader) -> list[str]:
     target, golden = row.pair.target, row.pair.golden
-    execution = row.pair.shown.node.execution
-    op_type, name = reader.op_type(row), row.pair.shown.node.name
+    node = row.pair.shown.node
+    execution, name, op_type = node.execution, node.name, reader.op_type(row)
     return [
         number_cell(execution.rank, blank=NOT_AVAILABLE),
         NOT_AVAILABLE if execution.graph is None else text_cell(str(execution.graph)),
@@ -218,8 +221,8 @@ def _head_cells(row: ComparedPair, reader: RowReader) -> list[str]:
         text_cell(f"{op_type}.{name}" if op_type else name),
         text_cell("; ".join(reader.stack(row))) or NOT_AVAILABLE,
         text_cell(f"[{_data_name(target, reader)}, {_data_name(golden, reader)}]"),
-        text_cell(target.dtype) or NOT_AVAILABLE if target else NOT_AVAILABLE,
-        text_cell(golden.dtype) or NOT_AVAILABLE if golden else NOT_AVAILABLE,
+        _word_cell(target.dtype) or NOT_AVAILABLE if target is not None else NOT_AVAILABLE,
+        _word_cell(golden.dtype) or NOT_AVAILABLE if golden is not None else NOT_AVAILABLE,
         shape_cell(target, blank=NOT_AVAILABLE),
         shape_cell(golden, blank=NOT_AVAILABLE),
     ]
@@ -243,7 +246,16 @@ def slot_path(tensor: TensorRef, file: str) -> str:
 def shape_cell(tensor: TensorRef | None, *, blank: str) -> str:
     """Return a shape as ``[2, 3]``, a scalar's as ``[]``."""
     shape = shape_of(tensor) if tensor is not None else None
-    return blank if shape is None else str(list(shape))
+    return blank if shape is None else _shape_text(shape)
+
+
+@lru_cache(maxsize=4096)
+def _shape_text(shape: tuple[int, ...]) -> str:
+    return str(list(shape))
+
+
+_word_cell = lru_cache(maxsize=4096)(text_cell)
+"""`text_cell` of words that many rows share."""
 
 
 def _is_two_sided(row: ComparedPair) -> bool:
@@ -262,11 +274,12 @@ def _mode_cells(row: ComparedPair, *, in_percent: bool) -> Mapping[str, Cell]:
             for column, text in zip(_CHECKSUM_COLUMNS, sums, strict=True)
         }
     if measured.mode is Mode.STATISTICS:
-        cell = _percent if in_percent else _number
-        return {
-            column: (cell if name.endswith("_rel") else _number)(measured.metrics.get(name))
-            for column, name in _STATISTICS_COLUMNS.items()
+        cells: dict[str, Cell] = {
+            column: _number(measured.metrics.get(name)) for column, name in _STATISTICS_COLUMNS.items()
         }
+        if in_percent:
+            cells |= {column: _percent(measured.metrics.get(name)) for column, name in _RELATIVE_COLUMNS.items()}
+        return cells
     is_unsupported = _unsupported(row)
     return {
         column: UNSUPPORTED if is_unsupported(column) else _metric(column, _first_of(names, measured.metrics))
@@ -315,7 +328,8 @@ def _side_cells(tensor: TensorRef | None, summary: SideSummary | None) -> list[C
 
 
 def _requires_grad(row: ComparedPair) -> str:
-    flags = [
-        side.attrs.get("requires_grad") if side is not None else None for side in (row.pair.target, row.pair.golden)
-    ]
+    target, golden = row.pair.target, row.pair.golden
+    if target is None or golden is None:
+        return NOT_AVAILABLE
+    flags = target.attrs.get("requires_grad"), golden.attrs.get("requires_grad")
     return NOT_AVAILABLE if None in flags else str(str(flags[0]) == str(flags[1]))

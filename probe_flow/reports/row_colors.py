@@ -22,7 +22,6 @@ from probe_flow.records import (
     Role,
     SideSummary,
     SlotRole,
-    Statistics,
     Status,
 )
 from probe_flow.reports.accuracy import Accuracy, accuracy_of, metric_of
@@ -140,11 +139,19 @@ def _is_nonfinite_on_target_only(row: ComparedPair) -> bool:
 
 
 def _has_nonfinite(side: SideSummary | None) -> bool:
-    found = side.statistics if side is not None else Statistics()
-    extremes = (found.min, found.max)
-    return bool(found.nan or found.inf) or any(value is not None and not math.isfinite(value) for value in extremes)
+    if side is None:
+        return False
+    found = side.statistics
+    return bool(found.nan or found.inf) or _is_nonfinite(found.min) or _is_nonfinite(found.max)
+
+
+def _is_nonfinite(value: float | None) -> bool:
+    return value is not None and not math.isfinite(value)
 
 
 def _requires_grad_differs(row: ComparedPair) -> bool:
-    flags = [side.attrs.get("requires_grad") for side in (row.pair.target, row.pair.golden) if side is not None]
-    return None not in flags and len(set(map(str, flags))) > 1
+    target, golden = row.pair.target, row.pair.golden
+    if target is None or golden is None:
+        return False
+    flags = target.attrs.get("requires_grad"), golden.attrs.get("requires_grad")
+    return None not in flags and str(flags[0]) != str(flags[1])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from probe_flow.records import (
     Catalog,
     ComparedPair,
@@ -35,6 +33,7 @@ class RowReader:
         # The longest root first: one dump may lie inside the other.
         self._roots = tuple(sorted(roots, key=lambda root: (-len(root), root)))
         self._self_groups = frozenset(group.id for group in pairs.groups if group.relation is Relation.SELF)
+        self._has_stacks = bool(self._target.stacks or self._golden.stacks)
 
     def golden_catalog(self, row: ComparedPair) -> Catalog:
         """Return the catalog of the row's golden tensor: the target's own for pairs within one side."""
@@ -54,6 +53,8 @@ class RowReader:
 
     def stack(self, row: ComparedPair) -> tuple[str, ...]:
         """Return the source frames of the row's node, innermost first; those of the golden node when it has none."""
+        if not self._has_stacks:
+            return ()
         sides = ((self._target, row.pair.target), (self.golden_catalog(row), row.pair.golden))
         for catalog, tensor in sides:
             frames = stack_of(catalog, tensor.node) if tensor is not None else ()
@@ -120,23 +121,22 @@ def shape_of(tensor: TensorRef) -> tuple[int, ...] | None:
 
 def reason_of(row: ComparedPair) -> str | None:
     """Return all that is to say about a row: the verdict's reasons, the matcher's, notes of the measurement."""
+    found = _reasons(row)
+    if len(found) < 2:  # nearly all rows
+        return "".join(found) or None
     reasons: list[str] = []
-    for reason in _reasons(row):
+    for reason in found:
         if not any(reason in said for said in reasons):
             reasons.append(reason)
     return "; ".join(reasons) or None
 
 
-def _reasons(row: ComparedPair) -> Iterator[str]:
-    yield from row.verdict.reasons
-    if row.pair.reason is not None:
-        yield row.pair.reason.text
+def _reasons(row: ComparedPair) -> list[str]:
+    pair = row.pair
+    found = list(row.verdict.reasons)
+    if pair.reason is not None:
+        found.append(pair.reason.text)
     if row.measurement is not None:
-        yield from row.measurement.notes
-    yield from _tensor_reasons((row.pair.target, row.pair.golden))
-
-
-def _tensor_reasons(tensors: Iterable[TensorRef | None]) -> Iterator[str]:
-    for tensor in tensors:
-        if tensor is not None and tensor.reason:
-            yield tensor.reason
+        found += row.measurement.notes
+    found += [tensor.reason for tensor in (pair.target, pair.golden) if tensor is not None and tensor.reason]
+    return found
