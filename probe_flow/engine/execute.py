@@ -155,13 +155,13 @@ class _Run:
             return StageOutcome(name, uses, StageStatus.SKIPPED, reason="the run was interrupted before it began")
         ended = {outcome.name: outcome.status for outcome in self.outcomes}
         failed = [name for name, status in ended.items() if status is StageStatus.FAILED]
-        if failed and not self.keeps_going:
-            reason = f"stage `{failed[0]}` failed before it; `--keep-going` runs what does not depend on it"
-            return StageOutcome(name, uses, StageStatus.SKIPPED, reason=reason)
         lacking = [need for need in planned.needs if ended[need] is not StageStatus.DONE]
-        if not lacking:
+        if lacking:
+            reason = f"it needs `{lacking[0]}`, which {_became(ended[lacking[0]])}"
+        elif failed and not self.keeps_going:
+            reason = f"stage `{failed[0]}` failed before it; `run --keep-going` runs what does not depend on that"
+        else:
             return None
-        reason = f"it needs `{lacking[0]}`, which {_became(ended[lacking[0]])}"
         self.log.emit("stage.skipped", stage=name, reason=reason)
         return StageOutcome(name, uses, StageStatus.SKIPPED, reason=reason)
 
