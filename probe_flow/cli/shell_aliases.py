@@ -6,6 +6,7 @@ They answer from the run; what the other tool computed anew, the run holds alrea
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -203,6 +204,7 @@ def _compared_again(asker: Asker, sets: Mapping[str, str]) -> Asker:
     known = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given if value is not None}
     if not is_file(path):
         raise click.UsageError(f"the workflow of this run is not at `{path}`; run it again by `probe-flow run`")
+    _check_stages(record, path, {**known, **sets})
     output = _new_folder(asker.run.folder)
     settings = [word for name, value in {**known, **sets}.items() for word in ("--set", f"{name}={value}")]
     words = ["run", str(path), *settings, "--output", str(output), "--quiet"]
@@ -212,6 +214,21 @@ def _compared_again(asker: Asker, sets: Mapping[str, str]) -> Asker:
     found = Asker.of(output)
     click.echo(f"asking {found.shown} from now on")
     return found
+
+
+def _check_stages(record: Mapping[str, Any], path: Path, sets: Mapping[str, str]) -> None:
+    """Refuse a workflow file whose stages are of other kinds than those of the run: `compare` had options for it."""
+    from probe_flow.workflow.loader import load_workflow
+
+    stages = load_workflow(path, sets=sets, env=os.environ, cwd=Path.cwd()).stages
+    uses = {stage.name: stage.type.uses for stage in stages}
+    for stage in record.get("stages") or ():
+        name, ran = stage.get("name"), stage.get("uses")
+        if uses.get(name, ran) != ran:
+            raise click.UsageError(
+                f"stage `{name}` of this run is `{ran}`, in `{path}` it is `{uses[name]}`; give the command that made "
+                "the run again"
+            )
 
 
 def _new_folder(folder: Path) -> Path:

@@ -30,6 +30,7 @@ from probe_flow.cli.asking import Asker
 from probe_flow.cli.shell_input import completions, history_file
 from probe_flow.cli.shell_session import Session, split
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[=>]|\][^\x07]*\x07)")
 WAIT_S = 60
 
@@ -214,6 +215,17 @@ def test_vc_finds_the_workflow_from_another_folder(typed, probe_flow, monkeypatc
     assert (workflow["path"], workflow["folder"]) == ("mine.yaml", str(tmp_path / "here"))
     monkeypatch.chdir(tmp_path)
     assert "asking here/run-2 from now on" in typed(Path("here/run"), "vc").out
+
+
+def test_vc_does_not_run_another_workflow_than_the_command_did(typed, probe_flow, tmp_path):
+    onnx = EXAMPLES / "offline" / "onnx"
+    rules = onnx / "fusion_rule.json"
+    done = probe_flow("compare", "-tp", onnx / "target", "-gp", onnx / "golden", "-fr", rules, "-o", "out")
+    assert done.code == 1
+    done = typed(tmp_path / "out", "vc")
+    assert "stage `golden` of this run is `dump.npy`" in done.err
+    assert "give the command that made the run again" in done.err
+    assert not (tmp_path / "out" / "probe_flow-2").exists()
 
 
 def test_vc_gives_every_parameter_as_it_was(typed, tmp_path):
