@@ -180,9 +180,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
         names: list[str] = []  # filled before the first file is written
         files = _told_apart([(form, file) for form in forms(options) for file in files_of(form, request, names=names)])
         names += [file.name for _, file in files]
-        if files:  # while the last one is written there is nothing else to do here
-            files[-1] = (files[-1][0], replace(files[-1][1], rows=0))
-        for form, path, wait in [_begun(form, file, folder / file.name, context) for form, file in files]:
+        for form, path, wait in _all_begun(files, folder, context):
             problem = _problem(form, path, wait, context)
             if problem is None:
                 written.append(path)
@@ -303,8 +301,17 @@ def _first_differences(options: Options, comparison: Comparison) -> tuple[Differ
     return found, [Diagnostic("PF7140", message, severity=Severity.NOTE)]
 
 
-def _begun(form: Form, file: ReportFile, path: Path, context: Context) -> tuple[Form, Path, Callable[[], None]]:
-    """Begin to write one file; return what waits for it, or raises what beginning raised."""
+_Begun: TypeAlias = "tuple[Form, Path, Callable[[], None]]"
+"""A file: its form, its path, and what waits for it, or raises what beginning raised."""
+
+
+def _all_begun(files: Sequence[tuple[Form, ReportFile]], folder: Path, context: Context) -> list[_Begun]:
+    """Begin to write all files: the first, mostly the longest, while the others may be written beside it."""
+    others = [_begun(form, file, folder / file.name, context) for form, file in files[1:]]
+    return [_begun(form, replace(file, rows=0), folder / file.name, context) for form, file in files[:1]] + others
+
+
+def _begun(form: Form, file: ReportFile, path: Path, context: Context) -> _Begun:
     try:
         wait = context.files.begin(file.write, path, rows=file.rows)
     except Exception as exc:

@@ -138,15 +138,15 @@ def test_files_may_be_written_later(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     table = "compare_result_20260102030405.csv"
     assert ran.names == [table, "report.html", "report.md"]
     assert [problem.code for problem in ran.reported] == ["PF7102"]
-    assert later.rows == {table: 2, "junit.xml": 2, "report.html": 2, "report.md": 0}  # the last is not worth a child
+    assert later.rows == {table: 0, "junit.xml": 2, "report.html": 2, "report.md": 2}  # the first is written here
 
 
 def test_writers_of_other_packages_are_never_called_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "entry_points", lambda **_: EntryPoints([ENTRY_POINT]))
     later = Later()
-    ran = Ran(tmp_path, [{"csv": "theirs"}, "junit", "markdown"], diverging(), files=later)
-    assert ran.names == ["theirs_20260102030405.csv", "junit.xml", "report.md"]
-    assert later.rows == {"theirs_20260102030405.csv": 0, "junit.xml": 2, "report.md": 0}
+    ran = Ran(tmp_path, ["junit", {"csv": "theirs"}, "markdown"], diverging(), files=later)
+    assert ran.names == ["junit.xml", "theirs_20260102030405.csv", "report.md"]
+    assert later.rows == {"junit.xml": 0, "theirs_20260102030405.csv": 0, "report.md": 2}
 
 
 def test_what_is_unreadable_makes_every_report_incomplete(tmp_path: Path) -> None:
