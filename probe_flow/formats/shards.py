@@ -100,14 +100,15 @@ def _is_shard(entry: os.DirEntry[str]) -> bool:
 
 
 def _write(path: Path, entries: Mapping[str, Entry]) -> None:
-    index = np.zeros(len(entries), _INDEX)
+    rows = []
     blob = bytearray()
-    for row, (key, entry) in zip(index, entries.items(), strict=True):
+    for key, entry in entries.items():
         text, label = entry.text.encode(), entry.label.encode()
-        row["key"], row["offset"], row["nbytes"], row["crc"] = key.encode(), len(blob), len(text), zlib.crc32(text)
+        offset, label_at = len(blob), len(blob) + len(text)
+        rows.append((key.encode(), offset, len(text), zlib.crc32(text), label_at, len(label)))
         blob += text
-        row["label_at"], row["label_nbytes"] = len(blob), len(label)
         blob += label
+    index = np.array(rows, _INDEX)
     # libver "earliest" and no tracking: a shard has the same bytes whenever it holds the same entries.
     with h5py.File(path, "w", libver="earliest") as file:
         file.attrs["format"] = FORMAT
@@ -148,7 +149,7 @@ def read_shard(path: Path) -> list[tuple[str, Entry]]:
             index, blob = file["index"][()], file["blob"][()].tobytes()
         if index.dtype != _INDEX:
             raise ValueError("its index has other columns")
-        return [_entry(row, blob) for row in index]
+        return [_entry(row, blob) for row in index.tolist()]
     except (OSError, KeyError, ValueError, TypeError, RuntimeError, UnicodeDecodeError) as error:
         raise FormatError(
             Diagnostic(
@@ -161,13 +162,12 @@ def read_shard(path: Path) -> list[tuple[str, Entry]]:
         ) from error
 
 
-def _entry(row: np.void, blob: bytes) -> tuple[str, Entry]:
-    offset, nbytes = int(row["offset"]), int(row["nbytes"])
-    label_at, label_nbytes = int(row["label_at"]), int(row["label_nbytes"])
+def _entry(row: tuple[bytes, int, int, int, int, int], blob: bytes) -> tuple[str, Entry]:
+    key, offset, nbytes, crc, label_at, label_nbytes = row
     text, label = blob[offset : offset + nbytes], blob[label_at : label_at + label_nbytes]
-    if len(text) != nbytes or len(label) != label_nbytes or zlib.crc32(text) != int(row["crc"]):
+    if len(text) != nbytes or len(label) != label_nbytes or zlib.crc32(text) != crc:
         raise ValueError("an entry does not match its checksum")
-    return bytes(row["key"]).decode("ascii"), Entry(text.decode(), label.decode())
+    return key.decode("ascii"), Entry(text.decode(), label.decode())
 
 
 def _newer(path: Path, version: int) -> Diagnostic:
