@@ -103,10 +103,11 @@ def read_stacks(folder: Path, prefix: str, problems: ProblemList) -> Stacks:
 def _stack_groups(content: Mapping[str, object], problems: ProblemList) -> Iterator[tuple[list[str], list[str]]]:
     is_grouped = "0" in content
     for key, value in content.items():
-        entries, lines = [key], value
-        if is_grouped and isinstance(value, list) and len(value) == 2:
+        if not is_grouped:
+            entries, lines = [key], value
+        elif isinstance(value, list) and len(value) == 2:
             entries, lines = value
-        elif is_grouped:
+        else:
             _warn(problems, STACK_FILE, f"group `{key}` is no pair of entries and frames")
             continue
         if _is_text_list(entries) and _is_text_list(lines):
@@ -116,7 +117,7 @@ def _stack_groups(content: Mapping[str, object], problems: ProblemList) -> Itera
 
 
 def _is_text_list(value: object) -> bool:
-    return isinstance(value, list) and _TEXT.issuperset(map(type, value))
+    return type(value) is list and {*map(type, value)} <= _TEXT
 
 
 def _object_in(folder: Path, name: str, problems: ProblemList) -> dict[str, object] | None:

@@ -9,6 +9,7 @@ A dump may have millions of leaves, so what they share (slots, shapes, dtypes) i
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -36,8 +37,8 @@ _SECTIONS = (
 _SECTION_KEYS = frozenset(key for key, _, _ in _SECTIONS)
 _TENSOR_ATTRS = ("requires_grad", "data_name", "layout", "hsdp_shard_size", "device_mesh", "placements")
 _USUAL = ("type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "requires_grad")
+_USUAL_COUNT = len(_USUAL)
 _usual_values = itemgetter(*_USUAL)
-_INTEGERS = {int}
 _EMPTY: tuple[object, ...] = (None, [], {})
 _STATISTICS = TensorKind.STATISTICS
 """Looked up for each tensor: a member of an enumeration takes longer to find than most else."""
@@ -79,6 +80,7 @@ class Flattener:
         self._source = source
         self._files = files
         self._shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._known_shapes: dict[bytes, tuple[int, ...]] = {}  # marshalled, True and 2.0 are not 1 and 2
         self._words: dict[str, tuple[str, str]] = {}
 
     def flatten(self, entry: object, *, name: str, kind: EntryKind, node: NodeKey, result: Flattened) -> None:
@@ -117,7 +119,7 @@ class Flattener:
         """Add the leaves of one section, or of a value that stands where a section should."""
         if isinstance(value, list):
             for index, child in enumerate(value):
-                if type(child) is dict and len(child) == len(_USUAL):
+                if type(child) is dict and len(child) == _USUAL_COUNT:
                     usual = self._usual(child, f"{prefix}.{index}", node, _slot(role, (index,)))
                     if usual is not None:
                         result.tensors.append(usual)
@@ -146,12 +148,10 @@ class Flattener:
         try:
             word, stored, raw_shape, high, low, mean, norm, grad = _usual_values(value)
             words, types = self._words[stored], self._words[word]
-            shape = self._shapes[tuple(raw_shape)]
-        except (KeyError, TypeError):
+            shape = self._known_shapes[marshal.dumps(raw_shape, 0)]
+        except (KeyError, TypeError, ValueError):
             return None
         if not (type(high) is type(low) is type(mean) is type(norm) is float):
-            return None
-        if type(raw_shape) is not list or not _INTEGERS.issuperset(map(type, raw_shape)):
             return None
         dtype, stored = words
         recorded = Statistics(low, high, mean, norm)
@@ -253,7 +253,9 @@ class Flattener:
 
     def _shape(self, raw: list[object]) -> tuple[int, ...]:
         dims = tuple([dimension(dim) for dim in raw])
-        return self._shapes.setdefault(dims, dims)
+        shape = self._shapes.setdefault(dims, dims)
+        self._known_shapes[marshal.dumps([*dims], 0)] = shape
+        return shape
 
     def _dtype(self, raw: str) -> tuple[str, str]:
         """Return canonical and own name of a dtype, the same objects for every tensor."""

@@ -2,7 +2,8 @@
 
 The ``__init__`` of a frozen dataclass sets each field by a call; that of an open one stores it, in a fifth of the time.
 `quick` gives a frozen class an ``__init__`` that lends the new object an open class of the same layout while the fields
-are stored. Before and after, it is what it was: frozen, with the same signature, defaults and ``__post_init__``.
+are stored: a subclass without slots of its own, as Python exchanges such two without comparing all their slots. Before
+and after, the object is what it was: frozen, with the same signature, defaults and ``__post_init__``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
 Record = TypeVar("Record")
+
+_OPEN = {"__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
+"""Both, or Python looks for them at each store: they share one slot of a type."""
 
 
 def quick(cls: type[Record]) -> type[Record]:
@@ -23,7 +27,7 @@ def quick(cls: type[Record]) -> type[Record]:
     defaults = {one.name: one.default for one in known if one.default is not MISSING}
     scope: dict[str, Any] = {
         "_closed": cls,
-        "_open": type(f"_Open{cls.__name__}", (), {"__slots__": tuple(one.name for one in known)}),
+        "_open": type(f"_Open{cls.__name__}", (cls,), {"__slots__": (), **_OPEN}),
         "_set": object.__setattr__,
         "_absent": MISSING,
         **{f"_default_{name}": default for name, default in defaults.items()},
