@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from probe_flow.cli.plan_options import execution_options
-from probe_flow.errors import IncompleteError, Severity
+from probe_flow.errors import Diagnostic, IncompleteError, Severity
 
 if TYPE_CHECKING:
     from probe_flow.engine.scheduler import Scheduler
     from probe_flow.stages.reduce_folders import Watch
+    from probe_flow.stages.reduce_summary import Summary
 
 INTERRUPTED = 130
 SHOWN = 20
@@ -98,18 +100,35 @@ def command(
     wanted = Wanted(Figures(names, load_functions(functions)), suffix, delete_source, output, how)
     paths = [Path(dump) for dump in dumps]
     tasks = StageTasks("reduce", _scheduler(names, scheduler, workers), progress=Silent(), emit=lambda *_, **__: None)
+    told: dict[int, Diagnostic] = {}
     with Stop() as stop, display_on(quiet=quiet) as tell:
-        found = Reduction(paths, wanted, tasks, stop, tell).run()
+
+        def hear(totals: Summary, problem: Diagnostic | None) -> None:
+            if problem is not None and not watch:  # what a watch told may be hours ago
+                told[id(problem)] = problem
+            tell(totals, problem)
+
+        found = Reduction(paths, wanted, tasks, stop, hear).run()
         heard = stop.signal
     if summary is not None:
         found.write(summary, paths)
-    errors = [problem for problem in found.problems() if problem.severity is Severity.ERROR]
+    empties = delete_source and output is not None  # then an earlier command may have left nothing
+    if found.is_empty and heard is None and not watch and not empties:
+        raise _nothing(dumps)
+    errors = [each for each in found.problems() if each.severity is Severity.ERROR and id(each) not in told]
     if not quiet:
         show(errors[:SHOWN])
     click.echo(found.line() + (f"; {len(errors) - SHOWN} more problems" if len(errors) > SHOWN else ""))
     if heard is not None and (heard == signal.SIGINT or not watch):
         return INTERRUPTED
     return 0 if is_complete(found, is_stopped=heard is not None) else IncompleteError.exit_code
+
+
+def _nothing(dumps: Sequence[str]) -> IncompleteError:
+    where = f"`{dumps[0]}`" if len(dumps) == 1 else f"none of the {len(dumps)} folders"
+    message = f"{where} holds {'no' if len(dumps) == 1 else 'a'} dumped file to reduce"
+    cure = "give the folder of a dump: device files, or arrays of an FX dump"
+    return IncompleteError(Diagnostic("PF6308", message, path=dumps[0], help=cure))
 
 
 def _statistics(text: str) -> tuple[str, ...]:

@@ -14,6 +14,9 @@ from probe_flow.formats.npy import MAGIC, NpyHeader, npy_header
 from probe_flow.formats.reduced_files import source_name
 from probe_flow.formats.torchair_names import is_hashed, parse_ge_name
 
+REDUCED = "reduced file"
+"""Why a file is no source that holds what another was reduced to."""
+
 _SKIPPED = {
     ".txt": "text", ".swp": "file of an editor", ".csv": "table", ".json": "file of another kind",
     ".npz": "archive of arrays", ".py": "file of another kind", ".pt": "file of another kind",
@@ -47,7 +50,7 @@ def source_kind(name: str, suffix: str) -> SourceKind | str:
     if name.startswith("."):
         return "hidden file"
     if source_name(name, suffix) is not None or _REDUCED_OTHERWISE.fullmatch(name):
-        return "reduced file"
+        return REDUCED
     if kind_of(name) is SourceKind.ARRAY:
         return SourceKind.ARRAY
     for ending, what in _SKIPPED.items():

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, IncompleteError
+from probe_flow.formats.reduced_sources import REDUCED
 from probe_flow.formats.whole_files import write_whole
 from probe_flow.stages.reduce_file import Done, Ending
 
@@ -61,6 +62,12 @@ class Summary:
     def unfinished(self) -> int:
         """Files that do not look written to their end."""
         return sum(ending is Ending.UNFINISHED for ending, _ in self.gaps.values())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no dumped file was found, nor one that was reduced before."""
+        known = (self.reduced, self.already, self.left, self.gaps, self.no_tensors, self.unreadable)
+        return not any(known) and not self.skipped.get(REDUCED)
 
     def add(self, done: Done) -> bool:
         """Take the end of one file; return whether its trouble is news."""

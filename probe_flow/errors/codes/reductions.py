@@ -1,4 +1,4 @@
-"""Codes of reducing dumps (PF3231 to PF3234, PF6301 to PF6307)."""
+"""Codes of reducing dumps (PF3231 to PF3234, PF6301 to PF6308)."""
 
 from __future__ import annotations
 
@@ -92,5 +92,12 @@ EXECUTION: tuple[Code, ...] = (
         "never run.",
         "stage `pairs` consumes `small`, which watches its dump for ever",
         "Give the watch `stop_when: idle` or `stop_when: file`, or compare in a workflow of its own.",
+    ),
+    Code(
+        "PF6308",
+        "there is nothing to reduce",
+        "The folder holds neither dumped files nor reduced ones.",
+        "`/data/dump` holds no dumped file to reduce",
+        "Give the folder of a dump: device files, or arrays of an FX dump. With `--watch` an empty folder may fill.",
     ),
 )
