@@ -67,7 +67,7 @@ def _is_quantised(catalog: Catalog) -> bool:
 
 def _impossible(kinds: tuple[str, str], quant: tuple[bool, bool]) -> tuple[str, str] | None:
     if kinds == (_ARRAYS, _DEVICE):
-        return "a folder of arrays cannot be compared with a device dump", "swap `target` and `golden`"
+        return "arrays cannot be compared with a device dump", "swap `target` and `golden`"
     if quant == (False, True):
         return (
             "the golden is the dump of a quantised model, the target is not",

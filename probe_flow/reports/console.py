@@ -285,7 +285,8 @@ class _Summary:
                 str(found.get("missing", 0)),
             )
         self._indented(table)
-        if not any(coverage[side].get("missing") for side in coverage):
+        counts = coverage.values()
+        if any(count.get("compared") for count in counts) and not any(count.get("missing") for count in counts):
             self._line("  Nothing is missing: everything that had to be compared was.")
         found_gaps = gaps(self._comparisons, limit=MAX_GAPS)
         self._items(

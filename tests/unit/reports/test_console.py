@@ -97,6 +97,14 @@ def test_the_summary_reads_as_agreed(scene: str) -> None:
     assert plain(run_of(*comparisons, **facts), *comparisons, width=width) == expected
 
 
+def test_where_nothing_was_compared_nothing_is_called_complete() -> None:
+    nothing = comparison()
+    run = run_of(nothing, verdict="incomplete", code=3, incomplete=["nothing was compared"])
+    text = plain(run, nothing)
+    assert "How much was compared" in text
+    assert "everything that had to be compared was" not in text
+
+
 @pytest.mark.parametrize("width", [1, 40, 60, 80, 200])
 def test_no_line_but_commands_and_the_last_is_wider_than_the_terminal(width: int) -> None:
     given = diverging()
