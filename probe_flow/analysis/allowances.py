@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cached_property, lru_cache
 
 from probe_flow.analysis.calls import Call, Calls
@@ -18,7 +17,7 @@ from probe_flow.analysis.gradients import (
     flipped_share,
     gradient_allowance,
 )
-from probe_flow.analysis.growth import TINY, Allowance, allowance, coherent_error, common_share, widest
+from probe_flow.analysis.growth import TINY, Allowance, allowance, coherent_error, common_share, explained_error, widest
 from probe_flow.analysis.hidden_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.links import Links, link
 from probe_flow.analysis.measured import MeasuredPair
@@ -87,6 +86,7 @@ class Allowances:
         self._earlier: dict[object, int] = {}
         self._flips: dict[int, float] = {}
         self._latest_flips: dict[Execution, float] = {}
+        self._saved_of: tuple[Call | None, Sequence[Saved]] = None, ()
         self._shows_modules_only = all(node.attrs.get("kind", "api") != "api" for node in self._nodes.values())
 
     @cached_property
@@ -170,7 +170,7 @@ class Allowances:
         if row.is_produced and row.pair.rule != "self":
             passed = (call.key, *self.links.through.get(call.key, ()))
             allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
-        self.scales[number] = max(deviation.size, allowed.scale, *(self._passed_on(n) for n in behind if copies))
+        self.scales[number] = max([deviation.size, allowed.scale, *[self._passed_on(n) for n in behind if copies]])
         return _with_unseen(allowed, unseen, deviation) if unseen else allowed
 
     def _is_same(self, number: int, behind: Sequence[int]) -> bool:
@@ -179,7 +179,7 @@ class Allowances:
             return False
         mine, other = self.rows[number].pair, self.rows[behind[0]].pair
         sides = ((mine.target, other.target), (mine.golden, other.golden))
-        return all(a is not None and b is not None and (a.dtype, a.numel) == (b.dtype, b.numel) for a, b in sides)
+        return all(a is not None and b is not None and a.dtype == b.dtype and a.numel == b.numel for a, b in sides)
 
     def _hand_on(self, number: int, behind: Sequence[int]) -> None:
         noise = max((self._flips.get(n, 0.0) for n in behind), default=0.0)
@@ -199,7 +199,7 @@ class Allowances:
     def _gradient(
         self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], hidden: float
     ) -> Allowance:
-        saved = [] if _scales_by_number(call, self.rows) else self._saved(call)
+        saved = () if _scales_by_number(call, self.rows) else self._saved(call)
         return widest(
             [
                 gradient_allowance(f, output, known, saved, is_gated=self._is_gated(call), hidden=hidden)
@@ -214,11 +214,11 @@ class Allowances:
         call = self.calls.of[number]
         assert call is not None
         known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
-        proven = rule(call, output, [d for _, d in known], families, 0.0)
-        likely = [replace(d, rms=max(d.likely, self._flips.get(n, 0.0) * d.size)) if d.unit else d for n, d in known]
+        proven = self._proven(call, output, [d for _, d in known], families, rule)
+        likely = [d.with_rms(max(d.likely, self._flips.get(n, 0.0) * d.size)) if d.unit else d for n, d in known]
         allowed = rule(call, output, likely, families, HIDDEN_UNITS * output.unit)
         size = max(output.size, TINY)
-        noise = max((self._flips.get(n, 0.0) for n, _ in known), default=0.0)
+        noise = max([self._flips.get(n, 0.0) for n, _ in known], default=0.0)
         if rule == self._gradient and self._is_gated(call):
             noise = max(noise, FLIPPED * allowed.explained / size)
         if number not in self.links.producers and not known:
@@ -239,11 +239,19 @@ class Allowances:
             AVERAGED * allowed.gain + output.unit + (share * extra + coherent) / size + noise,
             allowed.scale,
             share * (allowed.floor + allowed.explained + extra)
-            + UNSHOWN * proven.explained
+            + UNSHOWN * proven
             + coherent
             + noise * output.size
             + output.unit * math.sqrt(max(0.0, output.size**2 - output.spread**2)),
         )
+
+    def _proven(
+        self, call: Call, output: Deviation, known: Sequence[Deviation], families: frozenset[Family], rule: _Rule
+    ) -> float:
+        """Error that what statistics prove of the inputs' errors explains."""
+        if rule == self._gradient:
+            return rule(call, output, known, families, 0.0).explained
+        return max([explained_error(family, output, known) for family in families])
 
     def _coherent(
         self,
@@ -335,12 +343,17 @@ class Allowances:
         run = key.execution
         return run.rank, run.graph, key.name, key.call, slot
 
-    def _saved(self, call: Call) -> list[Saved]:
-        return [Saved(d, self.rows[n].is_produced) for n in call.forward if (d := self.deviations[n]) is not None]
+    def _saved(self, call: Call) -> Sequence[Saved]:
+        """Return what the forward call of a gradient left: the same for each of its rows, which come together."""
+        if self._saved_of[0] is not call:
+            found = [Saved(d, self.rows[n].is_produced) for n in call.forward if (d := self.deviations[n]) is not None]
+            self._saved_of = call, found
+        return self._saved_of[1]
 
     def forget(self, number: int) -> None:
         """Take a row for one that was not compared."""
         self.deviations[number] = None
+        self._saved_of = None, ()
 
     def remember(self, number: int, deviation: Deviation) -> None:
         """Take note of a judged row's error, for what comes later."""
@@ -386,7 +399,7 @@ def _of_copy(output: Deviation, known: Sequence[Deviation]) -> Allowance:
     allowed = allowance(Family.MOVE, output, known)
     gain = sum(2.0 * abs(tensor.gain) for tensor in known) + max(output.systematic, RESTATED * output.unit)
     offset = sum(2.0 * abs(tensor.offset) for tensor in known) + RESTATED * allowed.floor
-    return replace(allowed, gain=gain, offset=offset)
+    return Allowance(allowed.floor, allowed.explained, allowed.peak, gain, allowed.scale, offset)
 
 
 def _with_unseen(allowed: Allowance, unseen: float, deviation: Deviation) -> Allowance:

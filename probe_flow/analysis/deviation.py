@@ -129,6 +129,15 @@ class Deviation:
         guesses = sorted((extreme, abs(self.gain) * self.size * root, abs(self.offset) * root))
         return max(self.rms, guesses[1])
 
+    def with_rms(self, rms: float) -> Deviation:
+        """Return the same with another root mean square of the error."""
+        if rms == self.rms:
+            return self
+        return Deviation(
+            rms, self.peak, self.gain, self.offset, self.size, self.top, self.spread, self.count, self.unit, self.step,
+            self.nonfinite, self.least, self.systematic,
+        )  # fmt: skip
+
 
 def deviation_of(row: MeasuredPair, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation | None:
     """Return the deviation of a measured row, None when nothing numeric was measured or the tensor is empty.

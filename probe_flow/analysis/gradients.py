@@ -72,9 +72,9 @@ def gradient_allowance(
         is_gated: whether its derivative jumps.
         hidden: relative error that each of them may have beyond what is known (statistics).
     """
-    unit = max([output.unit, *(tensor.unit for tensor in incoming), *(each.deviation.unit for each in saved)])
-    scale = max([output.size, *(_scale(family, output, tensor, saved) for tensor in incoming)])
-    relative = sum(min(tensor.relative, 1e6) for tensor in incoming)
+    unit = max([output.unit, *[tensor.unit for tensor in incoming], *[each.deviation.unit for each in saved]])
+    scale = max([output.size, *[_scale(family, output, tensor, saved) for tensor in incoming]])
+    relative = sum([min(tensor.relative, 1e6) for tensor in incoming])
     worst = max(
         (min(tensor.relative * _steepness(family, tensor), 1.0) for tensor in _factors(family, output, saved)),
         default=0.0,
@@ -83,7 +83,7 @@ def gradient_allowance(
     doubt = hidden * (1 + len(incoming))
     floor = unit * scale + output.step
     explained = UNSTEADY * scale * (known + doubt)
-    top = max([output.top, *(tensor.top for tensor in incoming)])
+    top = max([output.top, *[tensor.top for tensor in incoming]])
     peak = PEAK_OVER_RMS * (floor + explained) + 2.0 * unit * output.top
     common = common_share(output.count) * (floor + explained) / max(output.size, TINY)
     peak += output.top * min(1e6, max((_peak_ratio(tensor) for tensor in incoming), default=0.0))
@@ -96,7 +96,7 @@ def gradient_allowance(
             peak += 2.0 * top
             common += GATE_GAIN * share
     gain = max(output.systematic, common)
-    gain += 2.0 * sum(abs(tensor.gain) for tensor in incoming) + doubt
+    gain += 2.0 * sum([abs(tensor.gain) for tensor in incoming]) + doubt
     return Allowance(min(floor, HUGE), min(explained, HUGE), min(peak, HUGE), min(gain, HUGE), min(scale, HUGE))
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from probe_flow.analysis.deviation import Deviation
 from probe_flow.analysis.families import Family
+from probe_flow.records.quick import quick
 
 PEAK_OVER_RMS = 6.0
 """Largest of a million normally distributed errors, in standard deviations, and a margin."""
@@ -39,6 +40,7 @@ MIN_FLIPS = 3.0
 """So many flipped decisions need no explanation once the inputs differ at all."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Allowance:
     """Error that needs no fault, absolute, as root mean square and as peak.
@@ -67,16 +69,25 @@ def allowance(family: Family, output: Deviation, inputs: Sequence[Deviation]) ->
     """
     if family is Family.DISCRETE:
         return _decisions(output, inputs)
-    unit = max([output.unit, *(tensor.unit for tensor in inputs)])
+    unit = max([output.unit, *[tensor.unit for tensor in inputs]])
     scale = _summed_size(family, output, inputs)
     floor = unit * scale + output.step
     explained = _explained(family, output, inputs)
     peak = _peak(family, output, inputs, unit, floor + explained)
     if _is_rounded(output, inputs):
         floor, peak = floor + ROUNDED, peak + 1.0
-    gain = 2.0 * sum(abs(tensor.gain) for tensor in inputs)
+    gain = 2.0 * sum([abs(tensor.gain) for tensor in inputs])
     gain += max(output.systematic, _common_share(family, output, inputs) * (floor + explained) / max(output.size, TINY))
+    if floor + explained + peak + gain + scale <= HUGE:
+        return Allowance(floor, explained, peak, gain, scale)
     return Allowance(_bounded(floor), _bounded(explained), _bounded(peak), _bounded(gain), _bounded(scale))
+
+
+def explained_error(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
+    """Return how much of an error those of the inputs explain: `Allowance.explained` of `allowance` alone."""
+    if family is Family.DISCRETE:
+        return _decisions(output, inputs).explained
+    return _bounded(_explained(family, output, inputs))
 
 
 def _bounded(value: float) -> float:
@@ -132,9 +143,10 @@ def widest(allowances: Sequence[Allowance]) -> Allowance:
 
 def _summed_size(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
     """Size of the terms whose rounding ends up in the output."""
-    sizes = [tensor.size for tensor in inputs]
+    if family in (Family.MOVE, Family.CONTRACT, Family.SCALE):
+        return output.size
     if family in (Family.SUM, Family.UNKNOWN):
-        return max([output.size, *(size for size, tensor in zip(sizes, inputs, strict=True) if _fits(tensor, output))])
+        return max([output.size, *[tensor.size for tensor in inputs if _fits(tensor, output)]])
     if family is Family.PRODUCT and len(inputs) >= 2:
         return max(output.size, 0.5 * _typical_product(output, inputs))
     if family is Family.WEIGHTED:
@@ -183,8 +195,8 @@ def _typical_product(output: Deviation, inputs: Sequence[Deviation]) -> float:
 def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
     if not inputs:
         return 0.0
-    relative = sum(min(tensor.relative, 1e6) for tensor in inputs)
-    absolute = sum(tensor.rms * math.sqrt(_terms(tensor, output)) for tensor in inputs)
+    relative = sum([min(tensor.relative, 1e6) for tensor in inputs])
+    absolute = sum([tensor.rms * math.sqrt(_terms(tensor, output)) for tensor in inputs])
     if family in (Family.MOVE, Family.CONTRACT):
         # A slice may keep just the wrong part of its input; a table lookup returns rows of one input.
         return max(1.2 * absolute, output.size * min(relative, 1e6))
@@ -220,7 +232,7 @@ def _peak(family: Family, output: Deviation, inputs: Sequence[Deviation], unit: 
     own = PEAK_OVER_RMS * rms + 2.0 * unit * output.top
     if not inputs:
         return own
-    worst = max(tensor.peak for tensor in inputs)
+    worst = max([tensor.peak for tensor in inputs])
     if family in (Family.MOVE, Family.CONTRACT, Family.REDUCE, Family.TOTAL):
         return own + 1.2 * worst
     if family is Family.SUM:

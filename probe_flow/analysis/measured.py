@@ -53,12 +53,16 @@ class MeasuredPair:
     @property
     def node(self) -> NodeKey:
         """The node that owns the row (the target's, if there is one)."""
-        return self.pair.shown.node
+        tensor = self.pair.target or self.pair.golden  # `Pair.shown`, asked for ten times a row
+        assert tensor is not None
+        return tensor.node
 
     @property
     def is_produced(self) -> bool:
         """Whether the row's tensor was written by its node."""
-        return self.pair.shown.slot.role in PRODUCED
+        tensor = self.pair.target or self.pair.golden
+        assert tensor is not None
+        return tensor.slot.role in PRODUCED
 
 
 def in_execution_order(pairs: Pairs) -> list[Pair]:

@@ -241,7 +241,7 @@ class _Search:
     ) -> tuple[str, float]:
         """Return the worst figure and its score, of those that neither reference nor noise clears."""
         scores = _scores(deviation, allowed, limits)
-        worst = max(scores, key=lambda name: scores[name])
+        worst = max(scores, key=scores.__getitem__)
         if scores[worst] > 1.0 and (self.rows[number].third is not None or self.rows[number].noise):
             scores = {name: 0.0 if s > 1.0 and self._clears(number, name) else s for name, s in scores.items()}
             worst = max(scores, key=lambda name: scores[name])
@@ -277,13 +277,12 @@ class _Search:
 
 def _scores(deviation: Deviation, allowed: Allowance, limits: Mapping[str, float]) -> dict[str, float]:
     """Return how many times over its limit each figure is."""
-    ratios = {
-        "rms": _ratio(deviation.rms, allowed.rms),
-        "peak": _ratio(deviation.peak, allowed.peak),
-        "gain": _ratio(abs(deviation.gain), allowed.gain),
-        "offset": _ratio(abs(deviation.offset), allowed.offset),
+    return {
+        "rms": _ratio(deviation.rms, allowed.rms) / limits["rms"],
+        "peak": _ratio(deviation.peak, allowed.peak) / limits["peak"],
+        "gain": _ratio(abs(deviation.gain), allowed.gain) / limits["gain"],
+        "offset": _ratio(abs(deviation.offset), allowed.offset) / limits["offset"],
     }
-    return {figure: ratio / limits[figure] for figure, ratio in ratios.items()}
 
 
 def _ratio(value: float, allowed: float) -> float:
