@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity
@@ -56,10 +57,16 @@ def device_refs(content: ReducedDevice, path: Path | str, node_key: NodeKey) -> 
     """Return one tensor per slot of a reduced device file, inputs before outputs."""
     sides = ((SlotRole.INPUT, content.inputs), (SlotRole.OUTPUT, content.outputs))
     return [
-        recorded_ref(node_key, Slot(role, (index,)), content.names, tensor, source=str(path))
+        recorded_ref(node_key, _slot(role, index), content.names, tensor, source=str(path))
         for role, tensors in sides
         for index, tensor in enumerate(tensors)
     ]
+
+
+@lru_cache(maxsize=4096)
+def _slot(role: SlotRole, index: int) -> Slot:
+    """Return a slot; the few that there are have one object for all files."""
+    return Slot(role, (index,))
 
 
 def recorded_ref(
