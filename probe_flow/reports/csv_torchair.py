@@ -128,9 +128,7 @@ def write_torchair_csv(comparison: Comparison, path: Path) -> None:
 
 def torchair_table(comparison: Comparison) -> Table:
     """Return the same as a table for other kinds of files."""
-    modes = _modes(comparison)
-    header = (*torchair_header(modes), *reference_columns(comparison))
-    return Table(header, _NUMBERS | REFERENCE_NUMBERS, _rows(comparison, modes))
+    return _table(comparison, in_percent=False)
 
 
 def write_percent_csv(comparison: Comparison, path: Path) -> None:
@@ -144,8 +142,13 @@ def write_percent_csv(comparison: Comparison, path: Path) -> None:
 
 def percent_table(comparison: Comparison) -> Table:
     """Return the same as a table for other kinds of files."""
+    return _table(comparison, in_percent=True)
+
+
+def _table(comparison: Comparison, *, in_percent: bool) -> Table:
     modes = _modes(comparison)
-    return Table(torchair_header(modes), _NUMBERS, _rows(comparison, modes, in_percent=True))
+    header = (*torchair_header(modes), *reference_columns(comparison))
+    return Table(header, _NUMBERS | REFERENCE_NUMBERS, _rows(comparison, modes, in_percent=in_percent))
 
 
 def torchair_header(modes: Sequence[Mode]) -> tuple[str, ...]:
@@ -184,9 +187,7 @@ _COLUMNS_OF: Mapping[Mode, Sequence[str]] = MappingProxyType(
 )
 
 
-def _rows(
-    comparison: Comparison, modes: Sequence[Mode], *, in_percent: bool = False
-) -> Iterator[tuple[Color, list[Cell]]]:
+def _rows(comparison: Comparison, modes: Sequence[Mode], *, in_percent: bool) -> Iterator[tuple[Color, list[Cell]]]:
     reader = RowReader(comparison)
     columns = _mode_columns(modes)
     has_reference = bool(reference_columns(comparison))

@@ -16,6 +16,8 @@ from probe_flow.records import Catalog, Comparison, Extent
 from probe_flow.reports.csv_torchair import write_torchair_csv
 from probe_flow.reports.html_payload import payload
 from probe_flow.reports.jsonl import write_comparison_jsonl, write_nodes_jsonl
+from probe_flow.reports.registry import TABLES
+from probe_flow.reports.registry import table as table_of
 
 FIGURES = {
     "reference.cosine": 0.5,
@@ -55,6 +57,14 @@ def test_columns_of_the_reference_stand_behind_the_published_ones(tmp_path: Path
     ]  # fmt: skip
     assert [first[name] for name in added] == ["float64", "0.5", "2.0", "0.25", "1e-07", "154.0"]
     assert [second[name] for name in added] == ["N/A"] * 6
+
+
+@pytest.mark.parametrize("layout", TABLES)
+def test_rows_with_a_reference_have_a_cell_for_every_column(layout: str) -> None:
+    shown = table_of(layout, three_sides())
+    widths = [len(cells) for _, cells in shown.rows]
+    assert widths
+    assert set(widths) == {len(shown.header)}
 
 
 @pytest.mark.parametrize(("value", "cell"), [(None, "N/A"), (math.nan, "NaN"), (math.inf, "inf")])
