@@ -39,6 +39,9 @@ that is larger) downwards; the lowest takes everything below."""
 
 BATCH_ROWS = 8
 
+_MANTISSA_BITS, _OF_ONE = 52, 1023
+"""Of float64: bits below the exponent, and the exponent of 1 as it is stored."""
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -185,10 +188,22 @@ def _look_at_one(look: Look, io: str) -> TensorDetail | None:
 
 
 def _classes(relative: np.ndarray) -> np.ndarray:
-    """Count errors relative to the top by their power of two: class 0 holds (1/2, 1], the last one all smaller ones."""
-    mantissa, exponent = np.frexp(relative)
-    below_top = np.where(mantissa == 0.5, 1 - exponent, -exponent)  # a power of two belongs to the class it closes
-    return np.bincount(np.clip(below_top, 0, CLASSES - 1), minlength=CLASSES)
+    """Count errors relative to the top by their power of two: class 0 holds (1/2, 1], the last one all smaller ones.
+
+    Args:
+        relative: float64 above 0, infinity included, shape ``(n,)``.
+
+    Returns:
+        Counts, shape ``(CLASSES,)``.
+    """
+    # Of the number before, so that a power of two belongs to the class it closes.
+    exponents = (relative.view(np.int64) - 1) >> _MANTISSA_BITS
+    counts = np.bincount(exponents, minlength=2 * _OF_ONE + 1)
+    lowest = _OF_ONE - CLASSES
+    classes: np.ndarray = counts[lowest:_OF_ONE][::-1].copy()
+    classes[0] += counts[_OF_ONE:].sum()
+    classes[-1] += counts[:lowest].sum()
+    return classes
 
 
 def _errors(target: np.ndarray, golden: np.ndarray) -> np.ndarray:

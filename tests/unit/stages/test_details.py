@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from probe_flow.records import (
     TensorRef,
     Verdict,
 )
-from probe_flow.stages.details import CLASSES, Look, LookBatch, _detail_of, _text, chosen, look_at
+from probe_flow.stages.details import CLASSES, Look, LookBatch, _classes, _detail_of, _text, chosen, look_at
 
 KEY = NodeKey(Execution(), "op")
 
@@ -153,3 +154,17 @@ def test_few_rows_have_maps():
     looks = list(chosen([failing_row(number, 0.1, 4) for number in range(100)]))
     assert sum(each.has_maps for each in looks) == 24
     assert all(each.has_maps for each in looks[:24])
+
+
+@pytest.mark.parametrize(
+    ("relative", "number"),
+    [
+        (1.0, 0), (0.75, 0), (math.nextafter(0.5, 1), 0), (0.5, 1), (0.3, 1), (0.25, 2), (2.0**-30, 30),
+        (math.nextafter(2.0**-31, 1), 30), (2.0**-31, 31), (2.0**-40, 31), (1e-320, 31), (5e-324, 31),
+        (math.nextafter(1.0, 2), 0), (3e7, 0), (math.inf, 0),
+    ],
+)  # fmt: skip
+def test_a_class_ends_with_its_power_of_two_and_the_outer_ones_take_the_rest(relative: float, number: int) -> None:
+    expected = np.zeros(CLASSES, int)
+    expected[number] = 2
+    assert _classes(np.array([relative, relative])).tolist() == expected.tolist()
