@@ -11,7 +11,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
+from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.formats.dump_select import EVERYTHING, Selection, keeps_no_execution, keeps_no_node
 from probe_flow.formats.dump_walk import DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.formats.mindspore_graph_files import GraphFiles, no_tensors, sort_graph_files
@@ -61,7 +61,7 @@ def read_mindspore_graph(
         select: what to read; a step is an iteration.
 
     Raises:
-        UsageError: PF3201 if the folder is not there, PF3304 if the selection keeps nothing.
+        UsageError: PF3201 if the folder is not there.
         IncompleteError: PF3450 if it holds no kernel dump.
     """
     root = dump_root(path)
@@ -104,20 +104,16 @@ class _Reading:
         self._runs: list[tuple[Execution, RunFolder, dict[str, list[int]] | None]] = []
 
     def read(self) -> None:
-        """Read the selected iterations.
-
-        Raises:
-            UsageError: PF3304 if there are none, or none of their operators is selected.
-        """
+        """Read the selected iterations; PF3304 if there are none, or none of their operators is selected."""
         found = {self._execution(run): run for run in sorted({**self.files.runs, **self.files.empty}, key=_run_order)}
         takes = self.selection.takes_execution
         kept = {each: run for each, run in found.items() if takes(each.rank, each.step, each.graph)}
         if not kept:
-            raise UsageError(keeps_no_execution(found))
+            self.problems.append(keeps_no_execution(found))
         self.problems.extend(self.selection.unanswered(kept))
         names = [name for execution, run in kept.items() for name in self._read_run(execution, run)]
-        if not self.nodes:
-            raise UsageError(keeps_no_node(names))
+        if kept and not self.nodes:
+            self.problems.append(keeps_no_node(names))
 
     def _execution(self, run: RunFolder) -> Execution:
         graph: int | str = run.graph if len(self._nets) == 1 else f"{run.net}/{run.graph}"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from probe_flow.errors import Diagnostic, FormatError, IncompleteError, UsageError
+from probe_flow.errors import Diagnostic, FormatError, IncompleteError
 from probe_flow.formats.dump_select import (
     EVERYTHING,
     Duplicates,
@@ -75,7 +75,7 @@ def read_torchair_fx(
         duplicates: which files count when a node was dumped twice in one step.
 
     Raises:
-        UsageError: PF3201 if the folder is not there, PF3304 if the selection keeps nothing.
+        UsageError: PF3201 if the folder is not there.
         IncompleteError: PF3202 if it holds no FX dump.
     """
     root = _fx_root(dump_root(path))
@@ -93,8 +93,8 @@ def read_torchair_fx(
         for node, refs in _read_execution(execution, members, select, duplicates, problems, beside):
             catalog_nodes[node.key] = node
             tensors.extend(refs)
-    if not catalog_nodes and select.nodes is not None:
-        raise UsageError(keeps_no_node(file.name.node for members in executions.values() for file in members))
+    if executions and not catalog_nodes and select.nodes is not None:
+        problems.append(keeps_no_node(file.name.node for members in executions.values() for file in members))
     if beside:
         problems.append(reduced_beside_tensors(beside))
     return Catalog(
@@ -203,7 +203,7 @@ def _executions(files: _FxFiles, root: Path, selection: Selection) -> dict[Execu
         if selection.takes_execution(each.rank, each.step, _known_graph(each.graph))
     }
     if not kept:
-        raise UsageError(keeps_no_execution(ordered))
+        files.problems.append(keeps_no_execution(ordered))
     return kept
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
+from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.formats.dump_select import EVERYTHING, Duplicates, Selection, keeps_no_node
 from probe_flow.formats.dump_walk import DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.formats.graph_edges import DumpedOp, Link, dumped_links
@@ -45,7 +45,7 @@ def read_torchair_ge(
         time: 14-digit name of the run to read when several overlap; default the newest.
 
     Raises:
-        UsageError: PF3201 if the folder or the run is not there, PF3304 if the selection keeps nothing.
+        UsageError: PF3201 if the folder or the run is not there.
         IncompleteError: PF3202 if it holds no device dump.
     """
     root = _ge_root(dump_root(path))
@@ -59,8 +59,8 @@ def read_torchair_ge(
     reader = _Reader(root, executions, select, duplicates, problems)
     for execution, members in executions.files.items():
         reader.read(execution, members)
-    if not reader.nodes and select.nodes is not None:
-        raise UsageError(keeps_no_node(file.name.base_name for files in executions.files.values() for file in files))
+    if executions.files and not reader.nodes and select.nodes is not None:
+        problems.append(keeps_no_node(file.name.base_name for each in executions.files.values() for file in each))
     problems.extend(_unused_graphs(executions))
     if reader.beside:
         problems.append(reduced_beside_tensors(reader.beside))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from probe_flow.errors import Diagnostic, Severity, UsageError
+from probe_flow.errors import Diagnostic, Severity
 from probe_flow.formats.dump_runs import choose_runs
 from probe_flow.formats.dump_select import Selection, keeps_no_execution
 from probe_flow.formats.dump_walk import DumpFile
@@ -41,7 +41,7 @@ def resolve_executions(files: GeFiles, selection: Selection, time: str | None, p
     """Give every folder of dump files its execution.
 
     Raises:
-        UsageError: PF3201 when `time` names a run that is not there, PF3304 when the selection keeps nothing.
+        UsageError: PF3201 when `time` names a run that is not there.
     """
     parts = [
         _Part(identity, files.folders[key], identity.rank, identity.graph) for key, identity in files.identities.items()
@@ -55,7 +55,7 @@ def resolve_executions(files: GeFiles, selection: Selection, time: str | None, p
         if selection.takes_execution(part.rank, part.folder.step, part.graph):
             by_execution[_execution(part)].extend(part.files)
     if not by_execution:
-        raise UsageError(keeps_no_execution(sorted(map(_execution, parts), key=_execution_order)))
+        problems.append(keeps_no_execution(sorted(map(_execution, parts), key=_execution_order)))
     ordered = sorted(by_execution, key=_execution_order)
     return GeExecutions({key: by_execution[key] for key in ordered}, tuple(graphs), tuple(incomplete))
 

@@ -63,7 +63,10 @@ def test_a_second_comparison_keeps_the_first_table(probe_flow, tmp_path, monkeyp
 
 def test_a_rank_that_no_side_has_is_not_green(probe_flow):
     sides = ("-tp", TORCHAIR / "msprobe_ge_dump", "-gp", TORCHAIR / "msprobe_fx_dump")
-    assert probe_flow("compare", *sides, "--rank", "7", "-o", "out").code == 3
+    done = probe_flow("compare", *sides, "--rank", "7", "-o", "out")
+    assert done.code == 3
+    assert "keeps nothing of the dump" in done.err
+    assert "Nothing is missing" not in done.out
 
 
 def test_long_forms_may_have_dashes_or_be_short(probe_flow):

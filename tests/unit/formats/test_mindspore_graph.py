@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from mindspore_graph_builders import DATA, read_array, turn_into_statistics, unpack
 
-from probe_flow.errors import UsageError
 from probe_flow.formats.blocks import open_tensor
 from probe_flow.formats.dump_select import Selection
 from probe_flow.formats.mindspore_graph import read_mindspore_graph
@@ -190,10 +189,10 @@ def test_a_selection_narrows_the_dump(stored, select, nodes):
 @pytest.mark.parametrize(
     ("select", "held"), [({"ranks": [3]}, "rank 0 graph 0 step 1"), ({"nodes": ["no"]}, "operators, such as")]
 )
-def test_a_selection_of_nothing_is_a_usage_error(stored, select, held):
-    with pytest.raises(UsageError, match="keeps nothing") as caught:
-        read(stored("base"), select=Selection(**select))
-    assert held in str(caught.value.diagnostic.help)
+def test_a_selection_of_nothing_is_an_error(stored, select, held):
+    catalog = read(stored("base"), select=Selection(**select))
+    assert (len(catalog.nodes), catalog.problems[-1].code) == (0, "PF3304")
+    assert held in str(catalog.problems[-1].help)
 
 
 def test_statistics_stand_for_tensors(stored, statistics_of):
