@@ -17,6 +17,7 @@ import gc
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, ProbeFlowError, UsageError
@@ -115,7 +116,7 @@ def _task(reading: Reading) -> str:
     task = next((task for task, _ in reading.tasks.values()), STATISTICS)
     if task == TENSOR or (task not in (STATISTICS, TENSOR) and any(tensor.extents for tensor in reading.tensors)):
         return TENSOR
-    return "md5" if any(tensor.checksum is not None for tensor in reading.tensors) else STATISTICS
+    return STATISTICS if {None}.issuperset(map(attrgetter("checksum"), reading.tensors)) else "md5"
 
 
 def _nothing_left(reading: Reading, patterns: Sequence[str] | None, path: str) -> ProbeFlowError:

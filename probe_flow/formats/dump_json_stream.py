@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -125,11 +125,15 @@ class EntryStream:
     def _entries(self) -> Iterator[Iterable[_Entry]]:
         is_last = self._step(_closes_object)
         while not is_last:
-            yield self._whole_entries()
-            key, value, is_last = self._step(self._entry)
-            yield ((key, value),)
+            entries = self._whole_entries()
+            if entries:
+                yield entries
+                self._more()  # what is left of the window is hardly a whole entry
+            else:
+                key, value, is_last = self._step(self._entry)
+                yield ((key, value),)
 
-    def _whole_entries(self) -> Iterable[_Entry]:
+    def _whole_entries(self) -> Collection[_Entry]:
         """Parse the entries before the last one of the window; none where they are better parsed one by one."""
         if self._is_tried:
             return ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from probe_flow.errors import Span
 from probe_flow.matching.name_space import NO_ALIASES, Arguments
@@ -19,6 +20,8 @@ _CLASSES = (
 )
 _STATISTICS, _TENSOR = TensorKind.STATISTICS, TensorKind.TENSOR
 """Asked for each tensor: a member costs more to look up and to hash than to compare."""
+
+_slot_of = attrgetter("slot")
 
 _PARAMETERS = frozenset({SlotRole.PARAMETER, SlotRole.PARAMETER_GRAD})
 
@@ -68,7 +71,7 @@ def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decis
         decision: how the nodes were paired.
     """
     is_renamed = decision.arguments != (None, None)
-    if not is_renamed and [tensor.slot for tensor in target] == [tensor.slot for tensor in golden]:
+    if not is_renamed and [*map(_slot_of, target)] == [*map(_slot_of, golden)]:
         twosomes: Iterator[tuple[TensorRef | None, TensorRef | None]] = zip(target, golden, strict=True)
     else:
         twosomes = by_slot(target, golden, decision)
