@@ -112,7 +112,11 @@ def in_time(calls: Calls) -> list[int]:
             number,
         )
 
-    return sorted((n for n, call in enumerate(calls.of) if call is not None), key=key)
+    numbers = [n for n, call in enumerate(calls.of) if call is not None]
+    steps = {(call.key.execution.step, call.key.execution.micro_step) for call in calls}
+    if len(steps) < 2 and not any(call.incoming for call in calls):
+        return numbers  # as they come
+    return sorted(numbers, key=key)
 
 
 def diagnose(rows: Sequence[MeasuredPair], pairs: Pairs) -> Diagnosis:

@@ -30,6 +30,9 @@ SHARE_OUTPUT_LIMIT = 0.1
 COSINE_INPUT_LIMIT = 0.9
 COSINE_DROP = 0.1
 
+_LEAST_FLOOR = min(FLOOR_16_BIT, FLOOR_32_BIT)
+"""Where the norms differ by no more, only measured elements can tell of a change."""
+
 _NUMERIC = frozenset({TensorKind.TENSOR, TensorKind.STATISTICS})
 
 NORM = "l2norm_diff_rel"
@@ -76,6 +79,8 @@ _NO_CHANGE = _Changes()
 
 def _changes(rows: Sequence[MeasuredPair], errors: Sequence[float]) -> _Changes:
     """Return what the rules say of a call; ``errors`` are those of the norms of its rows."""
+    if max(errors, default=0.0) <= _LEAST_FLOOR and not any(_has_elements(row) for row in rows):
+        return _NO_CHANGE
     inputs: list[MeasuredPair] = []
     outputs: list[MeasuredPair] = []
     worst_input, error, worst = 0.0, -math.inf, None
@@ -143,6 +148,10 @@ def _is_clean(row: MeasuredPair, error: float, changes: _Changes) -> bool:
         and target.attrs.get("requires_grad") == golden.attrs.get("requires_grad")
         and not (error > JUMP_OUTPUT_LIMIT and changes.worst_input < JUMP_INPUT_LIMIT)
     )
+
+
+def _has_elements(row: MeasuredPair) -> bool:
+    return row.measurement is not None and row.measurement.mode is Mode.TENSOR
 
 
 def _grew(worst_input: float, error: float) -> bool:
