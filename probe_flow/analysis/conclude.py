@@ -15,6 +15,7 @@ from probe_flow.analysis.checksums import search_checksums
 from probe_flow.analysis.drift import find_drift
 from probe_flow.analysis.golden_errors import golden_errors
 from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.near_misses import near_misses
 from probe_flow.analysis.noise import not_deterministic
 from probe_flow.analysis.origin import Diagnosis, Suspect, diagnose
 from probe_flow.analysis.witness import witness_of
@@ -42,6 +43,7 @@ def conclude(
     shown.update(wrote)
     if not findings:
         findings.extend(find_drift(rows, diagnosis))
+    findings.extend(near_misses(rows, diagnosis, findings))
     findings.extend(golden_errors(rows, diagnosis))
     findings.extend(not_deterministic(rows, diagnosis.order))
     origin_rows = {row if writer is None else writer for row, writer in shown.items()}

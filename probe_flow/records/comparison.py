@@ -51,7 +51,7 @@ class FindingKind(enum.Enum):
     """What a finding concludes.
 
     ``golden_error``: the sides differ, but the reference says it is not the target. ``not_deterministic``: repeated
-    runs of one side differ.
+    runs of one side differ. ``suspect``: what comes near to being an origin, and fails nothing.
     """
 
     ORIGIN = "origin"
@@ -61,6 +61,7 @@ class FindingKind(enum.Enum):
     COVERAGE = "coverage"
     GOLDEN_ERROR = "golden_error"
     NOT_DETERMINISTIC = "not_deterministic"
+    SUSPECT = "suspect"
 
 
 @dataclass(frozen=True, slots=True)

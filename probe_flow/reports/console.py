@@ -237,7 +237,7 @@ class _Summary:
         self._items(texts)
 
     def _other_findings(self) -> None:
-        shown = {"origin", "checksum_origin", "nonfinite_origin"}
+        shown = {"origin", "checksum_origin", "nonfinite_origin", "suspect"}
         texts = [
             printable(finding["evidence"])
             for finding in self._run.get("findings") or ()

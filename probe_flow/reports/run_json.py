@@ -33,19 +33,20 @@ def comparison_summary(comparison: Comparison) -> dict[str, Any]:
 
     Keys: ``counts`` (every verdict, zeros included), ``coverage`` per side (``missing`` includes ``unreadable``),
     ``first_divergence`` (the first failing origin, as the analysis ranks them, or None), ``suspects`` (every origin,
-    ranked), ``nonfinite_origin`` (or None), ``findings`` (all, ranked) and ``gate`` (its name, its answer, the policy
-    of the rows); ``waivers`` and ``baseline`` where the comparison has them.
+    ranked, then what comes near to being one), ``nonfinite_origin`` (or None), ``findings`` (all, ranked) and ``gate``
+    (its name, its answer, the policy of the rows); ``waivers`` and ``baseline`` where the comparison has them.
     """
     rows = _rows_of_findings(comparison)
     divergences = [finding for finding in comparison.findings if finding.kind in DIVERGENCES]
     nonfinite = [finding for finding in comparison.findings if finding.kind is FindingKind.NONFINITE_ORIGIN]
+    near = [finding for finding in comparison.findings if finding.kind is FindingKind.SUSPECT]
     failing = [finding for finding in divergences if finding.fails]
     counts = Counter(row.verdict.status for row in comparison.rows)
     return {
         "counts": {status.value: counts[status] for status in Status},
         "coverage": {side: _coverage(comparison.coverage.get(side, Coverage())) for side in ("target", "golden")},
         "first_divergence": _place(failing[0], comparison, rows) if failing else None,
-        "suspects": [_place(finding, comparison, rows) for finding in divergences],
+        "suspects": [_place(finding, comparison, rows) for finding in (*divergences, *near)],
         "nonfinite_origin": _place(nonfinite[0], comparison, rows) if nonfinite else None,
         "findings": [
             _finding(finding, comparison, rows, advice)

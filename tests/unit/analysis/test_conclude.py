@@ -152,6 +152,32 @@ def test_a_second_fault_downstream_of_the_first_is_named_too():
     assert names(findings_of(rows, pairs)) == ["n1", "n3"]
 
 
+def test_what_comes_near_before_an_origin_is_a_suspect_that_fails_nothing():
+    # 2.5 steps of rounding is the limit of the rms; the peaks are too small to count.
+    rows, pairs = chain({"relative": 1.7 * U, "peak": 0.0}, {"relative": 0.5, "peak": 0.0})
+    found = findings_of(rows, pairs)
+    assert [(finding.kind, finding.node.name, finding.fails) for finding in found] == [
+        (FindingKind.ORIGIN, "n1", True),
+        (FindingKind.SUSPECT, "n0", False),
+    ]
+    assert "68% of what it takes" in found[1].evidence
+
+
+@pytest.mark.parametrize(("steps", "is_named"), [(1.9, False), (2.1, True)])
+def test_where_nothing_fails_a_suspect_must_come_nearer(steps, is_named):
+    rows, pairs = chain({"relative": steps * U, "peak": 0.0})
+    found = findings_of(rows, pairs)
+    assert names(found, FindingKind.SUSPECT) == ["n0"] * is_named
+    assert not any(finding.fails for finding in found)
+
+
+def test_what_comes_near_behind_an_origin_is_its_echo():
+    rows, pairs = chain({"relative": 0.5, "peak": 0.0})
+    rows += [row("m0", IN, mark=9.0), row("m0", relative=1.7 * U, peak=0.0, mark=9.0)]
+    pairs = pairs_of(rows, edges=[edge("nowhere", "n0", 9)])
+    assert names(findings_of(rows, pairs), FindingKind.SUSPECT) == []
+
+
 def test_strong_evidence_comes_before_weak_evidence_that_is_earlier():
     rows, pairs = chain(0.5 * U, 6.0 * U)
     rows += [row("m0", IN, mark=9.0), row("m0", relative=0.4, mark=9.0)]
@@ -580,6 +606,8 @@ def test_a_fault_across_frameworks_is_still_named():
 def test_drift_names_what_comes_nearest_to_an_origin():
     # From n39 to n40 the error grows by 2.4, which is less than what accuses, and more than anywhere else.
     errors = [U * 1.09**n * (2.2 if n >= 40 else 1.0) for n in range(70)]
-    (finding,) = findings_of(*chain(*errors))
+    finding, *near = findings_of(*chain(*errors))
+    assert [(each.kind, each.fails) for each in near] == [(FindingKind.SUSPECT, False)]
+    assert near[0].node.name == "n40"
     assert finding.kind is FindingKind.DRIFT
     assert "; `n40.output.0` comes nearest to one, with " in finding.evidence

@@ -9,6 +9,7 @@
     coverage: "Coverage",
     golden_error: "Not to blame",
     not_deterministic: "Not deterministic",
+    suspect: "Near to an origin",
   };
   const MAX_SUSPECTS = 4;
   const FIGURES = ["relative_euclidean_distance", "cosine", "max_abs_err", "max_rel_err"];
