@@ -22,7 +22,8 @@ from probe_flow.analysis.hidden_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.links import Links, link
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.past_errors import PastErrors, RecentErrors
-from probe_flow.records import Execution, Mode, Pairs, Statistics
+from probe_flow.analysis.updates import Updates
+from probe_flow.records import Execution, Mode, Pairs
 
 STATISTICS_SLACK = 2.0
 """How much more error than is likely an input may hide when only its extremes, mean and norm are known."""
@@ -52,10 +53,6 @@ of their size: two elements are off by less than the worst of all may be. The la
 COHERENT = 1.5
 """Margin of what differences of means add up to: lengths of sums are estimated from counts."""
 
-UPDATE = 4.0
-"""Largest change of a parameter's elements in a step, in changes of its extremes, mean and norm."""
-
-
 _KERNELS = {"pytorch": "pytorch", "mindspore": "mindspore", "mindtorch": "mindspore"}
 
 _COPY = frozenset((Family.MOVE,))
@@ -83,7 +80,7 @@ class Allowances:
         self._by_object: dict[int, RecentErrors] = {}  # the same, since hashing a run is slow
         self._past = PastErrors()
         self._read: list[int] = []
-        self._earlier: dict[object, int] = {}
+        self._updates = Updates(rows, self.deviations, calls)
         self._flips: dict[int, float] = {}
         self._latest_flips: dict[Execution, float] = {}
         self._saved_of: tuple[Call | None, Sequence[Saved]] = None, ()
@@ -286,62 +283,18 @@ class Allowances:
         # State of earlier steps (caches, updated parameters) enters as an input without producer.
         golden = row.pair.golden
         if golden is not None and golden.attrs.get("requires_grad") is True:
-            updated = self._updated(number)
+            updated = self._updated(number, step)
             if updated is not None:
                 return updated
         return UNSHOWN * self._past.usual_before(step) * deviation.size
 
-    def _updated(self, number: int) -> float | None:
-        """Error of an updated parameter: that of the step before, and as much of the update as its gradient was off."""
+    def _updated(self, number: int, step: int) -> float | None:
+        """Error of a parameter that was compared in a step before."""
         for read in self._read:
             if self.links.producers.get(read) == ():
-                self._earlier[self._identity(read)] = read
+                self._updates.add(read)
         self._read.clear()
-        before = self._earlier.get(self._identity(number))
-        error = self.deviations[before] if before is not None else None
-        if before is None or error is None:
-            return None
-        sides = [self._golden(n) for n in (before, number)]
-        count = max(1, error.count)
-        change = max(
-            (
-                abs(float(b) - float(a)) / (math.sqrt(count) if name == "l2norm" else 1.0)
-                for name in ("min", "max", "mean", "l2norm")
-                if (a := getattr(sides[0], name)) is not None and (b := getattr(sides[1], name)) is not None
-            ),
-            default=0.0,
-        )
-        return 2.0 * error.rms + UPDATE * change * self._gradient_error(before)
-
-    def _gradient_error(self, number: int) -> float:
-        """Relative error of a parameter's gradient, by its module and size."""
-        call = self.calls.of[number]
-        assert call is not None
-        modules = [call, call.container] if call.container is not None else [call]
-        found = [
-            gradient
-            for module in modules
-            if (owner := self.calls.gradients_of(module)) is not None
-            for n in owner.written
-            if (gradient := self.deviations[n]) is not None
-        ]
-        mine = self.deviations[number]
-        like = [gradient for gradient in found if mine is not None and gradient.count == mine.count]
-        usual = self._past.usual_before((self.rows[number].node.execution.step or 0) + 1)
-        return max((min(gradient.relative, 1e3) for gradient in like or found), default=min(1.0, UNSHOWN * usual))
-
-    def _golden(self, number: int) -> Statistics:
-        golden = self.rows[number].pair.golden
-        assert golden is not None
-        measurement = self.rows[number].measurement
-        if golden.recorded is not None:
-            return golden.recorded
-        return measurement.golden.statistics if measurement and measurement.golden else Statistics()
-
-    def _identity(self, number: int) -> object:
-        key, slot = self.rows[number].node, self.rows[number].pair.shown.slot
-        run = key.execution
-        return run.rank, run.graph, key.name, key.call, slot
+        return self._updates.error(number, min(1.0, UNSHOWN * self._past.usual_before(step)))
 
     def _saved(self, call: Call) -> Sequence[Saved]:
         """Return what the forward call of a gradient left: the same for each of its rows, which come together."""
