@@ -19,9 +19,11 @@ from benchmarks.figures import Row, one
 from benchmarks.huge import write_huge
 from benchmarks.killed import kill_and_resume
 from benchmarks.offline_dumps import OfflinePlan, write_offline
+from benchmarks.page import Measured, page, text_table
 from benchmarks.reduced_dumps import write_reduced
 from benchmarks.reruns import COLD, TOUCHED, WARM, round_of
-from benchmarks.run import chosen, page, text_table
+from benchmarks.run import chosen
+from benchmarks.timing import Spread
 from benchmarks.torch_file import write_torch
 
 TINY = TensorPlan(3, 2000, "float32", 0x00000000)
@@ -161,4 +163,23 @@ def test_every_letter_names_a_case_and_the_default_writes_no_gigabytes():
 def test_a_case_that_cannot_be_measured_shows_no_number():
     rows = [Row("A", "not yet", "", None), Row("C", "wall", "s", one(0.5))]
     assert text_table(rows).splitlines()[1].split()[3:] == ["-", "-", "-"]
-    assert "| A | not yet | - | - | - |  |  |" in page(rows, {"cores": "2"}, 1)
+    assert "| A | not yet | - | - | - |  |  |" in page([Measured({"cores": "2"}, 1, rows)])
+
+
+def test_kept_figures_of_one_installation_share_a_table_in_the_order_of_the_cases():
+    alone, compiled = {"cores": "2"}, {"cores": "2", "numba": "0.68"}
+    kept = [
+        Measured({**alone, "load average before": "0.9"}, 5, [Row("C", "wall", "s", Spread(2.0, 1.5, 300.4), ">= 4")]),
+        Measured({**compiled, "load average before": "1.0"}, 5, [Row("A", "wall", "s", one(0.25))]),
+        Measured({**alone, "load average before": "10.5"}, 3, [Row("startup", "none", "s", None)]),
+    ]
+    text = page(Measured.of(one.text()) for one in kept)
+    tables = text.split("## ")[1:3]
+    assert tables[0].startswith("With numpy alone\n\n3/5 counted runs each. ")
+    assert "Machine: cores 2, load average between 0.9 and 10.5." in tables[0]
+    assert tables[0].rstrip().splitlines()[-2:] == [
+        "| startup | none | - | - | - | s |  |",
+        "| C | wall | 2 | 1.5 | 300 | s | >= 4 |",
+    ]
+    assert tables[1].startswith("With numba 0.68\n\n5 counted runs each. ")
+    assert tables[1].rstrip().endswith("| A | wall | 0.25 | 0.25 | 0.25 | s |  |")
