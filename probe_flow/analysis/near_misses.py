@@ -1,4 +1,4 @@
-"""What comes near to being an origin: where to look first when the one that is named turns out to be right.
+"""What comes near to being an origin: where to look when what is named turns out to be innocent.
 
 An error that stays just below its limit accuses nobody, but what it spoils later may. So the largest of those before
 the first origin are suspects too, which fail nothing. Where nothing fails they must stand out more.
