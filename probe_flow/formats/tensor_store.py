@@ -3,7 +3,7 @@
 Only tensors whose elements lie scattered are kept (private layouts with few elements to a run); plain data, and long
 runs of a layout, are read where they lie. One file holds one tensor: a contiguous dataset ``values`` in the tensor's
 own dtype, without filter, so that it is mapped like any other file. Written under a temporary name and renamed; what
-cannot be read is converted again.
+cannot be read is converted again. h5py is imported where a file is opened: most runs convert nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from probe_flow.errors import Diagnostic, Severity
@@ -77,6 +76,8 @@ def _plain(ref: TensorRef, extent: Extent) -> TensorRef:
 
 def _extent(path: Path, ref: TensorRef) -> Extent | None:
     """Return where the values lie in a converted file, None when it is absent or not what it should be."""
+    import h5py
+
     numel = ref.numel
     assert numel is not None
     try:
@@ -93,6 +94,8 @@ def _extent(path: Path, ref: TensorRef) -> Extent | None:
 
 
 def _convert(ref: TensorRef, path: Path, io: str) -> None:
+    import h5py
+
     temporary = path.with_suffix(f".tmp-{os.getpid()}")
     numel = ref.numel
     assert numel is not None
@@ -117,6 +120,8 @@ def _convert(ref: TensorRef, path: Path, io: str) -> None:
 
 def problem_of(path: Path) -> Diagnostic | None:
     """Read a converted tensor whole and say what is wrong with it, None when it is sound."""
+    import h5py
+
     try:
         with h5py.File(path, "r", locking=False) as file:
             values, checksum = file["values"], 0
