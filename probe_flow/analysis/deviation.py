@@ -135,7 +135,7 @@ class Deviation:
             return self
         return Deviation(
             rms, self.peak, self.gain, self.offset, self.size, self.top, self.spread, self.count, self.unit, self.step,
-            self.nonfinite, self.least, self.systematic,
+            self.nonfinite, self.least, self.systematic, self.is_bare,
         )  # fmt: skip
 
 

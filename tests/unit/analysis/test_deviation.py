@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
 from comparison_rows import checksum_row, row, statistics, statistics_measured, target_only, tensor
 
-from probe_flow.analysis.deviation import deviation_of
+from probe_flow.analysis.deviation import Deviation, deviation_of
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.records import Measurement, Mode, Pair, SideSummary, SlotRole, TensorKind
 
@@ -192,3 +193,9 @@ def test_statistics_kept_with_few_digits_are_rounded_by_them():
     )
     found = deviation_of(MeasuredPair(pair, statistics_measured(*sides)))
     assert found.unit == pytest.approx(5e-6)
+
+
+def test_another_error_changes_nothing_else():
+    # Every field differs from its default, so that none can be forgotten.
+    found = Deviation(1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8, 9.0, 10.0, 11, 12.0, 13.0, is_bare=True)
+    assert found.with_rms(0.5) == dataclasses.replace(found, rms=0.5)
