@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -14,10 +15,11 @@ from probe_flow.formats.existing import is_file
 from probe_flow.formats.om_files import OmFiles, sort_om_files, with_true_names
 from probe_flow.formats.om_folders import om_executions
 from probe_flow.formats.om_names import name_filter, names_of_quantised
+from probe_flow.formats.torchair_ge_files import GeFile
 from probe_flow.formats.torchair_ge_nodes import GeNodes
 from probe_flow.formats.torchair_names import safe_name
 from probe_flow.formats.torchair_reduced import reduced_beside_tensors, task_of
-from probe_flow.records import Catalog, Node, NodeKey, Problem, TensorRef
+from probe_flow.records import Catalog, Execution, Node, NodeKey, Problem, TensorRef
 
 FRAMEWORK = "om"
 
@@ -73,22 +75,9 @@ def read_om(
     problems = files.problems
     executions = om_executions(files.folders, select, problems, root_name=root.name, time=time, last_step=last_step)
     problems.extend(select.unanswered(executions))
-    takes = name_filter(select.nodes)
-    found: dict[NodeKey, Node] = {}
-    tensors: list[TensorRef] = []
-    beside: list[str] = []
-    for execution, members in executions.items():
-        reader = GeNodes(execution, None, takes, duplicates, keeps_slices=slices == "separate")
-        for node, refs in reader.read(with_true_names(members)):
-            found[node.key] = _with_names(node)
-            tensors.extend(refs)
-        problems.extend(reader.problems)
-        beside.extend(reader.beside)
+    found, tensors = _read(executions, name_filter(select.nodes), duplicates, slices, problems)
     if not found:
         raise UsageError(keeps_no_node(file.name.base_name for files in executions.values() for file in files))
-    problems.extend(_renamed(node) for node in found.values() if "header_name" in node.attrs)
-    if beside:
-        problems.append(reduced_beside_tensors(beside))
     marks = names_of_quantised(
         (file.name.base_name, file.name.op_type) for members in executions.values() for file in members
     )
@@ -109,6 +98,30 @@ def read_om(
             **({"file": listing.files[0].name} if is_file(Path(path)) else {}),
         },
     )
+
+
+def _read(
+    executions: Mapping[Execution, Sequence[GeFile]],
+    takes: Callable[[str], bool],
+    duplicates: Duplicates,
+    slices: Slices,
+    problems: list[Problem],
+) -> tuple[dict[NodeKey, Node], list[TensorRef]]:
+    """Return the operators that are taken and their tensors; add to ``problems`` what is wrong with their files."""
+    found: dict[NodeKey, Node] = {}
+    tensors: list[TensorRef] = []
+    beside: list[str] = []
+    for execution, members in executions.items():
+        reader = GeNodes(execution, None, takes, duplicates, keeps_slices=slices == "separate")
+        for node, refs in reader.read(with_true_names(members)):
+            found[node.key] = _with_names(node)
+            tensors.extend(refs)
+        problems.extend(reader.problems)
+        beside.extend(reader.beside)
+    problems.extend(_renamed(node) for node in found.values() if "header_name" in node.attrs)
+    if beside:
+        problems.append(reduced_beside_tensors(beside))
+    return found, tensors
 
 
 def _with_names(node: Node) -> Node:
