@@ -115,7 +115,7 @@ def command(
     is_live = can_redraw(os.environ, is_terminal=sys.stderr.isatty())
     with progress_on(sys.stderr, quiet=quiet, is_live=is_live) as progress:
         # Gathering and writing wait for the disk more than for the interpreter.
-        chosen = make_scheduler(scheduler or "auto", workers, backend="numba")
+        chosen = make_scheduler(scheduler or "auto", workers)
         tasks = StageTasks("parse", chosen, progress=progress, emit=lambda *_, **__: None)
         progress.stage_started("parse", "converting")
         outcome = parse_paths(_paths(dump_paths), wanted, tasks)

@@ -183,8 +183,10 @@ def _watch(
 
 
 def _scheduler(names: tuple[str, ...], scheduler: str | None, workers: int | None) -> Scheduler:
-    """Return the scheduler; extremes and checksums are found outside the interpreter lock, as numba computes."""
+    """Return the scheduler; extremes and checksums are found almost without the interpreter lock."""
+    from probe_flow.engine.auto import HUGE_WORK_BYTES, LARGE_WORK_BYTES
     from probe_flow.engine.scheduler import make_scheduler
     from probe_flow.metrics.reduction import needs_sums
 
-    return make_scheduler(scheduler or "auto", workers, backend="auto" if needs_sums(names) else "numba")
+    above = LARGE_WORK_BYTES if needs_sums(names) else HUGE_WORK_BYTES
+    return make_scheduler(scheduler or "auto", workers, processes_above=above)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from probe_flow.engine.auto import LARGE_WORK_BYTES, SMALL_WORK_BYTES, choose, runs_unlocked
+from probe_flow.engine.auto import LARGE_WORK_BYTES, SMALL_WORK_BYTES, choose, processes_above
 from probe_flow.engine.limits import fitting_workers, worker_bytes, workers_within
 from probe_flow.engine.scheduler import Scheduler, check_scheduler, make_scheduler
 from probe_flow.formats.machine import usable_cpus
@@ -45,7 +45,7 @@ class Executor:
             self.workers,
             address=self.address,
             memory_bytes=self.memory_bytes,
-            backend=self.backend,
+            processes_above=processes_above(self.backend),
         )
 
 
@@ -83,13 +83,14 @@ def _choice(asked: int | None, memory: int | None, total_bytes: int, backend: st
     threads = workers_within("threads", asked, memory)
     processes = fitting_workers(threads, worker_bytes("processes"), memory)
     small, large = SMALL_WORK_BYTES // _MIB, LARGE_WORK_BYTES // _MIB
-    found = choose(total_bytes, threads=threads, processes=processes, backend=backend)
+    above = processes_above(backend)
+    found = choose(total_bytes, threads=threads, processes=processes, above=above)
     if found == "processes":
         return processes, f"above {large} MB in all: {processes} processes" + _shortage(processes, asked, memory)
     if found == "threads":
         why = f"{small} to {large} MB in all"
         if total_bytes > LARGE_WORK_BYTES:
-            why = "the metrics backend runs on threads" if runs_unlocked(backend) else "no memory for two processes"
+            why = "the metrics backend runs on threads" if total_bytes <= above else "no memory for two processes"
         return threads, f"{why}: {threads} threads" + _shortage(threads, asked, memory)
     why = f"below {small} MB in all" if total_bytes < SMALL_WORK_BYTES else "one worker"
     return threads, f"{why}: batches run one after another"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -109,7 +110,7 @@ def make_scheduler(
     span: Span | None = None,
     address: str | None = None,
     memory_bytes: int | None = None,
-    backend: str = "auto",
+    processes_above: float = math.inf,
 ) -> Scheduler:
     """Return the scheduler of that name.
 
@@ -120,7 +121,7 @@ def make_scheduler(
         span: where the name was written.
         address: of a running Dask scheduler, for ``distributed``; it is asked at once who works there.
         memory_bytes: memory for all workers together; None = that of the machine.
-        backend: what computes the metrics, for the choice of ``auto``.
+        processes_above: bytes above which ``auto`` takes processes instead of threads; never by default.
 
     Raises:
         UsageError: PF2103 for an unknown name, PF6105 without the package, PF6101, PF6102, PF6104, PF6108 for an
@@ -148,4 +149,4 @@ def make_scheduler(
         return threads
     count = fitting_workers(threads.workers, PROCESS_BYTES, memory_bytes)
     processes = ProcessScheduler(count, memory_bytes=memory_bytes)
-    return AutoScheduler(SyncScheduler(), threads, processes, backend=backend)
+    return AutoScheduler(SyncScheduler(), threads, processes, processes_above=processes_above)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from probe_flow.engine.auto import LARGE_WORK_BYTES, SMALL_WORK_BYTES, AutoScheduler, choose
+from probe_flow.engine.auto import LARGE_WORK_BYTES, SMALL_WORK_BYTES, AutoScheduler, choose, processes_above
 from probe_flow.engine.executor import plan_executor
 from probe_flow.engine.limits import PROCESS_BYTES, THREAD_BYTES
 from probe_flow.engine.processes import ProcessScheduler
@@ -37,18 +37,19 @@ def roomy_machine(monkeypatch):
     ],
 )
 def test_the_choice_follows_bytes_workers_and_backend(total, threads, processes, backend, expected):
-    assert choose(total, threads=threads, processes=processes, backend=backend) == expected
+    found = choose(total, threads=threads, processes=processes, above=processes_above(backend))
+    assert found == expected
 
 
 def test_the_backend_auto_runs_on_threads_where_numba_is_there(monkeypatch):
     monkeypatch.setattr("probe_flow.engine.auto.find_spec", lambda _: object())
-    assert choose(LARGE, threads=8, processes=8, backend="auto") == "threads"
-    assert choose(LARGE, threads=8, processes=8, backend="numpy") == "processes"
+    assert choose(2**50, threads=8, processes=8, above=processes_above("auto")) == "threads"
+    assert choose(LARGE, threads=8, processes=8, above=processes_above("numpy")) == "processes"
 
 
 def test_auto_chooses_for_each_call_by_its_batches():
     sync, threads, processes = SyncScheduler(), ThreadScheduler(2), ProcessScheduler(2)
-    auto = AutoScheduler(sync, threads, processes, backend="numpy")
+    auto = AutoScheduler(sync, threads, processes, processes_above=LARGE_WORK_BYTES)
     half = SMALL_WORK_BYTES // 2
     assert auto.choose([half, half - 1]) is sync
     assert auto.choose([half, half]) is threads
@@ -102,7 +103,7 @@ def test_a_memory_limit_too_small_for_one_worker_is_found_before_anything_runs(d
 
 
 def test_auto_is_made_with_as_many_threads_and_processes_as_fit():
-    auto = make_scheduler("auto", 8, memory_bytes=4 * PROCESS_BYTES, backend="numpy")
+    auto = make_scheduler("auto", 8, memory_bytes=4 * PROCESS_BYTES, processes_above=LARGE_WORK_BYTES)
     assert isinstance(auto, AutoScheduler)
     assert auto.choose([SMALL_WORK_BYTES, 1]).workers == min(8, 4 * PROCESS_BYTES // THREAD_BYTES)
     assert auto.choose([LARGE, 1]).workers == 4
