@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,7 +89,6 @@ def command(
     from probe_flow.engine.tasks import StageTasks
     from probe_flow.stages.reduce_folders import Reduction, Wanted
     from probe_flow.stages.reduce_functions import load_functions
-    from probe_flow.stages.reduce_stage import is_complete
     from probe_flow.stages.reduce_stop import Stop
     from probe_flow.stages.reduce_tensors import Figures
 
@@ -121,7 +121,7 @@ def command(
     click.echo(found.line() + (f"; {len(errors) - SHOWN} more problems" if len(errors) > SHOWN else ""))
     if heard is not None and (heard == signal.SIGINT or not watch):
         return INTERRUPTED
-    return 0 if is_complete(found, is_stopped=heard is not None) else IncompleteError.exit_code
+    return 0 if found.is_complete(is_stopped=heard is not None) else IncompleteError.exit_code
 
 
 def _nothing(dumps: Sequence[str]) -> IncompleteError:
@@ -146,14 +146,10 @@ def _statistics(text: str) -> tuple[str, ...]:
 
 
 def _check_suffix(suffix: str) -> None:
-    from pydantic import TypeAdapter, ValidationError
+    from probe_flow.formats.reduced_names import SUFFIX_PATTERN
 
-    from probe_flow.stages.reduce_options import Suffix
-
-    try:
-        TypeAdapter(Suffix).validate_python(suffix)
-    except ValidationError as exc:
-        raise click.UsageError(f"`--suffix`: `{suffix}` is not `_` and 1 to 40 letters, digits or further `_`") from exc
+    if re.fullmatch(SUFFIX_PATTERN, suffix) is None:
+        raise click.UsageError(f"`--suffix`: `{suffix}` is not `_` and 1 to 40 letters, digits or further `_`")
 
 
 def _watch(

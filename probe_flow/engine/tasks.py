@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 from probe_flow.engine.auto import AutoScheduler
 from probe_flow.engine.progress import Progress
 from probe_flow.engine.scheduler import RETRIES, Batch, BatchError, BatchLost, Result, Scheduler
 from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError
-from probe_flow.stages.base import Emit
+
+if TYPE_CHECKING:
+    from probe_flow.stages.base import Emit  # without the library of options, which `probe-flow reduce` does without
 
 
 class StageTasks:

@@ -24,7 +24,6 @@ from probe_flow.formats.binary_file import BinaryFile, malformed
 from probe_flow.formats.npz import Member, array_of, contents_of, joined, member, npy_bytes
 from probe_flow.records.quick import quick
 
-SUFFIX = "_min_max"
 MIN_MAX = ("min", "max")
 MAX_REDUCED_BYTES = 16 * 2**20
 """Reduced files hold kilobytes; an operator with thousands of inputs some more."""
@@ -83,30 +82,6 @@ class ReducedDevice:
     op_name: str = ""
     op_type: str = ""
     timestamp: int = 0
-
-
-def reduced_name(name: str, suffix: str = SUFFIX) -> str:
-    """Return the file name that stands for a dumped file.
-
-    >>> reduced_name("add-aten.add.OUTPUT.0.20260101000000000009.npy"), reduced_name("Add.Add_1.2.3.4")
-    ('add-aten.add.OUTPUT.0.20260101000000000009_min_max.npy', 'Add.Add_1.2.3.4_min_max.npz')
-    """
-    if name.endswith(".npy"):
-        return f"{name.removesuffix('.npy')}{suffix}.npy"
-    return f"{name}{suffix}.npz"
-
-
-def source_name(name: str, suffix: str = SUFFIX) -> str | None:
-    """Return the name of the file that a reduced one stands for, None for other names.
-
-    >>> source_name("Add.Add_1.2.3.4_min_max.npz"), source_name("Add.Add_1.2.3.4")
-    ('Add.Add_1.2.3.4', None)
-    """
-    for extension, restored in ((".npy", ".npy"), (".npz", "")):
-        ending = suffix + extension
-        if name.endswith(ending) and len(name) > len(ending):
-            return name.removesuffix(ending) + restored
-    return None
 
 
 def reduced_array_bytes(content: ReducedArray) -> bytes:

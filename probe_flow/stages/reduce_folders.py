@@ -10,20 +10,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from probe_flow.errors import Diagnostic
 from probe_flow.formats.dump_walk import dump_root
 from probe_flow.formats.folder_changes import FolderChanges, Key
 from probe_flow.formats.folder_lock import FolderLock
-from probe_flow.formats.reduced_files import SUFFIX, reduced_name, source_name
+from probe_flow.formats.reduced_names import SUFFIX, reduced_name, source_name
 from probe_flow.formats.reduced_sources import kind_of, source_kind
 from probe_flow.formats.torchair_ge_files import MAPPING_FILE
 from probe_flow.formats.whole_files import leftover_of, temporary_name, was_cut
-from probe_flow.stages.base import TaskMap
 from probe_flow.stages.reduce_file import Batch, Done, Ending, Job, lost_batch, reduce_batch
 from probe_flow.stages.reduce_stop import Stop
 from probe_flow.stages.reduce_summary import Summary
 from probe_flow.stages.reduce_tensors import Figures
+
+if TYPE_CHECKING:
+    from probe_flow.stages.base import TaskMap
 
 BATCH_BYTES, MOST_BATCH_BYTES, BATCHES = 64 * 2**20, 2**30, 64
 """Batches grow with the work up to a limit, as long as there are enough for many workers: each waits for the disk."""

@@ -6,11 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
+from probe_flow.formats.reduced_names import SUFFIX_PATTERN
 from probe_flow.stages.base import DumpPath, Forecast, IsPath, Model, Select, StageOptions
 
 Statistic = Literal["min", "max", "mean", "l2norm", "count", "nan_count", "inf_count", "crc32"]
 
-Suffix = Annotated[str, StringConstraints(pattern=r"^_[A-Za-z0-9_]{1,40}$")]
+Suffix = Annotated[str, StringConstraints(pattern=SUFFIX_PATTERN)]
 
 
 class WatchOptions(Model):

@@ -50,7 +50,7 @@ def reduce_dump(options: ReduceOptions, statistics: Sequence[str], context: Cont
     context.report([problem for problem in told if problem.severity is not Severity.ERROR])
     if stopped == signal.SIGINT or (stopped is not None and wanted.watch is None):
         raise KeyboardInterrupt
-    if not is_complete(summary, is_stopped=stopped is not None):
+    if not summary.is_complete(is_stopped=stopped is not None):
         errors = [problem for problem in told if problem.severity is Severity.ERROR]
         raise IncompleteError((gaps(summary, options.path), *errors[:20]))
     return _adopted(options, wanted, context)
@@ -60,11 +60,6 @@ def watch_of(options: WatchOptions) -> Watch:
     """Return how to watch."""
     stop_file = Path(options.stop_file) if options.stop_file else None
     return Watch(options.interval, options.settle, options.stop_when, options.idle_s, stop_file)
-
-
-def is_complete(summary: Summary, *, is_stopped: bool) -> bool:
-    """Tell whether nothing failed; a file that was still being written when a watch was stopped is no failure."""
-    return not summary.failed and (is_stopped or not summary.unfinished)
 
 
 def gaps(summary: Summary, path: str) -> Diagnostic:

@@ -69,6 +69,10 @@ class Summary:
         known = (self.reduced, self.already, self.left, self.gaps, self.no_tensors, self.unreadable)
         return not any(known) and not self.skipped.get(REDUCED)
 
+    def is_complete(self, *, is_stopped: bool) -> bool:
+        """Tell whether nothing failed; a file that was still being written when a watch was stopped is no failure."""
+        return not self.failed and (is_stopped or not self.unfinished)
+
     def add(self, done: Done) -> bool:
         """Take the end of one file; return whether its trouble is news."""
         path = done.job.source

@@ -94,6 +94,7 @@ def test_files_that_are_left_are_told_and_cost_the_exit_code(probe_flow, tmp_pat
         (("ge", "--statistics", ","), "names none"),
         (("ge", "--suffix", "min"), "`--suffix`"),
         (("ge", "--suffix", "_../x"), "`--suffix`"),
+        (("ge", "--suffix", "_min\n"), "`--suffix`"),
         (("ge", "--function", "nix"), "error[PF6303]"),
         (("ge", "ge", "--output", "out"), "one DUMP"),
         (("ge", "--idle", "3"), "`--idle` is of use with `--watch` only"),
@@ -182,3 +183,15 @@ def test_lines_are_written_now_and_then_and_problems_at_once(capsys):
         == "10 files reduced, 0.0 MB read, 0.0 MB written\n20 files reduced, 0.0 MB read, 0.0 MB written\n"
     )
     assert capsys.readouterr().err.count("PF6304") == 1
+
+
+def test_reducing_loads_neither_the_library_of_options_nor_other_readers(tmp_path):
+    write_ge(tmp_path / "ge")
+    code = (
+        "import sys; from probe_flow.cli.main import main\n"
+        "code = main(['reduce', 'ge', '--quiet'])\n"
+        "unwanted = ('pydantic', 'dask', 'structlog', 'h5py', 'probe_flow.stages.adopt_any')\n"
+        "print(code, [name for name in unwanted if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0 []"

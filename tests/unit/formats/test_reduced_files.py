@@ -19,9 +19,8 @@ from probe_flow.formats.reduced_files import (
     read_reduced_device,
     reduced_array_bytes,
     reduced_device_bytes,
-    reduced_name,
-    source_name,
 )
+from probe_flow.formats.reduced_names import reduced_name, source_name
 
 FX = "add_1-aten.add.Tensor.OUTPUT.0.20260101000000000009"
 GE = "Add.Add_2.44.6.1706596912161941"

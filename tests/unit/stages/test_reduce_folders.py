@@ -14,7 +14,8 @@ from reduce_dumps import MIN_MAX, VALUES, FakeStop, fx_name, ge_name, reduction,
 from probe_flow.errors import UsageError
 from probe_flow.formats import whole_files
 from probe_flow.formats.folder_lock import LOCK_NAME, FolderLock
-from probe_flow.formats.reduced_files import read_reduced_device, reduced_name
+from probe_flow.formats.reduced_files import read_reduced_device
+from probe_flow.formats.reduced_names import reduced_name
 from probe_flow.stages.reduce_folders import Watch
 from probe_flow.stages.reduce_tensors import Figures
 
