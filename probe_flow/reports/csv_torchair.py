@@ -283,7 +283,7 @@ def _mode_cells(row: ComparedPair, *, in_percent: bool) -> Mapping[str, Cell]:
         return cells
     is_unsupported = _unsupported(row)
     return {
-        column: UNSUPPORTED if is_unsupported(column) else _metric(column, _first_of(names, measured.metrics))
+        column: UNSUPPORTED if is_unsupported(column) else _metric(column, first_of(names, measured.metrics))
         for column, names in _TENSOR_COLUMNS.items()
     }
 
@@ -300,7 +300,8 @@ def _unsupported(row: ComparedPair) -> Callable[[str], bool]:
     return lambda _column: False
 
 
-def _first_of(names: Sequence[str], metrics: Mapping[str, float | None]) -> float | None:
+def first_of(names: Sequence[str], metrics: Mapping[str, float | None]) -> float | None:
+    """Return the first of these metrics that was measured, None when none was or it could not be computed."""
     return next((metrics[name] for name in names if name in metrics), None)
 
 

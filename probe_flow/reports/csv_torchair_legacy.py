@@ -8,25 +8,28 @@ from types import MappingProxyType
 
 from probe_flow.records import ComparedPair, Comparison, SideSummary, Status, TensorRef
 from probe_flow.reports.cells import number_cell, text_cell
-from probe_flow.reports.csv_torchair import shape_cell, slot_path
+from probe_flow.reports.csv_torchair import first_of, shape_cell, slot_path
 from probe_flow.reports.row_colors import Color, colored
 from probe_flow.reports.rows import file_of, reason_of, statistics_of
 from probe_flow.reports.table import Table, write_csv
 
 _SIDE_COLUMNS = ("data_path", "op_type", "dtype", "shape", "max_value", "min_value", "mean_value")
 
-_METRIC_COLUMNS: Mapping[str, str] = MappingProxyType(
+_METRIC_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "cosine_similarity": "cosine",
-        "max_relative_error": "max_rel_err_masked_eps32",
-        "mean_relative_error": "mean_rel_err_masked_eps32",
-        "max_absolute_error": "max_abs_err_masked_eps32",
-        "mean_absolute_error": "mean_abs_err_masked_eps32",
-        "kl_divergence": "kl_softmax",
-        "relative_euclidean_distance": "relative_euclidean_distance",
+        "cosine_similarity": ("cosine_or_zero", "cosine"),
+        "max_relative_error": ("max_rel_err_masked_eps32",),
+        "mean_relative_error": ("mean_rel_err_masked_eps32",),
+        "max_absolute_error": ("max_abs_err_masked_eps32",),
+        "mean_absolute_error": ("mean_abs_err_masked_eps32",),
+        "kl_divergence": ("kl_softmax",),
+        "relative_euclidean_distance": ("relative_euclidean_distance_or_zero", "relative_euclidean_distance"),
     }
 )
+"""The metrics of each column; the first that was asked for is shown. The published formulas are the first ones."""
+
 _COSINE_DECIMALS = 10
+_JUDGED = frozenset((Status.PASS, Status.WARNING, Status.FAIL))
 
 LEGACY_HEADER = (
     "token_id",
@@ -50,7 +53,8 @@ def write_torchair_legacy_csv(comparison: Comparison, path: Path) -> None:
     """Write every row of a comparison in execution order; blank where nothing was computed or a side is missing.
 
     ``data_id`` counts the rows from 0. The columns ``*_op_type`` are always blank, as they were, and paths are
-    absolute. ``cmp_fail_reason`` is blank for rows that pass. The metrics are those of the set ``torchair_legacy``.
+    absolute. ``cmp_fail_reason`` says why a row could not be compared whole: it is blank where every element was, however
+    large the errors. The metrics are those of the set ``torchair_legacy``.
 
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
@@ -74,14 +78,16 @@ def _rows(comparison: Comparison) -> Iterator[tuple[Color, list[str]]]:
                 str(number),
                 *_side_cells(row.pair.golden, measured.golden if measured else None),
                 *_side_cells(row.pair.target, measured.target if measured else None),
-                *(_metric(name, metrics.get(name)) for name in _METRIC_COLUMNS.values()),
+                *(_metric(column, first_of(names, metrics)) for column, names in _METRIC_COLUMNS.items()),
                 _reason(row),
             ],
         )
 
 
-def _metric(name: str, value: float | None) -> str:
-    return number_cell(round(value, _COSINE_DECIMALS) if name == "cosine" and value is not None else value)
+def _metric(column: str, value: float | None) -> str:
+    if column == "cosine_similarity" and value is not None:
+        value = round(value, _COSINE_DECIMALS)
+    return number_cell(value)
 
 
 def _side_cells(tensor: TensorRef | None, summary: SideSummary | None) -> list[str]:
@@ -101,4 +107,6 @@ def _side_cells(tensor: TensorRef | None, summary: SideSummary | None) -> list[s
 
 
 def _reason(row: ComparedPair) -> str:
-    return "" if row.verdict.status is Status.PASS else text_cell(reason_of(row) or "")
+    measured = row.measurement
+    is_whole = measured is not None and row.verdict.status in _JUDGED and not measured.nonfinite_mismatch
+    return "" if is_whole else text_cell(reason_of(row) or "")

@@ -408,3 +408,25 @@ def test_a_legacy_row_without_golden_is_blank_there(tmp_path: Path) -> None:
     assert second[2:9] == [""] * 7
     assert second[16:23] == [""] * 7
     assert second[23] == "no golden operator corresponds to `Mul_9`"
+
+
+def test_a_legacy_row_shows_the_published_formulas_before_ours(tmp_path: Path) -> None:
+    values = {
+        "cosine": math.nan,
+        "cosine_or_zero": 0.0,
+        "relative_euclidean_distance": math.inf,
+        "relative_euclidean_distance_or_zero": 0.0,
+    }
+    _, found = legacy(tmp_path, good_row(measured=measurement(values)))
+    assert (found[16], found[22]) == ("0.0", "0.0")
+
+
+def test_a_legacy_reason_says_why_a_row_was_not_compared_and_not_that_it_differs(tmp_path: Path) -> None:
+    why = ("words",)
+    odd = measurement(GOOD_METRICS, nonfinite_mismatch=2)
+    rows = [
+        good_row(0, status=Status.FAIL, reasons=why),
+        good_row(1, status=Status.FAIL, reasons=why, measured=odd),
+        good_row(2, status=Status.NOT_COMPARABLE, reasons=why),
+    ]
+    assert [found[-1] for found in legacy(tmp_path, *rows)[1:]] == ["", "words", "words"]
