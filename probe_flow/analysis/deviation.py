@@ -14,6 +14,7 @@ from operator import sub
 from typing import TypeAlias
 
 from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.quantised import quantised_side
 from probe_flow.records import Measurement, Mode, Statistics, TensorRef
 from probe_flow.records.quick import quick
 
@@ -142,6 +143,8 @@ class Deviation:
 def deviation_of(row: MeasuredPair, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation | None:
     """Return the deviation of a measured row, None when nothing numeric was measured or the tensor is empty.
 
+    None also where one side alone is quantised: the distance of its values is that of an unknown scale.
+
     A tensor without any position that is finite on both sides has a deviation only if NaN or infinities disagree:
     zero in every figure, with ``nonfinite`` set.
     """
@@ -156,6 +159,8 @@ def deviation_of(row: MeasuredPair, rounding: Rounding = WITHIN_FRAMEWORK) -> De
     is_self = row.pair.rule == "self"
     if is_self and target.dtype == "bool" != golden.dtype:
         return None  # a cast to bool compared with its own input: distances say nothing there
+    if quantised_side(row):
+        return None
     statistics = measurement.golden.statistics
     numbers = _numbers(statistics)
     low, high, mean, norm = numbers

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from probe_flow.analysis.deviation import UNIT, Deviation
 from probe_flow.analysis.growth import PEAK_OVER_RMS, TINY, Allowance, common_share
 from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.quantised import quantised_side
 from probe_flow.records import NodeKey, Pairs, SlotRole, TensorKind, TensorRef
 
 STEPS = {"int8": 127.0, "int4": 7.0, "int2": 1.0}
@@ -61,7 +62,7 @@ class HiddenInputs:
         self._quantised: dict[NodeKey, TensorRef] = {}
         for row in rows:
             tensor = row.pair.target
-            if row.measurement is not None or tensor is None or (tensor.numel or 0) < 2:
+            if tensor is None or (tensor.numel or 0) < 2 or _is_compared(row):
                 continue
             if tensor.slot.role is SlotRole.INPUT and tensor.kind is TensorKind.TENSOR and self._brings_error(tensor):
                 self._of.setdefault(tensor.node, []).append(tensor)
@@ -105,6 +106,10 @@ class HiddenInputs:
         if steps is None:
             return ROUNDED_WEIGHT * UNIT[tensor.dtype]
         return _of_steps(crest if self._is_fed(tensor) else WEIGHT_CREST, steps)
+
+
+def _is_compared(row: MeasuredPair) -> bool:
+    return row.measurement is not None and (row.pair.golden is None or quantised_side(row) is None)
 
 
 def _of_steps(crest: float, steps: float) -> float:

@@ -53,7 +53,7 @@ def write_torchair_legacy_csv(comparison: Comparison, path: Path) -> None:
     """Write every row of a comparison in execution order; blank where nothing was computed or a side is missing.
 
     ``data_id`` counts the rows from 0. The columns ``*_op_type`` are always blank, as they were, and paths are
-    absolute. ``cmp_fail_reason`` says why a row could not be compared whole: it is blank where every element was, however
+    absolute. ``cmp_fail_reason`` says why a row was not compared whole: it is blank where every element was, however
     large the errors. The metrics are those of the set ``torchair_legacy``.
 
     Raises:

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.plain_values import plain_gap
-from probe_flow.analysis.policies.torchair import TorchairPolicy, holds_no_number, nonfinite_text, quantised_side
+from probe_flow.analysis.policies.torchair import TorchairPolicy, holds_no_number, nonfinite_text
+from probe_flow.analysis.quantised import quantised_side
 from probe_flow.records import Mode, Status, Verdict
 
 COSINE_LIMIT = 0.99

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.plain_values import plain_gap
+from probe_flow.analysis.quantised import quantised_side
 from probe_flow.records import Measurement, Mode, Status, TensorRef, Verdict
 
 COSINE_LIMIT = 0.99
@@ -174,15 +175,3 @@ def _cast_allowance(target: TensorRef, source: TensorRef, measurement: Measureme
     if dtypes[0] not in UNIT_ROUNDOFF:
         return 1.0  # a cast to an integer may drop the fraction
     return unit * largest + step
-
-
-def quantised_side(row: MeasuredPair) -> str | None:
-    """Say so where exactly one side is quantised, so that its values mean nothing without the scale."""
-    target, golden = row.pair.target, row.pair.golden
-    assert target is not None
-    assert golden is not None
-    sides = {"target": target.dtype, "golden": golden.dtype}
-    narrow = [side for side, dtype in sides.items() if dtype in ("int8", "int4")]
-    if len(narrow) == 1 and "float" in sides["golden" if narrow[0] == "target" else "target"]:
-        return f"quantised side: the {narrow[0]} is {sides[narrow[0]]}, its scale is unknown"
-    return None

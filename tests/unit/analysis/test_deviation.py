@@ -107,11 +107,17 @@ def test_a_golden_of_zeros_makes_any_error_infinite():
     ("dtypes", "unit"),
     [
         (("float16", "float32"), 2.0**-11), (("float32", "float32"), 2.0**-20), (("bfloat16", "float16"), 2.0**-8),
-        (("int64", "int64"), 0.0), (("bool", "bool"), 0.0), (("int8", "float32"), 2.0**-20),
+        (("int64", "int64"), 0.0), (("bool", "bool"), 0.0), (("int32", "float32"), 2.0**-20),
     ],
 )  # fmt: skip
 def test_unit_is_that_of_the_coarser_side(dtypes, unit):
     assert deviation_of(row(dtype=dtypes[0], golden_dtype=dtypes[1])).unit == unit
+
+
+@pytest.mark.parametrize("dtypes", [("int8", "float32"), ("bfloat16", "int8"), ("int4", "float16")])
+def test_a_side_whose_scale_is_unknown_is_no_distance_away(dtypes):
+    assert deviation_of(row(dtype=dtypes[0], golden_dtype=dtypes[1])) is None
+    assert deviation_of(row(dtype="int8", golden_dtype="int32")) is not None
 
 
 def test_empty_one_sided_and_checksum_rows_have_none():

@@ -111,3 +111,18 @@ def test_outputs_of_a_network_with_int8_inside_drift_later():
     rows += [row("last", IN, dtype="float32", relative=0.03), row("last", dtype="float32", relative=0.03)]
     pairs = pairs_of(rows, TYPES, [*pairs.target.edges, edge("relu", "last")])
     assert findings_of(rows, pairs) == ()
+
+
+def measured_int8_rows(error: float):
+    """The same network where the golden side has what the device holds in int8, as floats of another scale."""
+    far = {"dtype": "int8", "golden_dtype": "float32", "relative": 40.0}
+    rows = [
+        row("quant", IN), row("quant", **far), row("conv", IN, **far), hidden("conv", 1, dtype="int8"),
+        row("conv", relative=error), row("relu", IN, relative=error), row("relu", relative=error),
+    ]  # fmt: skip
+    return rows, pairs_of(rows, TYPES, [edge("quant", "conv"), edge("conv", "relu")])
+
+
+@pytest.mark.parametrize(("error", "origins"), [(0.02, []), (0.08, ["conv"])])
+def test_values_of_an_unknown_scale_accuse_nobody_and_excuse_as_int8_does(error, origins):
+    assert [found.node.name for found in findings_of(*measured_int8_rows(error))] == origins
