@@ -2,7 +2,7 @@
 
 Numbers and things that are no tensors are left out first. What remains is aligned in order by class of dtype and
 element count, equal shapes preferred; then what is unique on both sides is joined whatever its place. Floating-point
-numbers join one-element constants of the device when there are equally many.
+numbers and 0-d tensors join the constants and graph inputs of one element when there are equally many.
 """
 
 from __future__ import annotations
@@ -137,16 +137,17 @@ def align_arguments(places: Sequence[Place], arguments: Sequence[TensorRef]) -> 
 
 
 def align_numbers(inputs: Sequence[DeviceInput], numbers: Sequence[TensorRef]) -> list[tuple[int, int]]:
-    """Join one-element floating-point constants of the device with the numbers among the arguments, in order.
+    """Join floating-point constants and graph inputs of one element with the numbers among the arguments, in order.
 
-    Only equally many on both sides are joined: anything else would pair values of different meaning.
+    Dumps do not tell a number from a 0-d tensor. Only equally many on both sides are joined: anything else would pair
+    values of different meaning.
     """
-    constants = [
+    single = [
         index
         for index, item in enumerate(inputs)
-        if item.origin is Origin.CONSTANT and item.ref.numel == 1 and dtype_class(item.ref.dtype) == "float"
+        if item.origin is not Origin.FX_TENSOR and item.ref.numel == 1 and dtype_class(item.ref.dtype) == "float"
     ]
-    return list(zip(constants, range(len(numbers)), strict=True)) if len(constants) == len(numbers) else []
+    return list(zip(single, range(len(numbers)), strict=True)) if len(single) == len(numbers) else []
 
 
 def fact(ref: TensorRef) -> tuple[str, int] | None:

@@ -186,7 +186,9 @@ class FxMatch(TargetMatch):
                     note = expected("aligned", f"joined with {golden.slot} of `{key}` by {how}")
                     self._pair(entry.node, ref, golden, "aligned", note=note, confidence=_ALIGNED_CONFIDENCE)
             elif index in scalars:
-                note = expected("broadcast", f"a constant of the device and a number among the arguments of `{key}`")
+                is_constant = entry.item.origin is Origin.CONSTANT
+                what = "a constant of the device" if is_constant else "a graph input of one element"
+                note = expected("broadcast", f"{what} and a number among the arguments of `{key}`")
                 self._pair(entry.node, ref, scalars[index], "aligned", note=note, confidence=_NUMBER_CONFIDENCE)
             else:
                 self._leave(entry.node, ref, self._no_argument(ref, entry.item.origin, key))

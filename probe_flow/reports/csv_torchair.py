@@ -326,7 +326,12 @@ def _percent(value: float | None) -> Cell:
 
 def _side_cells(tensor: TensorRef | None, summary: SideSummary | None) -> list[Cell]:
     statistics = statistics_of(tensor, summary)
-    return [_number(value) for value in (statistics.max, statistics.min, statistics.mean, statistics.l2norm)]
+    return [_number(as_number(value)) for value in (statistics.max, statistics.min, statistics.mean, statistics.l2norm)]
+
+
+def as_number(value: float | None) -> float | None:
+    """Return the extremes of truth values as the numbers 0 and 1, anything else as it is."""
+    return int(value) if isinstance(value, bool) else value
 
 
 def _requires_grad(row: ComparedPair) -> str:

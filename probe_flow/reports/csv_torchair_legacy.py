@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from probe_flow.records import ComparedPair, Comparison, SideSummary, Status, TensorRef
 from probe_flow.reports.cells import number_cell, text_cell
-from probe_flow.reports.csv_torchair import first_of, shape_cell, slot_path
+from probe_flow.reports.csv_torchair import as_number, first_of, shape_cell, slot_path
 from probe_flow.reports.row_colors import Color, colored
 from probe_flow.reports.rows import file_of, reason_of, statistics_of
 from probe_flow.reports.table import Table, write_csv
@@ -100,9 +100,9 @@ def _side_cells(tensor: TensorRef | None, summary: SideSummary | None) -> list[s
         "",
         text_cell(f"torch.{tensor.dtype}") if tensor.dtype else "",
         shape_cell(tensor, blank=""),
-        number_cell(statistics.max),
-        number_cell(statistics.min),
-        number_cell(statistics.mean),
+        number_cell(as_number(statistics.max)),
+        number_cell(as_number(statistics.min)),
+        number_cell(as_number(statistics.mean)),
     ]
 
 

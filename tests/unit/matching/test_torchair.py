@@ -257,6 +257,38 @@ class TestRules:
         assert pair.reason is not None
         assert pair.reason.code == "broadcast"
 
+    def test_a_graph_input_of_one_element_pairs_with_the_0_d_argument(self, tmp_path):
+        key = "mul-aten.mul.Tensor"
+        ops = [
+            Op("x", "Data", (), [(None, SHAPE)]),
+            Op("scale", "Data", (), [(None, ())]),
+            Op("M", "Mul", ("x:0", "scale:0"), [(f"{key}.OUTPUT.0", SHAPE)]),
+        ]
+        dump = GeDump(tmp_path / "msprobe_ge_dump")
+        dump.graph(ops)
+        scale = np.float32(0.25)
+        write_device_op(dump.token(0), "Mul", "M", at=1, inputs=[X, scale], outputs=[X / 4])
+        write_fx_node(fx_token(tmp_path, 0), key, at=1, inputs=[X, scale], outputs=[X / 4])
+        pairs = match(tmp_path)
+        assert golden_of(pairs)["M.input.1"] == "mul.input.1"
+        assert missing(pairs) == []
+
+    @pytest.mark.parametrize("inputs", [("x:0", "scale:0", "Const:0"), ("x:0", "Const:0", "scale:0")])
+    def test_one_0_d_argument_for_two_single_elements_is_not_guessed(self, tmp_path, inputs):
+        key = "mul-aten.mul.Tensor"
+        ops = [
+            Op("x", "Data", (), [(None, SHAPE)]),
+            Op("scale", "Data", (), [(None, ())]),
+            Op("M", "Axpy", inputs, [(f"{key}.OUTPUT.0", SHAPE)]),
+        ]
+        dump = GeDump(tmp_path / "msprobe_ge_dump")
+        dump.graph(ops)
+        one = np.float32(0.25)
+        write_device_op(dump.token(0), "Axpy", "M", at=1, inputs=[X, one, one], outputs=[X / 4])
+        write_fx_node(fx_token(tmp_path, 0), key, at=1, inputs=[X, one], outputs=[X / 4])
+        found = golden_of(match(tmp_path))
+        assert (found["M.input.1"], found["M.input.2"]) == (None, None)
+
     def test_private_operators_compare_output_with_own_input(self, dump):
         write_both(dump)
         write_device_op(dump.token(0), "TransData", "trans_TransData_7", at=9, inputs=[X], outputs=[X])

@@ -430,3 +430,10 @@ def test_a_legacy_reason_says_why_a_row_was_not_compared_and_not_that_it_differs
         good_row(2, status=Status.NOT_COMPARABLE, reasons=why),
     ]
     assert [found[-1] for found in legacy(tmp_path, *rows)[1:]] == ["", "words", "words"]
+
+
+def test_extremes_of_truth_values_are_numbers(tmp_path: Path) -> None:
+    truths = good_row(measured=measurement(target=stats(min=False, max=True), golden=stats(min=True, max=True)))
+    found = one(tmp_path, truths)
+    assert [found[f"{side} {name}"] for side in ("NPU", "Bench") for name in ("max", "min")] == ["1", "0", "1", "1"]
+    assert legacy(tmp_path, truths)[1][6:8] == ["1", "1"]
