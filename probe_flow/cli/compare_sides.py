@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
+from probe_flow.cli.torchair_sides import GE_GRAPH, is_golden_device, kind_at
+from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 from probe_flow.formats.dump_json_folders import DUMP_FILE
 from probe_flow.formats.dump_json_head import DumpHead, read_head
 from probe_flow.formats.existing import is_file, is_folder
 
-GE_GRAPH = "dynamo_original_graph_*.txt"
 OFFLINE = "offline_data"
 MODES = ("auto", "torchair", OFFLINE)
 LATER_MODES = ("offline_model", "atb")
@@ -50,7 +50,7 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
             sides do not go together.
     """
     from probe_flow.engine.paths import holds
-    from probe_flow.formats.sniff import NPY, OM
+    from probe_flow.formats.sniff import NPY, OM, TORCHAIR_FX, TORCHAIR_GE
 
     if mode not in MODES:
         raise UsageError(_unknown_mode(mode))
@@ -63,11 +63,12 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
             _check_kinds(target, golden)
             return _frameworks(*found)
         if found or not holds(target, GE_GRAPH):
-            ours, theirs = _kind(target), _kind(golden)
-            if found or not {ours, theirs} <= {OM, NPY}:
+            ours, theirs = kind_at(target), kind_at(golden)
+            if {ours, theirs} <= {OM, NPY} and not found:
+                return Sides(OFFLINE, ours, theirs)
+            if found or not {ours, theirs} <= {TORCHAIR_GE, TORCHAIR_FX}:
                 raise UsageError(_different_kinds(heads))
-            return Sides(OFFLINE, ours, theirs)
-    return Sides("torchair", is_golden_device=holds(golden, GE_GRAPH))
+    return Sides("torchair", is_golden_device=is_golden_device(target, golden))
 
 
 def _arrays_or_device(path: Path) -> str:
@@ -86,16 +87,6 @@ def _arrays_or_device(path: Path) -> str:
     mapping = read_name_mapping(path / MAPPING_FILE, MAPPING_FILE)[0] if MAPPING_FILE in names else {}
     true_names = (real_name(name, mapping) if is_hashed(name) else name for name in names)
     return NPY if any(name is not None and parse_array_name(name) is not None for name in true_names) else OM
-
-
-def _kind(path: Path) -> str:
-    """Return the kind of a dump as far as its files show one."""
-    from probe_flow.formats.sniff import kind_of_dump
-
-    try:
-        return kind_of_dump(str(path))
-    except (UsageError, IncompleteError):
-        return ""
 
 
 def check_framework(given: str | None, sides: Sides) -> None:

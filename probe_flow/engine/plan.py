@@ -225,13 +225,16 @@ def _nearest_folder(path: Path) -> str:
 
 
 def _same_folders(stages: Sequence[PlannedStage]) -> Iterator[Diagnostic]:
-    """Yield a warning for each dump stage that reads what an earlier one reads."""
-    seen: dict[Path, str] = {}
+    """Yield a warning for each dump stage that reads what an earlier one reads.
+
+    Stages of two kinds take each its own files from a folder that holds several dumps.
+    """
+    seen: dict[tuple[Path, str], str] = {}
     for planned in stages:
         if not planned.is_selected or planned.stage.type.produces is not Kind.CATALOG:
             continue
         for _, path in input_paths(planned.stage.options, data_only=True):
-            first = seen.setdefault(path.resolve(), planned.stage.name)
+            first = seen.setdefault((path.resolve(), planned.stage.type.uses), planned.stage.name)
             if first != planned.stage.name:
                 yield Diagnostic(
                     "PF2110",

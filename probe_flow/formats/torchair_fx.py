@@ -298,10 +298,7 @@ def _nothing_to_read(root: Path, listing: DumpListing, files: _FxFiles) -> Diagn
     found = ", ".join(f"{count} x {what}" for what, count in files.odd.items())
     help_text = "give the folder `msprobe_fx_dump` (or `data_dump`) of a finished dump"
     if any("device" in what for what in files.odd):
-        help_text = (
-            "this is a device dump; comparing two device dumps (fusion on against off) is not possible yet: "
-            "give an FX dump as golden side"
-        )
+        help_text = "this is a device dump: give an FX dump, or read it with `dump.torchair_ge` to compare two of them"
     return Diagnostic(
         "PF3202",
         f"`{root.name}` holds no FX dump file; found {found or 'nothing'} in {len(listing.files)} files",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from probe_flow.records import Catalog, Edge, Execution, Graph, Node, NodeKey, P
 
 FRAMEWORK = "torchair_ge"
 DUMP_FOLDER = "msprobe_ge_dump"
+_MAX_LEVELS = 6
+"""Folders between a graph text and a device file: rank, time, device, model, model id, token."""
 
 
 def read_torchair_ge(
@@ -48,7 +51,7 @@ def read_torchair_ge(
         UsageError: PF3201 if the folder or the run is not there.
         IncompleteError: PF3202 if it holds no device dump.
     """
-    root = _ge_root(dump_root(path))
+    root = ge_root(dump_root(path))
     listing = list_dump(root)
     files = sort_ge_files(listing)
     if not any(files.folders.values()):
@@ -79,8 +82,8 @@ def read_torchair_ge(
     )
 
 
-def _ge_root(path: Path) -> Path:
-    """Return the dump folder itself when its parent was given."""
+def ge_root(path: Path) -> Path:
+    """Return the folder that is read for a path: the dump folder itself when its parent was given."""
     inner = path / DUMP_FOLDER
     if not inner.is_dir() or inner.is_symlink():
         return path
@@ -114,7 +117,7 @@ class _Reader:
         self.problems.extend(found.problems)
         self.beside.extend(found.beside)
         if links is None:
-            self.problems.append(_no_graph(execution))
+            self.problems.append(_no_graph(execution, self.root))
         else:
             self._add_edges(links, found)
 
@@ -150,13 +153,24 @@ def graph_of(graphs: Sequence[Graph], execution: Execution) -> Graph | None:
     return None
 
 
-def _no_graph(execution: Execution) -> Problem:
+def _no_graph(execution: Execution, root: Path) -> Problem:
+    above = _text_above(root)
+    cure = "copy it from the folder of the dump" if above is None else f"give the folder that holds it, `{above}`"
     return Diagnostic(
         "PF3214",
         f"no graph text (`dynamo_original_graph_*.txt`) belongs to {execution}",
         severity=Severity.WARNING,
-        help="copy it from the folder of the dump; without it neither names nor edges of its operators are known",
+        help=f"{cure}; without it neither names nor edges of its operators are known",
     )
+
+
+def _text_above(root: Path) -> Path | None:
+    """Return the folder above a part of a dump that holds graph texts, as far as one may look."""
+    with suppress(OSError):
+        for folder in root.parents[:_MAX_LEVELS]:
+            if any(graph_file_name(entry.name) for entry in folder.iterdir()):
+                return folder
+    return None
 
 
 def _unused_graphs(executions: GeExecutions) -> list[Problem]:
@@ -177,6 +191,8 @@ def _nothing_to_read(root: Path, listing: DumpListing, files: GeFiles) -> Diagno
     found += [f"{len(files.graphs)} x graph text"] if files.graphs else []
     notes = ("looked for `{op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}` in any folder",)
     help_text = f"give the folder `{DUMP_FOLDER}` of a finished dump"
+    if files.graphs:
+        help_text = "graphs were compiled, but nothing was dumped: run them with `dump_config.enable_dump` switched on"
     if files.odd.get("FX array"):
         help_text = "this looks like an FX dump: read it with `dump.torchair_fx`"
     return Diagnostic(

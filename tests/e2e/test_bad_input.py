@@ -104,10 +104,10 @@ class TestFolders:
         assert done.code == 3
         assert "this is a device dump" in done.err
 
-    def test_the_same_folder_on_both_sides_is_warned_of_and_still_runs(self, probe_flow, dumps):
+    def test_of_a_folder_that_holds_both_dumps_each_side_reads_its_own(self, probe_flow, dumps):
         done = probe_flow(*RUN, *dumps.sets(target=dumps.root, golden=dumps.root))
-        assert "warning[PF2110]" in done.err
-        assert "read the same dump" in done.err
+        assert done.record["problems"] == []
+        assert done.record["coverage"]["golden"]["compared"] == 6
         assert done.code == 0
         assert_nothing_else_is_lost(done)
 

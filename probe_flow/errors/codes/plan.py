@@ -104,9 +104,11 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF2122",
         "the two sides of a comparison are of different kinds",
-        "One path is a `dump.json` or a folder that holds one, the other is not.",
+        "One path is a `dump.json` or a folder that holds one, the other is not; or the target of a TorchAir "
+        "comparison is an FX dump, or one side's folder lies in that of the other.",
         "probe-flow compare -tp step0/rank0/dump.json -gp dumps/golden",
-        "Name two `dump.json` files, or choose the scenario with `-m`.",
+        "Name two `dump.json` files, or choose the scenario with `-m`; for TorchAir name the GE dump with `-tp` and "
+        "one other dump with `-gp`.",
     ),
     Code(
         "PF2123",

@@ -237,13 +237,13 @@ def test_a_missing_folder_and_an_empty_one(tmp_path):
         read(tmp_path)
 
 
-def test_a_device_dump_as_golden_side_says_that_it_is_not_possible_yet(tmp_path, torchair_case: Callable[[str], Path]):
+def test_a_device_dump_names_the_stage_that_reads_it(tmp_path, torchair_case: Callable[[str], Path]):
     dump = GeDump(tmp_path / "msprobe_ge_dump")
     dump.graph(mul_add_relu())
     write_mul_add_relu(dump.token(0), None)
     with pytest.raises(IncompleteError, match="PF3202") as caught:
         read(dump.root)
-    assert "fusion" in (caught.value.diagnostic.help or "")
+    assert "read it with `dump.torchair_ge`" in (caught.value.diagnostic.help or "")
     with pytest.raises(IncompleteError, match="PF3202"):
         read(torchair_case("fusion_pair") / "fusion_off" / "msprobe_ge_dump")
 
