@@ -11,6 +11,7 @@ from probe_flow.reports.questions import place
 from probe_flow.reports.questions_rows import OriginAnswer, UnmatchedAnswer
 from probe_flow.reports.questions_threshold import NodeValues, Part, ThresholdAnswer
 from probe_flow.reports.run_view import row_table
+from probe_flow.reports.same_places import same_places
 from probe_flow.reports.text_table import text_table
 
 _MAX_VALUES = 4
@@ -97,6 +98,8 @@ def unmatched_lines(answer: UnmatchedAnswer) -> Iterator[str]:
 def origin_lines(answer: OriginAnswer) -> Iterator[str]:
     """Yield where the divergence begins, with the rows of that node, and what else the analysis names."""
     named = answer.named
+    places = same_places(answer.findings)
+    same = next((found for found in places if _is_named(found.first, named)), None)
     if named is None:
         yield "no place is named where the two sides part"
     else:
@@ -104,6 +107,7 @@ def origin_lines(answer: OriginAnswer) -> Iterator[str]:
         yield f"{what} at {operator(named)}" + (f", {where(named)}" if where(named) else "")
         golden = named.get("golden_node")
         yield from _fact("tensor", slot(named))
+        yield from _fact("also in", same.elsewhere if same is not None else "")
         yield from _fact("golden", printable(golden) if golden else "")
         yield from _fact("evidence", printable(named.get("evidence") or ""))
         for text in _advice(answer, named):
@@ -115,13 +119,15 @@ def origin_lines(answer: OriginAnswer) -> Iterator[str]:
     if answer.first is not None and answer.nonfinite is not None:
         yield ""
         yield f"NaN or infinity begins at {_one_line(answer.nonfinite)}"
-    others = [finding for finding in answer.findings if not _is_named(finding, named)]
+    others = [found for found in places if found is not same]
     if others:
         yield ""
         yield f"other findings: {len(others)}"
-        for finding in others[:_MAX_FINDINGS]:
-            yield f"  {printable(finding.get('kind'))}: {_one_line(finding)}"
-        yield from _more(min(len(others), _MAX_FINDINGS), len(others))
+        for found in others[:_MAX_FINDINGS]:
+            also = f"; also in {found.elsewhere}" if found.others else ""
+            yield f"  {printable(found.first.get('kind'))}: {_one_line(found.first)}{also}"
+        if len(others) > _MAX_FINDINGS:
+            yield f"  and {len(others) - _MAX_FINDINGS} more, which `--format json` lists"
 
 
 def _advice(answer: OriginAnswer, named: Mapping[str, Any]) -> list[str]:

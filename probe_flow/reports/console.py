@@ -24,6 +24,7 @@ from probe_flow.reports.console_facts import (
     where,
 )
 from probe_flow.reports.excuses import excuses_any, excuses_text
+from probe_flow.reports.same_places import SamePlace, elsewhere, suspected
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,6 +50,7 @@ _WHY_IT_FAILS = "what is wrong is what stands above, and what inherits it"
 
 FIGURES_FIRST = ("relative_euclidean_distance", "cosine", "max_abs_err", "max_rel_err")
 _UNFINISHED_STYLE = "bold yellow"
+_EXECUTION = ("rank", "graph", "step")
 
 _EXIT_CODES = {
     1: "Exit code 1: the run came to its end, and what it found fails its gate.",
@@ -213,7 +215,8 @@ class _Summary:
         if place is None:
             return
         self._title(title)
-        self._grid((label, text) for label, text in _place_rows(place) if text)
+        also = elsewhere(suspected(self._run), place)
+        self._grid((label, text) for label, text in _place_rows(place, also) if text)
 
     def _nonfinite(self) -> None:
         place, first = self._run.get("nonfinite_origin"), self._run.get("first_divergence")
@@ -225,13 +228,12 @@ class _Summary:
         self._origin("Where NaN or infinity begins", place)
 
     def _suspects(self) -> None:
-        suspects = list(self._run.get("suspects") or ())
         first = self._run.get("first_divergence")
-        others = [place for place in suspects if first is None or not _same_place(place, first)]
+        others = [found for found in suspected(self._run) if first is None or not found.is_at(first)]
         if not others:
             return
         self._title("Other suspects" if first is not None else "Worth a look")
-        texts = [_one_line(place) for place in others[:MAX_SUSPECTS]]
+        texts = [_one_line(found) for found in others[:MAX_SUSPECTS]]
         if len(others) > MAX_SUSPECTS:
             texts.append(f"and {len(others) - MAX_SUSPECTS} more, in run.json")
         self._items(texts)
@@ -384,7 +386,7 @@ def _tensors(count: int) -> str:
     return f"{count} tensor{'' if count == 1 else 's'}"
 
 
-def _place_rows(place: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _place_rows(place: Mapping[str, Any], also: str) -> list[tuple[str, str]]:
     metrics = {name: value for name, value in (place.get("metrics") or {}).items() if value is not None}
     names = dict.fromkeys((*(name for name in FIGURES_FIRST if name in metrics), *metrics))
     figures = ", ".join(f"{printable(name)} {figure(metrics[name])}" for name in list(names)[:MAX_FIGURES])
@@ -392,6 +394,7 @@ def _place_rows(place: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("operator", operator(place)),
         ("tensor", slot(place)),
         ("where", where(place)),
+        ("also in", also),
         ("golden", printable(place["golden_node"]) if place.get("golden_node") else ""),
         ("evidence", printable(place.get("evidence") or "")),
         ("figures", figures),
@@ -399,9 +402,11 @@ def _place_rows(place: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _one_line(place: Mapping[str, Any]) -> str:
+def _one_line(found: SamePlace) -> str:
+    place = found.first
     head = ", ".join(part for part in (operator(place), slot(place), where(place)) if part)
-    return f"{head}: {printable(place.get('evidence') or '')}"
+    also = f"; also in {found.elsewhere}" if found.others else ""
+    return f"{head}: {printable(place.get('evidence') or '')}{also}"
 
 
 def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -417,7 +422,9 @@ def _next_step(run: Mapping[str, Any], folder: str) -> tuple[str, str]:
         return "remove the causes listed above and run the same command again.", ""
     show = f"probe-flow show {shlex.quote(folder or '.')}"
     if code == 1 and first is not None:
-        return f"look at the inputs and outputs of {operator(first)}:", f"{show} --node {shlex.quote(first['node'])}"
+        at = [f" --{name} {shlex.quote(str(first[name]))}" for name in _EXECUTION if first.get(name) is not None]
+        command = f"{show} --node {shlex.quote(first['node'])}{''.join(at)}"
+        return f"look at the inputs and outputs of {operator(first)}:", command
     return ("look at the rows that fail:", f"{show} --verdict fail") if code == 1 else ("", "")
 
 

@@ -104,9 +104,10 @@ def _without_scripts(comparison: Comparison, summary: Mapping[str, Any]) -> str:
     """Return the summary for browsers that run no scripts: verdict, origin, coverage, the first failing rows."""
     lines = [f"<h1>{_safe(summary['word'])}</h1>", f"<p><strong>{_safe(summary['headline'])}</strong></p>"]
     lines += [f"<p>{_safe(text)}</p>" for text in summary["incomplete"]]
-    for finding in summary["findings"]:
+    for finding in (found for found in summary["findings"] if not found.get("repeats")):
         place = ", ".join(finding[key] for key in ("operator", "slot", "where") if finding[key])
-        lines.append(f"<p>{_safe(finding['kind'])}: {_safe(place)}: {_safe(finding['evidence'])}</p>")
+        also = f"; also in {finding['also']}" if finding["also"] else ""
+        lines.append(f"<p>{_safe(finding['kind'])}: {_safe(place)}: {_safe(finding['evidence'] + also)}</p>")
     lines += [
         f"<p>{side}: {found['compared']} of {found['tensors']} tensors compared, {found['expected']} not, as "
         f"expected, {found['missing']} missing</p>"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from probe_flow.errors import Diagnostic
-from probe_flow.records import Comparison, Finding
+from probe_flow.records import Comparison
 from probe_flow.reports.console import headline, note_on_failing_rows, verdict_word
 from probe_flow.reports.console_facts import advice_texts, gaps, inherited, operator, slot, where
 from probe_flow.reports.excuses import excuses_text
-from probe_flow.reports.json_values import json_number, json_value
+from probe_flow.reports.json_values import json_value
 from probe_flow.reports.run_json import comparison_summary
+from probe_flow.reports.same_places import SamePlace, same_places
 
 MAX_GAPS = 12
 MAX_FINDINGS = 50
@@ -36,6 +38,7 @@ def summary(comparison: Comparison, places: Mapping[int, int], errors: Sequence[
     run = {**facts, "verdict": verdict, "exit_code": _EXIT_CODES[verdict]}
     word = verdict_word(run)
     passing_on = inherited([comparison])
+    groups = same_places(facts["findings"])
     return {
         "verdict": verdict,
         "word": word,
@@ -49,11 +52,8 @@ def summary(comparison: Comparison, places: Mapping[int, int], errors: Sequence[
             {"count": gap.count, "side": gap.side, "expected": gap.is_expected, "example": gap.example}
             for gap in gaps([comparison], limit=MAX_GAPS)
         ],
-        "findings": [
-            _finding(finding, place, places)
-            for finding, place in zip(comparison.findings[:MAX_FINDINGS], facts["findings"], strict=False)
-        ],
-        "more_findings": max(0, len(comparison.findings) - MAX_FINDINGS),
+        "findings": _findings(groups, places),
+        "more_findings": max(0, len(groups) - MAX_FINDINGS),
         "gate": facts["gate"],
         "next": _next_step(run),
         "advice": advice_texts(run) if verdict == "fail" else [],
@@ -75,19 +75,28 @@ def _reasons(errors: Sequence[Diagnostic]) -> list[str]:
     return [f"[{code}] {firsts[code].message}{more[code]}" for code in counts]
 
 
-def _finding(finding: Finding, place: Mapping[str, Any], places: Mapping[int, int]) -> dict[str, Any]:
+def _findings(groups: Sequence[SamePlace], places: Mapping[int, int]) -> list[dict[str, Any]]:
+    """Return a conclusion for each tensor, then as many of the same in other executions as there is room for."""
+    heads = [_finding(found.first, places) | {"also": found.elsewhere} for found in groups[:MAX_FINDINGS]]
+    repeats = (other for found in groups for other in found.others)
+    room = MAX_FINDINGS - len(heads)
+    return heads + [_finding(other, places) | {"repeats": True} for other in islice(repeats, room)]
+
+
+def _finding(finding: Mapping[str, Any], places: Mapping[int, int]) -> dict[str, Any]:
     """Return one conclusion, with the row that shows it where there is one."""
+    is_placed = finding["node"] is not None
     return {
-        "kind": finding.kind.value,
-        "fails": finding.fails,
-        "operator": operator(place) if finding.node is not None else None,
-        "slot": slot(place),
-        "where": where(place) if finding.node is not None else "",
-        "golden": json_value(place["golden_node"]),
-        "evidence": finding.evidence,
-        "severity": json_number(finding.severity),
-        "row": places.get(finding.row) if finding.row is not None else None,
-        "metrics": place["metrics"],
+        "kind": finding["kind"],
+        "fails": finding["fails"],
+        "operator": operator(finding) if is_placed else None,
+        "slot": slot(finding),
+        "where": where(finding) if is_placed else "",
+        "golden": json_value(finding["golden_node"]),
+        "evidence": finding["evidence"],
+        "severity": finding["severity"],
+        "row": places.get(finding["row"]) if finding["row"] is not None else None,
+        "metrics": finding["metrics"],
     }
 
 

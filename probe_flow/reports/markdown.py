@@ -26,6 +26,7 @@ from probe_flow.reports.console_facts import (
 from probe_flow.reports.excuses import excuses_text
 from probe_flow.reports.rows import RowReader
 from probe_flow.reports.run_json import comparison_summary
+from probe_flow.reports.same_places import elsewhere, suspected
 
 MAX_WORST = 10
 MAX_SUSPECTS = 5
@@ -66,8 +67,8 @@ def markdown_text(comparison: Comparison, *, run: Mapping[str, Any], files: Sequ
     sections = (
         _head(record),
         _incomplete(record),
-        _origin("First wrong tensor", record["first_divergence"]),
-        _origin("Where NaN or infinity begins", record["nonfinite_origin"]),
+        _origin("First wrong tensor", record["first_divergence"], record),
+        _origin("Where NaN or infinity begins", record["nonfinite_origin"], record),
         _advice(record),
         _suspects(record),
         _other_findings(record),
@@ -117,7 +118,7 @@ def _incomplete(record: Mapping[str, Any]) -> Iterator[str]:
             yield f"- and {len(causes) - MAX_CAUSES} more, in `run.json`"
 
 
-def _origin(title: str, place: Mapping[str, Any] | None) -> Iterator[str]:
+def _origin(title: str, place: Mapping[str, Any] | None, record: Mapping[str, Any]) -> Iterator[str]:
     if place is None:
         return
     metrics = place["metrics"]
@@ -127,6 +128,7 @@ def _origin(title: str, place: Mapping[str, Any] | None) -> Iterator[str]:
         ("operator", code(operator(place))),
         ("tensor", plain(slot(place))),
         ("where", plain(where(place))),
+        ("also in", plain(elsewhere(suspected(record), place))),
         ("golden", code(place["golden_node"] or "")),
         ("evidence", plain(place["evidence"])),
         ("figures", figures),
@@ -146,18 +148,20 @@ def _advice(record: Mapping[str, Any]) -> Iterator[str]:
 
 def _suspects(record: Mapping[str, Any]) -> Iterator[str]:
     first = record["first_divergence"]
-    others = [place for place in record["suspects"] if place != first]
+    others = [found for found in suspected(record) if first is None or not found.is_at(first)]
     if others:
         yield "### Other suspects"
         yield ""
-        for place in others[:MAX_SUSPECTS]:
-            yield f"- {code(operator(place))} {plain(slot(place))}: {plain(place['evidence'])}"
+        for found in others[:MAX_SUSPECTS]:
+            place = found.first
+            also = f"; also in {found.elsewhere}" if found.others else ""
+            yield f"- {code(operator(place))} {plain(slot(place))}: {plain(place['evidence'] + also)}"
         if len(others) > MAX_SUSPECTS:
             yield f"- and {len(others) - MAX_SUSPECTS} more, in `run.json`"
 
 
 def _other_findings(record: Mapping[str, Any]) -> Iterator[str]:
-    shown = {"origin", "checksum_origin", "nonfinite_origin"}
+    shown = {"origin", "checksum_origin", "nonfinite_origin", "suspect"}
     texts = [finding["evidence"] for finding in record["findings"] if finding["kind"] not in shown]
     if texts:
         yield "### Also found"

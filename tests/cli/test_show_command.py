@@ -29,7 +29,7 @@ def test_a_run_is_summed_up_as_it_was_at_its_end(run_folder, probe_flow):
     assert shown.code == 0
     assert shown.out.startswith("FAIL  The target first goes wrong at n2 (Fake).")
     assert "evidence  differs" in shown.out
-    assert "  probe-flow show out --node n2\n" in shown.out
+    assert "  probe-flow show out --node n2 --rank 0 --graph 1 --step 0\n" in shown.out
     assert shown.last_line == "FAIL | 3 pass, 2 fail | out/run.json | exit code 1"
     assert shown.err == ""
 

@@ -194,7 +194,21 @@ def test_more_suspects_than_five_are_counted() -> None:
 def test_a_folder_with_a_blank_is_quoted_in_the_command() -> None:
     given = diverging()
     text = plain(run_of(given, verdict="fail", code=1), given, folder="my runs/w")
-    assert "\n  probe-flow show 'my runs/w' --node MatMul_2\n" in text
+    assert "\n  probe-flow show 'my runs/w' --node MatMul_2 --rank 0 --graph 1 --step 0\n" in text
+
+
+def test_an_operator_that_is_wrong_everywhere_is_told_once_and_hides_no_other() -> None:
+    places = [(step, rank) for step in range(2) for rank in range(3)]
+    findings = [origin(0, "Gelu_1", node=key("Gelu_1", rank=rank, step=step)) for step, rank in places]
+    findings.append(origin(0, "Conv2D_4", node=key("Conv2D_4", rank=2, step=1, graph=2)))
+    findings.append(origin(0, "Conv2D_4", node=key("Conv2D_4", rank=0, step=2, graph=2)))
+    given = comparison(good_row(), findings=tuple(findings), gate_passed=False)
+    text = plain(run_of(given, verdict="fail", code=1), given, width=160)
+    assert "  also in   5 more executions: all of ranks 0 to 2, steps 0, 1\n" in text
+    assert text.count("Gelu_1, output 0") == 0
+    assert "- Conv2D_4, output 0, rank 2, graph 2, step 1" in text
+    assert "also in 1 more execution: rank 0, step 2" in " ".join(text.split())
+    assert " --node Gelu_1 --rank 0 --graph 1 --step 0\n" in text
 
 
 def test_the_largest_errors_rank_infinity_first_and_leave_out_what_has_no_distance() -> None:

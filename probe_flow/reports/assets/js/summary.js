@@ -48,7 +48,7 @@
     const { el, counted } = probeFlow;
     const failing = summary.findings.filter((finding) => finding.fails);
     const first = failing[0] ?? null;
-    const others = summary.findings.filter((finding) => finding !== first);
+    const others = summary.findings.filter((finding) => finding !== first && !finding.repeats);
     const rest = others.length - MAX_SUSPECTS + summary.more_findings;
     return [
       first ? finding(first, open, true) : null,
@@ -83,6 +83,7 @@
       { class: isFirst ? "finding first" : "finding" },
       place,
       el("p", { class: "evidence" }, probeFlow.prose(found.evidence)),
+      found.also ? el("p", { class: "muted" }, `Also in ${found.also}.`) : null,
       isFirst ? figures(found.metrics) : null,
     );
   }
