@@ -39,11 +39,13 @@ return [...seen];
 """
 
 
-def executed(rank: int, step: int, start: int, operators: Sequence[str] = OPERATORS) -> list[ComparedPair]:
+def executed(
+    rank: int, step: int, start: int, operators: Sequence[str] = OPERATORS, graph: int = 1
+) -> list[ComparedPair]:
     found: list[ComparedPair] = []
     is_wrong = False
     for place, name in enumerate(operators):
-        node, golden = key(name, rank=rank, step=step), key(name.lower(), rank=rank, step=step)
+        node, golden = (key(each, rank=rank, step=step, graph=graph) for each in (name, name.lower()))
         verdict: dict[str, Any] = {"status": Status.PASS, "role": Role.CLEAN}
         if WRONG.get((rank, step)) == name:
             is_wrong, verdict = True, {"status": Status.FAIL, "role": Role.ORIGIN}
@@ -258,6 +260,28 @@ def test_what_only_a_later_execution_has_stands_behind_its_neighbour(open_report
     page.keys(HOME, MAP)
     page.keys(DOWN, MAP)
     assert page.js(f"return {SAID}") == "Cast_5, rank 0: not there"
+
+
+def test_operators_of_one_name_in_two_graphs_are_two_unless_graphs_stand_across(open_report: Open) -> None:
+    rows = []
+    for rank in range(2):
+        rows += executed(rank, 0, len(rows), ("Add_1", "Cast_5"), graph=7)
+        rows += executed(rank, 0, len(rows), ("MatMul_1", "Add_1"), graph=10)
+    page = opened(open_report, comparison(*rows))
+    focus(page)
+    said = []
+    for keys in (HOME, DOWN, DOWN, DOWN):
+        page.keys(keys, MAP)
+        said.append(page.js(f"return {SAID}").partition(",")[0])
+    names = ["graph 7 \u00b7 Add_1", "graph 7 \u00b7 Cast_5", "graph 10 \u00b7 MatMul_1", "graph 10 \u00b7 Add_1"]
+    assert said == names
+    choose(page, "heat-axis", "1")
+    assert "3 operators by 2 graphs" in page.js("return document.querySelector('#heat-map').ariaLabel")
+    page.keys(HOME, MAP)
+    page.keys(RIGHT, MAP)
+    assert page.js(f"return {SAID}").startswith("MatMul_1, graph 10: ")
+    choose(page, "heat-axis", "2")
+    assert "4 operators by 4 executions" in page.js("return document.querySelector('#heat-map').ariaLabel")
 
 
 def test_hostile_names_are_drawn_as_text(open_report: Open) -> None:

@@ -87,8 +87,8 @@
     }
 
     start() {
-      if (this.operators) return;
-      this.operators = probeFlow.operatorsOf(this.store);
+      if (this.isStarted) return;
+      this.isStarted = true;
       if (this.choice === undefined) return;
       this.make();
       this.toFinding();
@@ -100,7 +100,7 @@
       const filter = JSON.stringify(state);
       const isSame = choice === this.choice && filter === this.filter;
       Object.assign(this, { choice, state: { ...state }, filter });
-      if (!this.operators) return;
+      if (!this.isStarted) return;
       if (isSame && this.cells) this.soon();
       else this.make();
     }
@@ -117,7 +117,9 @@
     }
 
     make() {
-      if (!this.operators) return;
+      if (!this.isStarted) return;
+      const apart = probeFlow.isByGraph(this.store, this.axis);
+      if (this.operators?.apart !== apart) this.operators = { ...probeFlow.operatorsOf(this.store, apart), apart };
       const modes = probeFlow.modesOf(this.store, this.choice);
       this.mode = modes.find((mode) => mode.id === this.modeId) ?? modes[0];
       probeFlow.fill(this.modeSelect, modes.map((mode) => probeFlow.el("option", { value: mode.id, selected: mode === this.mode }, mode.label)));

@@ -34,8 +34,19 @@
     return status === "fail" && store.role(row) === "clean" ? "missed" : status;
   }
 
-  /** Operators in order of execution, and the operator of every node; what is the same in all executions is one. */
-  function operatorsOf(store) {
+  /** Whether the operators of every graph count for themselves: a name in two graphs is two operators. */
+  function isByGraph(store, axis) {
+    return axis.part !== "graph" && new Set(store.executions.map((each) => each.graph)).size > 1;
+  }
+
+  /**
+   * Operators in order of execution, graph by graph, and the operator of every node; what is the same in all executions
+   * is one. Unless `apart`, graphs share the operators of one name.
+   */
+  function operatorsOf(store, apart) {
+    const graphs = [...new Set(store.executions.map((each) => each.graph))];
+    const prefixes = store.executions.map((each) => (apart ? `graph ${each.graph ?? "\u2013"} \u00b7 ` : ""));
+    const graphOf = []; // of every operator, in the order in which graphs first run
     const byName = new Map();
     const ofNode = new Int32Array(store.node.count).fill(-1);
     const after = []; // a list with links: what only a later execution has goes behind its neighbour there
@@ -48,11 +59,12 @@
       if (store.node.execution(node) !== execution) [execution, before] = [store.node.execution(node), -1];
       let operator = ofNode[node];
       if (operator < 0) {
-        const name = store.nodeName(node);
+        const name = prefixes[execution] + store.nodeName(node);
         operator = byName.get(name) ?? -1;
         if (operator < 0) {
           operator = byName.size;
           byName.set(name, operator);
+          graphOf[operator] = apart ? graphs.indexOf(store.executions[execution].graph) : 0;
           after[operator] = before < 0 ? first : after[before];
           if (before < 0) first = operator;
           else after[before] = operator;
@@ -63,6 +75,7 @@
     }
     const order = [];
     for (let operator = first; operator >= 0 && order.length < byName.size; operator = after[operator]) order.push(operator);
+    order.sort((one, other) => graphOf[one] - graphOf[other]);
     const places = new Int32Array(byName.size);
     order.forEach((operator, place) => {
       places[operator] = place;
@@ -136,5 +149,5 @@
     }
   }
 
-  Object.assign(probeFlow, { Cells, axesOf, operatorsOf, modesOf });
+  Object.assign(probeFlow, { Cells, axesOf, isByGraph, operatorsOf, modesOf });
 })();
