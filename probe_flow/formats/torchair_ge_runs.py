@@ -120,13 +120,24 @@ def _read_graphs(
         if not selection.takes_execution(name.rank, None, name.graph):
             continue
         text = read_ge_graph(Path(file.path), label=file.relative)
-        if text.problem is not None:
-            problems.append(text.problem)
+        problem = text.problem if text.problem is not None or text.ops else _no_operators(file)
+        if problem is not None:
+            problems.append(problem)
             incomplete.append(file.relative)
         own = GeFolder(model_name=text.name).graph
         graph_id = name.graph if name.graph is not None else own
         graphs.append((Graph(graph_id, name.rank, text.ops, file.relative), name.timestamp))
     return _newest_graphs(graphs, parts, problems), incomplete
+
+
+def _no_operators(file: DumpFile) -> Problem:
+    return Diagnostic(
+        "PF3220",
+        f"`{file.relative}` holds no operator ({file.size} bytes)",
+        severity=Severity.WARNING,
+        help="dump again, or copy the file again; the operators of this graph have no names and no edges",
+        path=file.relative,
+    )
 
 
 def _newest_graphs(graphs: Sequence[tuple[Graph, int]], parts: Sequence[_Part], problems: list[Problem]) -> list[Graph]:

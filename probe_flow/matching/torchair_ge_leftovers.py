@@ -29,7 +29,7 @@ class GeLeftovers:
     is_graph_incomplete: bool
     target_selects_nodes: bool
     hints: NearestNames
-    _compared: set[Source] | None = None
+    _compared: dict[Source, TensorRef] | None = None
 
     def pairs(self, group_prefix: str) -> list[Pair]:
         """Return one one-sided pair per golden tensor that was not used, in catalog order.
@@ -88,16 +88,27 @@ class GeLeftovers:
         links = self.match.links
         assert links is not None, "only nodes of a graph have parts"
         if self._compared is None:
-            values = self.match.golden.values
-            used = (pair.golden for pair in self.match.used.values() if pair.golden is not None)
-            self._compared = {values[id(golden)] for golden in used if id(golden) in values}
+            self._compared = self._used_by_value()
         for value, through in same_values(links, source):
-            if value in self._compared:
+            if (used := self._compared.get(value)) is not None:
+                is_read = used.slot.role is SlotRole.INPUT
+                place = f"what `{used.node.name}` reads" if is_read else f"output {value[1]} of `{value[0]}`"
                 tail = f", on the other side of {through}" if through else ""
-                return expected(
-                    "covered_by_producer", f"its value is compared as output {value[1]} of `{value[0]}`{tail}"
-                )
+                return expected("covered_by_producer", f"its value is compared as {place}{tail}")
         return None
+
+    def _used_by_value(self) -> dict[Source, TensorRef]:
+        """Return a compared golden tensor of each value: an output where there is one, else the first that is read."""
+        values = self.match.golden.values
+        found: dict[Source, TensorRef] = {}
+        for pair in self.match.used.values():
+            if pair.golden is None or (value := values.get(id(pair.golden))) is None:
+                continue
+            if pair.golden.slot.role is not SlotRole.INPUT:
+                found[value] = pair.golden
+            else:
+                found.setdefault(value, pair.golden)
+        return found
 
     def _output_reason(self, source: Source) -> Reason:
         owner = self.match.by_op.get(source[0])

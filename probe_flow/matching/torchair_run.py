@@ -120,7 +120,8 @@ class TorchairRun:
             reason = expected("filtered", f"{execution} is not selected on the {word} side")
             severity, code = Severity.NOTE, "PF4011"
         else:
-            reason = missing(f"no_{word}_execution", f"the {word} dump has no {execution}")
+            wanted = execution if _is_known(execution) else "execution for it"
+            reason = missing(f"no_{word}_execution", f"the {word} dump has no {wanted}")
             severity, code = Severity.WARNING, "PF4001" if is_target else "PF4002"
         found = ", ".join(str(known) for known in other.executions[:_MAX_LISTED]) or "none"
         self.problems.append(
@@ -128,7 +129,7 @@ class TorchairRun:
                 code,
                 f"{execution} of `{mine.side}` is not compared ({len(tensors)} tensors): {reason.text}",
                 severity=severity,
-                help=f"executions of the {word} dump: {found}",
+                help=f"executions of the {word} dump: {found}{_how_to_pair(mine, other)}",
             )
         )
         self._add_one_sided(_one_sided(tensors, reason, f"{len(self.groups)}.", is_target=is_target))
@@ -145,6 +146,18 @@ class TorchairRun:
 
 
 _MAX_LISTED = 8
+
+
+def _is_known(execution: Execution) -> bool:
+    return (execution.rank, execution.step, execution.graph) != (None, None, None)
+
+
+def _how_to_pair(mine: Catalog, other: Catalog) -> str:
+    """Return what helps two sides whose executions have other numbers, or none."""
+    nameless = next((side for side in (mine, other) if any(each.step is None for each in side.executions)), None)
+    if nameless is not None:
+        return f"; `{nameless.side}` names no step: give the folder above, or `select` one step of the other side"
+    return "; `step_offset` and `pair_ranks` of the match pair steps and ranks that are numbered otherwise"
 
 
 def _one_sided(tensors: Sequence[TensorRef], reason: Reason, prefix: str, *, is_target: bool) -> list[Pair]:

@@ -289,6 +289,13 @@ class TestGraphText:
         (row,) = done.rows_of("relu.output.0")
         assert "the graph text is cut off" in row["reason"]
 
+    def test_an_empty_graph_text_is_named_and_explains_no_gap(self, probe_flow, dumps):
+        dumps.graph.write_text("")
+        done = probe_flow(*RUN, *dumps.sets())
+        assert f"[PF3220]: `{dumps.graph.name}` holds no operator (0 bytes)" in done.err
+        assert done.record["coverage"]["golden"]["expected"] == 0
+        assert done.record["coverage"]["golden"]["missing"] == 8
+
     @pytest.mark.parametrize("text", ["", "\0\0\0", "op {", "not a graph at all", "op { " * 5000, '}{"]'])
     def test_nonsense_as_graph_text_matches_nothing(self, probe_flow, dumps, text):
         dumps.graph.write_text(text)

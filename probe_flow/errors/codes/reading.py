@@ -280,8 +280,8 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF3220",
         "a graph text ends too early",
-        "The file ends inside a block: it was cut off while it was written or copied. The operators before "
-        "that place are used.",
+        "The file ends inside a block, or before the first operator: it was cut off while it was written or copied. "
+        "The operators before that place are used.",
         "`dynamo_original_graph_1_rank_0_pid_2_ts_20260101000000000001.txt` ends inside a block; 61 complete "
         "operators before it are used",
         "Copy the file again, or dump again with enough free disk.",

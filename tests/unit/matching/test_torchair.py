@@ -544,6 +544,25 @@ class TestExecutions:
         assert Counter(reasons(pairs).values())["no_target_execution"] == 8
         assert [problem.code for problem in pairs.problems] == ["PF4001", "PF4002"]
 
+    def test_the_help_for_other_numbers_names_the_options(self, dump):
+        write_mul_add_relu(dump.token(0), fx_token(dump.root.parent, 3))
+        problems = match(dump.root.parent).problems
+        assert {problem.code for problem in problems} >= {"PF4001", "PF4002"}
+        assert all("`step_offset`" in problem.help for problem in problems if problem.code in {"PF4001", "PF4002"})
+
+    def test_a_golden_folder_below_the_step_says_that_it_names_none(self, dump):
+        for step in (0, 1):
+            write_mul_add_relu(dump.token(step), None)
+        golden = fx_token(dump.root.parent, 1, layout="old")
+        write_mul_add_relu(None, golden)
+        target, golden_side = (
+            read_torchair_ge(dump.root, side="target"),
+            read_torchair_fx(golden, side="golden"),
+        )
+        last = match_torchair(target, golden_side).problems[-1]
+        assert last.message.endswith("the target dump has no execution for it")
+        assert "`golden` names no step: give the folder above" in last.help
+
     def test_step_offset_and_pair_ranks(self, tmp_path):
         dump = GeDump(tmp_path / "msprobe_ge_dump", worldsize=2)
         for rank in (0, 1):

@@ -302,6 +302,7 @@ class TestRenames:
         # What the fusion gives is compared where it is read.
         assert golden_of(pairs)["Neg.input.0"] == "Neg.input.0"
         assert reasons(pairs)["golden:Relu.output.0"] == "covered_by_producer"
+        assert texts(pairs)["Relu.output.0"] == "its value is compared as what `Neg` reads"
 
     def test_results_of_another_size_are_no_candidate(self, renamed):
         path = next(renamed.on.root.rglob("FusedMulAddRelu.*"))
