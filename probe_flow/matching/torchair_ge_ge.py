@@ -16,7 +16,7 @@ from probe_flow.matching.torchair_arguments import fact, is_parameter_list
 from probe_flow.matching.torchair_ge_alike import are_alike, have_like_tensors, predecessors, unusable_golden
 from probe_flow.matching.torchair_ge_golden import GeGolden
 from probe_flow.matching.torchair_ge_renames import Renames
-from probe_flow.matching.torchair_nodes import DumpedNode
+from probe_flow.matching.torchair_nodes import DumpedNode, is_repeat
 from probe_flow.matching.torchair_notes import unusable
 from probe_flow.matching.torchair_reasons import NearestNames, expected, missing
 from probe_flow.matching.torchair_relays import same_values
@@ -57,7 +57,7 @@ class GeMatch(TargetMatch):
     # Outputs
 
     def _match_outputs(self, node: DumpedNode) -> None:
-        if self.by_op[node.parts[0]] is not node:
+        if is_repeat(node, self.by_op):
             self._match_again(node)
             return
         for part in node.parts:
@@ -119,7 +119,7 @@ class GeMatch(TargetMatch):
 
     def _match_inputs(self, node: DumpedNode) -> None:
         assert self.links is not None, "only nodes of a graph have parts"
-        if self.by_op[node.parts[0]] is not node:
+        if is_repeat(node, self.by_op):
             return
         found = self.links.input_sources(node.parts, [ref.numel for ref in node.inputs])
         direct = self._direct_inputs(node)

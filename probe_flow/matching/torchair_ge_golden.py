@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from probe_flow.formats.graph_links import GraphLinks, Source
 from probe_flow.formats.torchair_names import safe_name
-from probe_flow.matching.torchair_nodes import DumpedNode, attach_parts, dumped_nodes
+from probe_flow.matching.torchair_nodes import DumpedNode, attach_parts, dumped_nodes, is_repeat
 from probe_flow.matching.torchair_notes import unusable
 from probe_flow.records import Catalog, NodeKey, TensorKind, TensorRef
 
@@ -42,10 +42,10 @@ class GeGolden:
         for node in self.nodes:
             if not node.parts or links is None:
                 self.unknown.setdefault(safe_name(node.name), node)
-            elif self.by_op[node.parts[0]] is node:
-                self._add(node, links)
-            else:
+            elif is_repeat(node, self.by_op):
                 self.again.setdefault((node.parts, node.node.op_type), node)
+            else:
+                self._add(node, links)
         self.has_inputs = any(node.inputs for node in self.nodes)
         self.has_outputs = any(ref.kind is not TensorKind.UNREADABLE for node in self.nodes for ref in node.outputs)
 

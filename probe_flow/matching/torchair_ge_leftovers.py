@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from probe_flow.formats.graph_links import CONSTANT_TYPES, RELAY_TYPES, VIEW_TYPES, Source
 from probe_flow.matching.torchair_arguments import is_parameter_list
 from probe_flow.matching.torchair_ge_ge import GeMatch
-from probe_flow.matching.torchair_nodes import DumpedNode
+from probe_flow.matching.torchair_nodes import DumpedNode, is_repeat
 from probe_flow.matching.torchair_notes import unusable
 from probe_flow.matching.torchair_reasons import NearestNames, expected, missing
 from probe_flow.matching.torchair_relays import same_values
@@ -76,8 +76,7 @@ class GeLeftovers:
         return missing("no_target_op", f"only the golden side ran `{node.name}`, which the graph does not have{hint}")
 
     def _beside_graph(self, ref: TensorRef, node: DumpedNode, *, is_input: bool) -> Reason:
-        twin = self.match.golden.by_op.get(node.parts[0])
-        if twin is not node:
+        if is_repeat(node, self.match.golden.by_op):
             return missing("no_target_op", f"the golden side ran `{node.name}` more than once; the first is compared")
         if is_input and is_parameter_list(ref):
             return expected("constant", "a parameter (axes, shape, permutation) that the graph does not show")

@@ -65,8 +65,13 @@ def group_of(node: DumpedNode) -> Group:
 
 
 def attach_parts(nodes: Sequence[DumpedNode], links: GraphLinks) -> Mapping[str, DumpedNode]:
-    """Find the graph operators behind every node; return the node of each graph operator, the first where several."""
+    """Find the graph operators behind every node; return the node of each graph operator.
+
+    Of several the first that ran it alone counts, else the first fused one: a device may compute a cheap operator again
+    inside each of its readers.
+    """
     by_op: dict[str, DumpedNode] = {}
+    fused: dict[str, DumpedNode] = {}
     for node in nodes:
         split = links.split(node.name)
         if split is None:
@@ -77,5 +82,10 @@ def attach_parts(nodes: Sequence[DumpedNode], links: GraphLinks) -> Mapping[str,
         else:
             node.exits = fused_outputs(links, node.parts, len(node.outputs))
         for part in node.parts:
-            by_op.setdefault(part, node)
-    return by_op
+            (by_op if len(node.parts) == 1 else fused).setdefault(part, node)
+    return {**fused, **by_op}
+
+
+def is_repeat(node: DumpedNode, by_op: Mapping[str, DumpedNode]) -> bool:
+    """Tell whether other nodes stand for every graph operator behind a node, so that it is a further run of them."""
+    return all(by_op[part] is not node for part in node.parts)

@@ -391,6 +391,37 @@ class TestRunTwice:
         found = {pair.target.node.call: pair.golden.node.call for pair in pairs.pairs}
         assert found == {0: 0, 1: 1}
 
+    @pytest.mark.parametrize("swapped", [False, True])
+    def test_an_operator_that_is_computed_again_inside_each_of_its_readers_hides_none_of_them(self, both, swapped):
+        ops = [*mul_add_relu()[:5], Op("Sub", "Sub", ("Mul:0", "z:0"), [(None, SHAPE)])]
+        both.graphs(ops)
+        fused, plain = (both.off, both.on) if swapped else (both.on, both.off)
+        product = X * Y
+        for at, name, result in ((1, "MulAdd", product + Z), (2, "MulSub", product - Z)):
+            write_device_op(fused.token(0), "Fused", name, at=at, inputs=[X, Y, Z], outputs=[result])
+        write_device_op(plain.token(0), "Mul", "Mul", at=1, inputs=[X, Y], outputs=[product])
+        write_device_op(plain.token(0), "Add", "Add", at=2, inputs=[product, Z], outputs=[product + Z])
+        write_device_op(plain.token(0), "Sub", "Sub", at=3, inputs=[product, Z], outputs=[product - Z])
+        pairs = both.match()
+        found = golden_of(pairs)
+        ends = {("MulAdd", "Add"), ("MulSub", "Sub")}
+        for mine, other in {end[::-1] for end in ends} if swapped else ends:
+            assert found[f"{mine}.output.0"] == f"{other}.output.0"
+        assert found["Sub.input.1" if swapped else "MulSub.input.2"] == ("MulSub.input.2" if swapped else "Sub.input.1")
+        assert missing(pairs) == []
+
+    def test_an_operator_that_ran_alone_too_leaves_the_fused_one_its_result(self, both):
+        both.graphs(mul_add_relu())
+        write_mul_add_relu(both.on.token(0), None, fused=True)
+        write_device_op(both.on.token(0), "Mul", "Mul", at=9, inputs=[X, Y], outputs=[X * Y])
+        write_mul_add_relu(both.off.token(0), None)
+        pairs = both.match()
+        assert golden_of(pairs) | {"Relu.input.0": "", "Relu.output.0": ""} == {
+            "MulAdd.input.0": "Mul.input.0", "MulAdd.input.1": "Mul.input.1", "MulAdd.input.2": "Add.input.1",
+            "MulAdd.output.0": "Add.output.0", "Mul.input.0": "Mul.input.0", "Mul.input.1": "Mul.input.1",
+            "Mul.output.0": "Mul.output.0", "Relu.input.0": "", "Relu.output.0": "",
+        }  # fmt: skip
+
     def test_one_that_only_one_side_ran_is_a_gap(self, both):
         both.graphs(chain("Add_1"))
         for dump, op_type in ((both.on, "MemSet"), (both.off, "Other")):
