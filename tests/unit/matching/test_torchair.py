@@ -126,6 +126,7 @@ class TestRules:
         assert found["MulAdd.output.0"] == "no_golden_op"
         assert found["MulAdd.input.2"] == "no_golden_op"
         assert golden_of(pairs)["MulAdd.input.0"] == "mul.input.0"
+        assert {"MulAdd.output.0", "MulAdd.input.2"} <= set(missing(pairs))
 
     def test_names_that_are_prefixes_of_each_other(self, tmp_path):
         ops = [Op("x", "Data", (), [(None, SHAPE)])]
