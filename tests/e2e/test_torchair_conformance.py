@@ -102,6 +102,8 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "3 nine-field names": (
             "unit/formats/test_torchair_ge.py::TestNames::test_all_forms_of_file_names",
+            "unit/formats/test_torchair_ge.py::TestNames"
+            "::test_a_name_of_nine_fields_ends_with_task_type_context_thread_and_device",
             "unit/formats/test_torchair_ge.py::TestLaterForms::test_nine_fields_of_an_unsliced_operator_are_ordinary",
         ),
         "3 hashed names": (
@@ -167,6 +169,7 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "8 the reducer while files grow": (
             "unit/stages/test_reduce_folders.py::test_a_growing_file_is_reduced_when_it_is_whole",
             "unit/stages/test_reduce_file.py::test_a_part_of_a_device_file_is_left_for_later",
+            "unit/formats/test_folder_changes.py::test_a_file_waits_until_it_rests",
         ),
         "8 the reducer killed in the middle, and run again": (
             "e2e/test_reduce_killed.py::test_killed_at_random_points_nothing_is_lost_and_a_second_run_completes",

@@ -270,6 +270,11 @@ class TestNames:
         assert parsed is not None
         assert (parsed.op_type, parsed.op_name, parsed.task_id, parsed.stream_id, parsed.timestamp) == expected
 
+    def test_a_name_of_nine_fields_ends_with_task_type_context_thread_and_device(self):
+        parsed = parse_ge_name("Add.Add_2.44.6.1706596912161941.4.17.3.1")
+        assert parsed is not None
+        assert (parsed.task_type, parsed.context_id, parsed.thread_id, parsed.device_id) == (4, 17, 3, 1)
+
     @pytest.mark.parametrize(
         "name", ["notes.txt", "Add", "Add.Add_2", "Add.Add_2.x.y.z", ".1.2.3", "Add.1706596912161941"]
     )

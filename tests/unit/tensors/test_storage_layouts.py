@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -143,6 +143,7 @@ def test_fractal_z_comes_back(logical: Shape, n0: int, c0: int) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(2, 9), st.integers(1, 6), st.integers(1, 20), axes(2, 3))
+@example(5, 8, 24, (1, 2))  # two groups share a block of three times 16 channels: three blocks, the last half empty
 def test_grouped_fractal_z_comes_back(groups: int, filters: int, channels: int, kernel: Shape) -> None:
     logical = (groups * filters, channels, *kernel)
     stored, values = fractal_z_grouped(logical, groups)
