@@ -50,7 +50,9 @@ def not_deterministic(unequal: list[Unequal]) -> Diagnostic:
     named = list(dict.fromkeys(f"{each.target} (`{each.node}`)" for each in own))
     return Diagnostic(
         "PF6330",
-        f"{len(unequal)} tensors differ between repeated runs; {len(named)} operators are not deterministic",
+        f"{len(unequal)} tensor{'s' if len(unequal) > 1 else ''} of repeated runs differ; "
+        + (f"{len(named)} operators are" if len(named) > 1 else "1 operator is")
+        + " not deterministic",
         severity=Severity.WARNING,
         help="differences up to these come from the run itself, not from the device",
         notes=tuple(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
@@ -28,6 +31,8 @@ _LIBRARIES = ("torch", "numpy", "torch-npu", "torchair")
 _RECOMPILES = 1024
 """Recompilations of one function before torch would silently go on without the backend, and so without the dump."""
 
+_TOLD, _WORDS = "Explanation:", 300
+
 
 def main(job_path: str) -> int:
     """Run the job and return the exit code: 0 done, 1 failed with a record that says why."""
@@ -39,10 +44,27 @@ def main(job_path: str) -> int:
     except ProbeFlowError as error:
         if error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
-        first = error.diagnostic
-        record["failure"] = {"code": first.code, "message": first.message, "help": first.help, "path": first.path}
+        record["failure"] = _failure(error.diagnostic)
+    except SystemExit as error:
+        traceback.print_exc()
+        record["failure"] = _failure(_model_exited(job, error))
     write_json(Path(job.output) / RUN_FILE, record)
     return 0 if record["ok"] else 1
+
+
+def _failure(first: Diagnostic) -> dict[str, Any]:
+    return {"code": first.code, "message": first.message, "help": first.help, "path": first.path}
+
+
+def end_with(lifeline: int) -> None:
+    """End this process, and what it started, as soon as the other end of a pipe is closed: its parent is gone then."""
+
+    def wait() -> None:
+        os.read(lifeline, 1)
+        os.killpg(0, signal.SIGKILL)
+
+    os.set_inheritable(lifeline, False)  # noqa: FBT003 (it takes no keywords)
+    threading.Thread(target=wait, name="lifeline", daemon=True).start()
 
 
 def run_job(job: ModelJob) -> dict[str, Any]:
@@ -190,11 +212,31 @@ def _versions() -> dict[str, str]:
 
 
 def _model_failed(job: ModelJob, number: int, error: Exception) -> Diagnostic:
-    text = str(error).strip().splitlines()
     return Diagnostic(
         "PF6324",
-        f"`{job.model}` failed in call {number}: {type(error).__name__}: {text[0][:300] if text else ''}",
+        f"`{job.model}` failed in call {number}: {_in_words(error)}",
         help="the traceback stands in the log; check that the inputs are what the model takes",
+    )
+
+
+def _in_words(error: BaseException) -> str:
+    """Return kind and first line of an error, of one that torch met while it captured the model what torch tells of it.
+
+    torch puts its own heading first then, and the error itself into a line that begins with ``Explanation``.
+    """
+    lines = str(error).strip().splitlines() or [""]
+    told = [line.strip() for line in lines if line.strip().startswith(_TOLD)]
+    text = told[0].removeprefix(_TOLD).strip() if told else lines[0]
+    _, met, inner = text.partition(": got ")
+    return inner[:_WORDS] if met else f"{type(error).__name__}: {text[:_WORDS]}"
+
+
+def _model_exited(job: ModelJob, error: SystemExit) -> Diagnostic:
+    return Diagnostic(
+        "PF6324",
+        f"`{job.model}` ended its process: it, its module or its inputs called `sys.exit({error.code!r})`",
+        help="a model is called and has to return; keep what ends a script out of it, "
+        "e.g. below `if __name__ == '__main__':`",
     )
 
 
@@ -213,4 +255,5 @@ def _nothing_dumped(graphs: int) -> Diagnostic:
 
 
 if __name__ == "__main__":
+    end_with(int(sys.argv[2]))
     sys.exit(main(sys.argv[1]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 _DEFAULT_HIGH = 10
 """Integers are drawn from 0 to 9 unless a range is given."""
 
+_ENDED = object()
+
 
 def model_calls(inputs: Mapping[str, Any], calls: int) -> Iterator[Call]:
     """Yield arguments and keyword arguments of each call; every call gets copies of its own.
@@ -29,10 +31,11 @@ def model_calls(inputs: Mapping[str, Any], calls: int) -> Iterator[Call]:
         UsageError: PF6323 when a file, a dtype or what the user's code returns cannot be used.
     """
     if "callable" in inputs:
-        found = load_attribute(inputs["callable"], "inputs")
-        made = found() if callable(found) else found
+        name = inputs["callable"]
+        found = load_attribute(name, "inputs")
+        made = _asked(found, name) if callable(found) else found
         if isinstance(made, Iterator):
-            yield from _several(made, calls)
+            yield from _several(made, name, calls)
             return
     else:
         made = _given(inputs)
@@ -40,12 +43,23 @@ def model_calls(inputs: Mapping[str, Any], calls: int) -> Iterator[Call]:
         yield _as_call(_copied(made))
 
 
-def _several(made: Iterator[Any], calls: int) -> Iterator[Call]:
-    count = -1
-    for count, each in zip(range(calls), made, strict=False):  # noqa: B007
+def _several(made: Iterator[Any], name: str, calls: int) -> Iterator[Call]:
+    for count in range(calls):
+        each = _asked(lambda: next(made, _ENDED), name)
+        if each is _ENDED:
+            raise _unusable(f"`inputs` ends after {count} of {calls} calls", "set `calls` to as many as it yields")
         yield _as_call(each)
-    if count + 1 < calls:
-        raise _unusable(f"`inputs` ends after {count + 1} of {calls} calls", "set `calls` to as many as it yields")
+
+
+def _asked(ask: Callable[[], Any], name: str) -> Any:
+    """Return what the user's code gives as inputs."""
+    try:
+        return ask()
+    except Exception as error:  # the user's code may raise anything
+        raise _unusable(
+            f"`inputs: {name}` failed: {type(error).__name__}: {error}",
+            "it is called without arguments; the traceback stands in the log",
+        ) from error
 
 
 def _given(inputs: Mapping[str, Any]) -> Any:

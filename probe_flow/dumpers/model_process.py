@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,14 @@ def run_model(job: ModelJob) -> dict[str, Any]:
     output = Path(job.output)
     (output / RUN_FILE).unlink(missing_ok=True)
     log = output / LOG_FILE
-    with log.open("wb") as stream:
+    with log.open("wb") as stream, _lifeline() as line:
         process = subprocess.Popen(  # noqa: S603 (our own module, under the running interpreter)
-            [sys.executable, "-m", "probe_flow.dumpers.model_child", str(job.write())],
+            [sys.executable, "-m", "probe_flow.dumpers.model_child", str(job.write()), str(line)],
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
             env=_environment(job),
+            pass_fds=(line,),
             start_new_session=True,
         )
         try:
@@ -51,6 +53,17 @@ def run_model(job: ModelJob) -> dict[str, Any]:
     if record.get("ok") and code == 0:
         return record
     raise _failure(job, record.get("failure"), code, log)
+
+
+@contextmanager
+def _lifeline() -> Iterator[int]:
+    """Give the reading end of a pipe whose writing end is ours alone: it ends with this process, however that ends."""
+    reading, writing = os.pipe()
+    try:
+        yield reading
+    finally:
+        os.close(reading)
+        os.close(writing)
 
 
 def _environment(job: ModelJob) -> dict[str, str]:

@@ -98,6 +98,9 @@ def match_torchair(
 
 def _check_sides(target: Catalog, golden: Catalog) -> None:
     problem = None
+    cure = "swap `target` and `golden`, or read the dump with the stage that fits it"
+    if target.framework == golden.framework != _DEVICE:
+        cure = "two dumps of one kind are paired by `match.name`"
     if target.framework != _DEVICE:
         problem = f"a device dump (`dump.torchair_ge`) as target, but `{target.side}` is a `{target.framework}` dump"
     elif golden.framework not in _GOLDEN:
@@ -110,7 +113,7 @@ def _check_sides(target: Catalog, golden: Catalog) -> None:
             Diagnostic(
                 "PF4004",
                 f"`match.torchair` needs {problem}",
-                help="swap `target` and `golden`, or read the dump with the stage that fits it",
+                help=cure,
             )
         )
 

@@ -118,7 +118,7 @@ def _report_noise(folders: Sequence[Path], context: Context) -> None:
 
 
 def _forecast(options: Options) -> Forecast | None:
-    return forecast(options, _problems)
+    return forecast(options, _problems, repeat=options.repeat)
 
 
 def _problems() -> Iterator[Diagnostic]:

@@ -121,13 +121,14 @@ def needs_model(value: object, info: ValidationInfo) -> object:
     return value
 
 
-def forecast(options: RunOptions, problems: Callable[[], Iterator[Diagnostic]]) -> Forecast | None:
+def forecast(options: RunOptions, problems: Callable[[], Iterator[Diagnostic]], *, repeat: int = 1) -> Forecast | None:
     """Return what the plan says of a stage that runs a model; None for one that adopts a dump."""
     if options.model is None:
         return None
     calls = "once" if options.calls == 1 else f"{options.calls} times"
+    children, dumps = ("a child process", "a dump") if repeat == 1 else (f"each of {repeat} child processes", "dumps")
     where = options.output or "the run's folder"
-    does = f"imports and runs `{options.model}` {calls} in a child process and writes a dump to {where}"
+    does = f"imports and runs `{options.model}` {calls} in {children} and writes {dumps} to {where}"
     return Forecast(does, tuple(problems()))
 
 

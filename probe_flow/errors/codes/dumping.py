@@ -30,14 +30,15 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF6323",
         "Inputs cannot be used",
-        "A file of the inputs cannot be read, a dtype does not exist, or the generator of inputs ends too early.",
+        "A file of the inputs cannot be read, a dtype does not exist, or the code that gives inputs raises an error or "
+        "ends too early.",
         "`x.npy` cannot be read as input: ValueError: Object arrays cannot be loaded",
         "Give `.npy` arrays of numbers, `.pt` files of tensors, or as many calls as there are inputs.",
     ),
     Code(
         "PF6324",
         "Model failed",
-        "The model, or a library that it uses, raised an error while it ran.",
+        "The model, or a library that it uses, raised an error or called `sys.exit` while it ran.",
         "`net:build` failed in call 0: RuntimeError: mat1 and mat2 shapes cannot be multiplied",
         "Read the traceback in `model.log` beside the dump; check that the inputs are what the model takes.",
     ),
@@ -81,7 +82,7 @@ SECTION: tuple[Code, ...] = (
         "PF6330",
         "Run is not deterministic",
         "Repeated runs of the model gave other values; the operators are named where the difference begins.",
-        "3 tensors differ between repeated runs; 1 operators are not deterministic",
+        "3 tensors of repeated runs differ; 1 operator is not deterministic",
         "Set a seed in the model, or read differences up to these as noise of the run.",
     ),
     Code(

@@ -37,6 +37,15 @@ def inputs():
 def broken():
     raise OSError("no weights here")
 
+def torn():
+    raise ValueError("end of file")
+    yield
+
+class Leaving(Net):
+    def forward(self, x):
+        torch._dynamo.graph_break()
+        raise SystemExit(0)
+
 class Wrong(Net):
     def forward(self, x):
         return torch.mm(x, x)
@@ -101,6 +110,10 @@ def test_generator_that_ends_too_early_is_said(job: ModelJob) -> None:
     [
         ({"model": "net:Wrong"}, "PF6324", "failed in call 0: "),
         ({"model": "net:broken"}, "PF6322", "OSError: no weights here"),
+        ({"model": "net:Wrong"}, "PF6324", "same reduction dim, but got [2, 4] X [2, 4]"),
+        ({"model": "net:Leaving"}, "PF6324", "called `sys.exit(0)`"),
+        ({"inputs": {"callable": "net:broken"}}, "PF6323", "`inputs: net:broken` failed: OSError: no weights here"),
+        ({"inputs": {"callable": "net:torn"}}, "PF6323", "`inputs: net:torn` failed: ValueError: end of file"),
         ({"inputs": {"random": {"seed": 0, "tensors": [{"shape": [1], "dtype": "float99"}]}}}, "PF6323", "float99"),
         ({"dump": {"include": ["nothing_like_this"]}}, "PF6327", "nothing was dumped of 1 graphs"),
     ],

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import select
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +23,9 @@ class nn:
 def manual_seed(seed): pass
 def use_deterministic_algorithms(on, warn_only): pass
 """
+
+
+PAUSE = "alive.write('up'); alive.flush(); signal.pause()\n"
 
 
 @pytest.fixture
@@ -135,8 +143,6 @@ def test_record_that_cannot_be_read_is_no_run(job: ModelJob, text: str) -> None:
 
 
 def test_interrupted_run_ends_its_process(job: ModelJob, monkeypatch: pytest.MonkeyPatch) -> None:
-    import subprocess
-
     write_net(job, "import signal\ndef build(): signal.pause()")
     started: list[subprocess.Popen[bytes]] = []
 
@@ -152,3 +158,35 @@ def test_interrupted_run_ends_its_process(job: ModelJob, monkeypatch: pytest.Mon
     with pytest.raises(KeyboardInterrupt):
         run_model(job)
     assert started[0].poll() is not None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_process_of_the_model_ends_with_a_parent_that_is_killed(job: ModelJob, number: int) -> None:
+    """The model holds a pipe open: its end is seen there, without waiting for a time."""
+    pipe = Path(job.output).parent / "alive"
+    os.mkfifo(pipe)
+    write_net(job, f"import signal\nalive = open({str(pipe)!r}, 'w')\n" + PAUSE)
+    code = "import sys; from probe_flow.dumpers.model_process import run_model as run\n"
+    code += (
+        "from probe_flow.dumpers.model_job import read_job; from pathlib import Path; run(read_job(Path(sys.argv[1])))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    parent = subprocess.Popen([sys.executable, "-c", code, str(job.write())], env=environment)
+    try:
+        with pipe.open("rb", buffering=0) as alive:
+            assert alive.read(2) == b"up"
+            parent.send_signal(number)
+            parent.wait()
+            ready, _, _ = select.select([alive], [], [], 60)
+            assert ready, "the process of the model is still there after a minute"
+            assert alive.read() == b""
+    finally:
+        parent.kill()
+        parent.wait()
+
+
+def test_exit_of_the_users_code_is_named(job: ModelJob) -> None:
+    write_net(job, "import sys\ndef build(): sys.exit('no weights')")
+
+    with pytest.raises(IncompleteError, match=r"PF6324.*`sys.exit\('no weights'\)`"):
+        run_model(job)

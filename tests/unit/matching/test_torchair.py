@@ -608,6 +608,13 @@ class TestSides:
         with pytest.raises(UsageError, match="PF4004"):
             match_torchair(target, replace(golden, framework="pytorch"))
 
+    def test_two_fx_dumps_are_sent_to_the_matcher_that_pairs_them(self, dump):
+        write_both(dump)
+        golden = read_torchair_fx(dump.root.parent, side="golden")
+        with pytest.raises(UsageError) as raised:
+            match_torchair(golden, golden)
+        assert "`match.name`" in (raised.value.diagnostic.help or "")
+
     def test_one_folder_for_both_sides_is_a_warning(self, dump):
         write_both(dump)
         target = read_torchair_ge(dump.root, side="target")

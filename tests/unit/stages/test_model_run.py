@@ -172,6 +172,12 @@ def test_plan_says_what_runs_and_where_it_writes(monkeypatch: pytest.MonkeyPatch
 
     assert forecast is not None
     assert forecast.does == "imports and runs `net:build` 2 times in a child process and writes a dump to /out"
+    again = dump_torchair_fx.STAGE.foresee(fx(model="net:build", repeat=2))
+    assert again is not None
+    assert (
+        again.does
+        == "imports and runs `net:build` once in each of 2 child processes and writes dumps to the run's folder"
+    )
     assert [problem.code for problem in forecast.problems] == ["PF6320"]
     assert dump_torchair_fx.STAGE.foresee(fx(path="d")) is None
 
