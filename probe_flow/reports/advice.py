@@ -29,6 +29,8 @@ FAR = 20.0
 """Severity of an origin from which more precision is not the first thing to try: about 50 times what one rounding of
 each element explains. That is what a sum of 2500 values loses when each step is rounded at random."""
 
+_BETWEEN = "look at what lies between the two"
+
 _ACCUSING = frozenset({FindingKind.ORIGIN, FindingKind.NONFINITE_ORIGIN, FindingKind.CHECKSUM_ORIGIN})
 
 _CUSTOM_KERNELS = frozenset({"0", "1", "2", "10", "11"})
@@ -62,6 +64,7 @@ class _Facts:
 
     def __init__(self, findings: Collection[Finding], comparison: Comparison) -> None:
         self.target, self.golden = comparison.pairs.target, comparison.pairs.golden
+        self._comparison = comparison
         named = {finding.node for finding in findings if finding.node is not None}
         inputs = {finding.node for finding in findings if finding.slot and finding.slot.role is SlotRole.INPUT}
         self._edges = [edge for edge in self.target.edges if edge.consumer in inputs] if inputs else []
@@ -84,6 +87,24 @@ class _Facts:
         """Whether the output that an edge begins at was compared."""
         slot = Slot(SlotRole.OUTPUT, (edge.output,))
         return any(row.measurement is not None and row.pair.shown.slot == slot for row in self.rows(edge.producer))
+
+    def ran_between(self, edge: Edge) -> list[Node]:
+        """Return the operators that ran between the ends of an edge, that no edge knows, and of which no row tells."""
+        ends = self.target.nodes.get(edge.producer), self.target.nodes.get(edge.consumer)
+        if ends[0] is None or ends[1] is None:
+            return []
+        between = {
+            key: node
+            for key, node in self.target.nodes.items()
+            if key.execution == edge.consumer.execution and ends[0].order < node.order < ends[1].order
+        }
+        for other in self.target.edges if between else ():
+            between.pop(other.producer, None)
+            between.pop(other.consumer, None)
+        for row in self._comparison.rows if between else ():
+            if row.measurement is not None and row.pair.target is not None:
+                between.pop(row.pair.target.node, None)
+        return sorted(between.values(), key=lambda node: node.order)
 
 
 def _steps(finding: Finding, facts: _Facts) -> Iterator[Advice]:
@@ -115,7 +136,10 @@ def _before_the_node(key: NodeKey, slot: Slot, row: ComparedPair | None, facts: 
         return Advice("PF7410", text)
     wrote = f"`{edge.producer.name}` wrote"
     if facts.was_measured(edge):
-        return Advice("PF7418", f"{name} reads another value than {wrote}: look at what lies between the two")
+        unknown = facts.ran_between(edge)[:MAX_PARTS]
+        named = ", ".join(f"`{node.key.name}` ({node.op_type})" for node in unknown)
+        look = f"look at {named}, which ran between the two and was not compared" if named else _BETWEEN
+        return Advice("PF7418", f"{name} reads another value than {wrote}: {look}")
     return Advice("PF7420", f"what {wrote} was not compared and {name} reads it: dump it on both sides")
 
 

@@ -86,8 +86,8 @@ SECTION: tuple[Code, ...] = (
         "PF7418",
         "a value changes between two operators",
         "The operator that wrote the tensor wrote it right, and what the next one read is different: memory that is "
-        "used again too early, an operation in place, a missing wait between streams, or a conversion of layout or "
-        "dtype.",
+        "used again too early, an operation in place, a missing wait between streams, a conversion of layout or dtype, "
+        "or an operator between them that only one side has, such as one that a graph fusion made.",
         "`MatMul_2` reads another value than `Add_1` wrote",
         "Run with streams one after another and without reuse of memory (blocking launches) and dump again. If the "
         "difference is gone it is a race, else look at casts and layout changes between the two.",

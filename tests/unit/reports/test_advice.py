@@ -123,6 +123,21 @@ def test_an_argument_that_differs_leads_to_the_programs() -> None:
     assert codes(*of_input(kind=TensorKind.SCALAR)) == ["PF7417"]
 
 
+def test_an_operator_that_ran_between_two_and_that_only_the_target_has_is_named() -> None:
+    finding, given = of_input()
+    edge = Edge(key("Mul_0"), 0, key("Add_1"), 0)
+    # `Neg_2` feeds another operator, `Abs_3` was compared, `Late_4` ran later: none of them can be what lies between.
+    orders = {"Mul_0": 1, "fusion_7": 2, "Neg_2": 3, "Abs_3": 4, "Add_1": 5, "Late_4": 6}
+    nodes = {key(name): Node(key(name), "Fused", order=order) for name, order in orders.items()}
+    side = replace(given.pairs.target, nodes=nodes, edges=(edge, Edge(key("Neg_2"), 0, key("Late_4"), 0)))
+    rows = (*given.rows, good_row(1, "Mul_0"), missing_golden(2, "fusion_7"), good_row(3, "Abs_3"))
+    ((step,),) = advise([finding], replace(given, pairs=replace(given.pairs, target=side), rows=rows))
+    assert step.text == (
+        "`Add_1` reads another value than `Mul_0` wrote: look at `fusion_7` (Fused), which ran between the two and was "
+        "not compared"
+    )
+
+
 @pytest.mark.parametrize(
     ("edge", "code"),
     [
