@@ -1,6 +1,6 @@
 """Read the elements of a tensor block by block, in logical order, whatever way its bytes lie in one file or several.
 
-Memory is bounded: large files are read in windows or mapped, private layouts are gathered from them.
+Memory is bounded: large files are read in windows or, where asked for, mapped; private layouts are gathered from them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from probe_flow.errors import Diagnostic, NotComparableError
 from probe_flow.formats.binary_file import BinaryFile
 from probe_flow.formats.encoding import TORCH, Encoding, parse_encoding
-from probe_flow.formats.extent_bytes import Bytes, Windows, mapped_extent, shrunk, small_extent
-from probe_flow.formats.joined_blocks import OpenParts, gather_parts
+from probe_flow.formats.extent_bytes import Bytes, StoredFile, Windows, mapped_extent, shrunk, small_extent
+from probe_flow.formats.joined_blocks import OpenParts, StoredParts
 from probe_flow.formats.joined_parts import joined_parts
 from probe_flow.formats.scattered import Scattered
 from probe_flow.records import Extent, TensorKind, TensorRef
@@ -101,8 +101,7 @@ def open_tensor(ref: TensorRef, *, io: str = "auto", file: BinaryFile | None = N
         ref: a tensor of kind ``tensor``; sizes are checked against its files first. Several extents are parts that
             are read as the one array they were cut from.
         io: ``auto`` and ``read`` read windows into one reused buffer (measured faster than a map, and safe when a file
-            shrinks meanwhile); ``mmap`` maps files from 1 MiB on. So are blocks that are spread over more than 8 MiB
-            in either case (large matrices in tiles or in Fortran order).
+            shrinks meanwhile); ``mmap`` maps files from 1 MiB on.
         file: the file of a tensor's only extent where it is open already; who opened it closes it after the blocks.
 
     Returns:
@@ -174,9 +173,10 @@ def _check(ref: TensorRef) -> int:
 def _open_parts(ref: TensorRef, numel: int, dtype: np.dtype[Any], io: str) -> TensorBlocks:
     parts = joined_parts(ref)
     offsets = _offsets(ref, Encoding())
-    if offsets is not None:
-        return TensorBlocks(numel, ref.dtype, dtype, gather_parts(parts, ref.dtype, dtype, LogicalIndex(offsets)), None)
     opened = OpenParts(ref, parts, lambda part: open_tensor(part, io=io))
+    if offsets is not None:
+        scattered = Scattered(StoredParts(parts, opened, dtype), offsets)
+        return TensorBlocks(numel, ref.dtype, dtype, scattered, opened)
     return TensorBlocks(numel, ref.dtype, dtype, lambda i, j: parts.read(i, j, dtype, opened.read), opened)
 
 
@@ -210,7 +210,7 @@ def _reader(
     if extent.nbytes >= SMALL_BYTES and io != "mmap":
         if offsets is None:
             return Windows(file, extent, dtype, is_big_endian=is_big_endian)
-        return Scattered(file, extent, dtype, offsets, is_big_endian=is_big_endian)
+        return Scattered(StoredFile(file, extent, dtype, is_big_endian=is_big_endian), offsets)
     raw = small_extent(file, extent) if extent.nbytes < SMALL_BYTES else mapped_extent(file, extent)
     if offsets is None:
         return lambda start, stop: decode(raw(), dtype, start, stop - start, big_endian=is_big_endian)

@@ -30,8 +30,8 @@ def small_extent(file: BinaryFile, extent: Extent) -> Bytes:
 def mapped_extent(file: BinaryFile, extent: Extent) -> Bytes:
     """Map a tensor; each use looks first whether the file still holds it.
 
-    Touching a page that a file no longer has ends the process with a bus error, so this way is only taken where
-    windows cannot be (scattered layouts), or where a map is asked for.
+    Touching a page that a file no longer has ends the process with a bus error, so this way is only taken where a map
+    is asked for.
     """
     mapped: mmap.mmap = file.map()
     end = extent.offset + extent.nbytes
@@ -45,6 +45,29 @@ def mapped_extent(file: BinaryFile, extent: Extent) -> Bytes:
         return values
 
     return present
+
+
+class StoredFile:
+    """The bytes of an extent, for `Scattered`.
+
+    Args:
+        file: open as long as bytes are read.
+        extent: where they are in it.
+        dtype: of the stored elements.
+        is_big_endian: byte order of the file.
+    """
+
+    def __init__(self, file: BinaryFile, extent: Extent, dtype: str, *, is_big_endian: bool) -> None:
+        self._file = file
+        self._extent = extent
+        self.dtype = dtype
+        self.is_big_endian = is_big_endian
+        self.nbytes = extent.nbytes
+
+    def read_into(self, first: int, buffer: memoryview) -> None:
+        done = self._file.read_into(self._extent.offset + first, buffer)
+        if done < len(buffer):
+            raise shrunk(self._extent, self._extent.offset + first + done)
 
 
 class Windows:

@@ -9,13 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.formats.binary_file import BinaryFile
-from probe_flow.formats.encoding import parse_encoding
-from probe_flow.formats.extent_bytes import Bytes, mapped_extent
 from probe_flow.formats.joined_parts import JoinedParts
-from probe_flow.records import Extent, TensorRef
-from probe_flow.tensors.dtypes import decode_at
-from probe_flow.tensors.layouts import LogicalIndex
+from probe_flow.records import TensorRef
 
 MAX_OPEN_PARTS = 32
 """Files of one tensor that are open together: several workers of a process share its limit, often 1024."""
@@ -30,7 +25,7 @@ class _Blocks(Protocol):
 
 
 class OpenParts:
-    """The parts of a tensor in a plain layout. All are opened once at the start, so that a bad one is known at once."""
+    """The parts of a tensor, each as a plain array. All are opened once at the start: a bad one is known at once."""
 
     def __init__(self, ref: TensorRef, parts: JoinedParts, open_part: Callable[[TensorRef], _Blocks]) -> None:
         self._ref = ref
@@ -64,29 +59,25 @@ class OpenParts:
         return self._open[part]
 
 
-def gather_parts(
-    parts: JoinedParts, dtype: str, block_dtype: np.dtype[Any], index: LogicalIndex
-) -> Callable[[int, int], Values]:
-    """Return a reader of logical elements that lie scattered over all parts; each part is mapped.
+class StoredParts:
+    """The bytes of the stored array that parts make up together, for `Scattered`: those of its decoded elements.
 
-    Raises:
-        FormatError: PF3001/PF3002 unreadable, PF3101 shorter than when it was listed.
+    Args:
+        parts: how they make it up.
+        opened: the parts themselves.
+        dtype: of the decoded elements.
     """
-    contents = [_mapped(extent) if extent.nbytes else None for extent in parts.extents]
 
-    def read(start: int, stop: int) -> Values:
-        values = np.empty(stop - start, block_dtype)
-        for part, places, stored in parts.split(index.stored(start, stop)):
-            content, encoding = contents[part], parse_encoding(parts.extents[part].encoding)
-            assert content is not None
-            is_big_endian = encoding.is_big_endian
-            values[places] = decode_at(content(), encoding.stored_as or dtype, stored, big_endian=is_big_endian)
-        return values
+    def __init__(self, parts: JoinedParts, opened: OpenParts, dtype: np.dtype[Any]) -> None:
+        self._parts = parts
+        self._opened = opened
+        self._dtype = dtype
+        self.dtype = dtype.name
+        self.is_big_endian = False
+        self.nbytes = parts.rows * parts.bounds[-1] * dtype.itemsize
 
-    return read
-
-
-def _mapped(extent: Extent) -> Bytes:
-    # A map outlives its file, so that no descriptor is held.
-    with BinaryFile(extent.file) as file:
-        return mapped_extent(file, extent)
+    def read_into(self, first: int, buffer: memoryview) -> None:
+        """Fill ``buffer`` with whole elements; a FormatError (PF3101) where a part has shrunk."""
+        size = self._dtype.itemsize
+        elements = self._parts.read(first // size, (first + len(buffer)) // size, self._dtype, self._opened.read)
+        np.frombuffer(buffer, np.uint8)[:] = elements.view(np.uint8)

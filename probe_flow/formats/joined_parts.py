@@ -22,7 +22,7 @@ from probe_flow.records import Extent, TensorRef
 from probe_flow.tensors.dtypes import dtype_info, nbytes
 
 MAX_PARTS = 4096
-"""Devices cut an operator into some tens of parts; each costs an open map when the layout is private."""
+"""Devices cut an operator into some tens of parts; each costs an open file."""
 
 _FEW_PARTS = 16
 """Up to here comparing with each part's borders beats a search (measured: 0.06 ms a part against 1 ms a block)."""

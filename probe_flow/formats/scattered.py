@@ -1,6 +1,8 @@
-"""Read the elements of a layout of its own from one file: the stretch that holds a block, then the elements out of it.
+"""Read the elements of a layout of its own: the stretch of the file that holds a block, then the elements out of it.
 
-Windows of the file are safe where a map is not: a map of a file that shrinks ends the process with a bus error.
+Where a block is spread over too much of the file (rows of a large matrix in tiles or in Fortran order), as many rows as
+memory may hold are put together from the pieces that hold them, so that the bytes of a file are read about once.
+Nothing is mapped: a map of a file that shrinks ends the process with a bus error.
 """
 
 from __future__ import annotations
@@ -10,19 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.formats.binary_file import BinaryFile
-from probe_flow.formats.extent_bytes import Bytes, mapped_extent, shrunk
-from probe_flow.records import Extent
+from probe_flow.formats.panels import Panels, StoredBytes, places_of, taken
 from probe_flow.tensors.blocked_layouts import Offsets
-from probe_flow.tensors.dtypes import decode_at, decode_runs, dtype_info
-from probe_flow.tensors.layouts import LogicalIndex
-from probe_flow.tensors.stored_runs import stored_runs
+from probe_flow.tensors.dtypes import dtype_info
 
 AHEAD_BYTES = 1 << 20
 """Read at once at least, and twice what a block needs: blocks that follow lie in the same stretch or behind it."""
 
-MAX_STRETCH = 8 << 20
-"""Where a block is spread over more bytes than this (rows of a large matrix in tiles, columns), the file is mapped."""
+WHOLE_BYTES = 16 << 20
+"""Up to here a tensor is in memory whole rather than put together in parts."""
+
+MAX_SPREAD = 4
+"""Where a block is spread over more than this many times its bytes, it is put together from pieces of the file."""
 
 Values = NDArray[Any]
 
@@ -31,60 +32,45 @@ class Scattered:
     """Reads blocks of a tensor whose stored order is not the logical one.
 
     Args:
-        file: stays open as long as blocks are read.
-        extent: where the tensor lies in it.
-        dtype: of the stored elements.
+        stored: its bytes, open as long as blocks are read.
         offsets: from `axis_offsets`.
-        is_big_endian: byte order of the file.
     """
 
-    def __init__(self, file: BinaryFile, extent: Extent, dtype: str, offsets: Offsets, *, is_big_endian: bool) -> None:
-        self._file = file
-        self._extent = extent
-        self._dtype = dtype
-        self._bits = dtype_info(dtype).bits
+    def __init__(self, stored: StoredBytes, offsets: Offsets) -> None:
+        self._stored = stored
+        self._dtype = stored.dtype
+        self._bits = dtype_info(stored.dtype).bits
         self._offsets = offsets
-        self._is_big_endian = is_big_endian
-        self._places = (stored_runs(offsets) if self._bits % 8 == 0 else None) or LogicalIndex(offsets)
+        self._places = places_of(offsets, self._bits)
         self._buffer = np.empty(0, np.uint8)
         self._first = self._end = 0
-        self._mapped: Bytes | None = None
+        self._panels = Panels(stored, offsets)
 
     def __call__(self, start: int, stop: int) -> Values:
-        """Return logical elements ``[start, stop)``.
+        """Return logical elements ``[start, stop)``, at least one.
 
         Raises:
             FormatError: PF3101 when the file has shrunk since it was listed.
         """
         lowest, highest = stored_range(self._offsets, start, stop)
         first, end = lowest * self._bits // 8, -(-(highest + 1) * self._bits // 8)
-        if end - first > MAX_STRETCH:
-            raw, origin = self._map(), 0
-        else:
-            raw, origin = self._stretch(first, end), self._first * 8 // self._bits
-        big_endian = self._is_big_endian
-        if isinstance(self._places, LogicalIndex):
-            indices = self._places.stored(start, stop)
-            return decode_at(raw, self._dtype, indices - origin, big_endian=big_endian)
-        return decode_runs(raw, self._dtype, self._places, start, stop, big_endian=big_endian, origin=origin)
+        if end - first > max(AHEAD_BYTES, (stop - start) * self._bits * MAX_SPREAD // 8):
+            if self._stored.nbytes > WHOLE_BYTES:
+                return self._panels(start, stop)
+            first, end = 0, self._stored.nbytes
+        raw, origin = self._stretch(first, end), self._first * 8 // self._bits
+        return taken(self._stored, raw, self._places, start, stop, origin)
 
     def _stretch(self, first: int, end: int) -> NDArray[np.uint8]:
         """Return the buffer after reading bytes [first, end) of the tensor into it where it does not have them."""
         if not self._first <= first <= end <= self._end:
-            end = max(end, min(first + max(AHEAD_BYTES, 2 * (end - first)), self._extent.nbytes))
+            end = max(end, min(first + max(AHEAD_BYTES, 2 * (end - first)), self._stored.nbytes))
             if self._buffer.size < end - first:
                 self._buffer = np.empty(end - first, np.uint8)
             self._first = self._end = first  # nothing, should reading fail
-            done = self._file.read_into(self._extent.offset + first, self._buffer[: end - first].data)
-            if done < end - first:
-                raise shrunk(self._extent, self._extent.offset + first + done)
+            self._stored.read_into(first, self._buffer[: end - first].data)
             self._end = end
         return self._buffer[: self._end - self._first]
-
-    def _map(self) -> NDArray[np.uint8]:
-        if self._mapped is None:
-            self._mapped = mapped_extent(self._file, self._extent)
-        return self._mapped()
 
 
 def stored_range(offsets: Offsets, start: int, stop: int) -> tuple[int, int]:

@@ -161,7 +161,8 @@ def test_layouts_without_conversion_are_not_comparable(tmp_path):
 @pytest.mark.parametrize("io", ["auto", "read", "mmap"])
 @pytest.mark.parametrize("layout", ["ND", "FRACTAL_NZ"])
 def test_a_file_that_is_cut_off_while_it_is_read_is_an_error_and_not_a_crash(tmp_path, io, layout):
-    data = (np.arange(4 * 1024 * 1024) % 2039).astype(np.float16).reshape(4, 1024, 1024)
+    # Small tensors in layouts of their own are read whole at first; this one is not.
+    data = (np.arange(9 * 1024 * 1024) % 2039).astype(np.float16).reshape(1024, 9216)
     ref = dump_ref(tmp_path, DumpTensor(data, "float16", layout))
     with open_tensor(ref, io=io) as blocks:
         first = np.array(blocks.read(0, 65536))

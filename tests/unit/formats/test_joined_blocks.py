@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from probe_flow.errors import FormatError, NotComparableError
+from probe_flow.formats.binary_file import BinaryFile
 from probe_flow.formats.blocks import SMALL_BYTES, open_tensor
 from probe_flow.formats.joined_blocks import MAX_OPEN_PARTS
 from probe_flow.records import Execution, Extent, NodeKey, Slot, SlotRole, TensorKind, TensorRef
@@ -178,3 +179,16 @@ def test_swapped_bytes_and_wider_files_join(tmp_path):
     ref = cut(tmp_path, data, [2], 0)
     wider = tuple(replace(extent, encoding="raw@float32") for extent in ref.extents)
     np.testing.assert_array_equal(in_blocks(replace(ref, dtype="bfloat16", extents=wider), 5), data.reshape(-1))
+
+
+@pytest.mark.parametrize("layout", ["ND", "FRACTAL_NZ"])
+def test_a_part_that_shrinks_while_it_is_read_is_an_error_and_no_crash(tmp_path, monkeypatch, layout):
+    monkeypatch.setattr(BinaryFile, "map", None)  # a map would end the process
+    data = (np.arange(9 * 2**20) % 2039).astype("f2").reshape(1024, 9216)
+    ref = cut(tmp_path, ge_writer.to_layout(data, layout), [20], 0, "float16", layout=layout, logical_shape=data.shape)
+    with open_tensor(ref) as blocks:
+        np.testing.assert_array_equal(blocks.read(0, 65536), data.reshape(-1)[:65536])
+        with (tmp_path / "part1").open("r+b") as file:
+            file.truncate(4096)
+        with pytest.raises(FormatError, match="PF3101"):
+            blocks.read(data.size - 65536, data.size)

@@ -34,12 +34,14 @@ def dumped(tmp_path, layout, shape, dtype):
     return data.reshape(-1), tensor_refs(read_ge_header(path), path, NodeKey(Execution(), "op"))[0]
 
 
-@pytest.mark.parametrize("most", [0, 1 << 14, 1 << 22])
+@pytest.mark.parametrize("spread", [0, 2, 1000])
+@pytest.mark.parametrize("whole", [0, 1 << 30])
 @pytest.mark.parametrize("ahead", [0, 5000, 1 << 20])
 @pytest.mark.parametrize("layout", ["NC1HWC0", "FRACTAL_NZ"])
-def test_blocks_of_any_size_and_order_are_those_of_the_tensor(tmp_path, monkeypatch, layout, ahead, most):
+def test_blocks_of_any_size_and_order_are_those_of_the_tensor(tmp_path, monkeypatch, layout, ahead, whole, spread):
     monkeypatch.setattr(scattered, "AHEAD_BYTES", ahead)
-    monkeypatch.setattr(scattered, "MAX_STRETCH", most)
+    monkeypatch.setattr(scattered, "WHOLE_BYTES", whole)
+    monkeypatch.setattr(scattered, "MAX_SPREAD", spread)
     monkeypatch.setattr("probe_flow.formats.blocks.SMALL_BYTES", 0)
     shape, dtype = CASES[layout]
     data, ref = dumped(tmp_path, layout, shape, dtype)
@@ -64,7 +66,7 @@ def test_a_front_to_back_reading_reads_little_twice(tmp_path, monkeypatch):
         found = np.concatenate([blocks.read(i, i + 65536) for i in range(0, data.size, 65536)])
     np.testing.assert_array_equal(found, data)
     assert sum(read) <= 1.5 * ref.extents[0].nbytes
-    assert max(read) <= max(scattered.AHEAD_BYTES, 2 * scattered.MAX_STRETCH)
+    assert max(read) <= scattered.WHOLE_BYTES
 
 
 axes = st.lists(st.integers(0, 50), min_size=1, max_size=5)
@@ -107,7 +109,15 @@ READER = """
 """
 
 
-@pytest.mark.parametrize(("layout", "shape"), [("NC1HWC0", (4, 64, 100, 100)), ("FRACTAL_NZ", (4, 1000, 700))])
+@pytest.mark.parametrize(
+    ("layout", "shape"),
+    [
+        ("NC1HWC0", (9, 64, 100, 100)),
+        ("FRACTAL_NZ", (9, 1000, 700)),
+        ("FRACTAL_NZ", (2000, 3000)),
+        ("NHWC", (8, 64, 100, 99)),
+    ],
+)
 def test_a_process_survives_that_a_file_shrinks_while_it_reads(tmp_path, layout, shape):
     _, ref = dumped(tmp_path, layout, shape, "float32")
     path = Path(ref.extents[0].file)
