@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
 import select
-import shutil
 import signal
 import tempfile
 import threading
@@ -22,13 +22,13 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class Stop:
     """Listens for SIGTERM and SIGINT while it is open; outside the main thread it hears none.
 
-    A second signal ends at once, as it would without this. Workers hear of it by a file, `path`, wherever they run.
+    A second signal ends at once, as it would without this. Workers hear of it by a file that appears then, `path`,
+    wherever they run; a process that is killed leaves none.
     """
 
     def __init__(self) -> None:
         self.signal: int | None = None
-        self._folder = tempfile.mkdtemp(prefix="probe_flow_reduce_")
-        self.path = str(Path(self._folder) / "stop")
+        self.path = str(Path(_temporary_folder(), f"probe_flow_reduce_{secrets.token_hex(16)}"))
         self._woken, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._former: dict[int, Any] = {}
 
@@ -50,7 +50,9 @@ class Stop:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
         for number, handler in self._former.items():
             signal.signal(number, handler)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self.is_requested:
+            with suppress(OSError):
+                Path(self.path).unlink()
         os.close(self._woken)
         os.close(self._wake)
 
@@ -59,5 +61,13 @@ class Stop:
             raise KeyboardInterrupt
         self.signal = number
         with suppress(OSError):
-            Path(self.path).touch()
             os.write(self._wake, b"x")
+        with suppress(OSError):  # on a full disk workers finish their batches
+            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def _temporary_folder() -> str:
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError:  # none can be written, e.g. because the disk is full
+        return "/tmp"  # noqa: S108 - the name that is made there cannot be guessed
