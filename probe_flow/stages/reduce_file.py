@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import errno
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -258,10 +259,11 @@ def _already(job: Job) -> Done:
 def _is_current(job: Job, figures: Figures, counts: tuple[int, int]) -> bool:
     """Whether a reduced file is there, is younger than the dumped one, and holds what is asked for.
 
-    That is enough to leave the dumped file as it is; before one is deleted its figures are always computed.
+    That is enough to leave the dumped file as it is; before one is deleted its figures are always computed. Younger
+    than the last change of the dumped file's entry too: an older file that is renamed into its place is another one.
     """
     try:
-        if os.stat(job.result).st_mtime_ns < job.identity[2]:  # noqa: PTH116
+        if os.stat(job.result).st_mtime_ns < max(job.identity[2], os.lstat(job.source).st_ctime_ns):  # noqa: PTH116
             return False
         if job.kind is SourceKind.ARRAY:
             return read_reduced_array(job.result).names == figures.names
@@ -293,9 +295,12 @@ def _kept(job: Job, lost: Sequence[str]) -> Diagnostic:
 
 def _cannot(job: Job, error: OSError | MemoryError) -> Diagnostic:
     why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    cure = "free some disk and check your rights there"
+    if getattr(error, "errno", None) == errno.ENAMETOOLONG:
+        cure = "a shorter `suffix` may do"
     return Diagnostic(
         "PF6304",
         f"`{job.name}` cannot be reduced: {why}",
         path=job.source,
-        help="free some disk and check your rights there; the dumped file is kept, reduce it again",
+        help=f"{cure}; the dumped file is kept, reduce it again",
     )

@@ -46,7 +46,7 @@ class UserFunction:
         """
         try:
             found = _vector(_import(self.path)(values))
-        except Exception as exc:  # a user's function may raise anything; it costs the file
+        except (Exception, SystemExit) as exc:  # a user's function may raise anything; it costs the file
             raise _failed(f"`{self.path}` failed: {type(exc).__name__}: {exc}") from exc
         if len(found) != self.length:
             raise _failed(f"`{self.path}` returned {len(found)} figures, {self.length} at its trial")
@@ -69,7 +69,7 @@ def load_functions(paths: Sequence[str]) -> tuple[UserFunction, ...]:
 def _try(path: str) -> UserFunction | Diagnostic:
     try:
         return UserFunction(path, len(_vector(_import(path)(np.ones((2, 3), np.float32)))))
-    except Exception as exc:  # whatever the user's module raises
+    except (Exception, SystemExit) as exc:  # whatever the user's module raises
         return Diagnostic(
             "PF6303",
             f"`{path}` cannot be used: {type(exc).__name__}: {exc}",

@@ -171,7 +171,9 @@ class Summary:
 def megabytes(size: int) -> str:
     """Return a size for people.
 
-    >>> megabytes(2_500_000)
-    '2.5 MB'
+    >>> megabytes(2_500_000), megabytes(-60)
+    ('2.5 MB', '0.0 MB')
     """
-    return f"{size / 1e9:.2f} GB" if abs(size) >= 10**9 else f"{size / 1e6:.1f} MB"
+    if abs(size) >= 10**9:
+        return f"{size / 1e9:.2f} GB"
+    return f"{round(size / 1e6, 1) + 0.0:.1f} MB"  # never -0.0
