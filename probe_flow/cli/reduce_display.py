@@ -30,21 +30,21 @@ def display_on(*, quiet: bool) -> Iterator[Tell]:
 
 
 def plain_lines(stream: TextIO, *, monotonic: Callable[[], float] = time.monotonic) -> Tell:
-    """Return what writes problems at once and totals at most every 10 s.
+    """Return what writes problems at once and totals, where they are others than before, at most every 10 s.
 
     Args:
         stream: where to write the totals.
         monotonic: seconds from any origin.
     """
-    last_s = monotonic()
+    last_s, shown = monotonic(), Summary().line()
 
     def tell(summary: Summary, problem: Diagnostic | None) -> None:
-        nonlocal last_s
+        nonlocal last_s, shown
         if problem is not None:
             show([problem])
-        if monotonic() - last_s >= PLAIN_PERIOD_S:
-            last_s = monotonic()
-            stream.write(summary.line() + "\n")
+        if monotonic() - last_s >= PLAIN_PERIOD_S and (line := summary.line()) != shown:
+            last_s, shown = monotonic(), line
+            stream.write(line + "\n")
             stream.flush()
 
     return tell
@@ -56,15 +56,15 @@ def _redrawn() -> Iterator[Tell]:
     from rich.live import Live
     from rich.text import Text
 
-    last_s = 0.0
+    last_s, shown = 0.0, Summary().line()
 
     def tell(summary: Summary, problem: Diagnostic | None) -> None:
-        nonlocal last_s
+        nonlocal last_s, shown
         if problem is not None:
             live.console.print(f"{problem.code}: {problem.message}", markup=False, highlight=False)
-        if time.monotonic() - last_s >= 1 / UPDATES_PER_S:
-            last_s = time.monotonic()
-            live.update(Text(summary.line()), refresh=True)
+        if time.monotonic() - last_s >= 1 / UPDATES_PER_S and (line := summary.line()) != shown:
+            last_s, shown = time.monotonic(), line
+            live.update(Text(line), refresh=True)
 
     # Drawn when something happens only: a watch that waits costs no time.
     with Live(Text("waiting for files"), console=Console(stderr=True), auto_refresh=False, transient=True) as live:

@@ -74,6 +74,9 @@ class FolderChanges:
         self.root = root
         self.waiting: dict[Key, Waiting] = {}
         self.unreadable: dict[str, str] = {}
+        self._place = os.fspath(root)
+        """A text, as its parts are: objects for paths would take most of the time of a look."""
+
         self._skips = skips
         self._monotonic = monotonic
         self._wall_ns = wall_ns
@@ -142,9 +145,9 @@ class FolderChanges:
 
     def _visit(self, folders: tuple[str, ...], known: _Folder | None) -> _Folder | None:
         """Return what a folder holds, as known where that still holds; None when it is gone or unreadable."""
-        path = self.root.joinpath(*folders)
+        path = "/".join((self._place, *folders))
         try:
-            mtime_ns = path.stat(follow_symlinks=False).st_mtime_ns
+            mtime_ns = os.lstat(path).st_mtime_ns
             if known is not None and known.is_quiet and known.mtime_ns == mtime_ns:
                 return known
             found = _Folder(mtime_ns, self._wall_ns() - mtime_ns > QUIET_NS, ())
@@ -199,7 +202,7 @@ class FolderChanges:
             if name in self._listed.get(folders, ()):
                 continue
             is_unlisted = folders in seen and folders not in self._listed
-            identity = _identity_at(self.root.joinpath(*folders, name)) if is_unlisted else None
+            identity = _identity_at("/".join((self._place, *folders, name))) if is_unlisted else None
             if identity is None:
                 del self.waiting[key]
             else:
@@ -213,9 +216,9 @@ def _identity(entry: os.DirEntry[str]) -> Identity | None:
         return None
 
 
-def _identity_at(path: Path) -> Identity | None:
+def _identity_at(path: str) -> Identity | None:
     try:
-        return _of_regular(path.lstat())
+        return _of_regular(os.lstat(path))
     except OSError:
         return None
 

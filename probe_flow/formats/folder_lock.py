@@ -6,11 +6,13 @@ machine only the file's time tells: whoever holds it touches it, and one that wa
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +45,8 @@ class Holder:
 class FolderLock:
     """The right to write below a folder. Use it in ``with``.
 
+    Whoever works on all that is below asks `check_inside` too, for others that were there first.
+
     Args:
         folder: the folder; those above it must not be locked by another process either.
 
@@ -52,13 +56,25 @@ class FolderLock:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / LOCK_NAME
-        for above in folder.resolve().parents:
-            _check_above(above / LOCK_NAME, folder)
         self._descriptor = _acquire(self._path)
         self._touched = time.monotonic()
+        try:  # with the own lock in place: of two that begin at once, at least one sees the other
+            for above in folder.resolve().parents:
+                _check(above / LOCK_NAME, lambda holder, path: _held(path, holder, f", above `{folder}`,"))
+        except UsageError:
+            self.release()
+            raise
 
     def keep(self) -> None:
-        """Show other machines that the holder lives; cheap enough to call all the time."""
+        """Show other machines that the holder lives; cheap enough to call all the time.
+
+        A folder that was removed and made anew is locked anew.
+
+        Raises:
+            UsageError: PF6301 when another process was faster there.
+        """
+        if not _is_same_file(self._descriptor, self._path):
+            self._regain()
         now = time.monotonic()
         if now - self._touched >= TOUCH_S:
             self._touched = now
@@ -68,10 +84,21 @@ class FolderLock:
     def release(self) -> None:
         """Give the folder back."""
         if self._descriptor >= 0:
-            with suppress(OSError):
-                self._path.unlink()
+            if _is_same_file(self._descriptor, self._path):
+                with suppress(OSError):
+                    self._path.unlink()
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def _regain(self) -> None:
+        try:
+            descriptor = _acquire(self._path)
+        except UsageError as exc:
+            if exc.diagnostic.code == "PF6301":
+                raise
+            return  # the folder is not there, or cannot be written yet
+        os.close(self._descriptor)
+        self._descriptor = descriptor
 
     def __enter__(self) -> Self:
         return self
@@ -108,8 +135,17 @@ def _acquire(path: Path) -> int:
         return descriptor
 
 
-def _check_above(path: Path, folder: Path) -> None:
-    """Refuse a folder inside one that another process works on."""
+def check_inside(path: Path, folder: Path) -> None:
+    """Refuse a folder that has a lock file inside which another process holds.
+
+    Raises:
+        UsageError: PF6301 in that case.
+    """
+    _check(path, lambda holder, held: _held(held, holder, f", inside `{folder}`,"))
+
+
+def _check(path: Path, refusal: Callable[[Holder, Path], UsageError]) -> None:
+    """Refuse to work where another process holds this lock file, if there is one."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -122,8 +158,8 @@ def _check_above(path: Path, folder: Path) -> None:
             is_held = is_elsewhere
         except OSError:
             is_held = True
-        if is_held and holder.pid != os.getpid():
-            raise _held(path, holder, folder)
+        if is_held and holder != _me():
+            raise refusal(holder, path)
     finally:
         os.close(descriptor)
 
@@ -131,7 +167,7 @@ def _check_above(path: Path, folder: Path) -> None:
 def _is_same_file(descriptor: int, path: Path) -> bool:
     try:
         there = path.stat()
-    except FileNotFoundError:
+    except OSError:
         return False
     return os.path.samestat(os.fstat(descriptor), there)
 
@@ -146,20 +182,28 @@ def _read(descriptor: int) -> tuple[Holder, float]:
         return Holder(), age_s
 
 
+def _me() -> Holder:
+    return Holder(os.getpid(), socket.gethostname())
+
+
 def _write(descriptor: int) -> None:
-    text = json.dumps({"pid": os.getpid(), "host": socket.gethostname()})
+    """Say who holds the lock; on a full disk it stays unsaid, since the lock does not hang on it."""
+    me = _me()
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, text.encode(), 0)
+    try:
+        os.pwrite(descriptor, json.dumps({"pid": me.pid, "host": me.host}).encode(), 0)
+    except OSError as exc:
+        if exc.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
     os.utime(descriptor)
 
 
-def _held(path: Path, holder: Holder, folder: Path | None = None) -> UsageError:
+def _held(path: Path, holder: Holder, where: str = "") -> UsageError:
     who = f"process {holder.pid} on `{holder.host}`" if holder.pid else "another process"
-    where = f"`{path.parent}`, above `{folder}`," if folder else f"`{path.parent}`"
     return UsageError(
         Diagnostic(
             "PF6301",
-            f"{where} is being reduced by {who}",
+            f"`{path.parent}`{where} is being reduced by {who}",
             path=str(path),
             help="let that one finish or end it; a lock that was left behind is taken over by itself",
         )
@@ -172,6 +216,6 @@ def _unwritable(path: Path, error: OSError) -> UsageError:
             "PF6302",
             f"`{path.parent}` cannot be written: {error.strerror or error}",
             path=str(path.parent),
-            help="give yourself the right to write there, or name another folder with `output`",
+            help="give yourself the right to write there, free some disk, or name another folder with `output`",
         )
     )

@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from probe_flow.errors import Diagnostic
 from probe_flow.formats.dump_walk import dump_root
 from probe_flow.formats.folder_changes import FolderChanges, Key
-from probe_flow.formats.folder_lock import FolderLock
+from probe_flow.formats.folder_lock import LOCK_NAME, FolderLock, check_inside
 from probe_flow.formats.reduced_names import SUFFIX, reduced_name, source_name
 from probe_flow.formats.reduced_sources import kind_of, source_kind
 from probe_flow.formats.torchair_ge_files import MAPPING_FILE
@@ -34,6 +34,9 @@ BATCH_BYTES, MOST_BATCH_BYTES, BATCHES = 64 * 2**20, 2**30, 64
 BATCH_FILES = 200
 RETRY_UNFINISHED_S, RETRY_FAILED_S = (1.0, 60.0), (5.0, 600.0)
 """Seconds until a file is tried again: the first time, and the longest."""
+
+IDLE_SHARE = 200
+"""A look that finds nothing new is followed by a pause of at least so many times the processor's time that it took."""
 
 _COMPANIONS = ("dynamo_", "dump_options_", MAPPING_FILE)
 
@@ -77,8 +80,9 @@ class Reduction:
         wanted: what is to be done.
         map: runs batches.
         stop: asks to end early.
-        tell: hears of each file that ended and of the totals; of trouble once per file.
+        tell: hears of the totals after each file that ended and after each look; of trouble once per file.
         monotonic: seconds from any origin.
+        processor_s: seconds that the processor worked for this thread, from any origin.
     """
 
     paths: Sequence[Path]
@@ -87,6 +91,7 @@ class Reduction:
     stop: Stop
     tell: Callable[[Summary, Diagnostic | None], None] = lambda _summary, _problem: None
     monotonic: Callable[[], float] = time.monotonic
+    processor_s: Callable[[], float] = time.thread_time
     summary: Summary = field(default_factory=Summary)
     _folders: list[FolderChanges] = field(default_factory=list)
     _locks: list[FolderLock] = field(default_factory=list)
@@ -97,41 +102,49 @@ class Reduction:
         Raises:
             UsageError: PF3201 no such folder, PF6301 another reducer is at work there, PF6302 not writable.
         """
-        roots = [dump_root(path) for path in dict.fromkeys(self.paths)]
+        roots = outermost(dump_root(path) for path in self.paths)
         self._folders = [FolderChanges(root, self._skips, monotonic=self.monotonic) for root in roots]
         targets = roots if self.wanted.output is None else [self._made(self.wanted.output)]
+        changed = dict.fromkeys([*targets, *roots] if self.wanted.deletes_source else targets)
         with ExitStack() as stack:
-            self._locks = [stack.enter_context(FolderLock(target)) for target in targets]
-            for target in targets:
-                clear_leftovers(target, self.wanted.suffix)
+            self._locks = [stack.enter_context(FolderLock(folder)) for folder in changed]
+            for folder in changed:
+                clear_leftovers(folder, self.wanted.suffix, own=changed)
             if self.wanted.watch is None:
                 self._scan()
                 self._pass(settle_s=0.0)
             else:
                 self._watch(self.wanted.watch)
             if self.wanted.output is not None:
-                copy_companions(roots[0], targets[0])
+                for problem in copy_companions(roots[0], targets[0]):
+                    self.summary.gaps[str(problem.path)] = (Ending.FAILED, problem)
         return self._counted()
 
     def _made(self, output: Path) -> Path:
         with suppress(OSError):  # what is wrong with it, the lock will say
             output.mkdir(parents=True, exist_ok=True)
-        return output
+        return output.resolve()
 
     def _watch(self, watch: Watch) -> None:
         changed_s = self.monotonic()
         while not self.stop.is_requested:
+            began_s, spent_s = self.monotonic(), self.processor_s()
             is_told = watch.stop_when == "file" and watch.stop_file is not None and watch.stop_file.exists()
             if is_told:
                 self.stop.wait(watch.settle_s)
             has_changed = self._scan()
+            if has_changed:
+                self._drop_gone()
             if self._pass(settle_s=0.0 if is_told else watch.settle_s) or has_changed:
                 changed_s = self.monotonic()
+            self.tell(self.summary, None)
             if is_told:
                 return
             if watch.stop_when == "idle" and self.monotonic() - changed_s >= watch.idle_s:
                 return
-            self.stop.wait(watch.interval_s)
+            is_news = changed_s >= began_s
+            cost_s = self.processor_s() - spent_s
+            self.stop.wait(watch.interval_s if is_news else max(watch.interval_s, IDLE_SHARE * cost_s))
 
     def _scan(self) -> bool:
         for lock in self._locks:
@@ -198,19 +211,39 @@ class Reduction:
         }
         waiting = {str(f.root.joinpath(*key[0], key[1])) for f in self._folders for key in f.waiting}
         self.summary.left = len(waiting - self.summary.gaps.keys())
-        # A file that is gone by now is nobody's trouble any more.
+        self._drop_gone()
+        return self.summary
+
+    def _drop_gone(self) -> None:
+        """Forget what was wrong with files that are gone: they are nobody's trouble any more."""
         for path in [path for path in self.summary.gaps if not os.path.lexists(path)]:
             del self.summary.gaps[path]
-        return self.summary
 
     def _skips(self, name: str) -> str | None:
         kind = source_kind(name, self.wanted.suffix)
         return kind if isinstance(kind, str) else None
 
 
-def clear_leftovers(folder: Path, suffix: str) -> None:
-    """Remove the temporary files of reducers that were killed while they wrote; call it with the folder locked."""
+def outermost(roots: Iterable[Path]) -> list[Path]:
+    """Return folders without those that are given twice or are inside others: each file has one place."""
+    unique = list(dict.fromkeys(roots))
+    return [root for root in unique if not any(other in root.parents for other in unique)]
+
+
+def clear_leftovers(folder: Path, suffix: str, *, own: Collection[Path]) -> None:
+    """Remove the temporary files of reducers that were killed while they wrote; call it with the folder locked.
+
+    Args:
+        folder: the folder.
+        suffix: of the reduced files' names.
+        own: all folders that this process holds the locks of.
+
+    Raises:
+        UsageError: PF6301 when another process is at work in a folder inside.
+    """
     for place, _, names in os.walk(folder):
+        if LOCK_NAME in names and Path(place) not in own:
+            check_inside(Path(place, LOCK_NAME), folder)
         for name in names:
             inner = leftover_of(name)
             if inner is not None and (source_name(inner, suffix) is not None or was_cut(inner)):
@@ -218,15 +251,32 @@ def clear_leftovers(folder: Path, suffix: str) -> None:
                     Path(place, name).unlink()
 
 
-def copy_companions(source: Path, target: Path) -> None:
-    """Copy what a reader needs beside the dumped files: graph texts, options of the dump, names of hashed files."""
+def copy_companions(source: Path, target: Path) -> Iterator[Diagnostic]:
+    """Copy what a reader needs beside the dumped files: graph texts, options of the dump, names of hashed files.
+
+    Yields:
+        A problem for each that could not be copied.
+    """
     for place, _, names in os.walk(source):
         for name in names:
             path = Path(place, name)
             if not name.startswith(_COMPANIONS) or path.is_symlink() or target in path.parents:
                 continue
-            copy = target / path.relative_to(source)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            temporary = copy.with_name(temporary_name(copy.name, os.getpid()))
-            shutil.copyfile(path, temporary)
-            temporary.replace(copy)
+            try:
+                _copy(path, target / path.relative_to(source))
+            except OSError as exc:
+                text = f"`{name}` cannot be copied to `{target}`: {exc.strerror or exc}"
+                cure = "free some disk and check your rights there, then reduce the folder again"
+                yield Diagnostic("PF6304", text, path=str(path), help=cure)
+
+
+def _copy(path: Path, copy: Path) -> None:
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    temporary = copy.with_name(temporary_name(copy.name, os.getpid()))
+    try:
+        shutil.copyfile(path, temporary)
+        temporary.replace(copy)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise

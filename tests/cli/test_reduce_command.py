@@ -45,6 +45,18 @@ def test_deleting_must_be_asked_for(probe_flow, tmp_path):
     assert files(tmp_path / "ge") == [f"{ge_name()}_min_max.npz"]
 
 
+def test_a_function_that_ends_the_program_costs_its_file_only(probe_flow, tmp_path, monkeypatch):
+    (tmp_path / "quits_here.py").write_text("import sys\ndef large(a):\n    return 1 if a.size < 7 else sys.exit(0)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    write_fx(tmp_path / "fx", at=1)
+    write_fx(tmp_path / "fx", np.zeros(50), at=2)
+    done = probe_flow("reduce", "fx", "--delete-source", "--function", "quits_here:large")
+    assert done.code == 3
+    assert "`quits_here:large` failed: SystemExit: 0" in done.err
+    assert done.last_line == "1 files reduced, 1 deleted, 0.0 MB saved, 1 failed"
+    assert fx_name(at=2) in files(tmp_path / "fx")
+
+
 def test_statistics_functions_suffix_and_folder_are_as_asked(probe_flow, tmp_path):
     write_ge(tmp_path / "ge")
     words = ("--statistics", "mean, crc32", "--function", "numpy:ptp", "--suffix", "_s", "--output", "out")
@@ -195,3 +207,13 @@ def test_reducing_loads_neither_the_library_of_options_nor_other_readers(tmp_pat
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "0 []"
+
+
+def test_totals_that_have_not_changed_are_not_written_again():
+    now = [0.0]
+    stream = io.StringIO()
+    tell = plain_lines(stream, monotonic=lambda: now[0])
+    for second in range(100):
+        now[0] = float(second)
+        tell(Summary(reduced=3), None)
+    assert stream.getvalue() == "3 files reduced, 0.0 MB read, 0.0 MB written\n"

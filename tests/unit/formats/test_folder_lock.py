@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from probe_flow.errors import UsageError
 from probe_flow.formats import folder_lock
-from probe_flow.formats.folder_lock import LOCK_NAME, STALE_S, FolderLock
+from probe_flow.formats.folder_lock import LOCK_NAME, STALE_S, FolderLock, check_inside
 
 HOLD = """
 import sys
@@ -56,6 +59,60 @@ def test_a_folder_inside_a_held_one_is_refused(tmp_path, holder):
     (tmp_path / "rank0").mkdir()
     with pytest.raises(UsageError, match=r"above `.*rank0`"):
         FolderLock(tmp_path / "rank0")
+
+
+def test_a_held_folder_inside_is_refused(tmp_path, holder):
+    with pytest.raises(UsageError, match=r"inside `above`, is being reduced by process") as caught:
+        check_inside(tmp_path / LOCK_NAME, Path("above"))
+    assert caught.value.diagnostic.code == "PF6301"
+    holder.kill()
+    holder.wait()
+    check_inside(tmp_path / LOCK_NAME, Path("above"))
+
+
+def test_a_refused_lock_inside_a_held_folder_leaves_nothing(tmp_path, holder):
+    (tmp_path / "rank0").mkdir()
+    with pytest.raises(UsageError):
+        FolderLock(tmp_path / "rank0")
+    assert list((tmp_path / "rank0").iterdir()) == []
+
+
+def test_a_folder_that_was_made_anew_is_locked_anew(tmp_path):
+    folder = tmp_path / "dump"
+    folder.mkdir()
+    with FolderLock(folder) as lock:
+        shutil.rmtree(folder)
+        lock.keep()
+        folder.mkdir()
+        lock.keep()
+        assert json.loads((folder / LOCK_NAME).read_text())["pid"] == os.getpid()
+        with pytest.raises(UsageError, match="is being reduced"):
+            FolderLock(folder)
+    assert list(folder.iterdir()) == []
+
+
+def test_who_comes_second_to_a_folder_that_was_made_anew_is_refused_and_takes_nothing(tmp_path):
+    folder = tmp_path / "dump"
+    folder.mkdir()
+    with FolderLock(folder) as lock:
+        (folder / LOCK_NAME).unlink()
+        with FolderLock(folder):
+            with pytest.raises(UsageError) as caught:
+                lock.keep()
+            assert caught.value.diagnostic.code == "PF6301"
+            lock.release()
+            assert (folder / LOCK_NAME).exists()
+
+
+def test_on_a_full_disk_a_lock_holds_though_it_says_nothing(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(folder_lock.os, "pwrite", full)
+    with FolderLock(tmp_path):
+        assert (tmp_path / LOCK_NAME).read_bytes() == b""
+        with pytest.raises(UsageError, match="another process"):
+            FolderLock(tmp_path)
 
 
 def test_the_lock_of_a_killed_process_is_taken_over(tmp_path, holder):

@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +19,7 @@ from probe_flow.formats import whole_files
 from probe_flow.formats.folder_lock import LOCK_NAME, FolderLock
 from probe_flow.formats.reduced_files import read_reduced_device
 from probe_flow.formats.reduced_names import reduced_name
-from probe_flow.stages.reduce_folders import Watch
+from probe_flow.stages.reduce_folders import IDLE_SHARE, Watch
 from probe_flow.stages.reduce_tensors import Figures
 
 
@@ -73,6 +76,14 @@ def test_several_folders_are_reduced_together(tmp_path, stop):
     assert summary.reduced == 2
 
 
+def test_a_folder_that_is_given_twice_or_inside_another_has_one_turn(tmp_path, stop, monkeypatch):
+    write_fx(tmp_path / "a" / "rank0")
+    monkeypatch.chdir(tmp_path)
+    given = [Path("a/rank0"), Path("a"), tmp_path / "a", tmp_path / "a" / "rank0"]
+    summary = reduction(given, stop, deletes_source=True).run()
+    assert (summary.reduced, summary.deleted, summary.already) == (1, 1, 0)
+
+
 def test_another_folder_receives_the_reduced_dump_with_what_belongs_to_it(tmp_path, stop):
     source, target = tmp_path / "dump", tmp_path / "out" / "small"
     write_ge(source / "0")
@@ -83,6 +94,45 @@ def test_another_folder_receives_the_reduced_dump_with_what_belongs_to_it(tmp_pa
     reduction([source], stop, output=target).run()
     assert files(source) == before
     assert files(target) == sorted([f"0/{ge_name()}_min_max.npz", "0/mapping.csv", "dynamo_original_graph_1.txt"])
+
+
+def test_what_cannot_be_copied_beside_the_reduced_dump_is_told(tmp_path, stop):
+    source, target = tmp_path / "dump", tmp_path / "out"
+    write_ge(source)
+    (source / "mapping.csv").write_text("1,2\n")
+    (target / "mapping.csv").mkdir(parents=True)
+    summary = reduction([source], stop, output=target).run()
+    assert (summary.reduced, summary.failed) == (1, 1)
+    (problem,) = summary.problems()
+    assert problem.code == "PF6304"
+    assert "`mapping.csv` cannot be copied" in problem.message
+    assert files(target) == [f"{ge_name()}_min_max.npz"]
+
+
+def test_who_deletes_from_a_folder_locks_it_wherever_the_reduced_files_go(tmp_path, stop):
+    source, target = tmp_path / "dump", tmp_path / "out"
+    write_fx(source)
+    held = []
+    for deletes in (False, True):
+        stop.signal = None
+        stop.script = [lambda: held.append([(place / LOCK_NAME).exists() for place in (source, target)])]
+        reduction([source], stop, output=target, deletes_source=deletes, watch=watching()).run()
+    assert held == [[False, True], [True, True]]
+
+
+def test_a_reducer_at_work_inside_the_folder_is_not_disturbed(tmp_path, stop):
+    write_fx(tmp_path / "rank0")
+    hold = "import sys, pathlib; from probe_flow.formats.folder_lock import FolderLock\n"
+    hold += "FolderLock(pathlib.Path(sys.argv[1])); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", hold, str(tmp_path / "rank0")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        other.stdout.readline()
+        with pytest.raises(UsageError, match="inside") as caught:
+            reduction([tmp_path], stop, deletes_source=True).run()
+        other.kill()
+    assert caught.value.diagnostic.code == "PF6301"
+    assert fx_name() in (path.name for path in tmp_path.rglob("*"))
 
 
 def test_the_remains_of_a_killed_reducer_are_removed_and_nothing_else(tmp_path, stop):
@@ -187,6 +237,47 @@ def test_a_replaced_file_is_reduced_again(tmp_path, stop):
     summary = reduction([tmp_path], stop, watch=watching()).run()
     assert summary.reduced == 2
     assert np.load(tmp_path / reduced(fx_name())[0]).tolist() == [-4.0, 14.0]
+
+
+def test_an_older_file_that_takes_the_place_of_a_reduced_one_is_reduced_too(tmp_path, stop):
+    older = write_fx(tmp_path / "kept", VALUES * 2)
+    os.utime(older, (5, 5))
+    path = write_fx(tmp_path / "dump")
+    stop.script = [*[lambda: None] * 6, lambda: older.replace(path), *[lambda: None] * 12]
+    summary = reduction([tmp_path / "dump"], stop, watch=watching()).run()
+    assert (summary.reduced, summary.already) == (2, 0)
+    assert np.load(tmp_path / "dump" / reduced(fx_name())[0]).tolist() == [-4.0, 14.0]
+
+
+def test_looks_that_cost_much_and_find_nothing_become_rare(tmp_path, stop):
+    write_fx(tmp_path)
+    spent, waits = [0.0], []
+    stop.script = [lambda: None] * 10
+
+    def processor_s():
+        spent[0] += 0.05
+        return spent[0]
+
+    wait = stop.wait
+    work = reduction([tmp_path], stop, watch=watching())
+    work.processor_s = processor_s
+    stop.wait = lambda seconds: waits.append(seconds) or wait(seconds)
+    assert work.run().reduced == 1
+    assert waits[0] == 0.5  # a file was new
+    assert waits[-1] == pytest.approx(IDLE_SHARE * 0.05)
+    assert IDLE_SHARE > 100  # under 1 %
+
+
+def test_an_unfinished_file_that_is_gone_is_no_more_in_the_totals_while_one_watches(tmp_path, stop):
+    path = write_fx(tmp_path)
+    path.write_bytes(path.read_bytes()[:-1])
+    lines = []
+    stop.script = [*[lambda: None] * 6, path.unlink, lambda: None]
+    work = reduction([tmp_path], stop, watch=watching())
+    work.tell = lambda summary, _problem: lines.append(summary.unfinished)
+    work.run()
+    assert 1 in lines
+    assert lines[-1] == 0
 
 
 def test_a_watch_ends_when_nothing_changes_any_more(tmp_path, stop):
