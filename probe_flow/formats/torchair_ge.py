@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
@@ -18,6 +18,7 @@ from probe_flow.formats.torchair_ge_nodes import GeNodes
 from probe_flow.formats.torchair_ge_runs import GeExecutions, resolve_executions
 from probe_flow.formats.torchair_layout import graph_file_name, is_time, rank_of
 from probe_flow.formats.torchair_reduced import reduced_beside_tensors, task_of
+from probe_flow.formats.torchair_source import SourceTexts
 from probe_flow.records import Catalog, Edge, Execution, Graph, Node, NodeKey, Problem, SlotRole, TensorRef
 
 FRAMEWORK = "torchair_ge"
@@ -38,7 +39,8 @@ def read_torchair_ge(
 
     Files that cannot be taken become `Catalog.problems`; an operator whose file is damaged stays, with one tensor of
     kind ``unreadable``. `Node.order` is the device's time stamp in microseconds, `Node.originals` the parts of a fused
-    operator. `Catalog.attrs` holds ``select`` (the keys that were set) and ``incomplete_graphs``.
+    operator, `Node.stack_id` the lines of the model behind it where a ``dynamo_*.py`` lies in the dump.
+    `Catalog.attrs` holds ``select`` (the keys that were set) and ``incomplete_graphs``.
 
     Args:
         path: the folder `msprobe_ge_dump`, or the one that holds it.
@@ -59,7 +61,7 @@ def read_torchair_ge(
     problems = files.problems
     executions = resolve_executions(files, select, time, problems)
     problems.extend(select.unanswered(executions.files))
-    reader = _Reader(root, executions, select, duplicates, problems)
+    reader = _Reader(root, executions, select, duplicates, problems, SourceTexts(files.sources))
     for execution, members in executions.files.items():
         reader.read(execution, members)
     if executions.files and not reader.nodes and select.nodes is not None:
@@ -76,6 +78,7 @@ def read_torchair_ge(
         tuple(reader.tensors),
         edges=tuple(reader.edges),
         graphs=executions.graphs,
+        stacks=reader.stacks,
         problems=tuple(problems),
         fingerprint=fingerprint(listing.files),
         attrs={"select": select.as_attrs(), "incomplete_graphs": executions.incomplete_graphs},
@@ -101,7 +104,9 @@ class _Reader:
     selection: Selection
     duplicates: Duplicates
     problems: list[Problem]
+    sources: SourceTexts
     nodes: dict[NodeKey, Node] = field(default_factory=dict)
+    stacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
     tensors: list[TensorRef] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
     beside: list[str] = field(default_factory=list)
@@ -114,12 +119,29 @@ class _Reader:
         for node, refs in found.read(files):
             self.nodes[node.key] = node
             self.tensors.extend(refs)
+        self._add_stacks(execution, found)
         self.problems.extend(found.problems)
         self.beside.extend(found.beside)
         if links is None:
             self.problems.append(_no_graph(execution, self.root))
         else:
             self._add_edges(links, found)
+
+    def _add_stacks(self, execution: Execution, found: GeNodes) -> None:
+        if not self.sources.files:
+            return
+        parts = {key: found.parts.get(key, (key.name,)) for key in found.tensors}
+        lines = self.sources.of(execution, (name for names in parts.values() for name in names))
+        for key, names in parts.items():
+            self.nodes[key] = self._with_stack(self.nodes[key], names, lines)
+
+    def _with_stack(self, node: Node, parts: Sequence[str], lines: Mapping[str, str]) -> Node:
+        frames = tuple(dict.fromkeys(lines[name] for name in parts if name in lines))
+        if not frames:
+            return node
+        stack_id = "\n".join(frames)
+        self.stacks[stack_id] = frames
+        return replace(node, stack_id=stack_id)
 
     def _graph_links(self, execution: Execution) -> GraphLinks | None:
         graph = graph_of(self.executions.graphs, execution)

@@ -20,6 +20,7 @@ from probe_flow.formats.torchair_names import (
     real_name,
     stem_of,
 )
+from probe_flow.formats.torchair_source import source_file_name
 from probe_flow.records import Problem
 from probe_flow.records.quick import quick
 
@@ -46,6 +47,7 @@ class GeFiles:
     """The files of one device dump, by folder; ``odd`` counts files by what they seem to be, for messages."""
 
     graphs: list[tuple[DumpFile, GraphFileName]] = field(default_factory=list)
+    sources: list[tuple[DumpFile, GraphFileName]] = field(default_factory=list)
     folders: dict[tuple[str, ...], list[GeFile]] = field(default_factory=lambda: defaultdict(list))
     identities: dict[tuple[str, ...], GeFolder] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -60,6 +62,10 @@ def sort_ge_files(listing: DumpListing) -> GeFiles:
         graph = graph_file_name(file.name)
         if graph is not None:
             sorted_files.graphs.append((file, graph))
+            continue
+        source = source_file_name(file.name)
+        if source is not None:
+            sorted_files.sources.append((file, source))
             continue
         if file.name == MAPPING_FILE or _KNOWN.fullmatch(file.name):
             continue

@@ -7,6 +7,7 @@ place answers is tested here.
 from __future__ import annotations
 
 import ast
+import csv
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -305,6 +306,31 @@ class TestContainersInOneDump:
             "Relu.input.0", "Relu.output.0",
         }  # fmt: skip
         assert missing(pairs) == []
+
+
+class TestStackInfo:
+    def test_the_table_names_the_line_that_a_python_text_of_the_graph_gives(self, probe_flow, dumps, tmp_path):
+        before = probe_flow(
+            "compare", "-m", "torchair", "-tp", dumps.target, "-gp", dumps.golden, "-o", "a", output=None
+        )
+        name = "dynamo_original_graph_1_rank_0_pid_9_ts_20260101000000000009.py"
+        (dumps.target / name).write_text(
+            '# File "model.py", line 3, in forward    return x * y\n'
+            "## FX Code: mul = torch.ops.aten.mul.Tensor(x, y)\n"
+            'Mul_0 = ge.Mul(x_0, y_0, node_name="Mul")\n'
+        )
+        probe_flow("compare", "-m", "torchair", "-tp", dumps.target, "-gp", dumps.golden, "-o", "b", output=None)
+        assert before.code == 0
+        assert set(stack_infos(tmp_path / "a").values()) == {"N/A"}
+        found = stack_infos(tmp_path / "b")
+        assert found["Mul.Mul"] == 'File "model.py", line 3, in forward return x * y'
+        assert {found[name] for name in found if name != "Mul.Mul"} == {"N/A"}
+
+
+def stack_infos(folder: Path) -> dict[str, str]:
+    (table,) = folder.glob("torchair_result_*.csv")
+    with table.open(newline="", encoding="utf-8") as file:
+        return {row["API Name"]: row["Stack Info"] for row in csv.DictReader(file)}
 
 
 class TestItem10:
