@@ -28,7 +28,6 @@ class Results:
         selected: the stages that run.
         folder: where the records of comparisons are written.
         files: writes these records.
-        artifacts: files written, relative to the folder where they lie in it.
         inputs: provenance of the dumps.
         comparisons: the comparisons, by stage; kept to the end, for the summary on the screen.
         summaries: what `run.json` says of each comparison.
@@ -38,18 +37,23 @@ class Results:
     selected: Sequence[PlannedStage]
     folder: Path
     files: Files = field(default_factory=AtOnce)
-    artifacts: list[str] = field(default_factory=list)
     inputs: list[dict[str, Any]] = field(default_factory=list)
     comparisons: dict[str, Comparison] = field(default_factory=dict)
     summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
     _held: dict[str, Any] = field(default_factory=dict)
     _known: dict[object, set[str]] = field(default_factory=dict)
+    _written: dict[str, bool] = field(default_factory=dict)
     _begun: dict[str, list[tuple[Path, Callable[[], None]]]] = field(default_factory=dict)
     _waiting: Counter[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self._waiting = Counter(name for planned in self.selected for name in planned.needs)
+
+    @property
+    def artifacts(self) -> list[str]:
+        """Files that are there, in the order in which they were begun; relative to the folder if they lie in it."""
+        return [name for name, is_there in self._written.items() if is_there]
 
     @property
     def held(self) -> tuple[str, ...]:
@@ -102,22 +106,34 @@ class Results:
         begun = self._begun[name] = []
         for file_name, write, rows in files:
             path = folder / file_name
-            begun.append((path, self.files.begin(partial(write, comparison), path, rows=rows)))
-            self._add_file(path)
+            begun.append((path, self._begin(partial(write, comparison), path, rows)))
         self.comparisons[name] = comparison
         self.summaries[name] = comparison_summary(comparison)
         self.report(name, comparison.problems, repeats=True)
+
+    def _begin(self, write: Callable[[Path], None], path: Path, rows: int) -> Callable[[], None]:
+        noted: list[Path] = []
+
+        def write_and_note(place: Path) -> None:
+            write(place)
+            noted.append(place)  # a child notes it for itself only
+
+        wait = self.files.begin(write_and_note, path, rows=rows)
+        self._written[self._name_of(path)] = bool(noted)
+        return wait
 
     def finish(self, stage: str) -> None:
         """Wait for the records of a stage's comparison; what writing them raises, this raises."""
         begun = self._begun.pop(stage, [])
         try:
             while begun:
-                begun[0][1]()
+                path, wait = begun[0]
+                wait()
+                self._written[self._name_of(path)] = True
                 del begun[0]
         finally:
             for path, _ in begun:
-                self.artifacts.remove(self._name_of(path))
+                del self._written[self._name_of(path)]
 
     def report(self, stage: str, problems: Iterable[Diagnostic], *, repeats: bool = False) -> list[Diagnostic]:
         """Keep what a stage reports or puts into its result; return what was not known yet, named after the stage.
@@ -142,12 +158,7 @@ class Results:
         if isinstance(result, str) or not isinstance(result, Sequence):
             raise InternalError(_wrong_kind(planned, result))
         for path in result:
-            self._add_file(Path(path))
-
-    def _add_file(self, path: Path) -> None:
-        name = self._name_of(path)
-        if name not in self.artifacts:
-            self.artifacts.append(name)
+            self._written[self._name_of(Path(path))] = True
 
     def _name_of(self, path: Path) -> str:
         return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)

@@ -70,21 +70,29 @@ class StoredRun:
         counts = conclusions.get("counts") if isinstance(conclusions, dict) else None
         return sum(counts.values()) if are_counts(counts) else None
 
+    def _counted_nodes(self, comparison: str) -> int | None:
+        conclusions = self.record["comparisons"][comparison]
+        count = conclusions.get("nodes") if isinstance(conclusions, dict) else None
+        return count if isinstance(count, int) else None
+
     def nodes(self, *, lines: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the records of all nodes with their numbers, counted over all comparisons; or only those of `lines`.
 
         Raises:
-            IncompleteError: PF7204 when a file is missing, or ends or goes wrong in the middle.
+            IncompleteError: PF7204 when a file is missing, ends or goes wrong in the middle, or has not as many records
+                as the run counted.
         """
         several = len(self.comparisons) > 1
         total = 0
         for name in self.comparisons:
             file = self.file(NODES, comparison=name)
+            number = 0
             for number, line in enumerate(_whole_lines(file, _nodes_unreadable), start=1):
                 if lines is None or total in lines:
                     node = _record(line, number, file, _nodes_unreadable, NODE)
                     yield total, {"comparison": name, **node} if several else node
                 total += 1
+            _check_count(number, self._counted_nodes(name), file, _nodes_unreadable)
 
     def detail(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the closer look that the run took at a row, None when it took none or the file is gone or damaged."""
@@ -207,8 +215,13 @@ def _read_rows(file: Path, counted: int | None) -> Iterator[dict[str, Any]]:
     number = 0
     for number, line in enumerate(_whole_lines(file, _rows_unreadable), start=1):
         yield _record(line, number, file, _rows_unreadable, ROW)
+    _check_count(number, counted, file, _rows_unreadable)
+
+
+def _check_count(number: int, counted: int | None, file: Path, unreadable: _Complaint) -> None:
+    """Raise when a file has another number of records than its run; runs of earlier versions did not count nodes."""
     if counted is not None and number != counted:
-        raise _rows_unreadable(file, f"it has {number} records, the run had {counted}")
+        raise unreadable(file, f"it has {number} records, the run had {counted}")
 
 
 def _whole_lines(file: Path, unreadable: _Complaint) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from probe_flow.records import ComparedPair, Comparison, Coverage, Finding, FindingKind, Status
+from probe_flow.records import Catalog, ComparedPair, Comparison, Coverage, Finding, FindingKind, Status
 from probe_flow.reports.advice import Advice, advise
 from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.excuses import baseline_facts, waiver_facts
@@ -34,7 +34,8 @@ def comparison_summary(comparison: Comparison) -> dict[str, Any]:
     Keys: ``counts`` (every verdict, zeros included), ``coverage`` per side (``missing`` includes ``unreadable``),
     ``first_divergence`` (the first failing origin, as the analysis ranks them, or None), ``suspects`` (every origin,
     ranked, then what comes near to being one), ``nonfinite_origin`` (or None), ``findings`` (all, ranked) and ``gate``
-    (its name, its answer, the policy of the rows); ``waivers`` and ``baseline`` where the comparison has them.
+    (its name, its answer, the policy of the rows), ``nodes`` (how many all sides have); ``waivers`` and ``baseline``
+    where the comparison has them.
     """
     rows = _rows_of_findings(comparison)
     divergences = [finding for finding in comparison.findings if finding.kind in DIVERGENCES]
@@ -53,9 +54,15 @@ def comparison_summary(comparison: Comparison) -> dict[str, Any]:
             for finding, advice in zip(comparison.findings, advise(comparison.findings, comparison), strict=True)
         ],
         "gate": {"name": comparison.gate, "passed": comparison.gate_passed, "policy": comparison.policy},
+        "nodes": sum(len(each.nodes) for each in _sides(comparison)),
         **({"waivers": waiver_facts(comparison.waivers)} if comparison.waivers else {}),
         **({"baseline": baseline_facts(comparison.baseline)} if comparison.baseline is not None else {}),
     }
+
+
+def _sides(comparison: Comparison) -> list[Catalog]:
+    pairs = comparison.pairs
+    return [each for each in (pairs.target, pairs.golden, pairs.reference) if each is not None]
 
 
 def run_json_text(record: Mapping[str, Any]) -> str:

@@ -258,12 +258,13 @@ def _conclusions() -> dict[str, Any]:
         "nonfinite_origin": _or_null(place),
         "findings": {"type": "array", "items": {"$ref": "#/$defs/finding"}},
         "gate": _object({"name": _TEXT, "passed": _TRUTH, "policy": _TEXT}),
+        "nodes": {**_COUNT, "description": "Operators of all sides: the lines of nodes.jsonl."},
         "waivers": {"type": "array", "items": {"$ref": "#/$defs/waiver"}},
         "baseline": {"$ref": "#/$defs/baseline"},
     }
 
 
-_OPTIONAL_CONCLUSIONS = ("waivers", "baseline")
+_OPTIONAL_CONCLUSIONS = ("nodes", "waivers", "baseline")
 
 
 def _waiver() -> dict[str, Any]:

@@ -32,8 +32,8 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF7204",
         "the nodes of a run cannot be read",
-        "`nodes.jsonl` is missing, cut off, or one of its lines is no record. It holds what is known of operators: "
-        "attributes, originals, who feeds whom.",
+        "`nodes.jsonl` is missing, cut off, has not as many lines as run.json counts, or one of them is no record. It "
+        "holds what is known of operators: attributes, originals, who feeds whom.",
         "the nodes of the run cannot be read from `nodes.jsonl`: it is missing",
         "Copy the folder again, or repeat the run. Rows are still shown.",
     ),

@@ -3,6 +3,8 @@ from __future__ import annotations
 import gc
 import json
 import os
+import sys
+import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -283,6 +285,27 @@ def test_records_written_beside_the_run_are_the_same(run, tmp_path, monkeypatch)
     outcome = run(target="1 2.5 3")
     assert [(outcome.folder / name).read_bytes() for name in names] == beside_it
     assert int(makers.read_text()) == here
+
+
+@pytest.mark.usefixtures("with_children")
+def test_a_record_that_is_not_there_yet_is_not_listed(run, monkeypatch):
+    seen = []
+    module = sys.modules["probe_flow.engine.execute"]  # the name here is that of its function
+    write, save = results.write_nodes_jsonl, module.write_run_json
+
+    def slowly(comparison, path):
+        time.sleep(0.3)
+        write(comparison, path)
+
+    def noting(record, path):
+        seen.append({name: (path.parent / name).exists() for name in record["artifacts"] if "events" not in name})
+        save(record, path)
+
+    monkeypatch.setattr(results, "write_nodes_jsonl", slowly)
+    monkeypatch.setattr(module, "write_run_json", noting)
+    record = record_of(run())
+    assert all(is_there for files in seen[1:] for is_there in files.values())
+    assert record["artifacts"] == ["run.json", "events.jsonl", "comparison.jsonl", "nodes.jsonl", "table.csv"]
 
 
 @pytest.mark.usefixtures("with_children")

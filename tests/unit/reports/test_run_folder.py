@@ -10,7 +10,7 @@ from report_builders import comparison, good_row, missing_golden, origin
 from probe_flow.errors import IncompleteError, ProbeFlowError, UsageError
 from probe_flow.records import Comparison, Role, Status
 from probe_flow.reports import run_folder
-from probe_flow.reports.jsonl import write_comparison_jsonl
+from probe_flow.reports.jsonl import write_comparison_jsonl, write_nodes_jsonl
 from probe_flow.reports.run_folder import read_run
 from probe_flow.reports.run_json import comparison_summary, write_run_json
 from probe_flow.reports.schemas import RUN_SCHEMA
@@ -132,6 +132,27 @@ def test_rows_that_were_cut_off_at_the_end_of_a_line_are_missed(tmp_path: Path, 
     error = refused(tmp_path)
     assert error.diagnostic.code == "PF7113"
     assert f"it has {kept} records, the run had 3" in error.diagnostic.message
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_nodes_that_were_cut_off_at_the_end_of_a_line_are_missed(tmp_path: Path, kept: int) -> None:
+    folder = write_run(tmp_path, "result")
+    write_nodes_jsonl(diverging(), folder / "nodes.jsonl")
+    lines = (folder / "nodes.jsonl").read_bytes().splitlines(keepends=True)
+    assert len(list(read_run(folder).nodes())) == len(lines)
+    (folder / "nodes.jsonl").write_bytes(b"".join(lines[:kept]))
+    with pytest.raises(IncompleteError, match=f"it has {kept} records, the run had {len(lines)}") as caught:
+        list(read_run(folder).nodes())
+    assert caught.value.diagnostic.code == "PF7204"
+
+
+def test_nodes_of_a_run_that_did_not_count_them_are_read(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, "result")
+    write_nodes_jsonl(diverging(), folder / "nodes.jsonl")
+    record = json.loads((folder / "run.json").read_text())
+    del record["comparisons"]["result"]["nodes"]
+    (folder / "run.json").write_text(json.dumps(record))
+    assert list(read_run(folder).nodes())
 
 
 def test_rows_are_missed_in_the_comparison_that_lacks_them(tmp_path: Path) -> None:
