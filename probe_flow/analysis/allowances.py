@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 from probe_flow.analysis.calls import Call, Calls
 from probe_flow.analysis.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, deviation_of
 from probe_flow.analysis.families import Family, family_of
+from probe_flow.analysis.fused_parts import FusedParts, tightest
 from probe_flow.analysis.gradients import (
     GATED,
     Saved,
@@ -75,6 +76,7 @@ class Allowances:
         self._types = {key.name: node.op_type for key, node in pairs.golden.nodes.items() if node.op_type}
         self._types.update((op.name, op.op_type) for graph in pairs.target.graphs for op in graph.ops)
         self._nodes = pairs.target.nodes
+        self._fused = FusedParts(pairs.target.graphs)
         self._families: dict[Call, frozenset[Family]] = {}
         self._recent: dict[Execution, RecentErrors] = defaultdict(RecentErrors)
         self._by_object: dict[int, RecentErrors] = {}  # the same, since hashing a run is slow
@@ -159,6 +161,8 @@ class Allowances:
         unseen = self._unseen(number, sources, deviation)
         if row.measurement.mode is not Mode.STATISTICS:
             allowed = rule(call, deviation, known, families, 0.0)
+            if row.is_produced:
+                allowed = self._by_parts(call, deviation, allowed)
         elif copies and known and self._is_same(number, behind):
             allowed = _of_copy(deviation, known)
             self._hand_on(number, behind)
@@ -169,6 +173,18 @@ class Allowances:
             allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
         self.scales[number] = max([deviation.size, allowed.scale, *[self._passed_on(n) for n in behind if copies]])
         return _with_unseen(allowed, unseen, deviation) if unseen else allowed
+
+    def _by_parts(self, call: Call, deviation: Deviation, allowed: Allowance) -> Allowance:
+        """Return an allowance, narrowed where the graph says how the parts of a fused operator are joined."""
+        if call.node is None or len(call.node.originals) < 2 or len(call.written) > 1:
+            return allowed
+        inputs: dict[int, Deviation] = {}
+        for n in call.read:
+            tensor, found = self.rows[n].pair.target, self.deviations[n]
+            if tensor is not None and found is not None and isinstance(tensor.slot.path[0], int):
+                inputs[tensor.slot.path[0]] = found
+        by_parts = self._fused.allowance(call.node, deviation, inputs)
+        return allowed if by_parts is None else tightest(allowed, by_parts)
 
     def _is_same(self, number: int, behind: Sequence[int]) -> bool:
         """Whether a row holds the very tensor of the row behind it: the golden's are equal, and so are the dtypes."""

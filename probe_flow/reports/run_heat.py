@@ -71,10 +71,13 @@ class HeatText:
         return [*lines, *more, f"{indent}{', '.join(meanings)}"] if meanings else [*lines, *more]
 
     def _kept(self) -> list[Place]:
-        """Return the places of at most so many lines, the worst ones, in order of execution."""
+        """Return the places of at most so many lines, in order of execution: all, or those that are not as healthy."""
         order = {place: number for number, place in enumerate(self._bands)}
+        if len(order) <= MAX_LINES:
+            return list(order)
         ranked = sorted(order, key=lambda place: _weight(self._bands[place]), reverse=True)
-        return sorted(ranked[:MAX_LINES], key=order.__getitem__)
+        worse = [place for place in ranked if _weight(self._bands[place]) > (0, 0)]
+        return sorted((worse or ranked)[:MAX_LINES], key=order.__getitem__)
 
 
 def _place(row: Mapping[str, Any]) -> Place:
@@ -95,7 +98,7 @@ def _rank(row: Mapping[str, Any]) -> int:
 
 def _weight(band: Sequence[int]) -> tuple[int, int]:
     worst = max(band)
-    return (worst, band.count(worst)) if worst > _RANKS["pass"] else (0, 0)
+    return (worst, band.count(worst)) if worst > _RANKS["missed"] else (0, 0)
 
 
 def _squeezed(band: Sequence[int], cells: int) -> list[int]:

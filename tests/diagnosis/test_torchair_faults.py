@@ -91,6 +91,15 @@ def test_no_healthy_pair_raises_an_alarm(spec, tmp_path):
     assert {row.verdict.role for row in comparison.rows} <= {Role.CLEAN, Role.UNKNOWN}
 
 
+def test_a_large_factor_inside_a_fused_operator_hides_no_fault(tmp_path):
+    """``x + 1000 * tiny`` as one operator: the factor is an input of it, and no term of the sum."""
+    fault = Fault("flip_row", "Add_18")
+    spec = Spec(
+        "beside_a_factor", "mixer", "bfloat16", fault=fault, fused=True, private=True, seed=573982024, golden="ge"
+    )
+    assert misses([spec], tmp_path) == []
+
+
 EARLY, LATE = Fault("scale", "Mul", 0.2), Fault("wrong_gelu", "Gelu_1", 0.0147)
 OVER_TIME = [
     Spec("a_later_token_only", "transformer", "float16", fault=replace(LATE, token=2), tokens=3, fused=True),

@@ -61,11 +61,28 @@ def test_a_long_execution_is_squeezed_to_the_width_without_losing_the_origin() -
 
 def test_of_many_executions_the_worst_are_shown_in_order() -> None:
     rows = [each for rank in range(64) for each in execution(rank, wrong=3 if rank in (40, 63) else None)]
+    rows += [row(f"Add_{place}", "fail", rank=64) for place in range(6)]  # misses limits, as healthy runs do
+    assert [line.split()[:2] for line in lines_of(rows)] == [
+        ["rank", "40"],
+        ["rank", "63"],
+        ["and", "63"],
+        ["#", "origin,"],
+    ]
+    assert lines_of(rows)[2] == "  and 63 more executions that fared no worse"
+
+
+def test_of_more_bad_executions_than_lines_the_worst_are_shown() -> None:
+    rows = [each for rank in range(40) for each in execution(rank, wrong=5 if rank % 2 else None)]
+    rows += [row("Add", "warning", rank=40)]
     lines = lines_of(rows)
     assert len(lines) == MAX_LINES + 2
-    assert "rank 0 " in lines[0]
-    assert [line.split()[1] for line in lines if "#-" in line] == ["40", "63"]
-    assert lines[-2] == "  and 48 more executions that fared no worse"
+    assert all("#" in line for line in lines[:MAX_LINES])
+    assert lines[-2] == "  and 25 more executions that fared no worse"
+
+
+def test_of_many_healthy_executions_the_first_are_shown() -> None:
+    lines = lines_of([each for rank in range(40) for each in execution(rank)])
+    assert [line.split()[1] for line in lines[:MAX_LINES]] == [str(rank) for rank in range(MAX_LINES)]
 
 
 def test_names_of_comparisons_are_shown_safely() -> None:
