@@ -141,6 +141,7 @@ class _Summary:
         self._suspects()
         self._other_findings()
         self._excuses()
+        self._dumps()
         self._results()
         self._coverage()
         self._largest()
@@ -256,10 +257,19 @@ class _Summary:
                 more = [f"and {len(texts) - MAX_EXCUSES} more, in run.json"] if len(texts) > MAX_EXCUSES else []
                 self._items(texts[:MAX_EXCUSES] + more)
 
+    def _dumps(self) -> None:
+        """Say what a run that compares nothing has read, or made, and where it lies."""
+        dumps = self._run.get("inputs") or ()
+        if verdict_word(self._run) != "DONE" or not dumps:
+            return
+        self._title("Dumps")
+        for dump in dumps:
+            name, path = printable(str(dump.get("stage"))), printable(str(dump.get("path")))
+            self._unbroken(f"  {name}  {_tensors(dump.get('tensors') or 0)} of {dump.get('nodes')} nodes  {path}")
+
     def _results(self) -> None:
         counts = self._run.get("counts") or {}
-        self._title("Results")
-        rows = [("tensors", counts_text(counts))]
+        rows = [("tensors", counts_text(counts))] if counts or verdict_word(self._run) != "DONE" else []
         passing_on = inherited(self._comparisons)
         if passing_on:
             rows.append(("inherited", f"{_tensors(passing_on)} with an error that arose earlier"))
@@ -269,7 +279,9 @@ class _Summary:
         problems = problems_text(self._run.get("problems") or ())
         if problems:
             rows.append(("problems", f"{problems}, explained by `probe-flow explain CODE`"))
-        self._grid(rows)
+        if rows:
+            self._title("Results")
+            self._grid(rows)
 
     def _coverage(self) -> None:
         coverage = self._run.get("coverage") or {}

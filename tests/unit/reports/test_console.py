@@ -167,6 +167,14 @@ def test_every_end_has_a_word_and_its_exit_code_an_explanation(
     assert (explanation is None and "Exit code" not in text) or (explanation is not None and explanation in text)
 
 
+def test_a_run_that_compares_nothing_says_which_dumps_it_made() -> None:
+    made = {"stage": "golden", "tensors": 37, "nodes": 11, "path": "/runs/w/dumps/golden/msprobe_fx_dump"}
+    text = plain({**run_of(verdict=None, code=0), "inputs": [made]})
+    assert "  golden  37 tensors of 11 nodes  /runs/w/dumps/golden/msprobe_fx_dump\n" in text
+    assert "Results" not in text
+    assert "Dumps" not in plain({**run_of(verdict="pass", code=0), "inputs": [made]})
+
+
 def test_a_nan_origin_at_the_first_wrong_tensor_is_not_told_twice() -> None:
     both = (origin(0, "Add_1"), origin(0, "Add_1", kind=FindingKind.NONFINITE_ORIGIN))
     given = comparison(good_row(status=Status.FAIL), findings=both, gate_passed=False)
