@@ -13,13 +13,17 @@ import numpy as np
 from probe_flow.errors import Diagnostic, Severity
 
 _NAME = re.compile(r"(?P<node>[^-]+)-(?P<target>.+)\.(?P<slot>(?:INPUT|OUTPUT)[.\d]*)\.\d{20}(?:_min_max)?\.npy")
+_REDUCED = "_min_max"
 _BLOCK = 1 << 20
 _MAX_LISTED = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Unequal:
-    """One array that a repeated run computed otherwise; ``max_abs`` is None for one of another shape, or missing."""
+    """One array that a repeated run computed otherwise; ``max_abs`` is None for one of another shape, or missing.
+
+    Of tensors that were dumped as statistics it is the largest difference of these.
+    """
 
     execution: str
     node: str
@@ -30,9 +34,8 @@ class Unequal:
 
 def unequal_arrays(first: Path, second: Path) -> Iterator[Unequal]:
     """Yield what differs between two dumps of the same model, in the order in which the first computed it."""
-    others = {_key(path, second): path for path in second.rglob("*.npy")}
-    for path in sorted(first.rglob("*.npy"), key=_time):
-        key = _key(path, first)
+    others = _arrays(second)
+    for key, path in sorted(_arrays(first).items(), key=lambda item: _time(item[1])):
         found = _NAME.fullmatch(path.name)
         if found is None:
             continue
@@ -63,16 +66,23 @@ def not_deterministic(unequal: list[Unequal]) -> Diagnostic:
 
 
 def _figure(value: float | None) -> str:
-    return "other shapes" if value is None else f"largest difference {value:.6g}"
+    return "missing, or of another shape" if value is None else f"largest difference {value:.6g}"
 
 
-def _key(path: Path, root: Path) -> tuple[str, str]:
-    stem = path.name.removesuffix(".npy").removesuffix("_min_max")
-    return str(path.parent.relative_to(root)), stem.rpartition(".")[0]
+def _arrays(root: Path) -> dict[tuple[str, str], Path]:
+    """Return the arrays by folder and name without time; statistics where the elements were not dumped."""
+    found: dict[tuple[str, str], Path] = {}
+    for path in root.rglob("*.npy"):
+        stem = path.name.removesuffix(".npy")
+        is_reduced = stem.endswith(_REDUCED)
+        key = str(path.parent.relative_to(root)), stem.removesuffix(_REDUCED).rpartition(".")[0]
+        if not is_reduced or key not in found:
+            found[key] = path
+    return found
 
 
 def _time(path: Path) -> tuple[str, str]:
-    return path.name.removesuffix(".npy").removesuffix("_min_max").rpartition(".")[2], path.name
+    return path.name.removesuffix(".npy").removesuffix(_REDUCED).rpartition(".")[2], path.name
 
 
 def _difference(path: Path, other: Path) -> float | None:
@@ -83,8 +93,10 @@ def _difference(path: Path, other: Path) -> float | None:
         a, b = (np.load(each, mmap_mode="r", allow_pickle=False) for each in (path, other))
     except ValueError:
         return None
-    if a.shape != b.shape or a.dtype != b.dtype or a.dtype.names is not None:
+    if a.shape != b.shape or a.dtype != b.dtype:
         return None
+    if a.dtype.names is not None:
+        a, b = (np.array([each[name] for name in a.dtype.names if a.dtype[name].kind == "f"]) for each in (a, b))
     flat_a, flat_b = a.reshape(-1), b.reshape(-1)
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
     largest = 0.0

@@ -69,6 +69,21 @@ def test_missing_file_other_shape_and_new_nan_differ(tmp_path: Path) -> None:
     assert [(each.node, each.max_abs) for each in found] == [("a", None), ("b", None), ("c", float("inf"))]
 
 
+def test_statistics_are_compared_where_the_elements_were_not_dumped(tmp_path: Path) -> None:
+    kinds = [("min", "<f8"), ("max", "<f8"), ("dtype", "<U7"), ("shape", "<U1")]
+
+    def run(name: str, largest: float) -> Path:
+        root = dump(tmp_path / name, 0, {"b-aten.b.OUTPUT.0": np.ones(2)})
+        statistics = np.array((-1.0, largest, "float32", "3"), dtype=kinds)
+        np.save(root / STEP / f"a-aten.a.OUTPUT.0.{20260101000000000009}_min_max.npy", statistics)
+        np.save(root / STEP / f"b-aten.b.OUTPUT.0.{20260101000000000000}_min_max.npy", statistics)
+        return root
+
+    found = list(unequal_arrays(run("a", 2.0), run("b", 2.25)))
+
+    assert [(each.node, each.max_abs) for each in found] == [("a", 0.25)]
+
+
 def test_large_arrays_are_compared_block_by_block(tmp_path: Path) -> None:
     array = np.zeros(3 << 20, np.int8)
     other = array.copy()
