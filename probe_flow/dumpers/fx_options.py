@@ -55,7 +55,7 @@ class FxDumpOptions:
         steps: executions of each graph that are dumped, counted from 0; None = all.
         direction: ``input``, ``output`` or both.
         peer_compatible: also write arguments that are no tensors, and leave out keyword arguments, as TorchAir does.
-        data: ``tensor`` writes the elements, ``statistics`` only minimum, maximum, mean and L2 norm.
+        data: ``tensor`` writes the elements, ``statistics`` only minimum, maximum, mean and L2 norm, ``both`` both.
         precision: ``float64`` computes each graph in float64; None = as the model is.
         max_tensor_bytes: larger tensors are left out, and named in the manifest.
     """

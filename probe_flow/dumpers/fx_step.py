@@ -42,13 +42,21 @@ class NodeDump:
 
 
 @dataclass(frozen=True, slots=True)
+class _File:
+    """A file of a tensor: its elements, or their statistics."""
+
+    name: str
+    size: int
+    is_reduced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class _Written:
-    """The file that holds a tensor, as long as the tensor lives and keeps its version."""
+    """The files that hold a tensor, as long as the tensor lives and keeps its version."""
 
     tensor: weakref.ref[torch.Tensor]
     version: int
-    file: str
-    size: int
+    files: tuple[_File, ...]
 
 
 @dataclass(slots=True)
@@ -131,34 +139,29 @@ class StepDump:
         except NotHeldError as error:
             self.skipped.append({"tensor": f"{node.stem}.{slot}", "reason": str(error)})
             return
-        dtype = dtype_name(tensor)
         name = f"{node.stem}.{slot}.{node.time}.npy"
-        if self.options.data == "statistics":
-            file = self._save_statistics(name, array, dtype)
-        else:
-            file = self._save(name, array)
-        self._remember(tensor, file)
-        self._add(node, slot, file, tensor)
+        files = []
+        if self.options.data != "statistics":
+            files.append(_File(self._save(name, array), array.nbytes))
+        if self.options.data != "tensor":
+            files.append(self._save_statistics(name, array, dtype_name(tensor)))
+        if not tensor.is_inference():  # such tensors do not count their changes
+            self._known[id(tensor)] = _Written(weakref.ref(tensor), tensor._version, tuple(files))
+        self._add(node, slot, files[0].name, tensor)
 
     def _write_again(self, node: NodeDump, slot: str, tensor: torch.Tensor) -> bool:
-        """Name the file of a tensor that did not change since another node wrote or read it; False if there is none."""
+        """Name the files of a tensor that did not change since a node wrote or read it; False if there are none."""
         known = self._known.get(id(tensor))
         if known is None or known.version != tensor._version or known.tensor() is not tensor:
             return False
-        name = f"{node.stem}.{slot}.{node.time}.npy"
-        if self.options.data == "statistics":
-            name = reduced_name(name)
-        if not link_again(self.folder, known.file, name):
+        plain_name = f"{node.stem}.{slot}.{node.time}.npy"
+        names = [reduced_name(plain_name) if file.is_reduced else plain_name for file in known.files]
+        if not all(link_again(self.folder, file.name, name) for file, name in zip(known.files, names, strict=True)):
             return False
-        self.written += 1
-        self.size_bytes += known.size
-        self._add(node, slot, name, tensor)
+        self.written += len(names)
+        self.size_bytes += sum(file.size for file in known.files)
+        self._add(node, slot, names[0], tensor)
         return True
-
-    def _remember(self, tensor: torch.Tensor, file: str) -> None:
-        if not tensor.is_inference():  # such tensors do not count their changes
-            size = (self.folder / file).stat().st_size
-            self._known[id(tensor)] = _Written(weakref.ref(tensor), tensor._version, file, size)
 
     def _add(self, node: NodeDump, slot: str, file: str, tensor: torch.Tensor) -> None:
         dtype = dtype_name(tensor)
@@ -171,12 +174,12 @@ class StepDump:
         self.size_bytes += array.nbytes
         return file
 
-    def _save_statistics(self, name: str, array: NDArray[Any], dtype: str) -> str:
+    def _save_statistics(self, name: str, array: NDArray[Any], dtype: str) -> _File:
         figures = reduce_blocks(_ArrayBlocks(array.reshape(-1)), STATISTICS).figures
         content = reduced_array_bytes(ReducedArray(STATISTICS, ReducedTensor(figures, dtype, array.shape)))
         self.written += 1
         self.size_bytes += len(content)
-        return write_bytes(self.folder, reduced_name(name), content)
+        return _File(write_bytes(self.folder, reduced_name(name), content), len(content), is_reduced=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,14 @@ STOP_S = 10.0
 
 _TAIL_BYTES = 16 << 10
 _TAIL_LINES = 15
+_LINE_BYTES = 64 << 10
+_NO_FORM = re.compile(rb"([\w.:]+) does not have a deterministic implementation")
 _WRONG_REQUESTS = frozenset({"PF6320", "PF6321", "PF6322", "PF6323", "PF6328", "PF6329", "PF6331"})
 """What a workflow, not a run, has to change."""
 
 
 def run_model(job: ModelJob) -> dict[str, Any]:
-    """Run a job and return the record that its process left.
+    """Run a job and return the record that its process left, and which operations torch could not make deterministic.
 
     Raises:
         UsageError: what was asked for cannot be run (PF6320 to PF6323, PF6328, PF6329, PF6331).
@@ -51,7 +55,7 @@ def run_model(job: ModelJob) -> dict[str, Any]:
             raise
     record = read_run(output)
     if record.get("ok") and code == 0:
-        return record
+        return {**record, "not_deterministic": _not_deterministic(log)}
     raise _failure(job, record.get("failure"), code, log)
 
 
@@ -109,6 +113,13 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return str(number)
+
+
+def _not_deterministic(log: Path) -> list[str]:
+    """Return the operations of which torch said so, each once; it says so from native code, past Python's warnings."""
+    with log.open("rb") as file:
+        found = (_NO_FORM.search(part) for part in iter(partial(file.readline, _LINE_BYTES), b""))
+        return list(dict.fromkeys(each[1].decode("utf-8", "replace") for each in found if each))
 
 
 def _tail(log: Path) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 from probe_flow.dumpers.fx_options import FxDumpOptions, NodeFilter
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 
-_CHOICES = {"data": ("tensor", "statistics"), "precision": (None, "float64"), "direction": ("input", "output")}
+_CHOICES = {"data": ("tensor", "statistics", "both"), "precision": (None, "float64"), "direction": ("input", "output")}
 
 
 def torchair_fx_backend(
@@ -44,7 +44,8 @@ def torchair_fx_backend(
         types: patterns of targets such as ``aten.mm.*``.
         direction: ``input``, ``output`` or both.
         peer_compatible: write arguments that are no tensors too, and leave out keyword arguments, as TorchAir does.
-        data: ``tensor``, or ``statistics`` for minimum, maximum, mean and L2 norm alone.
+        data: ``tensor``, or ``statistics`` for minimum, maximum, mean and L2 norm alone, or ``both``, in files of
+            their own; readers then take the tensors.
         precision: ``float64`` computes each graph in float64, with its nodes named as in the model's own precision;
             between graphs (at a graph break, from forward to backward) values are rounded to that of the model.
         max_tensor_bytes: larger tensors are left out, and named in the manifest.

@@ -41,8 +41,10 @@ class Options(RunOptions):
     direction: list[Literal["input", "output"]] | None = Field(
         None, min_length=1, description="What to dump of a node; default: both."
     )
-    data: Literal["tensor", "statistics"] = Field(
-        "tensor", description="`statistics` writes minimum, maximum, mean and L2 norm in place of the elements."
+    data: Literal["tensor", "statistics", "both"] = Field(
+        "tensor",
+        description="`statistics` writes minimum, maximum, mean and L2 norm in place of the elements; `both` writes "
+        "them beside the elements.",
     )
     precision: Literal["float64"] | None = Field(
         None,

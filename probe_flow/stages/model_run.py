@@ -154,6 +154,7 @@ def dump_of_model(
         context.emit("model.ended", model=options.model, graphs=record.get("graphs"))
         if job is jobs[0]:
             context.report(_breaks(record.get("graph_breaks") or []))
+            context.report(_not_deterministic(record.get("not_deterministic") or []))
     return [job.dump_folder for job in jobs]
 
 
@@ -166,6 +167,17 @@ def _breaks(reasons: Sequence[str]) -> Iterator[Diagnostic]:
             Severity.NOTE,
             help="write the model so that torch can follow it, if operators are missing",
             notes=tuple(reasons[:_MAX_LISTED]),
+        )
+
+
+def _not_deterministic(operations: Sequence[str]) -> Iterator[Diagnostic]:
+    """Yield PF6333 if torch has no deterministic form of something that the model did."""
+    if operations:
+        yield Diagnostic(
+            "PF6333",
+            f"torch has no deterministic form of {', '.join(f'`{name}`' for name in operations[:_MAX_LISTED])}",
+            Severity.NOTE,
+            help="`repeat: 2` measures by how much runs differ",
         )
 
 

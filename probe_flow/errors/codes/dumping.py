@@ -101,6 +101,14 @@ SECTION: tuple[Code, ...] = (
         "Nothing, if that code computes no tensors (printing, logging); else rewrite it with operators of torch.",
     ),
     Code(
+        "PF6333",
+        "Operation without a deterministic form",
+        "`deterministic: true` asks torch for deterministic algorithms; for these operations it has none on this "
+        "device, and they ran as they are.",
+        "torch has no deterministic form of `put_`",
+        "Set `repeat: 2`, so that differences between runs become the noise floor, or write the model without them.",
+    ),
+    Code(
         "PF6340",
         "Dump of an execution is not complete",
         "The run ended in the middle of an execution, files were removed, or tensors were left out when it was dumped.",

@@ -230,6 +230,21 @@ def test_statistics_are_read_as_such(tmp_path: Path) -> None:
     assert found.recorded.l2norm == 10.0
 
 
+def test_both_writes_statistics_beside_the_elements_which_readers_take(tmp_path: Path) -> None:
+    run(lambda x: (x * 2) + 1, tmp_path, (torch.tensor([3.0, -4.0]),), data="both")
+
+    catalog = read_torchair_fx(tmp_path, side="golden")
+    assert all(tensor.recorded is None for tensor in catalog.tensors)
+    assert [problem.code for problem in catalog.problems] == ["PF3250"]
+    base = tmp_path / "worldsize1_global_rank0" / "graph_1" / "0"
+    assert manifest(tmp_path)["written"] == len(list(base.glob("*.npy"))) == 8
+    for path in base.glob("*[0-9].npy"):
+        path.unlink()
+    found = {str(tensor.slot): tensor.recorded for tensor in read_torchair_fx(tmp_path, side="golden").tensors}
+    assert (found["output.0"].min, found["output.0"].max) == (-7.0, 7.0)
+    assert (found["input.0"].min, found["input.0"].max) == (-8.0, 6.0)
+
+
 def test_float64_computes_wide_under_the_names_of_the_model(tmp_path: Path) -> None:
     linear = torch.nn.Linear(64, 64).to(torch.bfloat16)
     x = torch.randn(2, 64).to(torch.bfloat16)

@@ -183,6 +183,23 @@ stages:
     assert {path.name for path in dumps.glob("graph_*")} == {"graph_1", "graph_2"}
 
 
+def test_operation_without_deterministic_form_is_named(job: ModelJob) -> None:
+    text = """
+class Put(torch.nn.Module):
+    def forward(self, x):
+        return x.clone().put_(torch.tensor([1, 1]), torch.ones(2)) * 2
+"""
+    assert job.import_from is not None
+    (Path(job.import_from) / "net.py").write_text(NET + text, encoding="utf-8")
+    given = with_options(job, inputs={"random": {"seed": 0, "tensors": [{"shape": [2, 4], "dtype": "float32"}]}})
+
+    assert run_model(with_options(given, model="net:Put"))["not_deterministic"] == ["put_"]
+    other = Path(job.output).parent / "other"
+    other.mkdir()
+    free = with_options(given, model="net:Put", is_deterministic=False, output=str(other))
+    assert run_model(free)["not_deterministic"] == []
+
+
 def _rows(run: Path) -> list[Any]:
     lines = (run / "comparison.jsonl").read_text(encoding="utf-8").splitlines()
     return [row for row in map(json.loads, lines) if row.get("metrics")]
