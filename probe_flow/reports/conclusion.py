@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from probe_flow.records import Comparison
@@ -27,6 +28,19 @@ def concluded(comparison: Comparison, run: Mapping[str, Any]) -> dict[str, Any]:
         "exit_code": _EXIT_CODES[verdict],
         "incomplete": list(comparison.incomplete),
     }
+
+
+def error_reasons(errors: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a reason for each code of some errors: the message of the first, and how many more there are.
+
+    >>> error_reasons([("PF3015", "`a` is cut off"), ("PF3015", "`b` is cut off")])
+    ['[PF3015] `a` is cut off (and 1 more)']
+    """
+    found = list(errors)
+    counts = Counter(code for code, _ in found)
+    firsts = dict(reversed(found))
+    more = {code: f" (and {count - 1} more)" if count > 1 else "" for code, count in counts.items()}
+    return [f"[{code}] {firsts[code]}{more[code]}" for code in counts]
 
 
 def workflow_name(run: Mapping[str, Any]) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from probe_flow.errors import Diagnostic
 from probe_flow.records import Comparison
+from probe_flow.reports.conclusion import error_reasons
 from probe_flow.reports.console import headline, note_on_failing_rows, verdict_word
 from probe_flow.reports.console_facts import advice_texts, gaps, inherited, operator, slot, where
 from probe_flow.reports.excuses import excuses_text
@@ -32,7 +32,7 @@ def summary(comparison: Comparison, places: Mapping[int, int], errors: Sequence[
         errors: problems that make the run incomplete, whatever the comparison says.
     """
     facts = comparison_summary(comparison)
-    incomplete = [*comparison.incomplete, *_reasons(errors)]
+    incomplete = _incomplete(comparison, errors)
     verdict = "incomplete" if incomplete else "pass" if comparison.gate_passed else "fail"
     # What the terminal summary knows of a run, from this comparison alone: the run itself has not ended yet.
     run = {**facts, "verdict": verdict, "exit_code": _EXIT_CODES[verdict]}
@@ -68,11 +68,11 @@ def _excuses(facts: Mapping[str, Any]) -> list[str]:
     return texts[:MAX_EXCUSES] + more
 
 
-def _reasons(errors: Sequence[Diagnostic]) -> list[str]:
-    counts = Counter(error.code for error in errors)
-    firsts = {error.code: error for error in reversed(errors)}
-    more = {code: f" (and {count - 1} more)" if count > 1 else "" for code, count in counts.items()}
-    return [f"[{code}] {firsts[code].message}{more[code]}" for code in counts]
+def _incomplete(comparison: Comparison, errors: Sequence[Diagnostic]) -> list[str]:
+    """Return why the run is incomplete: what the comparison says, and errors that it does not tell of."""
+    told = tuple(comparison.incomplete)
+    untold = [(error.code, error.message) for error in errors]
+    return [*told, *error_reasons(each for each in untold if not any(each[0] in reason for reason in told))]
 
 
 def _findings(groups: Sequence[SamePlace], places: Mapping[int, int]) -> list[dict[str, Any]]:

@@ -226,11 +226,12 @@ def _with_layout(name: str, form: Form) -> str:
 
 def _as_known(comparison: Comparison, context: Context) -> Comparison:
     """Return the comparison with every reason to call the run incomplete that is known by now."""
-    errors = [
-        f"[{problem['code']}] {problem['message']}"
-        for problem in context.facts.get("problems") or ()
-        if problem["severity"] == "error"
-    ]
+    from probe_flow.reports.conclusion import error_reasons
+
+    problems = context.facts.get("problems") or ()
+    errors = error_reasons(
+        (problem["code"], problem["message"]) for problem in problems if problem["severity"] == "error"
+    )
     return replace(comparison, incomplete=tuple(dict.fromkeys((*comparison.incomplete, *errors))))
 
 

@@ -156,6 +156,14 @@ def test_an_error_while_reading_makes_the_report_incomplete() -> None:
     assert data["summary"]["incomplete"] == ["[PF3001] `a.npy` is cut short"]
 
 
+def test_an_error_that_the_comparison_tells_of_is_told_once() -> None:
+    problems = tuple(Diagnostic("PF3015", f"`{name}` is cut off", severity=Severity.ERROR) for name in "ab")
+    target = Catalog("target", "torchair_ge", "tensor", "/dumps/npu", {}, (), problems=problems)
+    told = ("[PF3015] `a` is cut off (and 1 more)",)
+    data = payload(comparison(good_row(), target=target, incomplete=told), run=RUN)
+    assert data["summary"]["incomplete"] == list(told)
+
+
 def test_a_problem_that_later_stages_repeat_is_listed_once() -> None:
     problem = Diagnostic("PF3011", "two files for one tensor", severity=Severity.WARNING, help="remove one")
     target = Catalog("target", "torchair_ge", "tensor", "/dumps/npu", {}, (), problems=(problem,))

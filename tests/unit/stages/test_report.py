@@ -158,6 +158,13 @@ def test_what_is_unreadable_makes_every_report_incomplete(tmp_path: Path) -> Non
     assert remarks[1:] == ["::error title=probe_flow%3A PF3011::`a.npy` ends early"]
 
 
+def test_a_thousand_files_of_one_defect_are_one_reason(tmp_path: Path) -> None:
+    problems = [Diagnostic("PF3015", f"`{number}.npy` is cut off").to_dict() for number in range(1000)]
+    Ran(tmp_path, ["junit", "html"], comparison(good_row()), problems=problems)
+    assert "[PF3015] `0.npy` is cut off (and 999 more)" in (tmp_path / "junit.xml").read_text()
+    assert "500.npy" not in (tmp_path / "junit.xml").read_text()
+
+
 def test_warnings_of_readers_leave_the_verdict(tmp_path: Path) -> None:
     problem = Diagnostic("PF3012", "odd", Severity.WARNING).to_dict()
     Ran(tmp_path, ["markdown"], comparison(good_row()), problems=[problem])
