@@ -89,11 +89,12 @@ def amount(done_bytes: int, total_bytes: int, elapsed_s: float) -> str:
 
 
 def ending(outcome: StageOutcome) -> str:
-    """Return how a stage ended, in one line."""
+    """Return how a stage ended, in one line; what made it fail is shown as a diagnostic when the run has ended."""
     if outcome.status is StageStatus.DONE:
         return f"{outcome.name}: done in {outcome.wall_s:.2f} s"
     status = outcome.status.value.replace("_", " ")
-    return f"{outcome.name}: {status}: {outcome.reason}"
+    why = outcome.diagnostics[0].code if outcome.diagnostics else outcome.reason
+    return f"{outcome.name}: {status}: {why}"
 
 
 @contextmanager

@@ -10,12 +10,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from probe_flow.cli.console import can_redraw, show, wants_color
 from probe_flow.engine.plan import Plan
 from probe_flow.errors import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from probe_flow.engine.execute import RunOutcome
 
 DEFAULT_WIDTH = 100
 
@@ -94,9 +98,30 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet
         width = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
         comparisons = list(outcome.comparisons.values())
         color = wants_color(os.environ, is_terminal=sys.stdout.isatty())
-        summary = render_summary(outcome.record, comparisons, color=color, width=width, folder=folder)
+        record = _without_what_is_above(outcome) if _is_one_place() else outcome.record
+        summary = render_summary(record, comparisons, color=color, width=width, folder=folder)
         click.echo(summary, nl=False, color=color)
     return outcome.exit_code
+
+
+def _is_one_place() -> bool:
+    """Say whether stderr and stdout are read together: one terminal, or one log."""
+    try:
+        return os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
+    except (OSError, ValueError):  # no files at all
+        return False
+
+
+def _without_what_is_above(outcome: RunOutcome) -> dict[str, Any]:
+    """Return the record with the messages of failed stages, which stand above the summary, replaced by their codes."""
+    above = {
+        f"stage `{stage.name}` {stage.status.value}: {stage.reason}": (
+            f"stage `{stage.name}` failed: see {stage.diagnostics[0].code} above"
+        )
+        for stage in outcome.stages
+        if stage.diagnostics
+    }
+    return {**outcome.record, "incomplete": [above.get(cause, cause) for cause in outcome.record["incomplete"]]}
 
 
 def _show_reported(problems: Sequence[Diagnostic], folder: str) -> None:

@@ -39,6 +39,24 @@ def test_a_failed_stage_exits_with_3_and_shows_its_problem_on_stderr(probe_flow,
     assert done.last_line.startswith("INCOMPLETE")
 
 
+def test_a_failed_stage_says_why_once_where_both_streams_are_read_together(tmp_path):
+    (tmp_path / "dump").mkdir()
+    (tmp_path / "one.yaml").write_text("version: 1\nname: one\nstages: {a: {uses: dump.npy, path: dump}}\n")
+    command = [sys.executable, "-m", "probe_flow", "run", "one.yaml", "--output", "out"]
+    message = "`dump` holds no array"
+
+    def said(stderr: int) -> tuple[str, str]:
+        done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False)
+        assert done.returncode == 3
+        return done.stdout, done.stderr or ""
+
+    together, _ = said(subprocess.STDOUT)
+    assert together.count(message) == 1, together
+    assert "a: failed: PF3202" in together
+    assert "stage `a` failed: see PF3202 above" in together
+    assert [text.count(message) for text in said(subprocess.PIPE)] == [1, 1]
+
+
 def test_an_interrupt_exits_with_130(probe_flow, tmp_path):
     write_project(tmp_path, on_pairs="", on_golden="trouble: interrupt")
     assert probe_flow("run", "demo.yaml", "--output", "out").code == 130
