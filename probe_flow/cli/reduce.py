@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import signal
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,11 +99,14 @@ def command(
     if output is not None and len(dumps) > 1:
         raise click.UsageError("`--output` takes the reduced files of one DUMP; reduce the others by themselves")
     how = _watch(interval, settle, idle, stop_file, is_watched=watch)
-    wanted = Wanted(Figures(names, load_functions(functions)), suffix, delete_source, output, how)
+    with redirect_stdout(sys.stderr):
+        loaded = load_functions(functions)
+    wanted = Wanted(Figures(names, loaded), suffix, delete_source, output, how)
     paths = [Path(dump) for dump in dumps]
     tasks = StageTasks("reduce", _scheduler(names, scheduler, workers), progress=Silent(), emit=lambda *_, **__: None)
     told: dict[int, Diagnostic] = {}
-    with Stop() as stop, display_on(quiet=quiet) as tell:
+    # What a user's function prints is no result: on stdout is the last line only.
+    with Stop() as stop, redirect_stdout(sys.stderr), display_on(quiet=quiet) as tell:
 
         def hear(totals: Summary, problem: Diagnostic | None) -> None:
             if problem is not None and not watch:  # what a watch told may be hours ago

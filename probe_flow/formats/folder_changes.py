@@ -116,13 +116,18 @@ class FolderChanges:
             self._full_at_s = ended + max(FULL_PERIOD_S, COST_SHARE * (ended - began))
         return before != {key: file.identity for key, file in self.waiting.items()}
 
-    def ready(self, settle_s: float) -> Iterator[tuple[Key, Identity]]:
-        """Yield the files that have not changed for a time and may be tried, in order of their names."""
+    def ready(self, settle_s: float, *, is_last: bool = False) -> Iterator[tuple[Key, Identity]]:
+        """Yield the files that have not changed for a time and may be tried, in order of their names.
+
+        Args:
+            settle_s: that time.
+            is_last: those too that wait for another try.
+        """
         now, wall_ns = self._monotonic(), self._wall_ns()
         for key in sorted(self.waiting):
             file = self.waiting[key]
             rests = now - file.since_s >= settle_s or wall_ns - file.identity[2] >= settle_s * 1e9
-            if rests and file.not_before_s <= now:
+            if rests and (is_last or file.not_before_s <= now):
                 yield key, file.identity
 
     def deal(self, key: Key, identity: Identity) -> None:
@@ -136,12 +141,17 @@ class FolderChanges:
         """Note that a file is gone."""
         self.waiting.pop(key, None)
 
-    def retry(self, key: Key, *, first_s: float, most_s: float) -> None:
-        """Have a file wait before it is tried again, twice as long each time."""
+    def retry(self, key: Key, *, first_s: float, most_s: float) -> int:
+        """Have a file wait before it is tried again, twice as long each time; return how often it was tried as it is.
+
+        Counted up to 60; 0 when it is gone.
+        """
         file = self.waiting.get(key)
-        if file is not None:
-            file.not_before_s = self._monotonic() + min(most_s, first_s * 2.0**file.attempts)
-            file.attempts = min(file.attempts + 1, 60)
+        if file is None:
+            return 0
+        file.not_before_s = self._monotonic() + min(most_s, first_s * 2.0**file.attempts)
+        file.attempts = min(file.attempts + 1, 60)
+        return file.attempts
 
     def _visit(self, folders: tuple[str, ...], known: _Folder | None) -> _Folder | None:
         """Return what a folder holds, as known where that still holds; None when it is gone or unreadable."""

@@ -38,6 +38,10 @@ RETRY_UNFINISHED_S, RETRY_FAILED_S = (1.0, 60.0), (5.0, 600.0)
 IDLE_SHARE = 200
 """A look that finds nothing new is followed by a pause of at least so many times the processor's time that it took."""
 
+TOLD_TRY = 6
+"""In a watch, a file that is not written to its end is ordinary; it is told at this try, when it has not changed for
+about 30 s."""
+
 _COMPANIONS = ("dynamo_", "dump_options_", MAPPING_FILE)
 
 
@@ -138,9 +142,8 @@ class Reduction:
             if self._pass(settle_s=0.0 if is_told else watch.settle_s) or has_changed:
                 changed_s = self.monotonic()
             self.tell(self.summary, None)
-            if is_told:
-                return
-            if watch.stop_when == "idle" and self.monotonic() - changed_s >= watch.idle_s:
+            if is_told or (watch.stop_when == "idle" and self.monotonic() - changed_s >= watch.idle_s):
+                self._pass(settle_s=0.0, is_last=True)
                 return
             is_news = changed_s >= began_s
             cost_s = self.processor_s() - spent_s
@@ -151,9 +154,9 @@ class Reduction:
             lock.keep()
         return sum(folder.scan() for folder in self._folders) > 0
 
-    def _pass(self, *, settle_s: float) -> int:
-        """Reduce what is ready; return how many files were."""
-        found = [(folder, key, job) for folder in self._folders for key, job in self._jobs(folder, settle_s)]
+    def _pass(self, *, settle_s: float, is_last: bool = False) -> int:
+        """Reduce what is ready, in the last pass what waits for another try too; return how many files were."""
+        found = [(folder, *each) for folder in self._folders for each in self._jobs(folder, settle_s, is_last=is_last)]
         if not found or self.stop.is_requested:
             return 0
         places = {job.source: (folder, key) for folder, key, job in found}
@@ -168,9 +171,9 @@ class Reduction:
                 lock.keep()
         return count
 
-    def _jobs(self, folder: FolderChanges, settle_s: float) -> Iterator[tuple[Key, Job]]:
+    def _jobs(self, folder: FolderChanges, settle_s: float, *, is_last: bool) -> Iterator[tuple[Key, Job]]:
         root, target = str(folder.root), str(self.wanted.output or folder.root)
-        for (folders, name), identity in folder.ready(settle_s):
+        for (folders, name), identity in folder.ready(settle_s, is_last=is_last):
             result = "/".join((target, *folders, reduced_name(name, self.wanted.suffix)))
             yield (folders, name), Job("/".join((root, *folders, name)), result, kind_of(name), identity)
 
@@ -193,16 +196,18 @@ class Reduction:
     def _take(self, done: Done, folder: FolderChanges, key: Key) -> None:
         if done.ending is Ending.LEFT:
             return
+        is_patient = False
         if done.is_deleted or done.ending is Ending.VANISHED:
             folder.forget(key)
         elif done.ending is Ending.UNFINISHED:
-            folder.retry(key, first_s=RETRY_UNFINISHED_S[0], most_s=RETRY_UNFINISHED_S[1])
+            tries = folder.retry(key, first_s=RETRY_UNFINISHED_S[0], most_s=RETRY_UNFINISHED_S[1])
+            is_patient = self.wanted.watch is not None and tries != TOLD_TRY
         elif done.ending is Ending.FAILED:
             folder.retry(key, first_s=RETRY_FAILED_S[0], most_s=RETRY_FAILED_S[1])
         else:
             folder.deal(key, done.job.identity)
-        is_news = self.summary.add(done)
-        self.tell(self.summary, done.problem if is_news else None)
+        is_news = self.summary.add(done) or done.ending is Ending.UNFINISHED
+        self.tell(self.summary, done.problem if is_news and not is_patient else None)
 
     def _counted(self) -> Summary:
         self.summary.skipped = sum((folder.skipped for folder in self._folders), Counter())

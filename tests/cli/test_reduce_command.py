@@ -57,6 +57,15 @@ def test_a_function_that_ends_the_program_costs_its_file_only(probe_flow, tmp_pa
     assert fx_name(at=2) in files(tmp_path / "fx")
 
 
+def test_what_a_function_prints_is_not_among_the_results(probe_flow, tmp_path, monkeypatch):
+    (tmp_path / "prints_here.py").write_text("def talks(a):\n    print('I was here')\n    return 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    write_fx(tmp_path / "fx")
+    done = probe_flow("reduce", "fx", "--function", "prints_here:talks")
+    assert done.out == "1 files reduced, 0.0 MB read, 0.0 MB written\n"
+    assert "I was here" in done.err
+
+
 def test_statistics_functions_suffix_and_folder_are_as_asked(probe_flow, tmp_path):
     write_ge(tmp_path / "ge")
     words = ("--statistics", "mean, crc32", "--function", "numpy:ptp", "--suffix", "_s", "--output", "out")

@@ -331,6 +331,38 @@ def test_trouble_is_told_once_and_tried_again_later(tmp_path, stop, monkeypatch)
     assert (summary.reduced, summary.deleted, summary.failed) == (1, 1, 0)
 
 
+def test_what_failed_is_tried_once_more_before_an_idle_watch_ends(tmp_path, stop, monkeypatch):
+    write_fx(tmp_path)
+    write = os.write
+    full_until_s = 40.0
+
+    def full(descriptor, view):
+        if stop.now_s < full_until_s:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, view)
+
+    monkeypatch.setattr(whole_files.os, "write", full)
+    stop.script = [lambda: None] * 1000
+    summary = reduction([tmp_path], stop, watch=watching(stop_when="idle", idle_s=60.0), deletes_source=True).run()
+    assert stop.now_s < 5 + 10 + 20 + 40  # the next try would have been later
+    assert (summary.reduced, summary.failed) == (1, 0)
+
+
+def test_a_file_that_is_still_written_is_told_when_it_has_rested_for_long(tmp_path, stop):
+    path = write_fx(tmp_path)
+    content = path.read_bytes()
+    path.write_bytes(content[:-2])
+    told = []
+    growing = [lambda: None] * 40  # 20 s, then a byte
+    stop.script = [*growing, lambda: path.write_bytes(content[:-1]), *growing, *[lambda: None] * 100]
+    work = reduction([tmp_path], stop, watch=watching())
+    work.tell = lambda _summary, problem: told.append((problem.code, stop.now_s)) if problem else None
+    summary = work.run()
+    assert [code for code, _ in told] == ["PF3022"]
+    assert 20 + 30 < told[0][1] < 20 + 40
+    assert summary.unfinished == 1
+
+
 def test_while_one_works_the_folder_is_locked(tmp_path, stop):
     write_fx(tmp_path)
     held = []
