@@ -27,6 +27,8 @@ from probe_flow.records import Catalog, Reason, TensorRef
 
 _ALIGNED_CONFIDENCE = 0.8
 _NUMBER_CONFIDENCE = 0.7
+_GUESS_CONFIDENCE = 0.6
+"""One of several tensors of the same size: as much as matchers without a graph know."""
 
 
 @dataclass(slots=True)
@@ -36,6 +38,7 @@ class _Waiting:
     node: DumpedNode
     item: DeviceInput
     paired: bool
+    doubt: tuple[Reason, float] | None = None
 
 
 class FxMatch(TargetMatch):
@@ -119,7 +122,11 @@ class FxMatch(TargetMatch):
                 self._leave(node, ref, reason)
                 continue
             origin = self._origin(source)
-            paired = origin is Origin.FX_TENSOR and source is not None and self._match_edge(node, ref, source)
+            doubt = self._doubt(node, ref) if found.is_aligned else None
+            paired = origin is Origin.FX_TENSOR and source is not None and self._match_edge(node, ref, source, doubt)
+            if origin is None and not self.graph.carriers:
+                self._leave(node, ref, self._unnamed_output(node))
+                continue
             if origin is None:
                 owner = self.graph.owner(reader) if reader else None
                 of = f" of `{owner}`" if owner else ""
@@ -127,7 +134,7 @@ class FxMatch(TargetMatch):
                 continue
             owner = self.graph.owner(reader or node.parts[0])
             if owner is not None:
-                self._waiting[owner].append(_Waiting(node, DeviceInput(ref, origin, reader, source), paired))
+                self._waiting[owner].append(_Waiting(node, DeviceInput(ref, origin, reader, source), paired, doubt))
             elif not paired:
                 self._leave(node, ref, self._no_argument(ref, origin, None))
 
@@ -143,14 +150,28 @@ class FxMatch(TargetMatch):
             return Origin.GRAPH_INPUT
         return Origin.CONSTANT if self.graph.is_constant(root) else None
 
-    def _match_edge(self, node: DumpedNode, ref: TensorRef, source: Source) -> bool:
+    def _doubt(self, node: DumpedNode, ref: TensorRef) -> tuple[Reason, float]:
+        """Say how sure it is which graph tensor an input is that was found by its number of elements alone."""
+        assert self.graph is not None, "only nodes of a graph have parts"
+        links = self.graph.links
+        known = sum(links.numel(source) == ref.numel for source, _ in links.external_inputs(node.parts))
+        dumped = sum(other.numel == ref.numel for other in node.inputs)
+        if known == dumped:
+            return expected("aligned", "taken for a tensor of the graph by its number of elements"), _ALIGNED_CONFIDENCE
+        text = f"taken for one of {known} tensors of the graph that have {ref.numel} elements; {dumped} were dumped"
+        return expected("guessed", text), _GUESS_CONFIDENCE
+
+    def _match_edge(self, node: DumpedNode, ref: TensorRef, source: Source, doubt: tuple[Reason, float] | None) -> bool:
         assert self.graph is not None, "only nodes of a graph have parts"
         for name, through in self.graph.values(source):
             golden = self.golden.outputs.get(name)
             if golden is None or not golden.has_numbers:
                 continue
             note = expected("through", f"the same value before {through}") if through else None
-            self._pair(node, ref, golden, "edge", note=note)
+            if doubt is None:
+                self._pair(node, ref, golden, "edge", note=note)
+            else:
+                self._pair(node, ref, golden, "aligned", note=doubt[0], confidence=doubt[1])
             return True
         return False
 
@@ -180,7 +201,9 @@ class FxMatch(TargetMatch):
             ref = entry.item.ref
             if index in joined:
                 golden = arguments[joined[index]]
-                if alignment.is_exact:
+                if entry.doubt is not None:
+                    self._pair(entry.node, ref, golden, "aligned", note=entry.doubt[0], confidence=entry.doubt[1])
+                elif alignment.is_exact:
                     self._pair(entry.node, ref, golden, "exact")
                 else:
                     note = expected("aligned", f"joined with {golden.slot} of `{key}` by {how}")

@@ -98,6 +98,8 @@ class Leftovers:
     def _no_carrier(self, key: str, graph: FxGraph) -> Reason:
         if self.is_graph_incomplete:
             return missing("no_graph_op", "the graph text is cut off; the operator of this name may lie behind the cut")
+        if not graph.carriers:
+            return missing("no_fx_name", "the graph text names no FX tensors; dump with a newer TorchAir")
         if graph.carrying_ops.get(key):
             return expected("device_no_dump", "the device operator of this FX node does not compute this output")
         return expected("device_no_dump", "no device operator carries this name: renamed by a later view, or folded")

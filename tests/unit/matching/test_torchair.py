@@ -98,6 +98,32 @@ class TestRules:
         assert {key.name for key in group.golden_nodes} == {"mul", "add"}
         assert missing(pairs) == []
 
+    def test_inputs_that_may_be_one_of_several_tensors_are_guesses(self, dump):
+        # Three tensors of six elements enter, two files' worth were dumped: which two, nobody knows.
+        write_device_op(dump.token(0), "Fused", "MulAdd", at=1, inputs=[X, Z], outputs=[X * Y + Z])
+        write_mul_add_relu(None, fx_token(dump.root.parent, 0))
+        found = by_target(match(dump.root.parent))
+        for name in ("MulAdd.input.0", "MulAdd.input.1"):
+            pair = found[name]
+            assert pair.reason is not None
+            assert (pair.rule, pair.reason.code, pair.confidence) == ("aligned", "guessed", 0.6)
+        assert (found["MulAdd.output.0"].rule, found["MulAdd.output.0"].confidence) == ("fused", 1.0)
+
+    def test_inputs_that_only_their_size_tells_apart_are_aligned(self, tmp_path):
+        ops = mul_add_relu()
+        ops[2] = Op("z", "Data", (), [(None, (1, 3))])
+        dump = GeDump(tmp_path / "msprobe_ge_dump")
+        dump.graph(ops)
+        row = Z[:1]
+        # The device gives the parts' inputs in another order, and not all of them.
+        write_device_op(dump.token(0), "Fused", "MulAdd", at=1, inputs=[row], outputs=[X * Y + row])
+        write_fx_node(fx_token(tmp_path, 0), "mul-aten.mul.Tensor", at=1, inputs=[X, Y], outputs=[X * Y])
+        write_fx_node(fx_token(tmp_path, 0), "add-aten.add.Tensor", at=2, inputs=[X * Y, row], outputs=[X * Y + row])
+        pair = by_target(match(tmp_path))["MulAdd.input.0"]
+        assert pair.golden is not None
+        assert pair.reason is not None
+        assert (pair.golden.id, pair.rule, pair.reason.code) == ("add.input.1", "aligned", "aligned")
+
     def test_three_fused_parts(self, dump):
         total = X * Y + Z
         write_device_op(dump.token(0), "Fused", "MulAddRelu", at=1, inputs=[X, Y, Z], outputs=[np.maximum(total, 0)])
@@ -344,6 +370,16 @@ class TestRules:
 
 
 class TestGaps:
+    def test_a_graph_text_without_fx_names_explains_no_gap(self, tmp_path):
+        dump = GeDump(tmp_path / "msprobe_ge_dump")
+        dump.graph(
+            [Op(op.name, op.type, op.inputs, [(None, shape) for _, shape in op.outputs]) for op in mul_add_relu()]
+        )
+        write_mul_add_relu(dump.token(0), fx_token(tmp_path, 0))
+        pairs = match(tmp_path)
+        assert set(reasons(pairs).values()) == {"no_fx_name"}
+        assert len(missing(pairs)) == 16
+
     def test_what_is_no_tensor_is_explained(self, dump):
         write_both(dump)
         write_fx_node(
