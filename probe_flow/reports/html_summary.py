@@ -9,7 +9,7 @@ from typing import Any
 from probe_flow.errors import Diagnostic
 from probe_flow.records import Comparison
 from probe_flow.reports.conclusion import error_reasons
-from probe_flow.reports.console import headline, note_on_failing_rows, verdict_word
+from probe_flow.reports.console import count_missing, headline, note_on_failing_rows, verdict_word
 from probe_flow.reports.console_facts import advice_texts, gaps, inherited, operator, slot, where
 from probe_flow.reports.excuses import excuses_text
 from probe_flow.reports.json_values import json_value
@@ -104,6 +104,8 @@ def _next_step(run: Mapping[str, Any]) -> str:
     first = run["first_divergence"] or run["nonfinite_origin"]
     if run["verdict"] == "incomplete":
         return "Remove the causes listed here, then run the same workflow again."
+    if run["verdict"] == "pass" and (count := count_missing(run)):
+        return f"See why {count} tensor{'' if count == 1 else 's'} had no counterpart; what was compared is right."
     if run["verdict"] == "pass":
         return "Nothing has to be done. A click on the heading of the errors shows the largest ones."
     if first is not None:

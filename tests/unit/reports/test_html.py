@@ -156,6 +156,13 @@ def test_an_error_while_reading_makes_the_report_incomplete() -> None:
     assert data["summary"]["incomplete"] == ["[PF3001] `a.npy` is cut short"]
 
 
+def test_a_pass_with_tensors_without_counterpart_speaks_of_what_was_compared_only() -> None:
+    given = replace(comparison(good_row()), coverage={"target": Coverage(tensors=3, compared=1, missing=2)})
+    summary = payload(given, run=RUN)["summary"]
+    assert summary["headline"] == "No operator that was compared goes wrong."
+    assert summary["next"] == "See why 2 tensors had no counterpart; what was compared is right."
+
+
 def test_an_error_that_the_comparison_tells_of_is_told_once() -> None:
     problems = tuple(Diagnostic("PF3015", f"`{name}` is cut off", severity=Severity.ERROR) for name in "ab")
     target = Catalog("target", "torchair_ge", "tensor", "/dumps/npu", {}, (), problems=problems)
