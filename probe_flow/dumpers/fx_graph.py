@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,10 @@ from probe_flow.dumpers.fx_options import FxDumpOptions
 from probe_flow.dumpers.fx_step import StepDump
 from probe_flow.formats.fx_manifest import GRAPH_MANIFEST, GRAPH_SCHEMA
 
+_LOCAL = re.compile(r"^L\['(\w+)'\]")
+_ATTRIBUTE = re.compile(r"\._(?:modules|parameters|buffers)\['([^']*)'\]")
+"""How torch writes where an argument comes from: ``L['self']._modules['fc']._parameters['weight']``."""
+
 
 class DumpedGraph:
     """A graph as the runtime calls it: with a list of arguments, which it empties so that they can be freed.
@@ -25,9 +31,18 @@ class DumpedGraph:
         kind: ``forward``, ``backward`` or ``inference``.
         options: what is dumped.
         ticks: gives each node its time.
+        arguments: what the user's code calls the arguments of the captured graph, see `argument_names`.
     """
 
-    def __init__(self, module: GraphModule, folder: Path, kind: str, options: FxDumpOptions, ticks: Ticks) -> None:
+    def __init__(
+        self,
+        module: GraphModule,
+        folder: Path,
+        kind: str,
+        options: FxDumpOptions,
+        ticks: Ticks,
+        arguments: Sequence[str] = (),
+    ) -> None:
         # An attribute of the instance: torch's wrappers of a backward graph copy those, not those of the class.
         self._boxed_call = True
         self._module = module
@@ -36,7 +51,7 @@ class DumpedGraph:
         self._ticks = ticks
         self._steps = 0
         make_folder(folder)
-        write_json(folder / GRAPH_MANIFEST, graph_facts(module, kind))
+        write_json(folder / GRAPH_MANIFEST, graph_facts(module, kind, arguments))
 
     def __call__(self, args: list[Any]) -> Any:
         number, self._steps = self._steps, self._steps + 1
@@ -51,8 +66,22 @@ class DumpedGraph:
         return result
 
 
-def graph_facts(module: GraphModule, kind: str) -> dict[str, Any]:
-    """Return what the manifest says of a graph: its inputs and outputs, its operators and where they were written."""
+def argument_names(captured: GraphModule) -> tuple[str, ...]:
+    """Return what the user's code calls the arguments of a graph that torch captured: ``self.fc.weight``, ``x``.
+
+    Where torch does not tell, it is the name that torch gave the argument.
+    """
+    return tuple(_argument_name(node) for node in captured.graph.nodes if node.op == "placeholder")
+
+
+def _argument_name(node: Node) -> str:
+    source = getattr(getattr(node.meta.get("grapharg"), "source", None), "name", None)
+    text = source() if callable(source) else source  # a method in older versions of torch
+    return _ATTRIBUTE.sub(r".\1", _LOCAL.sub(r"\1", text)) if isinstance(text, str) else str(node.target)
+
+
+def graph_facts(module: GraphModule, kind: str, arguments: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what the manifest says of a graph: its inputs and outputs, its operators, what these read, their code."""
     nodes = list(module.graph.nodes)
     operators = [node for node in nodes if is_dumped(node)]
     others = [node for node in nodes if node.op == "call_function" and not is_dumped(node)]
@@ -61,21 +90,34 @@ def graph_facts(module: GraphModule, kind: str) -> dict[str, Any]:
         "schema": GRAPH_SCHEMA,
         "kind": kind,
         "signature": hashlib.sha256(str(module.graph).encode()).hexdigest(),
-        "placeholders": [_placeholder(node) for node in nodes if node.op == "placeholder"],
+        "placeholders": [_placeholder(node, arguments) for node in nodes if node.op == "placeholder"],
         "outputs": [node.name for node in output.all_input_nodes],
-        "operators": [{"name": node.name, "target": str(node.target), "source": _source(node)} for node in operators],
+        "operators": [_operator(node) for node in operators],
         "not_dumped": [{"name": node.name, "target": str(node.target)} for node in others],
     }
 
 
-def _placeholder(node: Node) -> dict[str, Any]:
+def _operator(node: Node) -> dict[str, Any]:
+    reads = [each.name for each in node.all_input_nodes]
+    return {"name": node.name, "target": str(node.target), "reads": reads, "source": _source(node)}
+
+
+def _placeholder(node: Node, arguments: Sequence[str]) -> dict[str, Any]:
     value = node.meta.get("val")
     facts: dict[str, Any] = {"name": node.name}
     if isinstance(value, torch.Tensor):
         facts |= {"dtype": str(value.dtype).removeprefix("torch."), "shape": [str(size) for size in value.shape]}
     if "desc" in node.meta:
-        facts["is"] = str(node.meta["desc"])[:500]
+        facts["is"] = _told(node.meta["desc"], arguments)[:500]
     return facts
+
+
+def _told(what: object, arguments: Sequence[str]) -> str:
+    """Return what torch says of a placeholder, in the names of the user's code where it is one of the arguments."""
+    number = getattr(what, "idx", None)
+    if type(what).__name__ == "PlainAOTInput" and isinstance(number, int) and number < len(arguments):
+        return arguments[number]
+    return str(what)
 
 
 def _source(node: Node) -> str | None:

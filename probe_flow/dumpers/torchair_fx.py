@@ -80,7 +80,6 @@ class FxBackend:
         self._folder = open_fx_folder(path, options.to_dict(), overwrite=overwrite)
         self._options = options
         self._ticks = Ticks()
-        self._backend: Callable[..., Any] | None = None
         self.graphs = 0
         """Graphs compiled so far."""
 
@@ -90,24 +89,26 @@ class FxBackend:
         return self._folder
 
     def __call__(self, module: Any, example_inputs: Sequence[Any]) -> Any:
-        if self._backend is None:
-            from torch._dynamo.backends.common import aot_autograd
+        from torch._dynamo.backends.common import aot_autograd
 
-            self._backend = aot_autograd(
-                fw_compiler=self._compiler("forward"),
-                bw_compiler=self._compiler("backward"),
-                inference_compiler=self._compiler("inference"),
-                decompositions={},
-            )
-        return self._backend(module, example_inputs)
+        from probe_flow.dumpers.fx_graph import argument_names
 
-    def _compiler(self, kind: str) -> Callable[[Any, Sequence[Any]], Any]:
+        arguments = argument_names(module)
+        backend = aot_autograd(
+            fw_compiler=self._compiler("forward", arguments),
+            bw_compiler=self._compiler("backward", arguments),
+            inference_compiler=self._compiler("inference", arguments),
+            decompositions={},
+        )
+        return backend(module, example_inputs)
+
+    def _compiler(self, kind: str, arguments: Sequence[str]) -> Callable[[Any, Sequence[Any]], Any]:
         def compile_graph(module: Any, example_inputs: Sequence[Any]) -> Any:  # noqa: ARG001
             from probe_flow.dumpers.fx_graph import DumpedGraph
 
             self.graphs += 1
             folder = self._folder / f"graph_{self.graphs}"
-            return DumpedGraph(module, folder, kind, self._options, self._ticks)
+            return DumpedGraph(module, folder, kind, self._options, self._ticks, arguments)
 
         return compile_graph
 

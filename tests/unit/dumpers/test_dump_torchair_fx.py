@@ -358,7 +358,34 @@ def test_graph_manifest_names_inputs_and_sources(tmp_path: Path) -> None:
         "is": "",
     }
     assert content["outputs"] == ["add"]
+    assert content["operators"][0]["reads"] == ["arg0_1"]
     assert Path(__file__).name in content["operators"][0]["source"]
+
+
+def test_graph_manifest_names_weights_as_the_model_does(tmp_path: Path) -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = torch.nn.ModuleList([torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3)])
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layers[1](self.layers[0](x))
+
+    torch.compile(Model(), backend=torchair_fx_backend(tmp_path))(torch.ones(4, 2)).sum().backward()
+
+    rank = tmp_path / "worldsize1_global_rank0"
+    forward, backward = (
+        json.loads((rank / f"graph_{number}" / "graph_manifest.json").read_text("utf-8")) for number in (1, 2)
+    )
+    named = {each["is"]: each["shape"] for each in forward["placeholders"]}
+    assert {name: shape for name, shape in named.items() if name.endswith("weight")} == {
+        "self.layers.0.weight": ["3", "2"],
+        "self.layers.1.weight": ["3"],
+    }
+    assert named["self.layers.1.running_mean"] == ["3"]
+    assert "self.layers.1.weight" in {each.get("is") for each in backward["placeholders"]}
+    names = {each["name"] for each in forward["placeholders"]} | {each["name"] for each in forward["operators"]}
+    assert set(forward["operators"][0]["reads"]) <= names
 
 
 def test_tensor_that_several_nodes_read_is_stored_once(tmp_path: Path) -> None:
