@@ -82,7 +82,7 @@ class _FileReader:
         stages = self._stages(values, place, replace(scope, has_run=True))
         if header is None or _any_error(self.problems):
             return None
-        table.warn_unused(declared, declared_place, scope.used)
+        table.warn_unused(declared, declared_place, scope.used, file=place.span.file)
         return Workflow(
             path=path,
             name=header.name,

@@ -55,19 +55,38 @@ class ParamTable:
             for name, raw in declared.items()
         }  # fmt: skip
 
-    def warn_unused(self, declared: Mapping[str | int, object], place: Place, used: set[str]) -> None:
-        """Warn of parameters that nothing uses: setting them has no effect."""
-        for name in declared:
-            if name not in used:
-                self.problems.append(
-                    Diagnostic(
-                        "PF1310",
-                        f"nothing uses the parameter `{name}`",
-                        severity=Severity.WARNING,
-                        span=place.children[name].name_span,
-                        help=f"write `${{params.{name}}}` where it belongs, or remove it",
-                    )
+    def warn_unused(self, declared: Mapping[str | int, object], place: Place, used: set[str], *, file: str) -> None:
+        """Warn of parameters that nothing uses: setting them has no effect.
+
+        A file that extends another one may well replace what used a parameter; there only `--set` has no effect.
+
+        Args:
+            declared: the `params` of the merged file.
+            place: of `params`.
+            used: names that some value uses.
+            file: the one that was asked for, as spans name it.
+        """
+        for name in map(str, declared):
+            if name in used:
+                continue
+            span = place.children[name].name_span
+            if span.file == file:
+                help_text = f"write `${{params.{name}}}` where it belongs, or remove it"
+            elif name in self.sets:
+                at = self.set_spans[name]
+                span = replace(at, column=at.column - 1 - len(name), end_column=at.column - 1)
+                help_text = "the extending file replaces what used it: leave it out, or correct that file"
+            else:
+                continue
+            self.problems.append(
+                Diagnostic(
+                    "PF1310",
+                    f"nothing uses the parameter `{name}`",
+                    severity=Severity.WARNING,
+                    span=span,
+                    help=help_text,
                 )
+            )
 
     def _report_unknown_sets(self, declared: Sequence[str]) -> None:
         for name in self.sets:

@@ -165,6 +165,20 @@ def test_a_base_may_extend_another_base(load: Load, tmp_path: Path) -> None:
     assert (workflow.name, workflow.io, [each.name for each in workflow.stages]) == ("three", "read", ["a"])
 
 
+def test_a_parameter_that_the_extending_file_has_no_use_for_is_its_own_affair(load: Load, tmp_path: Path) -> None:
+    base = "version: 1\nname: base\nparams:\n  golden: {type: path, default: /g}\nstages:\n"
+    base += (
+        "  target: {uses: dump.torchair_ge, path: /t}\n  golden: {uses: dump.torchair_ge, path: '${params.golden}'}\n"
+    )
+    (tmp_path / "base.yaml").write_text(base)
+    text = "version: 1\nname: mine\nextends: ../base.yaml\nstages:\n  golden: {path: /mine}\n"
+    assert load(text).warnings == ()
+    (warning,) = load(text, sets={"golden": "/other"}).warnings
+    assert (warning.code, warning.span.file) == ("PF1310", "command line")
+    own = text + "params: {mine: {type: int, default: 1}}\n"
+    assert [warning.message for warning in load(own).warnings] == ["nothing uses the parameter `mine`"]
+
+
 def test_the_packaged_template_can_be_extended(load: Load) -> None:
     workflow = load("version: 1\nextends: template:torchair-ge-vs-fx\nname: mine\n", sets={"target": "ge"})
 
