@@ -122,7 +122,7 @@ class FxMatch(TargetMatch):
                 self._leave(node, ref, reason)
                 continue
             origin = self._origin(source)
-            doubt = self._doubt(node, ref) if found.is_aligned else None
+            doubt = self._doubt(node, ref) if found.is_aligned and source is not None else None
             paired = origin is Origin.FX_TENSOR and source is not None and self._match_edge(node, ref, source, doubt)
             if origin is None and not self.graph.carriers:
                 self._leave(node, ref, self._unnamed_output(node))

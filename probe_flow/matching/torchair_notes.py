@@ -18,12 +18,19 @@ def transform_of(target: TensorRef, golden: TensorRef) -> tuple[str, ...]:
     return ("target:nhwc_to_nchw",) if mine == (n, h, w, c) else ()
 
 
-def shape_note(target: TensorRef, golden: TensorRef) -> Reason | None:
-    """Return what a pair of different element counts deserves to have said."""
+def shape_note(target: TensorRef, golden: TensorRef, *, is_argument: bool) -> Reason | None:
+    """Return what a pair of different element counts deserves to have said.
+
+    Args:
+        target: the device tensor.
+        golden: its partner.
+        is_argument: whether it is a constant or graph input, which one side may keep as the single value that the
+            other has spread. What an operator computed has the same count on both sides.
+    """
     if target.numel is None or golden.numel is None or target.numel == golden.numel:
         return None
     shapes = f"{list(target.logical_shape or ())} against {list(golden.logical_shape or ())}"
-    if 1 in (target.numel, golden.numel):
+    if is_argument and 1 in (target.numel, golden.numel):
         return expected("broadcast", f"one side is a single element: {shapes}")
     return missing("count_mismatch", f"element counts differ: {shapes}")
 

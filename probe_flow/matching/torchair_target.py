@@ -9,7 +9,7 @@ from probe_flow.formats.graph_links import GraphLinks
 from probe_flow.matching.torchair_nodes import DumpedNode, attach_parts, dumped_nodes, group_of
 from probe_flow.matching.torchair_notes import shape_note, transform_of, unusable
 from probe_flow.matching.torchair_reasons import NearestNames, expected, missing
-from probe_flow.records import Catalog, Group, Pair, Reason, TensorKind, TensorRef
+from probe_flow.records import Catalog, Group, Pair, Reason, SlotRole, TensorKind, TensorRef
 
 
 class TargetMatch(ABC):
@@ -109,13 +109,14 @@ class TargetMatch(ABC):
         note: Reason | None = None,
         confidence: float = 1.0,
     ) -> None:
+        is_argument = ref.slot.role is SlotRole.INPUT and rule != "edge"
         pair = Pair(
             ref,
             golden,
             node.group,
             rule,
             confidence=confidence,
-            reason=shape_note(ref, golden) or note,
+            reason=shape_note(ref, golden, is_argument=is_argument) or note,
             transform=transform_of(ref, golden),
         )
         self._pairs[id(ref)] = pair

@@ -30,7 +30,7 @@ from probe_flow.formats.dump_select import Selection
 from probe_flow.formats.torchair_fx import read_torchair_fx
 from probe_flow.formats.torchair_ge import read_torchair_ge
 from probe_flow.matching.torchair import match_torchair
-from probe_flow.records import Catalog, Pairs, Relation
+from probe_flow.records import Catalog, Expectation, Pairs, Relation
 
 DATA = Path(__file__).parents[2] / "data" / "torchair"
 SHAPE = (2, 3)
@@ -379,6 +379,17 @@ class TestGaps:
         pairs = match(tmp_path)
         assert set(reasons(pairs).values()) == {"no_fx_name"}
         assert len(missing(pairs)) == 16
+
+    def test_a_result_of_one_element_instead_of_many_is_a_gap_and_no_broadcast(self, tmp_path):
+        key = "sum-aten.sum.dim_IntList"
+        dump = GeDump(tmp_path / "msprobe_ge_dump")
+        dump.graph([Op("x", "Data", (), [(None, SHAPE)]), Op("S", "ReduceSum", ("x:0",), [(f"{key}.OUTPUT.0", (3,))])])
+        write_device_op(dump.token(0), "ReduceSum", "S", at=1, inputs=[X], outputs=[X[0, :1]])
+        write_fx_node(fx_token(tmp_path, 0), key, at=1, inputs=[X], outputs=[X.sum(0)])
+        pair = by_target(match(tmp_path))["S.output.0"]
+        assert pair.golden is not None
+        assert pair.reason is not None
+        assert (pair.reason.code, pair.reason.expectation) == ("count_mismatch", Expectation.MISSING)
 
     def test_what_is_no_tensor_is_explained(self, dump):
         write_both(dump)
