@@ -18,6 +18,8 @@ def text_cell(text: str) -> str:
     writers leave bare and readers take for the end of the row, becomes ``\r``; NUL, where readers stop, ``\x00``.
     Numbers go through `number_cell` instead and keep their minus sign.
     """
+    if text[:1].isalnum() and "\r" not in text and "\0" not in text:  # most texts
+        return text
     if "\r" in text or "\0" in text:
         text = text.replace("\r", "\\r").replace("\0", "\\x00")
     if text.startswith(_FORMULA_STARTS) or text.lstrip().startswith(_FORMULA_STARTS + _WIDE_FORMULA_STARTS):

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
-from probe_flow.records import ComparedPair, Comparison, Mode, SideSummary, SlotRole, Status, TensorRef
+from probe_flow.records import ComparedPair, Comparison, Mode, NodeKey, SideSummary, SlotRole, Status, TensorRef
 from probe_flow.reports.accuracy import accuracy_of
 from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.csv_reference import NUMBERS as REFERENCE_NUMBERS
@@ -190,43 +190,54 @@ _COLUMNS_OF: Mapping[Mode, Sequence[str]] = MappingProxyType(
 def _rows(comparison: Comparison, modes: Sequence[Mode], *, in_percent: bool) -> Iterator[tuple[Color, list[Cell]]]:
     reader = RowReader(comparison)
     columns = _mode_columns(modes)
+    nothing = [NOT_AVAILABLE] * len(columns)
     has_reference = bool(reference_columns(comparison))
+    node: NodeKey | None = None
+    node_cells: tuple[str, ...] = ()
     for row, color in colored(comparison.rows):
+        pair, measured = row.pair, row.measurement
+        if node is not pair.shown.node:  # rows of a node stand together
+            node = pair.shown.node
+            node_cells = _node_cells(node, reader.op_type(row))
         cells = _mode_cells(row, in_percent=in_percent)
         yield (
             color,
             [
-                *_head_cells(row, reader),
-                *(cells.get(column, NOT_AVAILABLE) for column in columns),
-                *_side_cells(row.pair.target, row.measurement.target if row.measurement else None),
-                *_side_cells(row.pair.golden, row.measurement.golden if row.measurement else None),
+                *node_cells,
+                text_cell("; ".join(reader.stack(row))) or NOT_AVAILABLE,
+                *_tensor_cells(pair.target, pair.golden, reader),
+                *([cells.get(column, NOT_AVAILABLE) for column in columns] if cells else nothing),
+                *_side_cells(pair.target, measured.target if measured is not None else None),
+                *_side_cells(pair.golden, measured.golden if measured is not None else None),
                 _requires_grad(row),
                 RESULTS[row.verdict.status],
                 accuracy_of(row).value,
                 text_cell(reason_of(row) or ""),
-                _word_cell(row.pair.rule) if _is_two_sided(row) else UNMATCHED,
+                _word_cell(pair.rule) if _is_two_sided(row) else UNMATCHED,
                 color.value,
                 *(reference_cells(row) if has_reference else ()),
             ],
         )
 
 
-def _head_cells(row: ComparedPair, reader: RowReader) -> list[str]:
-    target, golden = row.pair.target, row.pair.golden
-    node = row.pair.shown.node
-    execution, name, op_type = node.execution, node.name, reader.op_type(row)
-    return [
+def _node_cells(node: NodeKey, op_type: str) -> tuple[str, ...]:
+    execution, name = node.execution, node.name
+    return (
         number_cell(execution.rank, blank=NOT_AVAILABLE),
         NOT_AVAILABLE if execution.graph is None else text_cell(str(execution.graph)),
         number_cell(execution.step, blank=NOT_AVAILABLE),
         text_cell(f"{op_type}.{name}" if op_type else name),
-        text_cell("; ".join(reader.stack(row))) or NOT_AVAILABLE,
+    )
+
+
+def _tensor_cells(target: TensorRef | None, golden: TensorRef | None, reader: RowReader) -> tuple[str, ...]:
+    return (
         text_cell(f"[{_data_name(target, reader)}, {_data_name(golden, reader)}]"),
         _word_cell(target.dtype) or NOT_AVAILABLE if target is not None else NOT_AVAILABLE,
         _word_cell(golden.dtype) or NOT_AVAILABLE if golden is not None else NOT_AVAILABLE,
         shape_cell(target, blank=NOT_AVAILABLE),
         shape_cell(golden, blank=NOT_AVAILABLE),
-    ]
+    )
 
 
 def _data_name(tensor: TensorRef | None, reader: RowReader) -> str:
@@ -315,6 +326,8 @@ def _metric(column: str, value: float | None) -> Cell:
 
 def _number(value: float | None) -> Cell:
     """Return a number as it is, what no spreadsheet takes for one as text."""
+    if value is None:
+        return NOT_AVAILABLE
     if value.__class__ is float and math.isfinite(value):
         return value
     return number_cell(value, blank=NOT_AVAILABLE, nan="NaN")
@@ -325,8 +338,8 @@ def _percent(value: float | None) -> Cell:
 
 
 def _side_cells(tensor: TensorRef | None, summary: SideSummary | None) -> list[Cell]:
-    statistics = statistics_of(tensor, summary)
-    return [_number(as_number(value)) for value in (statistics.max, statistics.min, statistics.mean, statistics.l2norm)]
+    known = statistics_of(tensor, summary)
+    return [_number(as_number(value)) for value in (known.max, known.min, known.mean, known.l2norm)]
 
 
 def as_number(value: float | None) -> float | None:

@@ -61,6 +61,9 @@ class _Inputs:
     extreme: float | None
 
 
+_NO_INPUTS = _Inputs(None, None, None, None)
+
+
 def colored(rows: Iterable[ComparedPair]) -> Iterator[tuple[ComparedPair, Color]]:
     """Yield every row with its colour; rows of one node stand together, as they do in a comparison."""
     for _, group in groupby(rows, key=_owner):
@@ -75,7 +78,9 @@ def _owner(row: ComparedPair) -> tuple[bool, NodeKey]:
 
 
 def _worst_inputs(rows: Sequence[ComparedPair]) -> _Inputs:
-    read = [row for row in rows if row.pair.shown.slot.role not in _PRODUCED]
+    read = [row for row in rows if row.measurement is not None and row.pair.shown.slot.role not in _PRODUCED]
+    if not read:
+        return _NO_INPUTS
     ratios, cosines, norms, extremes = (
         [value for row in read if (value := metric_of(row, *names)) is not None]
         for names in (RATIO, ("cosine",), ("l2norm_diff_rel",), ("max_diff_rel",))
@@ -105,7 +110,7 @@ def _color(row: ComparedPair, inputs: _Inputs) -> Color:
 
 def _breaks(row: ComparedPair, inputs: _Inputs) -> bool:
     """Say whether good inputs led to a bad output."""
-    if row.pair.shown.slot.role not in _PRODUCED:
+    if row.measurement is None or row.pair.shown.slot.role not in _PRODUCED:
         return False
     ratio, norm = metric_of(row, *RATIO), metric_of(row, "l2norm_diff_rel")
     if ratio is not None and inputs.ratio is not None:
@@ -118,7 +123,7 @@ def _breaks(row: ComparedPair, inputs: _Inputs) -> bool:
 
 def _worsens(row: ComparedPair, inputs: _Inputs) -> bool:
     """Say whether the output is clearly worse than the inputs."""
-    if row.pair.shown.slot.role not in _PRODUCED:
+    if row.measurement is None or row.pair.shown.slot.role not in _PRODUCED:
         return False
     cosine, norm = metric_of(row, "cosine"), metric_of(row, "l2norm_diff_rel")
     if cosine is not None and inputs.cosine is not None:
