@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape, quoteattr
 
 from probe_flow.records import ComparedPair, Comparison, Finding, NodeKey, Phase, Role, Status
 from probe_flow.reports.atomic import atomic_text
@@ -76,12 +75,17 @@ def write_junit(comparison: Comparison, path: Path, *, run: Mapping[str, Any]) -
 
 def xml_text(value: object) -> str:
     r"""Return text that XML 1.0 can hold: control characters and lone surrogates become ``\x1b`` and the like."""
-    return escape(_plain(value))
+    return _plain(value).replace("&", "&amp;").replace(">", "&gt;").replace("<", "&lt;")
 
 
 def _attribute(value: object) -> str:
     text = str(value)
-    return f'"{text}"' if _HARMLESS.fullmatch(text) else quoteattr(_plain(text), {"\n": "&#10;", "\t": "&#9;"})
+    if _HARMLESS.fullmatch(text):
+        return f'"{text}"'
+    text = xml_text(text).replace("\n", "&#10;").replace("\t", "&#9;")
+    if '"' in text and "'" not in text:
+        return f"'{text}'"
+    return '"' + text.replace('"', "&quot;") + '"'
 
 
 def _plain(value: object) -> str:

@@ -3,12 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
+from xml.sax.saxutils import escape, quoteattr
 
 import pytest
 from report_builders import catalog, comparison, good_row, key, missing_golden, missing_target, origin, row, tensor
 
 from probe_flow.records import ComparedPair, Comparison, Coverage, Finding, FindingKind, Role, SlotRole, Status
-from probe_flow.reports.junit import RUN_SUITE, write_junit
+from probe_flow.reports.junit import RUN_SUITE, _attribute, write_junit, xml_text
 
 FACTS: dict[str, Any] = {
     "workflow": {"name": "demo <&> \x1b[31m"},
@@ -196,3 +197,17 @@ def test_a_node_with_thousands_of_rows_lists_the_first(tmp_path: Path) -> None:
     assert text is not None
     assert text.count("\n") == 50
     assert text.endswith("and 150 more, in comparison.jsonl")
+
+
+@pytest.mark.parametrize(
+    "text", ["plain", "", "a & b < c > d", 'say "it"', "it's", "both \" and '", "two\nlines\tand tab", "é &amp; &#10;"]
+)
+def test_attributes_are_quoted_as_the_standard_library_quotes_them(text):
+    quoted = _attribute(text)
+    assert quoted == quoteattr(text)
+    assert ElementTree.fromstring(f"<x a={quoted}/>").get("a") == text
+
+
+def test_text_is_escaped_as_the_standard_library_escapes_it():
+    text = "a & b <c> \"d\" 'e' &lt;"
+    assert xml_text(text) == escape(text)
