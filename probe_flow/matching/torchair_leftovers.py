@@ -98,6 +98,10 @@ class Leftovers:
     def _no_carrier(self, key: str, graph: FxGraph) -> Reason:
         if self.is_graph_incomplete:
             return missing("no_graph_op", "the graph text is cut off; the operator of this name may lie behind the cut")
+        if self.match.is_graph_foreign:
+            return missing(
+                "no_graph_op", "the graph text has none of the dumped operators: it belongs to another graph"
+            )
         if not graph.carriers:
             return missing("no_fx_name", "the graph text names no FX tensors; dump with a newer TorchAir")
         if graph.carrying_ops.get(key):

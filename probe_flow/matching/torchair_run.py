@@ -54,6 +54,8 @@ class TorchairRun:
         self._add_one_sided(leftovers.pairs(f"{len(self.groups)}."), {group.id for group in groups})
         if matched.links is None:
             self.problems.append(_no_graph(execution))
+        elif matched.is_graph_foreign and not leftovers.is_graph_incomplete:
+            self.problems.append(_foreign_graph(execution, len(matched.nodes)))
 
     def _match_fx(self, execution: Execution, partner: Execution) -> tuple[FxMatch, Leftovers]:
         text = graph_of(self.target.graphs, execution)
@@ -196,4 +198,13 @@ def _no_graph(execution: Execution) -> Diagnostic:
         f"nothing of {execution} can be matched: it has no graph text",
         severity=Severity.WARNING,
         help="copy `dynamo_original_graph_*.txt` from the folder of the device dump",
+    )
+
+
+def _foreign_graph(execution: Execution, operators: int) -> Diagnostic:
+    return Diagnostic(
+        "PF4005",
+        f"the graph text of {execution} has none of the {operators} dumped operators: it belongs to another graph",
+        severity=Severity.WARNING,
+        help="copy `dynamo_original_graph_*.txt` of this very run from the folder of the device dump",
     )

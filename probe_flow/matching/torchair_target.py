@@ -38,6 +38,11 @@ class TargetMatch(ABC):
         self._graph_hints, self._golden_hints = hints
         self._pairs: dict[int, Pair] = {}
 
+    @property
+    def is_graph_foreign(self) -> bool:
+        """Whether the graph has none of the dumped operators, so that it proves nothing about any of them."""
+        return self.links is not None and not self.by_op and not all(node.is_private for node in self.nodes)
+
     def run(self) -> tuple[list[Pair], list[Group]]:
         """Return the pairs of every target tensor, in catalog order, and one group per device operator."""
         for node in self.nodes:

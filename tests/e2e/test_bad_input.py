@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ge_writer import DATA_TYPES, FORMATS, container, field_bytes, field_varint, shape_message
-from torchair_builders import GeDump, X, fx_token, write_device_op, write_mul_add_relu
+from torchair_builders import GeDump, Op, X, fx_token, graph_text, write_device_op, write_mul_add_relu
 
 from e2e.projects import GOLDEN, SAMPLE, TARGET, TORCHAIR, Command, Done, Dumps, write_dumps
 
@@ -293,6 +293,13 @@ class TestGraphText:
         dumps.graph.write_text("")
         done = probe_flow(*RUN, *dumps.sets())
         assert f"[PF3220]: `{dumps.graph.name}` holds no operator (0 bytes)" in done.err
+        assert done.record["coverage"]["golden"]["expected"] == 0
+        assert done.record["coverage"]["golden"]["missing"] == 8
+
+    def test_the_graph_text_of_another_model_is_named_and_explains_no_gap(self, probe_flow, dumps):
+        dumps.graph.write_text(graph_text([Op("Foo", "Foo", (), [("foo-aten.foo.default.OUTPUT.0", (2,))])]))
+        done = probe_flow(*RUN, *dumps.sets())
+        assert "[PF4005]: the graph text of rank 0 graph 1 step 0 has none of the 3 dumped operators" in done.err
         assert done.record["coverage"]["golden"]["expected"] == 0
         assert done.record["coverage"]["golden"]["missing"] == 8
 

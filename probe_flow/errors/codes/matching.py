@@ -189,7 +189,7 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF4005",
         "an execution cannot be matched without its graph text",
-        "Only the graph text tells which FX tensor a device tensor is.",
+        "Only the graph text tells which FX tensor a device tensor is. There is none, or it is that of another graph.",
         "nothing of rank 0 graph 1 step 0 can be matched: it has no graph text",
         "Copy `dynamo_original_graph_*.txt` from the folder of the device dump.",
     ),
