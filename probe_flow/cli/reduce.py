@@ -50,7 +50,7 @@ SHOWN = 20
     help="Folder of the reduced dump, for one DUMP. Default: each reduced file beside the dumped one.",
 )
 @click.option("--watch", is_flag=True, help="Reduce while the dump is written, until SIGTERM or Ctrl-C.")
-@click.option("--interval", type=float, metavar="S", help="With --watch: pause after each look. Default: 0.5.")
+@click.option("--interval", type=float, metavar="S", help="With --watch: least pause after each look. Default: 0.5.")
 @click.option("--settle", type=float, metavar="S", help="With --watch: how long a file must rest. Default: 2.")
 @click.option("--idle", type=float, metavar="S", help="With --watch: end when nothing has changed for so long.")
 @click.option("--stop-file", metavar="FILE", help="With --watch: end when this file appears.")

@@ -17,7 +17,11 @@ Suffix = Annotated[str, StringConstraints(pattern=SUFFIX_PATTERN)]
 class WatchOptions(Model):
     """Reduce a dump while it is written."""
 
-    interval: float = Field(0.5, gt=0, description="Pause after each look at the dump, in seconds.")
+    interval: float = Field(
+        0.5,
+        gt=0,
+        description="Least pause after each look at the dump, in seconds; long looks that find nothing pause longer.",
+    )
     settle: float = Field(
         2.0, ge=0, description="A file is taken when it is complete and has not changed for so many seconds."
     )

@@ -43,9 +43,9 @@ EXECUTION: tuple[Code, ...] = (
     Code(
         "PF6301",
         "another process reduces this folder",
-        "Two reducers in one folder would delete what the other one reads. The lock file `.probe_flow_reduce.lock` "
-        "names the process; a lock whose process is gone, or that another machine has not touched for two minutes, "
-        "is taken over.",
+        "Two reducers in one folder, or in one inside the other, would delete what the other one reads. The lock file "
+        "`.probe_flow_reduce.lock` names the process; a lock whose process is gone, or that another machine has not "
+        "touched for two minutes, is taken over.",
         "`/data/msprobe_ge_dump` is being reduced by process 4242 on `node7`",
         "Let that process finish, or end it with SIGTERM.",
     ),
