@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -17,9 +16,11 @@ from probe_flow.analysis.golden_errors import golden_errors
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.near_misses import near_misses
 from probe_flow.analysis.noise import not_deterministic
+from probe_flow.analysis.not_compared import NotCompared
 from probe_flow.analysis.origin import Diagnosis, Suspect, diagnose
 from probe_flow.analysis.witness import witness_of
-from probe_flow.records import Finding, FindingKind, Mode, Pairs, Phase, Role, Status, TensorRef, Verdict
+from probe_flow.analysis.writers import Writers
+from probe_flow.records import Finding, FindingKind, Mode, Pairs, Phase, Role, Status, Verdict
 
 STRONG = 2.0
 """A suspect of this score is an origin even downstream of another one: its inputs' errors do not explain it."""
@@ -30,10 +31,12 @@ def conclude(
 ) -> tuple[tuple[Finding, ...], list[Verdict]]:
     """Return the findings, the most important first, and the verdicts with their roles."""
     diagnosis = diagnose(rows, pairs)
-    writers = _Writers(rows)
+    writers = Writers(rows)
+    apart = NotCompared(rows, diagnosis)
     origins, shown = _forward_once(_origins(diagnosis, rows), writers, rows)
+    origins, echoes = _apart_once(origins, shown, apart)
     heirs = _heirs(diagnosis, origins)
-    findings = [_origin_finding(suspect, rows, diagnosis, heirs, shown[suspect.row]) for suspect in origins]
+    findings = [_origin_finding(suspect, rows, diagnosis, heirs, shown[suspect.row], apart) for suspect in origins]
     findings.extend(
         _nonfinite_finding(suspect, rows) for suspect in diagnosis.suspects if suspect.figure == "nonfinite"
     )
@@ -47,7 +50,7 @@ def conclude(
     findings.extend(golden_errors(rows, diagnosis))
     findings.extend(not_deterministic(rows, diagnosis.order))
     origin_rows = {row if writer is None else writer for row, writer in shown.items()}
-    inherited = diagnosis.tainted.keys() | checksums.inherited | (shown.keys() - origin_rows)
+    inherited = diagnosis.tainted.keys() | checksums.inherited | echoes | (shown.keys() - origin_rows)
     roles = [
         Verdict(
             verdict.status,
@@ -100,7 +103,7 @@ def _bears_on(earlier: Suspect, later: Suspect, diagnosis: Diagnosis, rows: Sequ
 
 
 def _forward_once(
-    origins: Sequence[Suspect], writers: _Writers, rows: Sequence[MeasuredPair]
+    origins: Sequence[Suspect], writers: Writers, rows: Sequence[MeasuredPair]
 ) -> tuple[list[Suspect], dict[int, int | None]]:
     """Leave out gradients of a call that is blamed itself; return the others with the rows that wrote them."""
     shown = {suspect.row: writers.of(suspect.row) for suspect in origins}
@@ -116,6 +119,25 @@ def _forward_once(
         )
     ]
     return kept, {suspect.row: shown[suspect.row] for suspect in kept}
+
+
+def _apart_once(
+    origins: Sequence[Suspect], shown: dict[int, int | None], apart: NotCompared
+) -> tuple[list[Suspect], set[int]]:
+    """Show outputs of another size than the golden's in place of what they feed, each once; return the others too."""
+    kept: list[Suspect] = []
+    echoes: set[int] = set()
+    named: set[int] = set()
+    for suspect in origins:
+        row = apart.before(suspect)
+        if row is not None and shown[suspect.row] is None and apart.differs(row):
+            shown[suspect.row] = row
+            if row in named:
+                echoes.add(suspect.row)
+                continue
+            named.add(row)
+        kept.append(suspect)
+    return kept, echoes
 
 
 def _heirs(diagnosis: Diagnosis, origins: Sequence[Suspect]) -> Mapping[int, int]:
@@ -142,21 +164,33 @@ def _origin_finding(
     diagnosis: Diagnosis,
     heirs: Mapping[int, int],
     writer: int | None,
+    apart: NotCompared,
 ) -> Finding:
+    """Return the finding of a suspect, at the row that wrote what it read (``writer``) where that is to blame."""
     row = rows[suspect.row]
     count = heirs.get(suspect.row, 0)
     tail = f"; {count} later tensor{'s inherit' if count != 1 else ' inherits'} it" if count else ""
     shown = row if writer is None else rows[writer]
-    head = "" if writer is None else f"has no counterpart in the golden and wrote `{row.pair.shown.id}`: "
+    between = apart.before(suspect)
+    evidence = _evidence(suspect, rows, diagnosis, None if between is None else rows[between])
     return Finding(
         kind=FindingKind.ORIGIN,
         node=shown.node,
         slot=shown.pair.shown.slot,
-        evidence=head + _evidence(suspect, rows, diagnosis) + _by_reference(row) + tail,
+        evidence=_head(row, writer, rows, apart) + evidence + _by_reference(row) + tail,
         severity=suspect.score,
         row=suspect.row if writer is None else writer,
         metrics=row.measurement.metrics if row.measurement else {},
     )
+
+
+def _head(row: MeasuredPair, writer: int | None, rows: Sequence[MeasuredPair], apart: NotCompared) -> str:
+    """Say why another row is shown in place of the one that is off."""
+    if writer is None:
+        return ""
+    if rows[writer].pair.golden is None:
+        return f"has no counterpart in the golden and wrote `{row.pair.shown.id}`: "
+    return f"has another shape than the golden ({apart.told(writer)}); behind it, at `{row.pair.shown.id}`: "
 
 
 def _by_reference(row: MeasuredPair) -> str:
@@ -164,40 +198,10 @@ def _by_reference(row: MeasuredPair) -> str:
     return "" if witness is None else f"; {witness}"
 
 
-class _Writers:
-    """Finds the target-only row that wrote what an input row reads, by equal recorded statistics.
-
-    An operator that only the target executes is never compared, so the fault shows at whatever reads its output.
-    """
-
-    def __init__(self, rows: Sequence[MeasuredPair]) -> None:
-        self._rows = rows
-        self._written: dict[object, list[int]] = defaultdict(list)
-        for number, row in enumerate(rows):
-            if row.pair.golden is None and row.is_produced:
-                self._written[_recorded(row.pair.target)].append(number)
-
-    def of(self, number: int) -> int | None:
-        """Return the last such row before this one, or None."""
-        row = self._rows[number]
-        key = None if row.is_produced else _recorded(row.pair.target)
-        if key is None:
-            return None
-        earlier = self._written.get(key, [])
-        place = bisect_left(earlier, number)
-        return earlier[place - 1] if place else None
-
-
-def _recorded(tensor: TensorRef | None) -> object:
-    """Return what identifies a tensor of one execution by what was recorded, None when that says too little."""
-    if tensor is not None and tensor.checksum is not None:
-        return tensor.node.execution, tensor.shape, tensor.checksum.lower()
-    if tensor is None or tensor.recorded is None or tensor.recorded.l2norm is None:
-        return None
-    return tensor.node.execution, tensor.shape, tensor.recorded
-
-
-def _evidence(suspect: Suspect, rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> str:
+def _evidence(
+    suspect: Suspect, rows: Sequence[MeasuredPair], diagnosis: Diagnosis, between: MeasuredPair | None
+) -> str:
+    """Return what speaks against a suspect; ``between`` could not be compared and lies before it."""
     row, deviation, allowed = rows[suspect.row], suspect.deviation, suspect.allowance
     if deviation is None or allowed is None:
         target, golden = row.pair.target, row.pair.golden
@@ -224,7 +228,8 @@ def _evidence(suspect: Suspect, rows: Sequence[MeasuredPair], diagnosis: Diagnos
         return f"{found}, {ratio}, floor {floor:.1e}) before the node has done anything"
     errors = [d.relative for n in suspect.inputs if (d := diagnosis.deviations[n]) is not None]
     if errors:
-        return f"inputs agree ({max(errors):.1e}, floor {floor:.1e}), {found}, {ratio})"
+        agree = "inputs agree" if between is None else f"what was compared before `{between.pair.shown.id}` agrees"
+        return f"{agree} ({max(errors):.1e}, floor {floor:.1e}), {found}, {ratio})"
     compared = "not all inputs were compared" if _has_compared_input(suspect.row, rows) else "no input was compared"
     return f"{compared} (floor {floor:.1e}), {found}, {ratio})"
 

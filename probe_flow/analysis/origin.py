@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from probe_flow.analysis.allowances import Allowances
 from probe_flow.analysis.calls import Call, Calls, is_gradient
@@ -19,7 +19,7 @@ from probe_flow.analysis.guesses import is_doubtful
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.plain_values import plain_gap
 from probe_flow.analysis.witness import clears
-from probe_flow.records import Mode, Pairs
+from probe_flow.records import Mode, NodeKey, Pairs
 
 LIMITS = {"rms": 2.5, "peak": 1.5, "gain": 2.5, "offset": 2.5}
 """How many times its allowance a figure must be to accuse. The largest healthy ratios measured are about 0.9, 0.5 and
@@ -82,6 +82,7 @@ class Diagnosis:
         cleared: rows that would be suspects if the reference did not say that the target is no worse than the golden,
             or repeated runs that they differ by as much; in order of time, without those that inherit from a suspect.
         quantised_runs: identities of the executions in which the target computed with quantised values.
+        passed: node of a suspect -> the nodes between it and the nearest compared tensors before it.
     """
 
     suspects: tuple[Suspect, ...]
@@ -92,6 +93,7 @@ class Diagnosis:
     scores: Mapping[int, float]
     cleared: tuple[int, ...] = ()
     quantised_runs: frozenset[object] = frozenset()
+    passed: Mapping[NodeKey, tuple[NodeKey, ...]] = field(default_factory=dict)
 
 
 def in_time(calls: Calls) -> list[int]:
@@ -153,7 +155,11 @@ class _Search:
         tainted = self._resolved()
         cleared = tuple(n for n in self.order if n in self.cleared and n not in self.suspects and n not in tainted)
         scales, quantised = self.allowances.scales, self.allowances.hidden.quantised_runs
-        return Diagnosis(suspects, tainted, self.deviations, self.order, scales, self.scores, cleared, quantised)
+        through = self.allowances.links.through if suspects else {}
+        passed = {key: through.get(key, ()) for key in {self.rows[suspect.row].node for suspect in suspects}}
+        return Diagnosis(
+            suspects, tainted, self.deviations, self.order, scales, self.scores, cleared, quantised, passed
+        )
 
     def _resolved(self) -> dict[int, int]:
         """Return the heirs with their suspects: a collective may come before what another rank did to it."""

@@ -23,10 +23,22 @@ from comparison_rows import (
     statistics_measured,
     target_only,
     tensor,
+    why,
 )
 
 from probe_flow.analysis.conclude import conclude
-from probe_flow.records import FindingKind, Group, NodeKey, Phase, Relation, Role, Statistics, TensorKind
+from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.records import (
+    FindingKind,
+    Group,
+    NodeKey,
+    Pair,
+    Phase,
+    Relation,
+    Role,
+    Statistics,
+    TensorKind,
+)
 
 U = 2.0**-11
 
@@ -611,3 +623,47 @@ def test_drift_names_what_comes_nearest_to_an_origin():
     assert near[0].node.name == "n40"
     assert finding.kind is FindingKind.DRIFT
     assert "; `n40.output.0` comes nearest to one, with " in finding.evidence
+
+
+def not_comparable(name, shapes, role=OUT):
+    target, golden = (tensor(name, role, shape=shape) for shape in shapes)
+    return MeasuredPair(Pair(target, golden, "g", "exact", reason=why(expected=False)))
+
+
+def behind_what_was_not_compared(shapes):
+    """`a` is right; `b` reads it and was not compared; `c` and `d` read `b` and are wrong."""
+    rows = [
+        row("a", relative=0.5 * U),
+        not_comparable("b", shapes),
+        not_comparable("c", shapes, IN),
+        row("c", relative=40 * U),
+        not_comparable("d", shapes, IN),
+        row("d", relative=60 * U),
+        row("e", IN, relative=60 * U),
+        row("e", relative=60 * U),
+    ]
+    return rows, pairs_of(rows, edges=[edge("a", "b"), edge("b", "c"), edge("b", "d"), edge("d", "e")])
+
+
+def test_an_output_of_another_size_is_the_origin_of_what_is_wrong_behind_it_and_named_once():
+    rows, pairs = behind_what_was_not_compared(((4, 4), (4, 5)))
+    (finding,) = findings_of(rows, pairs)
+    assert (finding.node.name, finding.slot.role, finding.row) == ("b", OUT, 1)
+    head = "has another shape than the golden ([4, 4], golden [4, 5]); behind it, at `c.output.0`: "
+    assert finding.evidence.startswith(f"{head}what was compared before `b.output.0` agrees (2.4e-04, floor ")
+    assert "inputs agree" not in finding.evidence
+    roles = roles_of(rows, pairs)
+    assert roles[1] is Role.ORIGIN
+    assert [roles[n] for n in (3, 5, 6, 7)] == [Role.INHERITED] * 4
+
+
+def test_evidence_says_that_what_lies_between_was_not_compared_where_its_size_is_right():
+    rows, pairs = behind_what_was_not_compared(((4, 5), (5, 4)))
+    (finding, _) = findings_of(rows, pairs)
+    assert (finding.node.name, finding.slot.role) == ("c", OUT)
+    assert finding.evidence.startswith("what was compared before `b.output.0` agrees (2.4e-04, floor ")
+
+
+def test_an_output_of_another_size_accuses_nobody_where_all_behind_it_is_right():
+    rows = [row("a", relative=0.5 * U), not_comparable("b", ((4,), (5,))), row("c", relative=0.5 * U)]
+    assert not findings_of(rows, pairs_of(rows, edges=[edge("a", "b"), edge("b", "c")]))
