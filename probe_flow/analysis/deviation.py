@@ -202,7 +202,10 @@ def _numbers(statistics: Statistics) -> _Numbers:
     """
     low, high, mean, norm = statistics.min, statistics.max, statistics.mean, statistics.l2norm
     try:
-        if (low + high + mean + norm) * 0.0 == 0.0:  # type: ignore[operator]  # None is what the except clause is for
+        if mean is None and norm is None:  # extremes alone: half of the time would go into raising and catching
+            if (low + high) * 0.0 == 0.0:  # type: ignore[operator]  # None is what the except clause is for
+                return float(low), float(high), None, None  # type: ignore[arg-type]
+        elif (low + high + mean + norm) * 0.0 == 0.0:  # type: ignore[operator]
             return low, high, mean, norm
     except (TypeError, OverflowError):
         pass
