@@ -14,6 +14,7 @@ from probe_flow.analysis.checksums import search_checksums
 from probe_flow.analysis.drift import find_drift
 from probe_flow.analysis.golden_errors import golden_errors
 from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.moments import side_by_side
 from probe_flow.analysis.near_misses import near_misses
 from probe_flow.analysis.noise import not_deterministic
 from probe_flow.analysis.not_compared import NotCompared
@@ -41,8 +42,8 @@ def conclude(
         _nonfinite_finding(suspect, rows) for suspect in diagnosis.suspects if suspect.figure == "nonfinite"
     )
     checksums = search_checksums(rows, diagnosis.order)
-    wrote = {number: writers.of(number) for number in checksums.origins}
-    findings.extend(_checksum_finding(number, rows, wrote[number]) for number in checksums.origins)
+    wrote = {number: writers.of(number) for number in side_by_side(checksums.origins, diagnosis.order, rows)}
+    findings.extend(_checksum_finding(number, rows, writer) for number, writer in wrote.items())
     shown.update(wrote)
     if not findings:
         findings.extend(find_drift(rows, diagnosis))

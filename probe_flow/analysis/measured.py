@@ -120,7 +120,7 @@ def _node_key(
 
 
 def _run_key(run: Execution) -> tuple[object, ...]:
-    return _number(run.rank), _mixed(run.graph), _number(run.step), _number(run.micro_step)
+    return number_or_first(run.rank), mixed(run.graph), number_or_first(run.step), number_or_first(run.micro_step)
 
 
 def _pair_key(pair: Pair, places: Mapping[int, int]) -> tuple[object, ...]:
@@ -128,17 +128,18 @@ def _pair_key(pair: Pair, places: Mapping[int, int]) -> tuple[object, ...]:
     return (
         _ROLE_ORDER[tensor.slot.role],
         places.get(id(tensor), 0),
-        tuple(map(_mixed, tensor.slot.path)),
+        tuple(map(mixed, tensor.slot.path)),
         pair.golden.id if pair.golden else "",
         pair.rule,
     )
 
 
-def _number(value: int | None) -> int:
+def number_or_first(value: int | None) -> int:
+    """Return what a part of an execution is sorted by: unknown ones come first."""
     return -1 if value is None else value
 
 
-def _mixed(value: int | str | None) -> tuple[int, int, str]:
+def mixed(value: int | str | None) -> tuple[int, int, str]:
     """Order None, then numbers by value, then text."""
     if value is None:
         return 0, 0, ""

@@ -17,6 +17,7 @@ from probe_flow.analysis.deviation import Deviation
 from probe_flow.analysis.growth import Allowance
 from probe_flow.analysis.guesses import is_doubtful
 from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.moments import in_time, side_by_side
 from probe_flow.analysis.plain_values import plain_gap
 from probe_flow.analysis.witness import clears
 from probe_flow.records import Mode, NodeKey, Pairs
@@ -73,7 +74,7 @@ class Diagnosis:
     """What the search found.
 
     Args:
-        suspects: in order of time, origins and amplifiers alike.
+        suspects: in order of time, ranks side by side, origins and amplifiers alike.
         tainted: row -> the suspect's row that it descends from.
         deviations: per row, None where nothing was measured.
         order: row numbers in order of time.
@@ -94,31 +95,6 @@ class Diagnosis:
     cleared: tuple[int, ...] = ()
     quantised_runs: frozenset[object] = frozenset()
     passed: Mapping[NodeKey, tuple[NodeKey, ...]] = field(default_factory=dict)
-
-
-def in_time(calls: Calls) -> list[int]:
-    """Return row numbers by step, then by execution and node order: what happened first comes first.
-
-    Gradients of parameters come behind the gradients that they were made of, wherever the collector wrote them down.
-    """
-
-    def key(number: int) -> tuple[int, int, int, bool, int]:
-        call = calls.of[number]
-        assert call is not None
-        run = call.key.execution
-        return (
-            -1 if run.step is None else run.step,
-            -1 if run.micro_step is None else run.micro_step,
-            max(number, call.incoming[-1]) if call.incoming else number,
-            bool(call.incoming),
-            number,
-        )
-
-    numbers = [n for n, call in enumerate(calls.of) if call is not None]
-    steps = {(call.key.execution.step, call.key.execution.micro_step) for call in calls}
-    if len(steps) < 2 and not any(call.incoming for call in calls):
-        return numbers  # as they come
-    return sorted(numbers, key=key)
 
 
 def diagnose(rows: Sequence[MeasuredPair], pairs: Pairs) -> Diagnosis:
@@ -151,7 +127,7 @@ class _Search:
                     self._remember(number, deviation)
             elif not self.rows[number].is_produced:
                 self._judge_argument(number)
-        suspects = tuple(self.suspects[number] for number in self.order if number in self.suspects)
+        suspects = tuple(self.suspects[number] for number in side_by_side(self.suspects, self.order, self.rows))
         tainted = self._resolved()
         cleared = tuple(n for n in self.order if n in self.cleared and n not in self.suspects and n not in tainted)
         scales, quantised = self.allowances.scales, self.allowances.hidden.quantised_runs

@@ -108,6 +108,8 @@ OVER_TIME = [
          also=replace(EARLY, token=1)),
     Spec("a_later_token_on_an_earlier_rank", "transformer", "float16", fault=replace(LATE, token=0, rank=1), tokens=2,
          ranks=2, also=replace(EARLY, token=1, rank=0)),
+    Spec("an_earlier_operator_on_a_later_rank", "transformer", "float16", fault=replace(EARLY, rank=2), ranks=3,
+         also=replace(LATE, rank=0)),
 ]  # fmt: skip
 
 
