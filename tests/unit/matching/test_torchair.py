@@ -318,7 +318,7 @@ class TestRules:
 
     def test_private_operators_compare_output_with_own_input(self, dump):
         write_both(dump)
-        write_device_op(dump.token(0), "TransData", "trans_TransData_7", at=9, inputs=[X], outputs=[X])
+        write_device_op(dump.token(0), "TransData", "trans_TransData_7", at=9, inputs=[X, Y], outputs=[X])
         write_device_op(dump.token(0), "Cast", "trans_Cast_9", at=10, outputs=[X])
         pairs = match(dump.root.parent)
         pair = by_target(pairs)["trans_TransData_7.output.0"]

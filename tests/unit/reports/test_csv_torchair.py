@@ -89,7 +89,13 @@ def test_a_measured_row_has_every_cell(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("cosine", "shown"),
-    [(0.99990000001, "0.9999"), (0.9999, "0.9999"), (0.98765432198765, "0.98765432198765"), (1.0, "1.0")],
+    [
+        (0.99990000001, "0.9999"),
+        (0.9999, "0.9999"),
+        (0.99987654321, "0.99987654321"),
+        (0.98765432198765, "0.98765432198765"),
+        (1.0, "1.0"),
+    ],
 )
 def test_cosine_is_rounded_only_near_one(tmp_path: Path, cosine: float, shown: str) -> None:
     assert one(tmp_path, good_row(measured=measurement(metrics(cosine=cosine))))["Cosine"] == shown
