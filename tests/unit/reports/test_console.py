@@ -175,6 +175,14 @@ def test_a_run_that_compares_nothing_says_which_dumps_it_made() -> None:
     assert "Dumps" not in plain({**run_of(verdict="pass", code=0), "inputs": [made]})
 
 
+def test_a_pass_within_noise_says_that_the_noise_may_hide_errors() -> None:
+    noisy = origin(0, "Add_1", kind=FindingKind.NOT_DETERMINISTIC)
+    alone = comparison(good_row(status=Status.FAIL))
+    given = comparison(good_row(status=Status.FAIL), findings=(noisy,))
+    assert "make the runs deterministic" in " ".join(plain(run_of(given, verdict="pass", code=0), given).split())
+    assert "deterministic" not in plain(run_of(alone, verdict="pass", code=0), alone)
+
+
 def test_a_nan_origin_at_the_first_wrong_tensor_is_not_told_twice() -> None:
     both = (origin(0, "Add_1"), origin(0, "Add_1", kind=FindingKind.NONFINITE_ORIGIN))
     given = comparison(good_row(status=Status.FAIL), findings=both, gate_passed=False)
