@@ -6,12 +6,12 @@ tensor mode what comparing the tensors of each pair gives, instead of the tensor
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import math
 import random
 import re
-import sys
 import tarfile
 from pathlib import Path
 
@@ -81,8 +81,13 @@ def _short(text: str) -> str:
 
 def main() -> None:
     """Write an archive."""
-    archive, *folders = map(Path, sys.argv[1:])
-    cases = [case for folder in folders for case in json.loads((folder / "index.json").read_text())]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("archive", type=Path)
+    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("--faults", type=int, default=FAULTS)
+    parser.add_argument("--healthy", type=int, default=HEALTHY)
+    options = parser.parse_args()
+    cases = [case for folder in options.folders for case in json.loads((folder / "index.json").read_text())]
     draw = random.Random(4)
     faults = [
         case
@@ -92,10 +97,10 @@ def main() -> None:
         and not (case["spec"]["kind"] == "grad_weight" and "conv2d" in case["spec"]["label"])
     ]
     healthy = [case for case in cases if not case["spec"]["kind"]]
-    chosen = draw.sample(healthy, HEALTHY) + draw.sample(faults, FAULTS)
+    chosen = draw.sample(healthy, options.healthy) + draw.sample(faults, options.faults)
     names: dict[str, str] = {}
     listed = []
-    with tarfile.open(archive, "w:xz", preset=9) as packed:
+    with tarfile.open(options.archive, "w:xz", preset=9) as packed:
 
         def add(name: str, text: str) -> None:
             member = tarfile.TarInfo(name)
