@@ -17,7 +17,11 @@ Item = TypeVar("Item")
 
 _MAX_EXECUTIONS = 8
 _MAX_NAMES = 5
-_WORDS = {"newest": "the newest", "largest": "the largest", "first": "the first by name"}
+_WORDS = {
+    "newest": "the newest",
+    "largest": "the largest, or the first by name of several as large",
+    "first": "the first by name",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,6 +201,18 @@ def test_of_two_files_of_one_operator_one_counts(folder, rule, value):
     assert codes(catalog) == {"PF3206": 1}
 
 
+def test_of_two_files_of_one_size_the_largest_is_the_first_by_name_and_the_message_says_so(folder):
+    folder.op("Add", "a", at=0, outputs=[[3.0]])
+    folder.op("Add", "a", at=9, outputs=[[2.0]])
+    catalog = read(folder.path, duplicates="largest")
+
+    assert values(catalog.tensors[0]).item() == 3.0
+    (problem,) = catalog.problems
+    assert problem.message.endswith(
+        "holds the same operator and is the largest, or the first by name of several as large"
+    )
+
+
 def test_operators_whose_names_are_alike_once_cleaned_are_told_apart(folder):
     for at, name in enumerate(("a/b", "a.b", "a_b")):
         folder.op("Add", name, at=at, outputs=[[float(at)]])
