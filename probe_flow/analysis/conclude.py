@@ -15,7 +15,7 @@ from probe_flow.analysis.drift import find_drift
 from probe_flow.analysis.golden_errors import golden_errors
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.moments import side_by_side
-from probe_flow.analysis.near_misses import near_misses
+from probe_flow.analysis.near_misses import behind_extremes, near_misses
 from probe_flow.analysis.noise import not_deterministic
 from probe_flow.analysis.not_compared import NotCompared
 from probe_flow.analysis.origin import Diagnosis, Suspect, diagnose
@@ -25,6 +25,9 @@ from probe_flow.records import Finding, FindingKind, Mode, Pairs, Phase, Role, S
 
 STRONG = 2.0
 """A suspect of this score is an origin even downstream of another one: its inputs' errors do not explain it."""
+
+NEAREST = 3
+"""Operators before an origin that its evidence names where extremes do not clear them; findings name the others too."""
 
 
 def conclude(
@@ -48,6 +51,7 @@ def conclude(
     if not findings:
         findings.extend(find_drift(rows, diagnosis))
     findings.extend(near_misses(rows, diagnosis, findings))
+    findings.extend(behind_extremes(rows, diagnosis, findings))
     findings.extend(golden_errors(rows, diagnosis))
     findings.extend(not_deterministic(rows, diagnosis.order))
     origin_rows = {row if writer is None else writer for row, writer in shown.items()}
@@ -226,13 +230,22 @@ def _evidence(
     explains = "rounding and the inputs explain" if row.is_produced else "rounding explains"
     ratio = "where exact values are due" if math.isinf(suspect.excess) else f"{suspect.excess:.3g} x what {explains}"
     if not row.is_produced:
-        return f"{found}, {ratio}, floor {floor:.1e}) before the node has done anything"
+        nearest = _nearest(suspect, rows, diagnosis)
+        doubt = nearest and f"; minimum and maximum before it agree, which does not clear {nearest}"
+        return f"{found}, {ratio}, floor {floor:.1e}) before the node has done anything{doubt}"
     errors = [d.relative for n in suspect.inputs if (d := diagnosis.deviations[n]) is not None]
     if errors:
         agree = "inputs agree" if between is None else f"what was compared before `{between.pair.shown.id}` agrees"
+        if suspect.is_by_extremes:
+            agree += f" in minimum and maximum, which does not clear {_nearest(suspect, rows, diagnosis) or 'them'}"
         return f"{agree} ({max(errors):.1e}, floor {floor:.1e}), {found}, {ratio})"
     compared = "not all inputs were compared" if _has_compared_input(suspect.row, rows) else "no input was compared"
     return f"{compared} (floor {floor:.1e}), {found}, {ratio})"
+
+
+def _nearest(suspect: Suspect, rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> str:
+    """Return the operators before a suspect that its extremes do not clear, in words; empty where there are none."""
+    return ", ".join(f"`{rows[n].node.name}`" for n in diagnosis.hidden.get(suspect.row, ())[:NEAREST])
 
 
 def _has_compared_input(number: int, rows: Sequence[MeasuredPair]) -> bool:

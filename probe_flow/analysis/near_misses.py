@@ -1,7 +1,9 @@
-"""What comes near to being an origin: where to look when what is named turns out to be innocent.
+"""Where to look when what is named turns out to be innocent: what comes near to being an origin, what extremes hide.
 
 An error that stays just below its limit accuses nobody, but what it spoils later may. So the largest of those before
-the first origin are suspects too, which fail nothing. Where nothing fails they must stand out more.
+the first origin are suspects too, which fail nothing. Where nothing fails they must stand out more. And an error inside
+of the range leaves minimum and maximum as they are: where these are all that is known, the first tensor that shows it
+may lie behind the one where it began.
 """
 
 from __future__ import annotations
@@ -42,6 +44,37 @@ def near_misses(rows: Sequence[MeasuredPair], diagnosis: Diagnosis, findings: Se
             near[node] = max(near.get(node, (0.0, 0)), (score, number), key=lambda each: each[0])
     ranked = sorted(near.values(), key=lambda each: -each[0])
     return [_finding(rows[number], number, score, diagnosis) for score, number in ranked[:MOST]]
+
+
+def behind_extremes(rows: Sequence[MeasuredPair], diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings, which fail nothing, for the outputs before the first origin whose extremes do not clear them.
+
+    Args:
+        rows: all rows.
+        diagnosis: what the search found.
+        findings: what was concluded from it; what they name already is left out.
+
+    Returns:
+        Empty unless the first origin was found by extremes alone; the nearest first.
+    """
+    first = next((each.row for each in findings if each.kind is FindingKind.ORIGIN and each.row is not None), None)
+    named = {finding.row for finding in findings}
+    hidden = () if first is None else diagnosis.hidden.get(first, ())
+    return [_hidden_finding(rows[n], n, rows[first]) for n in hidden if first is not None and n not in named]
+
+
+def _hidden_finding(row: MeasuredPair, number: int, origin: MeasuredPair) -> Finding:
+    return Finding(
+        kind=FindingKind.SUSPECT,
+        node=row.node,
+        slot=row.pair.shown.slot,
+        evidence=f"`{origin.pair.shown.id}` was computed from it, and its minimum and maximum, which agree, do not "
+        "clear it",
+        severity=0.0,
+        fails=False,
+        row=number,
+        metrics=row.measurement.metrics if row.measurement else {},
+    )
 
 
 def _finding(row: MeasuredPair, number: int, score: float, diagnosis: Diagnosis) -> Finding:

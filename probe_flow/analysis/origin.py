@@ -16,6 +16,7 @@ from probe_flow.analysis.calls import Call, Calls, is_gradient
 from probe_flow.analysis.deviation import Deviation
 from probe_flow.analysis.growth import Allowance
 from probe_flow.analysis.guesses import is_doubtful
+from probe_flow.analysis.lineage import hidden_before
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.moments import in_time, side_by_side
 from probe_flow.analysis.plain_values import plain_gap
@@ -68,6 +69,11 @@ class Suspect:
         """How many times its allowance the figure is."""
         return self.score * self.limit
 
+    @property
+    def is_by_extremes(self) -> bool:
+        """Whether minimum and maximum are all that is known of the row, and finite values all that is wrong."""
+        return self.deviation is not None and self.deviation.is_bare and self.figure != "nonfinite"
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
@@ -84,6 +90,8 @@ class Diagnosis:
             or repeated runs that they differ by as much; in order of time, without those that inherit from a suspect.
         quantised_runs: identities of the executions in which the target computed with quantised values.
         passed: node of a suspect -> the nodes between it and the nearest compared tensors before it.
+        hidden: row that extremes alone accuse -> outputs before it, the nearest first, whose extremes do not show
+            whether it began there.
     """
 
     suspects: tuple[Suspect, ...]
@@ -95,6 +103,7 @@ class Diagnosis:
     cleared: tuple[int, ...] = ()
     quantised_runs: frozenset[object] = frozenset()
     passed: Mapping[NodeKey, tuple[NodeKey, ...]] = field(default_factory=dict)
+    hidden: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 def diagnose(rows: Sequence[MeasuredPair], pairs: Pairs) -> Diagnosis:
@@ -134,8 +143,25 @@ class _Search:
         through = self.allowances.links.through if suspects else {}
         passed = {key: through.get(key, ()) for key in {self.rows[suspect.row].node for suspect in suspects}}
         return Diagnosis(
-            suspects, tainted, self.deviations, self.order, scales, self.scores, cleared, quantised, passed
-        )
+            suspects, tainted, self.deviations, self.order, scales, self.scores, cleared, quantised, passed,
+            self._hidden_before(suspects),
+        )  # fmt: skip
+
+    def _hidden_before(self, suspects: Sequence[Suspect]) -> dict[int, tuple[int, ...]]:
+        """Return the suspects that extremes alone accuse, with what may hide their error before them."""
+        return {
+            each.row: hidden_before(each.row, self.rows, self.deviations, self.allowances.sources)
+            for each in suspects
+            if each.is_by_extremes and not self._shows_again(each.row)
+        }
+
+    def _shows_again(self, number: int) -> bool:
+        """Whether an input holds the very tensor of a row before it, so that nothing was computed in between."""
+        row = self.rows[number]
+        if row.is_produced or row.measurement is None:
+            return False
+        before = [self.rows[n].measurement for n in self.allowances.sources(number) or ()]
+        return any(each is not None and each.golden == row.measurement.golden for each in before)
 
     def _resolved(self) -> dict[int, int]:
         """Return the heirs with their suspects: a collective may come before what another rank did to it."""

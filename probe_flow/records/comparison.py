@@ -51,7 +51,8 @@ class FindingKind(enum.Enum):
     """What a finding concludes.
 
     ``golden_error``: the sides differ, but the reference says it is not the target. ``not_deterministic``: repeated
-    runs of one side differ. ``suspect``: what comes near to being an origin, and fails nothing.
+    runs of one side differ. ``suspect``: what comes near to being an origin, or what extremes do not clear before one;
+    it fails nothing.
     """
 
     ORIGIN = "origin"

@@ -33,7 +33,7 @@ def comparison_summary(comparison: Comparison) -> dict[str, Any]:
 
     Keys: ``counts`` (every verdict, zeros included), ``coverage`` per side (``missing`` includes ``unreadable``),
     ``first_divergence`` (the first failing origin, as the analysis ranks them, or None), ``suspects`` (every origin,
-    ranked, then what comes near to being one), ``nonfinite_origin`` (or None), ``findings`` (all, ranked) and ``gate``
+    ranked, then findings of kind ``suspect``), ``nonfinite_origin`` (or None), ``findings`` (all, ranked) and ``gate``
     (its name, its answer, the policy of the rows), ``nodes`` (how many all sides have); ``waivers`` and ``baseline``
     where the comparison has them.
     """

@@ -46,8 +46,9 @@ def reduced(spec, folder: Path, statistics, sides: str) -> tuple[Comparison, obj
 def test_the_fault_of_the_bundled_pair_is_named_first(torchair_case):
     case = torchair_case("minmax")
     comparison = compare(case / "msprobe_ge_dump", case / "msprobe_fx_dump")
-    (finding,) = comparison.findings
+    finding, *suspects = comparison.findings
     assert (finding.kind, finding.node.name, str(finding.slot)) == (FindingKind.ORIGIN, "BatchMatMul_2", "output.0")
+    assert {(each.kind, each.fails) for each in suspects} == {(FindingKind.SUSPECT, False)}
     assert not comparison.gate_passed
     assert comparison.incomplete == ()
     assert {row.measurement.mode for row in comparison.rows if row.measurement} == {Mode.STATISTICS}
@@ -79,6 +80,18 @@ def test_what_extremes_show_is_named_first(name, sides, tmp_path):
     spec = next(spec for spec in SINGLE_FAULTS if spec.name == name)
     comparison, truth = reduced(spec, tmp_path, SCRIPT, sides)
     assert is_truth(origins(comparison)[0], truth)
+
+
+@pytest.mark.parametrize("name", ["one_element", "transposed_weight", "shift"])
+def test_what_extremes_show_further_on_is_told_where_it_began(name, tmp_path):
+    spec = next(spec for spec in SINGLE_FAULTS if spec.name == name)
+    comparison, truth = reduced(spec, tmp_path, SCRIPT, "target golden")
+    first, *_ = origins(comparison)
+    assert not is_truth(first, truth)
+    assert "in minimum and maximum, which does not clear " in first.evidence
+    suspects = [finding for finding in comparison.findings if finding.kind is FindingKind.SUSPECT]
+    assert any(is_truth(finding, truth) for finding in suspects)
+    assert not any(finding.fails for finding in suspects)
 
 
 def test_most_faults_are_named_first_by_four_statistics(tmp_path):

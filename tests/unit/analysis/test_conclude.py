@@ -238,6 +238,61 @@ def test_extremes_alone_name_what_is_off_at_them(steps, is_named):
     assert bool(names(findings_of(rows, pairs_of(rows, {"n": "Tanh"}, [edge("nowhere", "n", 9)])))) is is_named
 
 
+def by_extremes(name, role, top, *, count=100, place=0):
+    sides = (statistics(max=value, mean=None, l2norm=None) for value in (top, 4.0))
+    return row(name, role, place, measurement=statistics_measured(*sides, count=count))
+
+
+def test_what_extremes_do_not_clear_before_an_origin_is_told():
+    # a and b feed c, which feeds d; d's largest value is off. b has two elements, which the extremes show in full.
+    wrong = 4.0 * (1.0 + 40 * U)
+    rows = [
+        *(by_extremes("a", role, 4.0) for role in (IN, OUT)),
+        *(by_extremes("b", role, 4.0, count=2) for role in (IN, OUT)),
+        by_extremes("c", IN, 4.0),
+        by_extremes("c", IN, 4.0, count=2, place=1),
+        by_extremes("c", OUT, 4.0),
+        by_extremes("d", IN, 4.0),
+        by_extremes("d", OUT, wrong),
+        by_extremes("aside", OUT, 4.0),
+    ]
+    edges = [edge("nowhere", "a", 9), edge("nowhere", "b", 9), edge("a", "c"), edge("b", "c", 0, 1), edge("c", "d")]
+    origin, *suspects = findings_of(rows, pairs_of(rows, dict.fromkeys("abcd", "Tanh"), edges))
+    assert (origin.kind, origin.node.name) == (FindingKind.ORIGIN, "d")
+    assert origin.evidence.startswith("inputs agree in minimum and maximum, which does not clear `c`, `a` (")
+    assert [(each.kind, each.node.name, each.fails) for each in suspects] == [
+        (FindingKind.SUSPECT, "c", False),
+        (FindingKind.SUSPECT, "a", False),
+    ]
+    assert suspects[0].evidence == (
+        "`d.output.0` was computed from it, and its minimum and maximum, which agree, do not clear it"
+    )
+
+
+@pytest.mark.parametrize(("passed", "told"), [("view", ["a"]), (None, [])])
+def test_an_input_behind_what_was_not_compared_does_not_clear_what_feeds_that(passed, told):
+    # Fed directly, the input holds the tensor that a wrote, which had the right extremes there.
+    rows = [
+        *(by_extremes("a", role, 4.0) for role in (IN, OUT)),
+        row("b", IN, measurement=statistics_measured(
+            statistics(max=5.0, mean=None, l2norm=None),
+            statistics(max=3.0 if passed else 4.0, mean=None, l2norm=None),
+        )),
+    ]  # fmt: skip
+    edges = [edge("nowhere", "a", 9)]
+    edges += [edge("a", passed), edge(passed, "b")] if passed else [edge("a", "b")]
+    origin, *suspects = findings_of(rows, pairs_of(rows, dict.fromkeys("ab", "Tanh"), edges))
+    assert (origin.node.name, str(origin.slot)) == ("b", "input.0")
+    assert [each.node.name for each in suspects] == told
+    assert origin.evidence.endswith("which does not clear `a`") is bool(told)
+
+
+def test_extremes_of_an_input_of_the_network_do_not_clear_it():
+    rows = [by_extremes("a", IN, 4.0), by_extremes("a", OUT, 4.0 * (1.0 + 40 * U))]
+    (origin,) = findings_of(rows, pairs_of(rows, {"a": "Tanh"}, [edge("nowhere", "a", 9)]))
+    assert origin.evidence.startswith("inputs agree in minimum and maximum, which does not clear them (")
+
+
 def test_a_wrong_parameter_is_the_origin():
     rows = [row("fc", IN), row("fc", PARAM, "weight", relative=0.1, mark=1.0), row("fc", relative=0.1, mark=2.0)]
     pairs = pairs_of(rows, {"fc": "Linear"})
