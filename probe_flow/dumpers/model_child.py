@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import resource
 import signal
 import sys
 import threading
@@ -83,6 +84,8 @@ def run_job(job: ModelJob) -> dict[str, Any]:
 
         import_torchair()
     _seed(job)
+    if job.memory_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (job.memory_bytes, job.memory_bytes))
     model, source = load_model(job.model)
     import torch
 

@@ -31,6 +31,7 @@ class ModelJob:
         seed: of every random number generator.
         is_deterministic: ask torch for deterministic algorithms.
         threads: of torch; None = its own choice.
+        memory_bytes: of its own memory that the process may take (mapped files do not count); None = no limit.
         device: where model and inputs are moved; None = nowhere.
         has_backward: also run the backward pass, of the sum of the results.
         dynamic: of `torch.compile`.
@@ -46,6 +47,7 @@ class ModelJob:
     seed: int = 0
     is_deterministic: bool = True
     threads: int | None = None
+    memory_bytes: int | None = None
     device: str | None = None
     has_backward: bool = False
     dynamic: bool | None = None

@@ -22,6 +22,7 @@ STOP_S = 10.0
 _TAIL_BYTES = 16 << 10
 _TAIL_LINES = 15
 _LINE_BYTES = 64 << 10
+_MEMORY = re.compile(r"memory|alloc", re.IGNORECASE)
 _NO_FORM = re.compile(rb"([\w.:]+) does not have a deterministic implementation")
 _WRONG_REQUESTS = frozenset({"PF6320", "PF6321", "PF6322", "PF6323", "PF6328", "PF6329", "PF6331"})
 """What a workflow, not a run, has to change."""
@@ -94,18 +95,25 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 def _failure(job: ModelJob, failure: object, code: int, log: Path) -> UsageError | IncompleteError:
     notes = _tail(log)
     if isinstance(failure, dict):
-        found = str(failure.get("code"))
-        diagnostic = Diagnostic(
-            found, str(failure.get("message")), help=failure.get("help"), notes=notes, path=failure.get("path")
-        )
+        found, message, cure = str(failure.get("code")), str(failure.get("message")), failure.get("help")
+        if _MEMORY.search(message):
+            cure = (_limit(job) + (cure or "")) or None
+        diagnostic = Diagnostic(found, message, help=cure, notes=notes, path=failure.get("path"))
         return UsageError(diagnostic) if found in _WRONG_REQUESTS else IncompleteError(diagnostic)
     how = f"by signal {_signal_name(-code)}" if code < 0 else f"with exit code {code}"
-    cure = "its last words are below; the whole log is beside the dump"
+    cure = _limit(job) + "its last words are below; the whole log is beside the dump"
     if code == -signal.SIGKILL:
         cure = "the system kills a process when memory runs out: use smaller inputs, or a machine with more; " + cure
     return IncompleteError(
         Diagnostic("PF6325", f"the process that ran `{job.model}` ended {how}", help=cure, notes=notes, path=str(log))
     )
+
+
+def _limit(job: ModelJob) -> str:
+    """Return that the process may have met the limit of its memory, if it has one."""
+    if job.memory_bytes is None:
+        return ""
+    return f"`memory_limit` lets it take {job.memory_bytes / 2**20:.0f} MiB, maybe too little; "
 
 
 def _signal_name(number: int) -> str:

@@ -27,7 +27,7 @@ from probe_flow.errors import Diagnostic, ProbeFlowError, UsageError
 from probe_flow.records import Comparison
 from probe_flow.reports.run_json import write_run_json
 from probe_flow.stages.base import Context, Settings
-from probe_flow.workflow.models import size_bytes
+from probe_flow.stages.sizes import size_bytes
 from probe_flow.workflow.resolved import options_for_run
 
 

@@ -12,6 +12,7 @@ from pydantic_core import InitErrorDetails
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.stages.base import Context, DumpPath, Forecast, IsPath, Model, StageOptions
+from probe_flow.stages.sizes import SIZES, Size, size_bytes
 
 ModuleAttribute = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*$")]
 
@@ -81,6 +82,11 @@ class RunOptions(StageOptions):
     seed: int = Field(0, ge=0, description="Seed of torch, numpy and random.")
     deterministic: bool = Field(default=True, description="Ask torch for deterministic algorithms.")
     threads: int | None = Field(None, gt=0, description="Threads of torch; default: its own choice.")
+    memory_limit: Size | None = Field(
+        None,
+        description="Memory that the process of the model may take; beyond it the model fails, not the machine.",
+        examples=SIZES,
+    )
     device: str | None = Field(None, description="Device that model and inputs are moved to, e.g. `cpu`, `npu:0`.")
     dynamic: bool | None = Field(None, description="`dynamic` of torch.compile: whether shapes may vary.")
     output: Annotated[str, IsPath(must_exist=False)] | None = Field(
@@ -98,8 +104,8 @@ class RunOptions(StageOptions):
         return model
 
     @field_validator(
-        "inputs", "import_from", "calls", "backward", "seed", "deterministic", "threads", "device", "dynamic", "output",
-        "overwrite", mode="after",
+        "inputs", "import_from", "calls", "backward", "seed", "deterministic", "threads", "memory_limit", "device",
+        "dynamic", "output", "overwrite", mode="after",
     )  # fmt: skip
     @classmethod
     def _needs_model(cls, value: object, info: ValidationInfo) -> object:
@@ -196,6 +202,7 @@ def _job(kind: str, options: RunOptions, output: Path, dump: Mapping[str, Any]) 
         seed=options.seed,
         is_deterministic=options.deterministic,
         threads=options.threads,
+        memory_bytes=size_bytes(options.memory_limit) if options.memory_limit is not None else None,
         device=options.device,
         has_backward=options.backward,
         dynamic=options.dynamic,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from probe_flow.stages.base import IsPath, Model
+from probe_flow.stages.sizes import SIZES, Size
 
 NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
 """Names of stages, parameters and matrix entries."""
@@ -15,26 +15,8 @@ NAME = r"^[A-Za-z_][A-Za-z0-9_-]*$"
 WORKFLOW_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 """Names of workflows; they become folder names."""
 
-_SIZE = re.compile(r"^([0-9]+(?:\.[0-9]+)?) ?([KMGT]i?)?B$")
-_UNITS = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
-
-Size = Annotated[str, Field(pattern=_SIZE.pattern)]
-_SIZES = ["4GiB", "500MB"]
 ParamType = Literal["path", "str", "int", "float", "bool", "list"]
 Scalar = str | int | float | bool
-
-
-def size_bytes(size: Size) -> int:
-    """Return the bytes of a validated size: ``4GiB`` is 4 * 2**30, ``4GB`` is 4 * 10**9."""
-    found = parse_size(size)
-    assert found is not None
-    return found
-
-
-def parse_size(text: str) -> int | None:
-    """Return the bytes that a text such as ``4GiB`` or ``0B`` means, None when it is no size."""
-    match = _SIZE.match(text)
-    return None if match is None else int(float(match[1]) * _UNITS.get(match[2], 1))
 
 
 class Param(Model):
@@ -59,7 +41,7 @@ class Executor(Model):
         None, description="Address of a running Dask scheduler, for `distributed`.", examples=["tcp://host:8786"]
     )
     workers: int | None = Field(None, gt=0, description="Tasks that run at once; default: the cores there are.")
-    memory_limit: Size | None = Field(None, description="Memory for all workers together.", examples=_SIZES)
+    memory_limit: Size | None = Field(None, description="Memory for all workers together.", examples=SIZES)
 
     @model_validator(mode="after")
     def _address_needs_distributed(self) -> Executor:
@@ -78,7 +60,7 @@ class Cache(Model):
     tensors: Literal["auto", "always", "never"] = Field(
         "auto", description="Whether converted tensors are kept; `auto` keeps those whose conversion is costly."
     )
-    max_size: Size | None = Field(None, description="Size above which the oldest entries are removed.", examples=_SIZES)
+    max_size: Size | None = Field(None, description="Size above which the oldest entries are removed.", examples=SIZES)
 
 
 class WorkflowFile(Model):

@@ -68,6 +68,17 @@ def test_killed_process_hints_at_memory(job: ModelJob) -> None:
     assert "memory" in (raised.value.diagnostic.help or "")
 
 
+def test_a_model_beyond_its_memory_fails_alone_and_the_limit_is_named(job: ModelJob) -> None:
+    write_net(job, "def build(): return bytearray(2**30)")
+
+    with pytest.raises(UsageError, match="MemoryError") as raised:
+        run_model(replace(job, memory_bytes=2**29))
+
+    assert (raised.value.diagnostic.help or "").startswith("`memory_limit` lets it take 512 MiB")
+    with pytest.raises(UsageError, match="bytearray"):  # what it returned: without a limit it has room
+        run_model(job)
+
+
 def test_process_that_exits_by_itself_is_no_success(job: ModelJob) -> None:
     write_net(job, "import os\ndef build(): os._exit(0)")
 

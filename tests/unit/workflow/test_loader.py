@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from probe_flow.errors import WorkflowError
+from probe_flow.stages.sizes import size_bytes
 from probe_flow.workflow.loader import load_workflow
-from probe_flow.workflow.models import size_bytes
 from probe_flow.workflow.resolved import ResolvedStage, Workflow, options_for_run
 
 Load = Callable[..., Workflow]
