@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from probe_flow.errors import Diagnostic, Severity
+from probe_flow.formats.reduced_names import SUFFIX
 
-_NAME = re.compile(r"(?P<node>[^-]+)-(?P<target>.+)\.(?P<slot>(?:INPUT|OUTPUT)[.\d]*)\.\d{20}(?:_min_max)?\.npy")
-_REDUCED = "_min_max"
+_NAME = re.compile(r"(?P<node>[^-]+)-(?P<target>.+)\.(?P<slot>(?:INPUT|OUTPUT)[.\d]*)\.\d{20}(?:" + SUFFIX + r")?\.npy")
 _BLOCK = 1 << 20
 _MAX_LISTED = 10
 
@@ -74,15 +74,15 @@ def _arrays(root: Path) -> dict[tuple[str, str], Path]:
     found: dict[tuple[str, str], Path] = {}
     for path in root.rglob("*.npy"):
         stem = path.name.removesuffix(".npy")
-        is_reduced = stem.endswith(_REDUCED)
-        key = str(path.parent.relative_to(root)), stem.removesuffix(_REDUCED).rpartition(".")[0]
+        is_reduced = stem.endswith(SUFFIX)
+        key = str(path.parent.relative_to(root)), stem.removesuffix(SUFFIX).rpartition(".")[0]
         if not is_reduced or key not in found:
             found[key] = path
     return found
 
 
 def _time(path: Path) -> tuple[str, str]:
-    return path.name.removesuffix(".npy").removesuffix(_REDUCED).rpartition(".")[2], path.name
+    return path.name.removesuffix(".npy").removesuffix(SUFFIX).rpartition(".")[2], path.name
 
 
 def _difference(path: Path, other: Path) -> float | None:

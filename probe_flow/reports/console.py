@@ -24,7 +24,7 @@ from probe_flow.reports.console_facts import (
     where,
 )
 from probe_flow.reports.excuses import excuses_any, excuses_text
-from probe_flow.reports.same_places import SamePlace, elsewhere, suspected
+from probe_flow.reports.same_places import SamePlace, elsewhere, is_same_place, suspected
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -227,7 +227,7 @@ class _Summary:
         place, first = self._run.get("nonfinite_origin"), self._run.get("first_divergence")
         if place is None:
             return
-        if first is not None and _same_place(place, first):
+        if first is not None and is_same_place(place, first):
             self._line("  NaN or infinity begins at the same tensor.")
             return
         self._origin("Where NaN or infinity begins", place)
@@ -432,11 +432,6 @@ def _one_line(found: SamePlace) -> str:
     head = ", ".join(part for part in (operator(place), slot(place), where(place)) if part)
     also = f"; also in {found.elsewhere}" if found.others else ""
     return f"{head}: {printable(place.get('evidence') or '')}{also}"
-
-
-def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    names = ("node", "rank", "graph", "step", "call", "phase", "direction", "index", "comparison")
-    return all(one.get(name) == other.get(name) for name in names)
 
 
 def _next_step(run: Mapping[str, Any], folder: str) -> tuple[str, str]:

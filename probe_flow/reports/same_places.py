@@ -8,7 +8,8 @@ from typing import Any
 
 from probe_flow.reports.console_facts import printable
 
-_SAME = ("kind", "fails", "node", "graph", "call", "phase", "direction", "index", "comparison")
+_TENSOR = ("node", "graph", "call", "phase", "direction", "index", "comparison")
+_SAME = ("kind", "fails", *_TENSOR)
 """What findings have in common that are told as one: everything but rank, step, figures and evidence."""
 
 _SUSPECTED = frozenset(("origin", "checksum_origin", "suspect"))
@@ -31,7 +32,7 @@ class SamePlace:
 
     def is_at(self, place: Mapping[str, Any]) -> bool:
         """Whether the most important finding names this place of run.json, rank and step included."""
-        return all(self.first.get(name) == place.get(name) for name in (*_SAME[2:], "rank", "step"))
+        return is_same_place(self.first, place)
 
     @property
     def elsewhere(self) -> str:
@@ -40,6 +41,11 @@ class SamePlace:
         if not count:
             return ""
         return f"{count} more execution{'' if count == 1 else 's'}: {_executions([self.first, *self.others])}"
+
+
+def is_same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two places of run.json are one tensor of one execution."""
+    return all(one.get(name) == other.get(name) for name in (*_TENSOR, "rank", "step"))
 
 
 def same_places(findings: Iterable[Mapping[str, Any]]) -> list[SamePlace]:
