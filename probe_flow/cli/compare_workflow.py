@@ -39,6 +39,11 @@ RULE_FLAGS: Mapping[str, str] = MappingProxyType(
 )
 """Options of the match of offline models, and how they are written."""
 
+_REPLACED: Mapping[str, Sequence[str]] = MappingProxyType(
+    {ACROSS: ("mapping",), OFFLINE_MODELS: ("fusion_rule", "close_fusion_rule")}
+)
+"""Parameters of a packaged workflow that only its match uses, which the command line replaces as a whole."""
+
 NO_FILE = ""
 """Value of a mapping option that was given without a file."""
 
@@ -109,11 +114,15 @@ def comparison_workflow(sides: Sides, paths: Mapping[str, Path], *, cwd: Path, w
     from probe_flow.workflow.templates import templates
 
     sets = {name: str(path) for name, path in paths.items()}
-    workflow = load_workflow(templates()[_template(sides)], sets=sets, env=os.environ, cwd=cwd)
+    template = _template(sides)
+    unused = dict.fromkeys(_REPLACED.get(template, ()), sets["target"])
+    workflow = load_workflow(templates()[template], sets={**unused, **sets}, env=os.environ, cwd=cwd)
     stages = tuple(each for stage in workflow.stages for each in _adapted(stage, sides, wanted, cwd))
-    if sides.scenario == OFFLINE:  # one packaged workflow stands for all kinds of golden sides
-        return replace(workflow, stages=stages, name=OFFLINE, description=None, params={**sets, **_rules(wanted, cwd)})
-    return replace(workflow, stages=stages)
+    files = {name: str(cwd / file) for name, file in wanted.match.items() if file != NO_FILE}
+    params = {**sets, **files, **_rules(wanted, cwd)}
+    if sides.scenario == OFFLINE:  # one packaged workflow serves all kinds of golden sides
+        return replace(workflow, stages=stages, name=OFFLINE, description=None, params=params)
+    return replace(workflow, stages=stages, params=params)
 
 
 def _template(sides: Sides) -> str:

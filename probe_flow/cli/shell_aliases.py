@@ -18,7 +18,7 @@ import click
 from probe_flow.cli.asking import Asker, Reply
 from probe_flow.cli.number import Number
 from probe_flow.cli.peer_syntax import PeerCommand
-from probe_flow.errors import Diagnostic, UsageError
+from probe_flow.errors import Diagnostic, UsageError, WorkflowError
 from probe_flow.formats.existing import is_file
 
 if TYPE_CHECKING:
@@ -217,10 +217,16 @@ def _compared_again(asker: Asker, sets: Mapping[str, str]) -> Asker:
 
 
 def _check_stages(record: Mapping[str, Any], path: Path, sets: Mapping[str, str]) -> None:
-    """Refuse a workflow file whose stages are of other kinds than those of the run: `compare` had options for it."""
+    """Refuse a workflow file that does not say by itself what the run did: `compare` had options for the rest."""
     from probe_flow.workflow.loader import load_workflow
 
-    stages = load_workflow(path, sets=sets, env=os.environ, cwd=Path.cwd()).stages
+    try:
+        stages = load_workflow(path, sets=sets, env=os.environ, cwd=Path.cwd()).stages
+    except WorkflowError as error:
+        raise click.UsageError(
+            f"`{path}` cannot be run with the parameters of this run alone ({error.diagnostic.message}); "
+            "give the command that made the run again"
+        ) from error
     uses = {stage.name: stage.type.uses for stage in stages}
     for stage in record.get("stages") or ():
         name, ran = stage.get("name"), stage.get("uses")

@@ -6,7 +6,10 @@ import click
 
 from probe_flow.cli.console import show, show_json
 from probe_flow.cli.options import load, set_option
-from probe_flow.errors import WorkflowError
+from probe_flow.errors import Severity, WorkflowError
+
+UNSET = "PF1302"
+"""A parameter that whoever runs the workflow sets: no mistake of the file."""
 
 
 @click.command("validate")
@@ -21,7 +24,10 @@ from probe_flow.errors import WorkflowError
     help="`json`: one diagnostic a line on stdout.",
 )
 def command(workflows: tuple[str, ...], sets: dict[str, str], format_: str) -> int:
-    """Show every mistake of workflow files, with its place. No data path is read."""
+    """Show every mistake of workflow files, with its place. No data path is read.
+
+    A parameter that has to be set when the workflow is run is no mistake; it is named.
+    """
     return max(_validate(path, sets, as_json=format_ == "json") for path in workflows)
 
 
@@ -29,16 +35,30 @@ def _validate(path: str, sets: dict[str, str], *, as_json: bool) -> int:
     try:
         workflow = load(path, sets)
     except WorkflowError as error:
-        if as_json:
-            show_json(error.diagnostics)
-        else:
-            show(error.diagnostics, sources=error.sources)
-            count = len(error.diagnostics)
-            click.echo(f"{path}: {count} mistake{'s' if count > 1 else ''}")
-        return error.exit_code
+        return _report(path, error, as_json=as_json)
     if as_json:
         show_json(workflow.warnings)
     else:
         show(workflow.warnings, sources=workflow.sources)
         click.echo(f"{path}: ok, {len(workflow.stages)} stages")
     return 0
+
+
+def _report(path: str, error: WorkflowError, *, as_json: bool) -> int:
+    """Show the mistakes of a file; return 0 where there is none but parameters without a value."""
+    found = [each for each in error.diagnostics if each.code != UNSET]
+    is_ok = all(each.severity is not Severity.ERROR for each in found)
+    if as_json:
+        show_json(found)
+    else:
+        show(found, sources=error.sources)
+        mistakes = f"{len(found)} mistake{'s' if len(found) > 1 else ''}"
+        click.echo(f"{path}: {f'ok; running it needs {_unset(error)}' if is_ok else mistakes}")
+    return 0 if is_ok else error.exit_code
+
+
+def _unset(error: WorkflowError) -> str:
+    """Return the options that give every parameter without a value one: ``--set a=... --set b=...``."""
+    spans = [each.span for each in error.diagnostics if each.code == UNSET and each.span is not None]
+    names = (error.sources[at.file].splitlines()[at.line - 1][at.column - 1 : at.end_column - 1] for at in spans)
+    return " ".join(f"--set {name}=..." for name in names)

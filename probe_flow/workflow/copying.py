@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from probe_flow.errors import Span
@@ -52,12 +52,13 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """A parameter whose default is sample data: where it lies, where its copy goes, where the default is written."""
+    """A parameter with sample data: where it lies, where its copy goes, where key and value of it are written."""
 
     param: str
     source: Path
     relative: Path
-    span: Span
+    key: Span
+    value: Span
 
 
 def copy_template(template: Path, output: Path, *, with_sample: bool, force: bool, root: Path | None = None) -> Copied:
@@ -66,7 +67,7 @@ def copy_template(template: Path, output: Path, *, with_sample: bool, force: boo
     Args:
         template: the packaged file.
         output: folder to copy to; it is made where it is not there.
-        with_sample: copy the sample data as well, and let the copied workflow name the copy.
+        with_sample: copy the sample data as well, and let the copied workflow name the copy; else it names none.
         force: overwrite files that are there.
         root: folder that holds ``examples/``; default: the installed one.
 
@@ -91,8 +92,7 @@ def copy_template(template: Path, output: Path, *, with_sample: bool, force: boo
         else:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)
-    if with_sample:
-        text = _with_copied_paths(text, samples)
+    text = _with_copied_paths(text, samples) if with_sample else _without_samples(text, samples)
     workflow.write_text(_EDITOR_LINE.sub("", text), encoding="utf-8")
     unset = () if with_sample else tuple(sample.param for sample in samples)
     return Copied(workflow, tuple(copies), unset)
@@ -103,20 +103,33 @@ def _samples(template: Path, text: str, examples: Path) -> Iterator[_Sample]:
     assert document is not None
     params = document.values.get("params")
     for name, param in (params if isinstance(params, dict) else {}).items():
-        default = param.get("default") if param.get("type") == "path" else None
-        if not isinstance(default, str):
-            continue
-        source = Path(os.path.normpath(template.parent / default))
-        if source.is_relative_to(examples):
-            span = document.place.children["params"].children[name].children["default"].span
-            yield _Sample(str(name), source, source.relative_to(examples), span)
+        sample = param.get("sample")
+        if isinstance(sample, str):
+            source = Path(os.path.normpath(template.parent / sample))
+            place = document.place.children["params"].children[name].children["sample"]
+            yield _Sample(str(name), source, source.relative_to(examples), place.name_span, place.span)
 
 
 def _with_copied_paths(text: str, samples: list[_Sample]) -> str:
-    """Return the workflow with its sample paths pointing at the copies; from the end, so that columns stay right."""
+    """Return the workflow with its sample paths pointing at the copies."""
+    return _replaced(text, [(each.value, f"{SAMPLE_FOLDER}/{each.relative.as_posix()}") for each in samples])
+
+
+def _without_samples(text: str, samples: list[_Sample]) -> str:
+    """Return the workflow without its samples: the keys, their values, and the comma behind them."""
     lines = text.split("\n")
-    for sample in sorted(samples, key=lambda each: (each.span.line, each.span.column), reverse=True):
-        line = lines[sample.span.line - 1]
-        path = f"{SAMPLE_FOLDER}/{sample.relative.as_posix()}"
-        lines[sample.span.line - 1] = line[: sample.span.column - 1] + path + line[sample.span.end_column - 1 :]
+    spans = []
+    for sample in samples:
+        rest = lines[sample.value.line - 1][sample.value.end_column - 1 :]
+        comma = len(rest) - len(rest.removeprefix(",").lstrip(" "))
+        spans.append(replace(sample.value, column=sample.key.column, end_column=sample.value.end_column + comma))
+    return _replaced(text, [(span, "") for span in spans])
+
+
+def _replaced(text: str, changes: list[tuple[Span, str]]) -> str:
+    """Return a text with something else in places of one line each; from the end, so that columns stay right."""
+    lines = text.split("\n")
+    for span, new in sorted(changes, key=lambda each: (each[0].line, each[0].column), reverse=True):
+        line = lines[span.line - 1]
+        lines[span.line - 1] = line[: span.column - 1] + new + line[span.end_column - 1 :]
     return "\n".join(lines)

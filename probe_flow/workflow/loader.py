@@ -73,7 +73,8 @@ class _FileReader:
 
     def read(self, path: Path, document: Document) -> Workflow | None:
         values, place = document.values, document.place
-        table = ParamTable(self.sources, self.sets, self.sources.add_command_line(dict(self.sets)), self.problems)
+        set_spans = self.sources.add_command_line(dict(self.sets))
+        table = ParamTable(self.sources, place.span.file, self.sets, set_spans, self.problems)
         early = Scope(self.sources, self.env, problems=self.problems)
         declared, declared_place = self._declared(values, place, early)
         params = table.resolve(declared, declared_place)
@@ -82,7 +83,7 @@ class _FileReader:
         stages = self._stages(values, place, replace(scope, has_run=True))
         if header is None or _any_error(self.problems):
             return None
-        table.warn_unused(declared, declared_place, scope.used, file=place.span.file)
+        table.warn_unused(declared, declared_place, scope.used)
         return Workflow(
             path=path,
             name=header.name,
@@ -93,6 +94,7 @@ class _FileReader:
             cache=header.cache,
             io=header.io,
             metrics_backend=header.metrics_backend,
+            is_sample=bool(table.samples),
             warnings=(),
             sources=self.sources.texts,
         )

@@ -26,9 +26,22 @@ class Param(Model):
     default: Scalar | list[Scalar] | None = Field(
         None, description="Value when it is not set. Without one the parameter must be set, unless it is optional."
     )
+    sample: str | None = Field(
+        None,
+        description="Path used when the file itself is run and none of its parameters with a sample has a value: data "
+        "to try the workflow on. A workflow that extends this one, or sets one of these parameters, sets them all.",
+    )
     help: str | None = Field(None, description="What the parameter is for.")
     optional: bool = Field(default=False, description="Without a value, a key that uses the parameter is dropped.")
     choices: list[Scalar] | None = Field(None, min_length=1, description="The only values allowed.")
+
+    @model_validator(mode="after")
+    def _only_paths_have_samples(self) -> Param:
+        if self.sample is not None and self.type != "path":
+            raise ValueError(
+                f"a `sample` is data in a file or folder; a parameter of type `{self.type}` has a `default`"
+            )
+        return self
 
 
 class Executor(Model):

@@ -17,6 +17,10 @@ from probe_flow.workflow.models import Param
 from probe_flow.workflow.paths import absolute
 from probe_flow.workflow.sources import COMMAND_LINE, Sources
 
+_SAMPLE_NOTE = (
+    "its sample is used only where the file that names it is run itself and none of the parameters with a sample is set"
+)
+
 _NAMES = {
     "path": "a path",
     "str": "text",
@@ -33,14 +37,18 @@ class ParamTable:
 
     Args:
         sources: where files lie.
+        file: the one that was asked for, as spans name it.
         sets: values from the command line.
         problems: takes what is wrong.
+        samples: parameters whose value is their sample, once they are resolved.
     """
 
     sources: Sources
+    file: str
     sets: Mapping[str, str]
     set_spans: Mapping[str, Span]
     problems: list[Diagnostic] = field(default_factory=list)
+    samples: frozenset[str] = frozenset()
 
     def resolve(self, declared: Mapping[str | int, object], place: Place) -> dict[str, Found]:
         """Return every parameter by name: `HOLE` where it was reported, `DROP` where it is optional and not set.
@@ -50,12 +58,26 @@ class ParamTable:
             place: of `params`.
         """
         self._report_unknown_sets([str(name) for name in declared])
+        self.samples = self._samples(declared, place)
         return {
             str(name): self._value(str(name), raw, place.children[name])
             for name, raw in declared.items()
         }  # fmt: skip
 
-    def warn_unused(self, declared: Mapping[str | int, object], place: Place, used: set[str], *, file: str) -> None:
+    def _samples(self, declared: Mapping[str | int, object], place: Place) -> frozenset[str]:
+        """Return the parameters that take their sample: all that have one, or none.
+
+        Samples are for trying a workflow as it is. Whoever extends it or sets one of these parameters means other
+        data, and must not compare them with ours because something else was left out.
+        """
+        having = {
+            name: raw for name, raw in declared.items() if isinstance(raw, dict) and raw.get("sample") is not None
+        }
+        is_ours = all(place.children[name].children["sample"].span.file == self.file for name in having)
+        has_value = any(str(name) in self.sets or raw.get("default") is not None for name, raw in having.items())
+        return frozenset(map(str, having)) if is_ours and not has_value else frozenset()
+
+    def warn_unused(self, declared: Mapping[str | int, object], place: Place, used: set[str]) -> None:
         """Warn of parameters that nothing uses: setting them has no effect.
 
         A file that extends another one may well replace what used a parameter; there only `--set` has no effect.
@@ -64,13 +86,12 @@ class ParamTable:
             declared: the `params` of the merged file.
             place: of `params`.
             used: names that some value uses.
-            file: the one that was asked for, as spans name it.
         """
         for name in map(str, declared):
             if name in used:
                 continue
             span = place.children[name].name_span
-            if span.file == file:
+            if span.file == self.file:
                 help_text = f"write `${{params.{name}}}` where it belongs, or remove it"
             elif name in self.sets:
                 at = self.set_spans[name]
@@ -113,16 +134,18 @@ class ParamTable:
         return self._set_value(name, param) if name in self.sets else found
 
     def _default(self, name: str, param: Param, place: Place) -> Found:
-        default = place.children.get("default")
-        if param.default is None or default is None:
+        given, default = param.default, place.children.get("default")
+        if given is None and name in self.samples:
+            given, default = param.sample, place.children.get("sample")
+        if given is None or default is None:
             if param.optional:
                 return Found(DROP)
             if name not in self.sets:
                 self._report_unset(name, param, place)
             return Found(HOLE)
-        value = _typed(param.type, param.default)
+        value = _typed(param.type, given)
         if value is HOLE:
-            self._report_type(name, param, default.span, param.default)
+            self._report_type(name, param, default.span, given)
         folder = default.folder or self.sources.folder((default.definition or default.span).file)
         return self._checked(name, param, value, span=default.span, folder=folder)
 
@@ -148,13 +171,16 @@ class ParamTable:
         return Found(absolute(value, folder))
 
     def _report_unset(self, name: str, param: Param, place: Place) -> None:
+        has_sample = param.sample is not None
+        cure = f"`--set {name}=VALUE`, or give it a `default`, or mark it `optional: true`"
         self.problems.append(
             Diagnostic(
                 "PF1302",
                 f"the parameter `{name}` is not set and has no default",
                 span=place.name_span,
                 label=param.help or "needs a value",
-                help=f"`--set {name}=VALUE`, or give it a `default`, or mark it `optional: true`",
+                help=f"`--set {name}=PATH`, or give it a `default` in the file that you run" if has_sample else cure,
+                notes=(_SAMPLE_NOTE,) if has_sample else (),
             )
         )
 

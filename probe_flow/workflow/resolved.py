@@ -49,6 +49,7 @@ class Workflow:
         warnings: what is doubtful but no mistake.
         sources: texts of the files that spans name, for `errors.render`.
         templates: names of the templates that it extends, with package and version.
+        is_sample: whether it compares the sample data that it brings.
     """
 
     path: Path
@@ -63,6 +64,7 @@ class Workflow:
     warnings: tuple[Diagnostic, ...]
     sources: Mapping[str, str]
     templates: tuple[str, ...] = ()
+    is_sample: bool = False
 
 
 def options_for_run(options: StageOptions, output: Path) -> StageOptions:

@@ -63,10 +63,26 @@ def test_validate_shows_mistakes_on_stderr_and_exits_with_two(capsys: pytest.Cap
 
 
 def test_validate_passes_parameters(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["validate", "invalid/unset_parameter.yaml"]) == 2
     assert cli.main(["validate", "invalid/unset_parameter.yaml", "--set", "golden=fx"]) == 0
     assert cli.main(["validate", "invalid/unset_parameter.yaml", "--set", "goldn=fx"]) == 2
     assert "--set goldn=fx" in capsys.readouterr().err
+
+
+def test_a_parameter_to_be_set_when_the_file_runs_is_no_mistake_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["validate", "invalid/unset_parameter.yaml"]) == 0
+    assert capsys.readouterr().out == "invalid/unset_parameter.yaml: ok; running it needs --set golden=...\n"
+    assert cli.main(["validate", "invalid/unset_parameter.yaml", "--format", "json"]) == 0
+    assert capsys.readouterr().out == ""
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(
+        Path("invalid/unset_parameter.yaml").read_text(encoding="utf-8") + "nonsense: 1\n", encoding="utf-8"
+    )
+    assert cli.main(["validate", str(wrong)]) == 2
+    shown = capsys.readouterr()
+    assert "1 mistake" in shown.out
+    assert "PF1302" not in shown.err
 
 
 @pytest.mark.parametrize("sets", [["golden"], ["=x"], ["a=1", "a=2"]])

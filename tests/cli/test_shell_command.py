@@ -223,7 +223,7 @@ def test_vc_does_not_run_another_workflow_than_the_command_did(typed, probe_flow
     done = probe_flow("compare", "-tp", onnx / "target", "-gp", onnx / "golden", "-fr", rules, "-o", "out")
     assert done.code == 1
     done = typed(tmp_path / "out", "vc")
-    assert "stage `golden` of this run is `dump.npy`" in done.err
+    assert "the parameter `close_fusion_rule` is not set" in done.err
     assert "give the command that made the run again" in done.err
     assert not (tmp_path / "out" / "probe_flow-2").exists()
 

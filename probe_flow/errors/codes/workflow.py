@@ -151,9 +151,10 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF1302",
         "Parameter without a value",
-        "A parameter has no default, is not optional, and `--set` does not give it a value.",
+        "A parameter has no default, is not optional, and `--set` does not give it a value. A `sample` is no default: "
+        "it is used only where the file that names it is run itself and none of its parameters with a sample is set.",
         "params:\n  golden: {type: path}",
-        "Pass `--set NAME=VALUE`, or add a `default`, or `optional: true`.",
+        "Pass `--set NAME=VALUE`, or add a `default`, or `optional: true`. `validate` accepts such a file.",
     ),
     Code(
         "PF1303",

@@ -12,8 +12,8 @@ TEXT = """# yaml-language-server: $schema=../schemas/workflow.schema.json
 version: 1
 name: demo
 params:
-  target: {type: path, default: ../examples/demo/ge, help: a}   # kept
-  golden: {type: path, default: "../examples/demo/fx"}
+  target: {type: path, sample: ../examples/demo/ge, help: a}   # kept
+  golden: {type: path, sample: "../examples/demo/fx"}
   other: {type: path, default: elsewhere}
 stages:
   target: {uses: dump.torchair_ge, path: "${params.target}"}
@@ -55,6 +55,8 @@ def test_without_sample_the_parameters_to_set_are_named(root: Path, tmp_path: Pa
 
     assert copied.unset == ("target", "golden")
     assert copied.samples == ()
+    assert "  target: {type: path, help: a}   # kept\n" in copied.workflow.read_text(encoding="utf-8")
+    assert "sample" not in copied.workflow.read_text(encoding="utf-8")
     assert not (tmp_path / "sample").exists()
 
 
@@ -85,7 +87,7 @@ def test_a_sample_may_be_one_file(root: Path, tmp_path: Path) -> None:
     file = root / "examples" / "demo" / "rules.json"
     file.write_text("{}", encoding="utf-8")
     template = root / "workflows" / "demo.yaml"
-    template.write_text(TEXT.replace("default: elsewhere", "default: ../examples/demo/rules.json"), encoding="utf-8")
+    template.write_text(TEXT.replace("default: elsewhere", "sample: ../examples/demo/rules.json"), encoding="utf-8")
 
     copied = copy_template(template, tmp_path / "new", with_sample=True, force=False, root=root)
 

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from probe_flow.errors import WorkflowError
 from probe_flow.stages.sizes import size_bytes
 from probe_flow.workflow.loader import load_workflow
 from probe_flow.workflow.resolved import ResolvedStage, Workflow, options_for_run
+from probe_flow.workflow.templates import templates
 
 Load = Callable[..., Workflow]
 
@@ -180,9 +182,67 @@ def test_a_parameter_that_the_extending_file_has_no_use_for_is_its_own_affair(lo
 
 
 def test_the_packaged_template_can_be_extended(load: Load) -> None:
-    workflow = load("version: 1\nextends: template:torchair-ge-vs-fx\nname: mine\n", sets={"target": "ge"})
+    sets = {"target": "ge", "golden": "fx"}
+    workflow = load("version: 1\nextends: template:torchair-ge-vs-fx\nname: mine\n", sets=sets)
 
     assert "result" in [each.name for each in workflow.stages]
+    assert not workflow.is_sample
+
+
+PACKAGED = sorted(templates().values())
+
+
+def unset(error: WorkflowError) -> set[str]:
+    """The parameters that lack a value; nothing else is wrong."""
+    assert {each.code for each in error.diagnostics} == {"PF1302"}
+    return {each.message.split("`")[1] for each in error.diagnostics}
+
+
+@pytest.mark.parametrize("template", PACKAGED, ids=lambda path: path.stem)
+def test_the_sample_of_a_packaged_workflow_is_used_only_where_it_is_run_as_it_is(
+    template: Path, tmp_path: Path
+) -> None:
+    declared = set(yaml.safe_load(template.read_text(encoding="utf-8"))["params"])
+    workflow = load_workflow(template, env={}, cwd=tmp_path)
+    assert workflow.is_sample
+    assert all(Path(str(value)).exists() for value in workflow.params.values())
+
+    (tmp_path / "mine.yaml").write_text(
+        f"version: 1\nextends: template:{template.stem}\nname: mine\n", encoding="utf-8"
+    )
+    with pytest.raises(WorkflowError) as caught:
+        load_workflow(tmp_path / "mine.yaml", env={}, cwd=tmp_path)
+    assert unset(caught.value) == declared
+
+    for name in declared:
+        with pytest.raises(WorkflowError) as caught:
+            load_workflow(template, env={}, cwd=tmp_path, sets={name: "mine"})
+        assert unset(caught.value) == declared - {name}
+
+    whole = load_workflow(template, env={}, cwd=tmp_path, sets=dict.fromkeys(declared, "mine"))
+    assert not whole.is_sample
+    assert set(whole.params.values()) == {str(tmp_path / "mine")}
+
+
+def test_an_extending_file_brings_samples_of_its_own_or_none(load: Load, tmp_path: Path) -> None:
+    base = "version: 1\nextends: template:torchair-ge-vs-fx\nname: mine\nparams:\n"
+    one = base + "  target: {sample: ge}\n"
+    with pytest.raises(WorkflowError) as caught:
+        load(one)
+    assert unset(caught.value) == {"target", "golden"}
+    with pytest.raises(WorkflowError) as caught:
+        load(base + "  target: {default: ge}\n")
+    assert unset(caught.value) == {"golden"}
+
+    workflow = load(one + "  golden: {sample: fx}\n")
+    assert workflow.is_sample
+    assert workflow.params == {"target": str(tmp_path / "flows" / "ge"), "golden": str(tmp_path / "flows" / "fx")}
+
+
+def test_only_paths_have_samples(load: Load) -> None:
+    with pytest.raises(WorkflowError) as caught:
+        load("params:\n  n: {type: int, sample: '3'}\nstages:\n  a: {uses: dump.torchair_ge, path: ge}\n")
+    assert "a `sample` is data in a file or folder" in caught.value.diagnostic.message
 
 
 @pytest.mark.parametrize(

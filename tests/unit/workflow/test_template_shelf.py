@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -15,10 +15,12 @@ from probe_flow.formats.yaml_positions import parse_yaml
 from probe_flow.workflow import template_shelf
 from probe_flow.workflow.extending import extend_template
 from probe_flow.workflow.loader import load_workflow
+from probe_flow.workflow.resolved import Workflow
 from probe_flow.workflow.template_shelf import Shelf, describe, make_shelf
 from probe_flow.workflow.templates import templates
 
 Install = Callable[..., Path]
+SIDES = {"target": "ge", "golden": "fx"}
 
 NIGHTLY = """version: 1
 name: acme-nightly
@@ -61,10 +63,10 @@ def current() -> Shelf:
     return make_shelf(templates(), "9.9", entry_points(group="probe_flow.templates"))
 
 
-def load(folder: Path, extends: str) -> object:
+def load(folder: Path, extends: str, sets: Mapping[str, str] = SIDES) -> Workflow:
     path = folder / "mine.yaml"
     path.write_text(f"version: 1\nname: mine\nextends: {extends}\n", encoding="utf-8")
-    return load_workflow(path, env={}, cwd=folder)
+    return load_workflow(path, env={}, cwd=folder, sets=sets)
 
 
 def theirs(shelf: Shelf) -> list[tuple[str, str, str]]:
@@ -98,7 +100,7 @@ def test_a_workflow_extends_a_template_of_a_package(install: Install, tmp_path: 
 def test_paths_in_a_template_start_from_its_own_file(install: Install, tmp_path: Path) -> None:
     text = "version: 1\nname: a\nstages:\n  golden: {uses: dump.torchair_fx, path: fx}\n"
     folder = install("acme-probe", {"nightly.yaml": text})
-    workflow = load(tmp_path, "template:nightly")
+    workflow = load(tmp_path, "template:nightly", {})
     assert workflow.stages[0].options.path == str(folder / "fx")
 
 
@@ -140,7 +142,7 @@ def test_a_package_does_not_replace_ours_and_the_user_is_told(install: Install, 
     (warning,) = workflow.warnings
     assert (warning.code, warning.severity) == ("PF7401", Severity.WARNING)
     assert warning.help == "theirs is `template:acme-probe/torchair_ge_vs_fx`"
-    assert len(load(tmp_path, "template:acme-probe/torchair_ge_vs_fx").stages) == 1
+    assert len(load(tmp_path, "template:acme-probe/torchair_ge_vs_fx", {}).stages) == 1
     assert len(load(tmp_path, "template:probe-flow/torchair_ge_vs_fx").stages) == 5
 
 
