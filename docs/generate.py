@@ -107,7 +107,7 @@ def _choices(option: click.Option) -> str:
 _COMMAND = "$ probe-flow run workflows/torchair_ge_vs_fx.yaml"
 _FOLDER = "probe_flow_runs/torchair-ge-vs-fx-20260102-030405"
 _COLUMNS = 100
-_SHOWN = ("FAIL", "First wrong tensor", "Results", "Next:")
+_SHOWN = ("target ", "First wrong tensor", "Results", "Next:")
 """What the sections of the summary begin with that the picture shows."""
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")

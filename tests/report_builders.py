@@ -181,6 +181,7 @@ def origin(order: int, name: str, *, kind: FindingKind = FindingKind.ORIGIN, **m
             "slot": Slot(SlotRole.OUTPUT, (0,)),
             "evidence": "inputs agree (2.1e-4), output differs (8.0e-2, 390 times what its inputs explain)",
             "severity": 390.0,
+            "size": "390 x rounding",
             "row": order,
             "metrics": {"relative_euclidean_distance": 0.08, "cosine": 0.9871},
             **more,

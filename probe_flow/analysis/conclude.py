@@ -186,7 +186,28 @@ def _origin_finding(
         severity=suspect.score,
         row=suspect.row if writer is None else writer,
         metrics=row.measurement.metrics if row.measurement else {},
+        size=_size(suspect, row),
     )
+
+
+def _size(suspect: Suspect, row: MeasuredPair) -> str:
+    """Return how large the error is that nothing explains, for a line that has room for a few words."""
+    deviation, target, golden = suspect.deviation, row.pair.target, row.pair.golden
+    if deviation is None or suspect.allowance is None:
+        return f"{target.value!r}, golden {golden.value!r}" if target and golden else "another value"
+    if suspect.figure == "nonfinite":
+        return _nonfinite_places(deviation.nonfinite)
+    shape = {
+        "rms": "",
+        "peak": f", single elements off by {deviation.peak:.2g}",
+        "gain": f", scale {deviation.gain:+.2%}",
+        "offset": f", mean {deviation.offset:+.2g}",
+    }[suspect.figure]
+    return ("not exact" if math.isinf(suspect.excess) else f"{suspect.excess:.3g} x rounding") + shape
+
+
+def _nonfinite_places(count: int) -> str:
+    return f"nan or inf at {count} position{'' if count == 1 else 's'}"
 
 
 def _head(row: MeasuredPair, writer: int | None, rows: Sequence[MeasuredPair], apart: NotCompared) -> str:
@@ -213,8 +234,8 @@ def _evidence(
         values = f"{target.value!r}, golden {golden.value!r}" if target and golden else "different"
         return f"argument `{row.pair.shown.slot}` is {values}"
     if suspect.figure == "nonfinite":
-        where = "positions" if deviation.nonfinite != 1 else "position"
-        return f"nan or inf at {deviation.nonfinite} {where} unlike the golden, and nothing that explains it before"
+        where = _nonfinite_places(deviation.nonfinite)
+        return f"{where} unlike the golden, and nothing that explains it before"
     floor = allowed.floor / deviation.size if deviation.size else 0.0
     what = "output" if row.is_produced else row.pair.shown.slot.role.value
     size = (
@@ -273,6 +294,7 @@ def _nonfinite_finding(suspect: Suspect, rows: Sequence[MeasuredPair]) -> Findin
         severity=float(count),
         row=suspect.row,
         metrics=measurement.metrics,
+        size=f"nan or inf in {extent.removeprefix('in ')}",
     )
 
 
@@ -289,6 +311,7 @@ def _checksum_finding(number: int, rows: Sequence[MeasuredPair], writer: int | N
         else head + f"checksum of the {row.pair.shown.slot.role.value} differs, and nothing before it explains that",
         severity=1.0,
         row=number if writer is None else writer,
+        size="checksum differs",
     )
 
 

@@ -1,17 +1,20 @@
-"""Coverage: what became of every tensor of each side, and whether that makes the run incomplete."""
+"""Coverage: what became of every tensor of each side, whether that makes the run incomplete, and what to say of it."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from probe_flow.analysis.guesses import doubtful_rows
 from probe_flow.analysis.measured import PRODUCED, MeasuredPair
+from probe_flow.errors import Diagnostic
 from probe_flow.records import (
     Catalog,
     Coverage,
     Execution,
-    Expectation,
+    Mode,
     Pairs,
     Role,
     Status,
@@ -22,17 +25,47 @@ from probe_flow.records import (
 
 COMPARED = frozenset({Status.PASS, Status.WARNING, Status.FAIL})
 
+MAX_NONFINITE = 0.1
+"""Share of compared outputs that may be NaN or infinite everywhere on both sides. They agree and say nothing, so that
+more of them are like outputs that were not compared."""
+
+MAX_ZERO = 0.5
+"""Share of compared outputs that may be zero everywhere on both sides: caches and masks are, a whole network is not."""
+
+MAX_NAMED = 3
+"""Unused entries that one reason names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Required:
+    """What a complete run needs.
+
+    Args:
+        coverage: least share of outputs compared on either side.
+        executions: whether each execution must be on both sides.
+        entries: whether each entry of a mapping must match something.
+    """
+
+    coverage: float = 0.9
+    executions: bool = True
+    entries: bool = True
+
 
 def cover(pairs: Pairs, rows: Sequence[MeasuredPair], verdicts: Sequence[Verdict]) -> Mapping[str, Coverage]:
-    """Count the tensors of both sides by the best that happened to each (compared beats expected beats missing).
+    """Count the tensors of both sides by the best that happened to each: compared, expected, outside, missing.
 
     Tensors are told apart by identity: a pair holds its catalogs' own objects.
     """
     best: dict[int, str] = {}
+    nonfinite: set[int] = set()
+    zero: set[int] = set()
     for row, verdict in zip(rows, verdicts, strict=True):
         target, golden = row.pair.target, row.pair.golden
         if target is not None and golden is not None and verdict.status in COMPARED:
             best[id(target)] = best[id(golden)] = "compared"  # nothing better can happen
+            found = nonfinite if _is_nonfinite(row) else zero if _is_zero(row) else None
+            if found is not None:
+                found.update((id(target), id(golden)))
             continue
         for tensor in (target, golden):
             if tensor is None:
@@ -41,23 +74,31 @@ def cover(pairs: Pairs, rows: Sequence[MeasuredPair], verdicts: Sequence[Verdict
             known = best.get(id(tensor))
             if known is None or _RANK[fate] > _RANK[known]:
                 best[id(tensor)] = fate
-    return {"target": _cover_side(pairs.target, best), "golden": _cover_side(pairs.golden, best)}
+    return {
+        "target": _cover_side(pairs.target, best, nonfinite, zero),
+        "golden": _cover_side(pairs.golden, best, nonfinite, zero),
+    }
 
 
-_RANK = {"missing": 0, "unreadable": 1, "expected": 2, "compared": 3}
+_RANK = {"missing": 0, "unreadable": 1, "outside": 2, "expected": 3, "compared": 4}
 
 
-def _cover_side(catalog: Catalog, best: Mapping[int, str]) -> Coverage:
+def _cover_side(catalog: Catalog, best: Mapping[int, str], nonfinite: set[int], zero: set[int]) -> Coverage:
     counts = Counter([best.get(id(tensor), "missing") for tensor in catalog.tensors])
-    outputs = Counter([best.get(id(tensor), "missing") for tensor in catalog.tensors if tensor.slot.role in PRODUCED])
+    produced = [id(tensor) for tensor in catalog.tensors if tensor.slot.role in PRODUCED]
+    outputs = Counter([best.get(tensor, "missing") for tensor in produced])
     return Coverage(
         tensors=len(catalog.tensors),
         compared=counts["compared"],
         expected=counts["expected"],
+        outside=counts["outside"],
         missing=counts["missing"] + counts["unreadable"],
         unreadable=counts["unreadable"],
+        outputs=len(produced),
         outputs_compared=outputs["compared"],
         outputs_missing=outputs["missing"] + outputs["unreadable"],
+        outputs_nonfinite=sum(tensor in nonfinite for tensor in produced) if nonfinite else 0,
+        outputs_zero=sum(tensor in zero for tensor in produced) if zero else 0,
     )
 
 
@@ -68,12 +109,38 @@ def _fate(tensor: TensorRef, row: MeasuredPair, verdict: Verdict) -> str:
         return "unreadable"
     if row.pair.target is None or row.pair.golden is None:
         reason = row.pair.reason
-        return "expected" if reason is not None and reason.expectation is Expectation.EXPECTED else "missing"
+        return reason.expectation.value if reason is not None else "missing"
+    if row.measurement is None and verdict.status is Status.SKIPPED:
+        return "outside"  # `only` leaves it to the comparison before
     # A pair without a verdict on its values (quantised side, no rule of the policy) was paired and looked at; what is
     # no tensor on either side has no values.
     is_opaque = row.pair.target.kind is row.pair.golden.kind is TensorKind.OPAQUE
-    looked_at = verdict.status is Status.SKIPPED or row.measurement is not None
-    return "expected" if looked_at or is_opaque else "missing"
+    return "expected" if row.measurement is not None or is_opaque else "missing"
+
+
+def _is_nonfinite(row: MeasuredPair) -> bool:
+    """Whether neither side has a finite figure, so that the two agree without saying anything."""
+    return all((figures and not any(map(math.isfinite, figures))) or empty for figures, empty in _figures(row))
+
+
+def _is_zero(row: MeasuredPair) -> bool:
+    """Whether both sides are zero everywhere."""
+    return all(figures and not any(figures) for figures, _ in _figures(row))
+
+
+def _figures(row: MeasuredPair) -> list[tuple[list[float], bool]]:
+    """Return the recorded figures of both sides, each with whether elements are there of which none is finite."""
+    measured = row.measurement
+    if measured is None or measured.count == 0 or measured.mode not in (Mode.TENSOR, Mode.STATISTICS):
+        return [([], False)]
+    found = []
+    for side in (measured.target, measured.golden):
+        known = side.statistics if side is not None else None
+        if known is None:
+            return [([], False)]
+        figures = [float(x) for x in (known.min, known.max, known.mean, known.l2norm) if x is not None]
+        found.append((figures, not figures and bool((known.nan or 0) + (known.inf or 0))))
+    return found
 
 
 def incompleteness(
@@ -81,11 +148,17 @@ def incompleteness(
     verdicts: Sequence[Verdict],
     coverage: Mapping[str, Coverage],
     *,
-    required: float,
+    required: Required,
+    unused: Sequence[Diagnostic] = (),
 ) -> tuple[str, ...]:
     """Return why the run counts as incomplete, one sentence each; nothing when it is complete.
 
-    The verdicts are those with the roles that the search for the origin gave.
+    Args:
+        rows: all rows.
+        verdicts: theirs, with the roles that the search for the origin gave.
+        coverage: of both sides.
+        required: what a complete run needs.
+        unused: warnings of mapping entries that matched nothing.
     """
     causes = []
     unreadable = sum(1 for verdict in verdicts if verdict.status is Status.ERROR)
@@ -95,36 +168,127 @@ def incompleteness(
         paired = any(row.pair.target is not None and row.pair.golden is not None for row in rows)
         why = "no pair could be measured and judged" if paired else "no target tensor has a golden partner"
         causes.append(f"nothing was compared: {why}")
-    causes.extend(_executions_without_pair(rows, verdicts))
+    causes.extend(_executions_without_pair(rows, verdicts, required))
+    if unused and required.entries:
+        causes.append(_unused(unused))
     doubtful = doubtful_rows(rows, verdicts)
     if doubtful and not any(verdict.role is Role.ORIGIN for verdict in verdicts):
         pairs = f"{doubtful} pairs were" if doubtful > 1 else "1 pair was"
         causes.append(f"{pairs} guessed and differ{'' if doubtful > 1 else 's'}: the guess or the target is wrong")
-    for side, found in coverage.items():
-        ratio = found.outputs_ratio
-        if ratio is not None and ratio < required:
-            causes.append(
-                f"only {ratio:.0%} of the {side}'s outputs were compared ({found.outputs_compared} of "
-                f"{found.outputs_compared + found.outputs_missing}, required {required:.0%})"
-            )
+    if required.coverage:
+        causes.extend(_too_few(coverage, required.coverage))
+    causes.extend(_saying_nothing(coverage))
     return tuple(causes)
 
 
-def _executions_without_pair(rows: Sequence[MeasuredPair], verdicts: Sequence[Verdict]) -> list[str]:
-    """Name executions that both sides have but of which nothing was compared, though it was to be."""
-    targets: dict[int, Execution] = {}  # by the object, since hashing a run is slow
-    goldens: dict[int, Execution] = {}
-    done: dict[int, Execution] = {}
+def _too_few(coverage: Mapping[str, Coverage], required: float) -> list[str]:
+    causes = []
+    for side, found in coverage.items():
+        ratio = found.ratio
+        if ratio is not None and ratio < required:
+            what = "outputs" if found.outputs else "tensors"
+            done = found.outputs_compared if found.outputs else found.compared
+            total = done + (found.outputs_missing if found.outputs else found.missing)
+            causes.append(
+                f"only {ratio:.0%} of the {side}'s {what} were compared ({done} of {total}, required {required:.0%})"
+            )
+    has_outputs = any(found.outputs for found in coverage.values())
+    if has_outputs and not causes and not any(found.outputs_compared for found in coverage.values()):
+        causes.append("no output was compared, only what operators read")
+    return causes
+
+
+def _saying_nothing(coverage: Mapping[str, Coverage]) -> list[str]:
+    """Return the reasons of outputs that agree because they hold nothing on either side."""
+    found = coverage.get("target", Coverage())
+    causes = []
+    for count, limit, what in (
+        (found.outputs_nonfinite, MAX_NONFINITE, "NaN or infinite everywhere"),
+        (found.outputs_zero, MAX_ZERO, "zero everywhere"),
+    ):
+        if count > limit * found.outputs_compared:
+            causes.append(
+                f"{count} of the {found.outputs_compared} compared outputs are {what} on both sides (at most "
+                f"{limit:.0%} may be): that they agree says nothing"
+            )
+    return causes
+
+
+def _unused(unused: Sequence[Diagnostic]) -> str:
+    named = "; ".join(each.message for each in unused[:MAX_NAMED])
+    more = f"; and {len(unused) - MAX_NAMED} more" if len(unused) > MAX_NAMED else ""
+    return f"{len(unused)} mapping entr{'ies' if len(unused) > 1 else 'y'} matched nothing: {named}{more}"
+
+
+def _executions_without_pair(
+    rows: Sequence[MeasuredPair], verdicts: Sequence[Verdict], required: Required
+) -> list[str]:
+    """Name executions of which nothing was compared, unless nothing of them was to be."""
+    sides: tuple[dict[int, Execution], dict[int, Execution]] = {}, {}  # by the object: hashing a run is slow
+    asked: dict[int, bool] = {}  # whether something of it is missing
+    done: set[int] = set()
     for row, verdict in zip(rows, verdicts, strict=True):
-        status = verdict.status
-        if status is Status.SKIPPED:
-            continue
-        is_compared = status in COMPARED
-        for tensor, runs in ((row.pair.target, targets), (row.pair.golden, goldens)):
-            if tensor is not None and (place := id(run := tensor.node.execution)) not in done:
-                runs[place] = run
-                if is_compared:
-                    done[place] = run
-    golden, compared = ({run.identity for run in runs.values()} for runs in (goldens, done))
-    empty = {run.identity: run for run in targets.values() if run.identity in golden - compared}
-    return [f"nothing of {run} was compared, though both sides have it" for run in empty.values()]
+        for tensor, runs in zip((row.pair.target, row.pair.golden), sides, strict=True):
+            if tensor is None or (place := id(run := tensor.node.execution)) in done:
+                continue
+            runs[place] = run
+            if verdict.status in COMPARED:
+                done.add(place)
+            elif not asked.get(place) and (fate := _fate(tensor, row, verdict)) != "outside":
+                asked[place] = fate != "expected"
+    known = [{run.identity for run in runs.values()} for runs in sides]
+    causes = []
+    for which, (name, word) in enumerate((("target", "golden"), ("golden", "target"))):
+        compared = {run.identity for place, run in sides[which].items() if place in done}
+        left = {run.identity: (run, asked[place]) for place, run in sides[which].items() if place in asked}
+        for identity, (run, lacks) in left.items():
+            if identity in compared:
+                continue
+            if identity not in known[1 - which]:
+                if required.executions and lacks:
+                    causes.append(f"nothing of {run} of the {name} was compared: the {word} has no such execution")
+            elif which == 0:
+                causes.append(f"nothing of {run} was compared, though both sides have it")
+    return causes
+
+
+def caveats(
+    pairs: Pairs,
+    coverage: Mapping[str, Coverage],
+    *,
+    required: Required,
+    only: str | None = None,
+    max_elements: int = 0,
+) -> tuple[str, ...]:
+    """Return what has to be said beside the verdict, a few words each; nothing where all was compared.
+
+    Args:
+        pairs: what was compared.
+        coverage: of both sides.
+        required: what a complete run needs; less than usual is said.
+        only: the comparison whose suspects alone were compared.
+        max_elements: how many elements of each tensor were measured; 0 = all.
+    """
+    parts = []
+    if any(catalog.attrs.get("select") for catalog in (pairs.target, pairs.golden)):
+        parts.append("selected part of the dumps")
+    if only is not None:
+        parts.append(f"suspects of `{only}`")
+    if max_elements:
+        parts.append(f"first {max_elements:,} elements of each tensor")
+    for word in ("outside", "missing"):
+        counts = {side: count for side, found in coverage.items() if (count := getattr(found, word))}
+        if counts:
+            told = " and ".join(f"{count} {side}" for side, count in counts.items())
+            parts.append(f"{told} tensor{'s' if sum(counts.values()) > 1 else ''} {_WORDS[word]}")
+    said = [f"partly: {'; '.join(parts)}"] if parts else []
+    if required.coverage < Required().coverage:
+        said.append(f"coverage of {required.coverage:.0%} accepted")
+    found = coverage.get("target", Coverage())
+    for count, what in ((found.outputs_nonfinite, "nothing finite"), (found.outputs_zero, "nothing but zero")):
+        if count:
+            said.append(f"{count} of {found.outputs_compared} outputs hold {what} on both sides")
+    return tuple(said)
+
+
+_WORDS = {"outside": "outside the question", "missing": "missing"}

@@ -89,6 +89,7 @@ def _finding(
         severity=error / limit,
         row=number,
         metrics=row.measurement.metrics if row.measurement else {},
+        size=f"relative error {error:.1e}, limit {limit:.1e}",
     )
 
 

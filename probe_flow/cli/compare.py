@@ -11,7 +11,7 @@ import click
 from probe_flow.cli.compare_workflow import FLAGS, NO_FILE, RULE_FLAGS, Wanted
 from probe_flow.cli.numbers import Numbers
 from probe_flow.cli.peer_syntax import PeerCommand
-from probe_flow.cli.plan_options import execution_options
+from probe_flow.cli.plan_options import execution_options, verdict_options, with_min_coverage
 from probe_flow.errors import Diagnostic, UsageError
 
 RUN_FOLDER = "probe_flow"
@@ -95,6 +95,7 @@ _LATER: Mapping[str, str] = MappingProxyType(
 @click.option("--rank", type=Numbers(), metavar="R[,R]", help="Compare only these ranks, e.g. 0 or 0,2 or 4-6.")
 @click.option("--step", type=Numbers(), metavar="N[,N]", help="Compare only these steps, e.g. 0 or 0,2 or 4-6.")
 @execution_options
+@verdict_options
 @click.pass_context
 def command(
     context: click.Context,
@@ -118,6 +119,8 @@ def command(
     step: tuple[int, ...] | None,
     scheduler: str | None,
     workers: int | None,
+    min_coverage: float | None,
+    strict: tuple[str, ...],
 ) -> int:
     """Compare two dumps and write the result tables into the output folder.
 
@@ -129,7 +132,7 @@ def command(
     """
     from probe_flow.cli.compare_sides import check_framework, choose_sides
     from probe_flow.cli.compare_workflow import check_match, comparison_workflow
-    from probe_flow.cli.running import run_plan
+    from probe_flow.cli.running import How, run_plan
     from probe_flow.engine.plan import make_plan
 
     cwd = Path.cwd()
@@ -164,9 +167,9 @@ def command(
         shows_overflow=overflow_detection,
     )
     check_match(wanted, sides)
-    workflow = comparison_workflow(sides, paths, cwd=cwd, wanted=wanted)
+    workflow = with_min_coverage(comparison_workflow(sides, paths, cwd=cwd, wanted=wanted), min_coverage)
     plan = make_plan(workflow, scheduler=scheduler, workers=workers)
-    return run_plan(plan, output=output / RUN_FOLDER, cwd=cwd, as_json=False, quiet=False)
+    return run_plan(plan, output=output / RUN_FOLDER, cwd=cwd, as_json=False, quiet=False, how=How(strict=strict))
 
 
 def _check_paths(paths: Mapping[str, Path], mappings: Mapping[str, Path]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from probe_flow.cli.options import load, set_option
-from probe_flow.cli.plan_options import format_option, plan_options
+from probe_flow.cli.plan_options import format_option, plan_options, verdict_options, with_min_coverage
 
 
 @click.command("run")
@@ -20,6 +20,7 @@ from probe_flow.cli.plan_options import format_option, plan_options
     help="Folder of the run. Default: a new one, probe_flow_runs/<workflow>-<time>.",
 )
 @plan_options
+@verdict_options
 @format_option
 @click.option("--no-cache", is_flag=True, help="Neither use nor keep what was measured before.")
 @click.option("--resume", is_flag=True, help="Continue a run that did not end: --output, or the newest of WORKFLOW.")
@@ -42,6 +43,8 @@ def command(
     force: tuple[str, ...],
     scheduler: str | None,
     workers: int | None,
+    min_coverage: float | None,
+    strict: tuple[str, ...],
     output_format: str,
     no_cache: bool,
     resume: bool,
@@ -60,7 +63,14 @@ def command(
     from probe_flow.engine.plan import make_plan
 
     plan = make_plan(
-        load(workflow, sets), only=only, until=until, start=start, force=force, scheduler=scheduler, workers=workers
+        with_min_coverage(load(workflow, sets), min_coverage),
+        only=only,
+        until=until,
+        start=start,
+        force=force,
+        scheduler=scheduler,
+        workers=workers,
     )
-    how = How(no_cache=no_cache, resume=resume, keep_going=keep_going, is_annotated=annotations is not None)
+    is_annotated = annotations is not None
+    how = How(no_cache=no_cache, resume=resume, keep_going=keep_going, is_annotated=is_annotated, strict=strict)
     return run_plan(plan, output=output, cwd=Path.cwd(), as_json=output_format == "json", quiet=quiet, how=how)

@@ -29,12 +29,21 @@ MAX_OF_ONE_CODE = 3
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """What a run takes from earlier ones, what it does after a failed stage, and whether it annotates for GitHub."""
+    """How a run is made beside its plan.
+
+    Args:
+        no_cache: whether nothing that was measured before is used or kept.
+        resume: whether it continues an earlier run.
+        keep_going: whether stages that do not depend on a failed one run.
+        is_annotated: whether it also prints annotations for GitHub.
+        strict: codes of warnings that count as errors, ``x`` for any digit.
+    """
 
     no_cache: bool = False
     resume: bool = False
     keep_going: bool = False
     is_annotated: bool = False
+    strict: tuple[str, ...] = ()
 
 
 AS_USUAL = How()
@@ -60,7 +69,8 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet
     from probe_flow.engine.cache import cache_folder
     from probe_flow.engine.execute import execute
     from probe_flow.engine.plan import with_scheduler
-    from probe_flow.reports.console import last_line, render_summary
+    from probe_flow.reports.conclusion import last_line
+    from probe_flow.reports.console import render_summary
     from probe_flow.reports.run_json import run_json_text
 
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
@@ -79,6 +89,7 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet
             cache=None if how.no_cache else cache_folder(plan.workflow.cache.dir, os.environ),
             is_resumed=how.resume,
             keeps_going=how.keep_going,
+            strict=how.strict,
         )
     ended = [diagnostic for stage in outcome.stages for diagnostic in stage.diagnostics]
     folder = shown_path(outcome.folder, cwd)

@@ -46,7 +46,7 @@ class Session:
 
     def greeting(self) -> str:
         """Return the first line that the user sees."""
-        from probe_flow.reports.console import last_line
+        from probe_flow.reports.conclusion import last_line
 
         return f"{last_line(self.asker.run.record, folder=self.asker.shown)}\n`help` lists what can be asked"
 

@@ -158,7 +158,7 @@ def _asked(asker: Asker, name: str, options: Mapping[str, Any]) -> Reply:
 def _reply(asker: Asker, question: Callable[[], Reply], options: Mapping[str, Any]) -> int:
     """Print an answer; where the nodes cannot be read, say so and show rows instead."""
     from probe_flow.cli.asking import write_drawing
-    from probe_flow.reports.console import last_line
+    from probe_flow.reports.conclusion import last_line
     from probe_flow.reports.json_values import json_value, sendable
     from probe_flow.reports.run_view import conclusions
 
@@ -201,7 +201,7 @@ def _rows_or_summary(asker: Asker, options: Mapping[str, Any]) -> None:
         for line in render_rows(selection, stored, folder=folder):
             click.echo(line)
     elif options["quiet"]:
-        from probe_flow.reports.console import last_line
+        from probe_flow.reports.conclusion import last_line
 
         click.echo(last_line(stored.record, folder=folder))
     else:

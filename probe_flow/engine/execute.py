@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,10 +20,10 @@ from probe_flow.engine.output import EVENTS_NAME, RECORD_NAME, RunFolder, open_r
 from probe_flow.engine.plan import Plan, PlannedStage
 from probe_flow.engine.progress import Progress, Silent
 from probe_flow.engine.record import base_record, merge_summaries, stage_list
-from probe_flow.engine.results import Results
+from probe_flow.engine.results import Results, is_strict
 from probe_flow.engine.scheduler import Scheduler
 from probe_flow.engine.tasks import StageTasks
-from probe_flow.errors import Diagnostic, ProbeFlowError, UsageError
+from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError
 from probe_flow.records import Comparison
 from probe_flow.reports.run_json import write_run_json
 from probe_flow.stages.base import Context, Settings
@@ -63,6 +63,7 @@ def execute(
     cache: Path | None = None,
     is_resumed: bool = False,
     keeps_going: bool = False,
+    strict: Sequence[str] = (),
 ) -> RunOutcome:
     """Run the plan and write its record.
 
@@ -79,10 +80,15 @@ def execute(
         cache: folder of the cache between runs; None = nothing is kept between runs.
         is_resumed: continue the run in `output`, or the newest one of this workflow.
         keeps_going: after a failed stage, run those that do not depend on it.
+        strict: codes of warnings that count as errors, ``x`` for any digit.
 
     Raises:
-        UsageError: PF6010, PF6011, PF6012 when the output folder cannot be used; nothing ran then.
+        UsageError: PF6010, PF6011, PF6012 when the output folder cannot be used, or warnings of the plan that count as
+            errors; nothing ran then.
     """
+    severe = [warning for warning in plan.warnings if is_strict(warning, strict)]
+    if severe:
+        raise WorkflowError([replace(each, severity=Severity.ERROR) for each in severe], plan.workflow.sources)
     clock = clock or Clock()
     name = plan.workflow.name
     if is_resumed:
@@ -91,7 +97,9 @@ def execute(
         folder = open_run_folder(output, name, now=clock.now(), cwd=cwd)
     events = open_events(folder.path / EVENTS_NAME, run_id=folder.run_id, clock=clock)
     with events as log, closing(Beside()) as files:
-        run = _Run(plan, folder, scheduler, clock, progress or Silent(), log, files, cache, keeps_going, is_resumed)
+        run = _Run(
+            plan, folder, scheduler, clock, progress or Silent(), log, files, cache, keeps_going, is_resumed, strict
+        )
         try:
             return run.to_end()
         finally:
@@ -112,6 +120,7 @@ class _Run:
     cache_folder: Path | None = None
     keeps_going: bool = False
     is_resumed: bool = False
+    strict: Sequence[str] = ()
     outcomes: list[StageOutcome] = field(default_factory=list)
     results: Results = field(init=False)
     record: dict[str, Any] = field(init=False)
@@ -120,7 +129,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self._began = self.clock.monotonic()
-        self.results = Results(self.plan.selected, self.folder.path, self.files)
+        self.results = Results(self.plan.selected, self.folder.path, self.files, strict=self.strict)
         started = self.folder.started or self.clock.now().isoformat(timespec="seconds")
         self.cache = RunCache(
             shared=shared_store(self.cache_folder) if self.cache_folder else None,

@@ -33,13 +33,14 @@ def versions() -> dict[str, str]:
 def workflow_facts(plan: Plan) -> dict[str, Any]:
     """Return what the record says of the workflow; a relative ``path`` starts from ``folder``."""
     workflow = plan.workflow
-    facts: dict[str, object] = {
+    return {
         "name": workflow.name,
         "path": str(workflow.path),
         "folder": str(Path.cwd()),
         "description": workflow.description,
+        "sample": workflow.is_sample,
+        **({"templates": list(workflow.templates)} if workflow.templates else {}),
     }
-    return {**facts, "templates": list(workflow.templates)} if workflow.templates else facts
 
 
 def input_facts(stage: str, catalog: Catalog) -> dict[str, Any]:
@@ -74,15 +75,19 @@ def merge_summaries(summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
     comparison that has one.
     """
     if len(summaries) == 1:
-        return dict(next(iter(summaries.values())))
+        return {key: value for key, value in next(iter(summaries.values())).items() if key != "dumps"}
     merged: dict[str, Any] = {
         "counts": {},
+        "roles": {},
         "coverage": {},
+        "caveats": [],
         **dict.fromkeys(_FIRST_OF),
         **{key: [] for key in _LISTS_OF},
     }
     for stage, summary in summaries.items():
-        _add(merged["counts"], summary["counts"])
+        for key in ("counts", "roles"):
+            _add(merged[key], summary[key])
+        merged["caveats"] = list(dict.fromkeys((*merged["caveats"], *summary["caveats"])))
         for side, coverage in summary["coverage"].items():
             _add(merged["coverage"].setdefault(side, {}), coverage)
         for key in _LISTS_OF:

@@ -32,6 +32,7 @@ class Results:
         comparisons: the comparisons, by stage; kept to the end, for the summary on the screen.
         summaries: what `run.json` says of each comparison.
         problems: what the stages reported or put into their results.
+        strict: codes of warnings that count as errors, ``x`` for any digit.
     """
 
     selected: Sequence[PlannedStage]
@@ -41,6 +42,7 @@ class Results:
     comparisons: dict[str, Comparison] = field(default_factory=dict)
     summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
+    strict: Sequence[str] = ()
     _held: dict[str, Any] = field(default_factory=dict)
     _known: dict[object, set[str]] = field(default_factory=dict)
     _written: dict[str, bool] = field(default_factory=dict)
@@ -78,7 +80,7 @@ class Results:
             self.inputs.append(input_facts(name, result))
             self.report(name, result.problems)
         elif isinstance(result, Pairs):
-            self.report(name, result.problems)
+            self.report(name, (*result.problems, *result.unused))
         elif isinstance(result, Comparison):
             self._add_comparison(name, result)
         elif kind is Kind.REPORT:
@@ -145,6 +147,8 @@ class Results:
         """
         new = []
         for problem in problems:
+            if is_strict(problem, self.strict):
+                problem = replace(problem, severity=Severity.ERROR)
             key = (problem.code, problem.message, problem.path, problem.tensor, problem.span)
             stages = self._known.setdefault(key, set())
             is_known = bool(stages) if repeats else stage in stages
@@ -176,6 +180,13 @@ class Results:
     def failed_gates(self) -> list[str]:
         """Return the names of the comparisons whose gate said no."""
         return [name for name, comparison in self.comparisons.items() if not comparison.gate_passed]
+
+
+def is_strict(problem: Diagnostic, strict: Sequence[str]) -> bool:
+    """Return whether a warning is of a code that counts as an error; ``x`` is any digit."""
+    return problem.severity is Severity.WARNING and any(
+        all(wanted in (mine, "x") for wanted, mine in zip(code, problem.code, strict=True)) for code in strict
+    )
 
 
 def _wrong_kind(planned: PlannedStage, result: object) -> Diagnostic:

@@ -86,6 +86,7 @@ def read_dump_json(
             "level": "+".join(reading.levels),
             "has_stacks": reading.has_stacks,
             "files": tuple(file.shown for file in found.files),
+            "select": select.as_attrs(),
         },
     )
 

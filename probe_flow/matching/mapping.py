@@ -81,7 +81,7 @@ def mapped_names(
     mine = _Side(api_names(target, golden, apis, is_target=True), cell_names, golden_modules)
     theirs = _Side(api_names(target, golden, apis, is_target=False), None, None)
 
-    def problems() -> list[Diagnostic]:
+    def unused() -> list[Diagnostic]:
         names = names_of(target), names_of(golden)
         found = cell_names.problems(*names) if cells else []
         for side, own in zip((mine, theirs), names, strict=True):
@@ -89,7 +89,9 @@ def mapped_names(
                 found += side.apis.problems([name for kind, name in own if kind == "api"])
         return found
 
-    return NameSpace(mine, theirs, aliases, is_mapping=True, problems=problems)
+    asked = {entry.pytorch for entry in apis}
+    names = (lambda name: name in asked or cell_names.names(name)) if cells or apis else None
+    return NameSpace(mine, theirs, aliases, is_mapping=True, unused=unused, names=names)
 
 
 def api_names(target: Catalog, golden: Catalog, entries: Sequence[ApiEntry], *, is_target: bool) -> ApiNames | None:

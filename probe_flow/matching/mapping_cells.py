@@ -71,6 +71,11 @@ class CellNames:
                 used.append(entry)
         return ".".join(parts)
 
+    def names(self, common: str) -> bool:
+        """Return whether an entry speaks of a node, by its common name."""
+        parts = common.removesuffix(GRADIENTS).split(".")
+        return any(_find(parts, new) is not None for _, new, _ in self._parts)
+
     def problems(self, target: Iterable[tuple[str, str]], golden: Iterable[tuple[str, str]]) -> list[Diagnostic]:
         """Return warnings about entries that no name of the target has, or that lead to nothing in the golden.
 

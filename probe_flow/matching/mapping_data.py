@@ -46,9 +46,10 @@ def match_data_mapping(
     rest = tuple(mapping.left_over({id(pair.golden) for pair in pairs}))
     return replace(
         named,
-        pairs=(*pairs, *rest),
+        pairs=tuple(mapping.scoped((*pairs, *rest))),
         groups=(*named.groups, *mapping.groups.values()),
-        problems=(*named.problems, *mapping.problems(entries)),
+        problems=(*named.problems, *mapping.shared(entries)),
+        unused=(*named.unused, *mapping.unused(entries)),
     )
 
 
@@ -91,6 +92,31 @@ class _Mapping:
         elif not is_taken:
             yield pair
 
+    def scoped(self, pairs: Sequence[Pair]) -> Iterator[Pair]:
+        """Yield the pairs, those that the file does not ask for with that reason.
+
+        It lists what is compared, so of two dumps whose other names differ the rest is outside the comparison. Where
+        only one side has something left, that is missing.
+        """
+        lone = [self._is_lone(pair) for pair in pairs]
+        has_both = len({pair.target is None for pair, is_lone in zip(pairs, lone, strict=True) if is_lone}) > 1
+        for pair, is_lone in zip(pairs, lone, strict=True):
+            if is_lone and has_both:
+                text = f"the data mapping does not name `{item_of(pair.shown)}`: outside the comparison"
+                yield replace(pair, reason=Reason("outside_mapping", text, Expectation.OUTSIDE))
+            else:
+                yield pair
+
+    def _is_lone(self, pair: Pair) -> bool:
+        """Whether a tensor lacks its partner although its execution has one, and the file does not name it."""
+        tensor, reason = pair.shown, pair.reason
+        if reason is None or reason.expectation is not Expectation.MISSING:
+            return False
+        if pair.golden is None:
+            return item_of(tensor) not in self.entries and tensor.node.execution in self.runs
+        is_claimed = item_of(tensor) in self._claimed
+        return pair.target is None and not is_claimed and tensor.node.execution in set(self.runs.values())
+
     def _mapped(self, tensor: TensorRef, entry: Entry) -> Iterator[Pair]:
         partner = None
         run = self.runs.get(tensor.node.execution)
@@ -131,27 +157,29 @@ class _Mapping:
                 text = "the data mapping gives it to an item that the target does not have"
                 yield Pair(None, tensor, group, NONE, reason=Reason("no_target_item", text, Expectation.MISSING))
 
-    def problems(self, entries: Sequence[Entry]) -> list[Diagnostic]:
-        """Return warnings about entries without use and about golden items with several partners."""
+    def unused(self, entries: Sequence[Entry]) -> list[Diagnostic]:
+        """Return warnings about entries that match nothing on one of the sides."""
         known = {item for _, item in self._items}
-        idle: list[Entry] = []
-        astray: list[Entry] = []
-        partners: dict[str, list[Entry]] = {}
-        for entry in entries:
-            if entry.target not in self._found:
-                idle.append(entry)
-            elif entry.golden is not None:
-                partners.setdefault(entry.golden, []).append(entry)
-                if entry.golden not in known:
-                    astray.append(entry)
-        shared = {each[-1]: each for each in partners.values() if len(each) > 1}
+        idle = [entry for entry in entries if entry.target not in self._found]
+        astray = [entry for entry in self._used(entries) if entry.golden not in known]
         mine = NearestNames(("", item_of(tensor)) for tensor in self.target.tensors) if idle else None
         theirs = NearestNames(("", item) for item in known) if astray else None
         return [
             *capped("PF4216", idle, lambda entry: useless("data mapping", entry, _near(mine, entry.target))),
             *capped("PF4217", astray, lambda entry: _astray(entry, theirs)),
-            *capped("PF4218", list(shared), lambda entry: _shared(shared[entry])),
         ]
+
+    def shared(self, entries: Sequence[Entry]) -> list[Diagnostic]:
+        """Return warnings about golden items with several partners."""
+        partners: dict[str | None, list[Entry]] = {}
+        for entry in self._used(entries):
+            partners.setdefault(entry.golden, []).append(entry)
+        shared = {each[-1]: each for each in partners.values() if len(each) > 1}
+        return capped("PF4218", list(shared), lambda entry: _shared(shared[entry]))
+
+    def _used(self, entries: Sequence[Entry]) -> Iterator[Entry]:
+        """Yield the entries that give an item of the target a partner."""
+        return (entry for entry in entries if entry.target in self._found and entry.golden is not None)
 
 
 def _elsewhere(item: str, entry: Entry) -> Reason:

@@ -118,6 +118,11 @@ class Scopes:
         children = (child for owner in owners for child in self._children.get(owner, ()))
         return next((child for child in children if path[at : at + len(child[0])] == child[0]), None)
 
+    def names(self, path: Path) -> bool:
+        """Return whether an entry speaks of a layer or one above it, by its path in the golden."""
+        made = set(self._made.values())
+        return any(path[:length] in made for length in range(1, len(path) + 1))
+
     def problems(self, golden: LayerPaths) -> list[Diagnostic]:
         """Return warnings about entries without use, and about those that lead to no layer of the golden."""
         owners = {*self.target.classes.values(), *ROOT_OWNERS}

@@ -46,10 +46,16 @@ def match_layer_mapping(
     mine_named = _LayerNames(mine, scopes, uses_table=uses_table)
     theirs_named = _LayerNames(theirs, None, uses_table=uses_table)
 
-    def problems() -> list[Diagnostic]:
-        return [*_without_layers(target, golden), *scopes.problems(theirs)]
-
-    space = NameSpace(mine_named, theirs_named, aliases, checks_dtypes=False, is_mapping=True, problems=problems)
+    space = NameSpace(
+        mine_named,
+        theirs_named,
+        aliases,
+        checks_dtypes=False,
+        is_mapping=True,
+        problems=lambda: _without_layers(target, golden),
+        unused=lambda: scopes.problems(theirs),
+        names=(lambda name: scopes.names(tuple(name.removesuffix(GRADIENTS).split(".")))) if entries else None,
+    )
     return pair_by_names(target, golden, space=space, pair_ranks=pair_ranks, step_offset=step_offset)
 
 

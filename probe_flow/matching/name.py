@@ -34,6 +34,6 @@ def match_name(
 
     Returns:
         The pairs in the order of the target; what only the golden has follows what it follows there. Problems are
-        warnings: PF4201 both sides are one folder, PF4202 to PF4204 about ranks and steps.
+        warnings: PF4202 to PF4204 about ranks and steps.
     """
     return pair_by_names(target, golden, pair_ranks=pair_ranks, step_offset=step_offset, fuzzy=fuzzy)

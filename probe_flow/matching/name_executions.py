@@ -2,21 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.records import Execution
+from probe_flow.records import Catalog, Execution, Expectation, Pair, Pairs, Reason
 
 _WAYS_OF_RUNNING = {"graph", "pynative"}
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionPairs:
-    """Target execution -> golden execution, and what is worth saying about it."""
+    """Target execution -> golden execution, what is worth saying about it, and options that paired nothing."""
 
     golden_of: Mapping[Execution, Execution]
-    problems: tuple[Diagnostic, ...]
+    problems: tuple[Diagnostic, ...] = ()
+    unused: tuple[Diagnostic, ...] = ()
+
+
+LeavesOut: TypeAlias = Callable[[str, Execution], bool]
+"""``target`` or ``golden``, and an execution of that side -> whether the selection of the other side leaves it out."""
+
+
+def leaves_out(catalog: Catalog, run: Execution) -> bool:
+    """Return whether a dump was read with a selection that leaves an execution out."""
+    select = catalog.attrs.get("select")
+    if not isinstance(select, Mapping):
+        return False
+    wanted = (("ranks", run.rank), ("steps", run.step), ("graphs", run.graph))
+    return any(key in select and value is not None and value not in select[key] for key, value in wanted)
+
+
+def other_leaves_out(target: Catalog, golden: Catalog) -> LeavesOut:
+    """Return what tells whether the other side's selection leaves an execution out."""
+    others = {"target": golden, "golden": target}
+    return lambda side, run: leaves_out(others[side], run)
+
+
+def with_selections(pairs: Pairs) -> Pairs:
+    """Return the pairs with what the other side's selection leaves out outside the comparison, not missing."""
+    is_left = other_leaves_out(pairs.target, pairs.golden)
+    if not any(catalog.attrs.get("select") for catalog in (pairs.target, pairs.golden)):
+        return pairs
+    return replace(pairs, pairs=tuple(_outside(pair, is_left) for pair in pairs.pairs))
+
+
+def _outside(pair: Pair, is_left: LeavesOut) -> Pair:
+    run, is_target = pair.shown.node.execution, pair.golden is None
+    if (pair.target is not None and not is_target) or not is_left("target" if is_target else "golden", run):
+        return pair
+    text = f"{run} is not selected on the {'golden' if is_target else 'target'} side"
+    return replace(pair, reason=Reason("filtered", text, Expectation.OUTSIDE))
 
 
 def pair_executions(
@@ -25,6 +62,7 @@ def pair_executions(
     *,
     pair_ranks: Mapping[int, int] | None,
     step_offset: int,
+    is_left: LeavesOut = lambda _side, _run: False,
 ) -> ExecutionPairs:
     """Pair executions of equal rank, graph, step and micro step.
 
@@ -36,6 +74,7 @@ def pair_executions(
         target, golden: the executions of both sides.
         pair_ranks: target rank -> golden rank; ranks not named keep their number.
         step_offset: golden step minus target step.
+        is_left: tells which executions need no counterpart.
     """
     problems: list[Diagnostic] = []
     ignored: set[str] = set()
@@ -53,11 +92,12 @@ def pair_executions(
         partner = by_identity.get(_identity(run, ignored, rank=rank, step=step))
         if partner is not None:
             found[run] = partner
-    problems += _unused_ranks(pair_ranks or {}, target, golden)
-    problems += [_alone(run, "target", "golden") for run in target if run not in found]
     partners = set(found.values())
-    problems += [_alone(run, "golden", "target") for run in golden if run not in partners]
-    return ExecutionPairs(found, tuple(problems))
+    problems += [_alone(run, "target", "golden") for run in target if run not in found and not is_left("target", run)]
+    problems += [
+        _alone(run, "golden", "target") for run in golden if run not in partners and not is_left("golden", run)
+    ]
+    return ExecutionPairs(found, tuple(problems), tuple(_unused_ranks(pair_ranks or {}, target, golden)))
 
 
 def _identity(run: Execution, ignored: Collection[str], **changed: int | None) -> tuple[object, ...]:

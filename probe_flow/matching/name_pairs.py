@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
-from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.name_calls import CallPairs, pair_calls
-from probe_flow.matching.name_executions import pair_executions
+from probe_flow.matching.name_executions import other_leaves_out, pair_executions, with_selections
 from probe_flow.matching.name_fuzzy import FUZZY_CONFIDENCE, add_fuzzy
 from probe_flow.matching.name_parts import Part, Parts, find_parts
 from probe_flow.matching.name_reasons import Reasons, entry_of
@@ -42,7 +40,13 @@ def pair_by_names(
         The pairs in the order of the target; what only the golden has follows what it follows there.
     """
     sides, others = sides_of(target, space.target), sides_of(golden, space.golden)
-    executions = pair_executions(list(sides), list(others), pair_ranks=pair_ranks, step_offset=step_offset)
+    executions = pair_executions(
+        list(sides),
+        list(others),
+        pair_ranks=pair_ranks,
+        step_offset=step_offset,
+        is_left=other_leaves_out(target, golden),
+    )
     is_foreign = is_cross_framework(target, golden)
     pairs: list[Pair] = []
     groups: list[Group] = []
@@ -56,18 +60,16 @@ def pair_by_names(
         if run not in partners:
             merge = Merge(str(run), None, other, space, is_cross_framework=False, fuzzy=False)
             pairs.extend(merge.pairs(groups))
-    problems = (*same_folder(target, golden), *executions.problems, *space.problems())
-    return Pairs(target=target, golden=golden, pairs=tuple(pairs), groups=tuple(groups), problems=problems)
-
-
-def same_folder(target: Catalog, golden: Catalog) -> list[Diagnostic]:
-    """Return a warning (PF4201) where both sides are one dump."""
-    if not target.root or Path(target.root) != Path(golden.root):
-        return []
-    if target.fingerprint != golden.fingerprint:  # two ranks or steps of one dump are two dumps
-        return []
-    message = f"target and golden are the same dump `{target.root}`: everything will agree"
-    return [Diagnostic("PF4201", message, severity=Severity.WARNING, path=target.root)]
+    return with_selections(
+        Pairs(
+            target=target,
+            golden=golden,
+            pairs=tuple(pairs),
+            groups=tuple(groups),
+            problems=(*executions.problems, *space.problems()),
+            unused=(*executions.unused, *space.unused()),
+        )
+    )
 
 
 class Merge:
@@ -99,7 +101,9 @@ class Merge:
             if fuzzy:
                 self.guesses = add_fuzzy(target, golden, self.calls)
         self.reasons = [
-            Reasons(label, mine, other, word, self.calls, is_foreign=is_foreign) if mine is not None else None
+            Reasons(label, mine, other, word, self.calls, is_foreign=is_foreign, names=space.names)
+            if mine is not None
+            else None
             for mine, other, word in ((target, golden, "golden"), (golden, target, "target"))
         ]
 

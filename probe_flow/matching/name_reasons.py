@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 from probe_flow.matching.name_calls import CallPairs
@@ -19,19 +20,31 @@ class Reasons:
         label: the execution, for people.
         mine, other: the side of the nodes, and the other one (None: the execution is not there).
         word: ``golden`` or ``target``, what the other side is called.
-        paired: node number of this side -> partner.
+        paired: which nodes are paired.
         is_foreign: whether the sides come from different frameworks that meet under a mapping.
+        names: of a mapping that states what is compared: whether it names a node, by its common name.
     """
 
     def __init__(
-        self, label: str, mine: Side, other: Side | None, word: str, paired: CallPairs, *, is_foreign: bool
+        self,
+        label: str,
+        mine: Side,
+        other: Side | None,
+        word: str,
+        paired: CallPairs,
+        *,
+        is_foreign: bool,
+        names: Callable[[str], bool] | None = None,
     ) -> None:
         self._label = label
         self._mine = mine
         self._other = other
         self._word = word
-        self._paired = paired.golden_of if word == "golden" else paired.target_of
+        self._paired, self._theirs = paired.golden_of, paired.target_of
+        if word == "target":
+            self._paired, self._theirs = self._theirs, self._paired
         self._is_foreign = is_foreign
+        self._asks_for = names
 
     def of(self, number: int) -> Reason:
         """Return the reason of one node."""
@@ -61,9 +74,41 @@ class Reasons:
             text = f"the {word} has no `{named.text}`{direction}: it is internal to `{caller}`, which is paired"
             return Reason("framework_internal", text, Expectation.EXPECTED)
         origin = f" (from `{node.key.name}`{f' by {named.span.brief}' if named.span else ''})" if named.rule else ""
+        if self._is_outside(number):
+            text = f"the mapping names no `{named.text}`{direction}, and the {word} has none: outside the comparison"
+            return Reason("outside_mapping", text, Expectation.OUTSIDE)
         near = self._nearest.clause(str(node.attrs.get("kind")), named.text)
         text = f"the {word} has no `{named.text}`{direction}{origin}{near}"
         return Reason(f"no_{word}_node", text, Expectation.MISSING)
+
+    def _is_outside(self, number: int) -> bool:
+        """Return whether a mapping that states what is compared leaves a node out.
+
+        It does not name the node, and at the same place the other side has such nodes as well: names differ there.
+        Where it has none, a call is missing, be it because the program ended early.
+        """
+        return self._is_unnamed(self._mine, number) and self._place(self._mine, number) in self._unnamed_there
+
+    def _is_unnamed(self, side: Side, number: int) -> bool:
+        named = side.named[number]
+        return self._asks_for is not None and named.span is None and not self._asks_for(named.name)
+
+    def _place(self, side: Side, number: int) -> tuple[object, ...]:
+        """Return kind and direction of a node, and its caller on this side where that is paired."""
+        node, scope = side.nodes[number], side.scopes[number]
+        if side is not self._mine:
+            scope = self._theirs.get(scope) if isinstance(scope, int) else None
+        elif scope not in self._paired:
+            scope = None
+        return node.attrs.get("kind"), node.key.phase, scope
+
+    @cached_property
+    def _unnamed_there(self) -> set[tuple[object, ...]]:
+        """The places of the other side's nodes that have no partner and that the mapping does not name."""
+        other = self._other
+        assert other is not None
+        lone = (number for number in range(len(other.nodes)) if number not in self._theirs)
+        return {self._place(other, number) for number in lone if self._is_unnamed(other, number)}
 
     @cached_property
     def _names(self) -> frozenset[tuple[str, Phase]]:

@@ -153,7 +153,7 @@ def _no_slot(tensor: TensorRef, decision: Decision, *, is_target: bool) -> Reaso
     if slot is None or (theirs is not None and theirs.lists(slot.role, phase)):
         where = f" of {decision.span.brief}" if decision.span else ""
         text = f"the API mapping{where} leaves out `{tensor.slot}`"
-        return Reason("not_mapped", text, Expectation.EXPECTED)
+        return Reason("not_mapped", text, Expectation.OUTSIDE)
     side = "golden" if is_target else "target"
     expectation = Expectation.EXPECTED if tensor.kind is TensorKind.NULL else Expectation.MISSING
     return Reason(f"no_{side}_slot", f"the {side}'s call has no `{slot}`", expectation)

@@ -90,7 +90,10 @@ class NameSpace:
         aliases: other names of parameters -> the name that both sides understand.
         checks_dtypes: whether tensors of different dtype classes stay unmatched.
         is_mapping: whether frameworks with different APIs may meet here.
-        problems: called when all is paired; says what was of no use.
+        problems: called when all is paired; says what is wrong with the dumps under these names.
+        unused: called when all is paired; warns of entries that matched nothing.
+        names: of a mapping that states what is compared: whether it names a node, by its common name. None: every node
+            is to be compared.
     """
 
     target: Rename = own_name
@@ -99,6 +102,8 @@ class NameSpace:
     checks_dtypes: bool = True
     is_mapping: bool = False
     problems: Callable[[], list[Diagnostic]] = field(default=list)
+    unused: Callable[[], list[Diagnostic]] = field(default=list)
+    names: Callable[[str], bool] | None = None
 
 
 OWN_NAMES = NameSpace()

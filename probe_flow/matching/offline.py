@@ -21,7 +21,7 @@ code                     gap         evidence
 ``input_malformed``      missing     the rules give an input in another form than ``producer:index``
 ``not_in_rules``         missing     no rule names the device operator
 ``further_call``         missing     an operator that the dump has several times; the first is compared
-``no_rule_op``           missing     no rule names the golden operator
+``no_rule_op``           outside     no rule names the golden operator
 ``shape_mismatch``       missing     other sizes, padding and order of axes aside
 ``blocks_mismatch``      missing     a matrix larger than the blocks that were dumped
 ``layout_unsupported``   missing     a storage layout without conversion
@@ -40,7 +40,7 @@ code                     gap         evidence
 ``quantised``            expected    quantised values, which the golden does not have
 ``covered_by_producer``  expected    a golden input: compared where it is made
 ``device_only``          expected    a cast or change of layout that the golden's compiler inserted
-``not_selected``         expected    left out by a selection
+``not_selected``         outside     left out by a selection
 ``not_tensor``           expected    an empty slot
 ``no_golden_execution``  missing     the golden has no such rank, model or step
 ``no_target_execution``  missing     the target has none
@@ -53,8 +53,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.fusion_rules import FusionRules
+from probe_flow.matching.name_executions import with_selections
 from probe_flow.matching.offline_by_name import match_by_name
 from probe_flow.matching.offline_executions import group_prefixes, pair_offline
 from probe_flow.matching.offline_fused_names import with_fused_names
@@ -144,8 +144,7 @@ def match_offline(
     ledger = match.ledger
     executions = pair_offline(target, golden, pair_ranks=pair_ranks, step_offset=step_offset)
     ledger.problems.extend(executions.problems)
-    if target.root and _place(target) == _place(golden):
-        ledger.problems.append(_same_folder(target))
+    ledger.unused.extend(executions.unused)
     prefixes = group_prefixes(target)
     goldens: dict[Execution, GoldenIndex] = {}
     finished: list[GroupMatch] = []
@@ -176,7 +175,7 @@ def match_offline(
         left = DumpIndex(golden, run) if run not in goldens else goldens[run]
         _leave_all(left, ledger, f"golden/{number}/", "no_target_execution", is_target=False)
     ledger.problems.extend(book.problems)
-    pairs = ledger.finished(target, golden)
+    pairs = with_selections(ledger.finished(target, golden))
     facts = match.facts()
     return replace(pairs, target=replace(pairs.target, attrs={**pairs.target.attrs, **facts})) if facts else pairs
 
@@ -202,17 +201,3 @@ _LEFT = {
 
 def _is_decided(ledger: Ledger, ref: TensorRef, *, is_target: bool) -> bool:
     return ledger.is_decided(ref) if is_target else ledger.is_paired(ref)
-
-
-def _place(catalog: Catalog) -> tuple[str, object]:
-    return catalog.root, catalog.attrs.get("file")
-
-
-def _same_folder(target: Catalog) -> Diagnostic:
-    return Diagnostic(
-        "PF4201",
-        f"target and golden are the same dump `{target.root}`: everything will agree",
-        severity=Severity.WARNING,
-        help="correct the path of one of them",
-        path=target.root,
-    )

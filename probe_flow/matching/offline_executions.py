@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from probe_flow.matching.name_executions import ExecutionPairs, pair_executions
+from probe_flow.matching.name_executions import ExecutionPairs, other_leaves_out, pair_executions
 from probe_flow.records import Catalog, Execution
 
 
@@ -19,12 +19,19 @@ def pair_offline(
     twice.
     """
     if golden.executions == (Execution(),) and not pair_ranks and not step_offset:
-        return ExecutionPairs(dict.fromkeys(target.executions, Execution()), ())
+        return ExecutionPairs(dict.fromkeys(target.executions, Execution()))
     sides = [{_named(run): run for run in catalog.executions} for catalog in (target, golden)]
     if any(len(side) < len(catalog.executions) for side, catalog in zip(sides, (target, golden), strict=True)):
         sides = [{run: run for run in catalog.executions} for catalog in (target, golden)]
-    found = pair_executions(list(sides[0]), list(sides[1]), pair_ranks=pair_ranks, step_offset=step_offset)
-    return ExecutionPairs({sides[0][one]: sides[1][other] for one, other in found.golden_of.items()}, found.problems)
+    found = pair_executions(
+        list(sides[0]),
+        list(sides[1]),
+        pair_ranks=pair_ranks,
+        step_offset=step_offset,
+        is_left=other_leaves_out(target, golden),
+    )
+    golden_of = {sides[0][one]: sides[1][other] for one, other in found.golden_of.items()}
+    return replace(found, golden_of=golden_of)
 
 
 def _named(run: Execution) -> Execution:

@@ -23,7 +23,7 @@ from probe_flow.matching.offline_name_parts import NAME_PARTS
 from probe_flow.matching.offline_no_golden import no_golden_dump
 from probe_flow.matching.offline_nodes import is_inner, op_key
 from probe_flow.matching.offline_origins import NETWORK_INPUTS, Origin, Origins
-from probe_flow.matching.offline_reasons import expected, inner_node
+from probe_flow.matching.offline_reasons import expected, inner_node, outside
 from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
 
 RULE_NAMES = {
@@ -118,7 +118,7 @@ class GroupMatch:
         """Return why a tensor is not even looked up."""
         role = ref.slot.role
         if not self.is_selected(op):
-            return expected("not_selected", f"`{op.name}` (id {op.id}) is not selected")
+            return outside("not_selected", f"`{op.name}` (id {op.id}) is not selected")
         if op.is_filtered:
             return expected("quantised", f"`{op.name}` computes quantised values, which the golden does not have")
         if role is SlotRole.INPUT and not op.compares_inputs:

@@ -22,6 +22,7 @@ class Ledger:
     pairs: list[Pair] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     problems: list[Diagnostic] = field(default_factory=list)
+    unused: list[Diagnostic] = field(default_factory=list)
     nodes: dict[NodeKey, Node] = field(default_factory=dict)
     edges: list[Edge] = field(default_factory=list)
     _known: dict[int, TensorRef] = field(default_factory=dict)
@@ -83,6 +84,7 @@ class Ledger:
             tuple(self.pairs),
             groups=tuple(self.groups),
             problems=tuple(self.problems),
+            unused=tuple(self.unused),
         )
 
     def _as_known(self, ref: TensorRef, seen: TensorRef) -> TensorRef:

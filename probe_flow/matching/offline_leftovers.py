@@ -10,7 +10,7 @@ from probe_flow.matching.name_nearest import NearestNames
 from probe_flow.matching.offline_groups import GroupMatch
 from probe_flow.matching.offline_ledger import Ledger
 from probe_flow.matching.offline_origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES
-from probe_flow.matching.offline_reasons import empty_l1, expected, missing, no_target_dump
+from probe_flow.matching.offline_reasons import empty_l1, expected, missing, no_target_dump, outside
 from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
 
 _NEVER_DUMPED = NETWORK_INPUTS | HELD_TYPES | PASSED_TYPES
@@ -82,13 +82,12 @@ class GoldenLeftovers:
         if not claims and self._match.golden.nodes[ref.node].op_type in PASSED_TYPES:
             return expected("device_only", "a cast or change of layout that the compiler inserted")
         if not claims:
-            return missing(
-                "no_rule_op", f"no rule names the golden operator `{name}`: folded away, or of another model"
-            )
+            text = f"no rule names the golden operator `{name}`: folded away, or of another model"
+            return outside("no_rule_op", text)
         if all(op.is_filtered or not op.compares_outputs for op in claims):
             return expected("quantised", f"the target computes `{name}` in quantised values only")
         if not any(self._match.is_selected(op) for op in claims):
-            return expected("not_selected", f"`{claims[0].name}` (id {claims[0].id}) is not selected")
+            return outside("not_selected", f"`{claims[0].name}` (id {claims[0].id}) is not selected")
         carriers = self._carriers.get(id(ref))
         fused = next((op for op in claims if op.name in self._match.guessed), None)
         if fused is not None:

@@ -17,6 +17,11 @@ def expected(code: str, text: str, *facts: object) -> Reason:
     return Reason(code, text, Expectation.EXPECTED, tuple(map(str, facts)))
 
 
+def outside(code: str, text: str, *facts: object) -> Reason:
+    """A tensor that was not asked for."""
+    return Reason(code, text, Expectation.OUTSIDE, tuple(map(str, facts)))
+
+
 def missing(code: str, text: str, *facts: object) -> Reason:
     """A tensor that lacks its partner: a gap of the comparison."""
     return Reason(code, text, Expectation.MISSING, tuple(map(str, facts)))

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.matching.name_executions import pair_executions
-from probe_flow.matching.name_pairs import same_folder
+from probe_flow.matching.name_executions import other_leaves_out, pair_executions, with_selections
 from probe_flow.matching.name_reasons import entry_of
 from probe_flow.matching.name_side import Side, sides_of
 from probe_flow.matching.name_slots import Decision, pair_twosome
@@ -51,14 +50,20 @@ def match_structure(
 
     Returns:
         The pairs in the order of the target; what only the golden has follows what it follows there. Problems are
-        warnings: PF4201 to PF4204 as in matching by name, PF4240 little in common, PF4241 guesses, PF4242 no call tree.
+        warnings: PF4202 to PF4204 as in matching by name, PF4240 little in common, PF4241 guesses, PF4242 no call tree.
     """
     sides, others = sides_of(target), sides_of(golden)
-    executions = pair_executions(list(sides), list(others), pair_ranks=pair_ranks, step_offset=step_offset)
+    executions = pair_executions(
+        list(sides),
+        list(others),
+        pair_ranks=pair_ranks,
+        step_offset=step_offset,
+        is_left=other_leaves_out(target, golden),
+    )
     is_foreign = is_cross_framework(target, golden)
     pairs: list[Pair] = []
     groups: list[Group] = []
-    problems = [*same_folder(target, golden), *executions.problems]
+    problems = [*executions.problems]
     for run, side in sides.items():
         partner = executions.golden_of.get(run)
         rows = _Rows(run, side, others[partner] if partner is not None else None, is_foreign=is_foreign)
@@ -68,7 +73,16 @@ def match_structure(
     for run, other in others.items():
         if run not in partners:
             pairs.extend(_Rows(run, None, other, is_foreign=is_foreign).pairs(groups))
-    return Pairs(target=target, golden=golden, pairs=tuple(pairs), groups=tuple(groups), problems=tuple(problems))
+    return with_selections(
+        Pairs(
+            target=target,
+            golden=golden,
+            pairs=tuple(pairs),
+            groups=tuple(groups),
+            problems=tuple(problems),
+            unused=executions.unused,
+        )
+    )
 
 
 class _Rows:

@@ -53,7 +53,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from probe_flow.errors import Diagnostic, Severity, UsageError
+from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.matching.torchair_executions import pair_executions
 from probe_flow.matching.torchair_run import TorchairRun
 from probe_flow.records import Catalog, Pairs
@@ -84,8 +84,6 @@ def match_torchair(
     run = TorchairRun(target, golden)
     executions = pair_executions(target, golden, pair_ranks=pair_ranks, step_offset=step_offset)
     run.problems.extend(executions.problems)
-    if target.root == golden.root:
-        run.problems.append(_same_folder(target))
     for execution, partner in executions.partners.items():
         if partner is None:
             run.one_sided(execution, is_target=True)
@@ -93,7 +91,14 @@ def match_torchair(
             run.match(execution, partner)
     for execution in executions.golden_only:
         run.one_sided(execution, is_target=False)
-    return Pairs(target, golden, tuple(run.pairs), groups=tuple(run.groups), problems=tuple(run.problems))
+    return Pairs(
+        target,
+        golden,
+        tuple(run.pairs),
+        groups=tuple(run.groups),
+        problems=tuple(run.problems),
+        unused=tuple(executions.unused),
+    )
 
 
 def _check_sides(target: Catalog, golden: Catalog) -> None:
@@ -116,13 +121,3 @@ def _check_sides(target: Catalog, golden: Catalog) -> None:
                 help=cure,
             )
         )
-
-
-def _same_folder(target: Catalog) -> Diagnostic:
-    return Diagnostic(
-        "PF4003",
-        f"target and golden are the same folder, `{target.root}`",
-        severity=Severity.WARNING,
-        help="dump each side into a folder of its own",
-        path=target.root,
-    )

@@ -22,6 +22,7 @@ class ExecutionPairs:
     partners: dict[Execution, Execution | None] = field(default_factory=dict)
     golden_only: list[Execution] = field(default_factory=list)
     problems: list[Diagnostic] = field(default_factory=list)
+    unused: list[Diagnostic] = field(default_factory=list)
 
 
 def pair_executions(
@@ -35,7 +36,7 @@ def pair_executions(
     `step_offset`.
     """
     pairs = ExecutionPairs()
-    ranks = _pair_ranks(target, golden, pair_ranks or {}, pairs.problems)
+    ranks = _pair_ranks(target, golden, pair_ranks or {}, pairs)
     graphs = _pair_graphs(target, golden, ranks, pairs.problems)
     by_place: dict[RankedGraph, dict[int | None, Execution]] = defaultdict(dict)
     for execution in golden.executions:
@@ -69,11 +70,11 @@ def _pair_step(
 
 
 def _pair_ranks(
-    target: Catalog, golden: Catalog, pair_ranks: Mapping[int, int], problems: list[Diagnostic]
+    target: Catalog, golden: Catalog, pair_ranks: Mapping[int, int], pairs: ExecutionPairs
 ) -> dict[int | None, int | None]:
     target_ranks = list(dict.fromkeys(execution.rank for execution in target.executions))
     golden_ranks = list(dict.fromkeys(execution.rank for execution in golden.executions))
-    problems.extend(
+    pairs.unused.extend(
         _unused_rank_pair(mine, other, target_ranks, golden_ranks)
         for mine, other in pair_ranks.items()
         if mine not in target_ranks or other not in golden_ranks
@@ -88,7 +89,7 @@ def _pair_ranks(
         elif golden_ranks == [None]:
             ranks[rank] = None
     if None in golden_ranks and len(ranks) > 1 and set(ranks.values()) == {None}:
-        problems.append(
+        pairs.problems.append(
             Diagnostic(
                 "PF4007",
                 f"the golden dump names no ranks; its graphs are shared out among {len(ranks)} target ranks",

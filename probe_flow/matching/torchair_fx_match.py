@@ -20,7 +20,7 @@ from probe_flow.matching.torchair_golden import GoldenIndex
 from probe_flow.matching.torchair_graph import FxGraph
 from probe_flow.matching.torchair_nodes import DumpedNode
 from probe_flow.matching.torchair_notes import unusable, unusable_golden
-from probe_flow.matching.torchair_reasons import NearestNames, expected, missing
+from probe_flow.matching.torchair_reasons import NearestNames, expected, missing, outside
 from probe_flow.matching.torchair_recorded import align_recorded
 from probe_flow.matching.torchair_target import TargetMatch
 from probe_flow.records import Catalog, Reason, TensorRef
@@ -109,7 +109,7 @@ class FxMatch(TargetMatch):
                 return expected("not_dumped", "the golden dump holds no outputs at all")
             return missing("no_golden_op", f"the golden dump of `{key}` has no output {index}")
         if self._golden_selects_nodes:
-            return expected("filtered", f"`{key}` is not among the selected golden nodes")
+            return outside("filtered", f"`{key}` is not among the selected golden nodes")
         return missing("no_golden_op", f"the golden dump has no `{key}`{self._golden_hints.hint(key)}")
 
     # Inputs

@@ -9,7 +9,7 @@ from probe_flow.matching.torchair_arguments import is_parameter_list
 from probe_flow.matching.torchair_ge_ge import GeMatch
 from probe_flow.matching.torchair_nodes import DumpedNode, is_repeat
 from probe_flow.matching.torchair_notes import unusable
-from probe_flow.matching.torchair_reasons import NearestNames, expected, missing
+from probe_flow.matching.torchair_reasons import NearestNames, expected, missing, outside
 from probe_flow.matching.torchair_relays import same_values
 from probe_flow.records import Pair, Reason, SlotRole, TensorKind, TensorRef
 
@@ -146,7 +146,7 @@ class GeLeftovers:
         if op is not None and (op.op_type in VIEW_TYPES or op.op_type in CONSTANT_TYPES):
             return expected("device_no_dump", f"`{name}` ({op.op_type}) moves no data; the target did not run it")
         if self.target_selects_nodes:
-            return expected("filtered", f"`{name}` is not among the selected target nodes")
+            return outside("filtered", f"`{name}` is not among the selected target nodes")
         kind = f" ({op.op_type})" if op is not None else ""
         if op is not None and op.op_type in RELAY_TYPES:
             tail = "; the device may have dropped it or merged it into a neighbour"

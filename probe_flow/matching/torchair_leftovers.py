@@ -14,7 +14,7 @@ from probe_flow.matching.torchair_fx_match import FxMatch
 from probe_flow.matching.torchair_golden import GoldenIndex, dtype_class
 from probe_flow.matching.torchair_graph import FxGraph
 from probe_flow.matching.torchair_nodes import DumpedNode
-from probe_flow.matching.torchair_reasons import NearestNames, expected, missing
+from probe_flow.matching.torchair_reasons import NearestNames, expected, missing, outside
 from probe_flow.matching.torchair_recorded import align_recorded, is_number
 from probe_flow.records import GraphOp, Pair, Reason, SlotRole, TensorKind, TensorRef
 
@@ -62,9 +62,10 @@ class Leftovers:
         """Return why a golden tensor has no partner."""
         if ref.kind is TensorKind.UNREADABLE:
             return missing("unreadable", ref.reason or "the tensor cannot be read")
-        if not ref.has_numbers:
-            return expected("not_tensor", ref.reason or "the argument is no tensor")
         is_input = ref.slot.role is SlotRole.INPUT
+        if not ref.has_numbers:
+            is_gap = not is_input and self._has_device_output(ref, key)
+            return (missing if is_gap else expected)("not_tensor", ref.reason or "the argument is no tensor")
         if is_input and ref.shape == ():
             return expected("argument", "a number among the arguments; the device has it as an attribute or constant")
         if self.graph is None:
@@ -72,6 +73,15 @@ class Leftovers:
                 "no_graph", "no graph text belongs to this execution, so no device operator carries its name"
             )
         return self._input_reason(ref, key, self.graph) if is_input else self._output_reason(ref, key, self.graph)
+
+    def _has_device_output(self, ref: TensorRef, key: str) -> bool:
+        """Return whether the device dumped numbers for an output that is no tensor here."""
+        index = ref.slot.path[0]
+        source = self.graph.carriers.get((key, index)) if self.graph is not None and isinstance(index, int) else None
+        if source is None or self.graph is None:
+            return False
+        node = self.match.by_op.get(self.graph.links.ops[source[0]].name)
+        return node is not None and any(item.slot.path == (source[1],) and item.has_numbers for item in node.outputs)
 
     def _output_reason(self, ref: TensorRef, key: str, graph: FxGraph) -> Reason:
         index = ref.slot.path[0]
@@ -116,7 +126,7 @@ class Leftovers:
         if op.op_type in _MAYBE_VIEW_TYPES and op.op_type not in self._types():
             return expected("device_no_dump", f"the device ran no {op.op_type} of its own; `{op.name}` is addressing")
         if self.target_selects_nodes:
-            return expected("filtered", f"`{op.name}` is not among the selected target nodes")
+            return outside("filtered", f"`{op.name}` is not among the selected target nodes")
         return missing(
             "no_target_op", f"the device dump has no file of `{op.name}` ({op.op_type}){self.hints.hint(op.name)}"
         )

@@ -20,6 +20,11 @@ def expected(code: str, text: str) -> Reason:
     return Reason(code, text, Expectation.EXPECTED)
 
 
+def outside(code: str, text: str) -> Reason:
+    """A tensor that was not asked for."""
+    return Reason(code, text, Expectation.OUTSIDE)
+
+
 def missing(code: str, text: str) -> Reason:
     """A tensor that lacks its partner: a gap of the comparison."""
     return Reason(code, text, Expectation.MISSING)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.formats.graph_links import GraphLinks
+from probe_flow.matching.name_executions import leaves_out
 from probe_flow.matching.torchair_fx_match import FxMatch
 from probe_flow.matching.torchair_ge_ge import GeMatch
 from probe_flow.matching.torchair_ge_golden import GeGolden
@@ -16,7 +17,7 @@ from probe_flow.matching.torchair_golden import GoldenIndex, tensors_by_executio
 from probe_flow.matching.torchair_graph import FxGraph
 from probe_flow.matching.torchair_graph_texts import GraphTexts, graph_of
 from probe_flow.matching.torchair_leftovers import Leftovers
-from probe_flow.matching.torchair_reasons import MAX_HINTS, NearestNames, expected, missing
+from probe_flow.matching.torchair_reasons import MAX_HINTS, NearestNames, missing, outside
 from probe_flow.records import Catalog, Execution, Graph, Group, Pair, Reason, Relation, TensorRef
 
 
@@ -118,8 +119,8 @@ class TorchairRun:
         mine, other = (self.target, self.golden) if is_target else (self.golden, self.target)
         tensors = (self._target_tensors if is_target else self._golden_tensors)[execution]
         word = "golden" if is_target else "target"
-        if _is_filtered(other, execution):
-            reason = expected("filtered", f"{execution} is not selected on the {word} side")
+        if leaves_out(other, execution):
+            reason = outside("filtered", f"{execution} is not selected on the {word} side")
             severity, code = Severity.NOTE, "PF4011"
         else:
             wanted = execution if _is_known(execution) else "execution for it"
@@ -176,15 +177,6 @@ def _one_sided(tensors: Sequence[TensorRef], reason: Reason, prefix: str, *, is_
 def _selects(catalog: Catalog, key: str) -> bool:
     select = catalog.attrs.get("select")
     return isinstance(select, Mapping) and key in select
-
-
-def _is_filtered(other: Catalog, execution: Execution) -> bool:
-    """Tell whether the other side was read with a selection that leaves this execution out."""
-    select = other.attrs.get("select")
-    if not isinstance(select, Mapping):
-        return False
-    wanted = (("ranks", execution.rank), ("steps", execution.step), ("graphs", execution.graph))
-    return any(key in select and value is not None and value not in select[key] for key, value in wanted)
 
 
 def _is_incomplete(catalog: Catalog, graph: Graph | None) -> bool:

@@ -30,21 +30,46 @@ class ComparedPair:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Tensors of one side, by what became of them; ``outputs_*`` count output tensors only (they decide the gate)."""
+    """Tensors of one side, by what became of them.
+
+    Args:
+        tensors: all of them; each is one of the next four.
+        compared: those with a verdict on their values.
+        expected: those that have no counterpart by nature.
+        outside: those that were not asked for.
+        missing: those that should have been compared and were not, unreadable ones included.
+        unreadable: those of the missing ones that cannot be read.
+        outputs: tensors that a node wrote.
+        outputs_compared, outputs_missing: of these.
+        outputs_nonfinite: compared outputs without any position that is finite on both sides.
+        outputs_zero: compared outputs that are zero everywhere on both sides.
+    """
 
     tensors: int = 0
     compared: int = 0
     expected: int = 0
+    outside: int = 0
     missing: int = 0
     unreadable: int = 0
+    outputs: int = 0
     outputs_compared: int = 0
     outputs_missing: int = 0
+    outputs_nonfinite: int = 0
+    outputs_zero: int = 0
 
     @property
-    def outputs_ratio(self) -> float | None:
-        """Compared / (compared + missing) outputs in [0, 1]; None when the side has no output that counts."""
-        total = self.outputs_compared + self.outputs_missing
-        return self.outputs_compared / total if total else None
+    def asked(self) -> int:
+        """Tensors that were to be compared."""
+        return self.compared + self.missing
+
+    @property
+    def ratio(self) -> float | None:
+        """Compared / (compared + missing) in [0, 1], of outputs where the side has some; None: nothing to compare."""
+        if self.outputs:
+            compared, total = self.outputs_compared, self.outputs_compared + self.outputs_missing
+        else:
+            compared, total = self.compared, self.asked
+        return compared / total if total else None
 
 
 class FindingKind(enum.Enum):
@@ -74,6 +99,7 @@ class Finding:
         node: node concerned (target name space), None for findings about the whole run.
         slot: tensor of the node.
         evidence: the claim in words with its figures.
+        size: how large the error is that nothing explains, in a few words, e.g. ``25.5 x rounding, scale +2.15%``.
         severity: how strong the evidence is, comparable between findings of one kind (excess over what rounding
             and the inputs explain; 1.0 = exactly explained).
         fails: whether the gate ``findings`` fails on it.
@@ -91,6 +117,7 @@ class Finding:
     row: int | None = None
     metrics: Mapping[str, float | int | bool | None] = field(default_factory=dict, hash=False)
     excuse: Excuse | None = None
+    size: str = ""
 
 
 class WaiverState(enum.Enum):
@@ -161,6 +188,8 @@ class Comparison:
         gate: name of the gate that judged (``findings`` or ``all_pass``).
         gate_passed: its answer.
         incomplete: why the run counts as incomplete; empty when it is complete.
+        caveats: what whoever reads the verdict has to know beside it, a few words each: that a part was compared only,
+            that both sides are the same dump, that values say nothing.
         policy: name of the policy.
         problems: diagnostics of compare itself.
         details: `ComparedPair.order` -> a closer look, for the rows that people will ask about.
@@ -175,6 +204,7 @@ class Comparison:
     gate: str
     gate_passed: bool
     incomplete: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
     policy: str = ""
     problems: tuple[Diagnostic, ...] = ()
     details: Mapping[int, TensorDetail] = field(default_factory=dict, hash=False)

@@ -35,9 +35,15 @@ class Group:
 
 
 class Expectation(enum.Enum):
-    """Whether a tensor that was not compared had to be: `expected` is no gap, `missing` lowers the coverage."""
+    """Whether a tensor that was not compared had to be.
+
+    ``expected``: it has no counterpart by nature (an intermediate value of a fused operator, an argument that is no
+    tensor). ``outside``: it is not asked for (left out by a selection, or not named by the rules or the mapping that
+    state what is compared); the run is told to be partial. ``missing``: a gap, which lowers the coverage.
+    """
 
     EXPECTED = "expected"
+    OUTSIDE = "outside"
     MISSING = "missing"
 
 
@@ -93,7 +99,15 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Everything a matcher decided. Every tensor of both catalogs occurs in at least one pair."""
+    """Everything a matcher decided. Every tensor of both catalogs occurs in at least one pair.
+
+    Args:
+        target, golden, reference: the dumps.
+        pairs: the decisions.
+        groups: nodes that belong together.
+        problems: what is worth saying about the decisions.
+        unused: warnings of what was to pair something and matched nothing: entries of mapping files, of `pair_ranks`.
+    """
 
     target: Catalog
     golden: Catalog
@@ -101,6 +115,7 @@ class Pairs:
     groups: tuple[Group, ...] = ()
     reference: Catalog | None = None
     problems: tuple[Diagnostic, ...] = ()
+    unused: tuple[Diagnostic, ...] = ()
 
     @property
     def catalogs(self) -> tuple[Catalog, ...]:

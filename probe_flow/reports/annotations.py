@@ -18,6 +18,7 @@ from typing import Any
 
 from probe_flow.records import Comparison, Finding, Status
 from probe_flow.reports.atomic import atomic_text
+from probe_flow.reports.conclusion import caveats, dumps_line, last_line, verdict_word
 from probe_flow.reports.console_facts import operator, printable, slot, where
 from probe_flow.reports.rows import stack_of
 from probe_flow.reports.run_json import comparison_summary
@@ -65,18 +66,22 @@ class Annotation:
 
 
 def annotate(comparisons: Iterable[Comparison], run: Mapping[str, Any], *, root: Path) -> list[Annotation]:
-    """Return what is worth a remark: findings, why the run is incomplete, and problems with a place.
+    """Return what is worth a remark: the verdict, findings, why the run is incomplete, and problems with a place.
 
+    Where something is wrong, or has to be known beside the verdict, the last line of the terminal comes first.
     A finding that the gate fails on is an error, a weaker one a notice. It stands at the innermost source line of its
     operator outside installed packages, where the dump has stacks. Of problems of one code the first three are told;
     a reason why the run is incomplete that only repeats a problem is not.
 
     Args:
         comparisons: what was compared.
-        run: facts of run.json: ``incomplete`` and ``problems``.
+        run: facts of run.json: the conclusions, ``incomplete`` and ``problems``.
         root: folder that paths are shown relative to, as CI systems want them: the checkout.
     """
     found = [each for comparison in comparisons for each in _of_findings(comparison, root)]
+    if run.get("verdict") == "fail" or caveats(run):
+        level = Level.NOTICE if run.get("verdict") == "pass" else Level.ERROR
+        found.insert(0, Annotation(level, "verdict", verdict_word(run), f"{last_line(run)}\n{dumps_line(run)}"))
     problems = run.get("problems") or ()
     told = {f"[{problem.get('code')}]" for problem in problems}
     found += [

@@ -9,9 +9,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from probe_flow.records import Comparison
+from probe_flow.reports.conclusion import dumps_line, headline, last_line, verdict_word
 from probe_flow.reports.console_facts import (
     advice_texts,
     counts_text,
+    covered_columns,
     figure,
     gaps,
     inherited,
@@ -20,6 +22,7 @@ from probe_flow.reports.console_facts import (
     place_of,
     printable,
     problems_text,
+    roles_text,
     slot,
     where,
 )
@@ -73,13 +76,13 @@ def render_summary(
     folder: str = "",
     tables: Mapping[str, Sequence[str]] = NO_TABLES,
 ) -> str:
-    """Return the summary as text that ends with a line end; its last line states verdict, counts, report, exit code.
+    """Return the summary as text that ends with a line end: both dumps first, the verdict in one line last.
 
     Args:
         run: the run record, as in run.json.
         comparisons: the comparisons behind it; without them the parts that need rows are left out.
         color: whether to use terminal colours. The caller knows whether there is a terminal and about ``NO_COLOR``.
-        width: columns of the terminal; below 40 counts as 40. Only the last line may be longer.
+        width: columns of the terminal; below 40 counts as 40. Only the first and the last line may be longer.
         folder: the run's folder as the user should type it.
         tables: title -> lines that are printed as they are, before the files.
     """
@@ -103,23 +106,6 @@ def render_summary(
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def verdict_word(run: Mapping[str, Any]) -> str:
-    """Return the verdict of a run as the one word that people see."""
-    code = run.get("exit_code")
-    if code == 130:
-        return "INTERRUPTED"
-    if code == 2:
-        return "STOPPED"
-    return {"pass": "PASS", "fail": "FAIL", None: "DONE"}.get(run.get("verdict"), "INCOMPLETE")
-
-
-def last_line(run: Mapping[str, Any], *, folder: str = "") -> str:
-    """Return the one line that states verdict, counts, report path and exit code."""
-    report = printable(_in_folder("run.json", folder))
-    counts = counts_text(run.get("counts") or {})
-    return f"{verdict_word(run)} | {counts} | {report} | exit code {run.get('exit_code')}"
-
-
 class _Summary:
     """Prints the sections, findings first."""
 
@@ -138,6 +124,7 @@ class _Summary:
         self._tables = tables
 
     def render(self) -> None:
+        self._compared_dumps()
         self._verdict()
         self._incomplete()
         self._origin("First wrong tensor", self._run.get("first_divergence"))
@@ -198,6 +185,11 @@ class _Summary:
             is_number = place >= len(header) - numbers
             table.add_column(name, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number)
         return table
+
+    def _compared_dumps(self) -> None:
+        line = dumps_line(self._run)
+        if line:
+            self._unbroken(line)
 
     def _verdict(self) -> None:
         from rich.text import Text
@@ -273,11 +265,12 @@ class _Summary:
 
     def _results(self) -> None:
         counts = self._run.get("counts") or {}
-        rows = [("tensors", counts_text(counts))] if counts or verdict_word(self._run) != "DONE" else []
-        passing_on = inherited(self._comparisons)
-        if passing_on:
-            rows.append(("inherited", f"{_tensors(passing_on)} with an error that arose earlier"))
-        note = note_on_failing_rows(self._run, passing_on)
+        rows = []
+        if counts or verdict_word(self._run) != "DONE":
+            policy = (self._run.get("gate") or {}).get("policy")
+            rule = f"{counts_text(counts)}{f' by {printable(policy)}' if policy else ''}"
+            rows = [("tensors", roles_text(self._run)), ("row rule", rule)]
+        note = note_on_failing_rows(self._run, inherited(self._comparisons))
         if note:
             rows.append(("note", note))
         problems = problems_text(self._run.get("problems") or ())
@@ -285,32 +278,24 @@ class _Summary:
             rows.append(("problems", f"{problems}, explained by `probe-flow explain CODE`"))
         if rows:
             self._title("Results")
-            self._grid(rows)
+            self._grid((label, text) for label, text in rows if text)
 
     def _coverage(self) -> None:
         coverage = self._run.get("coverage") or {}
         if not coverage:
             return
         self._title("How much was compared")
-        table = self._table(("side", "tensors", "compared", "expected gaps", "missing"), numbers=4)
+        columns = covered_columns(coverage)
+        table = self._table(("side", *columns.values()), numbers=len(columns))
         for side in (side for side in ("target", "golden") if side in coverage):
-            found = coverage[side]
-            table.add_row(
-                side,
-                str(found.get("tensors", 0)),
-                str(found.get("compared", 0)),
-                str(found.get("expected", 0)),
-                str(found.get("missing", 0)),
-            )
+            table.add_row(side, *(str(coverage[side].get(name, 0)) for name in columns))
         self._indented(table)
         counts = coverage.values()
-        if any(count.get("compared") for count in counts) and not any(count.get("missing") for count in counts):
+        lacks = any(count.get("missing") or count.get("outside") for count in counts)
+        if any(count.get("compared") for count in counts) and not lacks and not self._run.get("incomplete"):
             self._line("  Nothing is missing: everything that had to be compared was.")
         found_gaps = gaps(self._comparisons, limit=MAX_GAPS)
-        self._items(
-            f"{gap.count} {'expected' if gap.is_expected else 'missing'} ({gap.side}), e.g. {gap.example}"
-            for gap in found_gaps
-        )
+        self._items(f"{gap.count} {gap.kind} ({gap.side}), e.g. {gap.example}" for gap in found_gaps)
 
     def _largest(self) -> None:
         from rich.text import Text
@@ -361,34 +346,6 @@ class _Summary:
         if texts:
             self._line("Then, with more in `probe-flow explain CODE`:")
             self._items(texts)
-
-
-def headline(run: Mapping[str, Any], word: str) -> str:
-    """Return the verdict as one sentence; ``word`` is that of `verdict_word`."""
-    first, nonfinite = run.get("first_divergence"), run.get("nonfinite_origin")
-    counts = run.get("counts") or {}
-    if word == "PASS" and excuses_any(run):
-        return "Nothing goes wrong beyond what is waived or accepted."
-    if word == "PASS" and count_missing(run):
-        return "No operator that was compared goes wrong."
-    if word == "PASS":
-        return "No operator of the target goes wrong."
-    if word == "DONE":
-        return "The workflow ended; it compares nothing."
-    if word == "STOPPED":
-        return "Nothing was judged: something in the command or its files is wrong."
-    if word == "INTERRUPTED":
-        return "The run was stopped before its end."
-    if word == "INCOMPLETE":
-        tail = f" In what was, {operator(first)} is the first to go wrong." if first else ""
-        return "Not everything that was asked for was compared." + tail
-    if first is not None:
-        return f"The target first goes wrong at {operator(first)}."
-    if nonfinite is not None:
-        return f"NaN or infinity first appears at {operator(nonfinite)}."
-    if any(finding.get("kind") == "drift" and finding.get("fails") for finding in run.get("findings") or ()):
-        return "The error grows step by step; no single operator is to blame."
-    return f"{_tensors(counts.get('fail', 0))} failed; no single operator was found to be the cause."
 
 
 def count_missing(run: Mapping[str, Any]) -> int:
@@ -446,7 +403,3 @@ def _next_step(run: Mapping[str, Any], folder: str) -> tuple[str, str]:
         command = f"{show} --node {shlex.quote(first['node'])}{''.join(at)}"
         return f"look at the inputs and outputs of {operator(first)}:", command
     return ("look at the rows that fail:", f"{show} --verdict fail") if code == 1 else ("", "")
-
-
-def _in_folder(name: str, folder: str) -> str:
-    return f"{folder.rstrip('/')}/{name}" if folder else name

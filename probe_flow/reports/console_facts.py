@@ -28,8 +28,13 @@ class Gap:
 
     count: int
     side: str
-    is_expected: bool
+    expectation: Expectation
     example: str
+
+    @property
+    def kind(self) -> str:
+        """``missing``, ``expected`` or ``not asked for``."""
+        return "not asked for" if self.expectation is Expectation.OUTSIDE else self.expectation.value
 
 
 def printable(text: object) -> str:
@@ -84,25 +89,33 @@ def inherited(comparisons: Iterable[Comparison]) -> int:
 
 def gaps(comparisons: Iterable[Comparison], *, limit: int) -> list[Gap]:
     """Return why tensors were not compared: gaps that count first, the most frequent first, at most ``limit``."""
-    counts: Counter[tuple[bool, str, str]] = Counter()
-    examples: dict[tuple[bool, str, str], str] = {}
+    counts: Counter[tuple[int, str, str]] = Counter()
+    examples: dict[tuple[int, str, str], str] = {}
     for row in (row for comparison in comparisons for row in comparison.rows):
         if row.verdict.status in _NOT_COMPARED:
             key = _gap_key(row)
             counts[key] += 1
             examples.setdefault(key, _example(row))
     ranked = sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0]))
-    return [Gap(count, key[1], key[0], examples[key]) for key, count in ranked[:limit]]
+    return [Gap(count, key[1], _GAPS[key[0]], examples[key]) for key, count in ranked[:limit]]
 
 
-def _gap_key(row: ComparedPair) -> tuple[bool, str, str]:
+_GAPS = (Expectation.MISSING, Expectation.OUTSIDE, Expectation.EXPECTED)
+"""Why tensors are not compared, what counts first."""
+
+
+def _gap_key(row: ComparedPair) -> tuple[int, str, str]:
     reason = row.pair.reason
-    is_expected = row.verdict.status is Status.SKIPPED
+    expectation = Expectation.OUTSIDE if row.verdict.status is Status.SKIPPED else Expectation.MISSING
     if reason is not None and row.verdict.status is not Status.ERROR:
-        is_expected = reason.expectation is Expectation.EXPECTED
+        expectation = reason.expectation
     side = "both" if row.pair.target and row.pair.golden else "target" if row.pair.target else "golden"
     words = row.verdict.rule_ids
-    return is_expected, side, reason.code if reason is not None else words[0] if words else row.verdict.status.value
+    return (
+        _GAPS.index(expectation),
+        side,
+        reason.code if reason is not None else words[0] if words else row.verdict.status.value,
+    )
 
 
 def _example(row: ComparedPair) -> str:
@@ -139,11 +152,35 @@ def place_of(tensor: TensorRef) -> dict[str, Any]:
     }
 
 
+def covered_columns(coverage: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the columns of a table of coverage: the name in run.json -> the heading."""
+    columns = {"tensors": "tensors", "compared": "compared", "expected": "expected gaps"}
+    if any(found.get("outside") for found in coverage.values()):
+        columns["outside"] = "not asked for"
+    return {**columns, "missing": "missing"}
+
+
 def counts_text(counts: Mapping[str, int]) -> str:
     """Return ``96 pass, 12 fail, 3 unmatched target``: what occurs, in a fixed order; what passes always."""
     order = [status.value for status in Status]
     known = [name for name in order if counts.get(name) or name == Status.PASS.value]
     return ", ".join(f"{counts.get(name, 0)} {name.replace('_', ' ')}" for name in known)
+
+
+def roles_text(run: Mapping[str, Any]) -> str:
+    """Return ``1 wrong here, 10 carry it on, 132 fine, 131 not compared``; empty where the record has no roles."""
+    roles = run.get("roles") or {}
+    total = sum((run.get("counts") or {}).values())
+    wrong, heirs, fine = (int(roles.get(role.value) or 0) for role in (Role.ORIGIN, Role.INHERITED, Role.CLEAN))
+    if not any(roles.values()):
+        return ""
+    counts = {
+        "wrong here": wrong,
+        "carries it on" if heirs == 1 else "carry it on": heirs,
+        "fine": fine,
+        "not compared": total - wrong - heirs - fine,
+    }
+    return ", ".join(f"{count} {words}" for words, count in counts.items() if count)
 
 
 def problems_text(problems: Sequence[Mapping[str, Any]]) -> str:

@@ -256,10 +256,9 @@ def _markdown(_form: Form, request: Request, path: Path, names: Sequence[str]) -
 
 def _annotations(form: Form, request: Request, path: Path, _names: Sequence[str]) -> None:
     from probe_flow.reports.annotations import annotate, github_text, gitlab_text, write_annotations
+    from probe_flow.reports.conclusion import concluded
 
-    # What made the run incomplete so far stands in the comparison.
-    run = {**request.run, "incomplete": request.comparison.incomplete}
-    found = annotate([request.comparison], run, root=request.root)
+    found = annotate([request.comparison], concluded(request.comparison, request.run), root=request.root)
     if form.argument == "github":
         write_annotations(github_text(found), path)
     else:

@@ -144,7 +144,10 @@ def _dump(side: str, catalog: Catalog) -> dict[str, Any]:
 def _all_problems(comparison: Comparison, catalogs: Iterable[Catalog]) -> list[tuple[str, Diagnostic]]:
     """Return the problems of both dumps, of matching and of comparing, each once, with where it was met."""
     found = {_identity(problem): (catalog.side, problem) for catalog in catalogs for problem in catalog.problems}
-    for origin, problems in (("match", comparison.pairs.problems), ("compare", comparison.problems)):
+    for origin, problems in (
+        ("match", (*comparison.pairs.problems, *comparison.pairs.unused)),
+        ("compare", comparison.problems),
+    ):
         for problem in problems:  # a later stage repeats what it was given
             found.setdefault(_identity(problem), (origin, problem))
     return list(found.values())

@@ -8,8 +8,8 @@ from typing import Any
 
 from probe_flow.errors import Diagnostic
 from probe_flow.records import Comparison
-from probe_flow.reports.conclusion import error_reasons
-from probe_flow.reports.console import count_missing, headline, note_on_failing_rows, verdict_word
+from probe_flow.reports.conclusion import error_reasons, headline, verdict_word
+from probe_flow.reports.console import count_missing, note_on_failing_rows
 from probe_flow.reports.console_facts import advice_texts, gaps, inherited, operator, slot, where
 from probe_flow.reports.excuses import excuses_text
 from probe_flow.reports.json_values import json_value
@@ -49,7 +49,7 @@ def summary(comparison: Comparison, places: Mapping[int, int], errors: Sequence[
         "inherited": passing_on,
         "coverage": facts["coverage"],
         "gaps": [
-            {"count": gap.count, "side": gap.side, "expected": gap.is_expected, "example": gap.example}
+            {"count": gap.count, "side": gap.side, "kind": gap.kind, "example": gap.example}
             for gap in gaps([comparison], limit=MAX_GAPS)
         ],
         "findings": _findings(groups, places),

@@ -15,7 +15,7 @@ from typing import Any
 
 from probe_flow.records import ComparedPair, Comparison, Finding, NodeKey, Phase, Role, Status
 from probe_flow.reports.atomic import atomic_text
-from probe_flow.reports.conclusion import concluded, workflow_name
+from probe_flow.reports.conclusion import concluded, dumps_line, last_line, workflow_name
 from probe_flow.reports.console_facts import figure
 from probe_flow.reports.rows import RowReader, reason_of
 
@@ -68,7 +68,7 @@ def write_junit(comparison: Comparison, path: Path, *, run: Mapping[str, Any]) -
         IncompleteError: PF7001 when the file cannot be written.
     """
     record = concluded(comparison, run)
-    suites = [*_suites(comparison), _run_suite(comparison)]
+    suites = [*_suites(comparison), _run_suite(comparison, record)]
     with atomic_text(path) as file:
         file.writelines(line + "\n" for line in _document(suites, record))
 
@@ -177,10 +177,11 @@ def _row_line(row: ComparedPair) -> str:
     return f"{row.pair.shown.slot}: {', '.join(parts)}" + (f": {reason}" if reason else "")
 
 
-def _run_suite(comparison: Comparison) -> _Suite:
-    """Return what concerns no single node."""
-    incomplete = comparison.incomplete
-    complete = _Case("probe_flow", "everything that was asked for was compared")
+def _run_suite(comparison: Comparison, record: Mapping[str, Any]) -> _Suite:
+    """Return what concerns no single node; its first case says which dumps were compared, and the verdict."""
+    incomplete = record["incomplete"]
+    said = (dumps_line(record), last_line(record))
+    complete = _Case("probe_flow", "everything that was asked for was compared", details=said)
     if incomplete:
         complete = _with(complete, "error", "incomplete", "; ".join(incomplete))
     cases = [complete]
@@ -224,12 +225,14 @@ def _without_zone(time: str) -> str:
 
 
 def _properties(record: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    yield "dumps", dumps_line(record)
+    yield "conclusion", last_line(record)
     yield "verdict", record["verdict"]
     gate = record["gate"]
     yield "gate", gate["name"]
     yield "policy", gate["policy"]
     for side, coverage in record["coverage"].items():
-        for key in ("tensors", "compared", "expected", "missing"):
+        for key in ("tensors", "compared", "expected", "outside", "missing"):
             yield f"coverage.{side}.{key}", coverage[key]
     for status, count in record["counts"].items():
         yield f"rows.{status}", count

@@ -9,11 +9,12 @@ from typing import Any
 
 from probe_flow.records import Comparison
 from probe_flow.reports.atomic import atomic_text
-from probe_flow.reports.conclusion import concluded, workflow_name
-from probe_flow.reports.console import FIGURES_FIRST, headline, verdict_word
+from probe_flow.reports.conclusion import concluded, dumps_line, last_line, verdict_word, workflow_name
+from probe_flow.reports.console import FIGURES_FIRST
 from probe_flow.reports.console_facts import (
     advice_texts,
     counts_text,
+    covered_columns,
     figure,
     gaps,
     largest_errors,
@@ -100,12 +101,15 @@ def plain(text: object) -> str:
 def _head(record: Mapping[str, Any]) -> Iterator[str]:
     word = verdict_word(record)
     name = workflow_name(record)
+    yield plain(dumps_line(record))
+    yield ""
     yield f"## {_SIGNS.get(word, _UNFINISHED_SIGN)} {word}" + (f": {plain(name)}" if name else "")
     yield ""
-    yield f"**{plain(headline(record, word))}**"
+    yield f"**{plain(last_line(record))}**"
     yield ""
     gate = record["gate"]
-    yield f"{counts_text(record['counts'])}; gate {code(gate['name'])}, policy {code(gate['policy'])}"
+    rows = counts_text(record["counts"])
+    yield f"Gate {code(gate['name'])}; by the row rule of policy {code(gate['policy'])}: {rows}"
 
 
 def _incomplete(record: Mapping[str, Any]) -> Iterator[str]:
@@ -178,15 +182,14 @@ def _excuses(summary: Mapping[str, Any]) -> Iterator[list[str]]:
 def _coverage(record: Mapping[str, Any], comparison: Comparison) -> Iterator[str]:
     yield "### How much was compared"
     yield ""
-    columns = ("tensors", "compared", "expected", "missing")
+    columns = covered_columns(record["coverage"])
     rows = [(side, *(str(found[column]) for column in columns)) for side, found in record["coverage"].items()]
-    yield from _table(("side", "tensors", "compared", "expected gaps", "missing"), rows, numbers=4)
+    yield from _table(("side", *columns.values()), rows, numbers=len(columns))
     found_gaps = gaps([comparison], limit=MAX_GAPS)
     if found_gaps:
         yield ""
     for gap in found_gaps:
-        kind = "expected" if gap.is_expected else "missing"
-        yield f"- {gap.count} {kind} ({gap.side}), e.g. {plain(gap.example)}"
+        yield f"- {gap.count} {gap.kind} ({gap.side}), e.g. {plain(gap.example)}"
 
 
 def _worst(comparison: Comparison) -> Iterator[str]:

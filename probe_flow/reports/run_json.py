@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from probe_flow.records import Catalog, ComparedPair, Comparison, Coverage, Finding, FindingKind, Status
+from probe_flow.records import Catalog, ComparedPair, Comparison, Coverage, Finding, FindingKind, Role, Status
 from probe_flow.reports.advice import Advice, advise
 from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.excuses import baseline_facts, waiver_facts
@@ -21,17 +21,22 @@ _COVERAGE_FIELDS = (
     "tensors",
     "compared",
     "expected",
+    "outside",
     "missing",
     "unreadable",
+    "outputs",
     "outputs_compared",
     "outputs_missing",
+    "outputs_nonfinite",
+    "outputs_zero",
 )
 
 
 def comparison_summary(comparison: Comparison) -> dict[str, Any]:
     """Return what run.json says of one comparison.
 
-    Keys: ``counts`` (every verdict, zeros included), ``coverage`` per side (``missing`` includes ``unreadable``),
+    Keys: ``dumps`` (what both sides are), ``counts`` (every verdict, zeros included), ``roles`` (rows of every role),
+    ``coverage`` per side (``missing`` includes ``unreadable``), ``caveats`` (what has to be said beside the verdict),
     ``first_divergence`` (the first failing origin, as the analysis ranks them, or None), ``suspects`` (every origin,
     ranked, then findings of kind ``suspect``), ``nonfinite_origin`` (or None), ``findings`` (all, ranked) and ``gate``
     (its name, its answer, the policy of the rows), ``nodes`` (how many all sides have); ``waivers`` and ``baseline``
@@ -43,9 +48,15 @@ def comparison_summary(comparison: Comparison) -> dict[str, Any]:
     near = [finding for finding in comparison.findings if finding.kind is FindingKind.SUSPECT]
     failing = [finding for finding in divergences if finding.fails]
     counts = Counter(row.verdict.status for row in comparison.rows)
+    roles = Counter(row.verdict.role for row in comparison.rows)
     return {
+        "dumps": {
+            side: _dump(catalog) for side, catalog in zip(("target", "golden"), _sides(comparison), strict=False)
+        },
         "counts": {status.value: counts[status] for status in Status},
+        "roles": {role.value: roles[role] for role in Role},
         "coverage": {side: _coverage(comparison.coverage.get(side, Coverage())) for side in ("target", "golden")},
+        "caveats": list(comparison.caveats),
         "first_divergence": _place(failing[0], comparison, rows) if failing else None,
         "suspects": [_place(finding, comparison, rows) for finding in (*divergences, *near)],
         "nonfinite_origin": _place(nonfinite[0], comparison, rows) if nonfinite else None,
@@ -63,6 +74,16 @@ def comparison_summary(comparison: Comparison) -> dict[str, Any]:
 def _sides(comparison: Comparison) -> list[Catalog]:
     pairs = comparison.pairs
     return [each for each in (pairs.target, pairs.golden, pairs.reference) if each is not None]
+
+
+def _dump(catalog: Catalog) -> dict[str, Any]:
+    return {
+        "path": catalog.root,
+        "framework": catalog.framework,
+        "task": catalog.task,
+        "tensors": len(catalog.tensors),
+        "executions": len(catalog.executions),
+    }
 
 
 def run_json_text(record: Mapping[str, Any]) -> str:
@@ -111,6 +132,7 @@ def _place(finding: Finding, comparison: Comparison, rows: Mapping[int, Compared
         "golden_node": golden.node.name if golden is not None else None,
         "metrics": {name: json_number(value) for name, value in sorted(finding.metrics.items())},
         "evidence": finding.evidence,
+        "size": finding.size,
     }
 
 

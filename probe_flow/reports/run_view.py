@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from probe_flow.reports.console import last_line, render_summary
+from probe_flow.reports.conclusion import last_line
+from probe_flow.reports.console import render_summary
 from probe_flow.reports.console_facts import DISTANCE, figure, operator, printable, slot, where
 from probe_flow.reports.json_values import json_line
 from probe_flow.reports.questions import EVERYWHERE, Scope, reasons_of

@@ -239,6 +239,7 @@ def _place_properties() -> dict[str, Any]:
         "golden_node": _TEXT_OR_NULL,
         "metrics": _METRICS,
         "evidence": _TEXT,
+        "size": {"type": "string", "description": "How large the unexplained error is, in a few words."},
         "comparison": {"type": "string", "description": "Stage, when the run compares more than once."},
     }
 
@@ -248,11 +249,13 @@ def _conclusions() -> dict[str, Any]:
     place = {"$ref": "#/$defs/place"}
     return {
         "counts": {"type": "object", "properties": {s.value: _COUNT for s in Status}, "additionalProperties": False},
+        "roles": {"type": "object", "properties": {r.value: _COUNT for r in Role}, "additionalProperties": False},
         "coverage": {
             "type": "object",
             "properties": {"target": {"$ref": "#/$defs/coverage"}, "golden": {"$ref": "#/$defs/coverage"}},
             "additionalProperties": False,
         },
+        "caveats": {**_TEXTS, "description": "What has to be said beside the verdict: partly compared, same dump ..."},
         "first_divergence": _or_null(place),
         "suspects": {"type": "array", "items": place},
         "nonfinite_origin": _or_null(place),
@@ -318,11 +321,15 @@ def _run() -> dict[str, Any]:
             {
                 "tensors": _COUNT,
                 "compared": _COUNT,
-                "expected": {**_COUNT, "description": "Not compared, and no gap."},
+                "expected": {**_COUNT, "description": "Not compared: by nature without a counterpart."},
+                "outside": {**_COUNT, "description": "Not compared: not asked for (selection, scope of a mapping)."},
                 "missing": {**_COUNT, "description": "Not compared although they should be; unreadable ones included."},
                 "unreadable": _COUNT,
+                "outputs": {**_COUNT, "description": "Tensors that an operator wrote."},
                 "outputs_compared": _COUNT,
                 "outputs_missing": _COUNT,
+                "outputs_nonfinite": {**_COUNT, "description": "Compared, NaN or infinite everywhere on both sides."},
+                "outputs_zero": {**_COUNT, "description": "Compared, zero everywhere on both sides."},
             }
         ),
         "description": "Tensors of one side, by what became of them.",
@@ -384,7 +391,11 @@ def _run() -> dict[str, Any]:
         "coverage": coverage,
         "place": _object(_place_properties(), optional=("comparison",)),
         "finding": finding,
-        "conclusions": _object(conclusions, optional=_OPTIONAL_CONCLUSIONS),
+        "dump": _object({"path": _TEXT, "framework": _TEXT, "task": _TEXT, "tensors": _COUNT, "executions": _COUNT}),
+        "conclusions": _object(
+            {"dumps": {"type": "object", "additionalProperties": {"$ref": "#/$defs/dump"}}, **conclusions},
+            optional=_OPTIONAL_CONCLUSIONS,
+        ),
         "waiver": _waiver(),
         "baseline": _baseline(),
     }

@@ -111,13 +111,20 @@ Globs = str | list[str]
 
 
 class Require(Model):
-    """What a run needs to count as complete."""
+    """What a run needs to count as complete. Where only a part is meant, say so here or by `select`."""
 
     coverage: float = Field(
-        0.5,
+        0.9,
         ge=0.0,
         le=1.0,
         description="Least share of outputs, on either side, that must be compared: compared / (compared + missing).",
+    )
+    executions: bool = Field(
+        default=True,
+        description="Whether each execution (rank, step, graph) of one side must be on the other too.",
+    )
+    entries: bool = Field(
+        default=True, description="Whether each entry of a mapping file or of `pair_ranks` must match something."
     )
 
 

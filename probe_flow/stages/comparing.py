@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from probe_flow.analysis.conclude import conclude
-from probe_flow.analysis.coverage import cover, incompleteness
+from probe_flow.analysis.coverage import Required, caveats, cover, incompleteness
 from probe_flow.analysis.gate import gate_passes
 from probe_flow.analysis.measured import in_execution_order
 from probe_flow.analysis.policies.base import Policy, judge_all
@@ -28,6 +29,12 @@ from probe_flow.stages.measure_reference import measure_reference, reference_pro
 from probe_flow.stages.measurements import left_out
 from probe_flow.stages.suspects import only_suspects
 
+SAME_DUMP = "same dump on both sides"
+"""What stands beside the verdict of a comparison of a dump with itself."""
+
+SAMPLED_FILES = 32
+"""Pairs whose files are looked at to see whether both sides are one dump."""
+
 if TYPE_CHECKING:
     from probe_flow.stages.compare import Options, PolicyRule
 
@@ -46,6 +53,7 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
     context.emit("compare.judged", rows=len(rows), policy=policy.name)
     findings, roles = conclude(rows, pairs, verdicts)
     coverage = cover(pairs, rows, verdicts)
+    required = Required(**options.require.model_dump())
     excused = excuse(
         rows, pairs, roles, findings, options=options, baseline=baseline, coverage=coverage, context=context
     )
@@ -53,6 +61,7 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
         ComparedPair(number, row.pair, row.measurement, verdict)
         for number, (row, verdict) in enumerate(zip(rows, excused.verdicts, strict=True))
     )
+    same = _same_dump(pairs)
     return Comparison(
         pairs=pairs,
         rows=compared,
@@ -60,20 +69,67 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
         coverage=coverage,
         gate=options.gate,
         gate_passed=gate_passes(options.gate, excused.findings, excused.verdicts),
-        incomplete=incompleteness(rows, roles, coverage, required=options.require.coverage),
+        incomplete=incompleteness(rows, roles, coverage, required=required, unused=pairs.unused),
+        caveats=(
+            *caveats(
+                pairs,
+                coverage,
+                required=required,
+                only=options.only.comparison if suspects and options.only else None,
+                max_elements=scope.max_elements,
+            ),
+            *([SAME_DUMP] if same is not None else []),
+        ),
         policy=policy.name,
         problems=(
             *(problem for catalog in pairs.catalogs for problem in catalog.problems),
             *pairs.problems,
+            *pairs.unused,
             *reference_problems(rows),
             *left_out(rows, scope.max_elements),
             *_idle_arguments(options, ids),
             *excused.problems,
+            *([same] if same is not None and not _is_told(same, context) else []),
         ),
         details=look_closer(compared, context, max_elements=scope.max_elements),
         waivers=excused.waivers,
         baseline=excused.baseline,
     )
+
+
+def _same_dump(pairs: Pairs) -> Diagnostic | None:
+    """Return a warning (PF2110) where the tensors of both sides lie in the very same files.
+
+    Files are told apart by device and inode, so that links and other spellings of a path are seen through. Some pairs
+    stand for all.
+    """
+    sources = [
+        (pair.target.source, pair.golden.source)
+        for pair in pairs.pairs
+        if pair.target is not None and pair.golden is not None and pair.rule != "self"
+    ]
+    some = dict.fromkeys(sources[:: max(1, len(sources) // SAMPLED_FILES)])
+    if not some or not all(_is_same_file(*files) for files in some):
+        return None
+    return Diagnostic(
+        "PF2110",
+        f"target and golden are the same dump: `{pairs.target.root}` and `{pairs.golden.root}` hold the same files",
+        severity=Severity.WARNING,
+        help="a dump always agrees with itself; name the other side's dump",
+        path=pairs.golden.root,
+    )
+
+
+def _is_told(problem: Diagnostic, context: Context) -> bool:
+    """Whether the plan already warns of it, as it does where both paths are spelt alike."""
+    return any(told.get("code") == problem.code for told in context.facts.get("problems") or ())
+
+
+def _is_same_file(one: str | None, other: str | None) -> bool:
+    try:
+        return one is not None and other is not None and Path(one).samefile(other)
+    except OSError:  # no such file any more: measuring says so
+        return False
 
 
 def chosen_metrics(options: Options, pairs: Pairs) -> tuple[str, ...]:

@@ -134,7 +134,8 @@ def test_github_fails_with_annotations_summary_and_artifact(checkout: Checkout) 
     commands = [line for line in job.logs["Compare"].splitlines() if line.startswith("::")]
     assert [line for line in commands if line.startswith("::error title=probe_flow%3A origin::Gelu_1 (Gelu), output 0")]
     summary = Path(checkout.environ["GITHUB_STEP_SUMMARY"]).read_text(encoding="utf-8")
-    assert summary.startswith("## \u274c FAIL: accuracy\n")
+    assert summary.startswith("target torchair\\_ge dump ")
+    assert "\n\n## \u274c FAIL: accuracy\n\n**FAIL Gelu\\_1 (Gelu) output 0, " in summary
     artifact = {path.name for path in job.given["actions/upload-artifact"].iterdir()}
     assert {"run.json", "report.html", "junit.xml", "report.md", "annotations.txt"} <= artifact
     suites = ElementTree.parse(job.given["mikepenz/action-junit-report"]).getroot()
@@ -146,7 +147,7 @@ def test_github_passes_when_the_model_is_right(checkout: Checkout) -> None:
     assert not job.failed
     assert "::error" not in job.logs["Compare"]
     assert job.given["actions/upload-artifact"].is_dir()
-    assert Path(checkout.environ["GITHUB_STEP_SUMMARY"]).read_text(encoding="utf-8").startswith("## \u2705 PASS")
+    assert "\n\n## \u2705 PASS" in Path(checkout.environ["GITHUB_STEP_SUMMARY"]).read_text(encoding="utf-8")
 
 
 def test_github_fails_without_dumps_and_no_later_step_stumbles(checkout: Checkout) -> None:
@@ -164,8 +165,18 @@ def test_gitlab_leaves_the_files_that_it_is_told_of(checkout: Checkout) -> None:
     assert all((checkout.folder / path).exists() for path in job["artifacts"]["paths"])
     reports = {name: checkout.folder / path for name, path in job["artifacts"]["reports"].items()}
     assert ElementTree.parse(reports["junit"]).getroot().tag == "testsuites"
-    (remark,) = json.loads(reports["codequality"].read_text(encoding="utf-8"))
-    assert remark["check_name"] == "origin"
+    remarks = json.loads(reports["codequality"].read_text(encoding="utf-8"))
+    assert [remark["check_name"] for remark in remarks] == ["verdict", "origin"]
+
+
+def test_jenkins_compares_the_dumps_that_it_names(checkout: Checkout) -> None:
+    page = block("groovy", "pipeline")
+    (command,) = re.findall(r"steps \{ sh '(.*)' \}", page)
+    assert set(re.findall(r"^    (\w+) = '", page, re.MULTILINE)) == {"TARGET", "GOLDEN"}
+    done = checkout.shell(command, **sides("healthy"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].count("torchair/healthy/") == 2
+    assert checkout.shell("probe-flow run accuracy.yaml --output out2").returncode == 2, "no samples in their place"
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make")

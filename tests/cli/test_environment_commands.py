@@ -88,7 +88,11 @@ def test_run_prints_annotations_before_its_summary_when_asked(probe_flow, tmp_pa
     plain = probe_flow("run", "demo.yaml", "--output", "out", "--quiet")
     assert "::" not in plain.out
     noted = probe_flow("run", "demo.yaml", "--output", "out", "--quiet", "--annotations", "github")
-    assert noted.out.splitlines() == [
+    verdict, *others = noted.out.splitlines()
+    line = plain.last_line.rpartition(" | ")[0]
+    dumps = "target fake dump `target.txt`, 3 tensors | golden fake dump `golden.txt`, 3 tensors"
+    assert verdict == f"::error title=probe_flow%3A FAIL::{line}%0A{dumps}"
+    assert others == [
         "::error title=probe_flow%3A origin::n2 (Fake), output 0, rank 0, graph 1, step 0: differs",
         plain.last_line,
     ]
@@ -99,7 +103,7 @@ def test_a_failed_stage_is_annotated_once(probe_flow, tmp_path, monkeypatch):
     write_project(tmp_path, on_result="trouble: incomplete")
     done = probe_flow("run", "demo.yaml", "--output", "out", "--quiet", "--annotations", "github")
     assert done.code == 3
-    assert done.out.count("the dump is empty") == 1
+    assert done.out.count("the dump is empty") == 2, "as an annotation, and in the last line"
     assert "::error title=probe_flow%3A PF3999::the dump is empty" in done.out
 
 

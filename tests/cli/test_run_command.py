@@ -15,11 +15,12 @@ def fakes(monkeypatch):
     monkeypatch.setattr("probe_flow.workflow.loader.stage_types", lambda: fake_stages.STAGES)
 
 
-def test_a_passing_run_exits_with_0_and_ends_with_verdict_counts_and_place(probe_flow, tmp_path):
+def test_a_passing_run_exits_with_0_and_ends_with_verdict_share_and_place(probe_flow, tmp_path):
     write_project(tmp_path)
     done = probe_flow("run", "demo.yaml", "--output", "out")
     assert done.code == 0
-    assert done.last_line.startswith("PASS | 3 pass | out/run.json")
+    assert done.last_line == "PASS no operator of the target goes wrong | 3 of 3 compared | out/run.json"
+    assert done.out.startswith("target fake dump `target.txt`, 3 tensors | golden fake dump `golden.txt`, 3 tensors\n")
     assert json.loads((tmp_path / "out" / "run.json").read_text())["verdict"] == "pass"
 
 
@@ -54,7 +55,7 @@ def test_a_failed_stage_says_why_once_where_both_streams_are_read_together(tmp_p
     assert together.count(message) == 1, together
     assert "a: failed: PF3202" in together
     assert "stage `a` failed: see PF3202 above" in together
-    assert [text.count(message) for text in said(subprocess.PIPE)] == [1, 1]
+    assert [text.count(message) for text in said(subprocess.PIPE)] == [2, 1], "among the causes and in the last line"
 
 
 def test_an_interrupt_exits_with_130(probe_flow, tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from torchair_builders import GeDump, fx_token, mul_add_relu, write_mul_add_relu
 
 from probe_flow.cli.main import main
@@ -76,6 +77,22 @@ class Done:
 
 
 Command = Callable[..., Done]
+
+
+def samples(workflow: str) -> dict[str, Path]:
+    """The parameters of a packaged workflow with its samples."""
+    declared = yaml.safe_load((WORKFLOWS / f"{workflow}.yaml").read_text(encoding="utf-8"))["params"]
+    return {name: (WORKFLOWS / param["sample"]).resolve() for name, param in declared.items()}
+
+
+def sample_params(workflow: str) -> str:
+    """What a file that extends a packaged workflow says to compare its samples."""
+    return "params:\n" + "".join(f"  {name}: {{default: {value}}}\n" for name, value in samples(workflow).items())
+
+
+def sample_sets(workflow: str, **others: Path) -> list[str]:
+    """The options that run a packaged workflow on its samples, some of them replaced."""
+    return [f"--set={name}={value}" for name, value in {**samples(workflow), **others}.items()]
 
 
 def command_in(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:

@@ -67,7 +67,8 @@ def test_a_custom_operator_is_known_by_its_rules(advice: Advice, tmp_path: Path,
     (fc,) = (op for graph in tree["graph"] for op in graph["op"] if op["name"] == "fc")
     fc["attr"].append(fact)
     rules.write_text(json.dumps(tree), encoding="utf-8")
-    assert advice("offline_om_vs_onnx", fusion_rule=rules) == ["PF7411", "PF7412"]
+    sides = {side: tmp_path / "onnx" / side for side in ("target", "golden")}
+    assert advice("offline_om_vs_onnx", fusion_rule=rules, **sides) == ["PF7411", "PF7412"]
 
 
 def test_another_first_input_leads_to_what_the_sides_were_given(advice: Advice, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ COMMAND = "import sys; from probe_flow.cli.main import main; sys.exit(main(sys.a
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Dumps of 192 MiB on either side; the golden files are holes, which read as zeros."""
+    """Dumps of 192 MiB on either side; the golden files are holes, which read as zeros, but for one element."""
     root = tmp_path_factory.mktemp("large")
     dump = GeDump(root / "msprobe_ge_dump")
     ops = [Op("x", "Data", (), [(None, SHAPE)])]
@@ -36,9 +36,11 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = fx_token(root, 0)
     folder.mkdir(parents=True)
     for at, name in enumerate(NAMES, start=1):
-        write_device_op(dump.token(0), name.title(), name.title(), at=at, outputs=[np.zeros(SHAPE, np.float32)])
+        values = np.zeros(SHAPE, np.float32)
+        values.flat[0] = 1.0
+        write_device_op(dump.token(0), name.title(), name.title(), at=at, outputs=[values])
         path = folder / f"{name}-aten.{name}.default.OUTPUT.0.{20260101000000000000 + at}.npy"
-        np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=SHAPE)
+        np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=SHAPE).flat[0] = 1.0
     return root
 
 

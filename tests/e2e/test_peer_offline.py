@@ -82,7 +82,7 @@ CASES = {
         1,
         "block/conv2relu2",
     ),
-    "odd": Case("odd/target", "odd/golden", ("om", "npy"), {"fusion_rule": "odd/fusion_rule.json"}, 1, "plain"),
+    "odd": Case("odd/target", "odd/golden", ("om", "npy"), {"fusion_rule": "odd/fusion_rule.json"}, 3, "plain"),
 }
 
 WITH_OVERFLOW = frozenset({"fr_overflow", "odd"})

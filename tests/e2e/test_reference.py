@@ -13,6 +13,7 @@ from e2e.projects import SAMPLE, WORKFLOWS, Command
 
 WORKFLOW = WORKFLOWS / "torchair_with_reference.yaml"
 HEALTHY = ("--set", f"target={SAMPLE / 'healthy' / 'msprobe_ge_dump'}")
+REFERENCE = ("--set", f"reference={SAMPLE / 'reference' / 'msprobe_fx_dump'}")
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def wrong_golden(tmp_path: Path) -> Path:
 
 
 def test_a_wrong_golden_is_told_and_fails_nothing(probe_flow: Command, wrong_golden: Path):
-    done = probe_flow("run", WORKFLOW, *HEALTHY, "--set", f"golden={wrong_golden}")
+    done = probe_flow("run", WORKFLOW, *HEALTHY, *REFERENCE, "--set", f"golden={wrong_golden}")
     (finding,) = done.record["findings"]
 
     assert done.code == 0

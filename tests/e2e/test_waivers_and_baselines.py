@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from e2e.projects import SAMPLE, WORKFLOWS, Command, Done
+from e2e.projects import SAMPLE, WORKFLOWS, Command, Done, sample_params, sample_sets
 from probe_flow.cli.main import main
 from probe_flow.reports.schemas import schema
 
@@ -65,7 +65,8 @@ def extended(folder: Path, scenario: Scenario, result: str, *, name: str = "") -
     """Write a workflow that adds options to the compare stage of a packaged one, in flow style."""
     path = folder / "own.yaml"
     head = f"name: {name}\n" if name else ""
-    path.write_text(f"extends: {WORKFLOWS / scenario.workflow}.yaml\n{head}stages:\n  result: {{{result}}}\n")
+    stages = f"stages:\n  result: {{{result}}}\n"
+    path.write_text(f"extends: {WORKFLOWS / scenario.workflow}.yaml\n{head}{stages}{sample_params(scenario.workflow)}")
     return path
 
 
@@ -91,7 +92,8 @@ def test_a_waived_origin_stays_visible_everywhere_and_fails_no_run(
 ):
     done = probe_flow("run", extended(tmp_path, scenario, waiver(at_fault(scenario))))
     assert done.code == 0, done.out + done.err
-    assert done.out.startswith("PASS  Nothing goes wrong beyond what is waived or accepted.")
+    assert done.out.splitlines()[1] == "PASS  Nothing goes wrong beyond what is waived or accepted."
+    assert done.out.splitlines()[-1].startswith("PASS nothing goes wrong beyond what is waived or accepted | ")
     text = f"waived until 9999-12-31 by jane: {REASON}"
     record = done.record
     assert record["first_divergence"] is None
@@ -144,7 +146,7 @@ def test_each_comparison_of_a_run_has_a_part_of_the_baseline(probe_flow: Command
     def workflow(options: str) -> Path:
         path = tmp_path / "two.yaml"
         path.write_text(
-            f"extends: {WORKFLOWS / 'torchair_ge_vs_fx.yaml'}\n"
+            f"extends: {WORKFLOWS / 'torchair_ge_vs_fx.yaml'}\n{sample_params('torchair_ge_vs_fx')}"
             "stages:\n"
             f"  result: {{gate: findings{options}}}\n"
             f"  strict: {{uses: compare, pairs: pairs, gate: all_pass{options}}}\n"
@@ -159,7 +161,8 @@ def test_each_comparison_of_a_run_has_a_part_of_the_baseline(probe_flow: Command
     assert parts["result"] == 1
     assert parts["strict"] > 1
     jsonschema.Draft202012Validator(schema("run")).validate(done.record)
-    assert done.out.startswith("PASS  Nothing goes wrong beyond what is waived or accepted.")
+    assert done.out.splitlines()[1] == "PASS  Nothing goes wrong beyond what is waived or accepted."
+    assert done.out.splitlines()[-1].startswith("PASS nothing goes wrong beyond what is waived or accepted | ")
     assert probe_flow("baseline", "check", "second", "baseline.yaml", output=None).code == 0
     assert probe_flow("diff", "first", "second", output=None).code == 0
 
@@ -175,6 +178,7 @@ def test_expired_and_unused_waivers_are_told_with_their_lines(probe_flow: Comman
         "      - {where: {node: Gelu_1}, reason: r, owner: jane, expires: 2020-02-29}\n"
         "      - {where: {node: Gellu_1}, reason: r, owner: joe, expires: 9999-12-31}\n"
         "      - {where: {node: GatherV2}, reason: r, owner: joe, expires: 9999-12-31}\n"
+        + sample_params(scenario.workflow)
     )
     done = probe_flow("run", path)
     assert done.code == 1
@@ -240,7 +244,7 @@ def test_a_repaired_operator_is_an_improvement_on_the_baseline(
 ):
     probe_flow("baseline", "accept", faulty[scenario.workflow], output="baseline.yaml")
     path = extended(tmp_path, scenario, "baseline: baseline.yaml")
-    done = probe_flow("run", path, "--set", f"target={scenario.healthy}")
+    done = probe_flow("run", path, *sample_sets(scenario.workflow, target=scenario.healthy))
     assert done.code == 0, done.out + done.err
     counts = done.record["baseline"]["counts"]
     # The fault of the PyTorch sample is a call that the golden does not have: repaired, it is not there.
@@ -254,7 +258,7 @@ def test_a_new_fault_fails_against_the_baseline_of_a_healthy_run(
     probe_flow: Command, scenario: Scenario, tmp_path: Path
 ):
     workflow = WORKFLOWS / f"{scenario.workflow}.yaml"
-    healthy = probe_flow("run", workflow, "--set", f"target={scenario.healthy}", output="healthy")
+    healthy = probe_flow("run", workflow, *sample_sets(scenario.workflow, target=scenario.healthy), output="healthy")
     assert healthy.code == 0
     probe_flow("baseline", "accept", "healthy", output="baseline.yaml")
     assert "nodes: []" in (tmp_path / "baseline.yaml").read_text()
@@ -348,7 +352,7 @@ def test_the_difference_of_a_healthy_and_a_faulty_run_names_the_fault_and_its_he
     probe_flow: Command, scenario: Scenario, tmp_path: Path, faulty: dict[str, Path]
 ):
     workflow = WORKFLOWS / f"{scenario.workflow}.yaml"
-    probe_flow("run", workflow, "--set", f"target={scenario.healthy}", output="healthy")
+    probe_flow("run", workflow, *sample_sets(scenario.workflow, target=scenario.healthy), output="healthy")
     run = faulty[scenario.workflow]
     done = probe_flow("diff", "healthy", run, "--format", "json", "--html", "diff.html", output=None)
     assert done.code == 1, done.err

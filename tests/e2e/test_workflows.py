@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -133,20 +135,51 @@ def test_the_healthy_sample_passes(probe_flow: Command):
     assert done.record["verdict"] == "pass"
     assert done.record["first_divergence"] is None
     assert done.record["coverage"]["target"]["missing"] == done.record["coverage"]["golden"]["missing"] == 0
-    assert done.out.startswith("PASS")
+    assert done.out.splitlines()[-1].startswith("PASS no operator of the target goes wrong | 143 of 143 compared | ")
     assert_schemas_hold(done)
 
 
-@pytest.mark.parametrize("name", ["", "dump.json"], ids=["folder", "file"])
-def test_the_same_pytorch_dump_on_both_sides_passes_with_a_warning(probe_flow: Command, name):
-    golden = ROOT / "examples" / "dump_json" / "golden" / name
-    sets = ("--set", f"target={golden}", "--set", f"golden={golden.parent if name else golden / 'dump.json'}")
+DUMP = ROOT / "examples" / "dump_json" / "golden"
+
+
+def another_spelling(folder: Path) -> Path:
+    return DUMP.parent / "target" / ".." / "golden"
+
+
+def a_file_of_it(folder: Path) -> Path:
+    return DUMP / "dump.json"
+
+
+def a_symlink(folder: Path) -> Path:
+    (folder / "link").symlink_to(DUMP)
+    return folder / "link"
+
+
+def a_folder_of_symlinks(folder: Path) -> Path:
+    (folder / "links").mkdir()
+    for file in DUMP.iterdir():
+        (folder / "links" / file.name).symlink_to(file)
+    return folder / "links"
+
+
+def hard_links(folder: Path) -> Path:
+    shutil.copytree(DUMP, folder / "one")
+    shutil.copytree(folder / "one", folder / "other", copy_function=os.link)
+    return folder / "other"
+
+
+@pytest.mark.parametrize("again", [another_spelling, a_file_of_it, a_symlink, a_folder_of_symlinks, hard_links])
+def test_the_same_dump_on_both_sides_passes_and_says_so_everywhere(probe_flow: Command, tmp_path: Path, again):
+    golden = again(tmp_path)
+    sets = ("--set", f"target={tmp_path / 'one' if again is hard_links else DUMP}", "--set", f"golden={golden}")
     done = probe_flow("run", WORKFLOWS / "pytorch_compare.yaml", *sets)
     assert done.code == 0
-    assert "warning[PF4201]" in done.err
-    assert "the same dump" in done.err
-    both = ("--set", f"target={golden}", "--set", f"golden={golden}")
-    assert "warning[PF2110]" in probe_flow("run", WORKFLOWS / "pytorch_compare.yaml", *both, output="both").err
+    assert done.err.count("warning[PF2110]") == 1
+    assert " | same dump on both sides | " in done.out.splitlines()[-1]
+    assert "same dump on both sides" in (done.folder / "junit.xml").read_text()
+    strict = probe_flow("run", WORKFLOWS / "pytorch_compare.yaml", *sets, "--warn-as-error", "PF2110", output="strict")
+    assert strict.code in (2, 3), "before anything ran where the paths tell, else at the end"
+    assert "error[PF2110]" in strict.err or "[PF2110]" in strict.out.splitlines()[-1]
 
 
 def test_the_pytorch_sample_names_the_call_that_only_the_target_has(probe_flow: Command):

@@ -61,7 +61,7 @@ class DumpJsonPolicy:
         return [_judge_row(row, error, changes) for row, error in zip(rows, errors, strict=True)]
 
 
-_UNJUDGED_INPUT = Verdict(Status.SKIPPED, ("unjudged_input",), ("the inputs of this collective are not judged",))
+_UNJUDGED_INPUT = Verdict(Status.SKIPPED, ("unjudged_input",), ("the inputs of this collective are not compared",))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,6 @@ from probe_flow.errors.codes.code import Code
 
 SECTION: tuple[Code, ...] = (
     Code(
-        "PF4201",
-        "target and golden are the same dump",
-        "Both dump stages read the same folder, so everything agrees.",
-        "target and golden are the same dump `dumps/run1`: everything will agree",
-        "Correct the path of one of them; it is fine for a trial.",
-    ),
-    Code(
         "PF4202",
         "executions of different number are paired",
         "Each side has one rank (or step), with different numbers. They are compared: nothing else could be meant.",
@@ -170,13 +163,6 @@ SECTION: tuple[Code, ...] = (
         "rank 0 graph 1 step 3 of `golden` is not compared (284 tensors): the target dump has no rank 0 graph 1 step 3",
         "Dump the same steps on both sides; use `pair_ranks` or `step_offset` where the numbers differ, or "
         "select what both sides have.",
-    ),
-    Code(
-        "PF4003",
-        "target and golden are the same folder",
-        "Both dump stages read one folder; comparing a dump with itself proves nothing.",
-        "target and golden are the same folder, `dumps/msprobe_ge_dump`",
-        "Dump each side into a folder of its own and check the two paths.",
     ),
     Code(
         "PF4004",

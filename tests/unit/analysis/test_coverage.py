@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from comparison_rows import IN, golden_only, key, pairs_of, row, target_only, tensor, why
 
-from probe_flow.analysis.coverage import cover, incompleteness
+from probe_flow.analysis.coverage import Required, caveats, cover, incompleteness
 from probe_flow.analysis.gate import gate_passes
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.policies.base import judge_all
@@ -15,9 +15,13 @@ from probe_flow.records import (
     Expectation,
     Finding,
     FindingKind,
+    Measurement,
+    Mode,
     Pair,
     Reason,
+    SideSummary,
     SlotRole,
+    Statistics,
     Status,
     TensorKind,
     Verdict,
@@ -53,13 +57,14 @@ def unmeasured(failure=None, reason=None, **kinds):
         (unmeasured(BROKEN), "unreadable"),
         (unmeasured(Diagnostic("PF5103", "text"), target=TensorKind.OPAQUE, golden=TensorKind.OPAQUE), "expected"),
         (unmeasured(Diagnostic("PF5104", "kinds"), golden=TensorKind.OPAQUE), "missing"),
-        (unmeasured(), "expected"),  # not selected by `only`
+        (unmeasured(), "outside"),  # not selected by `only`
     ],
 )
 def test_two_sided_rows(one, fate):
     for side in covered([one]).values():
         assert (side.tensors, side.compared) == (1, int(fate == "compared"))
         assert side.expected == int(fate == "expected")
+        assert side.outside == int(fate == "outside")
         assert side.missing == int(fate in ("missing", "unreadable"))
         assert side.unreadable == int(fate == "unreadable")
 
@@ -71,9 +76,9 @@ def test_one_sided_rows_follow_their_reason():
         target_only(tensor("f", kind=TensorKind.UNREADABLE), expected=True),
     ]  # fmt: skip
     found = covered(rows)
-    assert found["target"] == Coverage(4, 0, 1, 3, 1, 0, 2)
-    assert found["golden"] == Coverage(2, 0, 1, 1, 0, 0, 1)
-    assert found["target"].outputs_ratio == 0.0
+    assert found["target"] == Coverage(4, expected=1, missing=3, unreadable=1, outputs=3, outputs_missing=2)
+    assert found["golden"] == Coverage(2, expected=1, missing=1, outputs=2, outputs_missing=1)
+    assert found["target"].ratio == 0.0
 
 
 def test_a_golden_tensor_that_is_used_twice_counts_once_by_its_best_use():
@@ -96,13 +101,40 @@ def test_a_tensor_of_which_no_pair_tells_is_missing():
 def test_quantised_and_unjudged_rows_are_no_gap():
     rows = [row("a"), row("b")]
     found = covered(rows, [Verdict(Status.NOT_COMPARABLE), Verdict(Status.SKIPPED)])
-    assert found["target"] == Coverage(2, 0, 2, 0, 0, 0, 0)
-    assert found["target"].outputs_ratio is None
+    assert found["target"] == Coverage(2, expected=2, outputs=2)
+    assert found["target"].ratio is None
 
 
-def causes(rows, verdicts=None, required=0.5):
+def test_what_is_not_asked_for_is_counted_apart_and_lowers_nothing():
+    outside = Reason("filtered", "not selected", Expectation.OUTSIDE)
+    rows = [row("a"), MeasuredPair(Pair(tensor("b"), None, "g", "none", reason=outside))]
+    assert covered(rows)["target"] == Coverage(2, compared=1, outside=1, outputs=2, outputs_compared=1)
+    assert causes(rows) == ()
+    assert said(rows) == ("partly: 1 target tensor outside the question",)
+
+
+def test_a_side_without_outputs_is_measured_by_its_inputs():
+    rows = [row("a", IN), target_only(tensor("b", IN)), golden_only(tensor("c", IN))]
+    assert covered(rows)["target"].ratio == 0.5
+    assert causes(rows) == (
+        "only 50% of the target's tensors were compared (1 of 2, required 90%)",
+        "only 50% of the golden's tensors were compared (1 of 2, required 90%)",
+    )
+
+
+def test_a_run_that_compares_no_output_is_incomplete():
+    rows = [row("a", IN), target_only(tensor("a"), expected=True)]
+    assert causes(rows) == ("no output was compared, only what operators read",)
+    assert causes(rows, coverage=0.0) == ()
+
+
+def causes(rows, verdicts=None, unused=(), **required):
     verdicts = verdicts or judge_all(rows, Everything())
-    return incompleteness(rows, verdicts, covered(rows, verdicts), required=required)
+    return incompleteness(rows, verdicts, covered(rows, verdicts), required=Required(**required), unused=unused)
+
+
+def said(rows, *, coverage=0.9, **more):
+    return caveats(pairs_of(rows), covered(rows), required=Required(coverage=coverage), **more)
 
 
 def test_a_complete_run():
@@ -111,7 +143,7 @@ def test_a_complete_run():
 
 @pytest.mark.parametrize(("required", "complete"), [(0.0, True), (0.5, True), (0.500001, False), (1.0, False)])
 def test_least_share_of_outputs_is_inclusive(required, complete):
-    found = causes([row("a"), target_only(tensor("x"))], required=required)
+    found = causes([row("a"), target_only(tensor("x"))], coverage=required)
     assert (found == ()) is complete
     if not complete:
         assert found[0].startswith("only 50% of the target's outputs were compared (1 of 2, required ")
@@ -123,12 +155,12 @@ def test_missing_inputs_do_not_count():
 
 def test_either_side_may_lack_outputs():
     found = causes([row("a"), golden_only(tensor("x")), golden_only(tensor("y"))])
-    assert found == ("only 33% of the golden's outputs were compared (1 of 3, required 50%)",)
+    assert found == ("only 33% of the golden's outputs were compared (1 of 3, required 90%)",)
 
 
 def test_unreadable_tensors_make_a_run_incomplete():
     bad = target_only(tensor("f", kind=TensorKind.UNREADABLE), expected=True)
-    assert causes([row("a"), bad]) == ("1 selected tensor could not be read",)
+    assert causes([row("a"), bad], coverage=0.5) == ("1 selected tensor could not be read",)
     assert "2 selected tensors could not be read" in causes([row("a"), bad, unmeasured(BROKEN)])
 
 
@@ -147,6 +179,80 @@ def test_an_execution_of_both_sides_without_pair_is_named():
     ]
     assert causes([row("a"), *second]) == ("nothing of rank 0 graph 1 step 1 was compared, though both sides have it",)
     assert causes([row("a"), second[0]]) == ()
+
+
+def test_an_execution_of_one_side_only_is_named_unless_a_part_is_meant():
+    many = [row(f"n{n}") for n in range(20)]
+    for alone, side, other in ((target_only, "target", "golden"), (golden_only, "golden", "target")):
+        rows = [*many, alone(tensor(key("a", step=1)))]
+        text = f"nothing of rank 0 graph 1 step 1 of the {side} was compared: the {other} has no such execution"
+        assert causes(rows) == (text,)
+        assert causes(rows, executions=False) == ()
+        assert said(rows) == (f"partly: 1 {side} tensor missing",)
+
+
+def test_unused_entries_make_a_run_incomplete_unless_a_part_is_meant():
+    unused = [Diagnostic("PF4216", f"entry `{name}` matches nothing") for name in "abcd"]
+    assert causes([row("a")], unused=unused[:1]) == ("1 mapping entry matched nothing: entry `a` matches nothing",)
+    assert causes([row("a")], unused=unused) == (
+        "4 mapping entries matched nothing: entry `a` matches nothing; entry `b` matches nothing; entry `c` matches "
+        "nothing; and 1 more",
+    )
+    assert causes([row("a")], unused=unused, entries=False) == ()
+
+
+def recorded(*figures, mode=Mode.STATISTICS, **counts):
+    """A row whose sides both have these figures: minimum, maximum, mean, norm."""
+    side = SideSummary(Statistics(*figures, **counts))
+    pair = Pair(tensor("a"), tensor("a"), "g", "exact")
+    return MeasuredPair(pair, Measurement(mode, {}, side, side, count=4))
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("one", "nonfinite", "zero"),
+    [
+        (recorded(NAN, NAN, NAN, NAN), 1, 0),
+        (recorded(INF, INF, INF, INF), 1, 0),
+        (recorded(-INF, 3.0, -INF, INF), 0, 0),  # a mask: some elements are finite
+        (recorded(mode=Mode.TENSOR, nan=4), 1, 0),  # elements were counted, none is finite
+        (recorded(mode=Mode.TENSOR), 0, 0),
+        (recorded(1.0, 2.0, 1.5, NAN), 0, 0),
+        (recorded(0.0, 0.0, 0.0, 0.0), 0, 1),
+        (recorded(0, 0), 0, 1),
+        (recorded(0.0, 1.0, 0.5, 1.0), 0, 0),
+    ],
+)
+def test_outputs_that_agree_and_say_nothing_are_counted(one, nonfinite, zero):
+    for side in covered([one]).values():
+        assert (side.outputs_nonfinite, side.outputs_zero) == (nonfinite, zero)
+
+
+def test_more_than_a_tenth_of_nan_or_half_of_zeros_on_both_sides_is_incomplete():
+    right = [recorded(0.0, 1.0, 0.5, 1.0) for _ in range(9)]
+    nan = recorded(NAN, NAN, NAN, NAN)
+    zeros = [recorded(0.0, 0.0, 0.0, 0.0) for _ in range(10)]
+    assert causes([*right, nan]) == ()
+    assert said([*right, nan]) == ("1 of 10 outputs hold nothing finite on both sides",)
+    assert causes([*right[1:], nan]) == (
+        "1 of the 9 compared outputs are NaN or infinite everywhere on both sides (at most 10% may be): that they "
+        "agree says nothing",
+    )
+    assert causes([*right, *zeros[1:]]) == ()
+    assert said([*right, *zeros[1:]]) == ("9 of 18 outputs hold nothing but zero on both sides",)
+    (cause,) = causes([*right, *zeros])
+    assert cause.startswith("10 of the 19 compared outputs are zero everywhere on both sides")
+
+
+def test_whatever_narrows_a_comparison_is_said():
+    rows = [row("a")]
+    assert said(rows) == ()
+    assert said(rows, only="first", max_elements=1000, coverage=0.4) == (
+        "partly: suspects of `first`; first 1,000 elements of each tensor",
+        "coverage of 40% accepted",
+    )
 
 
 def test_executions_that_were_not_selected_are_no_gap():

@@ -8,7 +8,7 @@ import pytest
 from comparison_rows import IN, edge, pairs_of, passes, row
 
 from probe_flow.analysis.conclude import conclude
-from probe_flow.analysis.coverage import cover, incompleteness
+from probe_flow.analysis.coverage import Required, cover, incompleteness
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.records import Expectation, Reason, Role, Status, Verdict
 
@@ -25,7 +25,7 @@ def judged(rows, edges=()):
     verdicts = [Verdict(Status.FAIL) if each.measurement.metrics["cosine"] < 1 else v
                 for each, v in zip(rows, passes(rows), strict=True)]  # fmt: skip
     findings, roles = conclude(rows, pairs, verdicts)
-    return findings, roles, incompleteness(rows, roles, cover(pairs, rows, roles), required=0.5)
+    return findings, roles, incompleteness(rows, roles, cover(pairs, rows, roles), required=Required())
 
 
 @pytest.mark.parametrize("figures", [{"relative": 1.3}, {"relative": U, "nonfinite": 2}])

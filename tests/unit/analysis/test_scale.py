@@ -9,7 +9,7 @@ import pytest
 from comparison_rows import IN, OUT, PARAM, edge, key, measured, pairs_of, passes, row, target_only, tensor
 
 from probe_flow.analysis.conclude import conclude
-from probe_flow.analysis.coverage import cover, incompleteness
+from probe_flow.analysis.coverage import Required, cover, incompleteness
 from probe_flow.analysis.policies.base import judge_all
 from probe_flow.analysis.policies.torchair import TorchairPolicy
 from probe_flow.records import Statistics, TensorKind
@@ -24,7 +24,7 @@ def analyse(rows, pairs):
     verdicts = judge_all(rows, TorchairPolicy())
     findings, roles = conclude(rows, pairs, verdicts)
     coverage = cover(pairs, rows, verdicts)
-    incompleteness(rows, verdicts, coverage, required=0.5)
+    incompleteness(rows, verdicts, coverage, required=Required())
     return time.process_time() - started, findings, roles
 
 

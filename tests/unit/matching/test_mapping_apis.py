@@ -52,7 +52,7 @@ def test_listed_arguments_meet_by_place_and_the_others_are_left_out() -> None:
         (None, "output.0"),
     ]
     reasons = [pair.reason for pair in pairs.pairs if pair.reason]
-    assert {(reason.code, reason.expectation) for reason in reasons} == {("not_mapped", Expectation.EXPECTED)}
+    assert {(reason.code, reason.expectation) for reason in reasons} == {("not_mapped", Expectation.OUTSIDE)}
     assert reasons[0].text == f"the API mapping of {Span('api.yaml', 1, 1).brief} leaves out `input.1`"
     assert {pair.rule for pair in pairs.pairs} == {"api_mapping"}
     assert {str(pair.rule_span) for pair in pairs.pairs} == {"api.yaml:1:1"}
@@ -102,7 +102,7 @@ def test_a_star_stands_for_one_segment(pattern: str, found: list[str]) -> None:
     pairs = match_api_mapping(
         target, call("Torch.matmul", slots=numbered(OUT, 1)), entries=[entry(pattern, "Torch.matmul")]
     )
-    assert [problem.code for problem in pairs.problems] == found
+    assert [problem.code for problem in pairs.unused] == found
     assert len(pairs.pairs) == len(found) + 1
 
 
@@ -112,7 +112,7 @@ def test_an_entry_without_star_goes_first() -> None:
 
     pairs = match_api_mapping(target, call("Torch.bmm", slots=numbered(OUT, 1)), entries=listed)
     assert pairs.pairs[0].rule_span == Span("api.yaml", 2, 1)
-    assert [(problem.code, str(problem.span)) for problem in pairs.problems] == [("PF4216", "api.yaml:1:1")]
+    assert [(problem.code, str(problem.span)) for problem in pairs.unused] == [("PF4216", "api.yaml:1:1")]
 
 
 def test_without_a_file_the_built_in_table_counts() -> None:
@@ -138,6 +138,7 @@ def test_a_mindspore_golden_is_renamed_instead() -> None:
     pairs = match_api_mapping(target, golden, entries=[entry("Mint.add", "Torch.add", args={"0": "1"})])
     assert slot_pairs(pairs) == [("input.1", "input.0"), ("output.0", "output.0")]
     assert not pairs.problems
+    assert not pairs.unused
 
 
 def test_two_apis_of_one_name_pair_in_the_order_of_the_dump() -> None:
@@ -153,7 +154,7 @@ def test_useless_entries_name_the_nearest() -> None:
     listed = [entry("Functional.dens", "Torch.a"), entry("Functional.dense", "Functional.liner", 2)]
 
     pairs = match_api_mapping(target, call("Functional.linear", slots=numbered(OUT, 1)), entries=listed)
-    assert [(problem.code, str(problem.span), problem.help) for problem in pairs.problems] == [
+    assert [(problem.code, str(problem.span), problem.help) for problem in pairs.unused] == [
         ("PF4216", "api.yaml:1:1", "nearest: `Functional.dense`"),
         ("PF4217", "api.yaml:2:1", "nearest: `Functional.linear`"),
     ]

@@ -47,6 +47,7 @@ def test_renamed_networks_pair_completely() -> None:
     assert Counter(pair.rule for pair in pairs.pairs) == {"exact": 163, "cell_mapping": 24}
     assert all(pair.target and pair.golden for pair in pairs.pairs)
     assert not pairs.problems
+    assert not pairs.unused
     lines = {pair.rule_span.line for pair in pairs.pairs if pair.rule_span}
     assert lines == {1, 2, 3}
 
@@ -77,6 +78,7 @@ def test_frameworks_meet_wherever_both_computed_the_same() -> None:
 
     assert_complete(pairs)
     assert not pairs.problems
+    assert not pairs.unused
     alone = [pair for pair in pairs.pairs if pair.target is None or pair.golden is None]
     assert {pair.reason.expectation for pair in alone if pair.reason} == {Expectation.EXPECTED}
     norm = "norm.LayerNorm.forward.0.parameters"
@@ -147,13 +149,13 @@ def test_a_part_of_a_segment_is_no_name_and_the_warning_says_so() -> None:
     pairs = one_module("Module.fc12.Linear.forward.0", "Module.fx2.Linear.forward.0", {"fc1": "fx"})
 
     assert entry_pairs(pairs) == [(None, "Module.fx2.Linear.forward.0"), ("Module.fc12.Linear.forward.0", None)]
-    (problem,) = pairs.problems
+    (problem,) = pairs.unused
     assert (problem.code, str(problem.span)) == ("PF4216", "m.yaml:1:1")
     assert problem.help == "it is a part of `fc12.Linear`, but not between dots: write whole segments"
 
 
 def test_an_entry_that_matches_nothing_names_the_nearest() -> None:
-    (problem,) = one_module("Module.fc2.Dense.forward.0", "Module.fc2.Dense.forward.0", {"fc2.Dnse": "x"}).problems
+    (problem,) = one_module("Module.fc2.Dense.forward.0", "Module.fc2.Dense.forward.0", {"fc2.Dnse": "x"}).unused
 
     assert problem.code == "PF4216"
     assert problem.help is not None
@@ -162,7 +164,7 @@ def test_an_entry_that_matches_nothing_names_the_nearest() -> None:
 
 def test_an_entry_that_leads_nowhere_names_the_nearest() -> None:
     names = {"fc2.Dense": "fc2.Liner"}
-    (problem,) = one_module("Cell.fc2.Dense.forward.0", "Module.fc2.Linear.forward.0", names).problems
+    (problem,) = one_module("Cell.fc2.Dense.forward.0", "Module.fc2.Linear.forward.0", names).unused
 
     assert problem.code == "PF4217"
     assert "leads to `Module.fc2.Liner`" in problem.message

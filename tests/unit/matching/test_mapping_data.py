@@ -34,7 +34,7 @@ def mapping(**names: str | None) -> list[Entry]:
 
 
 def codes(pairs: Pairs) -> list[str]:
-    return [problem.code for problem in pairs.problems]
+    return [problem.code for problem in (*pairs.problems, *pairs.unused)]
 
 
 def test_listed_items_meet_and_the_others_pair_by_name() -> None:
@@ -44,6 +44,7 @@ def test_listed_items_meet_and_the_others_pair_by_name() -> None:
 
     assert_complete(pairs)
     assert not pairs.problems
+    assert not pairs.unused
     assert item_pairs(pairs) == {item("Torch.a"): item("Torch.b"), item("Torch.c"): item("Torch.c")}
     assert [(pair.rule, str(pair.rule_span)) for pair in pairs.pairs] == [
         ("data_mapping", "d.yaml:1:1"),
@@ -76,7 +77,7 @@ def test_entries_without_use_are_reported_with_their_lines() -> None:
     pairs = match_data_mapping(dump("Torch.a"), dump("Torch.b"), entries=entries)
 
     assert_complete(pairs)
-    assert [(problem.code, str(problem.span), problem.help) for problem in pairs.problems] == [
+    assert [(problem.code, str(problem.span), problem.help) for problem in pairs.unused] == [
         ("PF4216", "d.yaml:1:1", f"nearest: `{item('Torch.a')}`"),
         ("PF4217", "d.yaml:2:1", f"nearest: `{item('Torch.b')}`"),
     ]
@@ -124,7 +125,7 @@ def test_many_entries_without_use_are_counted(monkeypatch: pytest.MonkeyPatch) -
     pairs = match_data_mapping(dump("Torch.a"), dump("Torch.a"), entries=entries)
 
     assert codes(pairs) == ["PF4216"] * 3
-    assert pairs.problems[-1].message == "the same holds for 3 more entries, from here to d.yaml:5:1"
+    assert pairs.unused[-1].message == "the same holds for 3 more entries, from here to d.yaml:5:1"
 
 
 def test_the_mapping_that_the_peer_wrote_is_followed_to_the_letter() -> None:

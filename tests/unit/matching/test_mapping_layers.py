@@ -59,7 +59,7 @@ def test_pairs_name_the_line_of_the_layer() -> None:
 
 
 def test_a_class_that_no_layer_has_is_reported() -> None:
-    (problem,) = real_pairs().problems
+    (problem,) = real_pairs().unused
 
     assert (problem.code, problem.span and problem.span.line) == ("PF4216", 1)
     assert "no layer of class `Net`" in problem.message
@@ -98,6 +98,7 @@ def test_all_spellings_of_the_outermost_owner_are_understood() -> None:
         pairs = match_layer_mapping(modules("Module.a.A"), modules("Module.b.A"), entries=layers(**{owner: {"a": "b"}}))
         assert entry_pairs(pairs) == [("Module.a.A.forward.0", "Module.b.A.forward.0")]
         assert not pairs.problems
+    assert not pairs.unused
 
 
 def test_apis_meet_in_their_layer_whatever_their_type_and_number() -> None:
@@ -124,6 +125,7 @@ def test_an_api_can_be_mapped_like_a_layer() -> None:
     pairs = match_layer_mapping(target, golden, entries=layers(A={"old": "new"}))
     assert (entry, other) in entry_pairs(pairs)
     assert not pairs.problems
+    assert not pairs.unused
 
 
 def test_layers_of_a_pipeline_stage_are_counted_from_zero() -> None:
@@ -140,7 +142,7 @@ def test_an_entry_without_use_names_the_children_there_are() -> None:
     golden = modules("Module.m.MLP", "Module.m.fc1.Linear")
     pairs = match_layer_mapping(target, golden, entries=layers(MLP={"dens1": "fc1", "dense1": "fc"}))
 
-    assert [(problem.code, problem.help) for problem in pairs.problems] == [
+    assert [(problem.code, problem.help) for problem in pairs.unused] == [
         ("PF4216", "nearest: `dense1`"),
         ("PF4217", "nearest: `fc1`"),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +75,12 @@ def test_a_missing_multiply_is_golden_only_and_stands_where_it_was() -> None:
     assert (None, "Tensor.__mul__.1.backward") in order
 
 
-def test_a_dump_against_itself_is_all_exact_and_is_said_to_be_the_same() -> None:
+def test_a_dump_against_itself_is_all_exact() -> None:
     pairs = match_name(read("pt_types"), read("pt_types", "golden"))
 
     assert_complete(pairs)
     assert {pair.rule for pair in pairs.pairs} == {"exact"}
-    assert [problem.code for problem in pairs.problems] == ["PF4201"]
+    assert pairs.problems == ()
 
 
 def test_frameworks_with_other_names_are_reported_on_both_sides() -> None:
@@ -378,7 +379,17 @@ def test_a_stated_offset_that_fits_nothing_pairs_nothing_and_unused_ranks_are_na
 
     assert_complete(pairs)
     assert paired_runs(pairs) == []
-    assert [problem.code for problem in pairs.problems] == ["PF4204", "PF4203", "PF4203"]
+    assert [problem.code for problem in pairs.problems] == ["PF4203", "PF4203"]
+    assert [problem.code for problem in pairs.unused] == ["PF4204"]
+
+
+def test_what_the_selection_of_the_other_side_leaves_out_is_not_missing() -> None:
+    both, one = runs((0, 0), (0, 1)), replace(runs((0, 0)), attrs={"select": {"steps": (0,)}})
+    for pairs in (match_name(both, one), match_name(one, both)):
+        assert_complete(pairs)
+        assert pairs.problems == ()
+        lone = [pair.reason for pair in pairs.pairs if pair.target is None or pair.golden is None]
+        assert {(why.code, why.expectation) for why in lone if why} == {("filtered", Expectation.OUTSIDE)}
 
 
 # --- any dumps -------------------------------------------------------------------------------------------------------

@@ -288,7 +288,7 @@ def test_operators_without_a_file(case: Case) -> None:
     assert codes(found) == {
         "b.output.0": "no_target_dump missing",
         "x.output.0": "no_target_dump expected",
-        "lost.output.0": "no_rule_op missing",
+        "lost.output.0": "no_rule_op outside",
     }
     reason = found["b.output.0"].reason
     assert reason is not None
@@ -388,8 +388,8 @@ def test_a_range_of_ids(case: Case, text: str, ids: set[int]) -> None:
     pairs = case.match(rule=chain(case), select=partial(selected_by_range, text=text))
     assert set(partners(pairs)) == {f"n{number}.output.0" for number in ids}
     others = {f"n{number}.output.0" for number in range(1, 7)} - set(partners(pairs))
-    assert codes(by_target(pairs)) == dict.fromkeys(others, "not_selected expected")
-    assert codes(by_golden(pairs)) == dict.fromkeys(others, "not_selected expected")
+    assert codes(by_target(pairs)) == dict.fromkeys(others, "not_selected outside")
+    assert codes(by_golden(pairs)) == dict.fromkeys(others, "not_selected outside")
     assert pairs.target.attrs["selected_ops"] == tuple(sorted(ids))
     check_complete(pairs)
 

@@ -21,7 +21,8 @@ from report_builders import (
 )
 
 from probe_flow.records import ComparedPair, Comparison, Coverage, Finding, FindingKind, Role, Status
-from probe_flow.reports.console import last_line, render_summary, verdict_word
+from probe_flow.reports.conclusion import dumps_line, last_line, verdict_word
+from probe_flow.reports.console import render_summary
 from probe_flow.reports.console_facts import counts_text, figure, gaps, largest_errors, printable, problems_text
 from probe_flow.reports.run_json import comparison_summary
 
@@ -50,12 +51,16 @@ def diverging() -> Comparison:
         origin(2, "Exp_3", fails=False, metrics={}, evidence="weaker: 7 times what its inputs explain"),
         origin(2, "Exp_3", kind=FindingKind.NONFINITE_ORIGIN, evidence="3 NaN in the target, none in the golden"),
     )
-    coverage = {"target": Coverage(5, 3, 0, 2, 0, 3, 2), "golden": Coverage(4, 3, 1, 0, 0, 3, 0)}
+    coverage = {
+        "target": Coverage(5, compared=3, missing=2, outputs=5, outputs_compared=3, outputs_missing=2),
+        "golden": Coverage(4, compared=3, expected=1, outputs=3, outputs_compared=3),
+    }
     return comparison(*rows, findings=findings, coverage=coverage, gate_passed=False)
 
 
 def run_of(*comparisons: Comparison, verdict: str | None, code: int, **more: Any) -> dict[str, Any]:
     summary = comparison_summary(comparisons[0]) if comparisons else {}
+    summary = {**summary, "comparisons": {"result": summary}} if comparisons else {}
     return {**summary, "verdict": verdict, "exit_code": code, "artifacts": ["run.json", "comparison.jsonl"], **more}
 
 
@@ -106,20 +111,66 @@ def test_where_nothing_was_compared_nothing_is_called_complete() -> None:
 
 
 @pytest.mark.parametrize("width", [1, 40, 60, 80, 200])
-def test_no_line_but_commands_and_the_last_is_wider_than_the_terminal(width: int) -> None:
+def test_no_line_but_commands_the_first_and_the_last_is_wider_than_the_terminal(width: int) -> None:
     given = diverging()
     lines = plain(run_of(given, verdict="fail", code=1), given, width=width).splitlines()
     commands = [line for line in lines if line.startswith("  probe-flow show ")]
     assert len(commands) == 1
-    assert max(len(line) for line in lines[:-1] if line not in commands) <= max(width, 40)
+    assert max(len(line) for line in lines[1:-1] if line not in commands) <= max(width, 40)
 
 
-def test_the_last_line_states_verdict_counts_report_and_exit_code() -> None:
+def test_the_last_line_names_verdict_operator_place_size_and_report() -> None:
     given = diverging()
     run = run_of(given, verdict="fail", code=1)
-    expected = "FAIL | 1 pass, 2 fail, 2 unmatched target, 1 unmatched golden | runs/w-1/run.json | exit code 1"
+    expected = (
+        "FAIL MatMul_2 (AddV2) output 0, rank 0, graph 1, step 0: 390 x rounding (and 1 more) | 1 inherits | "
+        "3 of 5 compared | runs/w-1/run.json"
+    )
     assert plain(run, given, width=40).splitlines()[-1] == expected
     assert last_line(run, folder="runs/w-1") == expected
+
+
+@pytest.mark.parametrize(
+    ("facts", "line"),
+    [
+        ({"verdict": "pass", "code": 0}, "PASS no operator of the target goes wrong"),
+        (
+            {"verdict": "pass", "code": 0, "caveats": ["partly: x"]},
+            "PASS no operator of the target goes wrong | partly: x",
+        ),
+        (
+            {"verdict": "pass", "code": 0, "workflow": {"sample": True}},
+            "PASS no operator of the target goes wrong | bundled sample",
+        ),
+        (
+            {"verdict": "incomplete", "code": 3, "incomplete": ["half is missing", "step 1 too"]},
+            "INCOMPLETE half is missing (and 1 more)",
+        ),
+        ({"verdict": None, "code": 0}, "DONE the workflow ended; it compares nothing"),
+        ({"verdict": "incomplete", "code": 130}, "INTERRUPTED the run was stopped before its end"),
+        (
+            {"verdict": "incomplete", "code": 2},
+            "STOPPED nothing was judged: something in the command or its files is wrong",
+        ),
+    ],
+)
+def test_the_last_line_says_what_has_to_be_known_beside_the_verdict(facts: dict[str, Any], line: str) -> None:
+    run = {"verdict": facts.pop("verdict"), "exit_code": facts.pop("code"), **facts}
+    assert last_line(run) == line
+
+
+def test_the_first_line_names_both_dumps() -> None:
+    summary = comparison_summary(diverging())
+    run = {"comparisons": {"result": summary}, "workflow": {"folder": "/dumps", "sample": False}}
+    sides = "target torchair_ge dump `npu`, 5 tensors | golden torchair_fx dump `fx`, 4 tensors"
+    assert dumps_line(run) == sides
+    assert dumps_line({**run, "workflow": {"sample": True}}) == (
+        "target torchair_ge dump `/dumps/npu`, 5 tensors | golden torchair_fx dump `/dumps/fx`, 4 tensors "
+        "| bundled sample"
+    )
+    two = {"a": summary, "b": {**summary, "caveats": []}}
+    assert dumps_line({**run, "comparisons": two}) == f"{sides} | and 1 more comparisons"
+    assert dumps_line({}) == ""
 
 
 def test_names_are_not_markup_and_cannot_drive_the_terminal() -> None:
@@ -193,9 +244,9 @@ def test_a_nan_origin_at_the_first_wrong_tensor_is_not_told_twice() -> None:
 
 def test_a_nan_origin_alone_makes_the_headline() -> None:
     given = comparison(good_row(), findings=(origin(0, "Add_1", kind=FindingKind.NONFINITE_ORIGIN),), gate_passed=False)
-    assert plain(run_of(given, verdict="fail", code=1), given).startswith(
-        "FAIL  NaN or infinity first appears at Add_1 (AddV2)."
-    )
+    lines = plain(run_of(given, verdict="fail", code=1), given).splitlines()
+    assert lines[1] == "FAIL  NaN or infinity first appears at Add_1 (AddV2)."
+    assert lines[-1].startswith("FAIL Add_1 (AddV2) output 0, rank 0, graph 1, step 0: ")
 
 
 def test_more_suspects_than_five_are_counted() -> None:
@@ -238,11 +289,11 @@ def test_gaps_that_count_come_before_expected_ones() -> None:
     unreadable = row(6, target=tensor("Bad_1"), status=Status.ERROR, reasons=("header ends early",))
     many = [missing_golden(number, f"Mul_{number}", expected=True) for number in range(3)]
     found = gaps([comparison(*many, missing_golden(3), unreadable, missing_target(7), good_row(8))], limit=9)
-    assert [(gap.count, gap.side, gap.is_expected) for gap in found] == [
-        (1, "target", False),
-        (1, "target", False),
-        (3, "target", True),
-        (1, "golden", True),
+    assert [(gap.count, gap.side, gap.kind) for gap in found] == [
+        (1, "target", "missing"),
+        (1, "target", "missing"),
+        (3, "target", "expected"),
+        (1, "golden", "expected"),
     ]
     assert {gap.example for gap in found} >= {"Bad_1.output.0: header ends early"}
 

@@ -168,8 +168,24 @@ def test_one_suite_an_execution_with_all_tensors_of_a_node_in_one_case(tmp_path:
     assert [case.attrib["name"] for case in root[0].iter("testcase")] == ["Add_1", "Add_1#1"]
 
 
+def test_the_suite_of_the_whole_run_says_what_was_compared_and_the_verdict(tmp_path: Path) -> None:
+    given = comparison(good_row(0), missing_golden(1), caveats=("partly: 1 target tensor missing",))
+    root = written(given, tmp_path, {"workflow": {"name": "w", "sample": True}})
+    (case,) = (suite.find("testcase") for suite in root if suite.attrib["name"] == RUN_SUITE)
+    dumps, conclusion = case.findtext("system-out").splitlines()
+    assert dumps == (
+        "target torchair_ge dump `/dumps/npu`, 2 tensors | golden torchair_fx dump `/dumps/fx`, 1 tensor "
+        "| bundled sample"
+    )
+    assert conclusion == (
+        "PASS no operator of the target goes wrong | 2 of 2 compared | partly: 1 target tensor missing | bundled sample"
+    )
+    properties = {each.attrib["name"]: each.attrib["value"] for each in root[0].iter("property")}
+    assert (properties["dumps"], properties["conclusion"]) == (dumps, conclusion)
+
+
 def test_properties_state_verdict_coverage_and_versions(tmp_path: Path) -> None:
-    coverage = {"target": Coverage(5, 3, 1, 1), "golden": Coverage(4, 3, 1, 0)}
+    coverage = {"target": Coverage(5, 3, expected=1, missing=1), "golden": Coverage(4, 3, expected=1)}
     root = written(diverging(coverage=coverage), tmp_path)
     found = {each.attrib["name"]: each.attrib["value"] for each in root[0].iter("property")}
     assert found["verdict"] == "fail"

@@ -11,11 +11,13 @@ from probe_flow.reports.markdown import code, markdown_text, plain, write_markdo
 
 FACTS: dict[str, Any] = {"workflow": {"name": "demo"}}
 EXPECTED = """\
+target torchair\\_ge dump \\`/dumps/npu\\`, 3 tensors \\| golden torchair\\_fx dump \\`/dumps/fx\\`, 3 tensors
+
 ## \u274c FAIL: demo
 
-**The target first goes wrong at MatMul\\_2 (AddV2).**
+**FAIL MatMul\\_2 (AddV2) output 0, rank 0, graph 1, step 0: 390 x rounding \\| 3 of 4 compared**
 
-1 pass, 1 fail, 1 unmatched target, 1 unmatched golden; gate `findings`, policy `torchair`
+Gate `findings`; by the row rule of policy `torchair`: 1 pass, 1 fail, 1 unmatched target, 1 unmatched golden
 
 ### First wrong tensor
 
@@ -68,7 +70,7 @@ def diverging(**more: Any) -> Comparison:
         missing_target(4),
     )
     weak = origin(2, "Exp_3", fails=False, evidence="7 times what its inputs explain")
-    coverage = {"target": Coverage(4, 3, 0, 1), "golden": Coverage(3, 2, 1, 0)}
+    coverage = {"target": Coverage(4, 3, missing=1), "golden": Coverage(3, 2, expected=1)}
     given = {"findings": (origin(1, "MatMul_2"), weak), "gate_passed": False, "coverage": coverage}
     return comparison(*rows, **{**given, **more})
 
@@ -80,14 +82,18 @@ def test_the_summary_reads_as_agreed(tmp_path: Path) -> None:
 
 def test_a_passing_run_says_so_first() -> None:
     text = markdown_text(comparison(good_row()), run={})
-    assert text.startswith("## \u2705 PASS\n\n**No operator of the target goes wrong.**\n")
+    assert text.startswith(
+        "target torchair\\_ge dump \\`/dumps/npu\\`, 1 tensor \\| "
+        "golden torchair\\_fx dump \\`/dumps/fx\\`, 1 tensor\n\n"
+        "## \u2705 PASS\n\n**PASS no operator of the target goes wrong \\| 1 of 1 compared**\n"
+    )
     assert "First wrong" not in text
 
 
 def test_an_incomplete_run_names_its_causes_and_is_neither_green_nor_red() -> None:
     causes = tuple(f"cause {number}" for number in range(12))
     text = markdown_text(diverging(incomplete=causes), run=FACTS)
-    assert text.startswith("## \u26a0\ufe0f INCOMPLETE: demo\n")
+    assert "\n\n## \u26a0\ufe0f INCOMPLETE: demo\n\n**INCOMPLETE cause 0 (and 11 more); MatMul\\_2" in text
     assert "- cause 9\n- and 2 more, in `run.json`\n" in text
 
 

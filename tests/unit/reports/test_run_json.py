@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,10 @@ def diverging() -> Comparison:
         origin(8, "Exp_3", kind=FindingKind.NONFINITE_ORIGIN, severity=math.inf),
         Finding(FindingKind.DRIFT, None, None, "errors grow 1.1 times a layer", 3.0, fails=False),
     )
-    coverage = {"target": Coverage(4, 3, 0, 1, 0, 3, 1), "golden": Coverage(4, 3, 1, 0, 0, 3, 0)}
+    coverage = {
+        "target": Coverage(4, 3, missing=1, outputs=4, outputs_compared=3, outputs_missing=1),
+        "golden": Coverage(4, 3, expected=1, outputs=3, outputs_compared=3),
+    }
     return comparison(*rows, findings=findings, coverage=coverage, gate_passed=False)
 
 
@@ -72,11 +76,26 @@ def test_coverage_is_stated_per_side() -> None:
         "tensors": 4,
         "compared": 3,
         "expected": 0,
+        "outside": 0,
         "missing": 1,
         "unreadable": 0,
+        "outputs": 4,
         "outputs_compared": 3,
         "outputs_missing": 1,
+        "outputs_nonfinite": 0,
+        "outputs_zero": 0,
     }
+
+
+def test_dumps_roles_and_caveats_are_stated() -> None:
+    summary = comparison_summary(replace(diverging(), caveats=("partly: x",)))
+    facts = {"task": "tensor", "tensors": 4, "executions": 1}
+    assert summary["dumps"] == {
+        "target": {"path": "/dumps/npu", "framework": "torchair_ge", **facts},
+        "golden": {"path": "/dumps/fx", "framework": "torchair_fx", **facts},
+    }
+    assert summary["roles"] == {"origin": 1, "inherited": 1, "clean": 3, "unknown": 0}
+    assert summary["caveats"] == ["partly: x"]
 
 
 def test_the_first_divergence_is_the_first_origin_that_fails_the_run() -> None:
@@ -93,6 +112,7 @@ def test_the_first_divergence_is_the_first_origin_that_fails_the_run() -> None:
         "golden_node": "add_1",
         "metrics": {"a": None, "b": "inf"},
         "evidence": "inputs agree (2.1e-4), output differs (8.0e-2, 390 times what its inputs explain)",
+        "size": "390 x rounding",
     }
 
 

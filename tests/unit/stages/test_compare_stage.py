@@ -13,7 +13,7 @@ from raw_pairs import context, pairs_of, raw
 from probe_flow.metrics.catalogue import METRIC_SETS
 from probe_flow.records import Execution, NodeKey, Role, Status
 from probe_flow.stages import measure_pairs
-from probe_flow.stages.compare import Options
+from probe_flow.stages.compare import Options, Require
 from probe_flow.stages.comparing import chosen_metrics, compare_pairs
 
 
@@ -61,7 +61,7 @@ def test_good_options():
         policy=[{"where": {"op_type": ["MatMul*"]}, "pass": {"cosine": ">= 0.9"}, "warn": {"cosine": "> 0"}}],
         only={"comparison": "c", "where": {"verdict": "fail", "cosine": ["< 0.9", "> 1"]}, "limit": 3},
     )
-    assert found.require.coverage == 0.5
+    assert found.require == Require(coverage=0.9, executions=True, entries=True)
     assert found.gate == "findings"
 
 
@@ -157,7 +157,7 @@ def test_one_unreadable_file_makes_the_run_incomplete_and_costs_one_row(tmp_path
     Path(twosomes[0][0].extents[0].file).unlink()
     result = compare_pairs(pairs_of(twosomes), options(), context(), None)
     assert [row.verdict.status for row in result.rows] == [Status.ERROR, Status.FAIL, Status.FAIL]
-    assert result.incomplete == ("1 selected tensor could not be read",)
+    assert result.incomplete[0] == "1 selected tensor could not be read"
 
 
 def test_a_metric_that_raises_costs_its_row(tmp_path, monkeypatch):
@@ -227,7 +227,8 @@ def test_only_what_an_earlier_comparison_suspects(tmp_path, where, limit, nodes)
 def test_what_only_leaves_out_is_no_gap(tmp_path):
     _, second = narrowed(tmp_path, {"node": "n1"})
     assert second.incomplete == ()
-    assert second.coverage["target"].expected == 2
+    assert second.coverage["target"].outside == 2
+    assert second.caveats == ("partly: suspects of `c`; 2 target and 2 golden tensors outside the question",)
     _, nothing = narrowed(tmp_path, {"verdict": "error"})
     assert nothing.incomplete == ("nothing was compared: no pair could be measured and judged",)
 

@@ -173,8 +173,9 @@ def test_warnings_of_readers_leave_the_verdict(tmp_path: Path) -> None:
 
 def test_gitlab_gets_json(tmp_path: Path) -> None:
     Ran(tmp_path, [{"annotations": "gitlab"}], diverging())
-    (record,) = json.loads((tmp_path / "gl-code-quality-report.json").read_text())
-    assert record["location"]["path"] == "demo.yaml"
+    verdict, finding = json.loads((tmp_path / "gl-code-quality-report.json").read_text())
+    assert verdict["description"].startswith("FAIL: FAIL MatMul_2 (AddV2) output 0")
+    assert finding["location"]["path"] == verdict["location"]["path"] == "demo.yaml"
 
 
 @pytest.mark.parametrize(
