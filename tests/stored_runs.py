@@ -30,7 +30,7 @@ def row(order: int, node: str, direction: str = "output", index: str = "0", **mo
         "group": f"g{order}", "direction": direction, "index": index, "kind": "tensor", "target": side(tensor),
         "golden": side(f"g_{tensor}"), "reference": None, "rule": "exact", "confidence": 1.0,
         "metrics": {} if cosine is None else {"cosine": cosine, "max_abs_err": 0.0}, "verdict": "pass", "reason": None,
-        "role": "clean", **more,
+        "role": "clean", "excess": None, **more,
     }  # fmt: skip
 
 

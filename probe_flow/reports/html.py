@@ -7,19 +7,19 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from itertools import islice
 from pathlib import Path
 from string import Template
 from typing import Any
 
 import pydantic_core
 
-from probe_flow.records import ComparedPair, Comparison, Role, Status
+from probe_flow.records import ComparedPair, Comparison
 from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.console_facts import figure, printable
 from probe_flow.reports.html_assets import Assets, assets
 from probe_flow.reports.html_payload import payload
 from probe_flow.reports.json_values import json_value
+from probe_flow.reports.marks import LOOKS, Mark, RowMarks
 from probe_flow.reports.rows import reason_of
 
 PLAIN_CHARACTERS = 256 * 1024
@@ -29,9 +29,9 @@ COMPRESSION = 2
 """Level 4 takes 1.6 times as long for 5 % less, level 6 four times for 12 %."""
 
 ROWS_WITHOUT_SCRIPTS = 20
-"""Failing rows listed for browsers that run no scripts."""
+"""Rows listed for browsers that run no scripts."""
 
-_FAILING = frozenset({Status.FAIL, Status.ERROR})
+_WRONG = frozenset({Mark.ORIGIN, Mark.DRIFT, Mark.INHERITED, Mark.OVER})
 
 
 def write_html(comparison: Comparison, path: Path, *, run: Mapping[str, Any]) -> None:
@@ -113,34 +113,32 @@ def _without_scripts(comparison: Comparison, summary: Mapping[str, Any]) -> str:
         f"expected, {found['missing']} missing</p>"
         for side, found in summary["coverage"].items()
     ]
-    failing = [row for row in comparison.rows if row.verdict.status in _FAILING]
-    if failing:
-        lines += ["<h2>First failing tensors</h2>", *_table(failing)]
+    counts = ", ".join(f"{role['count']} {LOOKS[Mark(role['name'])].word}" for role in summary["roles"])
+    lines.append(f"<p>Tensors: {_safe(counts or 'none')}</p>")
+    marks = RowMarks.of(comparison)
+    wrong = [(row, mark) for row in comparison.rows if (mark := marks.of_row(row)) in _WRONG]
+    if wrong:
+        lines += ["<h2>Where the error begins, and the first that carry it on</h2>", *_table(wrong)]
     lines.append("<p>All rows, the plot and the search need JavaScript.</p>")
     return "\n".join(lines)
 
 
-def _table(failing: Sequence[ComparedPair]) -> list[str]:
-    """Return a table of the origins and then the first other failing rows, in execution order."""
-    origins = [row for row in failing if row.verdict.role is Role.ORIGIN]
-    others = (row for row in failing if row.verdict.role is not Role.ORIGIN)
-    shown = [*origins, *islice(others, ROWS_WITHOUT_SCRIPTS)][:ROWS_WITHOUT_SCRIPTS]
-    head = "".join(f"<th>{name}</th>" for name in ("tensor", "verdict", "role", "relative error", "why"))
-    return ["<table>", f"<tr>{head}</tr>", *(_table_row(row) for row in sorted(shown, key=_order)), "</table>"]
+def _table(wrong: Sequence[tuple[ComparedPair, Mark]]) -> list[str]:
+    """Return a table of the first rows by importance, in execution order."""
+    ranked = sorted(wrong, key=lambda found: -found[1].rank)  # a stable sort keeps the order of execution
+    shown = sorted(ranked[:ROWS_WITHOUT_SCRIPTS], key=lambda found: found[0].order)
+    head = "".join(f"<th>{name}</th>" for name in ("tensor", "role", "relative error", "row rule", "why"))
+    return ["<table>", f"<tr>{head}</tr>", *(_table_row(row, mark) for row, mark in shown), "</table>"]
 
 
-def _order(row: ComparedPair) -> int:
-    return row.order
-
-
-def _table_row(row: ComparedPair) -> str:
+def _table_row(row: ComparedPair, mark: Mark) -> str:
     metrics = row.measurement.metrics if row.measurement is not None else {}
     distance = metrics.get("relative_euclidean_distance")
     cells = (
         row.pair.shown.id,
-        row.verdict.status.value,
-        row.verdict.role.value,
+        f"{LOOKS[mark].sign} {LOOKS[mark].word}",
         "" if distance is None else figure(distance),
+        row.verdict.status.value.replace("_", " "),
         reason_of(row) or "",
     )
     return "<tr>" + "".join(f"<td>{_safe(cell)}</td>" for cell in cells) + "</tr>"

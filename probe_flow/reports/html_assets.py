@@ -1,4 +1,4 @@
-"""The fixed parts of the HTML report: our template, style and scripts, and the libraries that are inlined with them."""
+"""The fixed parts of the HTML report: our template, colours, style and scripts, and the libraries inlined with them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+
+from probe_flow.reports.palette import palette_css
 
 _ROOT = "probe_flow.reports"
 
@@ -43,7 +45,7 @@ class Assets:
 
     Args:
         template: the page with ``$name`` where something goes.
-        styles: style sheets, in order.
+        styles: style sheets, in order; the first is the palette.
         early_scripts: scripts that run before the page is shown.
         scripts: scripts that run when the page is there, in order.
         licences: name and licence text of every library inside.
@@ -68,7 +70,7 @@ def assets() -> Assets:
     """Return the parts, read once."""
     return Assets(
         template=asset_text("template.html"),
-        styles=tuple(_inline(name) for name in _STYLES),
+        styles=(palette_css(), *(_inline(name) for name in _STYLES)),
         early_scripts=tuple(_inline(name) for name in _EARLY_SCRIPTS),
         scripts=tuple(_inline(name) for name in _SCRIPTS),
         licences=tuple((library, asset_text(name)) for library, name in _LICENCES),

@@ -21,6 +21,7 @@ from probe_flow.reports.html_numbers import short_number
 from probe_flow.reports.html_rows import row_columns
 from probe_flow.reports.html_summary import summary
 from probe_flow.reports.json_values import json_value
+from probe_flow.reports.marks import RowMarks, marks_data
 
 FORMAT = 2
 """Version of the payload, for whoever reads it out of a report."""
@@ -46,17 +47,19 @@ def payload(comparison: Comparison, *, run: Mapping[str, Any]) -> dict[str, Any]
     strings = Strings()
     nodes = NodeTable(strings)
     catalogs = _catalogs(comparison)
-    rows = row_columns(comparison, strings, nodes)
+    marks = list(map(RowMarks.of(comparison).of_row, comparison.rows))
+    rows = row_columns(comparison, strings, nodes, marks)
     places = {row.order: place for place, row in enumerate(comparison.rows)}
     problems = _all_problems(comparison, catalogs.values())
     errors = [problem for _, problem in problems if problem.severity is Severity.ERROR]
     found = {
         "format": FORMAT,
-        "summary": summary(comparison, places, errors),
+        "summary": summary(comparison, marks, places, errors),
         "run": {name: json_value(run[name]) for name in _RUN_FACTS if name in run},
         "dumps": [_dump(side, catalog) for side, catalog in catalogs.items()],
         "statuses": [status.value for status in Status],
         "roles": [role.value for role in Role],
+        "marks": marks_data(),
         "count": len(comparison.rows),
         "order": _order(comparison),
         "rows": rows,

@@ -12,6 +12,7 @@ from probe_flow.reports.html_columns import Strings, mapped, packed, packed_colu
 from probe_flow.reports.html_nodes import NodeTable
 from probe_flow.reports.html_numbers import short_numbers
 from probe_flow.reports.json_values import json_text, json_value
+from probe_flow.reports.marks import Mark, RowMarks
 from probe_flow.reports.rows import RowReader, checksum_of, file_of, shape_of, statistics_of
 
 MAX_VALUE_CHARACTERS = 2000
@@ -38,8 +39,11 @@ def metric_ids(comparison: Comparison) -> list[str]:
     return sorted({name for names in dict.fromkeys(map(tuple, measured)) for name in names})
 
 
-def row_columns(comparison: Comparison, strings: Strings, nodes: NodeTable) -> dict[str, Any]:
-    """Return the columns of all rows, those of their metrics as ``metrics``, those of their tensors as ``sides``."""
+def row_columns(comparison: Comparison, strings: Strings, nodes: NodeTable, marks: Sequence[Mark]) -> dict[str, Any]:
+    """Return the columns of all rows, those of their metrics as ``metrics``, those of their tensors as ``sides``.
+
+    ``marks`` are those of the rows, in order.
+    """
     rows, pairs = comparison.rows, comparison.pairs
     measured = [row.measurement for row in rows]
     metrics = [each.metrics if each is not None else _NO_METRICS for each in measured]
@@ -65,13 +69,13 @@ def row_columns(comparison: Comparison, strings: Strings, nodes: NodeTable) -> d
         )
     columns = {name: packed(short_numbers([each.get(name) for each in metrics])) for name in metric_ids(comparison)}
     return {
-        **packed_columns(_decisions(comparison, strings)),
+        **packed_columns(_decisions(comparison, strings, marks)),
         "metrics": packed_columns(columns),
         "sides": {side: each for side, each in found.items() if each},
     }
 
 
-def _decisions(comparison: Comparison, strings: Strings) -> dict[str, Any]:
+def _decisions(comparison: Comparison, strings: Strings, marks: Sequence[Mark]) -> dict[str, Any]:
     """Return what was decided on the rows: how they were matched, measured and judged."""
     rows = comparison.rows
     pairs, verdicts = [row.pair for row in rows], [row.verdict for row in rows]
@@ -80,13 +84,15 @@ def _decisions(comparison: Comparison, strings: Strings) -> dict[str, Any]:
     relations = {group.id: group.relation.value for group in comparison.pairs.groups}
     expected = [reason.expectation is Expectation.EXPECTED if reason is not None else None for reason in reasons]
     groups = [pair.group for pair in pairs]
+    named = RowMarks.of(comparison)
     texts, lists = strings.places, strings.lists
     return {
         "status": packed([_STATUS_PLACES[_status_of(verdict)] for verdict in verdicts]),
         "role": packed([_ROLE_PLACES[_role_of(verdict)] for verdict in verdicts]),
         "confidence": packed(short_numbers([pair.confidence for pair in pairs])),
         "expected": packed(expected),
-        "excess": packed(short_numbers([_rounded(verdict.excess) for verdict in verdicts])),
+        "mark": packed(mapped(marks, attrgetter("rank"))),
+        "excess": packed(short_numbers([_rounded(named.excess(row.order, row.verdict.excess)) for row in rows])),
         "count": packed([each.count if each is not None else None for each in measured]),
         "mismatch": packed([each.nonfinite_mismatch if each is not None else None for each in measured]),
         "worst": packed([each.worst_index if each is not None else None for each in measured]),

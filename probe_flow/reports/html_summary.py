@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -13,6 +14,7 @@ from probe_flow.reports.console import count_missing, note_on_failing_rows
 from probe_flow.reports.console_facts import advice_texts, gaps, inherited, operator, slot, where
 from probe_flow.reports.excuses import excuses_text
 from probe_flow.reports.json_values import json_value
+from probe_flow.reports.marks import GROUPS, Mark
 from probe_flow.reports.run_json import comparison_summary
 from probe_flow.reports.same_places import SamePlace, same_places
 
@@ -23,11 +25,14 @@ MAX_EXCUSES = 12
 _EXIT_CODES = {"pass": 0, "fail": 1, "incomplete": 3}
 
 
-def summary(comparison: Comparison, places: Mapping[int, int], errors: Sequence[Diagnostic]) -> dict[str, Any]:
+def summary(
+    comparison: Comparison, marks: Sequence[Mark], places: Mapping[int, int], errors: Sequence[Diagnostic]
+) -> dict[str, Any]:
     """Return what stands above the rows.
 
     Args:
         comparison: what is reported.
+        marks: those of its rows, in order.
         places: `ComparedPair.order` -> place of the row in the report.
         errors: problems that make the run incomplete, whatever the comparison says.
     """
@@ -46,7 +51,7 @@ def summary(comparison: Comparison, places: Mapping[int, int], errors: Sequence[
         "note": ". ".join(filter(None, (note_on_failing_rows(run, passing_on), *_excuses(facts)))),
         "incomplete": incomplete,
         "counts": facts["counts"],
-        "inherited": passing_on,
+        "roles": _roles(comparison, marks),
         "coverage": facts["coverage"],
         "gaps": [
             {"count": gap.count, "side": gap.side, "kind": gap.kind, "example": gap.example}
@@ -58,6 +63,26 @@ def summary(comparison: Comparison, places: Mapping[int, int], errors: Sequence[
         "next": _next_step(run),
         "advice": advice_texts(run) if verdict == "fail" else [],
     }
+
+
+def _roles(comparison: Comparison, marks: Sequence[Mark]) -> list[dict[str, Any]]:
+    """Return how many rows have which role, for those of `GROUPS` that occur.
+
+    ``missing`` counts those of them that lower the coverage, ``excused`` those that a waiver or the baseline takes out
+    of the gate.
+    """
+    counts = Counter(marks)
+    excused = Counter(mark for row, mark in zip(comparison.rows, marks, strict=True) if row.verdict.excuse is not None)
+    return [
+        {
+            "name": group[0].value,
+            "count": count,
+            "missing": counts[Mark.MISSING] if Mark.MISSING in group else 0,
+            "excused": sum(excused[mark] for mark in group),
+        }
+        for group in GROUPS
+        if (count := sum(counts[mark] for mark in group))
+    ]
 
 
 def _excuses(facts: Mapping[str, Any]) -> list[str]:

@@ -61,12 +61,21 @@ class RowLines:
                 [pair.reference for pair in pairs], [each.reference if each is not None else None for each in measured]
             ),
             number_texts([pair.confidence for pair in pairs]),
+            number_texts([row.verdict.excess for row in rows]),
             _metrics([each.metrics if each is not None else _NO_METRICS for each in measured]),
         )
         return "".join([self._line(*cells) for cells in zip(*columns, strict=True)])
 
     def _line(
-        self, row: ComparedPair, pair: Pair, target: str, golden: str, reference: str, confidence: str, metrics: str
+        self,
+        row: ComparedPair,
+        pair: Pair,
+        target: str,
+        golden: str,
+        reference: str,
+        confidence: str,
+        excess: str,
+        metrics: str,
     ) -> str:
         shown, verdict = pair.shown, row.verdict
         nodes = self._target if pair.target is not None else self._golden
@@ -75,7 +84,7 @@ class RowLines:
             f'{self._slot(shown)[0]}, "kind": "{shown.kind._value_}", "target": {target}, "golden": {golden}, '
             f'"reference": {reference}, "rule": {json_text(pair.rule)}, "confidence": {confidence}, '
             f'"metrics": {metrics}, "verdict": "{verdict.status._value_}", "reason": {json_text(reason_of(row))}, '
-            f'"role": "{verdict.role._value_}"{_transform(pair)}{_excuse(verdict)}}}\n'
+            f'"role": "{verdict.role._value_}", "excess": {excess}{_transform(pair)}{_excuse(verdict)}}}\n'
         )
 
     def _sides(self, tensors: Sequence[TensorRef | None], summaries: Sequence[SideSummary | None]) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from probe_flow.records import Status
+from probe_flow.reports.marks import Mark, StoredMarks
 from probe_flow.reports.named_answer import NamedAnswer
 from probe_flow.reports.questions import EVERYWHERE, Identity, NamesFound, Scope, identity, place, side
 from probe_flow.reports.questions_subgraph import Subgraph, subgraph
@@ -122,7 +123,7 @@ def node_view(
                 after=after,
                 children=tuple(child.title for child in nodes.children(node)),
                 judgement=judged.of(node),
-                graph=graph.judged(judged.of) if graph is not None else None,
+                graph=graph.judged(judged.of, judged.mark) if graph is not None else None,
             )
         )
     return answer
@@ -156,6 +157,7 @@ class _Judged:
     """
 
     def __init__(self, run: StoredRun, nodes: Sequence[StoredNode], scope: Scope) -> None:
+        self._marks = StoredMarks(run.record)
         self._rows: defaultdict[tuple[str, Identity], list[Mapping[str, Any]]] = defaultdict(list)
         targets = {node.known for node in nodes if node.side == "target"}
         others: defaultdict[tuple[str, str], list[StoredNode]] = defaultdict(list)
@@ -178,6 +180,9 @@ class _Judged:
 
     def of(self, node: StoredNode) -> Judgement:
         return judgement(self.rows(node))
+
+    def mark(self, node: StoredNode) -> tuple[Mark, float | None] | None:
+        return self._marks.of_rows(self.rows(node))
 
 
 def judgement(rows: Iterable[Mapping[str, Any]]) -> Judgement:

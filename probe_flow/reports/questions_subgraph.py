@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from probe_flow.reports.marks import Mark
 from probe_flow.reports.questions import Identity, place
 from probe_flow.reports.stored_nodes import Link, StoredNode, StoredNodes
 
@@ -22,12 +23,16 @@ class Shown:
         distance: steps from the root: negative against the flow, positive along it, 0 for the root itself.
         verdict: the worst of its rows, None when it has none.
         role: ``origin`` or ``inherited`` where the analysis says so.
+        mark: how it is drawn, None when it has no row.
+        excess: the largest of the rows with that mark, None when they have none.
     """
 
     node: StoredNode
     distance: int
     verdict: str | None = None
     role: str | None = None
+    mark: Mark | None = None
+    excess: float | None = None
 
     @property
     def judged(self) -> str:
@@ -62,12 +67,17 @@ class Subgraph:
     left_out: int
     depth: int
 
-    def judged(self, judge: Callable[[StoredNode], tuple[str | None, str | None]]) -> Subgraph:
-        """Return the same with verdicts and roles."""
+    def judged(
+        self,
+        judge: Callable[[StoredNode], tuple[str | None, str | None]],
+        mark_of: Callable[[StoredNode], tuple[Mark, float | None] | None],
+    ) -> Subgraph:
+        """Return the same with verdicts, roles and marks."""
         nodes = []
         for shown in self.nodes:
             verdict, role = judge(shown.node)
-            nodes.append(replace(shown, verdict=verdict, role=role))
+            mark, excess = mark_of(shown.node) or (None, None)
+            nodes.append(replace(shown, verdict=verdict, role=role, mark=mark, excess=excess))
         return replace(self, nodes=tuple(nodes))
 
     def data(self) -> dict[str, Any]:

@@ -6,32 +6,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from probe_flow.reports.console_facts import printable
+from probe_flow.reports.marks import LOOKS, Mark, StoredMarks
 
 MAX_LINES = 16
 LEAST_CELLS = 10
 MARGIN = 2
 
-_CLASSES = (
-    ("gap", " ", "not compared"),
-    ("pass", ".", "pass"),
-    ("missed", ":", "misses a limit, as in healthy runs"),
-    ("warning", "~", "warning"),
-    ("fail", "x", "fail"),
-    ("inherited", "-", "inherited"),
-    ("error", "!", "error"),
-    ("origin", "#", "origin"),
-)
-"""From what matters least to what matters most."""
-
-_RANKS = {name: rank for rank, (name, _, _) in enumerate(_CLASSES)}
+_MARKS = tuple(Mark)
+"""By their ranks."""
 
 Place = tuple[str, ...]
 
 
 class HeatText:
-    """Collects what a run found, execution by execution, from rows that pass by."""
+    """Collects what a run found, execution by execution, from rows that pass by.
 
-    def __init__(self) -> None:
+    Args:
+        record: what run.json says of the run.
+    """
+
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        self._marks = StoredMarks(record)
         self._bands: dict[Place, list[int]] = {}
         self._nodes: dict[Place, tuple[object, ...]] = {}
 
@@ -44,7 +39,7 @@ class HeatText:
             if self._nodes.get(place) != node:
                 self._nodes[place] = node
                 band.append(0)
-            band[-1] = max(band[-1], _rank(row))
+            band[-1] = max(band[-1], self._marks.of(row)[0].rank)
             yield row
 
     def lines(self, *, width: int) -> list[str]:
@@ -67,7 +62,8 @@ class HeatText:
         rest = len(self._bands) - len(kept)
         more = [f"{indent}and {rest} more execution{'s' if rest > 1 else ''} that fared no worse"] if rest else []
         seen = {rank for band in found for rank in band}
-        meanings = [f"{_CLASSES[rank][1]} {_CLASSES[rank][2]}" for rank in sorted(seen, reverse=True) if rank]
+        looks = [LOOKS[_MARKS[rank]] for rank in sorted(seen, reverse=True) if rank]
+        meanings = [f"{look.letter} {look.word}" for look in looks]
         return [*lines, *more, f"{indent}{', '.join(meanings)}"] if meanings else [*lines, *more]
 
     def _kept(self) -> list[Place]:
@@ -89,16 +85,9 @@ def _place(row: Mapping[str, Any]) -> Place:
     )
 
 
-def _rank(row: Mapping[str, Any]) -> int:
-    role, verdict = row.get("role"), row["verdict"]
-    if role == "origin" or (role == "inherited" and verdict in ("pass", "warning", "fail")):
-        return _RANKS[role]
-    return _RANKS["missed"] if role == "clean" and verdict == "fail" else _RANKS.get(verdict, 0)
-
-
 def _weight(band: Sequence[int]) -> tuple[int, int]:
     worst = max(band)
-    return (worst, band.count(worst)) if worst > _RANKS["missed"] else (0, 0)
+    return (worst, band.count(worst)) if worst > Mark.MISSING.rank else (0, 0)
 
 
 def _squeezed(band: Sequence[int], cells: int) -> list[int]:
@@ -113,4 +102,4 @@ def _squeezed(band: Sequence[int], cells: int) -> list[int]:
 
 
 def _text(band: Iterable[int]) -> str:
-    return "".join(_CLASSES[rank][1] for rank in band)
+    return "".join(LOOKS[_MARKS[rank]].letter for rank in band)

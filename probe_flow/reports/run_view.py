@@ -190,7 +190,7 @@ def render_run(run: StoredRun, *, color: bool, width: int, folder: str) -> str:
         width: columns of the terminal.
         folder: the run's folder as the user typed it.
     """
-    heat = HeatText()
+    heat = HeatText(run.record)
     table = row_table(worst_rows(heat.watching(run.rows()), limit=MAX_WORST), has_reasons=False)
     found = {
         "Executions, operators in order": heat.lines(width=width),

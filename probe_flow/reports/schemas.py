@@ -126,6 +126,11 @@ def _comparison() -> dict[str, Any]:
             "verdict": _words(Status),
             "reason": _TEXT_OR_NULL,
             "role": _words(Role),
+            "excess": {
+                **_number(),
+                "description": "The error over the limit of what rounding and the inputs explain: 1 is the limit, null "
+                "where nothing was judged.",
+            },
             "transform": {
                 "type": "array",
                 "items": _TEXT,

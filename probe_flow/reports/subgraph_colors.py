@@ -2,51 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from probe_flow.reports.console_facts import printable
+from probe_flow.reports.marks import LOOKS, Mark, excess_text, fill_of
+from probe_flow.reports.palette import COLOURS
 from probe_flow.reports.questions_subgraph import Flowing, Shown, Subgraph
-
-FILLS: Mapping[str, str] = MappingProxyType(
-    {
-        "pass": "#d5f0d8",
-        "warning": "#fdeec2",
-        "fail": "#fde3df",
-        "error": "#f3c6e8",
-        "not_comparable": "#e4dcf4",
-        "unmatched_target": "#e6e8eb",
-        "unmatched_golden": "#e6e8eb",
-        "skipped": "#e6e8eb",
-    }
-)
-CARRIES_ERROR = "#f4a79c"
-"""A failing node where the divergence begins or passes; others miss a limit of the policy only."""
 
 NO_FILL = "#ffffff"
 LINE = "#59636e"
-ORIGIN_LINE = "#c62828"
 INK = "#1f2328"
 
+_FIRST_TO_SEE = frozenset({Mark.ORIGIN, Mark.DRIFT})
+_NOT_COMPARED = frozenset({Mark.GAP, Mark.MISSING})
 _MAX_LABEL = 40
+_ORIGIN_WIDTH = 3.5
 
 
 def fill(shown: Shown) -> str:
-    """Return the colour of a node by its verdict, stronger where it carries the error."""
-    if shown.verdict == "fail" and shown.role is not None:
-        return CARRIES_ERROR
-    return FILLS.get(shown.verdict or "", NO_FILL)
+    """Return the colour of a node by its role and by how much of its error is unexplained."""
+    return NO_FILL if shown.mark is None else COLOURS[fill_of(shown.mark, shown.excess)][0]
+
+
+def ink(shown: Shown) -> str:
+    """Return the colour of the text on a node."""
+    return COLOURS["on-origin"][0] if shown.mark in _FIRST_TO_SEE else INK
 
 
 def border(shown: Shown) -> tuple[str, float]:
-    """Return colour and width of a node's border: red where the divergence begins, thick for the root."""
-    width = 2.5 if shown.distance == 0 else 1.0
-    return (ORIGIN_LINE, max(width, 2.0)) if shown.role == "origin" else (LINE, width)
+    """Return colour and width of a node's border: the thickest one is where the error begins."""
+    if shown.mark is None:
+        return LINE, 1.0
+    name = Mark.ORIGIN if shown.mark in _FIRST_TO_SEE else shown.mark
+    return COLOURS[f"{name.value}-mark"][0], _ORIGIN_WIDTH if shown.mark in _FIRST_TO_SEE else 1.0
+
+
+def is_dashed(shown: Shown) -> bool:
+    """Return True for a node whose tensors were not compared."""
+    return shown.mark is None or shown.mark in _NOT_COMPARED
+
+
+def is_root(shown: Shown) -> bool:
+    """Return True for the node that the neighbourhood is of; it has a second border."""
+    return shown.distance == 0
 
 
 def label(shown: Shown) -> tuple[str, ...]:
-    """Return the lines on a node: type, name, verdict."""
-    lines = [printable(shown.node.op_type), printable(shown.node.title), shown.judged]
+    """Return the lines on a node: type, name, role, published verdict."""
+    lines = (printable(shown.node.op_type), printable(shown.node.title), _role(shown), _rule(shown))
     return tuple(_short(line) for line in lines if line)
 
 
@@ -54,7 +55,20 @@ def tooltip(shown: Shown) -> str:
     """Return what stands there when the pointer rests on a node: the whole name and the dump's own."""
     node = shown.node
     entry = f", {printable(node.entry)}" if node.entry and node.entry != node.name else ""
-    return f"{printable(node.title)} ({printable(node.op_type)}){entry}: {shown.judged or 'no row'}"
+    judged = ", ".join(filter(None, (_role(shown), _rule(shown))))
+    return f"{printable(node.title)} ({printable(node.op_type)}){entry}: {judged or 'no row'}"
+
+
+def _role(shown: Shown) -> str:
+    if shown.mark is None:
+        return ""
+    look = LOOKS[shown.mark]
+    size = f", {excess_text(shown.excess)}" if shown.excess is not None and not shown.excess <= 1.0 else ""
+    return f"{look.sign} {look.word}{size}"
+
+
+def _rule(shown: Shown) -> str:
+    return f"row rule: {printable(shown.verdict).replace('_', ' ')}" if shown.verdict else ""
 
 
 def edge_label(edge: Flowing) -> str:

@@ -6,7 +6,17 @@ import shutil
 import subprocess
 
 from probe_flow.reports.questions_subgraph import Subgraph
-from probe_flow.reports.subgraph_colors import border, drawn_name, edge_label, fill, label, tooltip
+from probe_flow.reports.subgraph_colors import (
+    border,
+    drawn_name,
+    edge_label,
+    fill,
+    ink,
+    is_dashed,
+    is_root,
+    label,
+    tooltip,
+)
 
 DRAW_TIMEOUT_S = 60
 MAX_SVG_BYTES = 64 * 2**20
@@ -23,9 +33,10 @@ def dot_text(graph: Subgraph) -> str:
     for number, shown in enumerate(graph.nodes):
         color, width = border(shown)
         text = "\\n".join(_escaped(line) for line in label(shown))
+        style = ', style="filled,rounded,dashed"' if is_dashed(shown) else ""
         lines.append(
-            f'  n{number} [label="{text}", tooltip={_quoted(tooltip(shown))}, '
-            f'fillcolor="{fill(shown)}", color="{color}", penwidth={width:g}];'
+            f'  n{number} [label="{text}", tooltip={_quoted(tooltip(shown))}, fillcolor="{fill(shown)}", '
+            f'fontcolor="{ink(shown)}", color="{color}", penwidth={width:g}, peripheries={1 + is_root(shown)}{style}];'
         )
     lines += [f"  n{edge.producer} -> n{edge.consumer} [label={_quoted(edge_label(edge))}];" for edge in graph.edges]
     return "\n".join([*lines, "}"]) + "\n"

@@ -12,7 +12,19 @@ from html import escape
 from itertools import pairwise
 
 from probe_flow.reports.questions_subgraph import Flowing, Subgraph
-from probe_flow.reports.subgraph_colors import INK, LINE, border, drawn_name, edge_label, fill, label, tooltip
+from probe_flow.reports.subgraph_colors import (
+    INK,
+    LINE,
+    border,
+    drawn_name,
+    edge_label,
+    fill,
+    ink,
+    is_dashed,
+    is_root,
+    label,
+    tooltip,
+)
 
 _CHARACTER = 6.6
 """Width of a character at 11 px, on the generous side."""
@@ -24,6 +36,9 @@ _GAP_Y = 56.0
 _MARGIN = 16.0
 _TITLE = 28.0
 _SWEEPS = 4
+_ROOT_GAP = 4.0
+"""Between the two borders of the node that the neighbourhood is of."""
+
 _PASSING = 10.0
 """Width kept for an edge that passes a layer."""
 
@@ -162,11 +177,18 @@ def _node(graph: Subgraph, number: int, box: _Box) -> str:
     color, width = border(shown)
     texts = "".join(
         f'<text x="{box.x:.1f}" y="{box.y + _PADDING / 2 + _LINE_HEIGHT * (place + 0.8):.1f}" '
-        f'text-anchor="middle" fill="{INK}">{escape(line)}</text>'
+        f'text-anchor="middle" fill="{ink(shown)}">{escape(line)}</text>'
         for place, line in enumerate(label(shown))
     )
+    dashes = ' stroke-dasharray="4 3"' if is_dashed(shown) else ""
+    outer = _frame(box, _ROOT_GAP, f'fill="none" stroke="{INK}"') if is_root(shown) else ""
+    body = _frame(box, 0.0, f'fill="{fill(shown)}" stroke="{color}" stroke-width="{width:g}"{dashes}')
+    return f"<g><title>{escape(tooltip(shown))}</title>{outer}{body}{texts}</g>"
+
+
+def _frame(box: _Box, margin: float, look: str) -> str:
+    x, y = box.x - box.width / 2 - margin, box.y - margin
     return (
-        f"<g><title>{escape(tooltip(shown))}</title>"
-        f'<rect x="{box.x - box.width / 2:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" '
-        f'rx="4" fill="{fill(shown)}" stroke="{color}" stroke-width="{width:g}"/>{texts}</g>'
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{box.width + 2 * margin:.1f}" height="{box.height + 2 * margin:.1f}" '
+        f'rx="{4 + margin:g}" {look}/>'
     )

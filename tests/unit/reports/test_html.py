@@ -270,15 +270,23 @@ def test_the_page_without_scripts_states_verdict_origin_and_failing_rows() -> No
     assert "FAIL" in plain
     assert "The target first goes wrong at Gelu_1" in plain
     assert "390 times what its inputs explain" in plain
-    assert "<td>Gelu_1.output.0</td><td>fail</td><td>origin</td><td>0.08</td>" in plain
+    assert "<td>Gelu_1.output.0</td><td>\u25c6 wrong here</td><td>0.08</td><td>fail</td>" in plain
 
 
-def test_without_scripts_origins_are_listed_even_after_many_failures() -> None:
-    rows = [good_row(place, f"Add_{place}", status=Status.FAIL, role=Role.CLEAN) for place in range(40)]
-    last = good_row(40, "Gelu_1", status=Status.FAIL, role=Role.ORIGIN)
+@pytest.mark.parametrize("status", [Status.FAIL, Status.PASS, Status.UNMATCHED_TARGET])
+def test_without_scripts_origins_are_listed_even_after_many_others_whatever_their_verdict(status: Status) -> None:
+    rows = [good_row(place, f"Add_{place}", status=Status.FAIL, role=Role.INHERITED) for place in range(40)]
+    last = good_row(40, "Gelu_1", status=status, role=Role.ORIGIN)
     plain = re.search(r"<noscript>(.*?)</noscript>", render_html(comparison(*rows, last), run=RUN), re.DOTALL)[1]
     assert "Gelu_1.output.0" in plain
     assert plain.count("<tr>") == 1 + html.ROWS_WITHOUT_SCRIPTS
+
+
+def test_without_scripts_a_healthy_run_lists_no_row_that_misses_the_row_rule() -> None:
+    rows = [good_row(place, f"Add_{place}", status=Status.FAIL, role=Role.CLEAN) for place in range(40)]
+    plain = re.search(r"<noscript>(.*?)</noscript>", render_html(comparison(*rows), run=RUN), re.DOTALL)[1]
+    assert "<p>Tensors: 40 fine</p>" in plain
+    assert "<table>" not in plain
 
 
 def test_an_empty_comparison_gives_a_report() -> None:

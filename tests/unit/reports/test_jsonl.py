@@ -76,11 +76,18 @@ def test_a_pair_says_in_which_order_its_sides_give_their_axes(tmp_path: Path) ->
     assert second == {**first, "order": 1, "transform": ["target:nhwc_to_nchw", "golden:nhwc_to_nchw"]}
 
 
+@pytest.mark.parametrize(("excess", "text"), [(0.25, 0.25), (None, None), (math.inf, "inf")])
+def test_a_pair_says_how_much_of_its_error_is_unexplained(tmp_path: Path, excess: float | None, text: object) -> None:
+    found = good_row()
+    (record,) = written(tmp_path, replace(found, verdict=replace(found.verdict, excess=excess)))
+    assert record["excess"] == text
+
+
 def test_a_pair_has_exactly_the_keys_of_the_contract_in_their_order(tmp_path: Path) -> None:
     (record,) = written(tmp_path, good_row())
     assert " ".join(record) == (
         "order rank graph step node call phase op_type group direction index kind target golden reference rule "
-        "confidence metrics verdict reason role"
+        "confidence metrics verdict reason role excess"
     )
     assert " ".join(record["target"]) == (
         "name file dtype shape layout value requires_grad checksum min max mean l2norm nan inf"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from probe_flow.reports.run_heat import MAX_LINES, HeatText
 
 
@@ -11,8 +13,8 @@ def row(node: str, verdict: str = "pass", role: str = "clean", *, rank: int = 0,
     return {"node": node, "call": 0, "rank": rank, "graph": 1, "step": step, "verdict": verdict, "role": role, **more}
 
 
-def lines_of(rows: list[Any], width: int = 80) -> list[str]:
-    heat = HeatText()
+def lines_of(rows: list[Any], width: int = 80, record: Any = None) -> list[str]:
+    heat = HeatText(record or {})
     assert list(heat.watching(rows)) == rows
     return heat.lines(width=width)
 
@@ -33,19 +35,34 @@ def test_each_execution_is_a_line_with_the_origin_in_it() -> None:
     assert lines_of([*execution(0), *execution(1, wrong=2)]) == [
         "  rank 0 graph 1 step 0  ......",
         "  rank 1 graph 1 step 0  ..#---",
-        "  # origin, - inherited, . pass",
+        "  # wrong here, - carries it on, . fine",
     ]
 
 
 def test_a_node_counts_once_by_its_worst_tensor() -> None:
     rows = [row("Add"), row("Add", "fail", "unknown"), row("Mul", "warning"), row("Add", rank=1)]
-    assert lines_of(rows)[0] == "  rank 0 graph 1 step 0  x~"
+    assert lines_of(rows)[0] == "  rank 0 graph 1 step 0  x."
+    assert lines_of(rows)[-1] == "  x over its limit, . fine"
 
 
-def test_what_inherits_an_origin_outweighs_a_limit_that_is_missed() -> None:
+def test_what_carries_an_error_on_outweighs_what_misses_the_row_rule() -> None:
     rows = [row("Add", "fail"), row("Add", "pass", "inherited"), row("Mul", "fail"), row("Add", rank=1)]
-    assert lines_of(rows)[0] == "  rank 0 graph 1 step 0  -:"
-    assert lines_of(rows)[-1] == "  - inherited, : misses a limit, as in healthy runs, . pass"
+    assert lines_of(rows)[0] == "  rank 0 graph 1 step 0  -."
+    assert lines_of(rows)[-1] == "  - carries it on, . fine"
+
+
+@pytest.mark.parametrize("verdict", ["pass", "unmatched_target"])
+def test_an_origin_is_shown_whatever_its_verdict(verdict: str) -> None:
+    rows = [row("Add", verdict, "origin"), row("Mul", "fail", "inherited"), row("Add", rank=1)]
+    assert lines_of(rows)[0] == "  rank 0 graph 1 step 0  #-"
+
+
+def test_a_row_that_fails_a_gate_on_all_rows_and_one_that_a_finding_names_are_marked() -> None:
+    rows = [row("Add", "fail", order=0), row("Mul", "fail", order=1), row("Sub", order=2), row("Add", rank=1, order=3)]
+    findings = [{"kind": "drift", "row": 2, "severity": 2.0, "fails": True}]
+    record = {"comparisons": {"result": {"gate": {"name": "all_pass"}, "findings": findings}}}
+    assert lines_of(rows, record=record)[0] == "  rank 0 graph 1 step 0  xx%"
+    assert lines_of(rows, record=record)[-1] == "  % drifted, x over its limit, . fine"
 
 
 def test_what_was_not_compared_stays_empty() -> None:
@@ -66,7 +83,7 @@ def test_of_many_executions_the_worst_are_shown_in_order() -> None:
         ["rank", "40"],
         ["rank", "63"],
         ["and", "63"],
-        ["#", "origin,"],
+        ["#", "wrong"],
     ]
     assert lines_of(rows)[2] == "  and 63 more executions that fared no worse"
 
@@ -92,4 +109,4 @@ def test_names_of_comparisons_are_shown_safely() -> None:
 
 def test_unknown_words_of_a_foreign_record_do_not_end_it() -> None:
     rows = [row("Add", "odd", "odd"), row("Add", rank=1)]
-    assert lines_of(rows)[1:] == ["  rank 1 graph 1 step 0  .", "  . pass"]
+    assert lines_of(rows)[1:] == ["  rank 1 graph 1 step 0  .", "  . fine"]

@@ -56,7 +56,10 @@ const probeFlow = {};
       const rows = data.rows;
       this.order = data.order ? cells(data.order) : (row) => row;
       this.statusNumber = cells(rows.status);
-      this.roleNumber = cells(rows.role);
+      this.markNumber = cells(rows.mark);
+      this.role = this.named(data.roles, rows.role);
+      this.status = this.named(data.statuses, rows.status);
+      this.mark = this.named(data.marks.map((each) => each.name), rows.mark);
       for (const name of ["rule", "rule_span", "reason", "group", "relation", "mode"]) {
         this[name] = this.texts(rows[name]);
       }
@@ -71,6 +74,11 @@ const probeFlow = {};
       this.metrics = new Map(this.metricIds.map((id) => [id, numbers(rows.metrics[id])]));
       this.node = this.nodes(data.nodes);
       this.nodeOf = (row) => this.sides.target?.node(row) ?? this.sides.golden?.node(row) ?? null;
+    }
+
+    named(names, column) {
+      const read = cells(column);
+      return (row) => names[read(row)];
     }
 
     texts(column) {
@@ -158,17 +166,9 @@ const probeFlow = {};
       return errors.some(Number.isNaN) ? NaN : Math.max(...errors.map(Math.abs));
     }
 
-    status(row) {
-      return this.data.statuses[this.statusNumber(row)];
-    }
-
-    role(row) {
-      return this.data.roles[this.roleNumber(row)];
-    }
-
-    fails(row) {
-      const status = this.status(row);
-      return status === "fail" || status === "error";
+    /** Whether a row is worth a visit: anything but fine, or not compared for a reason. */
+    isOff(row) {
+      return OFF.has(this.mark(row)) || this.status(row) === "error";
     }
 
     execution(row) {
@@ -264,6 +264,7 @@ const probeFlow = {};
     }
   }
 
+  const OFF = new Set(["origin", "drift", "over", "inherited"]);
   const RELATIVE = ["l2norm_diff_rel", "max_diff_rel", "mean_diff_rel", "min_diff_rel"];
 
   const TEXTS_OF_SIDE = {
@@ -271,9 +272,22 @@ const probeFlow = {};
     folder: "", file: "", checksum: "", value: "", why: "",
   };
 
+  /** The colour of an area, by the role of its tensor and by how much of the error is unexplained. */
+  function fillOf(name, excess) {
+    const { fills, strong } = probeFlow.looks.get(name);
+    if (excess === null) return fills[strong ? fills.length - 1 : 0][1];
+    return fills.find(([limit]) => limit === null || excess <= limit)[1];
+  }
+
   Object.assign(probeFlow, {
     number,
     RELATIVE,
-    load: async () => new Store(await payload()),
+    fillOf,
+    looks: new Map(), // by name, from what matters least to what matters most
+    load: async () => {
+      const store = new Store(await payload());
+      for (const look of store.data.marks) probeFlow.looks.set(look.name, look);
+      return store;
+    },
   });
 })();

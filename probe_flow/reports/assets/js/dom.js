@@ -91,19 +91,26 @@
     return `${GROUPED.format(value)} ${value === 1 ? word : plural}`;
   }
 
-  const SIGNS = {
-    origin: "\u25c6", fail: "\u2715", error: "!", warning: "\u25b2", pass: "\u25cf", unmatched_target: "\u25d0",
-    unmatched_golden: "\u25d1", not_comparable: "\u2298", skipped: "\u2013", inherited: "\u21b3",
-  };
-
   function words(name) {
     return String(name).replace(/_/g, " ");
   }
 
-  /** A label that says by sign, word and colour what a row is. */
-  function badge(name, extra = "") {
-    const icon = SIGNS[name] ? el("span", { class: "sign", "aria-hidden": "true" }, SIGNS[name]) : null;
-    return el("span", { class: `badge ${name} ${extra}`.trim() }, icon, words(name));
+  /** A label that says by sign, word and colour what a tensor's role is. */
+  function badge(name) {
+    const { sign, word } = probeFlow.looks.get(name);
+    return el("span", { class: `badge ${name}` }, el("span", { class: "sign", "aria-hidden": "true" }, sign), word);
+  }
+
+  /** The published verdict of a row, named and small: it says nothing of where an error begins. */
+  function ruleWord(status, policy = "") {
+    return el("span", { class: "rule" }, policy ? `row rule ${policy}: ` : "row rule: ", el("b", {}, words(status)));
+  }
+
+  /** A long name loses its middle: its end tells calls apart. */
+  function shortened(name, most) {
+    if (name.length <= most) return name;
+    const tail = Math.floor((most - 1) / 2);
+    return `${name.slice(0, most - 1 - tail)}\u2026${name.slice(-tail)}`;
   }
 
   /** Announce something to screen readers. */
@@ -112,6 +119,6 @@
   }
 
   Object.assign(probeFlow, {
-    visible, el, fill, prose, figure, small, counted, words, badge, say, SIGNS, group: (value) => GROUPED.format(value),
+    visible, el, fill, prose, figure, small, counted, words, badge, ruleWord, shortened, say, group: (value) => GROUPED.format(value),
   });
 })();

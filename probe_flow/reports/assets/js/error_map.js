@@ -120,8 +120,8 @@
     draw() {
       const ctx = this.canvas.getContext("2d");
       const tone = probeFlow.cssColor;
-      const tones = Object.fromEntries(["muted", "text", "accent", "grid", "mark-error", "surface"].map((name) => [name, tone(name)]));
-      const shades = Array.from({ length: STEPS.length + 2 }, (_, shade) => tone(`heat-${shade}`));
+      const tones = Object.fromEntries(["muted", "text", "accent", "grid", "nan", "surface"].map((name) => [name, tone(name)]));
+      const shades = Array.from({ length: STEPS.length + 2 }, (_, shade) => tone(`size-${shade}`));
       ctx.font = FONT;
       const ends = { down: this.ends(this.down), across: this.ends(this.across) };
       this.left = this.down.length ? Math.ceil(Math.max(...ends.down.map((text) => ctx.measureText(text).width))) + 6 : 0;
@@ -134,10 +134,10 @@
       for (let cell = 0; cell < this.count; cell += 1) {
         const [x, y] = [this.left + (cell % this.columns) * this.width, HEAD + Math.floor(cell / this.columns) * this.height];
         const value = this.values[cell];
-        ctx.fillStyle = this.differs.has(cell) ? tones["mark-error"] : value === null ? tones.grid : shades[this.shade(value)];
+        ctx.fillStyle = this.differs.has(cell) ? tones.nan : value === null ? tones.grid : shades[this.shade(value)];
         ctx.fillRect(x, y, this.width - gap, this.height - gap);
         if (!this.agrees.has(cell)) continue;
-        ctx.fillStyle = tones["mark-error"];
+        ctx.fillStyle = tones.nan;
         ctx.fillRect(x + this.width / 4, y + this.height / 4, this.width / 2, this.height / 2);
       }
       if (document.activeElement !== this.box) return;
@@ -228,14 +228,14 @@
     const { el, figure } = probeFlow;
     const [first] = maps;
     const item = (swatch, text) => el("li", {}, el("span", { class: `heat-swatch ${swatch}`, "aria-hidden": "true" }), text);
-    const bounds = first.top ? [...STEPS, 1].map((step, place) => item(`heat-${place + 1}`, `${place ? "" : "up to "}${figure(step * first.top, 2)}`)) : [];
+    const bounds = first.top ? [...STEPS, 1].map((step, place) => item(`size-${place + 1}`, `${place ? "" : "up to "}${figure(step * first.top, 2)}`)) : [];
     return el(
       "ul",
       { class: "key heat-key", "aria-label": "What the colours of the maps mean" },
-      item("heat-0", "0"),
+      item("size-0", "0"),
       bounds,
-      maps.some((map) => map.differs.size) ? item("mark-error", "NaN or infinities disagree") : null,
-      maps.some((map) => map.agrees.size) ? item("mark-alike", "NaN or infinities on both sides alike") : null,
+      maps.some((map) => map.differs.size) ? item("nan", "NaN or infinities disagree") : null,
+      maps.some((map) => map.agrees.size) ? item("nan-alike", "NaN or infinities on both sides alike") : null,
       maps.some((map) => map.values.some((value, cell) => value === null && !map.differs.has(cell) && !map.agrees.has(cell))) ? item("grid", "not compared") : null,
     );
   }

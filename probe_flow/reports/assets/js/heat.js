@@ -15,7 +15,7 @@
   const TALL_HEAD = 130;
   const ROWS_IN_PRINT = 60;
   const FONT = "system-ui, sans-serif";
-  const SHADES = 6;
+  const ROOM_FOR_BOTH = 36;
   const OPERATORS = { compared: "compared", wrong: "that are off somewhere", all: "all" };
 
   class Heat {
@@ -214,19 +214,14 @@
     drawCell(ctx, cell, x, y, tones) {
       const [width, height] = [this.column - 1, ROW - 1];
       if (this.cells.rows[cell] < 0) return;
-      const name = this.cells.className(cell);
-      const look = lookOf(this.mode, this.cells, cell, name);
+      const look = lookOf(this.mode, this.cells, cell);
       ctx.fillStyle = tones[look.fill];
       ctx.fillRect(x, y, width, height);
       if (look.isHatched) hatch(ctx, x, y, width, height, tones.surface);
-      if (name === "origin") {
-        ctx.strokeStyle = tones.text;
-        ctx.lineWidth = 1.5;
-        ctx.strokeRect(x + 0.75, y + 0.75, width - 1.5, height - 1.5);
-      }
-      const text = look.text;
+      const text = width < ROOM_FOR_BOTH ? look.sign || look.figure : [look.sign, look.figure].filter(Boolean).join(" ");
       if (!text) return;
-      ctx.font = `${width < 22 ? (text.length > 2 ? 8 : 9) : 10}px ${FONT}`;
+      const weight = look.isFirst ? "bold " : "";
+      ctx.font = `${weight}${width < 22 ? (text.length > 2 ? 8 : 9) : look.isFirst ? 11 : 10}px ${FONT}`;
       ctx.fillStyle = tones[look.ink];
       ctx.fillText(text, x + width / 2, y + height / 2 + 0.5, width);
     }
@@ -238,7 +233,7 @@
       for (let place = rows.from; place < rows.to; place += 1) {
         const name = probeFlow.visible(this.operators.names[this.listed[place]]);
         ctx.fillStyle = tones.text;
-        ctx.fillText(shortened(name, most), 0, this.top(place) + ROW / 2);
+        ctx.fillText(probeFlow.shortened(name, most), 0, this.top(place) + ROW / 2);
       }
     }
 
@@ -272,14 +267,13 @@
       const [tall, wide] = [height / lines, (OVERVIEW - 12) / columns];
       this.bucketed.found.forEach((cell, place) => {
         if (cell < 0) return;
-        const name = this.cells.className(cell);
-        ctx.fillStyle = tones[name === "origin" ? "mark-origin" : lookOf(this.mode, this.cells, cell, name).fill];
+        ctx.fillStyle = tones[lookOf(this.mode, this.cells, cell).fill];
         ctx.fillRect(6 + (place % columns) * wide, Math.floor(place / columns) * tall, Math.ceil(wide), Math.ceil(tall));
       });
       this.bucketed.found.forEach((cell, place) => {
-        if (cell < 0 || this.cells.className(cell) !== "origin") return;
+        if (cell < 0 || this.cells.markName(cell) !== "origin") return;
         const y = (Math.floor(place / columns) + 0.5) * tall;
-        ctx.fillStyle = tones["mark-origin"];
+        ctx.fillStyle = tones["origin-mark"];
         for (const [edge, tip] of [[0, 6], [OVERVIEW, OVERVIEW - 6]]) triangle(ctx, edge, tip, y);
       });
       const share = height / (this.listed.length * ROW);
@@ -296,7 +290,7 @@
         for (let column = 0; column < cells.width; column += 1) {
           const cell = operator * cells.width + column;
           const bucket = line * columns + Math.floor((column * columns) / cells.width);
-          if (cells.rows[cell] >= 0 && (found[bucket] < 0 || isWorse(cells, cell, found[bucket]))) found[bucket] = cell;
+          if (cells.rows[cell] >= 0 && (found[bucket] < 0 || isWorse(cells, cell, found[bucket]) > 0)) found[bucket] = cell;
         }
       });
       return found;
@@ -357,16 +351,18 @@
     }
 
     words(spot) {
-      const { visible, words, figure } = probeFlow;
+      const { visible, figure, looks } = probeFlow;
       const cell = this.cellOf(spot);
-      const head = `${visible(this.operators.names[this.listed[spot.place]])}, ${this.columnName(spot.column)}`;
-      if (this.cells.rows[cell] < 0) return `${head}: not there`;
-      const weight = this.cells.weights[cell];
-      const name = this.cells.className(cell);
-      const text = SPOKEN[name] ?? words(name);
-      if (weight < 0 || this.mode.id === "verdict") return `${head}: ${text}`;
-      const shown = this.mode.id === "excess" ? `${figure(weight, 3)} times what rounding and the inputs allow` : `${this.mode.label} ${figure(weight, 3)}`;
-      return `${head}: ${text}, ${shown}`;
+      const name = visible(this.operators.names[this.listed[spot.place]]);
+      const row = this.cells.rows[cell];
+      if (row < 0) return `${name}, ${this.columnName(spot.column)}: not there`;
+      const own = visible(this.store.name(row));
+      const head = `${name}, ${this.columnName(spot.column)}${name.includes(own) ? "" : ` as ${own}`}`;
+      const weight = this.cells.weight(cell);
+      const { word } = looks.get(this.cells.markName(cell));
+      if (weight === null) return `${head}: ${word}`;
+      const shown = this.mode.id === "excess" ? `${figure(weight, 3)} times its limit` : `${this.mode.label} ${figure(weight, 3)}`;
+      return `${head}: ${word}, ${shown}`;
     }
 
     key(event) {
@@ -437,40 +433,18 @@
   const HINT = "One cell an operator in an execution, as its worst tensor there. Click a cell to open it, a heading to see that column alone.";
 
   function isWorse(cells, one, other) {
-    const isOrigin = (cell) => Number(cells.className(cell) === "origin");
-    return isOrigin(one) - isOrigin(other) || cells.weights[one] > cells.weights[other] ? isOrigin(one) >= isOrigin(other) : false;
+    return cells.worst[one] - cells.worst[other] || cells.weights[one] - cells.weights[other];
   }
 
-  /** How a cell looks: colour, and what tells the same without colour. */
-  function lookOf(mode, cells, cell, name) {
-    const weight = cells.weights[cell];
-    if (mode.id === "verdict") return LOOKS[name];
-    const sign = name === "origin" || (name === "inherited" && mode.id === "excess" && weight <= 1) ? probeFlow.SIGNS[name] : "";
-    if (name === "missing" || name === "error") return LOOKS[name];
-    if (weight < 0) return { fill: "grid", ink: "muted", text: sign };
-    const shade = mode.id === "excess" ? excessShade(weight) : errorShade(weight, cells.low, cells.high);
-    const ink = shade >= 5 ? "surface" : "text";
-    const text = sign || (mode.id === "excess" ? excessText(weight) : errorText(weight));
-    return { fill: sign === probeFlow.SIGNS.inherited ? "heat-inherited" : `heat-${shade}`, ink, text };
-  }
-
-  const LOOKS = {
-    gap: { fill: "grid", ink: "muted", text: "" },
-    pass: { fill: "heat-1", ink: "text", text: "" },
-    missed: { fill: "heat-2", ink: "text", text: ":" },
-    warning: { fill: "heat-3", ink: "text", text: probeFlow.SIGNS.warning },
-    missing: { fill: "sunken", ink: "text", text: "\u25d0", isHatched: true },
-    inherited: { fill: "heat-3", ink: "text", text: probeFlow.SIGNS.inherited },
-    fail: { fill: "heat-4", ink: "text", text: probeFlow.SIGNS.fail },
-    error: { fill: "error-soft", ink: "error", text: probeFlow.SIGNS.error },
-    origin: { fill: "heat-5", ink: "surface", text: probeFlow.SIGNS.origin },
-  };
-
-  const SPOKEN = { gap: "not compared", missing: "without counterpart", missed: "misses a limit of the policy" };
-
-  /** Blue is explained (1 is the limit), orange is not. */
-  function excessShade(value) {
-    return [0.05, 0.4, 1, 2, 10].filter((limit) => value > limit).length;
+  /** How a cell looks: the role of its tensor gives the colour, the weight its strength; sign and figure say the same. */
+  function lookOf(mode, cells, cell) {
+    const name = cells.markName(cell);
+    const weight = cells.weight(cell);
+    const isFirst = name === "origin" || name === "drift";
+    const fill = mode.id === "error" ? errorFill(name, weight, cells) : probeFlow.fillOf(name, weight);
+    const figure = weight === null ? "" : mode.id === "excess" ? excessText(weight) : errorText(weight);
+    const sign = name === "fine" || name === "gap" ? "" : probeFlow.looks.get(name).sign;
+    return { fill, ink: isFirst ? "on-origin" : "text", sign, figure, isFirst, isHatched: name === "missing" };
   }
 
   function excessText(value) {
@@ -479,12 +453,12 @@
     return Number.isFinite(value) ? "1k+" : "\u221e";
   }
 
-  function errorShade(value, low, high) {
-    if (value === 0) return 0;
-    if (!Number.isFinite(value)) return SHADES - 1;
-    if (high <= low) return 3;
-    const [from, to] = [Math.log10(low), Math.log10(high)];
-    return 1 + Math.min(SHADES - 2, Math.floor(((SHADES - 1) * (Math.log10(value) - from)) / (to - from)));
+  /** The colour of an error, among those of its role, by its place between the smallest and the largest one. */
+  function errorFill(name, value, { low, high }) {
+    const { fills } = probeFlow.looks.get(name);
+    if (value === null) return probeFlow.fillOf(name, null);
+    const share = value === 0 ? 0 : !Number.isFinite(value) ? 1 : high > low ? Math.log10(value / low) / Math.log10(high / low) : 0.5;
+    return fills[Math.min(fills.length - 1, Math.floor(share * fills.length))][1];
   }
 
   /** The power of ten of an error. */
@@ -493,24 +467,35 @@
     return Number.isFinite(value) ? String(Math.floor(Math.log10(value))).replace("-", "\u2212") : "\u221e";
   }
 
+  const SHARES = ["up to 5 %", "40 %", "100 % of its limit", "over it"];
+
   function legendOf(mode, cells) {
-    const { el, words, figure } = probeFlow;
-    const item = (fill, sign, text) => el("li", {}, el("span", { class: `heat-swatch ${fill}`, "aria-hidden": "true" }, sign), text);
-    const origin = item("heat-5 ringed", probeFlow.SIGNS.origin, "origin");
-    if (mode.id === "verdict") {
-      return [origin, ...["fail", "inherited", "warning", "error", "pass"].map((name) => item(LOOKS[name].fill, LOOKS[name].text, words(name))), item("heat-2", LOOKS.missed.text, "misses a limit, as in healthy runs"), item("missing", LOOKS.missing.text, "without counterpart"), item("grid", "", "not compared")];
-    }
-    if (mode.id === "excess") {
-      return [origin, item("heat-0", "", "up to 5 %"), item("heat-1", "", "40 %"), item("heat-2", "", "100 % of what rounding and the inputs allow"), item("heat-3", "1.5", "times that"), item("heat-5", "12", "over ten times"), item("heat-inherited", probeFlow.SIGNS.inherited, "inherited"), item("missing", LOOKS.missing.text, "without counterpart"), item("grid", "", "not judged")];
-    }
-    const ends = cells.high ? `${figure(cells.low, 2)} to ${figure(cells.high, 2)}` : "";
-    return [origin, item("heat-0", "", "0"), item("heat-1", "\u22125", "small"), item("heat-3", "\u22123", "power of ten of the error"), item("heat-5", "\u22121", "large"), ends ? el("li", {}, ends) : null, item("grid", "", "not measured")];
+    const { el, figure, looks } = probeFlow;
+    const item = (fill, text, name, sign = looks.get(name).sign) => {
+      const swatch = el("span", { class: `heat-swatch ${name}`, "aria-hidden": "true" }, name === "fine" || name === "gap" ? "" : sign);
+      swatch.style.backgroundColor = `var(--${fill})`;
+      return el("li", { "data-role": name, title: looks.get(name).meaning }, swatch, text);
+    };
+    const items = cells.present().flatMap((name) => {
+      const { word, fills } = looks.get(name);
+      if (name === "fine" && mode.id === "excess") return SHARES.map((text, place) => item(fills[place][1], place ? text : `fine: ${text}`, name)).slice(0, hasOver(cells) ? 4 : 3);
+      return [item(probeFlow.fillOf(name, null), word, name)];
+    });
+    if (mode.id === "excess") return [...items, el("li", {}, "A limit is what rounding and the inputs explain, with a margin; figures are times their limit.")];
+    if (mode.id === "error" && cells.high) return [...items, el("li", {}, `Stronger is larger, ${figure(cells.low, 2)} to ${figure(cells.high, 2)}; figures are powers of ten.`)];
+    return items;
   }
 
-  const TONES = ["text", "muted", "surface", "sunken", "page", "accent", "grid", "error", "error-soft", "mark-origin", "heat-inherited", ...Array.from({ length: SHADES }, (_, shade) => `heat-${shade}`)];
+  /** Whether something fine is over its limit, since another explanation clears it. */
+  function hasOver(cells) {
+    return cells.rows.some((row, cell) => row >= 0 && cells.weights[cell] > 1 && cells.markName(cell) === "fine");
+  }
+
+  const PLAIN_TONES = ["text", "muted", "surface", "page", "accent", "on-origin", "origin-mark", "missing-mark"];
 
   function tonesNow() {
-    return Object.fromEntries(TONES.map((name) => [name, probeFlow.cssColor(name)]));
+    const fills = [...probeFlow.looks.values()].flatMap((look) => look.fills.map(([, name]) => name));
+    return Object.fromEntries([...PLAIN_TONES, ...fills].map((name) => [name, probeFlow.cssColor(name)]));
   }
 
   /** What `read` returns in the colours of paper. */
@@ -563,13 +548,6 @@
     ctx.lineTo(tip, y);
     ctx.lineTo(edge, y + 4);
     ctx.fill();
-  }
-
-  /** A long name loses its middle: its end tells calls apart. */
-  function shortened(name, most) {
-    if (name.length <= most) return name;
-    const tail = Math.floor((most - 1) / 2);
-    return `${name.slice(0, most - 1 - tail)}\u2026${name.slice(-tail)}`;
   }
 
   Object.assign(probeFlow, { Heat, onPaper, sizeCanvas: size });

@@ -2,10 +2,7 @@
 // Operators by rank, by step or by any other part of an execution: what the cells of the heat map hold.
 (() => {
   const PARTS = ["rank", "step", "graph", "micro_step"];
-  // From what matters least to what matters most; rows of healthy runs miss the limits of a policy too.
-  const CLASSES = ["gap", "pass", "missed", "warning", "missing", "fail", "inherited", "error", "origin"];
-  const NOT_COMPARED = new Set(["unmatched_target", "unmatched_golden", "not_comparable", "skipped"]);
-
+  const PRODUCED = new Set(["output", "parameter_grad"]);
   /** What may stand along the top: parts with several values and, where two parts vary, every execution. */
   function axesOf(store) {
     const varying = PARTS.filter((part) => new Set(store.executions.map((each) => each[part])).size > 1);
@@ -26,80 +23,115 @@
     return String(one) < String(other) ? -1 : 1;
   }
 
-  function classOf(store, row) {
-    if (store.role(row) === "origin") return "origin";
-    const status = store.status(row);
-    if (NOT_COMPARED.has(status)) return status.startsWith("unmatched") && store.expected(row) === false ? "missing" : "gap";
-    if (store.role(row) === "inherited" && status !== "error") return "inherited";
-    return status === "fail" && store.role(row) === "clean" ? "missed" : status;
-  }
-
   /** Whether the operators of every graph count for themselves: a name in two graphs is two operators. */
   function isByGraph(store, axis) {
     return axis.part !== "graph" && new Set(store.executions.map((each) => each.graph)).size > 1;
   }
 
+  /** The nodes of every execution in order of execution, each with the golden node that its outputs were compared with. */
+  function nodesByExecution(store) {
+    const runs = new Map();
+    const golden = new Map();
+    for (let row = 0; row < store.count; row += 1) {
+      const node = store.nodeOf(row);
+      if (node === null) continue;
+      const execution = store.node.execution(node);
+      if (!runs.has(execution)) runs.set(execution, []);
+      if (!golden.has(node)) {
+        runs.get(execution).push(node);
+        golden.set(node, null);
+      }
+      if (golden.get(node) === null && PRODUCED.has(store.direction(row))) golden.set(node, store.sides.golden?.node(row) ?? null);
+    }
+    return { runs, golden };
+  }
+
   /**
-   * Operators in order of execution, graph by graph, and the operator of every node; what is the same in all executions
-   * is one. Unless `apart`, graphs share the operators of one name.
+   * Operators in order of execution, graph by graph, and the operator of every node. Unless `apart`, graphs share the
+   * operators of one name.
+   *
+   * Nodes of several executions are one operator where they have the same name and golden counterpart, else where
+   * they have the same counterpart (a call that only one execution makes shifts the numbers of those behind it), else
+   * where they have the same name. The execution of the first finding sets the order: in it an origin comes before
+   * what it feeds.
    */
   function operatorsOf(store, apart) {
     const graphs = [...new Set(store.executions.map((each) => each.graph))];
     const prefixes = store.executions.map((each) => (apart ? `graph ${each.graph ?? "\u2013"} \u00b7 ` : ""));
-    const graphOf = []; // of every operator, in the order in which graphs first run
-    const byName = new Map();
+    const { runs, golden } = nodesByExecution(store);
+    const first = store.summary.findings.find((finding) => finding.row !== null)?.row ?? null;
+    const leading = first === null ? null : store.execution(first);
+    const list = []; // {label, execution, partner, graph, after}
+    const [byBoth, byPartner, byName] = [new Map(), new Map(), new Map()];
     const ofNode = new Int32Array(store.node.count).fill(-1);
-    const after = []; // a list with links: what only a later execution has goes behind its neighbour there
-    let first = -1;
-    let before = -1;
-    let execution = -1;
-    for (let row = 0; row < store.count; row += 1) {
-      const node = store.nodeOf(row);
-      if (node === null) continue;
-      if (store.node.execution(node) !== execution) [execution, before] = [store.node.execution(node), -1];
-      let operator = ofNode[node];
-      if (operator < 0) {
-        const name = prefixes[execution] + store.nodeName(node);
-        operator = byName.get(name) ?? -1;
-        if (operator < 0) {
-          operator = byName.size;
-          byName.set(name, operator);
-          graphOf[operator] = apart ? graphs.indexOf(store.executions[execution].graph) : 0;
-          after[operator] = before < 0 ? first : after[before];
-          if (before < 0) first = operator;
-          else after[before] = operator;
-        }
-        ofNode[node] = operator;
+    let head = -1;
+    for (const execution of [...runs.keys()].sort((one, other) => Number(other === leading) - Number(one === leading) || one - other)) {
+      const prefix = prefixes[execution];
+      const taken = new Set();
+      const known = runs.get(execution).map((node) => {
+        const name = prefix + store.nodeName(node);
+        const partner = golden.get(node) === null ? null : prefix + store.nodeName(golden.get(node));
+        return { node, name, partner, both: `${name}\n${partner ?? ""}` };
+      });
+      const claim = (each, found) => {
+        if (found === undefined || taken.has(found) || ofNode[each.node] >= 0) return;
+        taken.add(found);
+        ofNode[each.node] = found;
+        if (execution < list[found].execution) Object.assign(list[found], { execution, label: each.name });
+      };
+      for (const each of known) claim(each, byBoth.get(each.both));
+      for (const each of known) if (each.partner !== null) claim(each, byPartner.get(each.partner));
+      for (const each of known) {
+        const found = byName.get(each.name);
+        if (found !== undefined && (each.partner === null || list[found].partner === null)) claim(each, found);
       }
-      before = operator;
+      let before = -1;
+      for (const each of known) {
+        if (ofNode[each.node] < 0) {
+          const after = before < 0 ? head : list[before].after; // what only this execution has goes behind its neighbour
+          ofNode[each.node] = list.length;
+          if (before < 0) head = list.length;
+          else list[before].after = list.length;
+          list.push({ label: each.name, execution, partner: each.partner, graph: apart ? graphs.indexOf(store.executions[execution].graph) : 0, after });
+        }
+        before = ofNode[each.node];
+        list[before].partner ??= each.partner;
+        for (const [map, key] of [[byBoth, each.both], [byPartner, each.partner], [byName, each.name]]) if (key !== null && !map.has(key)) map.set(key, before);
+      }
     }
     const order = [];
-    for (let operator = first; operator >= 0 && order.length < byName.size; operator = after[operator]) order.push(operator);
-    order.sort((one, other) => graphOf[one] - graphOf[other]);
-    const places = new Int32Array(byName.size);
+    for (let operator = head; operator >= 0 && order.length < list.length; operator = list[operator].after) order.push(operator);
+    order.sort((one, other) => list[one].graph - list[other].graph);
+    const places = new Int32Array(list.length);
     order.forEach((operator, place) => {
       places[operator] = place;
     });
-    const names = new Array(byName.size);
-    for (const [name, operator] of byName) names[places[operator]] = name;
-    return { names, ofNode: ofNode.map((operator) => (operator < 0 ? -1 : places[operator])) };
+    return { names: namesOf(order.map((operator) => list[operator])), ofNode: ofNode.map((operator) => (operator < 0 ? -1 : places[operator])) };
   }
 
-  /** Ways to colour a cell: `read` gives the weight of a row (null: nothing to weigh), the heaviest row of a cell counts. */
+  /** The names of operators; of two with one name the one without a counterpart says so. */
+  function namesOf(operators) {
+    const seen = new Map();
+    for (const { label } of operators) seen.set(label, (seen.get(label) ?? 0) + 1);
+    return operators.map(({ label, partner }) => (seen.get(label) > 1 && partner === null ? `${label} (no counterpart)` : label));
+  }
+
+  /** What a cell may show beside its role: `read` gives the weight of a row, null where there is nothing to weigh. */
   function modesOf(store, choice) {
     const modes = [];
-    if (store.hasExcess) modes.push({ id: "excess", label: "error against its allowance", read: (row) => store.excess(row) });
+    if (store.hasExcess) modes.push({ id: "excess", label: "error against its limit", read: (row) => store.excess(row) });
     if (choice) modes.push({ id: "error", label: choice.label, read: choice.read });
-    modes.push({ id: "verdict", label: "verdict", read: (row) => CLASSES.indexOf(classOf(store, row)) });
+    modes.push({ id: "role", label: "role only", read: () => null });
     return modes;
   }
 
-  /** The heaviest row of every operator in every column. */
+  /** Every operator in every column, as its most important tensor: by its role, then by its weight. */
   class Cells {
     constructor(store, operators, axis, mode, takes) {
       this.operators = operators;
       this.axis = axis;
       this.width = axis.labels.length;
+      this.marks = [...probeFlow.looks.keys()];
       const size = operators.names.length * this.width;
       this.rows = new Int32Array(size).fill(-1);
       this.weights = new Float64Array(size).fill(-1);
@@ -110,7 +142,7 @@
       for (let row = 0; row < store.count; row += 1) {
         const node = store.nodeOf(row);
         if (node === null || !taken[store.node.execution(node)]) continue;
-        this.take(operators.ofNode[node] * this.width + axis.columnOf[store.node.execution(node)], row, mode.read(row), CLASSES.indexOf(classOf(store, row)));
+        this.take(operators.ofNode[node] * this.width + axis.columnOf[store.node.execution(node)], row, mode.read(row), store.markNumber(row));
       }
     }
 
@@ -120,17 +152,16 @@
         if (weight < this.low) this.low = weight;
         if (weight > this.high) this.high = weight;
       }
-      const isOrigin = rank === CLASSES.length - 1;
-      const hasOrigin = this.worst[cell] === CLASSES.length - 1;
-      const isHeavier = weight > this.weights[cell] || (weight === this.weights[cell] && rank > this.worst[cell]);
-      if (this.rows[cell] < 0 || (isOrigin && !hasOrigin) || (isHeavier && isOrigin === hasOrigin)) this.rows[cell] = row;
-      if (weight > this.weights[cell]) this.weights[cell] = weight;
-      if (rank > this.worst[cell]) this.worst[cell] = rank;
+      const isFirst = this.rows[cell] < 0 || rank > this.worst[cell];
+      if (!isFirst && (rank < this.worst[cell] || weight <= this.weights[cell])) return;
+      this.rows[cell] = row;
+      this.weights[cell] = weight;
+      this.worst[cell] = rank;
     }
 
     /** Numbers of the operators to show: `compared` anywhere, `wrong` somewhere, or `all`. */
     shown(which) {
-      const least = { all: -1, compared: CLASSES.indexOf("pass"), wrong: CLASSES.indexOf("missing") }[which];
+      const least = { all: -1, compared: this.marks.indexOf("fine"), wrong: this.marks.indexOf("missing") }[which];
       const found = [];
       for (let operator = 0; operator < this.operators.names.length; operator += 1) {
         const start = operator * this.width;
@@ -144,8 +175,19 @@
       return found;
     }
 
-    className(cell) {
-      return CLASSES[this.worst[cell]];
+    markName(cell) {
+      return this.marks[this.worst[cell]];
+    }
+
+    /** The weight of a cell, null where there is none. */
+    weight(cell) {
+      return this.weights[cell] < 0 ? null : this.weights[cell];
+    }
+
+    /** The marks that some cell has, the most important first. */
+    present() {
+      const found = new Set(this.worst.filter((_, cell) => this.rows[cell] >= 0));
+      return this.marks.filter((_, rank) => found.has(rank)).reverse();
     }
   }
 

@@ -13,7 +13,8 @@
   const BASELINE = 4;
   const LARGEST_GROUP = 16;
   const SEVERAL = new Set(["n:1", "n:m", "l1"]); // relations of groups with several operators of the target
-  const RANKS = ["origin", "error", "fail", "warning", "inherited", "not_comparable", "pass", "unmatched_target", "skipped"];
+  const NAMED = new Set(["origin", "drift", "over"]); // marks that a box says in words too
+  const MOST_ORIGINS = 8;
 
   class Network {
     constructor(store, box, { onOpen }) {
@@ -71,8 +72,15 @@
         svg("svg", { width: layout.width, height: layout.height, viewBox: `0 0 ${layout.width} ${layout.height}` }, layout.ways.map(way), elements),
       );
       const all = counted(list.length, "operator");
-      const text = shown.length < list.length ? `${group(shown.length)} of ${all}, the nearest to ${list[this.focus].names[0]}` : all;
+      const apart = this.origins().some((unit) => unit !== this.focus) ? " and to what is wrong" : "";
+      const text = shown.length < list.length ? `${group(shown.length)} of ${all}, the nearest to ${list[this.focus].names[0]}${apart}` : all;
       fill(document.getElementById("network-count"), text);
+    }
+
+    /** The first boxes that are wrong: they are always drawn. */
+    origins() {
+      this.wrong ??= this.units.list.flatMap((unit, place) => (unit.state === "origin" ? [place] : [])).slice(0, MOST_ORIGINS);
+      return this.wrong;
     }
 
     /** The boxes to draw, in order of execution. */
@@ -80,7 +88,7 @@
       const { list, edges } = this.units;
       if (list.length <= MOST) return list.map((_, unit) => unit);
       this.near ??= neighbours(list.length, edges);
-      const found = new Set([this.focus]);
+      const found = new Set([this.focus, ...this.origins()]);
       for (const unit of found) {
         for (const other of this.near[unit]) if (found.size < MOST) found.add(other);
       }
@@ -97,7 +105,9 @@
         open();
       };
       const parts = unit.originals.length ? `, made of ${unit.originals.join(", ")}` : "";
-      const said = `${unit.names.join(" and ")}, ${unit.types.join(" and ")}${parts}: ${probeFlow.words(unit.state)}`;
+      const { word, sign } = probeFlow.looks.get(unit.state);
+      const excess = unit.row === null ? null : this.store.excess(unit.row);
+      const said = `${unit.names.join(" and ")}, ${unit.types.join(" and ")}${parts}: ${word}${timesLimit(excess)}`;
       const isOpened = unit.row === null ? {} : { tabindex: 0, role: "button", click: open, keydown: key };
       const texts = label.lines.map((line, number) => {
         const y = place.y + PADDING + LINE * (number + 1) - BASELINE + (line.isInner ? GAP + INNER / 2 : 0);
@@ -106,14 +116,16 @@
       const inner = label.innerHeight
         ? svg("rect", { class: "inner", x: left + PADDING, y: place.y + place.height - label.innerHeight - PADDING, width: place.width - 2 * PADDING, height: label.innerHeight, rx: 4 })
         : null;
+      const body = svg("rect", { class: "body", x: left, y: place.y, width: place.width, height: place.height, rx: 7 });
+      body.style.fill = `var(--${probeFlow.fillOf(unit.state, excess)})`;
       return svg(
         "g",
         { class: `unit ${unit.state}`, "aria-label": said, ...isOpened },
         svg("title", {}, said),
-        svg("rect", { class: "body", x: left, y: place.y, width: place.width, height: place.height, rx: 7 }),
+        body,
         inner,
         texts,
-        svg("text", { class: "sign", x: left + place.width - PADDING, y: place.y + PADDING + LINE - BASELINE, "text-anchor": "end" }, probeFlow.SIGNS[unit.state] ?? ""),
+        svg("text", { class: "sign", x: left + place.width - PADDING, y: place.y + PADDING + LINE - BASELINE, "text-anchor": "end" }, sign),
       );
     }
   }
@@ -147,7 +159,7 @@
 
   function unitOf(store, members) {
     const rows = members.flatMap((node) => store.rowsOf(node));
-    const worst = [...rows].sort((one, other) => rankOf(store, one) - rankOf(store, other) || errorOf(store, other) - errorOf(store, one))[0] ?? null;
+    const worst = [...rows].sort((one, other) => store.markNumber(other) - store.markNumber(one) || errorOf(store, other) - errorOf(store, one))[0] ?? null;
     const names = members.map((node) => store.nodeName(node));
     const originals = [...new Set(members.flatMap((node) => store.node.originals(node)))];
     return {
@@ -155,13 +167,8 @@
       types: [...new Set(members.map((node) => store.node.op(node)).filter(Boolean))],
       originals: originals.length === 1 && names.length === 1 && originals[0] === names[0] ? [] : originals,
       row: worst,
-      state: worst === null ? "unknown" : stateOf(store, worst),
+      state: worst === null ? "gap" : store.mark(worst),
     };
-  }
-
-  function rankOf(store, row) {
-    const rank = RANKS.indexOf(stateOf(store, row));
-    return rank < 0 ? RANKS.length : rank;
   }
 
   function errorOf(store, row) {
@@ -169,9 +176,9 @@
     return Number.isNaN(error) ? Infinity : (error ?? -1);
   }
 
-  function stateOf(store, row) {
-    const role = store.role(row);
-    return role === "origin" || role === "inherited" ? role : store.status(row);
+  function timesLimit(excess) {
+    if (excess === null || excess <= 1) return "";
+    return Number.isFinite(excess) ? `, ${probeFlow.figure(excess, 3)} times its limit` : ", beyond any limit";
   }
 
   function edgesBetween(store, of) {
@@ -196,6 +203,7 @@
 
   function labelOf(unit, store) {
     const lines = unit.names.map((text) => ({ text: short(text), class: "name" }));
+    if (NAMED.has(unit.state)) lines.push({ text: `${probeFlow.looks.get(unit.state).word}${timesLimit(store.excess(unit.row))}`, class: "said" });
     const error = unit.row === null ? null : store.error(unit.row);
     const types = unit.types.map((text) => short(text)).join(", ");
     lines.push({ text: [types, error === null ? "" : probeFlow.small(error)].filter(Boolean).join(" \u00b7 "), class: "type" });

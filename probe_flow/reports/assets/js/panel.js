@@ -46,20 +46,19 @@
     }
 
     head(row) {
-      const { el, badge } = probeFlow;
+      const { el, badge, ruleWord } = probeFlow;
       const { store } = this;
-      const role = store.role(row);
       return el(
         "header",
         { class: "panel-head" },
         el(
           "div",
           { class: "panel-tools" },
-          badge(store.status(row)),
-          role === "unknown" ? null : badge(role, "soft"),
+          badge(store.mark(row)),
+          ruleWord(store.status(row)),
           el("span", { class: "grow" }),
-          el("button", { type: "button", class: "quiet", click: () => this.onStep(-1), "aria-label": "Previous failure", "aria-keyshortcuts": "p" }, "\u2191 p"),
-          el("button", { type: "button", class: "quiet", click: () => this.onStep(1), "aria-label": "Next failure", "aria-keyshortcuts": "n" }, "\u2193 n"),
+          el("button", { type: "button", class: "quiet", click: () => this.onStep(-1), "aria-label": "Previous row that is not fine", "aria-keyshortcuts": "p" }, "\u2191 p"),
+          el("button", { type: "button", class: "quiet", click: () => this.onStep(1), "aria-label": "Next row that is not fine", "aria-keyshortcuts": "n" }, "\u2193 n"),
           el("button", { type: "button", class: "quiet", id: "panel-close", click: () => this.close(), "aria-label": "Close the panel", "aria-keyshortcuts": "Escape" }, "\u2715"),
         ),
         el("h2", { id: "panel-title", tabindex: "-1", class: "name" }, store.name(row), el("span", { class: "slot" }, ` ${store.slot(row)}`)),
@@ -75,15 +74,17 @@
     }
 
     verdict(row) {
-      const { el, words } = probeFlow;
+      const { el, ruleWord, looks } = probeFlow;
       const { store } = this;
+      const { word, meaning } = looks.get(store.mark(row));
       const finding = this.findings.get(row);
       const rules = store.rule_ids(row);
       const reasons = [...new Set([...store.reasons(row), store.reason(row), ...store.notes(row)].filter(Boolean))];
       const expected = store.expected(row);
       return section(
         "Verdict",
-        el("p", {}, el("b", {}, words(store.status(row))), ROLES[store.role(row)] ? `${MIDDOT}${ROLES[store.role(row)]}` : ""),
+        el("p", {}, el("b", {}, word), `${MIDDOT}${meaning}`, explained(store.excess(row))),
+        el("p", {}, ruleWord(store.status(row), store.summary.gate.policy)),
         finding ? el("p", { class: "evidence" }, probeFlow.prose(finding.evidence)) : null,
         reasons.length ? el("ul", { class: "reasons" }, reasons.map((text) => el("li", {}, probeFlow.prose(text)))) : null,
         rules.length ? el("p", {}, "rules ", rules.map((rule) => [el("code", {}, rule), " "])) : null,
@@ -241,7 +242,7 @@
         "li",
         { class: isCurrent ? "current" : null },
         el("button", { type: "button", class: "link name", "aria-current": isCurrent ? "true" : null, click: () => this.onOpen(row) }, label),
-        badge(store.role(row) === "origin" ? "origin" : store.status(row)),
+        badge(store.mark(row)),
         el("span", { class: "error" }, small(error)),
       );
     }
@@ -381,7 +382,7 @@
       return el(
         "button",
         { type: "button", class: "link result", title: store.tensorName(row), "aria-label": store.tensorName(row), click: () => this.onOpen(row) },
-        badge(store.role(row) === "origin" ? "origin" : store.status(row)),
+        badge(store.mark(row)),
         " ",
         el("span", { class: "error" }, small(store.error(row))),
       );
@@ -405,11 +406,11 @@
     );
   }
 
-  const ROLES = {
-    origin: "the error arises here",
-    inherited: "the error arose earlier and is passed on",
-    clean: "no error beyond rounding",
-  };
+  /** The size of the error against what rounding and the inputs explain at most. */
+  function explained(excess) {
+    if (excess === null) return "";
+    return `${MIDDOT}${Number.isFinite(excess) ? `${probeFlow.figure(excess, 3)} times its limit` : "beyond any limit"}`;
+  }
 
   function section(title, ...children) {
     const { el } = probeFlow;

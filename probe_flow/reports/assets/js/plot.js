@@ -7,16 +7,12 @@
   const ONE_MINUS = "1 \u2212 ";
   // Shown first, the first that there is.
   const FIRST = ["relative_euclidean_distance", "l2norm_diff_rel", "checksum_equal"];
-  // Drawn in this order, the most important last.
-  const GROUPS = ["other", "pass", "warning", "fail", "inherited", "error", "origin"];
-
-  function groupOf(store, row) {
-    const role = store.role(row);
-    const status = store.status(row);
-    if (role === "origin") return "origin";
-    if (role === "inherited" && status !== "pass") return "inherited";
-    return GROUPS.includes(status) ? status : "other";
-  }
+  const FONT = "12px system-ui, sans-serif";
+  const MAX_GUIDES = 12;
+  const MAX_NAMED = 4;
+  const NAME_LENGTH = 40;
+  // Where to look: drawn even where there is no figure, at the upper edge.
+  const FIRST_TO_SEE = new Set(["origin", "drift"]);
 
   /** Metrics that a plot of errors can show: the lower the better, or the distance of a likeness from 1. */
   function plottable(store) {
@@ -53,14 +49,16 @@
     return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   }
 
-  /** The scale: decades around the finite errors, a step below them for 0 and one above for infinity and NaN. */
+  /** The scale: decades around the finite errors, a step below them for 0, one above for infinity and NaN, one for none. */
   function scaleOf(values) {
     let low = Infinity;
     let high = 0;
     let hasZero = false;
     let hasOver = false;
+    let hasNone = false;
     for (const value of values) {
-      if (value === 0) hasZero = true;
+      if (value === null) hasNone = true;
+      else if (value === 0) hasZero = true;
       else if (!Number.isFinite(value)) hasOver = true;
       else {
         if (value < low) low = value;
@@ -70,7 +68,7 @@
     if (high === 0) [low, high] = [1e-3, 1];
     const bottom = Math.floor(Math.log10(low));
     const top = Math.max(Math.ceil(Math.log10(high)), bottom + 1);
-    return { bottom, top, zero: 10 ** (bottom - 1), over: 10 ** (top + 1), hasZero, hasOver };
+    return { bottom, top, zero: 10 ** (bottom - 1), over: 10 ** (top + 1), none: 10 ** (top + (hasOver ? 2 : 1)), hasZero, hasOver, hasNone };
   }
 
   class Plot {
@@ -81,8 +79,7 @@
       this.selected = null;
       this.choices = plottable(store);
       this.choice = this.choices[0] ?? null;
-      this.groups = new Uint8Array(store.count);
-      for (let row = 0; row < store.count; row += 1) this.groups[row] = GROUPS.indexOf(groupOf(store, row));
+      this.names = [...probeFlow.looks.keys()]; // drawn in this order, the most important last
       this.tip = probeFlow.el("div", { class: "plot-tip", hidden: true, "aria-hidden": "true" });
       new ResizeObserver(() => this.resize()).observe(box);
       this.ring = probeFlow.el("span", { class: "ring", hidden: true, "aria-hidden": "true" });
@@ -99,14 +96,16 @@
       this.rows = rows;
       const xs = [];
       const values = [];
-      for (const row of this.choice ? rows : []) {
-        const value = this.choice.read(row);
-        if (value !== null) {
+      for (const row of rows) {
+        const value = this.choice ? this.choice.read(row) : null;
+        if (value !== null || FIRST_TO_SEE.has(this.store.mark(row))) {
           xs.push(row);
           values.push(value);
         }
       }
       this.values = values;
+      this.first = [];
+      xs.forEach((row, at) => FIRST_TO_SEE.has(this.store.mark(row)) && this.first.push(at));
       this.u?.destroy();
       this.u = null;
       this.box.replaceChildren();
@@ -120,6 +119,7 @@
     }
 
     placed(value) {
+      if (value === null) return this.scale.none;
       if (value === 0) return this.scale.zero;
       return Number.isFinite(value) ? value : this.scale.over;
     }
@@ -127,7 +127,7 @@
     draw() {
       const { scale } = this;
       const low = scale.hasZero ? scale.zero * 0.5 : 10 ** scale.bottom;
-      const high = scale.hasOver ? scale.over * 2 : 10 ** scale.top;
+      const high = scale.hasNone ? scale.none * 4 : scale.hasOver ? scale.over * 2 : 10 ** scale.top;
       const axis = { stroke: () => color("muted"), grid: { stroke: () => color("grid"), width: 1 }, ticks: { show: false } };
       const options = {
         width: this.width(),
@@ -146,7 +146,7 @@
         series: [{}, { paths: (u, series, from, to) => this.marks(u, from, to), points: { show: false } }],
         hooks: {
           setScale: [(u, key) => key === "x" && this.onZoom?.(this.isZoomed())],
-          drawClear: [(u) => this.executions(u)],
+          drawClear: [(u) => this.executions(u), (u) => this.guides(u)],
           draw: [() => this.ring.isConnected && this.circle()],
         },
       };
@@ -184,16 +184,17 @@
     }
 
     decades() {
-      const { bottom, top, hasZero, hasOver, zero, over } = this.scale;
+      const { bottom, top, hasZero, hasOver, hasNone, zero, over, none } = this.scale;
       const step = Math.max(1, Math.ceil((top - bottom) / 8));
       const splits = hasZero ? [zero] : [];
       for (let decade = bottom; decade <= top; decade += step) splits.push(10 ** decade);
-      return hasOver ? [...splits, over] : splits;
+      return [...splits, ...(hasOver ? [over] : []), ...(hasNone ? [none] : [])];
     }
 
     tick(value) {
-      const { hasZero, hasOver, zero, over } = this.scale;
-      if (this.choice.id === "checksum_equal") return value === 1 ? "differs" : hasZero && value === zero ? "equal" : "";
+      const { hasZero, hasOver, hasNone, zero, over, none } = this.scale;
+      if (hasNone && value === none) return "no figure";
+      if (this.choice?.id === "checksum_equal") return value === 1 ? "differs" : hasZero && value === zero ? "equal" : "";
       if (hasZero && value === zero) return "0";
       if (hasOver && value === over) return "\u221e, NaN";
       return value >= 0.01 && value < 1000 ? String(Number(value.toPrecision(1))) : `1e${Math.round(Math.log10(value))}`.replace("-", "\u2212");
@@ -223,22 +224,89 @@
     marks(u, from, to) {
       const [xs, ys] = this.data;
       const ratio = devicePixelRatio;
-      const paths = GROUPS.map(() => new Path2D());
-      const isDense = to - from > 4000;
+      const plain = this.names.map(() => new Path2D());
+      const strong = this.names.map(() => new Path2D());
+      const scale = (to - from > 4000 ? 0.8 : 1) * ratio;
+      const { store } = this;
       for (let at = from; at <= to; at += 1) {
-        const x = u.valToPos(xs[at], "x", true);
-        const y = u.valToPos(ys[at], "y", true);
-        const group = this.groups[xs[at]];
-        mark(paths[group], GROUPS[group], x, y, (isDense ? 0.8 : 1) * ratio);
+        const row = xs[at];
+        const number = store.markNumber(row);
+        const excess = store.excess(row);
+        mark((excess > 1 ? strong : plain)[number], this.names[number], u.valToPos(row, "x", true), u.valToPos(ys[at], "y", true), scale, excess);
       }
       const { ctx } = u;
       ctx.save();
       ctx.beginPath();
       ctx.rect(u.bbox.left - 8 * ratio, u.bbox.top - 8 * ratio, u.bbox.width + 16 * ratio, u.bbox.height + 16 * ratio);
       ctx.clip();
-      GROUPS.forEach((name, group) => paint(ctx, name, paths[group], ratio));
+      this.names.forEach((name, number) => {
+        paint(ctx, name, plain[number], ratio, false);
+        paint(ctx, name, strong[number], ratio, true);
+      });
       ctx.restore();
+      this.nameFirst(u);
       return null;
+    }
+
+    /** A line from the axis to every origin, while there are few. */
+    guides(u) {
+      if (this.first.length > MAX_GUIDES) return;
+      const { ctx, bbox } = u;
+      ctx.save();
+      ctx.strokeStyle = color("origin-mark");
+      ctx.globalAlpha = 0.45;
+      ctx.lineWidth = 1.5 * devicePixelRatio;
+      ctx.beginPath();
+      for (const at of this.first) {
+        const x = u.valToPos(this.data[0][at], "x", true);
+        if (x < bbox.left || x > bbox.left + bbox.width) continue;
+        ctx.moveTo(x, bbox.top);
+        ctx.lineTo(x, bbox.top + bbox.height);
+      }
+      ctx.stroke();
+      ctx.restore();
+    }
+
+    /** Word and name at the first origins; what has no figure says why it is at the edge. */
+    nameFirst(u) {
+      const { ctx, bbox } = u;
+      const ratio = devicePixelRatio;
+      const taken = [];
+      ctx.save();
+      ctx.font = FONT.replace("12px", `${12 * ratio}px`);
+      ctx.textBaseline = "middle";
+      ctx.lineJoin = "round";
+      ctx.lineWidth = 4 * ratio;
+      ctx.strokeStyle = color("surface");
+      ctx.fillStyle = color("origin-mark");
+      for (const at of this.first.slice(0, MAX_NAMED)) {
+        const x = u.valToPos(this.data[0][at], "x", true);
+        const y = u.valToPos(this.data[1][at], "y", true);
+        if (x < bbox.left || x > bbox.left + bbox.width || taken.some((other) => Math.abs(other - y) < 16 * ratio)) continue;
+        taken.push(y);
+        const text = this.nameOf(at);
+        // What carries the error on comes behind it: the name goes before it where there is room.
+        const isLeft = x - 16 * ratio - ctx.measureText(text).width > bbox.left;
+        ctx.textAlign = isLeft ? "right" : "left";
+        const place = x + (isLeft ? -14 : 14) * ratio;
+        ctx.strokeText(text, place, y);
+        ctx.fillText(text, place, y);
+      }
+      ctx.restore();
+    }
+
+    nameOf(at) {
+      const { store } = this;
+      const row = this.data[0][at];
+      const name = probeFlow.shortened(probeFlow.visible(store.name(row)), NAME_LENGTH);
+      const why = this.values[at] === null ? ` (${whyNoFigure(store, row)})` : "";
+      return `${probeFlow.looks.get(store.mark(row)).word}: ${name}${why}`;
+    }
+
+    /** Names of the marks that are drawn, the most important first. */
+    shownMarks() {
+      const present = new Set((this.u ? this.data[0] : []).map((row) => this.store.markNumber(row)));
+      return this.names.filter((name, number) => present.has(number)).reverse();
     }
 
     /** A ring around the selected row; an element of its own, so that selecting draws no marks anew. */
@@ -297,12 +365,13 @@
       this.u.over.classList.toggle("hit", at !== null);
       if (at === null) return;
       const row = this.data[0][at];
-      const { el, fill, badge, figure } = probeFlow;
+      const { el, fill, badge, ruleWord, figure } = probeFlow;
+      const value = this.values[at];
       fill(
         this.tip,
         el("strong", { class: "name" }, this.store.tensorName(row)),
-        el("span", {}, this.choice.label, " ", el("b", {}, figure(this.values[at]))),
-        el("span", {}, badge(this.store.status(row)), this.store.role(row) === "unknown" ? null : badge(this.store.role(row), "soft")),
+        value === null ? el("span", {}, whyNoFigure(this.store, row)) : el("span", {}, this.choice.label, " ", el("b", {}, figure(value))),
+        el("span", {}, badge(this.store.mark(row)), ruleWord(this.store.status(row))),
       );
       const x = this.u.valToPos(row, "x");
       const y = this.u.valToPos(this.data[1][at], "y");
@@ -313,14 +382,28 @@
     }
   }
 
-  function mark(path, name, x, y, ratio) {
-    if (name === "origin") return diamond(path, x, y, 7 * ratio);
-    if (name === "fail") return cross(path, x, y, 3.6 * ratio);
+  function whyNoFigure(store, row) {
+    return store.status(row).startsWith("unmatched") ? "no counterpart" : "no figure";
+  }
+
+  /** The more of an origin's error is unexplained, the larger its mark. */
+  function sizeOf(excess) {
+    return excess === null || excess > 10 ? 10 : excess > 2 ? 9 : 8;
+  }
+
+  function mark(path, name, x, y, ratio, excess) {
+    if (name === "origin") return diamond(path, x, y, sizeOf(excess) * ratio);
+    if (name === "drift") return disc(path, x, y, 7.5 * ratio);
+    if (name === "over") return cross(path, x, y, 3.6 * ratio);
     if (name === "inherited") return arrow(path, x, y, 4.2 * ratio);
-    if (name === "warning") return arrow(path, x, y, 4 * ratio);
-    const radius = (name === "error" ? 4 : 2.4) * ratio;
+    const radius = 2.4 * ratio;
     path.rect(x - radius, y - radius, 2 * radius, 2 * radius);
     return undefined;
+  }
+
+  function disc(path, x, y, r) {
+    path.moveTo(x + r, y);
+    path.arc(x, y, r, 0, 2 * Math.PI);
   }
 
   function diamond(path, x, y, r) {
@@ -345,30 +428,30 @@
     path.closePath();
   }
 
-  function paint(ctx, name, path, ratio) {
-    const tone = color(`mark-${name}`);
+  /** What is only passed on is hollow, what adds to it filled. */
+  function paint(ctx, name, path, ratio, isStrong) {
+    const tone = color(`${name === "drift" ? "origin" : name}-mark`);
     ctx.lineWidth = 1.6 * ratio;
     ctx.strokeStyle = tone;
     ctx.fillStyle = tone;
-    if (name === "fail" || name === "inherited") ctx.stroke(path);
+    if (name === "over" || (name === "inherited" && !isStrong) || name === "missing") ctx.stroke(path);
     else ctx.fill(path);
-    if (name === "origin") {
-      ctx.strokeStyle = color("surface");
-      ctx.stroke(path);
-    }
+    if (!FIRST_TO_SEE.has(name)) return;
+    ctx.strokeStyle = color("surface");
+    ctx.stroke(path);
   }
 
   /** What the marks mean, drawn by the same functions. */
   function legendOf(names) {
-    const { el, words } = probeFlow;
+    const { el, looks } = probeFlow;
     return names.map((name) => {
       const canvas = el("canvas", { width: 28, height: 28, "aria-hidden": "true" });
       const path = new Path2D();
-      mark(path, name, 14, 14, 1.6);
-      paint(canvas.getContext("2d"), name, path, 1.6);
-      return el("li", {}, canvas, name === "other" ? "not judged" : words(name));
+      mark(path, name, 14, 14, 1.4, null);
+      paint(canvas.getContext("2d"), name, path, 1.4, false);
+      return el("li", { "data-role": name, title: looks.get(name).meaning }, canvas, looks.get(name).word);
     });
   }
 
-  Object.assign(probeFlow, { Plot, legendOf, plotGroups: GROUPS, cssColor: color, plottable });
+  Object.assign(probeFlow, { Plot, legendOf, cssColor: color, plottable });
 })();

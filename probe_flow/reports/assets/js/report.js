@@ -2,8 +2,8 @@
 // Puts the parts together: one selection and one set of filters for plot, table and panel; the keys.
 (() => {
   const KEYS = [
-    ["n or \u2192", "next failure in the rows shown"],
-    ["p or \u2190", "previous failure"],
+    ["n or \u2192", "next of the rows shown that is not fine"],
+    ["p or \u2190", "the one before"],
     ["\u2193 \u2191", "next and previous row"],
     ["Enter", "open the selected row"],
     ["/", "search"],
@@ -72,9 +72,7 @@
     }
 
     legend() {
-      const present = new Set(this.plot.groups);
-      const names = probeFlow.plotGroups.filter((name, place) => present.has(place) && name !== "other").reverse();
-      probeFlow.fill(document.getElementById("legend"), probeFlow.legendOf(names));
+      probeFlow.fill(document.getElementById("legend"), probeFlow.legendOf(this.plot.shownMarks()));
     }
 
     plotTools() {
@@ -106,12 +104,12 @@
       if (row === null) return;
       if (this.panel.isOpen && this.panel.row !== row) this.panel.open(row);
       const { store } = this;
-      probeFlow.say(`${probeFlow.words(store.status(row))}: ${store.tensorName(row)}, row ${store.order(row)}`);
+      probeFlow.say(`${probeFlow.looks.get(store.mark(row)).word}: ${store.tensorName(row)}, row ${store.order(row)}`);
     }
 
-    step(step, wanted = (row) => this.store.fails(row)) {
+    step(step, wanted = (row) => this.store.isOff(row)) {
       const found = this.table.step(step, wanted);
-      if (!found) probeFlow.say(step > 0 ? "No further failure below." : "No further failure above.");
+      if (!found) probeFlow.say(step > 0 ? "Nothing more to look at below." : "Nothing more to look at above.");
       return found;
     }
 

@@ -102,17 +102,28 @@
 
   function counts(summary) {
     const { el, badge, group, counted } = probeFlow;
-    const found = Object.entries(summary.counts).filter(([, count]) => count > 0);
+    const found = summary.roles.map(({ name, count, missing, excused }) => {
+      const more = [missing ? `${group(missing)} missing` : "", excused ? `${group(excused)} waived or accepted` : ""].filter(Boolean);
+      return el("li", { "data-role": name }, el("b", {}, group(count)), badge(name), more.length ? el("span", { class: "muted" }, `(${more.join(", ")})`) : null);
+    });
     return [
-      el(
-        "ul",
-        { class: "counts", "aria-label": "Rows by verdict" },
-        found.map(([status, count]) => el("li", {}, el("b", {}, group(count)), badge(status))),
-        summary.inherited ? el("li", {}, el("b", {}, group(summary.inherited)), badge("inherited")) : null,
-      ),
-      summary.note ? el("p", { class: "muted note" }, sentence(summary.note)) : null,
-      found.length ? null : el("p", { class: "muted" }, counted(0, "row")),
+      found.length ? el("ul", { class: "counts", "aria-label": "Tensors by role" }, found) : el("p", { class: "muted" }, counted(0, "row")),
+      found.length ? rowRule(summary) : null,
     ];
+  }
+
+  /** The counts of the published rule, small: it fails most rows of many healthy runs. */
+  function rowRule(summary) {
+    const { el, group, words } = probeFlow;
+    const verdicts = Object.entries(summary.counts).filter(([, count]) => count > 0);
+    return el(
+      "p",
+      { class: "muted note", id: "row-rule" },
+      "Row rule ",
+      summary.gate.policy ? [el("code", {}, summary.gate.policy), ": "] : null,
+      verdicts.map(([status, count]) => `${group(count)} ${words(status)}`).join(", "),
+      summary.note ? `. ${sentence(summary.note)}` : ".",
+    );
   }
 
   function sentence(text) {

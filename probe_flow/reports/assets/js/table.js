@@ -17,7 +17,7 @@
   }
 
   function columns(store) {
-    const { small, badge } = probeFlow;
+    const { small, badge, words } = probeFlow;
     const target = store.sides.target;
     const golden = store.sides.golden;
     const either = (name) => (row) => target?.[name](row) ?? golden?.[name](row) ?? null;
@@ -36,8 +36,8 @@
     const spare = isKnown ? [] : others.slice(0, 3).map((id) => ({ ...metricColumn(store, id, id, 120), show: small }));
     return [
       { title: "#", field: "order", width: 72, hozAlign: "right", headerHozAlign: "right", value: store.order, show: (value) => probeFlow.group(value) },
-      { title: "verdict", field: "status", width: 160, value: store.statusNumber, show: (value, row) => badge(store.status(row)) },
-      { title: "role", field: "role", width: 110, value: store.roleNumber, show: (value, row) => role(store.role(row)) },
+      { title: "role", field: "role", width: 132, value: store.markNumber, show: (value, row) => badge(store.mark(row)) },
+      { title: "row rule", field: "status", width: 118, cssClass: "rule", value: store.statusNumber, show: (value, row) => words(store.status(row)) },
       { title: "tensor", field: "name", minWidth: 230, widthGrow: 4, cssClass: "name", value: (row) => store.tensorName(row), show: (value, row) => tensor(store, row) },
       { title: "type", field: "op", minWidth: 100, widthGrow: 2, responsive: 2, value: (row) => store.op(row) },
       ...errors,
@@ -72,10 +72,6 @@
     const distance = 1 - value;
     if (distance <= 0 || distance >= 1e-4) return probeFlow.figure(value, 6);
     return `1 \u2212 ${distance.toExponential(1).replace("-", "\u2212")}`;
-  }
-
-  function role(name) {
-    return name === "unknown" ? "" : probeFlow.badge(name, "soft");
   }
 
   function tensor(store, row) {
@@ -186,8 +182,7 @@
       const { i } = row.getData();
       const element = row.getElement();
       element.classList.toggle("selected", i === this.selected);
-      element.classList.toggle("fails", this.store.fails(i));
-      element.classList.toggle("is-origin", this.store.role(i) === "origin");
+      element.dataset.role = this.store.mark(i);
       element.setAttribute("aria-selected", String(i === this.selected));
     }
 
@@ -240,17 +235,17 @@
         type: "search", id: "search", placeholder: "Search names, types, reasons", "aria-label": "Search", "aria-keyshortcuts": "/",
         autocomplete: "off", spellcheck: "false", input: () => this.searchSoon(),
       });
-      const present = Object.entries(summary.counts).filter(([, count]) => count > 0);
-      this.chips = present.map(([status, count]) =>
+      this.chips = summary.roles.map(({ name, count }) =>
         el(
           "button",
-          { type: "button", class: "chip", "aria-pressed": "false", "data-status": status, click: () => this.toggle(status) },
-          badge(status),
+          { type: "button", class: "chip", "aria-pressed": "false", "data-role": name, click: () => this.toggle(name) },
+          badge(name),
           el("span", { class: "number" }, group(count)),
         ),
       );
-      this.roleSelect = this.choice("role", "Role", this.store.data.roles, (value) => {
-        this.state.role = value;
+      const verdicts = Object.keys(summary.counts).filter((status) => summary.counts[status] > 0);
+      this.ruleSelect = this.choice("status", "Row rule", verdicts, (value) => {
+        this.state.status = value;
       });
       this.phaseSelect =
         this.store.phases().length > 1
@@ -266,7 +261,7 @@
       fill(
         form,
         this.search,
-        el("div", { class: "chips", role: "group", "aria-label": "Verdicts" }, this.chips),
+        el("div", { class: "chips", role: "group", "aria-label": "Roles" }, this.chips),
         this.selects().map((select) => el("label", {}, select.dataset.title, " ", select)),
         this.subtreeButton,
         this.resetButton,
@@ -274,7 +269,7 @@
     }
 
     selects() {
-      return [this.roleSelect, this.phaseSelect, ...this.executionSelects].filter(Boolean);
+      return [this.ruleSelect, this.phaseSelect, ...this.executionSelects].filter(Boolean);
     }
 
     /** Show the rows of these nodes alone; null shows those of all nodes. */
@@ -311,9 +306,9 @@
       });
     }
 
-    toggle(status) {
-      const { statuses } = this.state;
-      if (!statuses.delete(status)) statuses.add(status);
+    toggle(role) {
+      const { roles } = this.state;
+      if (!roles.delete(role)) roles.add(role);
       this.apply();
     }
 
@@ -361,8 +356,8 @@
     }
 
     isFiltered() {
-      const { statuses, role, phase, text, execution, nodes } = this.state;
-      return Boolean(statuses.size || role || phase || text || nodes || Object.keys(execution).length);
+      const { roles, status, phase, text, execution, nodes } = this.state;
+      return Boolean(roles.size || status || phase || text || nodes || Object.keys(execution).length);
     }
 
     apply() {
@@ -370,15 +365,15 @@
       const executions = store.executions.map((each) => this.takes(each));
       for (let row = 0; row < store.count; row += 1) {
         mask[row] = Number(
-          (!state.statuses.size || state.statuses.has(store.status(row))) &&
-            (!state.role || store.role(row) === state.role) &&
+          (!state.roles.size || state.roles.has(probeFlow.looks.get(store.mark(row)).group)) &&
+            (!state.status || store.status(row) === state.status) &&
             (!state.phase || store.phase(row) === state.phase) &&
             (!state.nodes || state.nodes.has(store.nodeOf(row))) &&
             executions[store.execution(row)] &&
             (!state.text || store.haystack(row).includes(state.text)),
         );
       }
-      for (const chip of this.chips) chip.setAttribute("aria-pressed", String(state.statuses.has(chip.dataset.status)));
+      for (const chip of this.chips) chip.setAttribute("aria-pressed", String(state.roles.has(chip.dataset.role)));
       if (this.isFiltered()) this.tabulator.setFilter((data) => mask[data.i] === 1);
       else this.tabulator.clearFilter();
       this.count();
@@ -409,7 +404,7 @@
   }
 
   function noFilter() {
-    return { statuses: new Set(), role: "", phase: "", text: "", execution: {}, nodes: null };
+    return { roles: new Set(), status: "", phase: "", text: "", execution: {}, nodes: null };
   }
 
   function partOf(select) {

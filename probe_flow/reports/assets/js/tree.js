@@ -4,14 +4,12 @@
   const PAGE = 200;
   const SEARCH_PAUSE_MS = 140;
   const MIDDOT = " \u00b7 ";
-  // The gravest last.
-  const RANKS = ["pass", "skipped", "not_comparable", "unmatched_golden", "unmatched_target", "warning", "inherited", "fail", "error", "origin"];
   const PHASES = { forward: "Forward", backward: "Backward", "parameter gradients": "Parameter gradients", "": "Other" };
 
   /** A module, a call, or a group of them (an execution, a phase): what is below it, and how that fared. */
   class Item {
     constructor(label, { node = null, detail = "", title = label } = {}) {
-      Object.assign(this, { label, node, detail, title, parent: null, children: [], rows: 0, failing: 0, worst: 0, first: Infinity });
+      Object.assign(this, { label, node, detail, title, parent: null, children: [], rows: 0, count: 0, worst: 0, first: Infinity });
     }
 
     adopt(child) {
@@ -19,11 +17,12 @@
       this.children.push(child);
     }
 
-    take(row, rank, fails) {
+    /** Count a row here and in all that holds this; `worst` is the most important mark, `count` how many have it. */
+    take(row, rank) {
       for (let at = this; at !== null; at = at.parent) {
         at.rows += 1;
-        at.failing += Number(fails);
-        at.worst = Math.max(at.worst, rank);
+        if (rank > at.worst) Object.assign(at, { worst: rank, count: 0 });
+        if (rank === at.worst) at.count += 1;
         at.first = Math.min(at.first, row);
       }
     }
@@ -38,11 +37,10 @@
     }
   }
 
-  function rankOf(store, row) {
-    if (store.role(row) === "origin") return RANKS.indexOf("origin");
-    const status = store.status(row);
-    const isPassedOn = store.role(row) === "inherited" && (status === "fail" || status === "pass");
-    return RANKS.indexOf(isPassedOn ? "inherited" : status);
+  const QUIET = new Set(["fine", "gap"]);
+
+  function lookOf(item) {
+    return [...probeFlow.looks.values()][item.worst];
   }
 
   /** The items of all rows below one root; null when no node names its caller. */
@@ -72,7 +70,7 @@
     };
     for (let row = 0; row < store.count; row += 1) {
       const node = store.nodeOf(row);
-      if (node !== null) itemOf(node).take(row, rankOf(store, row), store.fails(row));
+      if (node !== null) itemOf(node).take(row, store.markNumber(row));
     }
     root.sort();
     root.items = items;
@@ -267,18 +265,18 @@
     }
 
     worst(item) {
-      const { el, badge, SIGNS } = probeFlow;
-      const name = RANKS[item.worst];
-      if (name === "pass") return el("span", { class: "badge pass sign-only", "aria-hidden": "true" }, SIGNS.pass);
-      const shown = badge(name);
-      if (item.failing > 1 && name !== "origin") shown.append(` ${probeFlow.group(item.failing)}`);
+      const { el, badge } = probeFlow;
+      const look = lookOf(item);
+      if (QUIET.has(look.name)) return el("span", { class: `badge ${look.name} sign-only`, title: look.word, "aria-hidden": "true" }, look.sign);
+      const shown = badge(look.name);
+      if (item.count > 1) shown.append(` ${probeFlow.group(item.count)}`);
       return shown;
     }
 
     spoken(item) {
-      const { counted, words } = probeFlow;
-      const failing = item.failing ? `, ${item.failing} fail` : "";
-      return `${[item.label, item.detail].filter(Boolean).join(" ")}: ${words(RANKS[item.worst])}, ${counted(item.rows, "tensor")}${failing}`;
+      const { counted, group } = probeFlow;
+      const { word } = lookOf(item);
+      return `${[item.label, item.detail].filter(Boolean).join(" ")}: ${word}, ${group(item.count)} of ${counted(item.rows, "tensor")}`;
     }
 
     click(item, event) {
