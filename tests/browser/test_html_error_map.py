@@ -94,7 +94,7 @@ def middles(page: Any, number: int, cells: list[tuple[int, int]], rows: int, col
 def test_a_wrong_channel_is_a_line_in_the_colour_of_large_errors(open_report: Open, scheme: str) -> None:
     page = opened(open_report, channels(), scheme=scheme)
     places = middles(page, 1, [(5, 0), (5, 41), (0, 3), (6, 3), (7, 27)], 8, 42)
-    shades = [page.js(VARIABLE, f"--{name}") for name in ("heat-5", "heat-5", "heat-1", "heat-0", "mark-error")]
+    shades = [page.js(VARIABLE, f"--{name}") for name in ("size-5", "size-5", "size-1", "size-0", "nan")]
     assert page.js(COLOURS, MAP.format(1), places) == shades
     assert page.js("return document.querySelectorAll('.error-map').length") == 2
 

@@ -125,6 +125,7 @@ def test_operators_stand_by_rank_and_by_step(open_report: Open) -> None:
 
 def test_arrow_keys_start_at_the_origin_and_tell_the_cells(open_report: Open) -> None:
     page = opened(open_report, sample())
+    choose(page, "heat-mode", "error")
     focus(page)
     said = []
     for keys in (DOWN, LEFT, UP, RIGHT, END, HOME):
@@ -139,7 +140,7 @@ def test_arrow_keys_start_at_the_origin_and_tell_the_cells(open_report: Open) ->
         "Mul_1, rank 1",
         "MatMul_1, rank 1",
     ]
-    assert figures == ["inherited", "pass", "pass", "origin", "inherited", "pass"]
+    assert figures == ["carries it on", "fine", "fine", "wrong here", "carries it on", "fine"]
     assert "relative_euclidean_distance 0.25" in said[3]
 
 
@@ -156,7 +157,7 @@ def test_a_click_on_a_cell_opens_the_origin_in_it(open_report: Open) -> None:
     page = opened(open_report, sample())
     label, column = geometry(page)
     page.js(SPOT, label + column * 1.5, 22 + 18 * 1.5, "mousemove")
-    assert page.text(".heat-tip").startswith("Gelu_1, rank 1: origin")
+    assert page.text(".heat-tip").startswith("Gelu_1, rank 1: wrong here")
     page.js(SPOT, label + column * 1.5, 22 + 18 * 1.5, "click")
     assert page.text("#panel-title") == "Gelu_1 output 0"
 
@@ -178,7 +179,7 @@ def test_a_rank_that_is_chosen_narrows_the_map_by_step(open_report: Open) -> Non
     focus(page)
     page.keys(END, MAP)
     page.keys(RIGHT, MAP)
-    assert page.js(f"return {SAID}").startswith("Mul_1, step 1: pass")
+    assert page.js(f"return {SAID}").startswith("Mul_1, step 1: fine")
 
 
 def test_only_operators_that_are_off_are_listed_on_demand(open_report: Open) -> None:
@@ -202,42 +203,40 @@ def test_the_share_of_the_error_that_is_explained_comes_first(open_report: Open)
     assert page.js("return document.getElementById('heat-mode').value") == "excess"
     focus(page)
     page.keys(DOWN, MAP)
-    assert page.js(f"return {SAID}") == "Add_1, rank 1: inherited, 0.25 times what rounding and the inputs allow"
+    assert page.js(f"return {SAID}") == "Add_1, rank 1: carries it on, 0.25 times its limit"
     page.keys(UP, MAP)
-    assert page.js(f"return {SAID}") == "Gelu_1, rank 1: origin, 42 times what rounding and the inputs allow"
+    assert page.js(f"return {SAID}") == "Gelu_1, rank 1: wrong here, 42 times its limit"
 
 
-def test_verdicts_are_told_by_sign_and_by_colour(open_report: Open) -> None:
+def test_roles_are_told_by_sign_and_by_colour(open_report: Open) -> None:
     page = opened(open_report, sample())
-    choose(page, "heat-mode", "verdict")
+    choose(page, "heat-mode", "role")
     legend = page.js("return [...document.querySelectorAll('.heat-key li')].map((each) => each.innerText.split('\\n'))")
-    assert ["\u25c6", "origin"] in legend
-    assert ["\u2715", "fail"] in legend
-    assert ["\u21b3", "inherited"] in legend
+    assert legend == [["\u25c6", "wrong here"], ["\u21b3", "carries it on"], ["fine"]]
     focus(page)
     page.keys(DOWN, MAP)
-    assert page.js(f"return {SAID}") == "Add_1, rank 1: inherited"
+    assert page.js(f"return {SAID}") == "Add_1, rank 1: carries it on"
 
 
-def test_a_limit_that_is_missed_without_an_origin_is_told_apart_from_a_failure(open_report: Open) -> None:
+def test_a_row_that_only_misses_the_row_rule_is_fine_and_one_that_nothing_explains_is_not(open_report: Open) -> None:
     rows = list(sample().rows)
     rows[0] = replace(rows[0], verdict=replace(rows[0].verdict, status=Status.FAIL))
     rows[4] = replace(rows[4], verdict=replace(rows[4].verdict, status=Status.FAIL, role=Role.UNKNOWN))
     page = opened(open_report, comparison(*rows))
-    choose(page, "heat-mode", "verdict")
+    choose(page, "heat-mode", "role")
     focus(page)
     for keys in (HOME, LEFT, LEFT):
         page.keys(keys, MAP)
-    assert page.js(f"return {SAID}") == "MatMul_1, rank 0: misses a limit of the policy"
+    assert page.js(f"return {SAID}") == "MatMul_1, rank 0: fine"
     page.keys(RIGHT, MAP)
-    assert page.js(f"return {SAID}") == "MatMul_1, rank 1: fail"
+    assert page.js(f"return {SAID}") == "MatMul_1, rank 1: over its limit"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_cells_have_the_colours_of_the_theme(open_report: Open, scheme: str) -> None:
     page = opened(open_report, sample(), scheme=scheme)
     wanted = page.js(
-        "const [r, g, b] = probeFlow.cssColor('heat-5').match(/[0-9a-f]{2}/g).map((part) => parseInt(part, 16));"
+        "const [r, g, b] = probeFlow.cssColor('origin-3').match(/[0-9a-f]{2}/g).map((part) => parseInt(part, 16));"
         "return `${r} ${g} ${b}`"
     )
     assert wanted in page.js(INK)
@@ -247,7 +246,7 @@ def test_print_shows_what_is_off_in_light_colours(open_report: Open) -> None:
     page = opened(open_report, sample(), scheme="dark")
     page.js("dispatchEvent(new Event('beforeprint'))")
     assert page.text(".heat-tip") == "3 of 4 operators shown here."
-    assert "168 58 6" in page.js(INK)
+    assert "125 31 0" in page.js(INK)
     assert page.js("return document.documentElement.classList.contains('dark')") is True
     page.js("dispatchEvent(new Event('afterprint'))")
     assert page.text(".heat-tip").startswith("One cell")

@@ -133,9 +133,9 @@ def test_the_tree_opens_at_the_origin_with_the_worst_below_each_module(open_repo
         "mlp MLP",
     ]
     spoken = page.js("return [...document.querySelectorAll('#tree [role=treeitem]')].map((each) => each.ariaLabel)")
-    assert spoken[1] == "mlp MLP: origin, 6 tensors, 4 fail"
-    assert spoken[2] == "fc1 Linear: pass, 1 tensor"
-    assert spoken[4] == "fc2 Linear: inherited, 3 tensors, 2 fail"
+    assert spoken[1] == "mlp MLP: wrong here, 1 of 6 tensors"
+    assert spoken[2] == "fc1 Linear: fine, 1 tensor"
+    assert spoken[4] == "fc2 Linear: carries it on, 2 of 3 tensors"
 
 
 def test_a_click_on_a_module_shows_its_rows_alone_and_a_second_one_all_again(open_report: Open) -> None:
@@ -165,7 +165,7 @@ def test_arrow_keys_walk_the_tree_and_enter_picks(open_report: Open) -> None:
     page.js("document.querySelector('#tree [role=treeitem]').focus()")
     item = "#tree [tabindex='0']"
     page.keys(DOWN, item)
-    assert page.js(f"return {FOCUSED}").startswith("mlp MLP: origin")
+    assert page.js(f"return {FOCUSED}").startswith("mlp MLP: wrong here")
     page.keys(LEFT, item)
     assert "fc1 Linear" not in page.js(f"return {LABELS}")
     page.keys(RIGHT, item)
@@ -176,7 +176,7 @@ def test_arrow_keys_walk_the_tree_and_enter_picks(open_report: Open) -> None:
     assert page.js(f"return {PICKED}").startswith("mlp MLP")
     assert page.text("#row-count") == "6 of 11 rows"
     page.keys(END, item)
-    assert page.js(f"return {FOCUSED}").startswith("mlp MLP: pass")
+    assert page.js(f"return {FOCUSED}").startswith("mlp MLP: fine")
 
 
 def test_calls_inside_a_module_are_put_into_the_page_when_it_is_opened(open_report: Open) -> None:
@@ -220,9 +220,9 @@ def test_forward_stands_beside_backward_and_the_gradients_of_parameters(open_rep
         "[...document.querySelectorAll('#panel .passes tbody tr')].map((each) => each.innerText.split(/\\s*\\t\\s*/))"
     )
     assert [[cell.replace("\n", " ") for cell in line] for line in page.js(f"return {cells}")] == [
-        ["input 0", f"\u2715 fail 2.50e{minus}1", f"\u25cf pass 1.25e{minus}1"],
-        ["weight", "\u25cf pass 0", f"\u25cf pass 6.25e{minus}2"],
-        ["output 0", f"\u2715 fail 2.50e{minus}1", "\u25cf pass 0"],
+        ["input 0", f"\u21b3 carries it on 2.50e{minus}1", f"\u25cf fine 1.25e{minus}1"],
+        ["weight", "\u25cf fine 0", f"\u25cf fine 6.25e{minus}2"],
+        ["output 0", f"\u21b3 carries it on 2.50e{minus}1", "\u25cf fine 0"],
     ]
     page.js("document.querySelectorAll('#panel .passes button')[3].click()")
     assert page.text("#panel-title") == "Module.mlp.fc2.Linear.parameters_grad parameter_grad weight"

@@ -25,6 +25,31 @@ SAID = "[...document.querySelectorAll('#network-box .unit')].map((unit) => unit.
 COUNT = "document.getElementById('network-count').innerText"
 CURRENT = "document.querySelector('#network-box .unit.current')?.ariaLabel ?? ''"
 ENTER = "\ue007"
+LUMINANCE = """
+const part = (c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
+const luminance = (color) => {
+  const [r, g, b] = color.match(/[0-9.]+/g).map(Number).map(part);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const contrast = (one, other) => {
+  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+};
+const units = [...document.querySelectorAll('#network-box .unit')];
+const fill = (unit) => getComputedStyle(unit.querySelector('.body')).fill;
+const name = (unit) => unit.querySelector('text').textContent;
+"""
+CONTRASTS = f"""{LUMINANCE}
+return units.flatMap((unit) => [...unit.querySelectorAll('text:not(.sign)')].map((text) => {{
+  const inner = text.classList.contains('original') ? getComputedStyle(unit.querySelector('.inner')).fill : 'none';
+  return contrast(getComputedStyle(text).fill, inner === 'none' ? fill(unit) : inner);
+}}));
+"""
+FILLS = f"{LUMINANCE} return Object.fromEntries(units.map((unit) => [name(unit), fill(unit)]));"
+PROMINENCE = f"""{LUMINANCE}
+const surface = getComputedStyle(document.querySelector('.card')).backgroundColor;
+return Object.fromEntries(units.map((unit) => [name(unit), contrast(fill(unit), surface)]));
+"""
 
 
 def compared(order: int, name: str, group: str, error: float = 1e-4, **more: Any) -> ComparedPair:
@@ -68,7 +93,7 @@ def fused() -> Comparison:
 
 def chain(names: Sequence[str], *, failing: str = "") -> Comparison:
     rows = tuple(
-        compared(order, name, "g0", status=Status.FAIL if name == failing else Status.PASS)
+        compared(order, name, "g0", role=Role.INHERITED if name == failing else Role.CLEAN)
         for order, name in enumerate(names)
     )
     edges = tuple(Edge(key(one), 0, key(other), 0) for one, other in pairwise(names))
@@ -78,13 +103,15 @@ def chain(names: Sequence[str], *, failing: str = "") -> Comparison:
 def test_a_fused_operator_stands_over_what_it_was_made_of(open_report: Open) -> None:
     page = open_report(fused())
     assert page.js(f"return {TEXTS}") == [
-        ["conv1relu1", "Conv2D \u00b7 2.50e\u22121", "conv1", "bn1", "relu1"],
+        ["conv1relu1", "wrong here, 390 times its limit", "Conv2D \u00b7 2.50e\u22121", "conv1", "bn1", "relu1"],
         ["gap_sum", "gap", "ReduceSumD, RealDiv \u00b7 3.00e\u22121", "gap"],
         ["softmax", "SoftmaxV2 \u00b7 3.00e\u22121"],
     ]
     assert page.js("return document.querySelectorAll('#network-box .way').length") == 2
     assert page.text("#network-count") == "3 operators"
-    assert page.js(f"return {SAID}")[0] == "conv1relu1, Conv2D, made of conv1, bn1, relu1: origin"
+    assert (
+        page.js(f"return {SAID}")[0] == "conv1relu1, Conv2D, made of conv1, bn1, relu1: wrong here, 390 times its limit"
+    )
 
 
 def test_boxes_follow_the_flow_from_top_to_bottom_without_touching(open_report: Open) -> None:
@@ -134,11 +161,50 @@ def test_without_data_flow_there_is_no_network(open_report: Open) -> None:
     assert page.js("return document.getElementById('network-jump').hidden")
 
 
+def test_what_is_wrong_is_drawn_however_far_away_the_selected_operator_is(open_report: Open) -> None:
+    found = chain([f"op_{number}" for number in range(300)])
+    rows = list(found.rows)
+    rows[7] = replace(rows[7], verdict=replace(rows[7].verdict, role=Role.ORIGIN))
+    page = open_report(replace(found, rows=tuple(rows), findings=(origin(7, "op_7"),), gate_passed=False))
+    page.js("document.querySelectorAll('#table .tabulator-row')[0].click()")
+    page.keys("op_299", "#search")
+    page.wait("document.getElementById('row-count').textContent === '1 of 300 rows'")
+    page.js("document.querySelector('#table .tabulator-row').click()")
+    page.wait(f"{COUNT} === '80 of 300 operators, the nearest to op_299 and to what is wrong'")
+    names = [texts[0] for texts in page.js(f"return {TEXTS}")]
+    assert {"op_7", "op_299"} <= set(names)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_can_be_read_on_their_boxes(open_report: Open, scheme: str) -> None:
     page = open_report(fused(), scheme=scheme)
-    colors = page.js(
-        "const of = (selector, name) => getComputedStyle(document.querySelector(`#network-box ${selector}`))[name];"
-        " return [of('text.name', 'fill'), of('.unit:not(.origin) .body', 'fill'), of('text.type', 'fill')];"
+    contrasts = page.js(CONTRASTS)
+    assert len(contrasts) > 10
+    assert min(contrasts) >= 4.5
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_wrong_operator_is_the_most_prominent_box_and_no_carrier_looks_fine(open_report: Open, scheme: str) -> None:
+    found = chain(["healthy", "wrong", "carrier", "last"])
+    looks = {
+        "healthy": (Status.FAIL, Role.CLEAN, 0.4),
+        "wrong": (Status.PASS, Role.ORIGIN, 5.0),
+        "carrier": (Status.PASS, Role.INHERITED, 0.5),
+        "last": (Status.PASS, Role.CLEAN, 0.1),
+    }
+    rows = []
+    for each in found.rows:
+        status, role, excess = looks[each.pair.shown.node.name]
+        rows.append(replace(each, verdict=replace(each.verdict, status=status, role=role, excess=excess)))
+    page = open_report(replace(found, rows=tuple(rows), findings=(origin(1, "wrong"),)), scheme=scheme)
+    prominent = page.js(PROMINENCE)
+    assert max(prominent, key=prominent.get) == "wrong"
+    fills = page.js(FILLS)
+    assert len({fills["carrier"], fills["healthy"], fills["wrong"]}) == 3
+    classes = page.js("return [...document.querySelectorAll('#network-box .unit')].map((unit) => unit.classList[1])")
+    assert classes == ["fine", "origin", "inherited", "fine"]
+    borders = page.js(
+        "return [...document.querySelectorAll('#network-box .body')]"
+        ".map((body) => parseFloat(getComputedStyle(body).strokeWidth))"
     )
-    assert len(set(colors)) == 3
+    assert borders.index(max(borders)) == 1

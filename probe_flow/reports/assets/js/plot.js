@@ -10,6 +10,7 @@
   const FONT = "12px system-ui, sans-serif";
   const MAX_GUIDES = 12;
   const MAX_NAMED = 4;
+  const MAX_OUTLINED = 40;
   const NAME_LENGTH = 40;
   // Where to look: drawn even where there is no figure, at the upper edge.
   const FIRST_TO_SEE = new Set(["origin", "drift"]);
@@ -243,6 +244,7 @@
         paint(ctx, name, plain[number], ratio, false);
         paint(ctx, name, strong[number], ratio, true);
       });
+      this.outline(u, scale);
       ctx.restore();
       this.nameFirst(u);
       return null;
@@ -265,6 +267,20 @@
       }
       ctx.stroke();
       ctx.restore();
+    }
+
+    /** A gap between the marks of what to see first, while they are few: more would hide each other. */
+    outline(u, scale) {
+      if (this.first.length > MAX_OUTLINED) return;
+      const { ctx } = u;
+      ctx.lineWidth = 1.6 * devicePixelRatio;
+      ctx.strokeStyle = color("surface");
+      for (const at of this.first) {
+        const path = new Path2D();
+        const row = this.data[0][at];
+        mark(path, this.store.mark(row), u.valToPos(row, "x", true), u.valToPos(this.data[1][at], "y", true), scale, this.store.excess(row));
+        ctx.stroke(path);
+      }
     }
 
     /** Word and name at the first origins; what has no figure says why it is at the edge. */
@@ -436,9 +452,6 @@
     ctx.fillStyle = tone;
     if (name === "over" || (name === "inherited" && !isStrong) || name === "missing") ctx.stroke(path);
     else ctx.fill(path);
-    if (!FIRST_TO_SEE.has(name)) return;
-    ctx.strokeStyle = color("surface");
-    ctx.stroke(path);
   }
 
   /** What the marks mean, drawn by the same functions. */

@@ -276,7 +276,7 @@
     spoken(item) {
       const { counted, group } = probeFlow;
       const { word } = lookOf(item);
-      return `${[item.label, item.detail].filter(Boolean).join(" ")}: ${word}, ${group(item.count)} of ${counted(item.rows, "tensor")}`;
+      return `${[item.label, item.detail].filter(Boolean).join(" ")}: ${word}, ${item.count < item.rows ? `${group(item.count)} of ` : ""}${counted(item.rows, "tensor")}`;
     }
 
     click(item, event) {
