@@ -106,7 +106,6 @@ ALL_PASS = "all_pass"
 """The gate that fails on any failing row."""
 
 _ORIGINS = frozenset({FindingKind.ORIGIN.value, FindingKind.NONFINITE_ORIGIN.value, FindingKind.CHECKSUM_ORIGIN.value})
-_HAVE_EXCESS = frozenset({FindingKind.ORIGIN.value, FindingKind.NONFINITE_ORIGIN.value})
 _JUDGED = frozenset({Status.PASS, Status.WARNING, Status.FAIL})
 _COMPARED = frozenset(status.value for status in _JUDGED)
 _OFF = frozenset({Status.WARNING.value, Status.FAIL.value})
@@ -162,7 +161,7 @@ def named_by(findings: Iterable[tuple[str, int | None, float | None]]) -> dict[i
     for kind, row, severity in findings:
         if row is not None and (kind in _ORIGINS or kind == FindingKind.DRIFT.value):
             mark = Mark.ORIGIN if kind in _ORIGINS else Mark.DRIFT
-            found.setdefault(row, Named(mark, severity if kind in _HAVE_EXCESS else None))
+            found.setdefault(row, Named(mark, severity if kind == FindingKind.ORIGIN.value else None))
     return found
 
 

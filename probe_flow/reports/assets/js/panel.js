@@ -83,7 +83,7 @@
       const expected = store.expected(row);
       return section(
         "Verdict",
-        el("p", {}, el("b", {}, word), `${MIDDOT}${meaning}`, explained(store.excess(row))),
+        el("p", {}, el("b", {}, word), `${MIDDOT}${meaning}`, finding ? "" : explained(store.excess(row))),
         el("p", {}, ruleWord(store.status(row), store.summary.gate.policy)),
         finding ? el("p", { class: "evidence" }, probeFlow.prose(finding.evidence)) : null,
         reasons.length ? el("ul", { class: "reasons" }, reasons.map((text) => el("li", {}, probeFlow.prose(text)))) : null,

@@ -147,7 +147,8 @@
         series: [{}, { paths: (u, series, from, to) => this.marks(u, from, to), points: { show: false } }],
         hooks: {
           setScale: [(u, key) => key === "x" && this.onZoom?.(this.isZoomed())],
-          drawClear: [(u) => this.executions(u), (u) => this.guides(u)],
+          drawClear: [(u) => this.executions(u)],
+          drawAxes: [(u) => this.guides(u)], // above the grid, below the marks
           draw: [() => this.ring.isConnected && this.circle()],
         },
       };
