@@ -21,6 +21,7 @@ _SCRIPTS = (
     "js/data.js",
     "js/dom.js",
     "js/summary.js",
+    "js/plot_marks.js",
     "js/plot.js",
     "js/heat_cells.js",
     "js/heat.js",

@@ -57,7 +57,6 @@ const probeFlow = {};
       this.order = data.order ? cells(data.order) : (row) => row;
       this.statusNumber = cells(rows.status);
       this.markNumber = cells(rows.mark);
-      this.role = this.named(data.roles, rows.role);
       this.status = this.named(data.statuses, rows.status);
       this.mark = this.named(data.marks.map((each) => each.name), rows.mark);
       for (const name of ["rule", "rule_span", "reason", "group", "relation", "mode"]) {

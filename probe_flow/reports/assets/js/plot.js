@@ -1,16 +1,14 @@
 "use strict";
 // The error of every row along the order of execution, on a logarithmic scale.
 (() => {
+  const { cssColor: color, drawMark: mark, paintMark: paint } = probeFlow;
   const HEIGHT = 280;
   const REACH = 18;
   const MAX_BORDERS = 40;
   const ONE_MINUS = "1 \u2212 ";
   // Shown first, the first that there is.
   const FIRST = ["relative_euclidean_distance", "l2norm_diff_rel", "checksum_equal"];
-  const FONT = "12px system-ui, sans-serif";
-  const MAX_GUIDES = 12;
-  const MAX_NAMED = 4;
-  const MAX_OUTLINED = 40;
+  const [MAX_GUIDES, MAX_NAMED, MAX_OUTLINED] = [12, 4, 40]; // of what to see first
   const NAME_LENGTH = 40;
   // Where to look: drawn even where there is no figure, at the upper edge.
   const FIRST_TO_SEE = new Set(["origin", "drift"]);
@@ -44,10 +42,6 @@
   function complement(store, id, row) {
     const value = store.metric(id, row);
     return typeof value === "number" ? Math.max(0, 1 - value) : null;
-  }
-
-  function color(name) {
-    return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   }
 
   /** The scale: decades around the finite errors, a step below them for 0, one above for infinity and NaN, one for none. */
@@ -105,8 +99,7 @@
         }
       }
       this.values = values;
-      this.first = [];
-      xs.forEach((row, at) => FIRST_TO_SEE.has(this.store.mark(row)) && this.first.push(at));
+      this.first = [...xs.keys()].filter((at) => FIRST_TO_SEE.has(this.store.mark(xs[at])));
       this.u?.destroy();
       this.u = null;
       this.box.replaceChildren();
@@ -290,7 +283,7 @@
       const ratio = devicePixelRatio;
       const taken = [];
       ctx.save();
-      ctx.font = FONT.replace("12px", `${12 * ratio}px`);
+      ctx.font = `${12 * ratio}px system-ui, sans-serif`;
       ctx.textBaseline = "middle";
       ctx.lineJoin = "round";
       ctx.lineWidth = 4 * ratio;
@@ -403,69 +396,5 @@
     return store.status(row).startsWith("unmatched") ? "no counterpart" : "no figure";
   }
 
-  /** The more of an origin's error is unexplained, the larger its mark. */
-  function sizeOf(excess) {
-    return excess === null || excess > 10 ? 10 : excess > 2 ? 9 : 8;
-  }
-
-  function mark(path, name, x, y, ratio, excess) {
-    if (name === "origin") return diamond(path, x, y, sizeOf(excess) * ratio);
-    if (name === "drift") return disc(path, x, y, 7.5 * ratio);
-    if (name === "over") return cross(path, x, y, 3.6 * ratio);
-    if (name === "inherited") return arrow(path, x, y, 4.2 * ratio);
-    const radius = 2.4 * ratio;
-    path.rect(x - radius, y - radius, 2 * radius, 2 * radius);
-    return undefined;
-  }
-
-  function disc(path, x, y, r) {
-    path.moveTo(x + r, y);
-    path.arc(x, y, r, 0, 2 * Math.PI);
-  }
-
-  function diamond(path, x, y, r) {
-    path.moveTo(x, y - r);
-    path.lineTo(x + r, y);
-    path.lineTo(x, y + r);
-    path.lineTo(x - r, y);
-    path.closePath();
-  }
-
-  function cross(path, x, y, r) {
-    path.moveTo(x - r, y - r);
-    path.lineTo(x + r, y + r);
-    path.moveTo(x + r, y - r);
-    path.lineTo(x - r, y + r);
-  }
-
-  function arrow(path, x, y, r) {
-    path.moveTo(x, y - r);
-    path.lineTo(x + r, y + r * 0.8);
-    path.lineTo(x - r, y + r * 0.8);
-    path.closePath();
-  }
-
-  /** What is only passed on is hollow, what adds to it filled. */
-  function paint(ctx, name, path, ratio, isStrong) {
-    const tone = color(`${name === "drift" ? "origin" : name}-mark`);
-    ctx.lineWidth = 1.6 * ratio;
-    ctx.strokeStyle = tone;
-    ctx.fillStyle = tone;
-    if (name === "over" || (name === "inherited" && !isStrong) || name === "missing") ctx.stroke(path);
-    else ctx.fill(path);
-  }
-
-  /** What the marks mean, drawn by the same functions. */
-  function legendOf(names) {
-    const { el, looks } = probeFlow;
-    return names.map((name) => {
-      const canvas = el("canvas", { width: 28, height: 28, "aria-hidden": "true" });
-      const path = new Path2D();
-      mark(path, name, 14, 14, 1.4, null);
-      paint(canvas.getContext("2d"), name, path, 1.4, false);
-      return el("li", { "data-role": name, title: looks.get(name).meaning }, canvas, looks.get(name).word);
-    });
-  }
-
-  Object.assign(probeFlow, { Plot, legendOf, cssColor: color, plottable });
+  Object.assign(probeFlow, { Plot, plottable });
 })();
