@@ -192,8 +192,10 @@ def _too_few(coverage: Mapping[str, Coverage], required: float) -> list[str]:
             causes.append(
                 f"only {ratio:.0%} of the {side}'s {what} were compared ({done} of {total}, required {required:.0%})"
             )
-    has_outputs = any(found.outputs for found in coverage.values())
-    if has_outputs and not causes and not any(found.outputs_compared for found in coverage.values()):
+    has_outputs, has_rows = (
+        any(getattr(found, name) for found in coverage.values()) for name in ("outputs", "compared")
+    )
+    if has_outputs and has_rows and not causes and not any(found.outputs_compared for found in coverage.values()):
         causes.append("no output was compared, only what operators read")
     return causes
 

@@ -102,7 +102,11 @@ def _licences(parts: Assets) -> str:
 
 def _without_scripts(comparison: Comparison, summary: Mapping[str, Any]) -> str:
     """Return the summary for browsers that run no scripts: verdict, origin, coverage, the first failing rows."""
-    lines = [f"<h1>{_safe(summary['word'])}</h1>", f"<p><strong>{_safe(summary['headline'])}</strong></p>"]
+    lines = [
+        f"<p>{_safe(summary['dumps'])}</p>",
+        f"<h1>{_safe(summary['word'])}</h1>",
+        f"<p><strong>{_safe(summary['conclusion'])}</strong></p>",
+    ]
     lines += [f"<p>{_safe(text)}</p>" for text in summary["incomplete"]]
     for finding in (found for found in summary["findings"] if not found.get("repeats")):
         place = ", ".join(finding[key] for key in ("operator", "slot", "where") if finding[key])
@@ -110,7 +114,7 @@ def _without_scripts(comparison: Comparison, summary: Mapping[str, Any]) -> str:
         lines.append(f"<p>{_safe(finding['kind'])}: {_safe(place)}: {_safe(finding['evidence'] + also)}</p>")
     lines += [
         f"<p>{side}: {found['compared']} of {found['tensors']} tensors compared, {found['expected']} not, as "
-        f"expected, {found['missing']} missing</p>"
+        f"expected, {found['outside']} not asked for, {found['missing']} missing</p>"
         for side, found in summary["coverage"].items()
     ]
     counts = ", ".join(f"{role['count']} {LOOKS[Mark(role['name'])].word}" for role in summary["roles"])

@@ -54,7 +54,7 @@ def payload(comparison: Comparison, *, run: Mapping[str, Any]) -> dict[str, Any]
     errors = [problem for _, problem in problems if problem.severity is Severity.ERROR]
     found = {
         "format": FORMAT,
-        "summary": summary(comparison, marks, places, errors),
+        "summary": summary(comparison, marks, places, errors, run),
         "run": {name: json_value(run[name]) for name in _RUN_FACTS if name in run},
         "dumps": [_dump(side, catalog) for side, catalog in catalogs.items()],
         "statuses": [status.value for status in Status],

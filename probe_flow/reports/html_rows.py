@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from probe_flow.records import Catalog, Comparison, Expectation, Role, SideSummary, Status, TensorRef
+from probe_flow.records import Catalog, Comparison, Role, SideSummary, Status, TensorRef
 from probe_flow.reports.html_columns import Strings, mapped, packed, packed_columns, packed_places
 from probe_flow.reports.html_nodes import NodeTable
 from probe_flow.reports.html_numbers import short_numbers
@@ -82,7 +82,7 @@ def _decisions(comparison: Comparison, strings: Strings, marks: Sequence[Mark]) 
     measured = [row.measurement for row in rows]
     reasons = [pair.reason for pair in pairs]
     relations = {group.id: group.relation.value for group in comparison.pairs.groups}
-    expected = [reason.expectation is Expectation.EXPECTED if reason is not None else None for reason in reasons]
+    expectation = [reason.expectation.value if reason is not None else None for reason in reasons]
     groups = [pair.group for pair in pairs]
     named = RowMarks.of(comparison)
     texts, lists = strings.places, strings.lists
@@ -90,7 +90,7 @@ def _decisions(comparison: Comparison, strings: Strings, marks: Sequence[Mark]) 
         "status": packed([_STATUS_PLACES[_status_of(verdict)] for verdict in verdicts]),
         "role": packed([_ROLE_PLACES[_role_of(verdict)] for verdict in verdicts]),
         "confidence": packed(short_numbers([pair.confidence for pair in pairs])),
-        "expected": packed(expected),
+        "expectation": packed(expectation),
         "mark": packed(mapped(marks, attrgetter("rank"))),
         "excess": packed(short_numbers([_rounded(named.excess(row.order, row.verdict.excess)) for row in rows])),
         "count": packed([each.count if each is not None else None for each in measured]),

@@ -4,29 +4,39 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from probe_flow.errors import Diagnostic
 from probe_flow.records import Comparison
-from probe_flow.reports.conclusion import error_reasons, headline, verdict_word
+from probe_flow.reports.conclusion import (
+    caveats,
+    concluded,
+    dumps_line,
+    error_reasons,
+    headline,
+    last_line,
+    verdict_word,
+)
 from probe_flow.reports.console import count_missing, note_on_failing_rows
 from probe_flow.reports.console_facts import advice_texts, gaps, inherited, operator, slot, where
 from probe_flow.reports.excuses import excuses_text
 from probe_flow.reports.json_values import json_value
 from probe_flow.reports.marks import GROUPS, Mark
-from probe_flow.reports.run_json import comparison_summary
 from probe_flow.reports.same_places import SamePlace, same_places
 
 MAX_GAPS = 12
 MAX_FINDINGS = 50
 MAX_EXCUSES = 12
 
-_EXIT_CODES = {"pass": 0, "fail": 1, "incomplete": 3}
-
 
 def summary(
-    comparison: Comparison, marks: Sequence[Mark], places: Mapping[int, int], errors: Sequence[Diagnostic]
+    comparison: Comparison,
+    marks: Sequence[Mark],
+    places: Mapping[int, int],
+    errors: Sequence[Diagnostic],
+    run: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return what stands above the rows.
 
@@ -35,20 +45,22 @@ def summary(
         marks: those of its rows, in order.
         places: `ComparedPair.order` -> place of the row in the report.
         errors: problems that make the run incomplete, whatever the comparison says.
+        run: facts of run.json so far.
     """
-    facts = comparison_summary(comparison)
     incomplete = _incomplete(comparison, errors)
-    verdict = "incomplete" if incomplete else "pass" if comparison.gate_passed else "fail"
     # What the terminal summary knows of a run, from this comparison alone: the run itself has not ended yet.
-    run = {**facts, "verdict": verdict, "exit_code": _EXIT_CODES[verdict]}
-    word = verdict_word(run)
+    facts = concluded(replace(comparison, incomplete=tuple(incomplete)), run)
+    word = verdict_word(facts)
     passing_on = inherited([comparison])
     groups = same_places(facts["findings"])
     return {
-        "verdict": verdict,
+        "dumps": dumps_line(facts),
+        "verdict": facts["verdict"],
         "word": word,
-        "headline": headline(run, word),
-        "note": ". ".join(filter(None, (note_on_failing_rows(run, passing_on), *_excuses(facts)))),
+        "headline": headline(facts, word),
+        "conclusion": last_line(facts),
+        "caveats": caveats(facts),
+        "note": ". ".join(filter(None, (note_on_failing_rows(facts, passing_on), *_excuses(facts)))),
         "incomplete": incomplete,
         "counts": facts["counts"],
         "roles": _roles(comparison, marks),
@@ -60,8 +72,8 @@ def summary(
         "findings": _findings(groups, places),
         "more_findings": max(0, len(groups) - MAX_FINDINGS),
         "gate": facts["gate"],
-        "next": _next_step(run),
-        "advice": advice_texts(run) if verdict == "fail" else [],
+        "next": _next_step(facts),
+        "advice": advice_texts(facts) if facts["verdict"] == "fail" else [],
     }
 
 

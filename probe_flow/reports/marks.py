@@ -92,7 +92,13 @@ LOOKS: Mapping[Mark, Look] = MappingProxyType(
             "no error beyond what rounding and the inputs explain",
             ((0.05, "fine-1"), (0.4, "fine-2"), (1.0, "fine-3"), (_ALWAYS, "fine-4")),
         ),
-        Mark.GAP: Look("not compared", "\u2013", " ", "nothing to compare it with, as expected", ((_ALWAYS, "gap"),)),
+        Mark.GAP: Look(
+            "not compared",
+            "\u2013",
+            " ",
+            "nothing to compare it with, as expected, or not asked for",
+            ((_ALWAYS, "gap"),),
+        ),
     }
 )
 """What matters most comes first."""
@@ -264,7 +270,7 @@ def is_missing(row: ComparedPair) -> bool:
     if status is Status.ERROR or any(tensor.kind is TensorKind.UNREADABLE for tensor in sides):
         return True
     if len(sides) < 2:
-        return pair.reason is None or pair.reason.expectation is not Expectation.EXPECTED
+        return pair.reason is None or pair.reason.expectation is Expectation.MISSING
     is_opaque = all(tensor.kind is TensorKind.OPAQUE for tensor in sides)
     return not (status is Status.SKIPPED or row.measurement is not None or is_opaque)
 

@@ -121,7 +121,7 @@ def test_an_unmatched_row_says_why_and_whether_it_is_expected() -> None:
         "no golden operator corresponds to `Mul_9`",
         "`sub_3` is part of a fused operator",
     ]
-    assert data["rows"]["expected"] == [False, True]
+    assert data["rows"]["expectation"] == ["missing", "expected"]
 
 
 def test_both_sides_are_described_with_files_relative_to_their_dumps() -> None:
@@ -264,11 +264,20 @@ def test_plain_and_packed_data_say_the_same(limit: int, monkeypatch: pytest.Monk
     assert data_of(render_html(failing(), run=RUN)) == expected
 
 
+def test_both_dumps_and_what_has_to_be_said_beside_the_verdict_are_given() -> None:
+    given = replace(comparison(good_row()), caveats=("partly: 3 target tensors missing",))
+    found = payload(given, run={**RUN, "workflow": {"name": "demo", "sample": True}})["summary"]
+    assert found["dumps"].startswith("target torchair_ge dump `/dumps/npu`, 1 tensor | golden torchair_fx dump ")
+    assert found["caveats"] == ["partly: 3 target tensors missing", "bundled sample"]
+    assert found["conclusion"].endswith(" | partly: 3 target tensors missing | bundled sample")
+
+
 def test_the_page_without_scripts_states_verdict_origin_and_failing_rows() -> None:
     page = render_html(failing(), run=RUN)
     plain = re.search(r"<noscript>(.*?)</noscript>", page, re.DOTALL)[1]
     assert "FAIL" in plain
-    assert "The target first goes wrong at Gelu_1" in plain
+    assert "FAIL Gelu_1 (AddV2) output 0, rank 0, graph 1, step 0: 390 x rounding" in plain
+    assert plain.index("target torchair_ge dump") < plain.index("FAIL")
     assert "390 times what its inputs explain" in plain
     assert "<td>Gelu_1.output.0</td><td>\u25c6 wrong here</td><td>0.08</td><td>fail</td>" in plain
 

@@ -66,7 +66,7 @@ const probeFlow = {};
       for (const name of ["confidence", "mismatch", "worst", "excess"]) this[name] = numbers(rows[name]);
       this.hasExcess = rows.excess !== undefined;
       this.elements = numbers(rows.count);
-      this.expected = cells(rows.expected);
+      this.expectation = cells(rows.expectation);
       this.sides = {};
       for (const [side, columns] of Object.entries(rows.sides)) this.sides[side] = this.side(columns);
       this.metricIds = Object.keys(rows.metrics);

@@ -8,6 +8,11 @@
   ];
   const FIRST = ["relative_euclidean_distance", "cosine", "max_abs_err", "mean_abs_err", "rmse", "max_rel_err", "mean_rel_err"];
   const MAX_LINKS = 40;
+  const GAPS = {
+    expected: "An expected gap: the coverage does not count it.",
+    outside: "Not asked for: a selection, the rules or the mapping leave it out.",
+    missing: "A gap: it lowers the coverage.",
+  };
   const NEAR = 5;
   const MIDDOT = " \u00b7 ";
 
@@ -80,7 +85,7 @@
       const finding = this.findings.get(row);
       const rules = store.rule_ids(row);
       const reasons = [...new Set([...store.reasons(row), store.reason(row), ...store.notes(row)].filter(Boolean))];
-      const expected = store.expected(row);
+      const expectation = store.expectation(row);
       return section(
         "Verdict",
         el("p", {}, el("b", {}, word), `${MIDDOT}${meaning}`, finding ? "" : explained(store.excess(row))),
@@ -88,7 +93,7 @@
         finding ? el("p", { class: "evidence" }, probeFlow.prose(finding.evidence)) : null,
         reasons.length ? el("ul", { class: "reasons" }, reasons.map((text) => el("li", {}, probeFlow.prose(text)))) : null,
         rules.length ? el("p", {}, "rules ", rules.map((rule) => [el("code", {}, rule), " "])) : null,
-        expected === null ? null : el("p", { class: "muted" }, expected ? "An expected gap: the coverage does not count it." : "A gap: it lowers the coverage."),
+        expectation === null ? null : el("p", { class: "muted" }, GAPS[expectation]),
       );
     }
 

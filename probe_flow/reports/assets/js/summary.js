@@ -19,12 +19,16 @@
     const { summary } = store;
     fill(
       document.getElementById("verdict"),
+      el("p", { class: "muted dumps", id: "dumps" }, probeFlow.prose(summary.dumps)),
       el(
         "div",
         { class: "headline" },
         el("span", { class: `word ${summary.verdict}` }, summary.word),
         el("h1", { id: "headline" }, summary.headline),
       ),
+      summary.caveats.length
+        ? el("ul", { class: "caveats", id: "caveats" }, summary.caveats.map((text) => el("li", {}, probeFlow.prose(text))))
+        : null,
       summary.incomplete.length ? causes(summary.incomplete) : null,
       findings(summary, open),
       counts(summary),
@@ -134,7 +138,7 @@
     const { el, group } = probeFlow;
     const share = (count) => (found.tensors ? (100 * count) / found.tensors : 0);
     const bar = el("div", { class: "share", "aria-hidden": "true" });
-    for (const part of ["compared", "expected", "missing"]) {
+    for (const part of ["compared", "expected", "outside", "missing"]) {
       const piece = el("span", { class: part });
       piece.style.width = `${share(found[part])}%`;
       bar.append(piece);
@@ -152,7 +156,9 @@
       el(
         "p",
         { class: "muted" },
-        `${group(found.expected)} expected gaps, ${group(found.missing)} missing`,
+        `${group(found.expected)} expected gaps, `,
+        found.outside ? `${group(found.outside)} not asked for, ` : "",
+        `${group(found.missing)} missing`,
         found.unreadable ? `, ${group(found.unreadable)} unreadable` : "",
       ),
     );
@@ -166,6 +172,7 @@
       { class: "key" },
       entry("compared", "compared"),
       entry("expected", "expected gap"),
+      entry("outside", "not asked for"),
       entry("missing", "missing"),
     );
   }
@@ -184,7 +191,7 @@
           el(
             "li",
             {},
-            el("b", {}, `${group(gap.count)} ${gap.expected ? "expected" : "missing"} (${gap.side})`),
+            el("b", {}, `${group(gap.count)} ${gap.kind} (${gap.side})`),
             " e.g. ",
             probeFlow.prose(gap.example),
           ),
