@@ -219,7 +219,10 @@ def _saying_nothing(coverage: Mapping[str, Coverage]) -> list[str]:
 def _unused(unused: Sequence[Diagnostic]) -> str:
     named = "; ".join(each.message for each in unused[:MAX_NAMED])
     more = f"; and {len(unused) - MAX_NAMED} more" if len(unused) > MAX_NAMED else ""
-    return f"{len(unused)} mapping entr{'ies' if len(unused) > 1 else 'y'} matched nothing: {named}{more}"
+    entries = (
+        "1 mapping entry or option matches" if len(unused) == 1 else f"{len(unused)} mapping entries or options match"
+    )
+    return f"{entries} nothing: {named}{more}"
 
 
 def _executions_without_pair(

@@ -97,7 +97,8 @@ def pair_executions(
     problems += [
         _alone(run, "golden", "target") for run in golden if run not in partners and not is_left("golden", run)
     ]
-    return ExecutionPairs(found, tuple(problems), tuple(_unused_ranks(pair_ranks or {}, target, golden)))
+    unused = [*_unused_ranks(pair_ranks or {}, target, golden), *_unused_offset(step_offset, target, golden)]
+    return ExecutionPairs(found, tuple(problems), tuple(unused))
 
 
 def _identity(run: Execution, ignored: Collection[str], **changed: int | None) -> tuple[object, ...]:
@@ -123,6 +124,13 @@ def _unused_ranks(
             message = f"`pair_ranks` entry {one}: {other} matches nothing: there is no {' and no '.join(missing)}"
             problems.append(Diagnostic("PF4204", message, severity=Severity.WARNING))
     return problems
+
+
+def _unused_offset(offset: int, target: Sequence[Execution], golden: Sequence[Execution]) -> list[Diagnostic]:
+    if not offset or any(run.step is not None for run in (*target, *golden)):
+        return []
+    message = f"`step_offset` {offset} matches nothing: neither dump tells the steps of its executions"
+    return [Diagnostic("PF4204", message, severity=Severity.WARNING, help="leave it out, or give folders of steps")]
 
 
 def _alone(run: Execution, side: str, other: str) -> Diagnostic:

@@ -154,8 +154,8 @@ def headline(run: Mapping[str, Any], word: str) -> str:
 def _what(run: Mapping[str, Any], word: str) -> str:
     """Return the verdict's object: the operator with place and size, or the first cause."""
     first = run.get("first_divergence") or run.get("nonfinite_origin")
-    if word == "INCOMPLETE":
-        causes = [printable(cause) for cause in run.get("incomplete") or ()]
+    causes = [printable(cause) for cause in run.get("incomplete") or ()]
+    if word == "INCOMPLETE" or (word == "STOPPED" and causes):
         more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
         wrong = f"; {_wrong(first, run)}" if first else ""
         return (causes[0] if causes else "not everything was compared") + more + wrong

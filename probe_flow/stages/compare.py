@@ -144,7 +144,7 @@ class PolicyRule(Model):
 
     where: Where = Field(default_factory=Where, description="Rows that the rule judges; absent: every row.")
     pass_: dict[MetricId, Bound] = Field(
-        alias="pass", description="Metric id -> bound, e.g. `cosine: '>= 0.99'`; all must hold."
+        alias="pass", min_length=1, description="Metric id -> bound, e.g. `cosine: '>= 0.99'`; all must hold."
     )
     warn: dict[MetricId, Bound] | None = Field(
         None, description="Metric id -> bound; a row that misses `pass` but meets these is a warning, not a failure."

@@ -22,8 +22,8 @@ SECTION: tuple[Code, ...] = (
     ),
     Code(
         "PF4204",
-        "an entry of `pair_ranks` matches nothing",
-        "A rank that it names was not dumped on its side.",
+        "an entry of `pair_ranks`, or `step_offset`, matches nothing",
+        "A rank that it names was not dumped on its side, or the dumps tell no steps.",
         "`pair_ranks` entry 4: 0 matches nothing: there is no target rank 4",
         "Correct or remove the entry.",
     ),

@@ -193,10 +193,12 @@ def test_an_execution_of_one_side_only_is_named_unless_a_part_is_meant():
 
 def test_unused_entries_make_a_run_incomplete_unless_a_part_is_meant():
     unused = [Diagnostic("PF4216", f"entry `{name}` matches nothing") for name in "abcd"]
-    assert causes([row("a")], unused=unused[:1]) == ("1 mapping entry matched nothing: entry `a` matches nothing",)
+    assert causes([row("a")], unused=unused[:1]) == (
+        "1 mapping entry or option matches nothing: entry `a` matches nothing",
+    )
     assert causes([row("a")], unused=unused) == (
-        "4 mapping entries matched nothing: entry `a` matches nothing; entry `b` matches nothing; entry `c` matches "
-        "nothing; and 1 more",
+        "4 mapping entries or options match nothing: entry `a` matches nothing; entry `b` matches nothing; entry `c` "
+        "matches nothing; and 1 more",
     )
     assert causes([row("a")], unused=unused, entries=False) == ()
 
