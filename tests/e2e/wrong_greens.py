@@ -679,7 +679,7 @@ VARIANTS = [
         "layers",
         "the mapping names a part, and a layer that it names is gone",
         3,
-        HALF,
+        ("matches nothing", "fc1"),
         both(renamed_layers, without_calls("golden", "Module.mlp.fc1", "Functional.linear.1")),
     ),
     Variant(
