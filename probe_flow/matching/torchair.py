@@ -8,7 +8,8 @@ Against an FX dump, rules in the order in which they are tried for a target tens
 ``fused``  an output of a fused operator: the FX name is that of the graph tensor that leaves the fused parts
 ``edge``   an input is the FX output of its producer in the graph; views and casts in between are passed over
 ``aligned``  an input without such a producer (weights, graph inputs) is joined with an argument of its own FX node
-           by class of dtype and element count
+           by class of dtype and element count; a number or list of integers that the graph text does not feed by
+           its place, too
 ``self``   a cast or layout change that the device inserted: its output against its own input
 =========  ==================================================================================================
 
@@ -29,7 +30,7 @@ Tensors without partner. Expected is what the evidence explains; everything else
 code                     gap       evidence
 =======================  ========  ==========================================================================
 ``internal``             expected  inside a converter's expansion or a fused operator: no FX (or device) tensor
-``constant``             expected  a parameter or constant of the device graph without FX tensor of its meaning
+``constant``             expected  a constant of the device graph, or a parameter that no argument is like
 ``argument``             expected  an FX number or short list of integers that the device has as a parameter
 ``not_tensor``           expected  an object, text or empty slot
 ``covered_by_producer``  expected  an FX input whose value is compared where it is made
@@ -41,7 +42,7 @@ code                     gap       evidence
 ``no_graph_op``          missing   the device operator is not in the graph text (or the text is cut off)
 ``no_graph``             missing   the execution has no graph text
 ``no_fx_name``           missing   the graph text carries no FX names
-``count_mismatch``       missing   an input fits no argument by type and element count
+``count_mismatch``       missing   an input fits no argument by type and element count, or none in its place
 ``unreadable``           missing   the file of either side cannot be read
 ``dtype_unsupported``    missing   the device's element type cannot be decoded
 ``no_golden_execution``  missing   the golden side has no such rank, graph or step

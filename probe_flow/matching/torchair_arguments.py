@@ -2,17 +2,19 @@
 
 Numbers and things that are no tensors are left out first. What remains is aligned in order by class of dtype and
 element count, equal shapes preferred; then what is unique on both sides is joined whatever its place. Floating-point
-numbers and 0-d tensors join the constants and graph inputs of one element when there are equally many.
+numbers and 0-d tensors join the constants and graph inputs of one element when there are equally many. Parameters (the
+other numbers, short lists of integers) that the graph text does not feed join the argument in their place if type and
+count agree: what stands in another place may mean something else.
 """
 
 from __future__ import annotations
 
 import enum
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from probe_flow.formats.graph_links import Source, align
+from probe_flow.formats.graph_links import RELAY_TYPES, Source, align
 from probe_flow.matching.torchair_golden import dtype_class
 from probe_flow.matching.torchair_graph import FxGraph
 from probe_flow.records import TensorRef
@@ -148,6 +150,76 @@ def align_numbers(inputs: Sequence[DeviceInput], numbers: Sequence[TensorRef]) -
         if item.origin is not Origin.FX_TENSOR and item.ref.numel == 1 and dtype_class(item.ref.dtype) == "float"
     ]
     return list(zip(single, range(len(numbers)), strict=True)) if len(single) == len(numbers) else []
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A number or short list of integers: its place among inputs or arguments (None: unknown), and the tensor."""
+
+    place: int | None
+    ref: TensorRef
+
+
+def are_places_alike(graph: FxGraph, key: str) -> bool:
+    """Tell whether inputs of the operator of an FX node are counted like its arguments: no other one serves it."""
+    return sum(op.op_type not in RELAY_TYPES for op in graph.expansion(key)) == 1
+
+
+def align_parameters(
+    mine: Mapping[int, Parameter], theirs: Mapping[int, Parameter]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Join parameters that the graph text does not feed with the arguments that are parameters.
+
+    Args:
+        mine: of the device operators of one FX node, by any number.
+        theirs: arguments of the node without partner, by any number.
+
+    Returns:
+        The joined numbers (mine to theirs): first those of equal place, type, element count and rank, then guesses,
+        which need equally many on both sides. In an equal place a list of one element may be a number. Where the place
+        is unknown, those of one type, count and rank are joined in order.
+    """
+    sure = {
+        number: other
+        for number, one in mine.items()
+        for other, argument in theirs.items()
+        if one.place is not None and one.place == argument.place and _is_one_kind(one.ref, argument.ref)
+    }
+    rest = {number: each for number, each in mine.items() if number not in sure}
+    free = {number: each for number, each in theirs.items() if number not in sure.values()}
+    guessed: dict[int, int] = {}
+    for number, one in rest.items():
+        kind = fact if one.place is not None else parameter_kind
+        like = [other for other, each in free.items() if kind(each.ref) == kind(one.ref)]
+        if kind(one.ref) is None or len(like) != sum(kind(each.ref) == kind(one.ref) for each in rest.values()):
+            continue
+        like = [other for other in like if other not in guessed.values() and one.place in (theirs[other].place, None)]
+        if like:
+            guessed[number] = like[0]
+    return sure, guessed
+
+
+def _is_one_kind(first: TensorRef, second: TensorRef) -> bool:
+    kind = parameter_kind(first)
+    return kind is not None and kind == parameter_kind(second)
+
+
+def is_parameter(ref: TensorRef) -> bool:
+    """Tell whether a tensor can be a number (0-d, or one element in a list) or a list of axes, sizes or strides."""
+    is_number = ref.numel == 1 and len(ref.shape or ()) <= 1
+    return ref.has_numbers and (is_number or is_parameter_list(ref))
+
+
+def parameter_kind(ref: TensorRef) -> Hashable:
+    """Return what must agree between two parameters in one place; None when the tensor tells nothing.
+
+    Devices hold floating-point numbers as lists of one element, too; integers in a list are axes or sizes.
+    """
+    known = fact(ref)
+    if known is None:
+        return None
+    is_list = bool(ref.logical_shape if ref.logical_shape is not None else ref.shape)
+    return known, ref.dtype == "bool", is_list and known != ("float", 1)
 
 
 def fact(ref: TensorRef) -> tuple[str, int] | None:

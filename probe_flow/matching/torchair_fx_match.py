@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from probe_flow.formats.graph_links import Source
@@ -11,9 +11,14 @@ from probe_flow.matching.torchair_arguments import (
     Alignment,
     DeviceInput,
     Origin,
+    Parameter,
     align_arguments,
     align_numbers,
+    align_parameters,
+    are_places_alike,
+    is_parameter,
     is_parameter_list,
+    parameter_kind,
     places_of,
 )
 from probe_flow.matching.torchair_golden import GoldenIndex
@@ -66,6 +71,8 @@ class FxMatch(TargetMatch):
         self.graph = graph
         self.golden = golden
         self._waiting: dict[str, list[_Waiting]] = defaultdict(list)
+        self._parameters: dict[tuple[str, ...], list[_Waiting]] = defaultdict(list)
+        self._unplaced: dict[str, set[Hashable]] = defaultdict(set)
 
     # Outputs
 
@@ -178,6 +185,8 @@ class FxMatch(TargetMatch):
     def _finish(self) -> None:
         for key, waiting in self._waiting.items():
             self._match_arguments(key, waiting)
+        for keys, parameters in self._parameters.items():
+            self._match_parameters(keys, parameters)
 
     def _match_arguments(self, key: str, waiting: list[_Waiting]) -> None:
         assert self.graph is not None, "only nodes of a graph have parts"
@@ -213,8 +222,55 @@ class FxMatch(TargetMatch):
                 what = "a constant of the device" if is_constant else "a graph input of one element"
                 note = expected("broadcast", f"{what} and a number among the arguments of `{key}`")
                 self._pair(entry.node, ref, scalars[index], "aligned", note=note, confidence=_NUMBER_CONFIDENCE)
+            elif entry.item.source is None and is_parameter(ref):
+                self._parameters[self._keys_of(entry, key)].append(entry)
             else:
                 self._leave(entry.node, ref, self._no_argument(ref, entry.item.origin, key))
+
+    def _keys_of(self, entry: _Waiting, key: str) -> tuple[str, ...]:
+        """Return the FX nodes one of which an input belongs to that the graph text does not feed."""
+        if entry.item.reader is not None:
+            return (key,)
+        assert self.graph is not None, "only nodes of a graph have parts"
+        owners = dict.fromkeys(self.graph.owner(part) for part in entry.node.parts)
+        return tuple(owner for owner in owners if owner is not None)
+
+    def _match_parameters(self, keys: tuple[str, ...], waiting: Sequence[_Waiting]) -> None:
+        """Pair parameters that the graph text does not feed with the arguments in their places, or leave them."""
+        assert self.graph is not None, "only nodes of a graph have parts"
+        is_placed = len(keys) == 1 and are_places_alike(self.graph, keys[0])
+        refs = [entry.item.ref for entry in waiting]
+        mine = {number: Parameter(_place(ref) if is_placed else None, ref) for number, ref in enumerate(refs)}
+        arguments = [(key, Parameter(*placed)) for key in keys for placed in self.golden.places(key)]
+        theirs = {
+            number: argument
+            for number, (_, argument) in enumerate(arguments)
+            if is_parameter(argument.ref) and id(argument.ref) not in self.used
+        }
+        sure, guessed = align_parameters(mine, theirs)
+        joined = {**sure, **guessed}
+        free = {parameter_kind(each.ref) for number, each in theirs.items() if number not in joined.values()} - {None}
+        for number, (entry, ref) in enumerate(zip(waiting, refs, strict=True)):
+            if number in joined:
+                key, argument = arguments[joined[number]]
+                what = f"not fed by the graph text; joined with {argument.ref.slot} of `{key}` by"
+                if number in sure:
+                    note, confidence = expected("aligned", f"{what} place, type and element count"), _ALIGNED_CONFIDENCE
+                else:
+                    note, confidence = expected("guessed", f"{what} type and element count alone"), _GUESS_CONFIDENCE
+                self._pair(entry.node, ref, argument.ref, "aligned", note=note, confidence=confidence)
+            elif (kind := parameter_kind(ref)) in free:
+                for key in keys:
+                    self._unplaced[key].add(kind)
+                names = " or ".join(f"`{key}`" for key in keys)
+                text = f"an argument of {names} has its type and element count, but none of them is in its place"
+                self._leave(entry.node, ref, missing("count_mismatch", text))
+            else:
+                self._leave(entry.node, ref, self._no_argument(ref, entry.item.origin, keys[0]))
+
+    def may_be_input(self, argument: TensorRef, key: str) -> bool:
+        """Tell whether a parameter among the arguments may be a device input that has no partner either."""
+        return parameter_kind(argument) in self._unplaced.get(key, ())
 
     def _no_argument(self, ref: TensorRef, origin: Origin, key: str | None) -> Reason:
         if origin is Origin.CONSTANT:
@@ -229,3 +285,8 @@ class FxMatch(TargetMatch):
         if any(argument.numel is None for argument in self.golden.arguments(key)):
             return missing("count_mismatch", f"no free argument of `{key}` has statistics like its own")
         return missing("count_mismatch", f"no free argument of `{key}` has its type and {ref.numel} elements")
+
+
+def _place(ref: TensorRef) -> int | None:
+    place = ref.slot.path[0]
+    return place if isinstance(place, int) else None

@@ -50,7 +50,8 @@ class GeMatch(TargetMatch):
         )
         self.golden = golden
         self.renames = Renames(self.nodes, self.by_op, links, golden)
-        self._extra: dict[str, list[tuple[DumpedNode, TensorRef]]] = defaultdict(list)
+        self._further: dict[tuple[str, ...], list[tuple[DumpedNode, TensorRef]]] = defaultdict(list)
+        self._unplaced: set[int] = set()
         self._before = predecessors(self.nodes)
         self._golden_before = predecessors(golden.nodes)
 
@@ -137,7 +138,7 @@ class GeMatch(TargetMatch):
                 else:
                     self._leave(node, ref, reason)
             elif source is None:
-                self._extra[reader or node.parts[0]].append((node, ref))
+                self._further[node.parts if reader is None else (reader,)].append((node, ref))
             elif not self._match_value(node, ref, source):
                 self._leave(node, ref, self._no_input(ref, source, reader))
 
@@ -171,20 +172,33 @@ class GeMatch(TargetMatch):
 
     def _finish(self) -> None:
         """Align inputs that the graph does not show (workspaces, tiling, constants that the device added)."""
-        for reader, waiting in self._extra.items():
+        for readers, waiting in self._further.items():
             free = [
-                ref for source, ref in self.golden.inputs.get(reader, ()) if source is None and unusable(ref) is None
+                ref for reader in readers for ref in self.golden.further.get(reader, ()) if id(ref) not in self.used
             ]
-            joined = dict(align([fact(ref) for _, ref in waiting], [fact(ref) for ref in free]))
+            free = list({id(ref): ref for ref in free}.values())
+            facts = [fact(ref) for ref in free]
+            joined = dict(align([fact(ref) for _, ref in waiting], facts))
+            left = [at for at in range(len(free)) if at not in joined.values() and facts[at] is not None]
+            name = " + ".join(f"`{reader}`" for reader in readers)
             for index, (node, ref) in enumerate(waiting):
+                like = [at for at in left if facts[at] == fact(ref)]
                 if index in joined:
-                    note = expected("aligned", f"a further input of `{reader}` of the same type and element count")
+                    note = expected("aligned", f"a further input of {name} of the same type and element count")
                     self._pair(node, ref, free[joined[index]], "aligned", note=note, confidence=_ALIGNED_CONFIDENCE)
+                elif like:
+                    self._unplaced.update(id(free[at]) for at in like)
+                    text = f"the golden {name} has an input of its type and element count, but in another place"
+                    self._leave(node, ref, missing("count_mismatch", text))
                 elif not self.golden.has_inputs:
                     self._leave(node, ref, expected("not_dumped", "the golden dump holds no inputs at all"))
                 else:
-                    text = f"a further input of `{reader}` that neither the graph nor the golden dump has"
+                    text = f"a further input of {name} that neither the graph nor the golden dump has"
                     self._leave(node, ref, expected("constant", text))
+
+    def may_be_input(self, golden: TensorRef) -> bool:
+        """Tell whether a golden input that the graph does not show may be a target input without partner either."""
+        return id(golden) in self._unplaced
 
     # Operators that the graph does not know
 

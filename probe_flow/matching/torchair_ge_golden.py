@@ -23,6 +23,8 @@ class GeGolden:
         outputs: graph tensor -> the dumped output that is it.
         readings: graph tensor -> dumped inputs that read it.
         inputs: graph operator -> its dumped inputs with the graph tensor that each is (None: not in the graph).
+        further: graph operator -> dumped inputs that the graph does not show. Those of a fused operator are in the list
+            of each part where it is not known which of them reads them.
         values: ``id`` of a dumped tensor -> the graph tensor that it is.
         readers: ``id`` of a dumped input -> the graph operator that reads it.
     """
@@ -37,6 +39,7 @@ class GeGolden:
         self.outputs: dict[Source, TensorRef] = {}
         self.readings: dict[Source, list[TensorRef]] = defaultdict(list)
         self.inputs: dict[str, list[tuple[Source | None, TensorRef]]] = defaultdict(list)
+        self.further: dict[str, list[TensorRef]] = defaultdict(list)
         self.values: dict[int, Source] = {}
         self.readers: dict[int, str] = {}
         for node in self.nodes:
@@ -64,6 +67,9 @@ class GeGolden:
                 self.values[id(ref)] = source
                 if unusable(ref) is None:
                     self.readings[source].append(ref)
+            elif unusable(ref) is None:
+                for part in node.parts if reader is None else (reader,):
+                    self.further[part].append(ref)
 
     def names(self) -> list[str]:
         """Return the names of all dumped operators and of the parts of fused ones, for hints."""

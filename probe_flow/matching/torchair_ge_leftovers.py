@@ -78,6 +78,8 @@ class GeLeftovers:
     def _beside_graph(self, ref: TensorRef, node: DumpedNode, *, is_input: bool) -> Reason:
         if is_repeat(node, self.match.golden.by_op):
             return missing("no_target_op", f"the golden side ran `{node.name}` more than once; the first is compared")
+        if self.match.may_be_input(ref):
+            return missing("count_mismatch", "a target input in another place has its type and element count")
         if is_input and is_parameter_list(ref):
             return expected("constant", "a parameter (axes, shape, permutation) that the graph does not show")
         return expected("constant", "a tensor of the golden device that the graph does not show")

@@ -57,6 +57,18 @@ class GoldenIndex:
         """Return the tensor arguments of a node in order: numbers (0-d) and things that are no tensors left out."""
         return [ref for ref in self.inputs.get(key, ()) if ref.has_numbers and ref.shape != ()]
 
+    def places(self, key: str) -> list[tuple[int, TensorRef]]:
+        """Return all arguments of a node with their places; each element of a list of tensors takes one."""
+        found: list[tuple[int, TensorRef]] = []
+        surplus, top = 0, -1
+        for ref in self.inputs.get(key, ()):
+            path = [number for number in ref.slot.path if isinstance(number, int)]
+            if path[0] == top:
+                surplus += 1
+            top = path[0]
+            found.append((top + surplus, ref))
+        return found
+
     def numbers(self, key: str) -> list[TensorRef]:
         """Return the floating-point numbers (0-d) among the arguments of a node."""
         return [ref for ref in self.inputs.get(key, ()) if ref.shape == () and dtype_class(ref.dtype) == "float"]

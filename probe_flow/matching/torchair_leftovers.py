@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from probe_flow.formats.graph_links import CONSTANT_TYPES, VIEW_TYPES, Source
-from probe_flow.matching.torchair_arguments import align_arguments, is_parameter_list, places_of
+from probe_flow.matching.torchair_arguments import align_arguments, is_parameter, is_parameter_list, places_of
 from probe_flow.matching.torchair_fx_match import FxMatch
 from probe_flow.matching.torchair_golden import GoldenIndex, dtype_class
 from probe_flow.matching.torchair_graph import FxGraph
@@ -66,6 +66,8 @@ class Leftovers:
         if not ref.has_numbers:
             is_gap = not is_input and self._has_device_output(ref, key)
             return (missing if is_gap else expected)("not_tensor", ref.reason or "the argument is no tensor")
+        if is_input and is_parameter(ref) and self.match.may_be_input(ref, key):
+            return missing("count_mismatch", "a device input in another place has its type and element count")
         if is_input and ref.shape == ():
             return expected("argument", "a number among the arguments; the device has it as an attribute or constant")
         if self.graph is None:

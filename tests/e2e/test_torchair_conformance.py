@@ -32,6 +32,7 @@ from torchair_builders import (
 )
 from torchair_checks import check_complete, golden_of, missing, reasons
 
+from e2e.projects import TORCHAIR
 from probe_flow.formats.torchair_fx import read_torchair_fx
 from probe_flow.formats.torchair_ge import read_torchair_ge
 from probe_flow.matching.torchair import match_torchair
@@ -128,7 +129,7 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "5 scalars, None, texts and lists among the arguments": (
             "unit/formats/test_torchair_fx.py::test_what_is_no_tensor_is_opaque_and_never_unpickled",
             "unit/matching/test_torchair.py::TestGaps::test_what_is_no_tensor_is_explained",
-            "unit/matching/test_torchair.py::TestRules::test_device_integers_never_pair_with_framework_parameters",
+            "unit/matching/test_torchair.py::TestRules::test_a_permutation_never_pairs_with_the_two_axes_of_a_transposition",
         ),
         "5 operators of several outputs": (
             "unit/matching/test_torchair.py::TestRules::test_outputs_of_several_numbers",
@@ -267,6 +268,25 @@ class TestItem5:
         pairs = match(dump)
         assert golden_of(pairs)["Relu.output.0"] == "alias.output.0"
         assert missing(pairs) == []
+
+
+class TestValuesThatTheGraphTextDoesNotFeed:
+    """The device read them, FX wrote them, and no edge says so: what differs there must not go unseen."""
+
+    @pytest.mark.parametrize(
+        ("device", "argument"),
+        [(np.int64(7), np.int64(3)), (np.array([1, 2, 3, 9]), np.array([1, 2, 3, 4])), (np.float32(0.5), 0.25)],
+    )
+    def test_one_that_differs_is_the_origin(self, dump, probe_flow, device, argument):
+        key = "op-aten.op.default"
+        dump.graph([Op("x", "Data", (), [(None, X.shape)]), Op("O", "Op", ("x:0",), [(f"{key}.OUTPUT.0", X.shape)])])
+        given = DumpTensor(np.asarray(device), str(np.asarray(device).dtype))
+        write_device_op(dump.token(0), "Op", "O", at=1, inputs=[X, given], outputs=[X])
+        write_fx_node(fx_token(dump.root.parent, 0), key, at=1, inputs=[X, argument, 2.0], outputs=[X])
+        golden = dump.root.parent / "msprobe_fx_dump"
+        done = probe_flow("run", TORCHAIR, "--set", f"target={dump.root}", "--set", f"golden={golden}")
+        origin = done.record["first_divergence"]
+        assert (done.code, origin["node"], origin["direction"], origin["index"]) == (1, "O", "input", "1")
 
 
 class TestContainersInOneDump:

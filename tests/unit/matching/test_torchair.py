@@ -253,21 +253,20 @@ class TestRules:
         assert found["MatMul.input.1"] == "addmm.input.2"
         assert found["Add.input.1"] == "addmm.input.0"
 
-    def test_device_integers_never_pair_with_framework_parameters(self, tmp_path):
+    def test_a_permutation_never_pairs_with_the_two_axes_of_a_transposition(self, tmp_path):
         key = "transpose-aten.transpose.int"
         ops = [Op("x", "Data", (), [(None, SHAPE)]), Op("Tr", "Transpose", ("x:0",), [(f"{key}.OUTPUT.0", (3, 2))])]
         dump = GeDump(tmp_path / "msprobe_ge_dump")
         dump.graph(ops)
         axes = device_tensor([1, 0], "int64")
         write_device_op(dump.token(0), "Transpose", "Tr", at=1, inputs=[X, axes], outputs=[X.T])
-        write_fx_node(fx_token(tmp_path, 0), key, at=1, inputs=[X, 0, 1, [0, 1]], outputs=[X.T])
+        write_fx_node(fx_token(tmp_path, 0), key, at=1, inputs=[X, 0, 1], outputs=[X.T])
         pairs = match(tmp_path)
         assert golden_of(pairs)["Tr.input.0"] == "transpose.input.0"
         assert reasons(pairs) == {
             "Tr.input.1": "constant",
             "golden:transpose.input.1": "argument",
             "golden:transpose.input.2": "argument",
-            "golden:transpose.input.3": "argument",
         }
         assert missing(pairs) == []
 
@@ -367,6 +366,119 @@ class TestRules:
         assert pair.golden is not None
         assert pair.reason is not None
         assert pair.reason.code == "count_mismatch"
+
+
+KEY = "op-aten.op.default"
+
+
+def int64(values: object) -> object:
+    return device_tensor(values, "int64")
+
+
+def match_parameters(root: Path, device: list[object], arguments: list[object], *, fed: tuple[str, ...] = ()) -> Pairs:
+    """Match one operator that reads X and what is given; the graph text feeds it ``x`` and ``fed`` only."""
+    dump = GeDump(root / "msprobe_ge_dump")
+    known = [Op("x", "Data", (), [(None, SHAPE)]), Op("Const", "Const", (), [(None, ())], dtype="int64")]
+    dump.graph([*known, Op("O", "Op", ("x:0", *fed), [(f"{KEY}.OUTPUT.0", SHAPE)])])
+    write_device_op(dump.token(0), "Op", "O", at=1, inputs=[X, *device], outputs=[X])
+    write_fx_node(fx_token(root, 0), KEY, at=1, inputs=[X, *arguments], outputs=[X])
+    return match(root)
+
+
+class TestParametersThatTheGraphTextDoesNotFeed:
+    @pytest.mark.parametrize(
+        ("device", "argument"),
+        [
+            (int64(7), np.int64(7)),
+            (int64([7]), np.array([7])),
+            (int64([1, 2, 3, 4, 5]), np.array([1, 2, 3, 4, 5])),
+            (device_tensor(True, "bool"), np.bool_(True)),
+            (device_tensor([3, 1], "int32"), [3, 1]),
+            (device_tensor([0.5], "float16"), 0.5),
+        ],
+    )
+    def test_one_pairs_with_the_argument_in_its_place(self, tmp_path, device, argument):
+        pairs = match_parameters(tmp_path, [device], [argument])
+        pair = by_target(pairs)["O.input.1"]
+        assert golden_of(pairs)["O.input.1"] == "op.input.1"
+        assert pair.rule == "aligned"
+        assert pair.confidence > 0.6  # no guess: a difference is the target's
+        assert reasons(pairs) == {}
+
+    @pytest.mark.parametrize("one", [np.float32(0.5), np.array([0.5], np.float32)])
+    def test_among_several_numbers_the_place_decides(self, tmp_path, one):
+        pairs = match_parameters(tmp_path, [one], [0.25, 2.0])
+        assert golden_of(pairs)["O.input.1"] == "op.input.1"
+        assert reasons(pairs) == {"golden:op.input.2": "argument"}
+
+    def test_places_count_every_tensor_of_a_list(self, tmp_path):
+        dump = GeDump(tmp_path / "msprobe_ge_dump")
+        shape = (4, 3)
+        dump.graph([Op("x", "Data", (), [(None, SHAPE)]), Op("O", "Op", ("x:0", "x:0"), [(f"{KEY}.OUTPUT.0", shape)])])
+        joined = np.concatenate([X, X])
+        write_device_op(dump.token(0), "Op", "O", at=1, inputs=[X, X, int64(1)], outputs=[joined])
+        arguments = {"0.0": X, "0.1": X, "1": 1, "2": 1}
+        write_fx_node(fx_token(tmp_path, 0), KEY, at=1, inputs=arguments, outputs=[joined])
+        assert golden_of(match(tmp_path))["O.input.2"] == "op.input.1"
+
+    def test_in_another_place_it_is_missing_on_both_sides(self, tmp_path):
+        pairs = match_parameters(tmp_path, [int64([4, 2])], [0, [2, 3]])
+        assert missing(pairs) == ["O.input.1", "op.input.2"]
+        assert reasons(pairs) == {
+            "O.input.1": "count_mismatch", "golden:op.input.1": "argument", "golden:op.input.2": "count_mismatch",
+        }  # fmt: skip
+
+    @pytest.mark.parametrize("argument", [np.array([1, 2, 3]), np.bool_(True), 2.0, [1.0, 2.0], "BSH"])
+    def test_another_type_or_count_is_no_partner(self, tmp_path, argument):
+        assert golden_of(match_parameters(tmp_path, [int64([1, 0])], [argument]))["O.input.1"] is None
+
+    def test_a_list_of_one_and_a_number_are_a_guess_where_there_is_one_of_each(self, tmp_path):
+        pair = by_target(match_parameters(tmp_path, [int64([3])], [3]))["O.input.1"]
+        assert pair.golden is not None
+        assert pair.reason is not None
+        assert (pair.golden.id, pair.reason.code, pair.confidence) == ("op.input.1", "guessed", 0.6)
+
+    def test_what_a_constant_of_the_graph_feeds_has_the_meaning_of_the_device(self, tmp_path):
+        pairs = match_parameters(tmp_path, [int64(1)], [3], fed=("Const:0",))
+        assert reasons(pairs) == {"O.input.1": "constant", "golden:op.input.1": "argument"}
+
+    def test_an_argument_that_is_another_input_is_not_taken_twice(self, tmp_path):
+        # The FX list at place 1 is what the graph input `n` is; the parameter that the device added stays alone.
+        dump = GeDump(tmp_path / "msprobe_ge_dump")
+        ops = [Op("x", "Data", (), [(None, SHAPE)]), Op("n", "Data", (), [(None, (2,))], dtype="int64")]
+        dump.graph([*ops, Op("O", "Op", ("x:0", "n:0"), [(f"{KEY}.OUTPUT.0", SHAPE)])])
+        sizes = int64([4, 2])
+        write_device_op(dump.token(0), "Op", "O", at=1, inputs=[X, sizes, int64([0, 1])], outputs=[X])
+        write_fx_node(fx_token(tmp_path, 0), KEY, at=1, inputs=[X, [4, 2]], outputs=[X])
+        pairs = match(tmp_path)
+        assert golden_of(pairs)["O.input.1"] == "op.input.1"
+        assert reasons(pairs) == {"O.input.2": "constant"}
+
+    def test_in_an_expansion_of_several_operators_equally_many_are_a_guess_in_order(self, tmp_path):
+        # clamp(x, 0, 6) as Maximum and Minimum: inputs are not counted like arguments.
+        dump = GeDump(tmp_path / "msprobe_ge_dump")
+        low = Op("Low", "Maximum", ("x:0",), [(None, SHAPE)])
+        high = Op("High", "Minimum", ("Low:0",), [(f"{KEY}.OUTPUT.0", SHAPE)])
+        dump.graph([Op("x", "Data", (), [(None, SHAPE)]), low, high])
+        write_device_op(dump.token(0), "Maximum", "Low", at=1, inputs=[X, int64(0)], outputs=[X])
+        write_device_op(dump.token(0), "Minimum", "High", at=2, inputs=[X, int64(6)], outputs=[X])
+        write_fx_node(fx_token(tmp_path, 0), KEY, at=1, inputs=[X, 0, 6], outputs=[X])
+        pairs = match(tmp_path)
+        found = golden_of(pairs)
+        assert (found["Low.input.1"], found["High.input.1"]) == ("op.input.1", "op.input.2")
+        assert by_target(pairs)["High.input.1"].confidence == 0.6
+
+    @pytest.mark.parametrize(("arguments", "partner"), [([[8, 9]], "op.input.1"), ([[8, 9], [8, 9]], None)])
+    def test_that_of_a_fused_operator_is_a_guess_among_all_its_parts(self, tmp_path, arguments, partner):
+        dump = GeDump(tmp_path / "msprobe_ge_dump")
+        relu = Op("R", "Relu", ("x:0",), [("relu-aten.relu.default.OUTPUT.0", SHAPE)])
+        dump.graph([Op("x", "Data", (), [(None, SHAPE)]), relu, Op("O", "Op", ("R:0",), [(f"{KEY}.OUTPUT.0", SHAPE)])])
+        write_device_op(dump.token(0), "Fused", "RO", at=1, inputs=[X, int64([8, 9])], outputs=[X])
+        write_fx_node(fx_token(tmp_path, 0), "relu-aten.relu.default", at=1, inputs=[X], outputs=[X])
+        write_fx_node(fx_token(tmp_path, 0), KEY, at=2, inputs=[X, *arguments], outputs=[X])
+        pairs = match(tmp_path)
+        assert golden_of(pairs)["RO.input.1"] == partner
+        assert len(missing(pairs)) == (0 if partner else 3)
 
 
 class TestGaps:

@@ -202,6 +202,36 @@ class TestRules:
         assert (pair.rule, pair.golden.id, pair.confidence) == ("aligned", "Add_1.input.2", 0.8)
         assert reasons(pairs)["Add_1.input.2"] == "constant"
 
+    @pytest.mark.parametrize("is_golden_fused", [False, True])
+    def test_a_parameter_in_the_middle_of_a_fused_operators_inputs_is_aligned(self, both, is_golden_fused):
+        row = np.ones(3, np.float32)
+        data = [Op("x", "Data", (), [(None, SHAPE)]), Op("w", "Data", (), [(None, (3,))])]
+        chained = [Op("O", "Op", ("x:0", "w:0"), [(None, SHAPE)]), Op("R", "Relu", ("O:0",), [(None, SHAPE)])]
+        both.graphs([*data, *chained])
+        inputs = [X, device_tensor([1, 0], "int64"), row]
+        write_device_op(both.on.token(0), "Fused", "OR", at=1, inputs=inputs, outputs=[X])
+        if is_golden_fused:
+            write_device_op(both.off.token(0), "Fused", "OR", at=1, inputs=inputs, outputs=[X])
+        else:
+            write_device_op(both.off.token(0), "Op", "O", at=1, inputs=inputs, outputs=[X])
+            write_device_op(both.off.token(0), "Relu", "R", at=2, inputs=[X], outputs=[X])
+        pairs = both.match()
+        partner = "OR.input.1" if is_golden_fused else "O.input.1"
+        assert golden_of(pairs)["OR.input.1"] == partner
+        assert by_target(pairs)["OR.input.1"].rule == "aligned"
+        assert missing(pairs) == []
+
+    def test_parameters_in_another_order_are_missing_on_both_sides(self, both):
+        both.graphs([Op("x", "Data", (), [(None, SHAPE)]), Op("O", "Op", ("x:0",), [(None, SHAPE)])])
+        axes, number, size = device_tensor([1, 0], "int64"), device_tensor(2, "int64"), device_tensor([5.0], "float32")
+        write_device_op(both.on.token(0), "Op", "O", at=1, inputs=[X, axes, number], outputs=[X])
+        write_device_op(both.off.token(0), "Op", "O", at=1, inputs=[X, number, axes, size], outputs=[X])
+        pairs = both.match()
+        assert golden_of(pairs)["O.input.2"] == "O.input.1"
+        assert reasons(pairs) == {
+            "O.input.1": "count_mismatch", "golden:O.input.2": "count_mismatch", "golden:O.input.3": "constant",
+        }  # fmt: skip
+
 
 class TestGoldenPartsWithoutFile:
     def test_the_result_is_what_the_reader_gets_when_the_last_part_has_no_file(self, fused):
