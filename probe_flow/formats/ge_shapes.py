@@ -48,7 +48,8 @@ def resolve_shape(section: SectionMessage, size: int) -> ResolvedShape:
 
     Undefined elements fill the slot as bytes. An absent shape means a scalar when the slot holds one element, else a
     1-D tensor that fills the slot; an empty one that is present always means a scalar. Types of unknown size are not
-    checked.
+    checked. The shape of single bits may count the bytes that hold them: it does where the slot has exactly so many,
+    and the last axis then is that of the bits.
     """
     if section.data_type == UNDEFINED:
         return ResolvedShape((size,), size)
@@ -59,12 +60,22 @@ def resolve_shape(section: SectionMessage, size: int) -> ResolvedShape:
         return ResolvedShape(shape, 0, "PF3017", f" has the shape {list(shape)}, which is no size")
     if info is None or not bits:
         return ResolvedShape(shape, size)
+    if bits == 1 and math.prod(shape) == size > 0:
+        return ResolvedShape(_shape_of_bits(shape, tuple(section.original_shape or shape)), size)
     needed = nbytes(info.name, math.prod(shape))
     if needed > size:
         name = DEVICE_DTYPE_NAMES[section.data_type]
         text = f": shape {list(shape)} of {name} needs {needed} bytes, its slot has {size}"
         return ResolvedShape(shape, needed, "PF3016", text)
     return ResolvedShape(shape, needed)
+
+
+def _shape_of_bits(in_bytes: tuple[int, ...], original: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of bits of which the stored shape counts bytes; the last one may be partly used."""
+    *rest, last = in_bytes or (1,)
+    unused = 8 * math.prod(in_bytes) - math.prod(original)
+    is_known = original != in_bytes and not is_absurd(original) and 0 <= unused < 8
+    return original if is_known else (*rest, 8 * last)
 
 
 @lru_cache(maxsize=4096)

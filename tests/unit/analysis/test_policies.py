@@ -93,6 +93,32 @@ def test_torchair_does_not_judge_a_quantised_side(dtypes, side):
     assert side in verdict.reasons[0]
 
 
+@pytest.mark.parametrize("policy", [TorchairPolicy(), policy_named("offline")])
+def test_equal_values_need_no_scale(policy):
+    same = {"cosine": 1.0, "max_rel_err_eps": 0.0, "max_abs_err": 0.0}
+    assert judged(policy, row(dtype="int8", golden_dtype="float32", **same)).status is PASS
+    other = {**same, "max_rel_err_eps": 0.001, "max_abs_err": 0.125}
+    assert judged(policy, row(dtype="int8", golden_dtype="float32", **other)).status is Status.NOT_COMPARABLE
+    mask = judged(policy, row(dtype="int8", golden_dtype="float32", nonfinite=1, **same))
+    assert mask.status is FAIL
+
+
+@pytest.mark.parametrize(
+    ("target", "golden", "status"),
+    [
+        (statistics(), statistics(), PASS),
+        (statistics(max=8.0), statistics(max=9.0), Status.NOT_COMPARABLE),
+        (statistics(max=None), statistics(max=None), Status.NOT_COMPARABLE),
+    ],
+)
+def test_equal_statistics_need_no_scale_where_they_have_the_extremes(target, golden, status):
+    measurement = Measurement(
+        Mode.STATISTICS, compare_statistics(target, golden), SideSummary(target), SideSummary(golden), count=100
+    )
+    one = row(dtype="int8", golden_dtype="float32", measurement=measurement)
+    assert torchair(one).status is status
+
+
 @pytest.mark.parametrize("dtypes", [("int8", "int8"), ("int32", "float32"), ("int8", "int32")])
 def test_torchair_judges_other_integers(dtypes):
     assert torchair(row(dtype=dtypes[0], golden_dtype=dtypes[1], max_rel_err_eps=0.5)).status is FAIL

@@ -117,6 +117,30 @@ def test_every_dtype_comes_back(tmp_path, dtype, data):
         np.testing.assert_array_equal(values, data)
 
 
+@pytest.mark.parametrize(
+    ("shape", "original", "content", "logical"),
+    [
+        ((2,), None, b"\xb0\x41", (16,)),
+        ((2,), (2,), b"\xb0\x41", (16,)),
+        ((1, 2), (4, 4), b"\xb0\x41", (4, 4)),
+        ((2,), (13,), b"\xb0\x41", (13,)),
+        ((3, 1), None, b"\xb0\x41\x0f", (3, 8)),
+        ((16,), None, b"\xb0\x41", (16,)),  # the shape counts bits
+        ((16,), None, b"\xb0\x41" + bytes(30), (16,)),
+    ],
+)
+def test_single_bits_are_unpacked_whether_their_shape_counts_bits_or_bytes(
+    tmp_path, shape, original, content, logical
+):
+    body = ge_writer.field_varint(1, 29) + ge_writer.field_varint(2, 2)
+    body += ge_writer.field_bytes(3, ge_writer.shape_message(shape)) + ge_writer.field_varint(6, len(content))
+    body += b"" if original is None else ge_writer.field_bytes(7, ge_writer.shape_message(original))
+    (values,) = read_all(write(tmp_path, message(ge_writer.field_bytes(3, body)) + content))
+    bits = "".join(f"{byte:08b}" for byte in content)  # the highest bit of a byte comes first
+    assert values.shape == logical
+    assert "".join(map(str, values.ravel())) == bits[: values.size]
+
+
 def test_raw_eight_bit_codes_come_back_as_their_values(tmp_path):
     hifloat = DumpTensor(np.array([0x08, 0x10, 0x20, 0x6E, 0x01, 0xEF]), "hifloat8")
     exponents = DumpTensor(np.array([127, 130, 0]), "float8_e8m0")
@@ -242,6 +266,24 @@ def test_unknown_type_and_layout_numbers_are_named(tmp_path):
     path = write(tmp_path, message(tensor_field(4, dtype=77, shape=[1], size=4, layout=88)) + bytes(4))
     (ref,) = tensor_refs(read_ge_header(path), path, KEY)
     assert (ref.kind, ref.stored_dtype, ref.layout) == (TensorKind.OPAQUE, "DT_77", "FORMAT_88")
+
+
+@pytest.mark.parametrize("number", range(42))
+def test_every_type_number_is_read_or_refused_by_name(tmp_path, number):
+    path = write(tmp_path, message(tensor_field(3, dtype=number, shape=(4,), size=64)) + bytes(64))
+    (ref,) = tensor_refs(read_ge_header(path), path, KEY)
+    if ref.kind is TensorKind.OPAQUE:
+        assert (ge_writer_name(number) if number < 41 else "41") in (ref.reason or "")
+    else:
+        assert read_all(path)[0].size in (4, 64)
+
+
+def ge_writer_name(number):
+    """Return the name of a type number by the published enumeration, which these numbers alone of it refuse."""
+    return {
+        13: "DT_STRING", 24: "DT_STRING_REF", 25: "DT_DUAL", 26: "DT_VARIANT", 30: "DT_INT2", 31: "DT_UINT2",
+        37: "DT_FLOAT6_E3M2", 38: "DT_FLOAT6_E2M3", 39: "DT_FLOAT4_E2M1", 40: "DT_FLOAT4_E1M2",
+    }[number]  # fmt: skip
 
 
 def test_original_shape_of_another_size_does_not_hide_plain_elements(tmp_path):
