@@ -20,7 +20,7 @@ from probe_flow.analysis.gradients import (
 )
 from probe_flow.analysis.growth import TINY, Allowance, allowance, coherent_error, common_share, explained_error, widest
 from probe_flow.analysis.hidden_inputs import HiddenInputs, with_noise
-from probe_flow.analysis.links import Links, link
+from probe_flow.analysis.links import Links, is_flow_unknown, link
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.past_errors import PastErrors, RecentErrors
 from probe_flow.analysis.updates import Updates
@@ -86,6 +86,7 @@ class Allowances:
         self._flips: dict[int, float] = {}
         self._latest_flips: dict[Execution, float] = {}
         self._saved_of: tuple[Call | None, Sequence[Saved]] = None, ()
+        self.is_flow_unknown = is_flow_unknown(pairs)
         self._shows_modules_only = all(node.attrs.get("kind", "api") != "api" for node in self._nodes.values())
 
     @cached_property

@@ -261,6 +261,8 @@ def _evidence(
             agree += f" in minimum and maximum, which does not clear {_nearest(suspect, rows, diagnosis) or 'them'}"
         return f"{agree} ({max(errors):.1e}, floor {floor:.1e}), {found}, {ratio})"
     compared = "not all inputs were compared" if _has_compared_input(suspect.row, rows) else "no input was compared"
+    if diagnosis.is_flow_unknown:
+        compared += " and no edge is known, so whether it inherits the error is open"
     return f"{compared} (floor {floor:.1e}), {found}, {ratio})"
 
 

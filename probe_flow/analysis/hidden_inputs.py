@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from probe_flow.analysis.deviation import UNIT, Deviation
 from probe_flow.analysis.growth import PEAK_OVER_RMS, TINY, Allowance, common_share
 from probe_flow.analysis.measured import MeasuredPair
-from probe_flow.analysis.quantised import quantised_side
+from probe_flow.analysis.quantised import unknown_scale
 from probe_flow.records import NodeKey, Pairs, SlotRole, TensorKind, TensorRef
 
 STEPS = {"int8": 127.0, "int4": 7.0, "int2": 1.0}
@@ -109,7 +109,7 @@ class HiddenInputs:
 
 
 def _is_compared(row: MeasuredPair) -> bool:
-    return row.measurement is not None and (row.pair.golden is None or quantised_side(row) is None)
+    return row.measurement is not None and (row.pair.golden is None or unknown_scale(row) is None)
 
 
 def _of_steps(crest: float, steps: float) -> float:

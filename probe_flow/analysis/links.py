@@ -36,6 +36,18 @@ class Links:
     through: Mapping[NodeKey, tuple[NodeKey, ...]]
 
 
+_OFFLINE = ("om", "npy")
+"""Dumps of operators in the order in which they ran, which is no path of values."""
+
+
+def is_flow_unknown(pairs: Pairs) -> bool:
+    """Say whether nothing tells what an operator without compared inputs got its values from.
+
+    Of an offline model only the rules know that; one call after another of a program is a path by itself.
+    """
+    return pairs.target.framework in _OFFLINE and not pairs.target.edges
+
+
 def link(rows: Sequence[MeasuredPair], pairs: Pairs) -> Links:
     """Return the ancestry of every measured row; ``rows`` in execution order."""
     if pairs.target.edges:
@@ -56,7 +68,10 @@ def link(rows: Sequence[MeasuredPair], pairs: Pairs) -> Links:
         reaching.pop(key, None)
         if key in through:
             reaching[key] = tuple(n for each in (key, *through[key]) for n in inputs.get(each, ()))
-    return Links(_by_value(rows, pairs), reaching, through)
+    producers = _by_value(rows, pairs)
+    if is_flow_unknown(pairs):  # outputs of equal values are no copies because one stands before the other
+        producers = {number: found for number, found in producers.items() if not rows[number].is_produced}
+    return Links(producers, reaching, through)
 
 
 def _within_groups(

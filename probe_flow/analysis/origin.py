@@ -92,6 +92,7 @@ class Diagnosis:
         passed: node of a suspect -> the nodes between it and the nearest compared tensors before it.
         hidden: row that extremes alone accuse -> outputs before it, the nearest first, whose extremes do not show
             whether it began there.
+        is_flow_unknown: no edge between operators is known, so that each suspect stands for itself.
     """
 
     suspects: tuple[Suspect, ...]
@@ -104,6 +105,7 @@ class Diagnosis:
     quantised_runs: frozenset[object] = frozenset()
     passed: Mapping[NodeKey, tuple[NodeKey, ...]] = field(default_factory=dict)
     hidden: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    is_flow_unknown: bool = False
 
 
 def diagnose(rows: Sequence[MeasuredPair], pairs: Pairs) -> Diagnosis:
@@ -144,7 +146,7 @@ class _Search:
         passed = {key: through.get(key, ()) for key in {self.rows[suspect.row].node for suspect in suspects}}
         return Diagnosis(
             suspects, tainted, self.deviations, self.order, scales, self.scores, cleared, quantised, passed,
-            self._hidden_before(suspects),
+            self._hidden_before(suspects), self.allowances.is_flow_unknown,
         )  # fmt: skip
 
     def _hidden_before(self, suspects: Sequence[Suspect]) -> dict[int, tuple[int, ...]]:
@@ -202,6 +204,8 @@ class _Search:
         allowed = self.allowances.of(number, deviation, behind, sources)
         limits = self._limits(number)
         figure, score = self._worst_figure(number, deviation, allowed, limits)
+        # Without a path to the errors before it, an output is judged by what outputs are usually off by.
+        is_alone = produced and sources is None and self.allowances.is_flow_unknown
         around = (*behind, *(call.forward if produced else ()))
         ancestor = self._ancestor(call, around, peers, produced=produced)
         # Wrong indices, masks, arguments and NaN may do anything to what is computed from them, and what is wrong
@@ -235,9 +239,9 @@ class _Search:
         error = deviation.likely if deviation.is_bare else deviation.rms
         if ancestor is not None and (score > 1.0 or error > 2.0 * allowed.floor or deviation.nonfinite):
             self.tainted[number] = ancestor
-        elif sources is None and score <= 1.0 and self.suspects and error > 6.0 * allowed.floor:
+        elif sources is None and not is_alone and score <= 1.0 and self.suspects and error > 6.0 * allowed.floor:
             self.tainted[number] = self._root(next(iter(self.suspects)))
-        return True
+        return not is_alone or score <= 1.0 or figure == "nonfinite"
 
     def _limits(self, number: int) -> Mapping[str, float]:
         """Return how many times its allowance each figure of a row may be."""

@@ -20,9 +20,14 @@ def quantised_side(row: MeasuredPair) -> str | None:
     if (target.dtype in NARROW) == (golden.dtype in NARROW):
         return None
     side, narrow, other = ("target", target, golden) if target.dtype in NARROW else ("golden", golden, target)
-    if "float" not in other.dtype or (row.measurement is not None and _is_same(row.measurement)):
+    if "float" not in other.dtype:
         return None
     return f"quantised side: the {side} is {narrow.dtype}, its scale is unknown"
+
+
+def unknown_scale(row: MeasuredPair) -> str | None:
+    """Return why a pair cannot be judged without a scale; None where it can, and where its values are equal."""
+    return None if row.measurement is not None and _is_same(row.measurement) else quantised_side(row)
 
 
 def _is_same(measurement: Measurement) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.plain_values import plain_gap
 from probe_flow.analysis.policies.torchair import TorchairPolicy, holds_no_number, nonfinite_text
-from probe_flow.analysis.quantised import quantised_side
+from probe_flow.analysis.quantised import unknown_scale
 from probe_flow.records import Mode, Status, Verdict
 
 COSINE_LIMIT = 0.99
@@ -56,7 +56,7 @@ def _judge_row(row: MeasuredPair) -> Verdict:
         return TorchairPolicy().judge([row])[0]
     if measurement.nonfinite_mismatch:
         return Verdict(Status.FAIL, ("nonfinite",), (nonfinite_text(measurement),))
-    quantised = quantised_side(row)
+    quantised = unknown_scale(row)
     if quantised:
         return Verdict(Status.NOT_COMPARABLE, ("quantised",), (quantised,))
     if measurement.count == 0:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.plain_values import plain_gap
-from probe_flow.analysis.quantised import quantised_side
+from probe_flow.analysis.quantised import unknown_scale
 from probe_flow.records import Measurement, Mode, Status, TensorRef, Verdict
 
 COSINE_LIMIT = 0.99
@@ -48,7 +48,7 @@ def _judge_row(row: MeasuredPair) -> Verdict:
     assert measurement is not None
     if measurement.nonfinite_mismatch:
         return Verdict(Status.FAIL, ("nonfinite",), (nonfinite_text(measurement),))
-    quantised = quantised_side(row)
+    quantised = unknown_scale(row)
     if quantised:
         return Verdict(Status.NOT_COMPARABLE, ("quantised",), (quantised,))
     if measurement.mode is Mode.CHECKSUM:

@@ -722,3 +722,14 @@ def test_evidence_says_that_what_lies_between_was_not_compared_where_its_size_is
 def test_an_output_of_another_size_accuses_nobody_where_all_behind_it_is_right():
     rows = [row("a", relative=0.5 * U), not_comparable("b", ((4,), (5,))), row("c", relative=0.5 * U)]
     assert not findings_of(rows, pairs_of(rows, edges=[edge("a", "b"), edge("b", "c")]))
+
+
+def test_operators_of_an_offline_model_without_edges_excuse_each_other_by_nothing():
+    same = [row(f"n{n}", relative=error) for n, error in enumerate((U, 0.5, U, 2.0, 3 * U))]
+    rows = [row(f"n{n}", relative=error, mark=float(n)) for n, error in enumerate((U, 0.5, U, 0.9, 3 * U))]
+    for each in (same, rows):
+        found = findings_of(each, pairs_of(each, framework="om"))
+        assert [finding.node.name for finding in found] == ["n1", "n3"]
+        assert all("no edge is known" in finding.evidence for finding in found)
+    by_order = findings_of(rows, pairs_of(rows, framework="pytorch"))
+    assert [finding.node.name for finding in by_order] == ["n1"]

@@ -129,9 +129,7 @@ def test_every_dtype_comes_back(tmp_path, dtype, data):
         ((16,), None, b"\xb0\x41" + bytes(30), (16,)),
     ],
 )
-def test_single_bits_are_unpacked_whether_their_shape_counts_bits_or_bytes(
-    tmp_path, shape, original, content, logical
-):
+def test_single_bits_are_unpacked_whether_their_shape_counts_bits_or_bytes(tmp_path, shape, original, content, logical):
     body = ge_writer.field_varint(1, 29) + ge_writer.field_varint(2, 2)
     body += ge_writer.field_bytes(3, ge_writer.shape_message(shape)) + ge_writer.field_varint(6, len(content))
     body += b"" if original is None else ge_writer.field_bytes(7, ge_writer.shape_message(original))
