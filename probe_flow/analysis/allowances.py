@@ -11,20 +11,14 @@ from probe_flow.analysis.calls import Call, Calls
 from probe_flow.analysis.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, deviation_of
 from probe_flow.analysis.families import Family, family_of
 from probe_flow.analysis.fused_parts import FusedParts, tightest
-from probe_flow.analysis.gradients import (
-    GATED,
-    Saved,
-    coherent_gradient_error,
-    flipped_share,
-    gradient_allowance,
-)
+from probe_flow.analysis.gradients import GATED, Saved, coherent_gradient_error, flipped_share, gradient_allowance
 from probe_flow.analysis.growth import TINY, Allowance, allowance, coherent_error, common_share, explained_error, widest
 from probe_flow.analysis.hidden_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.links import Links, is_flow_unknown, link
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.past_errors import PastErrors, RecentErrors
 from probe_flow.analysis.updates import Updates
-from probe_flow.records import Execution, Mode, Pairs
+from probe_flow.records import Execution, Mode, NodeKey, Pairs
 
 STATISTICS_SLACK = 2.0
 """How much more error than is likely an input may hide when only its extremes, mean and norm are known."""
@@ -154,11 +148,14 @@ class Allowances:
         assert call is not None
         assert row.measurement is not None
         known = [d for n in behind if (d := self.deviations[n]) is not None]
-        copies = not row.is_produced or row.pair.rule == "self" or number in self.links.producers
-        families = _COPY if copies else self.families(call)
+        before = self.links.before.get(number, ())
+        between = self._between(before) if before else _COPY
+        is_read = not row.is_produced or row.pair.rule == "self" or number in self.links.producers
+        copies = is_read and between == _COPY
+        families = _COPY if copies else between if is_read else self.families(call)
         if row.is_produced and call.peers:
             families = _COLLECTIVE
-        rule = self._gradient if call.is_gradient and not copies else self._forward
+        rule = self._gradient if call.is_gradient and not is_read else self._forward
         unseen = self._unseen(number, sources, deviation)
         if row.measurement.mode is not Mode.STATISTICS:
             allowed = rule(call, deviation, known, families, 0.0)
@@ -169,8 +166,10 @@ class Allowances:
             self._hand_on(number, behind)
         else:
             allowed = self._of_statistics(number, deviation, behind, families, rule)
+        passed = before
         if row.is_produced and row.pair.rule != "self":
             passed = (call.key, *self.links.through.get(call.key, ()))
+        if passed:
             allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
         self.scales[number] = max([deviation.size, allowed.scale, *[self._passed_on(n) for n in behind if copies]])
         return _with_unseen(allowed, unseen, deviation) if unseen else allowed
@@ -341,16 +340,19 @@ class Allowances:
         """Return the arithmetic between a call's compared inputs and its outputs, parts and passed nodes included."""
         found = self._families.get(call)
         if found is None:
-            kinds: set[Family] = set()
-            nodes = (call.key, *self.links.through.get(call.key, ()))
-            for passed in nodes:
-                node = self._nodes.get(passed)
-                parts = [self._types[part] for part in node.originals if part in self._types] if node else []
-                kinds.update(family_of(op_type) for op_type in parts or ([node.op_type] if node else []))
-            if Family.PRODUCT in kinds and self.hidden.has_weights(nodes):
-                kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
-            found = self._families[call] = frozenset(kinds or {Family.UNKNOWN})
+            found = self._families[call] = self._between((call.key, *self.links.through.get(call.key, ())))
         return found
+
+    def _between(self, nodes: Sequence[NodeKey]) -> frozenset[Family]:
+        """Return the arithmetic of some nodes."""
+        kinds: set[Family] = set()
+        for passed in nodes:
+            node = self._nodes.get(passed)
+            parts = [self._types[part] for part in node.originals if part in self._types] if node else []
+            kinds.update(family_of(op_type) for op_type in parts or ([node.op_type] if node else []))
+        if Family.PRODUCT in kinds and self.hidden.has_weights(nodes):
+            kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
+        return frozenset(kinds or {Family.UNKNOWN})
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from probe_flow.analysis.measured import PRODUCED, MeasuredPair
 from probe_flow.records import Execution, NodeKey, Pairs, Phase, Relation, SlotRole, TensorKind
@@ -29,11 +29,13 @@ class Links:
         reaching: node -> rows that feed its outputs: its own inputs, and for inputs that were not compared what feeds
             those, through nodes that were not compared either; absent = unknown, or no input at all.
         through: node -> the nodes that were not compared on the way, whose arithmetic lies between.
+        before: the same for input rows that do not hold what their producers gave.
     """
 
     producers: Mapping[int, tuple[int, ...]]
     reaching: Mapping[NodeKey, tuple[int, ...]]
     through: Mapping[NodeKey, tuple[NodeKey, ...]]
+    before: Mapping[int, tuple[NodeKey, ...]] = field(default_factory=dict)
 
 
 _OFFLINE = ("om", "npy")
@@ -116,12 +118,15 @@ class _ByEdges:
         producers: dict[int, tuple[int, ...]] = {}
         reaching: dict[NodeKey, tuple[int, ...]] = {}
         through: dict[NodeKey, tuple[NodeKey, ...]] = {}
+        before: dict[int, tuple[NodeKey, ...]] = {}
         for node, inputs in self.inputs.items():
             for place, number in inputs.items():
                 fed = self.feeding.get(node, {}).get(place, []) if isinstance(place, int) else []
                 found = self._behind(fed)
                 if found is not None and (found[0] or (not fed and self._is_of_graph(node))):
                     producers[number] = found[0]
+                    if found[1]:
+                        before[number] = found[1]
         for node in dict.fromkeys(node for node, _ in self.outputs):
             reached = self._reach(node)
             if reached is None:
@@ -129,7 +134,7 @@ class _ByEdges:
             through[node] = reached[1]
             if reached[0] or not self.feeding.get(node):
                 reaching[node] = reached[0]
-        return Links(producers, reaching, through)
+        return Links(producers, reaching, through, before)
 
     def _is_of_graph(self, node: NodeKey) -> bool:
         return not self.known or node.name in self.known or node in self.linked

@@ -1,7 +1,7 @@
 """Let rules of single operators speak for the fused ones of a device: by names written one after the other.
 
 The quantisation tool knows the operators before the device's compiler fused them. A device operator that is named after
-several of them reads what the first one reads and gives what the last one gives.
+several of them reads what the first one reads and gives what the last one gives, to the readers of that one, too.
 """
 
 from __future__ import annotations
@@ -21,10 +21,14 @@ def with_fused_names(rules: FusionRules, target: DumpIndex) -> tuple[FusionRules
     named = {target.node(op.name) for op in rules.ops}
     parts = NameParts(rules.by_clean_name)
     added: list[FusionOp] = []
+    givers: dict[str, FusionOp] = {}
     for key, node in target.nodes.items():
         found = [rules.by_clean_name[part] for part in parts.of(safe_name(key.name))] if key not in named else []
         if found:
-            added.append(_fused(key.name, node.op_type, found, group=len(rules.groups) + len(added)))
+            fused = _fused(key.name, node.op_type, found, group=len(rules.groups) + len(added))
+            added.append(fused)
+            if target.node(found[-1].name) is None:
+                givers.setdefault(found[-1].name, fused)
     if not added:
         return rules, frozenset()
     by_name = {op.name: op for op in added}
@@ -33,7 +37,7 @@ def with_fused_names(rules: FusionRules, target: DumpIndex) -> tuple[FusionRules
         rules,
         ops=tuple(sorted((*rules.ops, *added), key=lambda op: op.id)),
         groups=(*rules.groups, *_groups(added)),
-        by_name={**by_name, **rules.by_name},
+        by_name={**by_name, **rules.by_name, **givers},
         by_clean_name={**clean, **rules.by_clean_name},
     )
     return merged, frozenset(by_name)

@@ -218,6 +218,17 @@ def test_a_quantised_model_takes_either_rules_or_both(probe_flow, tmp_path, give
     assert "conv1conv1_dequant_layerrelu1" in nodes
 
 
+@pytest.mark.parametrize("given", [("-fr", "-qfr"), ("-fr",), ("-qfr",)], ids=" ".join)
+def test_the_error_of_quantisation_accuses_nobody_with_either_rules(probe_flow, tmp_path, cases, given):
+    case = cases / "qfr"
+    files = {"-fr": case / "fusion_rule.json", "-qfr": case / "quant_fusion_rule.json"}
+    rules = [word for flag in given for word in (flag, files[flag])]
+    done = probe_flow("compare", "-tp", case / "target_om", "-gp", case / "golden_origin", *rules, "-o", "out")
+    assert done.code == 0, done.out
+    errors = {row["target"]["name"]: row["metrics"] for row in jsonl(tmp_path / "out") if row["metrics"]}
+    assert errors["pool1.input.0"]["relative_euclidean_distance"] > 10 * 2.0**-11
+
+
 def test_arrays_of_a_quantised_model_against_the_original(probe_flow, tmp_path, cases):
     case = cases / "qfr"
     sides = ("-tp", case / "target_quant_npy", "-gp", case / "golden_origin")

@@ -12,7 +12,7 @@ from probe_flow.analysis.conclude import conclude
 from probe_flow.analysis.growth import Allowance
 from probe_flow.analysis.hidden_inputs import HiddenInputs, Noise, with_noise
 from probe_flow.analysis.measured import MeasuredPair
-from probe_flow.records import Expectation, FindingKind, Reason
+from probe_flow.records import Expectation, FindingKind, Node, Reason
 
 U = 2.0**-11
 ROOT12 = math.sqrt(12.0)
@@ -126,3 +126,24 @@ def measured_int8_rows(error: float):
 @pytest.mark.parametrize(("error", "origins"), [(0.02, []), (0.08, ["conv"])])
 def test_values_of_an_unknown_scale_accuse_nobody_and_excuse_as_int8_does(error, origins):
     assert [found.node.name for found in findings_of(*measured_int8_rows(error))] == origins
+
+
+@pytest.mark.parametrize(("error", "blamed"), [(0.0062, []), (0.3, ["pool"])])
+def test_an_input_behind_operators_without_file_carries_what_they_computed(error, blamed):
+    # quant (int8, not compared) -> conv -> relu -> pool: of conv and relu the device has no file.
+    rows = [row("quant", IN), hidden("quant", 0, role=OUT, dtype="int8"), row("pool", IN, relative=error)]
+    edges = [edge("x", "quant"), edge("quant", "conv"), edge("conv", "relu"), edge("relu", "pool")]
+    pairs = pairs_of(rows, {**TYPES, "pool": "MaxPool"}, edges)
+    missing = {key(name): Node(key(name), op_type) for name, op_type in TYPES.items() if name != "quant"}
+    pairs = replace(pairs, target=replace(pairs.target, nodes={**pairs.target.nodes, **missing}))
+    findings, _ = conclude(rows, pairs, passes(rows))
+    assert [found.node.name for found in findings if found.kind is FindingKind.ORIGIN] == blamed
+
+
+def test_an_input_behind_views_alone_holds_what_was_there_before():
+    rows = [row("a", IN), row("a", relative=U), row("b", IN, relative=20 * U)]
+    pairs = pairs_of(rows, {"a": "Relu", "b": "Relu"}, [edge("x", "a"), edge("a", "view"), edge("view", "b")])
+    view = {key("view"): Node(key("view"), "Reshape")}
+    pairs = replace(pairs, target=replace(pairs.target, nodes={**pairs.target.nodes, **view}))
+    findings, _ = conclude(rows, pairs, passes(rows))
+    assert [found.node.name for found in findings] == ["b"]

@@ -138,6 +138,10 @@ def test_either_rule_file_of_a_quantised_model_is_enough_for_what_it_names(root:
     fused = by_target(pairs)["conv1conv1_dequant_layerrelu1.output.0"]
     assert fused.golden is not None
     assert (fused.golden.id, fused.rule, fused.confidence) == ("relu1.output.0", "name_parts", 0.8)
+    # What reads `relu1` in the rules reads the fused operator on the device.
+    feeds = {(edge.producer.name, edge.consumer.name) for edge in pairs.target.edges}
+    assert ("conv1conv1_dequant_layerrelu1", "pool1") in feeds
+    assert ("conv1_quant_layer", "conv1conv1_dequant_layerrelu1") in feeds
 
 
 def test_most_of_the_network_is_found_without_any_rule(root: Path) -> None:
