@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from probe_flow.analysis.calls import is_gradient
 from probe_flow.analysis.checksums import search_checksums
+from probe_flow.analysis.deviation import Deviation
 from probe_flow.analysis.drift import find_drift
 from probe_flow.analysis.golden_errors import golden_errors
 from probe_flow.analysis.measured import MeasuredPair
@@ -254,16 +255,25 @@ def _evidence(
         nearest = _nearest(suspect, rows, diagnosis)
         doubt = nearest and f"; minimum and maximum before it agree, which does not clear {nearest}"
         return f"{found}, {ratio}, floor {floor:.1e}) before the node has done anything{doubt}"
-    errors = [d.relative for n in suspect.inputs if (d := diagnosis.deviations[n]) is not None]
-    if errors:
+    inputs = [d for n in suspect.inputs if (d := diagnosis.deviations[n]) is not None]
+    if inputs:
         agree = "inputs agree" if between is None else f"what was compared before `{between.pair.shown.id}` agrees"
         if suspect.is_by_extremes:
             agree += f" in minimum and maximum, which does not clear {_nearest(suspect, rows, diagnosis) or 'them'}"
-        return f"{agree} ({max(errors):.1e}, floor {floor:.1e}), {found}, {ratio})"
+        return f"{agree} ({_largest(inputs)}, floor {floor:.1e}), {found}, {ratio})"
     compared = "not all inputs were compared" if _has_compared_input(suspect.row, rows) else "no input was compared"
     if diagnosis.is_flow_unknown:
         compared += " and no edge is known, so whether it inherits the error is open"
     return f"{compared} (floor {floor:.1e}), {found}, {ratio})"
+
+
+def _largest(inputs: Sequence[Deviation]) -> str:
+    """Return the largest error of some inputs; where a golden is zero none is relative to it."""
+    relative = [each.relative for each in inputs if math.isfinite(each.relative)]
+    absolute = [each.rms for each in inputs if not math.isfinite(each.relative)]
+    texts = [f"{max(relative):.1e}"] if relative else []
+    texts += [f"error {max(absolute):.1e} where the golden is zero"] if absolute else []
+    return ", ".join(texts)
 
 
 def _nearest(suspect: Suspect, rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> str:

@@ -23,6 +23,8 @@ from probe_flow.records import (
     Verdict,
 )
 
+_OTHER_HASHES = "PF5117"
+
 COMPARED = frozenset({Status.PASS, Status.WARNING, Status.FAIL})
 
 MAX_NONFINITE = 0.1
@@ -178,6 +180,12 @@ def incompleteness(
     if required.coverage:
         causes.extend(_too_few(coverage, required.coverage))
     causes.extend(_saying_nothing(coverage))
+    hashed = sum(row.failure is not None and row.failure.code == _OTHER_HASHES for row in rows)
+    if causes and hashed:
+        causes.append(
+            f"of {hashed} pair{'s' if hashed > 1 else ''} only checksums of two dtypes are known, which differ where "
+            "the values are equal, too: reduce to statistics, or dump both sides in one dtype"
+        )
     return tuple(causes)
 
 

@@ -24,6 +24,7 @@ code                     gap         evidence
 ``no_rule_op``           outside     no rule names the golden operator
 ``shape_mismatch``       missing     other sizes, padding and order of axes aside
 ``blocks_mismatch``      missing     a matrix larger than the blocks that were dumped
+``blocks_contradict``    missing     blocks that hold another shape, or other groups, than their own header says
 ``layout_unsupported``   missing     a storage layout without conversion
 ``dtype_unsupported``    missing     an element type that cannot be read
 ``slices_missing``       missing     a tensor of which not all slices were dumped

@@ -13,6 +13,7 @@ from probe_flow.matching.offline_axes import (
     Shape,
     Told,
     count,
+    fits,
     from_logical,
     is_convertible,
     is_matrix,
@@ -24,7 +25,12 @@ from probe_flow.matching.offline_axes import (
     without_ones,
 )
 from probe_flow.matching.offline_blocks import fitting_shape
-from probe_flow.matching.offline_reasons import blocks_mismatch, layout_unsupported, shape_mismatch
+from probe_flow.matching.offline_reasons import (
+    blocks_contradict,
+    blocks_mismatch,
+    layout_unsupported,
+    shape_mismatch,
+)
 from probe_flow.records import Reason, TensorRef
 
 _UNTOLD = Told()
@@ -197,4 +203,15 @@ def _unfilled(target: TensorRef, golden: TensorRef, told: Told) -> Aligned:
         padded = (stored[-3] * stored[-2], stored[-4] * stored[-1])
         return Aligned(target, golden, problem=blocks_mismatch(shape, padded))
     mine = shape if shape is not None else stored
+    if sorted(without_ones(mine)) == sorted(without_ones(golden_shape)):  # the shapes agree, so the blocks are wrong
+        side = target if not is_plain(target) else golden
+        return Aligned(target, golden, problem=_contradiction(side, mine))
     return Aligned(target, golden, problem=shape_mismatch(mine, golden_shape))
+
+
+def _contradiction(ref: TensorRef, shape: Shape) -> Reason:
+    assert ref.shape is not None
+    plain = replace(ref, sub_format=0)
+    ways = (shape, *(to_logical(shape, order) for order in orders(len(shape), layout=ref.layout)))
+    fits_ungrouped = any(fits(plain, way) for way in ways)
+    return blocks_contradict(shape, ref.shape, ref.layout, ref.sub_format, fits_ungrouped=fits_ungrouped)

@@ -78,6 +78,16 @@ def blocks_mismatch(target: Shape, padded: Shape) -> Reason:
     return missing("blocks_mismatch", text, tuple(target), tuple(padded))
 
 
+def blocks_contradict(shape: Shape, stored: Shape, layout: str, groups: int, *, fits_ungrouped: bool) -> Reason:
+    """A header whose shape, or number of groups, does not belong to the blocks that it describes."""
+    text = f"the header contradicts itself: {tuple(stored)} in layout `{layout}` does not hold {tuple(shape)}"
+    if groups > 1:
+        text += f" in the {groups} groups of its sub-format" + (
+            ", but it does without groups" if fits_ungrouped else ""
+        )
+    return missing("blocks_contradict", f"{text}; dump the operator again", tuple(shape), tuple(stored))
+
+
 def layout_unsupported(layout: str) -> Reason:
     """A storage layout without conversion."""
     text = f"no conversion is known of the storage layout `{layout}`"

@@ -41,6 +41,7 @@ ROW_CODES = frozenset(
         "input_malformed",
         "shape_mismatch",
         "blocks_mismatch",
+        "blocks_contradict",
         "layout_unsupported",
         "dtype_unsupported",
         "slices_missing",

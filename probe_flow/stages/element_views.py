@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from probe_flow.errors import Diagnostic, Severity, did_you_mean
-from probe_flow.records import ComparedPair, Comparison, Mode, NodeKey
+from probe_flow.records import ComparedPair, Comparison, Group, Mode
 from probe_flow.reports.element_view import ElementView, plain_prefix
 from probe_flow.stages.aligned_sides import aligned_sides
 from probe_flow.stages.details import LookBatch, look_at, look_of
@@ -26,8 +26,7 @@ def views_of(comparison: Comparison, wanted: Sequence[Detail]) -> tuple[tuple[El
     groups = {group.id: group for group in comparison.pairs.groups}
     views = []
     for row, detail in chosen:
-        group = groups.get(row.pair.group)
-        views.append(_view(row, detail, group.golden_nodes if group else ()))
+        views.append(_view(row, detail, _golden_names(comparison, row, groups.get(row.pair.group))))
     return tuple(_told_apart(views)), problems
 
 
@@ -78,10 +77,19 @@ def _has_elements(row: ComparedPair) -> bool:
     return not any("complex" in side.dtype for side in (row.pair.target, row.pair.golden) if side is not None)
 
 
-def _view(row: ComparedPair, detail: Detail, golden_nodes: Sequence[NodeKey]) -> ElementView:
+def _view(row: ComparedPair, detail: Detail, golden_names: tuple[str, ...]) -> ElementView:
     target, golden = aligned_sides(row.pair)
-    names = tuple(dict.fromkeys(node.name for node in golden_nodes)) or (golden.node.name,)
-    return ElementView(plain_prefix(target), target, golden, names, detail.top, detail.lines, detail.tables)
+    return ElementView(plain_prefix(target), target, golden, golden_names, detail.top, detail.lines, detail.tables)
+
+
+def _golden_names(comparison: Comparison, row: ComparedPair, group: Group | None) -> tuple[str, ...]:
+    """Return the golden operators behind a row, by the true names that rules give where files have cleaned ones."""
+    assert row.pair.golden is not None
+    nodes, members = comparison.pairs.target.nodes, group.target_nodes if group else ()
+    golden = dict.fromkeys(key.name for key in (group.golden_nodes if group else ()) or [row.pair.golden.node])
+    originals = dict.fromkeys(name for key in members if key in nodes for name in nodes[key].originals if name)
+    is_told = {name.translate(_CLEANED) for name in originals}.issuperset(name.translate(_CLEANED) for name in golden)
+    return tuple(originals if is_told else golden)
 
 
 def _told_apart(views: Iterable[ElementView]) -> Iterator[ElementView]:

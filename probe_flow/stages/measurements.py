@@ -19,7 +19,7 @@ from probe_flow.stages.mixed_sides import figures_to_take, hashed_dtype, is_mixe
 ANALYSIS_IDS = ("cosine", "euclidean_distance", "relative_euclidean_distance", "max_abs_err")
 """What the search for the origin needs; measured whatever metrics the workflow asks for."""
 
-_OTHER_SHAPES = ("shape_mismatch", "blocks_mismatch")
+_OTHER_SHAPES = ("shape_mismatch", "blocks_mismatch", "blocks_contradict")
 """Codes of matchers that know that two tensors do not lie alike, though they may have as many elements."""
 
 _MEASURABLE = (TensorKind.TENSOR, TensorKind.STATISTICS, TensorKind.SCALAR, TensorKind.NULL)

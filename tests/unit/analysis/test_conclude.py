@@ -31,11 +31,14 @@ from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.records import (
     FindingKind,
     Group,
+    Measurement,
+    Mode,
     NodeKey,
     Pair,
     Phase,
     Relation,
     Role,
+    SideSummary,
     Statistics,
     TensorKind,
 )
@@ -733,3 +736,19 @@ def test_operators_of_an_offline_model_without_edges_excuse_each_other_by_nothin
         assert all("no edge is known" in finding.evidence for finding in found)
     by_order = findings_of(rows, pairs_of(rows, framework="pytorch"))
     assert [finding.node.name for finding in by_order] == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("others", "words"), [((), "(error 5.0e-06 where the golden is zero, floor"), ((U,), "(4.9e-04, error 5.0e-06")]
+)
+def test_inputs_of_zeros_agree_by_their_error_and_not_by_infinity(others, words):
+    # A difference of equal values is zero in the golden and rounding on the device; what reads it doubles it.
+    zeros = statistics(min=0.0, max=0.0, mean=0.0, l2norm=0.0)
+    figures = {"cosine": None, "euclidean_distance": 5e-5, "relative_euclidean_distance": math.inf, "max_abs_err": 5e-6}
+    nearly = Measurement(Mode.TENSOR, figures, SideSummary(statistics()), SideSummary(zeros), count=100)
+    rows = [row("sub", IN, relative=U), row("sub", measurement=nearly), row("a", IN, measurement=nearly)]
+    rows += [row("a", IN, place, relative=error) for place, error in enumerate(others, start=1)]
+    rows.append(row("a", relative=0.5))
+    edges = [edge("x", "sub"), edge("sub", "a"), edge("x", "a", 1)]
+    (finding,) = findings_of(rows, pairs_of(rows, {"sub": "Sub", "a": "Add"}, edges))
+    assert finding.evidence.startswith(f"inputs agree {words}")

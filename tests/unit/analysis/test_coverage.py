@@ -326,3 +326,10 @@ def test_policies_see_the_measured_rows_of_one_node_at_a_time():
     verdicts = judge_all(rows, Spy())
     assert seen == [["a.input.0", "a.output.0"], ["b.input.0"], []]
     assert [verdict.status for verdict in verdicts][:3] == [Status.PASS] * 3
+
+
+def test_checksums_of_two_dtypes_are_named_as_the_cause_of_an_incomplete_run_only():
+    hashes = Diagnostic("PF5117", "checksums of float16 and float32 values cannot be compared")
+    found = causes([unmeasured(hashes), unmeasured(hashes)])
+    assert "of 2 pairs only checksums of two dtypes are known" in found[-1]
+    assert causes([*[row(name) for name in "abcdefghi"], unmeasured(hashes)]) == ()

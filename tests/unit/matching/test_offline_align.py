@@ -183,6 +183,32 @@ def test_a_matrix_beyond_its_blocks_names_the_shape_that_fits(tmp_path: Path) ->
     assert "shape (40, 18) does not fit" in pair.reason.text
 
 
+def one_lie(path: Path, logical: np.ndarray, claimed: int) -> Pair:
+    """Match weights that are stored without groups and whose header claims some."""
+    case = Case(path)
+    stored = to_layout(logical, "FRACTAL_Z", c0=16, groups=1)
+    bytes_of = tensor(stored, sub_format=claimed, format=4, original_shape=logical.shape)
+    case.device("Conv2D", "conv", outputs=[bytes_of])
+    case.golden.output("conv", 0, logical)
+    rule = case.rule(op("conv", originals=["conv"], number=1, outputs=[desc("conv", 0, origin_shape=logical.shape)]))
+    return by_target(case.match(rule=rule))["conv.output.0"]
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 20, 33), (20, 33, 3, 3)])
+def test_groups_that_the_blocks_contradict_are_the_reason_and_not_equal_shapes(
+    tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    reason = one_lie(tmp_path, numbers(*shape), 4).reason
+    assert reason is not None
+    assert reason.code == "blocks_contradict"
+    assert f"does not hold {shape} in the 4 groups of its sub-format, but it does without groups" in reason.text
+    assert "golden" not in reason.text
+
+
+def test_the_same_weights_without_a_claim_are_compared(tmp_path: Path) -> None:
+    check_equal(one_lie(tmp_path, numbers(3, 3, 20, 33), 0), numbers(3, 3, 20, 33))
+
+
 def test_an_unknown_layout_is_named(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.device("Conv2D", "conv", outputs=[tensor(numbers(1, 3, 4, 5), format=5)])

@@ -86,6 +86,20 @@ def test_tensors_of_one_name_are_numbered_and_golden_names_are_those_of_the_grou
     assert views[0].golden_names == ("conv", "relu")
 
 
+def test_golden_names_are_spelled_as_the_rules_spell_them(tmp_path):
+    pairs = pairs_of([(raw(tmp_path, "t", "block.a", ONES), raw(tmp_path, "g", "block_a_relu", ONES))])
+    (key,) = pairs.target.nodes
+    node = replace(pairs.target.nodes[key], originals=("block/a.conv", "block/a.relu"))
+    told = replace(pairs, target=replace(pairs.target, nodes={key: node}))
+    of_other_names = replace(told, target=replace(told.target, nodes={key: replace(node, originals=("fused",))}))
+    for each, names in ((told, ("block/a.conv", "block/a.relu")), (of_other_names, ("block_a_relu",))):
+        (group,) = {pair.group for pair in each.pairs}
+        golden = tuple(each.golden.nodes)
+        grouped = replace(each, groups=(Group(group, Relation.MANY_TO_ONE, (key,), golden),))
+        (view,), _ = views_of(compared(grouped), [Detail(node="block.a")])
+        assert view.golden_names == names
+
+
 def test_a_report_writes_the_files(tmp_path):
     options = report.Options.model_validate(
         {"uses": "report", "comparison": "c", "formats": [{"detail": {"node": "net_n2", "tables": False}}]}
