@@ -8,7 +8,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from probe_flow.errors import Diagnostic, IncompleteError, UsageError
+from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.formats.converted_names import add_to_mapping
 from probe_flow.formats.streamed_file import clear_stale
 from probe_flow.records import Catalog, TensorKind
@@ -24,9 +24,12 @@ MAX_PROBLEMS = 20
 def convert_catalog(catalog: Catalog, wanted: Wanted, options: ConvertOptions, context: Context) -> Catalog:
     """Write tensors of a catalog as files and return it with these in their place.
 
+    Tensors that the wanted layout has no place for, such as a vector in NC1HWC0, stay as they are: PF6510 lists them.
+
     Raises:
         UsageError: PF6501, PF6502 the folder of the files.
-        IncompleteError: PF6507 no tensor to convert, PF6508 some are not converted; the others are.
+        IncompleteError: PF6507 no tensor to convert, PF6508 some are not converted; the others are. PF6511 none has
+            the wanted layout.
     """
     is_ours = options.output is None
     output = context.output / "converted" / context.stage if options.output is None else Path(options.output)
@@ -48,6 +51,11 @@ def convert_catalog(catalog: Catalog, wanted: Wanted, options: ConvertOptions, c
     _write_mappings(found)
     problems = [done.problem for done in sorted(found, key=lambda done: done.index) if done.problem is not None]
     context.emit("convert.ended", tensors=len(jobs), failed=len(problems), output=str(output))
+    left = sorted(done.index for done in found if done.is_left)
+    if len(left) == len(jobs):
+        raise IncompleteError(_no_layout(catalog, wanted, context.stage))
+    if left:
+        context.report([_left(catalog, left, wanted, context.stage)])
     if problems:
         raise IncompleteError((_gaps(len(problems), len(jobs), context.stage, output), *problems[:MAX_PROBLEMS]))
     return replace(catalog, side=context.stage, root=str(output.resolve()), tensors=tuple(tensors))
@@ -130,6 +138,25 @@ def _nothing(catalog: Catalog, nodes: Sequence[str] | None) -> Diagnostic:
     message = f"`{catalog.root or catalog.side}` holds no tensor with elements{which}"
     cure = "correct `nodes`, or the dump stage that is named" if nodes else "a dump of statistics has none to convert"
     return Diagnostic("PF6507", message, path=catalog.root or None, help=cure)
+
+
+def _left(catalog: Catalog, left: Sequence[int], wanted: Wanted, stage: str) -> Diagnostic:
+    tensors = [catalog.tensors[index] for index in left]
+    shown = [f"`{ref.id}` {list(ref.logical_shape or ref.shape or ())}" for ref in tensors[:MAX_PROBLEMS]]
+    more = [f"and {len(left) - MAX_PROBLEMS} more"] if len(left) > MAX_PROBLEMS else []
+    return Diagnostic(
+        "PF6510",
+        f"{len(left)} tensors of stage `{stage}` have no layout `{wanted.layout}` and stay as they are",
+        severity=Severity.NOTE,
+        notes=(*shown, *more),
+        help="name the nodes to convert with `nodes`, or convert to ND",
+    )
+
+
+def _no_layout(catalog: Catalog, wanted: Wanted, stage: str) -> Diagnostic:
+    message = f"no tensor of stage `{stage}` has a layout `{wanted.layout}`: their number of axes is another one"
+    cure = "name a layout for tensors of that many axes, or ND"
+    return Diagnostic("PF6511", message, path=catalog.root or None, help=cure)
 
 
 def _gaps(failed: int, count: int, stage: str, output: Path) -> Diagnostic:

@@ -23,7 +23,8 @@ class Options(ConvertOptions):
     uses: Literal["convert.layout"]
     layout: Layout = Field(
         description="Where to. `ND` is the order of the framework, channels first (NCHW, NCDHW). A layout that only "
-        "orders axes leaves tensors with another number of axes in that order."
+        "orders axes leaves tensors with another number of axes in that order; what a layout of blocks has no place "
+        "for, such as a vector in `NC1HWC0`, stays as the dump has it, and is listed (PF6510)."
     )
     axes: Literal["NHWC", "HWCN", "CHWN", "NDHWC", "DHWCN", "DHWNC"] | None = Field(
         None,

@@ -17,6 +17,7 @@ from probe_flow.formats.relayout import Relaid, as_stored, in_layout
 from probe_flow.records import Extent, TensorRef
 from probe_flow.stages.convert_writes import Wish, fulfil
 from probe_flow.tensors.layouts import PLAIN_LAYOUTS
+from probe_flow.tensors.stored_shapes import has_tensors_of
 
 _ONE_TENSOR = (".npy", ".pt")
 """Endings of dumped files that hold one tensor, whose number says nothing."""
@@ -61,12 +62,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of one tensor: what stands for it now, or why it is not converted; and its file's long name."""
+    """What became of one tensor: what stands for it now, or why it is not converted; and its file's long name.
+
+    ``is_left``: it has no such layout and stays as it is.
+    """
 
     index: int
     ref: TensorRef | None = None
     problem: Diagnostic | None = None
     long_name: str | None = None
+    is_left: bool = False
 
 
 def convert_batch(batch: Batch) -> list[Done]:
@@ -94,6 +99,9 @@ def _wishes(batch: Batch, planned: dict[int, tuple[TensorRef, Relaid, str]], end
     wanted = batch.wanted
     for job in batch.jobs:
         ref = _in_order(job.ref, wanted.axes)
+        if wanted.layout not in (None, ref.layout) and not has_tensors_of(wanted.layout, len(_logical_shape(ref))):
+            ended.append(Done(job.index, is_left=True))
+            continue
         found = _plan(ref, wanted)
         if isinstance(found, Diagnostic):
             ended.append(Done(job.index, problem=found))

@@ -66,9 +66,19 @@ def stored_shape(layout: str, logical: Shape, blocks: Blocks) -> Shape:
             )
         )
     rank, rule = _RULES[layout]
-    if (len(logical) != rank) if rank else not logical:
+    if not has_tensors_of(layout, len(logical)):
         raise _rank(layout, logical, rank)
     return rule(logical, blocks)
+
+
+def has_tensors_of(layout: str, axes: int) -> bool:
+    """Tell whether there are tensors of so many axes in a layout of blocks; others take any.
+
+    >>> has_tensors_of("NC1HWC0", 1), has_tensors_of("FRACTAL_NZ", 1), has_tensors_of("NHWC", 1)
+    (False, True, True)
+    """
+    rank = _RULES[layout][0] if layout in _RULES else None
+    return rank is None or (axes == rank if rank else axes > 0)
 
 
 def _ceil(size: int, block: int) -> int:

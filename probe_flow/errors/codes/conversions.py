@@ -1,4 +1,4 @@
-"""Codes of converting dumped tensors to files (PF6501 to PF6509)."""
+"""Codes of converting dumped tensors to files (PF6501 to PF6519)."""
 
 from __future__ import annotations
 
@@ -69,5 +69,20 @@ SECTION: tuple[Code, ...] = (
         "The disk is full, a right is missing, or memory ran out. No part of the file is left.",
         "`Add.Add_1.2.3.4.output.0.npy` cannot be written: No space left on device",
         "Free some disk and convert again.",
+    ),
+    Code(
+        "PF6510",
+        "tensors that have no such layout stay as they are",
+        "A layout of blocks takes tensors of a certain number of axes: NC1HWC0 four of them, NDC1HWC0 five. The "
+        "others, such as the bias of a convolution, are not converted: they stay as the dump has them.",
+        "12 tensors of stage `blocks` have no layout `NC1HWC0` and stay as they are",
+        "Nothing to do, or name the nodes to convert with `nodes`.",
+    ),
+    Code(
+        "PF6511",
+        "no tensor has the wanted layout",
+        "None of the tensors to convert has as many axes as the layout takes.",
+        "no tensor of stage `blocks` has a layout `NDC1HWC0`: their number of axes is another one",
+        "Name a layout for tensors of that many axes, or `ND`.",
     ),
 )

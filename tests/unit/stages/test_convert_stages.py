@@ -16,7 +16,7 @@ from om_writer import OmFolder
 from pydantic import ValidationError
 from raw_pairs import context
 
-from probe_flow.errors import Diagnostic, IncompleteError, UsageError
+from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.formats.blocks import open_tensor
 from probe_flow.formats.ge_dump import read_ge_header, tensor_refs
 from probe_flow.formats.npy import npy_tensor_ref
@@ -113,6 +113,34 @@ def test_a_dump_in_another_layout_reads_as_the_dump(kind: str, layout: str, cata
         return
     check(found, catalog, tmp_path / "out")
     assert {ref.layout for ref in found.tensors[1:]} == {layout}
+
+
+@pytest.mark.parametrize(("layout", "left"), [("NC1HWC0", ["bias", "scale", "table"]), ("FRACTAL_NZ", ["scale"])])
+def test_what_has_no_such_layout_stays_as_it_is_and_is_listed(tmp_path: Path, layout: str, left: list[str]) -> None:
+    shapes = {"image": (1, 20, 3, 4), "bias": (20,), "scale": (), "table": (3, 4)}
+    folder = OmFolder(tmp_path / "dump")
+    tensors: list[TensorRef] = []
+    for name, shape in shapes.items():
+        path = folder.op("Op", name, at=len(tensors), outputs=[np.ones(shape, np.float32)])
+        tensors += tensor_refs(read_ge_header(path), path, NodeKey(Execution(), name))
+    nodes = {ref.node: Node(ref.node, "Op") for ref in tensors}
+    catalog = Catalog("target", "om", "tensor", str(tmp_path / "dump"), nodes, tuple(tensors), fingerprint="f")
+    problems: list[Diagnostic] = []
+    stage = STAGES["convert.layout"]
+    given = stage.Options(uses="convert.layout", dump="target", layout=layout, output=str(tmp_path / "out"))
+    found = stage.run(given, {"dump": [catalog]}, replace(context(), stage="small", report=problems.extend))
+    assert [old.node.name for old, new in zip(catalog.tensors, found.tensors, strict=True) if old == new] == left
+    assert {ref.layout for ref in found.tensors if ref.node.name not in left} == {layout}
+    (note,) = problems
+    assert (note.code, note.severity) == ("PF6510", Severity.NOTE)
+    assert [text.split("`")[1] for text in note.notes] == [f"{name}.output.0" for name in left]
+    assert len(list((tmp_path / "out").iterdir())) == len(shapes) - len(left)
+
+
+def test_a_layout_that_no_tensor_has_is_a_mistake(catalog: Catalog, tmp_path: Path) -> None:
+    with pytest.raises(IncompleteError) as caught:
+        run("convert.layout", catalog, tmp_path, layout="NDC1HWC0")
+    assert caught.value.diagnostic.code == "PF6511"
 
 
 def test_only_chosen_nodes_are_converted(catalog: Catalog, tmp_path: Path) -> None:
