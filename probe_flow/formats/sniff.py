@@ -14,6 +14,7 @@ from probe_flow.formats.dump_json_folders import DEBUG_FILE, DESCRIPTIONS, DUMP_
 from probe_flow.formats.existing import is_file, is_there
 from probe_flow.formats.mindspore_graph_layout import run_folder
 from probe_flow.formats.om_names import parse_array_name, parse_om_array_name, parse_om_name
+from probe_flow.formats.reduced_names import source_name
 from probe_flow.formats.torchair_layout import graph_file_name, is_time, is_torchair
 from probe_flow.formats.torchair_names import parse_fx_name
 
@@ -42,6 +43,7 @@ def _is_torchair_ge(folders: _Folders, name: str) -> bool:
 
 
 def _is_device(folders: _Folders, name: str) -> bool:
+    name = source_name(name) or name  # a reduced file stands for the dumped one
     is_other = name.endswith((".npy", ".json", ".csv", ".txt", ".md"))
     is_array = parse_om_array_name(name) is not None
     return is_array or (not is_other and (any(map(is_time, folders)) or parse_om_name(name) is not None))

@@ -35,12 +35,22 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Consumes:
-    """Marks an option as the name of a stage whose result is of ``kind``."""
+    """Marks an option as the name of a stage whose result is of ``kind``; ``family``: the only stages that it may be.
+
+    >>> Consumes(Kind.CATALOG, "dump").takes("dump.om"), Consumes(Kind.CATALOG, "dump").takes("convert.npy")
+    (True, False)
+    """
 
     kind: Kind
+    family: str = ""
+
+    def takes(self, uses: str) -> bool:
+        """Tell whether a stage is of the family that is asked for."""
+        return not self.family or uses.partition(".")[0] == self.family
 
 
 CatalogOf = Annotated[str, Consumes(Kind.CATALOG)]
+DumpOf = Annotated[str, Consumes(Kind.CATALOG, "dump")]
 PairsOf = Annotated[str, Consumes(Kind.PAIRS)]
 ComparisonOf = Annotated[str, Consumes(Kind.COMPARISON)]
 

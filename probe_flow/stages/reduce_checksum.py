@@ -17,9 +17,9 @@ class Options(ReduceOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the catalog of the dump as it is then."""
-    from probe_flow.stages.reduce_stage import reduce_dump
+    from probe_flow.stages.reduce_stage import run_reduce
 
-    return reduce_dump(options, ("crc32",), context)
+    return run_reduce(options, ("crc32",), inputs, context)
 
 
 STAGE = StageType(

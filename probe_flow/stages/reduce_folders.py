@@ -178,20 +178,8 @@ class Reduction:
             yield (folders, name), Job("/".join((root, *folders, name)), result, kind_of(name), identity)
 
     def _batches(self, jobs: Sequence[Job]) -> list[Batch]:
-        batches: list[Batch] = []
-        current: list[Job] = []
-        size = 0
-        most = min(MOST_BATCH_BYTES, max(BATCH_BYTES, sum(job.size for job in jobs) // BATCHES))
-        for job in [*jobs, None]:
-            if current and (job is None or size + job.size > most or len(current) >= BATCH_FILES):
-                batches.append(
-                    Batch(tuple(current), self.wanted.figures, self.wanted.deletes_source, stop=self.stop.path)
-                )
-                current, size = [], 0
-            if job is not None:
-                current.append(job)
-                size += job.size
-        return batches
+        wanted = self.wanted
+        return batches_of(jobs, wanted.figures, deletes_source=wanted.deletes_source, stop=self.stop.path)
 
     def _take(self, done: Done, folder: FolderChanges, key: Key) -> None:
         if done.ending is Ending.LEFT:
@@ -227,6 +215,22 @@ class Reduction:
     def _skips(self, name: str) -> str | None:
         kind = source_kind(name, self.wanted.suffix)
         return kind if isinstance(kind, str) else None
+
+
+def batches_of(jobs: Sequence[Job], figures: Figures, *, deletes_source: bool, stop: str | None) -> list[Batch]:
+    """Return files in batches for workers; see `Batch`."""
+    batches: list[Batch] = []
+    current: list[Job] = []
+    size = 0
+    most = min(MOST_BATCH_BYTES, max(BATCH_BYTES, sum(job.size for job in jobs) // BATCHES))
+    for job in [*jobs, None]:
+        if current and (job is None or size + job.size > most or len(current) >= BATCH_FILES):
+            batches.append(Batch(tuple(current), figures, deletes_source, stop=stop))
+            current, size = [], 0
+        if job is not None:
+            current.append(job)
+            size += job.size
+    return batches
 
 
 def outermost(roots: Iterable[Path]) -> list[Path]:

@@ -25,9 +25,9 @@ class Options(ReduceOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the catalog of the dump as it is then."""
-    from probe_flow.stages.reduce_stage import reduce_dump
+    from probe_flow.stages.reduce_stage import run_reduce
 
-    return reduce_dump(options, options.statistics, context)
+    return run_reduce(options, options.statistics, inputs, context)
 
 
 STAGE = StageType(

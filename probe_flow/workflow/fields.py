@@ -24,6 +24,12 @@ KIND_WORDS: Mapping[Kind, str] = types.MappingProxyType(
 )
 
 
+def kind_words(consumes: Consumes) -> str:
+    """Return in words what an option takes."""
+    kind = KIND_WORDS[consumes.kind]
+    return f"{kind} of a `{consumes.family}.*` stage" if consumes.family else kind
+
+
 @dataclass(frozen=True, slots=True)
 class Marked(Generic[Marker]):
     """An option that carries a marker in its type.
@@ -190,5 +196,5 @@ def _words(annotation: Any, *, plural: bool) -> Iterator[str]:
 
 def _marker_words(extra: object) -> str | None:
     if isinstance(extra, Consumes):
-        return f"the name of a stage that gives {KIND_WORDS[extra.kind]}"
+        return f"the name of a stage that gives {kind_words(extra)}"
     return "a path" if isinstance(extra, IsPath) else None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from probe_flow.errors import Diagnostic, did_you_mean
+from probe_flow.stages.base import Consumes, StageType
 from probe_flow.workflow.drafts import Draft, Wire
-from probe_flow.workflow.fields import KIND_WORDS
+from probe_flow.workflow.fields import KIND_WORDS, kind_words
 from probe_flow.workflow.resolved import ResolvedStage
 
 
@@ -112,10 +113,10 @@ def _dangling(draft: Draft, wire: Wire, drafts: Mapping[str, Draft]) -> Diagnost
     fitting = [
         name
         for name, other in drafts.items()
-        if name != draft.name and (other.type is None or other.type.produces is wire.consumes.kind)
+        if name != draft.name and (other.type is None or _fits(other.type, wire.consumes))
     ]
     near = did_you_mean(wire.stage, fitting) or did_you_mean(wire.stage, drafts)
-    kind = KIND_WORDS[wire.consumes.kind]
+    kind = kind_words(wire.consumes)
     known = f"stages that give {kind}: {', '.join(fitting) or 'none'}"
     return Diagnostic(
         "PF2003",
@@ -127,18 +128,24 @@ def _dangling(draft: Draft, wire: Wire, drafts: Mapping[str, Draft]) -> Diagnost
     )
 
 
+def _fits(type_: StageType, consumes: Consumes) -> bool:
+    return type_.produces is consumes.kind and consumes.takes(type_.uses)
+
+
 def _wrong_kind(draft: Draft, wire: Wire, drafts: Mapping[str, Draft]) -> list[Diagnostic]:
     other = drafts[wire.stage]
-    if other.type is None or other.type.produces is wire.consumes.kind:
+    if other.type is None or _fits(other.type, wire.consumes):
         return []
-    wanted, given = KIND_WORDS[wire.consumes.kind], KIND_WORDS[other.type.produces]
-    fitting = [name for name, each in drafts.items() if each.type and each.type.produces is wire.consumes.kind]
+    wanted, given = kind_words(wire.consumes), KIND_WORDS[other.type.produces]
+    if other.type.produces is wire.consumes.kind:
+        given = f"that of `{other.type.uses}`"
+    fitting = [name for name, each in drafts.items() if each.type and _fits(each.type, wire.consumes)]
     return [
         Diagnostic(
             "PF2004",
             f"`{wire.option}` of stage `{draft.name}` needs {wanted}, but stage `{wire.stage}` gives {given}",
             span=wire.span,
-            label=f"`{other.type.uses}` gives {given}",
+            label=f"`{other.type.uses}` gives {KIND_WORDS[other.type.produces]}",
             related=((other.place.name_span, f"`{wire.stage}` is defined here"),),
             help=f"stages that give {wanted}: {', '.join(fitting) or 'none'}",
             stage=draft.name,

@@ -1,4 +1,4 @@
-"""Codes of reducing dumps (PF3231 to PF3234, PF6301 to PF6308)."""
+"""Codes of reducing dumps (PF3231 to PF3234, PF6301 to PF6308, PF6334 to PF6339)."""
 
 from __future__ import annotations
 
@@ -99,5 +99,29 @@ EXECUTION: tuple[Code, ...] = (
         "The folder holds neither dumped files nor reduced ones.",
         "`/data/dump` holds no dumped file to reduce",
         "Give the folder of a dump: device files, or arrays of an FX dump. With `--watch` an empty folder may fill.",
+    ),
+    Code(
+        "PF6334",
+        "nothing of a stage's dump can be reduced",
+        "`source` of a `reduce` stage names a dump whose tensors lie in no device file and no `.npy` array, or of "
+        "which there are statistics only.",
+        "nothing of the dump of stage `eager` can be reduced: e.g. `Torch.add.0.output.0`: `Torch.add.0.output.0.pt` "
+        "is neither a device file nor a `.npy` array",
+        "Compare such a dump as it is: statistics of elements are computed where the other side has statistics.",
+    ),
+    Code(
+        "PF6335",
+        "reduced files of a stage would lie in its dump",
+        "With `source` the dump stays as it is, since other stages read it; `output` names its folder, or one inside.",
+        "the reduced files of a stage would lie in its dump, at `/data/msprobe_ge_dump`",
+        "Name another folder; to reduce a dump where it lies, give its folder as `path`.",
+    ),
+    Code(
+        "PF6336",
+        "some tensors of a stage's dump are not reduced",
+        "They lie in several files (slices of one tensor), in files of another kind, or the dump has statistics of "
+        "them only. They stay as they are.",
+        "2 tensors of `eager` are not reduced and stay as they are",
+        "Nothing to do: compare reduces them where the other side holds statistics.",
     ),
 )

@@ -43,6 +43,11 @@ def test_kernel_dumps_of_mindspore_are_told_by_their_folders(tmp_path: Path, nam
     assert kind_of_dump(str(tmp_path / "rank_0" / "Net")) == MINDSPORE_GRAPH
 
 
+def test_a_reduced_dump_is_of_the_kind_of_the_dump(tmp_path: Path) -> None:
+    (tmp_path / "Conv2D.conv1.3.4.1700000000002000_min_max.npz").write_bytes(b"")
+    assert kind_of_dump(str(tmp_path)) == OM
+
+
 def test_several_kinds_are_named_with_an_example_of_each() -> None:
     with pytest.raises(UsageError) as caught:
         kind_of_dump(str(TORCHAIR))
