@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from probe_flow.formats.graph_links import Source
+from probe_flow.formats.graph_links import VIEW_TYPES, Source
 from probe_flow.matching.torchair_arguments import (
     Alignment,
     DeviceInput,
@@ -29,6 +29,8 @@ from probe_flow.matching.torchair_reasons import NearestNames, expected, missing
 from probe_flow.matching.torchair_recorded import align_recorded
 from probe_flow.matching.torchair_target import TargetMatch
 from probe_flow.records import Catalog, Reason, TensorRef
+
+_SPREADING_TYPES = frozenset({"BroadcastTo", "BroadcastToD", "Expand", "ExpandD"})
 
 _ALIGNED_CONFIDENCE = 0.8
 _NUMBER_CONFIDENCE = 0.7
@@ -222,10 +224,16 @@ class FxMatch(TargetMatch):
                 what = "a constant of the device" if is_constant else "a graph input of one element"
                 note = expected("broadcast", f"{what} and a number among the arguments of `{key}`")
                 self._pair(entry.node, ref, scalars[index], "aligned", note=note, confidence=_NUMBER_CONFIDENCE)
-            elif entry.item.source is None and is_parameter(ref):
+            elif entry.item.source is None and is_parameter(ref) and not self._resolves_sizes(entry):
                 self._parameters[self._keys_of(entry, key)].append(entry)
             else:
                 self._leave(entry.node, ref, self._no_argument(ref, entry.item.origin, key))
+
+    def _resolves_sizes(self, entry: _Waiting) -> bool:
+        """Whether an input is a list of sizes that FX may write as -1, which no device reads."""
+        assert self.graph is not None, "only nodes of a graph have parts"
+        reader = entry.item.reader or entry.node.parts[-1]
+        return self.graph.links.ops[reader].op_type in VIEW_TYPES | _SPREADING_TYPES
 
     def _keys_of(self, entry: _Waiting, key: str) -> tuple[str, ...]:
         """Return the FX nodes one of which an input belongs to that the graph text does not feed."""

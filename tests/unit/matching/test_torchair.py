@@ -442,6 +442,14 @@ class TestParametersThatTheGraphTextDoesNotFeed:
         pairs = match_parameters(tmp_path, [int64(1)], [3], fed=("Const:0",))
         assert reasons(pairs) == {"O.input.1": "constant", "golden:op.input.1": "argument"}
 
+    @pytest.mark.parametrize("op_type", ["Reshape", "BroadcastTo"])
+    def test_sizes_that_fx_may_write_as_minus_one_are_not_compared(self, tmp_path, op_type):
+        dump = GeDump(tmp_path / "msprobe_ge_dump")
+        dump.graph([Op("x", "Data", (), [(None, SHAPE)]), Op("O", op_type, ("x:0",), [(f"{KEY}.OUTPUT.0", SHAPE)])])
+        write_device_op(dump.token(0), op_type, "O", at=1, inputs=[X, int64([2, 3])], outputs=[X])
+        write_fx_node(fx_token(tmp_path, 0), KEY, at=1, inputs=[X, [-1, 3]], outputs=[X])
+        assert reasons(match(tmp_path)) == {"O.input.1": "constant", "golden:op.input.1": "argument"}
+
     def test_an_argument_that_is_another_input_is_not_taken_twice(self, tmp_path):
         # The FX list at place 1 is what the graph input `n` is; the parameter that the device added stays alone.
         dump = GeDump(tmp_path / "msprobe_ge_dump")
