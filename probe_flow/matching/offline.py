@@ -19,7 +19,7 @@ code                     gap         evidence
 ``unknown_producer``     missing     the rules do not have the producer of an input
 ``input_index``          missing     the dump has more inputs than the rules
 ``input_malformed``      missing     the rules give an input in another form than ``producer:index``
-``not_in_rules``         missing     no rule names the device operator
+``not_in_rules``         missing     no rule names the device operator; outside where only the quantisation tool's do
 ``further_call``         missing     an operator that the dump has several times; the first is compared
 ``no_rule_op``           outside     no rule names the golden operator
 ``shape_mismatch``       missing     other sizes, padding and order of axes aside
@@ -99,7 +99,8 @@ class _Match:
             self.ledger.problems.extend(each for each in selection.problems if each not in self.ledger.problems)
         match = GroupMatch(mine, other, rules, self.ledger, group_prefix=prefix, selected=selected, guessed=guessed)
         match.run()
-        leave_unknown_targets(match, self.ledger, count(len(rules.groups)))
+        is_device_told = bool(self.book.files)
+        leave_unknown_targets(match, self.ledger, count(len(rules.groups)), is_device_told=is_device_told)
         self.ledger.nodes.update((node.key, node) for node in told_nodes(mine, rules, match.taken))
         self.ledger.edges.extend(told_edges(mine, rules, match.taken, match.origins))
         self.ledger.problems.extend(strangers(match))

@@ -16,8 +16,13 @@ from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, Tenso
 _NEVER_DUMPED = NETWORK_INPUTS | HELD_TYPES | PASSED_TYPES
 
 
-def leave_unknown_targets(match: GroupMatch, ledger: Ledger, numbers: Iterator[int]) -> None:
-    """Leave the tensors of dumped operators that no rule names, one group each."""
+def leave_unknown_targets(
+    match: GroupMatch, ledger: Ledger, numbers: Iterator[int], *, is_device_told: bool = True
+) -> None:
+    """Leave the tensors of dumped operators that no rule names, one group each.
+
+    Without rules of the device's own model (``is_device_told``) what its compiler made lies outside of the question.
+    """
     names = NearestNames(("op", name) for name in match.rules.by_name)
     for key, refs in match.target.tensors.items():
         if key in match.taken:
@@ -28,7 +33,8 @@ def leave_unknown_targets(match: GroupMatch, ledger: Ledger, numbers: Iterator[i
             reason = missing("further_call", f"`{key.name}` ran several times or in slices; the first is compared")
         else:
             near = names.clause("op", key.name)
-            reason = missing("not_in_rules", f"no rule file names the device operator `{key.name}`{near}")
+            text = f"no rule file names the device operator `{key.name}`{near}"
+            reason = (missing if is_device_told else outside)("not_in_rules", text)
         for ref in refs:
             ledger.leave(ref, reason, group=group, is_target=True)
         ledger.groups.append(Group(group, Relation.ONE_TO_ONE, (key,), ()))

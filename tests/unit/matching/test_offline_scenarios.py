@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from probe_flow.errors import UsageError
 from probe_flow.formats.rule_folder import read_rule_files
 from probe_flow.matching.offline import match_offline
 from probe_flow.matching.offline_models import RuleBook
-from probe_flow.records import Catalog, Execution
+from probe_flow.records import Catalog, Execution, Pair
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -234,3 +235,60 @@ def test_a_folder_without_rule_files_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FormatError) as error:
         read_rule_files(tmp_path)
     assert error.value.diagnostic.code == "PF4409"
+
+
+class TestRulesOfTheQuantisationToolAlone:
+    """They know the operators before the device's compiler fused them, and none that it made."""
+
+    ORDER = ("conv", "bn", "short", "add", "relu", "fc")
+    FEEDS = MappingProxyType({"bn": ["conv"], "add": ["bn", "short"], "relu": ["add"], "fc": ["relu"]})
+
+    @pytest.fixture
+    def case(self, tmp_path: Path) -> Case:
+        case = Case(tmp_path)
+        case.device("AscendQuant", "net/conv_quant_layer", outputs=[X])
+        case.device("Conv2D", "net/short", outputs=[X])
+        case.device("Conv2D", "net/convrelu", inputs=[X, X + 1], outputs=[X])
+        case.device("TransData", "trans_TransData_1", inputs=[X], outputs=[X])
+        case.device("MatMul", "net/fc", inputs=[X], outputs=[X])
+        for name in self.ORDER:
+            case.golden.output(f"net/{name}", 0, X)
+        return case
+
+    def match(self, case: Case) -> dict[str, Pair]:
+        ops = [
+            op(
+                f"net/{name}", name, number=number, originals=[f"net/{name}"], outputs=[out(f"net/{name}")],
+                inputs=[f"net/{feed}:0" for feed in self.FEEDS.get(name, ["input"])],
+            )
+            for number, name in enumerate(self.ORDER, start=1)
+        ]  # fmt: skip
+        pairs = case.match(quant=case.rule(*ops, file="quant"))
+        check_complete(pairs)
+        self.feeds = {(edge.producer.name, edge.consumer.name) for edge in pairs.target.edges}
+        return {**by_target(pairs), **{f"golden {name}": pair for name, pair in by_golden(pairs).items()}}
+
+    def test_parts_of_a_fused_name_may_share_one_scope(self, case: Case) -> None:
+        found = self.match(case)
+        pair = found["net/convrelu.output.0"]
+        assert pair.golden is not None
+        assert (pair.golden.id, pair.rule) == ("net_relu.output.0", "name_parts")
+
+    def test_what_lies_between_the_parts_is_inside(self, case: Case) -> None:
+        left = codes({name: pair for name, pair in self.match(case).items() if name.startswith("golden ")})
+        assert left == {f"golden net_{name}.output.0": "internal expected" for name in ("conv", "bn", "add")}
+
+    def test_what_enters_between_the_parts_is_compared_and_feeds_it(self, case: Case) -> None:
+        found = self.match(case)
+        pair = found["net/convrelu.input.1"]
+        assert pair.golden is not None
+        assert pair.golden.id == "net_short.output.0"
+        assert {("net/short", "net/convrelu"), ("net/convrelu", "net/fc")} <= self.feeds
+
+    def test_operators_of_the_device_are_outside_of_the_question(self, case: Case) -> None:
+        left = codes({name: pair for name, pair in self.match(case).items() if name.startswith("trans_")})
+        assert set(left.values()) == {"not_in_rules outside"}
+
+    def test_a_part_that_has_a_file_is_not_inside(self, case: Case) -> None:
+        case.device("BatchNorm", "net/bn", outputs=[X])
+        assert self.match(case)["net/bn.output.0"].golden is not None
