@@ -418,7 +418,7 @@ VARIANTS = [
     Variant("apis", "untouched", 0, ("PASS no operator that was compared", PARTLY)),
     Variant("offline", "untouched", 0, ("PASS no operator of the target goes wrong", "18 of 18 compared")),
     Variant("quantised", "untouched", 0, ("PASS no operator that was compared goes wrong", PARTLY)),
-    Variant("reduced", "untouched", 0, ("PASS no operator that was compared goes wrong",)),
+    Variant("reduced", "untouched", 0, ("PASS no operator of the target goes wrong",)),
     Variant("two device dumps", "untouched", 0, ("PASS no operator of the target goes wrong",)),
     # Half of it gone.
     Variant("torchair", "every second target operator gone", 3, HALF, without_files("target")),
