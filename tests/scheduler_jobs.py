@@ -81,3 +81,36 @@ def write_pid_here_and_wait(_: object) -> float:
 
 def allocate(count: int) -> int:
     return len(bytearray(count))
+
+
+def square_but_die_before_handing_over(number: int) -> int:
+    """Square, in a worker of Dask that kills itself when its scheduler asks for a result."""
+    from distributed import get_worker
+
+    def die(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    get_worker().handlers["get_data"] = die
+    return number * number
+
+
+def measure_but_die_before_handing_over(batch: Any) -> object:
+    """Measure a batch, in a worker of Dask that kills itself when its scheduler asks for a result."""
+    from probe_flow.stages.measuring import measure_batch
+
+    square_but_die_before_handing_over(0)
+    return measure_batch(batch)
+
+
+def square_then_wait(batch: tuple[int, Path | None]) -> int:
+    """Square a number; with a folder, say there that the batch has begun, and wait."""
+    number, folder = batch
+    if folder is not None:
+        (folder / "begun").touch()
+        time.sleep(600)
+    return number * number
+
+
+def shown(_: object) -> tuple[int, dict[str, str], str]:
+    """Return what a worker shows of itself: its process, its environment and its command line."""
+    return os.getpid(), dict(os.environ), Path("/proc/self/cmdline").read_text()

@@ -9,6 +9,7 @@ from probe_flow.engine.limits import fitting_workers, worker_bytes, workers_with
 from probe_flow.engine.scheduler import Scheduler, check_scheduler, make_scheduler
 from probe_flow.formats.machine import usable_cpus
 from probe_flow.stages.sizes import size_bytes
+from probe_flow.workflow.models import Trust
 from probe_flow.workflow.resolved import Workflow
 
 _MIB = 2**20
@@ -25,6 +26,7 @@ class Executor:
         address: of a running Dask scheduler.
         memory_bytes: memory for all workers together; None = that of the machine.
         backend: what computes the metrics.
+        trust: ``network`` for an address that is not ``tls://``.
     """
 
     scheduler: str
@@ -33,6 +35,7 @@ class Executor:
     address: str | None = None
     memory_bytes: int | None = None
     backend: str = "auto"
+    trust: Trust | None = None
 
     def open(self) -> Scheduler:
         """Return the scheduler; one at an address is connected to for a moment, to see who works there.
@@ -44,6 +47,7 @@ class Executor:
             self.scheduler,
             self.workers,
             address=self.address,
+            trust=self.trust,
             memory_bytes=self.memory_bytes,
             processes_above=processes_above(self.backend),
         )
@@ -63,14 +67,15 @@ def plan_executor(workflow: Workflow, total_bytes: int, *, scheduler: str | None
     """
     settings = workflow.executor
     name = scheduler or settings.scheduler
-    check_scheduler(name)
+    check_scheduler(name, is_own=settings.address is None)
     asked = workers or settings.workers
     memory = size_bytes(settings.memory_limit) if settings.memory_limit else None
     backend = workflow.metrics_backend
     if name == "sync":
         return Executor(name, 1, "as asked for", None, memory, backend)
     if name == "distributed" and settings.address is not None:
-        return Executor(name, asked, f"as asked for, at {settings.address}", settings.address, memory, backend)
+        reason = f"as asked for, at {settings.address}"
+        return Executor(name, asked, reason, settings.address, memory, backend, settings.trust)
     if name == "auto":
         count, reason = _choice(asked, memory, total_bytes, backend)
         return Executor(name, count, reason, None, memory, backend)

@@ -6,10 +6,13 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from probe_flow.engine.limits import PROCESS_BYTES, fitting_workers, workers_within
 from probe_flow.errors import Diagnostic, Span, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from probe_flow.workflow.models import Trust
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
@@ -86,17 +89,25 @@ def largest_first(sizes: Sequence[int]) -> list[int]:
     return sorted(range(len(sizes)), key=lambda index: -sizes[index])
 
 
-def check_scheduler(name: str, *, span: Span | None = None) -> None:
-    """Raise PF2103 (UsageError) for an unknown scheduler, PF6105 when the package that it needs is not there."""
+def check_scheduler(name: str, *, span: Span | None = None, is_own: bool = True) -> None:
+    """Raise PF2103 (UsageError) for an unknown scheduler, PF6105 when a package that it needs is not there.
+
+    Args:
+        name: of the scheduler.
+        span: where the name was written.
+        is_own: whether ``distributed`` means a cluster of its own, and not one at an address.
+    """
     if name not in SCHEDULERS:
         hint = did_you_mean(name, SCHEDULERS) or "use one of: " + ", ".join(SCHEDULERS)
         message = f"unknown scheduler `{name}`"
         raise UsageError(Diagnostic("PF2103", message, span=span, label="no such scheduler", help=hint))
-    if name == "distributed" and find_spec("distributed") is None:
+    packages = {"distributed": ("distributed", "cryptography") if is_own else ("distributed",)}.get(name, ())
+    lacking = [package for package in packages if find_spec(package) is None]
+    if lacking:
         raise UsageError(
             Diagnostic(
                 "PF6105",
-                "scheduler `distributed` needs the package `distributed`, which is not installed",
+                f"scheduler `{name}` needs the package `{lacking[0]}`, which is not installed",
                 span=span,
                 help="pip install probe-flow[distributed]; on one machine `processes` does without it",
             )
@@ -109,6 +120,7 @@ def make_scheduler(
     *,
     span: Span | None = None,
     address: str | None = None,
+    trust: Trust | None = None,
     memory_bytes: int | None = None,
     processes_above: float = math.inf,
 ) -> Scheduler:
@@ -120,19 +132,22 @@ def make_scheduler(
             used where `memory_bytes` asks for it. ``sync`` always has one.
         span: where the name was written.
         address: of a running Dask scheduler, for ``distributed``; it is asked at once who works there.
+        trust: ``network`` for an address that is not ``tls://``.
         memory_bytes: memory for all workers together; None = that of the machine.
         processes_above: bytes above which ``auto`` takes processes instead of threads; never by default.
 
     Raises:
-        UsageError: PF2103 for an unknown name, PF6105 without the package, PF6101, PF6102, PF6104, PF6108 for an
-            `address` that cannot be used, PF6107 when no worker fits into `memory_bytes`.
+        UsageError: PF2103 for an unknown name, PF6105 without the package; PF6101, PF6102, PF6104, PF6108,
+            PF6110, PF6111, PF6112 for an `address` that cannot be used; PF6107 when no worker fits into `memory_bytes`.
     """
-    check_scheduler(name, span=span)
+    check_scheduler(name, span=span, is_own=address is None)
     if name == "distributed":
-        from probe_flow.engine.distributed import connect, local_cluster
-
         if address is not None:
-            return connect(address, workers)
+            from probe_flow.engine.running_cluster import connect
+
+            return connect(address, workers, trust=trust)
+        from probe_flow.engine.distributed import local_cluster
+
         return local_cluster(workers_within(name, workers, memory_bytes))
     from probe_flow.engine.sync import SyncScheduler
 

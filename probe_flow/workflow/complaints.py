@@ -145,9 +145,10 @@ def _refused(leaf: _Leaf, subject: Subject) -> Diagnostic:
     """Report what a field's own check says, at the key or at the value that it refuses."""
     loc = tuple(step for step in leaf.loc if step != _KEY)
     place = nearest(subject.place, loc)
-    message, _, advice = str(leaf.context["error"]).partition("; ")
+    error = leaf.context["error"]
+    message, _, advice = str(error).partition("; ")
     return Diagnostic(
-        "PF1205",
+        getattr(error, "code", "PF1205"),
         f"{subject.name(loc[:-1] if loc != leaf.loc else loc)}: {message}",
         span=place.span if loc == leaf.loc else place.name_span,
         help=advice or None,

@@ -44,6 +44,29 @@ class Param(Model):
         return self
 
 
+TLS = "tls://"
+
+Trust = Literal["network"]
+
+
+class UntrustedAddressError(ValueError):
+    """Nobody proves who answers at an address, and the user does not vouch for it."""
+
+    code = "PF6110"
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            f"nothing proves who answers at `{address}`, and who answers there can run code here; give the cluster "
+            "certificates and its address as `tls://...`, or add `trust: network`"
+        )
+
+
+def check_trust(address: str, trust: Trust | None) -> None:
+    """Raise `UntrustedAddressError` for the address of a cluster that is neither authenticated nor trusted."""
+    if not address.startswith(TLS) and trust != "network":
+        raise UntrustedAddressError(address)
+
+
 class Executor(Model):
     """How the work is run."""
 
@@ -51,15 +74,24 @@ class Executor(Model):
         "auto", description="Where tasks run; `auto` chooses by the bytes to read and the cores there are."
     )
     address: str | None = Field(
-        None, description="Address of a running Dask scheduler, for `distributed`.", examples=["tcp://host:8786"]
+        None, description="Address of a running Dask scheduler, for `distributed`.", examples=["tls://host:8786"]
+    )
+    trust: Trust | None = Field(
+        None,
+        description="`network`: use an `address` that is not `tls://`, though whoever answers there, or reads and "
+        "changes what is sent, can run code on this machine.",
     )
     workers: int | None = Field(None, gt=0, description="Tasks that run at once; default: the cores there are.")
     memory_limit: Size | None = Field(None, description="Memory for all workers together.", examples=SIZES)
 
     @model_validator(mode="after")
-    def _address_needs_distributed(self) -> Executor:
+    def _settings_fit_together(self) -> Executor:
         if self.address is not None and self.scheduler != "distributed":
             raise ValueError("`address` needs `scheduler: distributed`")
+        if self.trust is not None and self.address is None:
+            raise ValueError("`trust` needs `address`")
+        if self.address is not None:
+            check_trust(self.address, self.trust)
         return self
 
 

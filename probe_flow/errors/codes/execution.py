@@ -54,8 +54,9 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF6101",
         "no Dask scheduler answers",
-        "The scheduler at `executor.address` is not running, listens on another port, or cannot be reached from here.",
-        "no Dask scheduler answers at `tcp://host:8786` within 5 s",
+        "The scheduler at `executor.address` is not running, listens on another port, cannot be reached from here, or "
+        "is another program. At a `tls://` address the certificates of the two may be of different authorities.",
+        "no Dask scheduler answers at `tls://host:8786` within 5 s",
         "Start one with `dask scheduler`, correct the address, or use `--scheduler processes`.",
     ),
     Code(
@@ -84,8 +85,9 @@ SECTION: tuple[Code, ...] = (
     ),
     Code(
         "PF6105",
-        "the package `distributed` is not installed",
-        "The scheduler `distributed` needs it; the others do not.",
+        "a package of the scheduler `distributed` is not installed",
+        "The scheduler `distributed` needs the package `distributed`, and `cryptography` for the certificates of a "
+        "cluster of its own; the other schedulers do not.",
         "probe-flow run workflow.yaml --scheduler distributed",
         "pip install probe-flow[distributed]",
     ),
@@ -107,10 +109,48 @@ SECTION: tuple[Code, ...] = (
     ),
     Code(
         "PF6108",
-        "a Dask cluster has no workers",
-        "The scheduler answers, but nothing works for it, or the cluster ended during the run.",
-        "the Dask scheduler at `tcp://host:8786` has no workers",
-        "Start workers with `dask worker ADDRESS`.",
+        "a Dask cluster does not work",
+        "It has no workers, or none that takes work, or its scheduler ended or no longer answers. A run waits a while "
+        "for that to change, then it ends; docs/explanation/limits.md says how long.",
+        "the Dask cluster does not work: for 120 s it has had no workers",
+        "Start workers with `dask worker ADDRESS`. A run that had begun continues with `run --resume`.",
+    ),
+    Code(
+        "PF6110",
+        "nothing proves who answers at the address of a cluster",
+        "The messages of a Dask scheduler can hold code, which the receiver runs. Without certificates anybody who "
+        "answers at the address, or changes what is sent, can run code on this machine as you; on a machine with "
+        "other users that holds for `localhost` too.",
+        'executor: {scheduler: distributed, address: "tcp://host:8786"}',
+        "Start the cluster with certificates and write its address as `tls://host:8786`; or write `trust: network` "
+        "below `executor` when you trust everybody who can reach the network between you and the cluster.",
+    ),
+    Code(
+        "PF6111",
+        "a `tls://` address without usable certificates",
+        "Dask's configuration names the certificates with which this process and the cluster prove who they are: "
+        "that of the cluster's own authority, and one with its key for the client. One is not named, or its file "
+        "cannot be used.",
+        'executor: {scheduler: distributed, address: "tls://host:8786"}',
+        "Set `distributed.comm.tls.ca-file`, `distributed.comm.tls.client.cert` and `distributed.comm.tls.client.key` "
+        "in `~/.config/dask/distributed.yaml`, or DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
+        "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY in the environment.",
+    ),
+    Code(
+        "PF6112",
+        "workers of a Dask cluster do not answer",
+        "Before a run every worker of a cluster is asked for its versions. At least one does not answer: it hangs, or "
+        "it loads its packages very slowly.",
+        "not all workers of the Dask cluster at `tls://host:8786` say their versions within 60 s",
+        "End the workers that hang, or try again once they have started.",
+    ),
+    Code(
+        "PF6113",
+        "an own Dask cluster does not start",
+        "The scheduler `distributed` without an address starts a cluster of this machine: a process per worker. The "
+        "system refused a process, memory or a port, or the machine is too busy.",
+        "the Dask cluster of 8 workers did not start within 300 s: OSError: [Errno 24] Too many open files",
+        "Run again when the machine has room, use fewer `--workers`, or `--scheduler processes`.",
     ),
     Code(
         "PF6201",

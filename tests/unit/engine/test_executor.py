@@ -111,7 +111,7 @@ def test_auto_is_made_with_as_many_threads_and_processes_as_fit():
 
 def test_a_cluster_at_an_address_is_planned_without_asking_it(demo):
     pytest.importorskip("distributed")
-    workflow = demo(more='executor: {scheduler: distributed, address: "tcp://nowhere.invalid:8786"}\n')
+    workflow = demo(more='executor: {scheduler: distributed, address: "tls://nowhere.invalid:8786"}\n')
     executor = plan_executor(workflow, 0, scheduler=None, workers=None)
-    assert (executor.workers, executor.address) == (None, "tcp://nowhere.invalid:8786")
-    assert executor.reason == "as asked for, at tcp://nowhere.invalid:8786"
+    assert (executor.workers, executor.address) == (None, "tls://nowhere.invalid:8786")
+    assert executor.reason == "as asked for, at tls://nowhere.invalid:8786"

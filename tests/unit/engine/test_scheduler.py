@@ -209,11 +209,13 @@ def test_workers_default_to_the_cpus_of_this_process():
     assert make_scheduler("sync", 3).workers == 1
 
 
-def test_distributed_without_its_package_names_the_extra(monkeypatch):
-    monkeypatch.setattr("probe_flow.engine.scheduler.find_spec", lambda _: None)
+@pytest.mark.parametrize("package", ["distributed", "cryptography"])
+def test_distributed_without_a_package_names_the_extra(monkeypatch, package):
+    monkeypatch.setattr("probe_flow.engine.scheduler.find_spec", lambda name: None if name == package else object())
     with pytest.raises(UsageError) as caught:
         make_scheduler("distributed")
     assert caught.value.diagnostic.code == "PF6105"
+    assert f"`{package}`" in caught.value.diagnostic.message
     assert "pip install probe-flow[distributed]" in (caught.value.diagnostic.help or "")
 
 
