@@ -15,6 +15,7 @@ from typing import Any
 
 from probe_flow.dumpers.model_job import LOG_FILE, RUN_FILE, ModelJob, read_run
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError
+from probe_flow.formats.machine import KILL_S
 
 STOP_S = 10.0
 """Seconds that a child gets to end after it was asked to, before it is killed."""
@@ -50,7 +51,7 @@ def run_model(job: ModelJob) -> dict[str, Any]:
             start_new_session=True,
         )
         try:
-            code = process.wait()
+            code = process.wait()  # as long as the user's model takes: its end, or Ctrl-C, ends the wait
         except BaseException:
             _stop(process)
             raise
@@ -89,7 +90,8 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(KILL_S)
 
 
 def _failure(job: ModelJob, failure: object, code: int, log: Path) -> UsageError | IncompleteError:

@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,11 +22,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from probe_flow.formats.machine import free_memory, own_memory, usable_cpus
+from probe_flow.formats.machine import KILL_S, free_memory, own_memory, usable_cpus
 from probe_flow.reports.atomic import put_in_place
 
 MIN_ROWS: Final = 10_000
 """Rows below which a child hardly pays: it copies whatever memory both touch, some hundredths of a second."""
+
+WRITE_S: Final = 600.0
+"""Seconds that a child gets for its file from when the run waits for it; the run writes the file itself then."""
+
+LOOK_S: Final = 0.005
+"""Seconds between two looks at a child that the run waits for."""
 
 MAX_SHARE: Final = 0.25
 """Most of the memory that is left that the children may fill: each may copy what the run has."""
@@ -53,9 +60,6 @@ class Beside:
     def close(self) -> None:
         """End the children that nobody waited for."""
         for child in self._children[:]:
-            if not self._has_ended(child):
-                with suppress(ProcessLookupError):
-                    os.kill(child.number, signal.SIGKILL)
             self._forget(child)
 
     def begin(self, write: Callable[[Path], None], path: Path, *, rows: int) -> Callable[[], None]:
@@ -86,7 +90,7 @@ class Beside:
 
     def _end(self, child: _Child, write: Callable[[Path], None], path: Path) -> None:
         """Wait for a child and put its file in place; write the file here if there is none."""
-        is_there = self._has_ended(child, options=0) and child.status == 0
+        is_there = self._await(child, WRITE_S) and child.status == 0
         if is_there:
             try:
                 put_in_place(child.folder / path.name, path)
@@ -104,18 +108,31 @@ class Beside:
         running = sum(not self._has_ended(child) for child in self._children)
         return cpus > 1 and running < cpus and (running + 1) * own_memory() < MAX_SHARE * free_memory()
 
-    def _has_ended(self, child: _Child, *, options: int = os.WNOHANG) -> bool:
-        """Say whether a child ended; with no options, wait until it did."""
+    def _await(self, child: _Child, timeout_s: float) -> bool:
+        """Wait for the end of a child; return whether it ended in time."""
+        end_s = time.monotonic() + timeout_s
+        while not self._has_ended(child):
+            if time.monotonic() >= end_s:
+                return False
+            time.sleep(LOOK_S)
+        return True
+
+    def _has_ended(self, child: _Child) -> bool:
+        """Return whether a child ended."""
         if child.status is None:
             try:
-                number, status = os.waitpid(child.number, options)
+                number, status = os.waitpid(child.number, os.WNOHANG)
             except ChildProcessError:  # somebody else waited for it
                 number, status = child.number, -1
             child.status = status if number else None
         return child.status is not None
 
     def _forget(self, child: _Child) -> None:
-        self._has_ended(child, options=0)
+        """End a child, if it has not ended, and remove what it leaves."""
+        if not self._has_ended(child):
+            with suppress(ProcessLookupError):
+                os.kill(child.number, signal.SIGKILL)
+            self._await(child, KILL_S)
         self._children.remove(child)
         _remove(child.folder)
 

@@ -23,12 +23,9 @@ from distributed import Client, Nanny, Scheduler, Worker
 from distributed.security import Security
 from distributed.utils import silence_logging_cmgr
 
-from probe_flow.engine.processes import STOP_S, WORKER_ENVIRONMENT
+from probe_flow.engine.processes import START_S, STOP_S, WORKER_ENVIRONMENT
 from probe_flow.engine.scheduler import RETRIES
 from probe_flow.errors import Diagnostic, IncompleteError
-
-START_S = 300.0
-"""Seconds that an own cluster gets to start, and a worker that takes the place of one that died."""
 
 SILENT_WORKER_S = 300.0
 """Seconds without a sign of life after which an own worker is replaced; a batch may hold the interpreter lock."""

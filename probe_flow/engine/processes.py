@@ -8,11 +8,13 @@ a second time.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from multiprocessing.connection import Connection, Pipe
@@ -22,6 +24,7 @@ from typing import Any
 from probe_flow.engine.scheduler import RETRIES, Batch, BatchLost, Result
 from probe_flow.engine.threads import run_in_threads
 from probe_flow.engine.worker import WorkerTracebackError
+from probe_flow.formats.machine import KILL_S
 
 WORKER_ENVIRONMENT = MappingProxyType(
     {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMEXPR_NUM_THREADS": "1"}
@@ -30,6 +33,12 @@ WORKER_ENVIRONMENT = MappingProxyType(
 
 STOP_S = 1.0
 """Seconds that running batches get when work is stopped."""
+
+START_S = 300.0
+"""Seconds that a worker process gets to start; on a busy machine with packages on a network it takes long."""
+
+LOOK_S = 1.0
+"""Seconds without an answer after which a worker process is looked at: a batch may take as long as its worker lives."""
 
 UNTOUCHED_BYTES = 64 * 2**20
 """What a process allocates and never touches (stacks, arenas, library buffers): 38 MB measured."""
@@ -105,8 +114,9 @@ class _Pool:
             idle, workers = self._idle, list(self._all)
         for worker in workers:
             worker.kill()
+        end_s = time.monotonic() + KILL_S
         for worker in workers:
-            worker.ending()
+            worker.ending(max(0.0, end_s - time.monotonic()))
         for worker in idle:
             self._drop(worker)
 
@@ -136,6 +146,7 @@ class _Worker:
         with theirs:
             self._process = _start(theirs, memory_bytes)
         self._is_ready = False
+        self._is_killed = False
 
     def call(self, message: object) -> tuple[bool, Any, str]:
         """Send a batch and return the answer: whether it ended well, its result or error, the error's traceback.
@@ -147,28 +158,51 @@ class _Worker:
         if not self._is_ready:
             self._await_start()
         self._connection.send(message)
-        answer: tuple[bool, Any, str] = self._connection.recv()
+        answer: tuple[bool, Any, str] = self._receive()
         return answer
 
     def kill(self) -> None:
         """End the process at once; nothing happens when it has ended."""
+        self._is_killed = True
         self._process.kill()
 
     def disconnect(self) -> None:
         """Close the connection; for the thread that uses it only."""
         self._connection.close()
 
-    def ending(self) -> str:
-        """Wait for the end of the process and say how it ended."""
-        code = self._process.wait()
+    def ending(self, timeout_s: float | None = None) -> str:
+        """Wait for the end of the killed process, `KILL_S` at most, and say how it ended."""
+        try:
+            code = self._process.wait(KILL_S if timeout_s is None else timeout_s)
+        except subprocess.TimeoutExpired:
+            return "hangs in the system and cannot be killed"
         return f"killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
 
     def _await_start(self) -> None:
         try:
-            self._connection.recv()
+            self._receive(START_S)
         except (EOFError, OSError) as exc:
             raise RuntimeError("a worker process ended before it could take work; its own words are above") from exc
         self._is_ready = True
+
+    def _receive(self, timeout_s: float = math.inf) -> Any:
+        """Return what the process sends; wait for it as long as it lives, or for a time.
+
+        The connection alone does not show its end: a process that it started may hold the other side open, and one that
+        cannot be killed holds it itself. Looks are counted, so that the time while this process is stopped does not.
+
+        Raises:
+            EOFError, OSError: the process died, or it was to be killed.
+            RuntimeError: it took longer.
+        """
+        looks = 0
+        while not self._connection.poll(LOOK_S):
+            looks += 1
+            if self._is_killed or (self._process.poll() is not None and not self._connection.poll()):
+                raise EOFError
+            if looks * LOOK_S >= timeout_s:
+                raise RuntimeError(f"a worker process was not ready to work within {timeout_s:.0f} s")
+        return self._connection.recv()
 
 
 def _start(theirs: Connection, memory_bytes: int) -> subprocess.Popen[bytes]:

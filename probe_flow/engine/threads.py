@@ -18,6 +18,10 @@ GRAPH_TASKS = 2000
 """Tasks per Dask graph: bounds the scheduler's own memory; a graph costs about 70 us a task to build and run."""
 
 
+ABANDON_S = 30.0
+"""Seconds that threads get to let go of batches that were abandoned; one that does not is left behind."""
+
+
 class ThreadScheduler:
     """Runs batches on a pool of threads; numpy and file reads release the interpreter lock.
 
@@ -55,7 +59,7 @@ def run_in_threads(
         sizes: their bytes.
         workers: threads.
         stop_s: seconds to wait for running batches when the iterator ends early; None = as long as they take.
-        abandon: called then, and at the ordinary end; must make every running call return.
+        abandon: called then, and at the ordinary end; must make every running call return, within `ABANDON_S`.
     """
     window = _Window[Result](largest_first(sizes), slots=WINDOW_PER_WORKER * workers)
 
@@ -81,7 +85,7 @@ def run_in_threads(
         finally:
             if abandon is not None:
                 abandon()
-        driver.join()
+        driver.join(None if abandon is None else ABANDON_S)
 
 
 def _failure(index: int, cause: Exception) -> BatchError:

@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+KILL_S = 10.0
+"""Seconds that the system gets to end a killed process. One that hangs in a driver or a file system does not end, and is
+left to the system then."""
+
 _ROOT = Path("/")
 _CPU_LIMITS = (("cpu", "sys/fs/cgroup/cpu"), ("cpu,cpuacct", "sys/fs/cgroup/cpu,cpuacct"))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from probe_flow.dumpers import model_process
 from probe_flow.dumpers.model_job import ModelJob, is_done, read_job, read_run
 from probe_flow.dumpers.model_process import run_model
 from probe_flow.errors import IncompleteError, UsageError
@@ -169,6 +170,32 @@ def test_interrupted_run_ends_its_process(job: ModelJob, monkeypatch: pytest.Mon
     with pytest.raises(KeyboardInterrupt):
         run_model(job)
     assert started[0].poll() is not None
+
+
+def test_a_process_that_cannot_be_killed_is_left_behind(job: ModelJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that hangs in a driver."""
+    write_net(job, "import time\ndef build(): time.sleep(600)")
+    started: list[subprocess.Popen[bytes]] = []
+    signals: list[int] = []
+
+    class Interrupted(subprocess.Popen):  # type: ignore[type-arg]
+        def wait(self, timeout: float | None = None) -> int:
+            if not started:
+                started.append(self)
+                raise KeyboardInterrupt
+            return super().wait(timeout)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    monkeypatch.setattr(model_process, "STOP_S", 0.2)
+    monkeypatch.setattr(model_process, "KILL_S", 0.2)
+    monkeypatch.setattr(model_process.os, "killpg", lambda _process, number: signals.append(number))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_model(job)
+        assert signals == [signal.SIGTERM, signal.SIGKILL]
+    finally:
+        started[0].kill()
+        started[0].wait(30)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

@@ -90,6 +90,32 @@ def test_what_a_child_does_not_bring_to_its_end_is_written_here(tmp_path: Path, 
     assert names_in(tmp_path) == ["a"]
 
 
+def test_what_a_child_hangs_at_is_written_here(tmp_path: Path, files: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beside, "WRITE_S", 0.5)
+
+    def hang_elsewhere() -> None:
+        if os.getpid() != HERE:
+            time.sleep(600)
+
+    files.begin(partial(write, before_the_end=hang_elsewhere), tmp_path / "a", rows=MIN_ROWS)()
+    assert (tmp_path / "a").read_bytes() == BYTES
+    assert names_in(tmp_path) == ["a"]
+
+
+def test_a_child_that_cannot_be_killed_is_left_behind(
+    tmp_path: Path, files: Beside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that hangs in a file system."""
+    monkeypatch.setattr(beside, "KILL_S", 0.5)
+    kill, survivors = os.kill, []
+    monkeypatch.setattr(beside.os, "kill", lambda number, _signal: survivors.append(number))
+    files.begin(partial(write, before_the_end=partial(time.sleep, 600)), tmp_path / "a", rows=MIN_ROWS)
+    files.close()
+    (child,) = survivors
+    kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
 def test_ctrl_c_leaves_the_child_to_its_work(tmp_path: Path, files: Beside) -> None:
     def interrupt() -> None:
         assert os.getpid() != HERE

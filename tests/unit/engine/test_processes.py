@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import threading
 import time
 
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes_seen import children, is_alive, wait_until
 
+from probe_flow.engine import processes
 from probe_flow.engine.processes import STOP_S, UNTOUCHED_BYTES, ProcessScheduler
 from probe_flow.engine.progress import Silent
 from probe_flow.engine.scheduler import BatchError, BatchLost
@@ -139,6 +141,40 @@ def test_a_worker_that_does_not_start_fails_the_batch_instead_of_trying_for_ever
     with pytest.raises(BatchError) as caught:
         list(scheduler.run(scheduler_jobs.square, [1], [1]))
     assert "before it could take work" in str(caught.value.__cause__)
+
+
+def test_a_worker_that_hangs_while_it_starts_fails_the_batch(scheduler, monkeypatch):
+    monkeypatch.setattr(processes, "_START", "import time; time.sleep(600)")
+    monkeypatch.setattr(processes, "START_S", 2.0)
+    with pytest.raises(BatchError) as caught:
+        list(scheduler.run(scheduler_jobs.square, [1], [1]))
+    assert "not ready to work within 2 s" in str(caught.value.__cause__)
+
+
+def test_a_worker_that_died_is_noticed_though_another_process_holds_its_connection(scheduler, tmp_path):
+    try:
+        ((_, result),) = scheduler.run(scheduler_jobs.die_and_leave_an_heir, [tmp_path], [1])
+        assert result == BatchLost("killed by SIGKILL")
+        heirs = [int(path.name.partition("-")[2]) for path in tmp_path.glob("heir-*")]
+        assert [is_alive(heir) for heir in heirs] == [True, True]
+    finally:
+        (tmp_path / "end").touch()
+
+
+def test_stopping_does_not_wait_for_a_worker_that_cannot_be_killed(tmp_path, monkeypatch):
+    """As one that hangs in a driver, or in the network file system that it reads from."""
+    monkeypatch.setattr(processes, "KILL_S", 0.5)
+    kill, survivors = subprocess.Popen.kill, []
+    monkeypatch.setattr(subprocess.Popen, "kill", lambda process: survivors.append(process))
+    results = ProcessScheduler(1).run(scheduler_jobs.write_pid_or_square, [tmp_path, 3], [1, 2])
+    try:
+        assert next(results) == (1, 9)
+        wait_until(lambda: len(list(tmp_path.iterdir())) == 1)
+        results.close()
+    finally:
+        for process in set(survivors):
+            kill(process)
+            process.wait(timeout=30)
 
 
 def test_stopping_gives_running_batches_a_second_and_then_kills_them(scheduler, tmp_path):
