@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 KILL_S = 10.0
-"""Seconds that the system gets to end a killed process. One that hangs in a driver or a file system does not end, and is
-left to the system then."""
+"""Seconds that the system gets to end a killed process. One that hangs in a driver or a file system does not end: it is
+left behind."""
 
 _ROOT = Path("/")
 _CPU_LIMITS = (("cpu", "sys/fs/cgroup/cpu"), ("cpu,cpuacct", "sys/fs/cgroup/cpu,cpuacct"))

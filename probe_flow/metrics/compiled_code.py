@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import stat
 import threading
 from contextlib import suppress
 from ctypes import CFUNCTYPE, c_double, c_int32, c_int64, c_void_p
@@ -134,13 +135,23 @@ def _folders() -> tuple[Path, ...]:
 def _kept(file: str) -> bytes | None:
     for folder in _folders():
         try:
-            content = (folder / file).read_bytes()
+            descriptor = os.open(folder / file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            with os.fdopen(descriptor, "rb") as opened:
+                if not _is_ours(os.fstat(descriptor)):
+                    continue
+                content = opened.read()
         except OSError:
             continue
         digest, code = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
         if digest == _digest(code):  # damaged code would end the process
             return code
     return None
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    """Return whether only this user and root can have written a file: what is in it runs in this process."""
+    is_private = not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISREG(status.st_mode) and is_private and status.st_uid in (os.geteuid(), 0)
 
 
 def _keep(file: str, code: bytes) -> None:
@@ -150,6 +161,7 @@ def _keep(file: str, code: bytes) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             temporary.write_bytes(_digest(code) + code)
+            temporary.chmod(0o644)
             temporary.replace(folder / file)
         except OSError:
             with suppress(OSError):

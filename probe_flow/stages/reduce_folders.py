@@ -38,6 +38,9 @@ RETRY_UNFINISHED_S, RETRY_FAILED_S = (1.0, 60.0), (5.0, 600.0)
 IDLE_SHARE = 200
 """A look that finds nothing new is followed by a pause of at least so many times the processor's time that it took."""
 
+LONGEST_PAUSE_S = 60.0
+"""Seconds of the longest of these pauses: new files of a huge folder, and a stop file, are noticed within them."""
+
 TOLD_TRY = 6
 """In a watch, a file that is not written to its end is ordinary; it is told at this try, when it has not changed for
 about 30 s."""
@@ -147,7 +150,8 @@ class Reduction:
                 return
             is_news = changed_s >= began_s
             cost_s = self.processor_s() - spent_s
-            self.stop.wait(watch.interval_s if is_news else max(watch.interval_s, IDLE_SHARE * cost_s))
+            rest_s = 0.0 if is_news else min(IDLE_SHARE * cost_s, LONGEST_PAUSE_S)
+            self.stop.wait(max(watch.interval_s, rest_s))
 
     def _scan(self) -> bool:
         for lock in self._locks:

@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
+from typing import Any
 
 import pytest
 import scheduler_jobs
 
 from e2e.projects import GOLDEN, TARGET, TORCHAIR, Done
 from probe_flow.stages.base import Settings
+
+
+def test_a_run_whose_cluster_is_gone_ends_and_goes_on_elsewhere(probe_flow, dumps, monkeypatch):
+    pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
+    for path in dumps.root.rglob("*"):
+        os.utime(path, (1_600_000_000, 1_600_000_000))  # results of files that may still change are not kept
+    whole = probe_flow("run", TORCHAIR, *dumps.sets(), "--scheduler", "sync", output="whole")
+
+    async def only_say_so(nanny: Any, _exitcode: int) -> None:
+        await nanny._unregister()
+
+    with monkeypatch.context() as patch:
+        patch.setattr("distributed.nanny.Nanny._on_worker_exit", only_say_so)
+        patch.setattr("probe_flow.engine.distributed.WINDOW_PER_WORKER", 1)
+        patch.setattr("probe_flow.engine.distributed.LOOK_S", 0.5)
+        patch.setattr("probe_flow.engine.distributed.IDLE_S", 3.0)
+        patch.setattr("probe_flow.engine.execute.Settings", partial(Settings, batch_bytes=1))
+        patch.setattr(
+            "probe_flow.stages.measure_pairs.measure_batch", scheduler_jobs.measure_but_die_before_handing_add_over
+        )
+        lost = probe_flow("run", TORCHAIR, *dumps.sets(), "--scheduler", "distributed", "--workers", 1, cache="cache")
+    assert lost.code == 3
+    assert lost.record["verdict"] == "incomplete"
+    assert "PF6108" in lost.err
+    resumed = probe_flow("run", TORCHAIR, *dumps.sets(), "--scheduler", "sync", "--resume", cache="cache")
+    assert resumed.code == whole.code
+    assert resumed.record["cache"]["hits"] > 0
+    name = "comparison.jsonl"
+    assert (resumed.folder / name).read_bytes() == (whole.folder / name).read_bytes()
 
 
 def measured(done: Done) -> dict[str, object]:

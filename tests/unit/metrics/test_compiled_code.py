@@ -76,6 +76,31 @@ def test_damaged_code_is_compiled_again(folder: Path) -> None:
     assert path.read_bytes() != damaged
 
 
+@pytest.mark.parametrize("mode", [0o664, 0o646, 0o666])
+def test_code_that_others_can_write_is_not_run_but_compiled_again(folder: Path, mode: int) -> None:
+    widened([1.0])
+    [path] = folder.iterdir()
+    assert path.stat().st_mode & 0o777 == 0o644
+    path.write_bytes(compiled_code._digest(b"planted") + b"planted")
+    path.chmod(mode)
+    forget()
+    assert widened([4.0]) == [4.0]
+    assert b"planted" not in path.read_bytes()
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_code_of_another_user_is_not_run(folder: Path) -> None:
+    widened([1.0])
+    [path] = folder.iterdir()
+    planted = os.geteuid() + 4711  # root may read the files of everybody, and would run them
+    os.chown(path, planted, -1)
+    path.write_bytes(compiled_code._digest(b"planted") + b"planted")
+    forget()
+    assert widened([4.0]) == [4.0]
+    assert path.stat().st_uid == os.geteuid()
+
+
 def test_without_a_folder_for_it_each_process_compiles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = folder / "file"
     blocked.write_text("")

@@ -19,7 +19,7 @@ from probe_flow.formats import whole_files
 from probe_flow.formats.folder_lock import LOCK_NAME, FolderLock
 from probe_flow.formats.reduced_files import read_reduced_device
 from probe_flow.formats.reduced_names import reduced_name
-from probe_flow.stages.reduce_folders import IDLE_SHARE, Watch
+from probe_flow.stages.reduce_folders import IDLE_SHARE, LONGEST_PAUSE_S, Watch
 from probe_flow.stages.reduce_tensors import Figures
 
 
@@ -266,6 +266,22 @@ def test_looks_that_cost_much_and_find_nothing_become_rare(tmp_path, stop):
     assert waits[0] == 0.5  # a file was new
     assert waits[-1] == pytest.approx(IDLE_SHARE * 0.05)
     assert IDLE_SHARE > 100  # under 1 %
+
+
+def test_a_look_at_a_huge_folder_is_not_followed_by_a_pause_without_bound(tmp_path, stop):
+    waits, spent = [], [0.0]
+    stop.script = [lambda: None] * 5
+
+    def processor_s():
+        spent[0] += 20.0
+        return spent[0]
+
+    wait = stop.wait
+    work = reduction([tmp_path], stop, watch=watching())
+    work.processor_s = processor_s
+    stop.wait = lambda seconds: waits.append(seconds) or wait(seconds)
+    work.run()
+    assert waits[-1] == LONGEST_PAUSE_S
 
 
 def test_an_unfinished_file_that_is_gone_is_no_more_in_the_totals_while_one_watches(tmp_path, stop):
