@@ -35,7 +35,10 @@ def dask(*arguments: object, path: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "dask", *(str(argument) for argument in arguments)],
         cwd=path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(path), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(path), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        },
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
