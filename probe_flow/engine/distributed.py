@@ -75,7 +75,7 @@ class Loop:
         begun = self.begin(work)
         try:
             return begun.result(timeout_s)
-        except concurrent.futures.TimeoutError as exc:  # a class of its own in Python 3.10
+        except concurrent.futures.TimeoutError as exc:  # another class in Python 3.10
             raise TimeoutError(f"no answer within {timeout_s:.0f} s") from exc
         finally:
             begun.cancel()

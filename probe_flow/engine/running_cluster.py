@@ -54,7 +54,7 @@ def connect(address: str, workers: int | None = None, *, trust: Trust | None = N
     with connected(opened) as (loop, client):
         try:
             threads = loop.call(_threads(client), ANSWER_S)
-        except Exception as exc:  # whatever listens there may send anything
+        except Exception as exc:  # what listens there may send anything
             raise UsageError(_unreachable(address, exc)) from exc
         if not threads:
             raise UsageError(_no_workers(address))
@@ -119,7 +119,7 @@ async def _running_cluster(address: str, security: Security) -> AsyncIterator[Cl
             async with rpc(address, timeout=ANSWER_S, connection_args=arguments) as scheduler:
                 await asyncio.wait_for(scheduler.identity(), ANSWER_S)
             client = Client(address, security=security, timeout=ANSWER_S, asynchronous=True, set_as_default=False)
-        except Exception as exc:  # whatever listens there may send anything
+        except Exception as exc:  # what listens there may send anything
             raise UsageError(_unreachable(address, exc)) from exc
         try:
             try:
