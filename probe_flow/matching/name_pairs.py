@@ -147,6 +147,8 @@ class Merge:
             rule, confidence = FUZZY, FUZZY_CONFIDENCE
         elif one.rule or other.rule:
             rule, confidence = one.rule or other.rule, confidence * one.confidence * other.confidence
+        arguments = one.arguments, other.arguments
+        is_call = self.target.nodes[number].attrs.get("kind") == "api"
         return Decision(
             group,
             rule,
@@ -155,7 +157,8 @@ class Merge:
             self.is_cross_framework,
             self.space.checks_dtypes,
             self.space.aliases,
-            (one.arguments, other.arguments),
+            arguments,
+            is_foreign_call=self.is_cross_framework and is_call and arguments == (None, None),
         )
 
     def _part(self, part: Part, groups: list[Group]) -> Iterator[Pair]:

@@ -1,13 +1,17 @@
-"""Pairing of the tensors of two paired nodes: by slot, where kinds and dtypes can be compared at all."""
+"""Pairing of the tensors of two paired nodes, where kinds and dtypes can be compared at all.
+
+By slot, but for calls of APIs of different frameworks: their slots may mean different arguments.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
 from probe_flow.errors import Span
 from probe_flow.matching.name_space import NO_ALIASES, Arguments
+from probe_flow.matching.structure_slots import no_slot, pair_foreign_call
 from probe_flow.records import Expectation, Pair, Phase, Reason, Slot, SlotRole, TensorKind, TensorRef
 from probe_flow.records.quick import quick
 
@@ -43,6 +47,7 @@ class Decision:
         checks_dtypes: whether tensors of different dtype classes stay unmatched.
         aliases: other names of parameters -> the common name.
         arguments: rename the slots of target and golden.
+        is_foreign_call: whether both are calls of APIs, of different frameworks, whose slots no mapping renames.
     """
 
     group: str
@@ -53,6 +58,7 @@ class Decision:
     checks_dtypes: bool = True
     aliases: Mapping[str, str] = field(default_factory=lambda: NO_ALIASES)
     arguments: tuple[Arguments | None, Arguments | None] = (None, None)
+    is_foreign_call: bool = False
 
     def pair(self, one: TensorRef | None, other: TensorRef | None, reason: Reason | None = None) -> Pair:
         """Return one pair made by this decision; confidence is that of two-sided pairs."""
@@ -63,16 +69,20 @@ class Decision:
 def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decision: Decision) -> list[Pair]:
     """Return the pairs of two paired nodes; what has no partner comes one-sided, with the reason.
 
-    Tensors of equal slot are paired when their dtypes are equal or of one class: the usual floats among each other;
-    across frameworks also integers of any width. None pairs with None, a scalar with a scalar of the same type.
+    Tensors of equal slot (arguments of one name or shape, where APIs of different frameworks were called) are paired
+    when their dtypes are equal or of one class: the usual floats among each other; across frameworks also integers of
+    any width. None pairs with None, a scalar with a scalar of the same type.
 
     Args:
         target, golden: tensors of the nodes, in report order.
         decision: how the nodes were paired.
     """
     is_renamed = decision.arguments != (None, None)
-    if not is_renamed and [*map(_slot_of, target)] == [*map(_slot_of, golden)]:
-        twosomes: Iterator[tuple[TensorRef | None, TensorRef | None]] = zip(target, golden, strict=True)
+    twosomes: Iterable[tuple[TensorRef | None, TensorRef | None]]
+    if decision.is_foreign_call:
+        twosomes = pair_foreign_call(target, golden)
+    elif not is_renamed and [*map(_slot_of, target)] == [*map(_slot_of, golden)]:
+        twosomes = zip(target, golden, strict=True)
     else:
         twosomes = by_slot(target, golden, decision)
     group, rule, span, confidence = decision.group, decision.rule, decision.span, decision.confidence
@@ -147,6 +157,8 @@ def _common(slot: Slot, aliases: Mapping[str, str]) -> Slot:
 
 
 def _no_slot(tensor: TensorRef, decision: Decision, *, is_target: bool) -> Reason:
+    if decision.is_foreign_call:
+        return no_slot(tensor, is_target=is_target, is_foreign=True, is_row=False)
     mine, theirs = decision.arguments if is_target else decision.arguments[::-1]
     phase = tensor.node.phase
     slot = mine.common(tensor.slot, phase) if mine is not None else tensor.slot

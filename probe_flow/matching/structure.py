@@ -22,8 +22,8 @@ from probe_flow.matching.structure_confidence import Confidence
 from probe_flow.matching.structure_fused import pair_fused
 from probe_flow.matching.structure_nodes import NodeLinks, link_nodes
 from probe_flow.matching.structure_ops import family, kin
-from probe_flow.matching.structure_reasons import StructureReasons, no_slot, within_row
-from probe_flow.matching.structure_slots import Twosome, pair_slots, parameter_names, without_transposed
+from probe_flow.matching.structure_reasons import StructureReasons, within_row
+from probe_flow.matching.structure_slots import Twosome, no_slot, pair_slots, parameter_names, without_transposed
 from probe_flow.matching.structure_tree import knows_callers
 from probe_flow.records import Catalog, Execution, Group, Pair, Pairs, Phase, Reason, Relation, TensorRef
 

@@ -11,9 +11,8 @@ from probe_flow.matching.structure_align import Link
 from probe_flow.matching.structure_likeness import node_likeness, words
 from probe_flow.matching.structure_nodes import NodeLinks
 from probe_flow.matching.structure_ops import is_bookkeeping
-from probe_flow.matching.structure_slots import is_weight_gradient
 from probe_flow.matching.structure_tree import ROOT, Tree
-from probe_flow.records import Expectation, Phase, Reason, TensorKind, TensorRef
+from probe_flow.records import Expectation, Phase, Reason, TensorRef
 
 MAX_SEARCHED = 64
 """Siblings among which the nearest candidates are looked for."""
@@ -126,24 +125,6 @@ class StructureReasons:
             why = "it has a partner already" if -minus in taken else words(mine, other.traits[-minus])
             named.append(f"`{entry_of(other.side.nodes[-minus])}` ({why})")
         return f"; nearest: {', '.join(named)}" if named else ""
-
-
-def no_slot(ref: TensorRef, *, is_target: bool, is_foreign: bool, is_row: bool) -> Reason:
-    """Say why a tensor of a paired node has no partner."""
-    word = "golden" if is_target else "target"
-    if (is_row or is_foreign) and is_weight_gradient(ref):
-        text = (
-            f"`{ref.slot}` may be the gradient of a weight, which one of the frameworks gives transposed; "
-            "it is compared with the gradients of the parameters"
-        )
-        return Reason("transposed", text, Expectation.EXPECTED)
-    if is_row or is_foreign:
-        is_number = ref.kind in {TensorKind.TENSOR, TensorKind.STATISTICS}
-        where = "call" if not is_row else "call that does this work"
-        text = f"the {word}'s {where} has no tensor that corresponds to `{ref.slot}`: it takes other arguments"
-        is_gap = is_number and not is_foreign
-        return Reason(f"no_{word}_slot", text, Expectation.MISSING if is_gap else Expectation.EXPECTED)
-    return Reason(f"no_{word}_slot", f"the {word}'s call has no `{ref.slot}`", Expectation.MISSING)
 
 
 def within_row(ref: TensorRef) -> Reason:

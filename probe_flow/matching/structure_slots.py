@@ -1,8 +1,8 @@
 """Which tensors of nodes paired by structure correspond, where slots differ in number, order or name.
 
-Within one framework equal slots correspond. Parameters of other names, and the arguments of another framework's API,
-are paired by shape, in order; values decide between equal shapes only where a framework is free in the order: in the
-gradients that a backward call gives.
+Within one framework equal slots correspond. The arguments of another framework's API are paired by name where the names
+are known, the rest, like parameters of other names, by shape, in order; values decide between equal shapes only where a
+framework is free in the order: in the gradients that a backward call gives.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import permutations
 
-from probe_flow.matching.parameter_names import PARAMETER_ALIASES
-from probe_flow.matching.structure_values import EQUAL, likeness
-from probe_flow.records import Phase, Slot, SlotRole, TensorKind, TensorRef
+from probe_flow.matching.parameter_names import PARAMETER_ALIASES, argument_name
+from probe_flow.matching.structure_ops import family, kin
+from probe_flow.matching.structure_values import likeness
+from probe_flow.records import Expectation, Phase, Reason, Slot, SlotRole, TensorKind, TensorRef
 
 Twosome = tuple[TensorRef | None, TensorRef | None]
 
 _NUMERIC = frozenset({TensorKind.TENSOR, TensorKind.STATISTICS, TensorKind.UNREADABLE})
 _NAMED = frozenset({SlotRole.PARAMETER, SlotRole.PARAMETER_GRAD, SlotRole.BUFFER})
+_RESULT = Slot(SlotRole.OUTPUT, (0,))
 _MAX_PERMUTED = 4
 
 
@@ -53,6 +55,14 @@ def pair_slots(
     return twosomes + [(None, ref) for place, ref in enumerate(golden) if place not in taken]
 
 
+def pair_foreign_call(target: Sequence[TensorRef], golden: Sequence[TensorRef]) -> list[Twosome]:
+    """Pair the tensors of two calls of APIs of different frameworks, whose slots may mean different arguments."""
+    twosomes = pair_slots(target, golden, is_cross_framework=True)
+    kinds = {family(refs[0].node.name.rpartition(".")[2]) for refs in (target, golden) if refs}
+    takes_weight = kinds != {"matmul"} and {kin(kind) for kind in kinds} == {"linear"}
+    return without_transposed(twosomes) if takes_weight else twosomes
+
+
 def without_transposed(twosomes: Sequence[Twosome]) -> list[Twosome]:
     """Return twosomes with square gradients taken apart: one framework gives that of a weight transposed."""
     parted: list[Twosome] = []
@@ -69,6 +79,26 @@ def is_weight_gradient(ref: TensorRef) -> bool:
     """Say whether a tensor may be the gradient of a weight that a backward call gives."""
     is_output = ref.node.phase is Phase.BACKWARD and ref.slot.role is SlotRole.OUTPUT
     return is_output and ref.logical_shape is not None and len(ref.logical_shape) == 2
+
+
+def no_slot(ref: TensorRef, *, is_target: bool, is_foreign: bool, is_row: bool) -> Reason:
+    """Say why a tensor of a paired node has no partner; the first output is a call's result, which must have one."""
+    word = "golden" if is_target else "target"
+    if (is_row or is_foreign) and is_weight_gradient(ref):
+        text = (
+            f"`{ref.slot}` may be the gradient of a weight, which one of the frameworks gives transposed; "
+            "it is compared with the gradients of the parameters"
+        )
+        return Reason("transposed", text, Expectation.EXPECTED)
+    if is_row or is_foreign:
+        is_number = ref.kind in {TensorKind.TENSOR, TensorKind.STATISTICS}
+        is_result = ref.node.phase is Phase.FORWARD and ref.slot == _RESULT
+        where = "call" if not is_row else "call that does this work"
+        why = "gives other tensors" if ref.slot.role is SlotRole.OUTPUT else "takes other arguments"
+        text = f"the {word}'s {where} has no tensor that corresponds to `{ref.slot}`: it {why}"
+        is_gap = is_number and (not is_foreign or (is_result and not is_row))
+        return Reason(f"no_{word}_slot", text, Expectation.MISSING if is_gap else Expectation.EXPECTED)
+    return Reason(f"no_{word}_slot", f"the {word}'s call has no `{ref.slot}`", Expectation.MISSING)
 
 
 def parameter_names(twosomes: Sequence[Twosome]) -> dict[str, str]:
@@ -90,6 +120,10 @@ def _pair_role(
     is_free: bool,
     names: Mapping[str, str],
 ) -> None:
+    if is_free:
+        partner.update(_by_argument_names(target, golden, mine, theirs))
+        named = set(partner.values())
+        mine, theirs = [one for one in mine if one not in partner], [other for other in theirs if other not in named]
     by_slot = {golden[place].slot: place for place in reversed(theirs)}
     same = {place: by_slot[slot] for place in mine if (slot := _named(target[place].slot, names, by_slot)) in by_slot}
     role = target[mine[0]].slot.role if mine else None
@@ -111,6 +145,19 @@ def _pair_role(
         is_alike = (target[one].kind in _NUMERIC) == (golden[other].kind in _NUMERIC)
         if is_alike and one not in partner and other not in taken:
             partner[one] = other
+
+
+def _by_argument_names(
+    target: Sequence[TensorRef], golden: Sequence[TensorRef], mine: Sequence[int], theirs: Sequence[int]
+) -> dict[int, int]:
+    """Return the arguments of two forward calls that have one known name, whatever their slots."""
+    ours, known = ({_argument(refs[n]): n for n in places} for refs, places in ((target, mine), (golden, theirs)))
+    return {place: known[name] for name, place in ours.items() if name is not None and name in known}
+
+
+def _argument(ref: TensorRef) -> str | None:
+    is_argument = ref.slot.role is SlotRole.INPUT and ref.node.phase is Phase.FORWARD and len(ref.slot.path) == 1
+    return argument_name(ref.node.name, ref.slot.path[0]) if is_argument and ref.kind in _NUMERIC else None
 
 
 def _named(slot: Slot, names: Mapping[str, str], known: Mapping[Slot, int]) -> Slot:
@@ -160,12 +207,16 @@ def _is_free_gradient(refs: Sequence[TensorRef], places: Sequence[int]) -> bool:
 def _by_values(
     target: Sequence[TensorRef], golden: Sequence[TensorRef], mine: Sequence[int], theirs: Sequence[int]
 ) -> list[int]:
-    """Return the golden tensors in the one order in which all values agree; as they are when there is no such order."""
+    """Return the golden tensors in the order in which values agree best; as they are where no order is better."""
     if not 1 < len(mine) == len(theirs) <= _MAX_PERMUTED:
         return list(theirs)
-    fitting = [
-        list(order)
-        for order in permutations(theirs)
-        if all((likeness(target[a], golden[b]) or 0.0) >= EQUAL * 0.9 for a, b in zip(mine, order, strict=True))
-    ]
-    return fitting[0] if len(fitting) == 1 else list(theirs)
+    orders = [list(order) for order in permutations(theirs)]
+    return max(
+        orders, key=lambda order: _agreement(target, golden, mine, order)
+    )  # of equal ones the first: as they are
+
+
+def _agreement(
+    target: Sequence[TensorRef], golden: Sequence[TensorRef], mine: Sequence[int], order: Sequence[int]
+) -> float:
+    return sum(likeness(target[one], golden[other]) or 0.0 for one, other in zip(mine, order, strict=True))
