@@ -71,11 +71,13 @@ class Program:
         self._backward.append((f"{api}.{number}.backward", self._outer("backward"), gradient))
 
     @contextmanager
-    def module(self, path: str, kind: str, parameters: Mapping[str, Value] | None = None) -> Iterator[None]:
-        """A module around what is called inside."""
+    def module(
+        self, path: str, kind: str, parameters: Mapping[str, Value] | None = None, *, given: Value | None = None
+    ) -> Iterator[None]:
+        """A module around what is called inside; it reads the next activation, or what is given."""
         name = f"Module.{path}.{kind}"
         number = self._number(name)
-        first = self.hidden()
+        first = given or self.hidden()
         self._stack.append(f"{name}.DIRECTION.{number}")
         at = len(self._backward)
         yield
@@ -96,13 +98,19 @@ class Program:
             self._backward.insert(at, (f"{name}.parameters_grad.{number}", None, gradients))
 
     def linear(
-        self, path: str, *, kind: str = "Linear", seed: object = None, shape: tuple[int, int] = (HIDDEN, HIDDEN)
+        self,
+        path: str,
+        *,
+        kind: str = "Linear",
+        seed: object = None,
+        shape: tuple[int, int] = (HIDDEN, HIDDEN),
+        given: Value | None = None,
     ) -> None:
         """A module `Linear` with its call."""
         weight = self.tensor(shape, f"weight {seed or path}")
         bias = self.tensor(shape[:1], f"bias {seed or path}")
-        with self.module(path, "Linear", {"weight": weight, "bias": bias}):
-            self.call("Functional.linear", self.hidden(), weight, bias)
+        with self.module(path, "Linear", {"weight": weight, "bias": bias}, given=given):
+            self.call("Functional.linear", given or self.hidden(), weight, bias)
 
     def write(self, folder: Path, *, backward: bool = True) -> Path:
         """Write dump.json and construct.json; return the folder."""

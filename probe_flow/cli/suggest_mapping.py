@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from probe_flow.cli.peer_syntax import PeerCommand
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 
 if TYPE_CHECKING:
-    from probe_flow.matching.structure_layer_mapping import Suggestion
+    from probe_flow.matching.structure_layer_mapping import SuggestedEntry, Suggestion
     from probe_flow.records import Catalog
 
 MAX_OF_ONE_CODE = 3
@@ -35,11 +35,14 @@ MAX_OF_ONE_CODE = 3
 def command(*, target_path: str, golden_path: str, output_path: str, rank: int | None, step: int | None) -> int:
     """Suggest a layer mapping for two dumps of one model whose names differ.
 
-    Modules are paired by structure: tree, order, shapes, parameters and recorded values. The mapping is written for
-    review, with the confidence of every entry and with what could not be decided.
+    Modules are paired by structure: tree, order, shapes, parameters and recorded values. The mapping is applied to the
+    dumps it was made from, and entries that their values contradict are left out. It is written for review, with the
+    confidence of every entry and with what could not be decided.
     """
     from probe_flow.cli.running import shown_path
+    from probe_flow.engine.outcome import EXIT_INCOMPLETE
     from probe_flow.matching.structure import match_structure
+    from probe_flow.matching.structure_layer_check import without_contradictions
     from probe_flow.matching.structure_layer_mapping import suggest_layer_mapping
     from probe_flow.matching.structure_layer_text import layer_mapping_text
     from probe_flow.reports.atomic import atomic_text
@@ -50,19 +53,23 @@ def command(*, target_path: str, golden_path: str, output_path: str, rank: int |
     target = _read(cwd / target_path, "target", rank, step)
     golden = _read(cwd / golden_path, "golden", rank, step)
     pairs = match_structure(target, golden)
-    suggestion = suggest_layer_mapping(pairs)
+    suggestion = without_contradictions(suggest_layer_mapping(pairs), target, golden)
     _show_some([*target.problems, *golden.problems, *pairs.problems])
     if not suggestion.modules:
-        raise IncompleteError(_nothing(target_path, golden_path))
+        raise IncompleteError(_nothing({target_path: target, golden_path: golden}))
     _echo_summary(suggestion)
-    if not suggestion.entries:
+    if not suggestion.entries and not suggestion.rejected:
         click.echo("paired modules have equal names: no mapping is needed, nothing is written")
         return 0
     with atomic_text(output) as file:
         file.write(layer_mapping_text(suggestion, target=target_path, golden=golden_path))
     name = shown_path(output, cwd)
     click.echo(f"wrote {name}")
+    _show_some([_left_out(owner, entry, name) for owner, entry in suggestion.rejected])
     _show_some([_conflict(text, name) for text in suggestion.conflicts])
+    if not suggestion.entries:
+        click.echo(f"no entry is left: decide which layers correspond, and write it into {name}")
+        return EXIT_INCOMPLETE
     quoted = " ".join(shlex.quote(part) for part in ("-tp", target_path, "-gp", golden_path, "-lm", name))
     click.echo(f"next: review it, then probe-flow compare {quoted}")
     return 0
@@ -84,12 +91,28 @@ def _read(path: Path, side: str, rank: int | None, step: int | None) -> Catalog:
     return read_dump_json(path, side=side, select=select)
 
 
-def _nothing(target: str, golden: str) -> Diagnostic:
-    return Diagnostic(
-        "PF4244",
-        f"no module of `{target}` could be paired with one of `{golden}`",
-        help="dump both sides at level mix or L0, with `extra_info`",
+def _nothing(sides: Mapping[str, Catalog]) -> Diagnostic:
+    """Say that no modules were paired, and what would help: dumping modules, where a side has none."""
+    first, second = (f"`{path}`" for path in sides)
+    flat = {
+        path: str(side.attrs.get("level") or "unknown")
+        for path, side in sides.items()
+        if not any(node.attrs.get("kind") == "module" for node in side.nodes.values())
+    }
+    where = " and ".join(f"`{path}` (level {level})" for path, level in flat.items())
+    cure = (
+        f"{where} {'has' if len(flat) == 1 else 'have'} no modules: dump at level mix or L0, with `extra_info`"
+        if flat
+        else "both have modules, but none agree in class and path, or in what they hold: check that both dumps are of "
+        "one model, or pair tensors with a data mapping"
     )
+    return Diagnostic("PF4244", f"no module of {first} could be paired with one of {second}", help=cure)
+
+
+def _left_out(owner: str, entry: SuggestedEntry, name: str) -> Diagnostic:
+    message = f"`{'.'.join(entry.child)}: {'.'.join(entry.partner)}` of `{owner}` is left out: {entry.note}"
+    cure = "decide by hand which layers correspond, and write it into the file"
+    return Diagnostic("PF4220", message, severity=Severity.WARNING, path=name, help=cure)
 
 
 def _conflict(text: str, name: str) -> Diagnostic:
@@ -114,4 +137,6 @@ def _echo_summary(suggestion: Suggestion) -> None:
     entries = f"{suggestion.entries} {'entry' if suggestion.entries == 1 else 'entries'}"
     click.echo(f"{suggestion.modules} modules paired, {entries}, {suggestion.guesses} to check")
     if suggestion.unpaired:
-        click.echo(f"{len(suggestion.unpaired)} modules have no partner; the file lists them with the reason")
+        count = len(suggestion.unpaired)
+        lone = "1 module has" if count == 1 else f"{count} modules have"
+        click.echo(f"{lone} no partner; the file lists them with the reason")

@@ -37,6 +37,7 @@ class Link:
         likeness: how alike they are.
         rival: another node that would fit as well (number on the golden side, or -1 minus a target number).
         is_moved: the link crosses others, or leads out of the caller's counterpart.
+        is_same_place: modules of one class at one path, the outermost part aside.
         through: the link that this one follows from: that of the forwards, or of the modules.
     """
 
@@ -45,6 +46,7 @@ class Link:
     likeness: float
     rival: int | None = None
     is_moved: bool = False
+    is_same_place: bool = False
     through: Link | None = None
 
 

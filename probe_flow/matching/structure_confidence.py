@@ -14,7 +14,10 @@ from probe_flow.records import Expectation, Reason
 GUESS = 0.7
 """Confidence from which down a pair says in its row what speaks for it."""
 
-_RIVAL, _WEAK, _MOVED = 0.5, 0.6, 0.7
+RIVAL = 0.5
+"""Confidence of a pair where others fit as well."""
+
+_WEAK, _MOVED = 0.6, 0.7
 _BY_STRUCTURE, _CLOSE_VALUES, _EQUAL_VALUES, _SAME_NAME = 0.85, 0.9, 0.95, 0.99
 
 
@@ -32,7 +35,7 @@ class Confidence:
         basis = link.through or link
         if basis not in self._known:
             own = self._weighed(basis)
-            self._known[basis] = own if self._doubtful_caller(basis) is None else min(own, _RIVAL)
+            self._known[basis] = own if self._doubtful_caller(basis) is None else min(own, RIVAL)
         return self._known[basis]
 
     def is_guess(self, link: Link) -> bool:
@@ -64,7 +67,7 @@ class Confidence:
     def _weighed(self, link: Link) -> float:
         one, other = self._target.nodes[link.target[0]], self._golden.nodes[link.golden[0]]
         if link.rival is not None:
-            return _RIVAL
+            return RIVAL
         if len(link.target) != len(link.golden):
             return COMPOSITE_LIKENESS
         if entry_of(one) == entry_of(other) and link.likeness >= STRONG:
@@ -94,8 +97,10 @@ class Confidence:
     def _words(self, link: Link) -> str:
         if len(link.target) != len(link.golden):
             return "several calls in a row do the work of one"
-        traits = self._traits(link.through or link)
-        return words(*traits) if traits is not None else "they have one name"
+        basis = link.through or link
+        traits = self._traits(basis)
+        known = words(*traits) if traits is not None else "they have one name"
+        return f"one class and one path below the outermost part, {known}" if basis.is_same_place else known
 
     def _traits(self, link: Link) -> tuple[Traits, Traits] | None:
         for trees in self._links.trees.values():

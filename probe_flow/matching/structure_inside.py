@@ -7,12 +7,12 @@ module that the other side has inlined.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from probe_flow.matching.structure_align import Aligner, Link
 from probe_flow.matching.structure_likeness import STRONG
 from probe_flow.matching.structure_order import in_another_order
-from probe_flow.matching.structure_tree import ROOT, Tree
+from probe_flow.matching.structure_tree import Tree
 
 MAX_LEVELS = 4
 """Levels of modules that are looked through at once."""
@@ -29,15 +29,25 @@ OF_ONE_SIZE = 0.6
 _GAIN = 1e-6
 
 
-def pair_trees(target: Tree, golden: Tree) -> list[Link]:
-    """Return the links of two trees."""
-    aligner = Aligner(target, golden)
-    inside = _Inside(aligner)
+def pair_trees(
+    target: Tree,
+    golden: Tree,
+    callers: Iterable[tuple[int, int]],
+    linked: tuple[Collection[int], Collection[int]] = ((), ()),
+) -> list[Link]:
+    """Return the links of what corresponding callers hold, from there down.
+
+    Args:
+        target, golden: the trees.
+        callers: nodes that correspond; `ROOT` for the outermost ones' caller.
+        linked: nodes of either side that have a partner already.
+    """
+    inside = _Inside(Aligner(target, golden), linked)
     links: list[Link] = []
-    due = [(ROOT, ROOT)]
+    due = list(callers)
     while due:
         one, other = due.pop()
-        found = inside.resolve(target.children.get(one, ()), golden.children.get(other, ()))
+        found = inside.resolve(_held(target, one, linked[0]), _held(golden, other, linked[1]))
         links += found
         due += [
             (link.target[0], link.golden[0])
@@ -47,9 +57,15 @@ def pair_trees(target: Tree, golden: Tree) -> list[Link]:
     return links
 
 
+def _held(tree: Tree, number: int, linked: Collection[int]) -> list[int]:
+    """Return what a module holds that has no partner already."""
+    return [child for child in tree.children.get(number, ()) if child not in linked]
+
+
 class _Inside:
-    def __init__(self, aligner: Aligner) -> None:
+    def __init__(self, aligner: Aligner, linked: tuple[Collection[int], Collection[int]]) -> None:
         self.aligner = aligner
+        self.linked = linked
 
     def resolve(self, target: Sequence[int], golden: Sequence[int], rounds: int = MAX_ROUNDS) -> list[Link]:
         """Return the links of two lists of siblings, modules of badly fitting stretches looked into."""
@@ -103,8 +119,8 @@ class _Inside:
         ]
         sides = (self.aligner.target, self.aligner.golden)
         spellings = [
-            [list(numbers), *_expanded(tree, numbers, only), *_expanded(tree, numbers, None)]
-            for tree, numbers, only in zip(sides, (target, golden), alone, strict=True)
+            [list(numbers), *_expanded(tree, numbers, only, linked), *_expanded(tree, numbers, None, linked)]
+            for tree, numbers, only, linked in zip(sides, (target, golden), alone, self.linked, strict=True)
         ]
         choices = sorted(
             (len(mine) * len(theirs), first, second)
@@ -124,7 +140,7 @@ class _Inside:
         return found
 
 
-def _expanded(tree: Tree, numbers: Sequence[int], only: set[int] | None) -> list[list[int]]:
+def _expanded(tree: Tree, numbers: Sequence[int], only: set[int] | None, linked: Collection[int]) -> list[list[int]]:
     """Return a list of siblings with modules replaced by what they hold, one more level each time."""
     found: list[list[int]] = []
     now, due = list(numbers), only
@@ -132,7 +148,7 @@ def _expanded(tree: Tree, numbers: Sequence[int], only: set[int] | None) -> list
         below: list[int] = []
         opened: set[int] = set()
         for number in now:
-            children = tree.children.get(number) if due is None or number in due else None
+            children = _held(tree, number, linked) if due is None or number in due else None
             if children:
                 below += children
                 opened.update(children)

@@ -49,12 +49,14 @@ class Suggestion:
         modules: paired modules of the target, by name.
         unpaired: modules of target and golden without partner, with the reason.
         conflicts: what cannot be written, in words.
+        rejected: entries that the values of the dumps contradict, each with the class of its owner.
     """
 
     classes: Mapping[str, tuple[SuggestedEntry, ...]]
     modules: int
     unpaired: tuple[tuple[str, str], ...] = ()
     conflicts: tuple[str, ...] = ()
+    rejected: tuple[tuple[str, SuggestedEntry], ...] = ()
 
     @property
     def entries(self) -> int:
@@ -63,8 +65,9 @@ class Suggestion:
 
     @property
     def guesses(self) -> int:
-        """Number of entries that people should look at."""
-        return sum(entry.confidence <= GUESS for entries in self.classes.values() for entry in entries)
+        """Number of entries that people should look at, those left out included."""
+        marked = sum(entry.confidence <= GUESS for entries in self.classes.values() for entry in entries)
+        return marked + len(self.rejected)
 
 
 @dataclass(slots=True)

@@ -35,6 +35,11 @@ def _lines(suggestion: Suggestion, target: str, golden: str) -> Iterator[str]:
         yield f"{_scalar(owner)}:"
         for entry in entries:
             yield from _entry(entry)
+    rejected = [
+        f"{owner}: {'.'.join(entry.child)} -> {'.'.join(entry.partner)}: {entry.note}"
+        for owner, entry in suggestion.rejected
+    ]
+    yield from _listed("CHECK, left out because the values of the dumps contradict it:", rejected)
     yield from _listed("Not paired:", [f"{name}: {why}" for name, why in suggestion.unpaired])
     yield from _listed("Paired, but a layer mapping cannot say so:", list(suggestion.conflicts))
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from probe_flow.matching.name_side import Side
 from probe_flow.matching.structure_align import MAX_CELLS_UNCUT, Aligner, Link
 from probe_flow.matching.structure_inside import pair_trees
+from probe_flow.matching.structure_likeness import STRONG
+from probe_flow.matching.structure_paths import same_places
 from probe_flow.matching.structure_tree import ROOT, Tree, is_module, knows_callers
 from probe_flow.records import Phase
 
@@ -80,8 +82,19 @@ def _link_phase(
     ]
     found.trees[phase] = trees[0], trees[1]
     if all(numbers):
-        found.add(pair_trees(trees[0], trees[1]))
+        found.add(pair_trees(trees[0], trees[1], [(ROOT, ROOT)]))
+        _link_same_places(found, trees[0], trees[1])
         _link_left_over(found, trees[0], trees[1])
+
+
+def _link_same_places(found: NodeLinks, target: Tree, golden: Tree) -> None:
+    """Link modules that are left over although class and path are the same, and then what they hold."""
+    aligner = Aligner(target, golden)
+    twosomes = same_places(target, golden, (found.of_target, found.of_golden))
+    for one, other in twosomes:
+        likeness = max(STRONG, aligner.likeness(one, other))
+        found.add([Link((one,), (other,), likeness, is_same_place=True)])
+    found.add(pair_trees(target, golden, twosomes, (found.of_target, found.of_golden)))
 
 
 def _link_left_over(found: NodeLinks, target: Tree, golden: Tree) -> None:

@@ -45,6 +45,7 @@ _KIN: Mapping[str, str] = MappingProxyType(
     {
         "addmm": "linear",
         "addbmm": "linear",
+        **{f"{kind}{word}": word for word in ("and", "or", "xor") for kind in ("bitwise", "logical")},
         "baddbmm": "linear",
         "biasadd": "linear",
         "matmul": "linear",

@@ -8,8 +8,10 @@ from pathlib import Path
 from structure_builders import Program, layers
 
 from probe_flow.formats.mapping_file import read_layer_mapping
+from probe_flow.matching.structure_layer_mapping import SuggestedEntry, Suggestion
 
 DATA = Path(__file__).parents[1] / "data" / "dump_json"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "dump_json"
 
 
 def test_the_mapping_is_written_for_review_with_the_next_command(probe_flow, tmp_path):
@@ -49,6 +51,7 @@ def test_dumps_without_modules_are_no_success(probe_flow, tmp_path):
     done = probe_flow("suggest-mapping", "-tp", "flat", "-gp", DATA / "pt_stat_base")
     assert done.code == 3
     assert "error[PF4244]: no module of `flat` could be paired" in done.err
+    assert "`flat` (level mix) has no modules: dump at level mix or L0" in done.err
     assert not (tmp_path / "layer_mapping.yaml").exists()
 
 
@@ -100,3 +103,43 @@ def test_the_suggested_mapping_makes_a_renamed_twin_pass(probe_flow, tmp_path):
         assert done.code == 0, done.out + done.err
         record = json.loads((tmp_path / name / "run.json").read_text())
         assert record["coverage"]["target"]["missing"] == record["coverage"]["golden"]["missing"] == 0
+
+
+def test_dumps_of_other_models_are_not_told_to_dump_modules(probe_flow, tmp_path):
+    for side, kind, shape in (("one", "Alpha", (2, 3)), ("other", "Beta", (7, 5))):
+        program = Program()
+        with program.module(side, kind, {"weight": program.tensor(shape, side)}, given=program.tensor(shape, side)):
+            program.call(f"Functional.{side}", program.tensor(shape, side), output=program.tensor(shape, kind))
+        program.write(tmp_path / side)
+    done = probe_flow("suggest-mapping", "-tp", "one", "-gp", "other")
+    assert done.code == 3
+    assert "both have modules, but none agree in class and path" in done.err
+
+
+def test_the_mapping_suggested_for_the_packaged_twins_makes_them_pass(probe_flow, tmp_path):
+    twins = "-tp", EXAMPLES / "mindspore_twin", "-gp", EXAMPLES / "pytorch_twin"
+    assert probe_flow("suggest-mapping", *twins).code == 0
+    done = probe_flow("compare", *twins, "-lm", "layer_mapping.yaml", "-o", "out")
+    assert done.code == 0, done.out
+    record = json.loads((tmp_path / "out" / "probe_flow" / "run.json").read_text())
+    assert record["first_divergence"] is None
+    assert record["coverage"]["target"]["missing"] == record["coverage"]["golden"]["missing"] == 0
+
+
+def test_an_entry_that_values_contradict_is_left_out_with_a_warning(probe_flow, tmp_path, monkeypatch):
+    for side, names in (("target", "pq"), ("golden", "ab")):
+        program = Program()
+        for name in names:
+            program.place = 100 * names.index(name)
+            program.linear(f"net.{name}", seed=f"seed {names.index(name)}")
+        program.write(tmp_path / side)
+    wrong = tuple(SuggestedEntry(("net", one), ("net", other), 0.9, 1) for one, other in ("pb", "qa"))
+    structure = "probe_flow.matching.structure_layer_mapping.suggest_layer_mapping"
+    monkeypatch.setattr(structure, lambda _: Suggestion({"TopLayer": wrong}, 2))
+    done = probe_flow("suggest-mapping", "-tp", "target", "-gp", "golden")
+    assert done.code == 3
+    assert done.out.splitlines()[0] == "2 modules paired, 0 entries, 2 to check"
+    assert done.err.count("warning[PF4220]") == 2
+    assert "`net.p: net.b` of `TopLayer` is left out: `Module.net.p.Linear.forward.0.parameters.weight` dif" in done.err
+    assert done.last_line == "no entry is left: decide which layers correspond, and write it into layer_mapping.yaml"
+    assert "#   TopLayer: net.p -> net.b: " in (tmp_path / "layer_mapping.yaml").read_text()

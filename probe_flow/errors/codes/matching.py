@@ -139,7 +139,18 @@ SECTION: tuple[Code, ...] = (
         "No module of one dump could be paired with a module of the other: the dumps hold no modules (level L1), or "
         "they are of different models.",
         "no module of `target` could be paired with one of `golden`",
-        "Dump both sides at level mix or L0, with `extra_info`.",
+        "Where a side has no modules, dump it at level mix or L0, with `extra_info`. Else check that both dumps are of "
+        "one model, or pair tensors with a data mapping.",
+    ),
+    Code(
+        "PF4220",
+        "an entry is left out of a suggested mapping",
+        "`suggest-mapping` applies what it suggests to the dumps it was made from. This entry would pair tensors whose "
+        "values differ, although the golden has the same values at another place.",
+        "`a: b` of `Block` is left out: `Module.blocks.0.a.Linear.forward.0.parameters.weight` differs from "
+        "`Module.blocks.0.b.Linear.forward.0.parameters.weight` and has the values of "
+        "`Module.blocks.0.c.Linear.forward.0.parameters.weight`; 0 pairs agree",
+        "Decide by hand which layers correspond, and write it into the file.",
     ),
     Code(
         "PF4245",
