@@ -13,22 +13,13 @@ from probe_flow.analysis.deviation import Deviation
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.records import Role, Status, Verdict
 
-GUESS = 0.6
-"""Confidence up to which a guessed pair rests on shape and place alone."""
-
 UNRELATED = 0.5
 """Relative error from which two tensors may be any two."""
 
 
-def is_guess(row: MeasuredPair) -> bool:
-    """Say whether a pair was guessed by shape and place."""
-    pair = row.pair
-    return pair.confidence <= GUESS and pair.reason is not None and pair.reason.code == "guessed"
-
-
 def is_doubtful(row: MeasuredPair, deviation: Deviation) -> bool:
     """Say whether a pair whose error nothing explains is rather a wrong guess."""
-    if not is_guess(row):
+    if not row.pair.is_guess:
         return False
     return not row.is_produced or deviation.relative > UNRELATED or deviation.nonfinite > 0
 
@@ -36,6 +27,9 @@ def is_doubtful(row: MeasuredPair, deviation: Deviation) -> bool:
 def doubtful_rows(rows: Sequence[MeasuredPair], verdicts: Sequence[Verdict]) -> int:
     """Return the number of guessed pairs that fail and that the search for the origin left out."""
     return sum(
-        row.measurement is not None and is_guess(row) and verdict.status is Status.FAIL and verdict.role is Role.UNKNOWN
+        row.measurement is not None
+        and row.pair.is_guess
+        and verdict.status is Status.FAIL
+        and verdict.role is Role.UNKNOWN
         for row, verdict in zip(rows, verdicts, strict=True)
     )

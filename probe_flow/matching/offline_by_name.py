@@ -28,7 +28,7 @@ from probe_flow.matching.offline_reasons import (
     no_target_node,
 )
 from probe_flow.matching.offline_stretches import stretches
-from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
+from probe_flow.records import Group, NodeKey, Reason, ReasonCode, Relation, SlotRole, TensorKind, TensorRef
 
 ORDER_CONFIDENCE = 0.6
 """Of operators with other numbers in their names that stand in the same place: a dropped one would shift the others."""
@@ -143,14 +143,18 @@ class _NameMatch:
             aligned = Aligned(aligned.target, aligned.golden, aligned.transform, reason)
         is_guess = key in self._guessed
         note = (
-            expected("guessed", f"`{other.node.name}` has another number: taken for its type, shapes and place")
+            expected(
+                ReasonCode.GUESSED, f"`{other.node.name}` has another number: taken for its type, shapes and place"
+            )
             if is_guess
             else None
         )
         types = [side.nodes[ref.node].op_type for side, ref in ((self._target, ref), (self._golden, other))]
         is_other_type = ref.slot.role is SlotRole.INPUT and types[0] != types[1] and not self._are_files
         if is_other_type and note is None:
-            note = expected("guessed", f"`{types[0]}` and `{types[1]}` of one name: their inputs may be others")
+            note = expected(
+                ReasonCode.GUESSED, f"`{types[0]}` and `{types[1]}` of one name: their inputs may be others"
+            )
         self._ledger.pair(
             ref,
             other,

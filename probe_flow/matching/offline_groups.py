@@ -24,7 +24,7 @@ from probe_flow.matching.offline_no_golden import no_golden_dump
 from probe_flow.matching.offline_nodes import is_inner, op_key
 from probe_flow.matching.offline_origins import NETWORK_INPUTS, Origin, Origins
 from probe_flow.matching.offline_reasons import expected, inner_node, outside
-from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
+from probe_flow.records import Group, NodeKey, Reason, ReasonCode, Relation, SlotRole, TensorKind, TensorRef
 
 RULE_NAMES = {
     Relation.ONE_TO_ONE: "one_to_one",
@@ -118,13 +118,15 @@ class GroupMatch:
         """Return why a tensor is not even looked up."""
         role = ref.slot.role
         if not self.is_selected(op):
-            return outside("not_selected", f"`{op.name}` (id {op.id}) is not selected")
+            return outside(ReasonCode.NOT_SELECTED, f"`{op.name}` (id {op.id}) is not selected")
         if op.is_filtered:
-            return expected("quantised", f"`{op.name}` computes quantised values, which the golden does not have")
+            return expected(
+                ReasonCode.QUANTISED, f"`{op.name}` computes quantised values, which the golden does not have"
+            )
         if role is SlotRole.INPUT and not op.compares_inputs:
-            return expected("quantised", f"the inputs of `{op.name}` are quantised, the golden's are not")
+            return expected(ReasonCode.QUANTISED, f"the inputs of `{op.name}` are quantised, the golden's are not")
         if role is SlotRole.OUTPUT and not op.compares_outputs:
-            return expected("quantised", f"the outputs of `{op.name}` are quantised, the golden's are not")
+            return expected(ReasonCode.QUANTISED, f"the outputs of `{op.name}` are quantised, the golden's are not")
         if ref.kind is TensorKind.NULL:
             return expected("not_tensor", ref.reason or "the slot is empty")
         if role not in (SlotRole.INPUT, SlotRole.OUTPUT) or not isinstance(ref.slot.path[0], int):
@@ -163,7 +165,9 @@ class GroupMatch:
         confidence = 1.0
         if op.name in self.guessed:
             rule, confidence = "name_parts", NAME_PARTS
-            note = expected("guessed", f"a guess: the rules know the parts of the name `{op.name}`, not the operator")
+            note = expected(
+                ReasonCode.GUESSED, f"a guess: the rules know the parts of the name `{op.name}`, not the operator"
+            )
         aligned = _with_layout(align(ref, origin.golden, told=_told(origin)), origin)
         self._ledger.pair(
             ref,

@@ -32,7 +32,7 @@ from probe_flow.matching.offline_name_parts import NAME_PARTS, NameParts
 from probe_flow.matching.offline_origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES
 from probe_flow.matching.offline_reasons import expected, missing
 from probe_flow.matching.offline_stretches import stretches
-from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorRef
+from probe_flow.records import Group, NodeKey, Reason, ReasonCode, Relation, SlotRole, TensorRef
 
 NAME, SHAPE, ORDER, ADDRESS, INPUT = 0.9, 0.6, 0.4, 0.9, 0.6
 
@@ -162,7 +162,7 @@ class _Guess:
                 continue
             golden, rule, confidence = found
             golden_nodes[golden.node] = None
-            note = expected("guessed", f"a guess without rule file: {_WHY[rule]}")
+            note = expected(ReasonCode.GUESSED, f"a guess without rule file: {_WHY[rule]}")
             aligned: Aligned = align(ref, golden)
             self._ledger.pair(ref, golden, aligned, group=group, rule=rule, confidence=confidence, note=note)
         partner = self._partners.get(key)

@@ -11,7 +11,7 @@ from probe_flow.matching.offline_groups import GroupMatch
 from probe_flow.matching.offline_ledger import Ledger
 from probe_flow.matching.offline_origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES
 from probe_flow.matching.offline_reasons import empty_l1, expected, missing, no_target_dump, outside
-from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
+from probe_flow.records import Group, NodeKey, Reason, ReasonCode, Relation, SlotRole, TensorKind, TensorRef
 
 _NEVER_DUMPED = NETWORK_INPUTS | HELD_TYPES | PASSED_TYPES
 
@@ -91,9 +91,9 @@ class GoldenLeftovers:
             text = f"no rule names the golden operator `{name}`: folded away, or of another model"
             return outside("no_rule_op", text)
         if all(op.is_filtered or not op.compares_outputs for op in claims):
-            return expected("quantised", f"the target computes `{name}` in quantised values only")
+            return expected(ReasonCode.QUANTISED, f"the target computes `{name}` in quantised values only")
         if not any(self._match.is_selected(op) for op in claims):
-            return outside("not_selected", f"`{claims[0].name}` (id {claims[0].id}) is not selected")
+            return outside(ReasonCode.NOT_SELECTED, f"`{claims[0].name}` (id {claims[0].id}) is not selected")
         carriers = self._carriers.get(id(ref))
         fused = next((op for op in claims if op.name in self._match.guessed), None)
         if fused is not None:
@@ -113,7 +113,9 @@ class GoldenLeftovers:
             return self._undumped([op for op, _ in carriers])
         op, index = dumped
         if op.is_filtered:
-            return expected("quantised", f"`{op.name}` computes quantised values, which the golden does not have")
+            return expected(
+                ReasonCode.QUANTISED, f"`{op.name}` computes quantised values, which the golden does not have"
+            )
         if op.l1_group:
             return expected("l1_inner", f"`{op.name}` lies inside an L1 group, of which first and last are compared")
         return missing("no_target_tensor", f"the device dump of `{op.name}` has no output {index}")

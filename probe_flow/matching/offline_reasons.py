@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from probe_flow.records import Expectation, Reason, SlotRole
+from probe_flow.records import Expectation, Reason, ReasonCode, SlotRole
 from probe_flow.tensors.dtypes import DEVICE_DTYPE_NAMES
 
 _NUMBERS = {name: number for number, name in DEVICE_DTYPE_NAMES.items()}
@@ -12,19 +12,23 @@ _NUMBERS = {name: number for number, name in DEVICE_DTYPE_NAMES.items()}
 Shape = Sequence[int]
 
 
-def expected(code: str, text: str, *facts: object) -> Reason:
+def expected(code: str | ReasonCode, text: str, *facts: object) -> Reason:
     """A tensor that had not to be compared."""
-    return Reason(code, text, Expectation.EXPECTED, tuple(map(str, facts)))
+    return Reason(_word(code), text, Expectation.EXPECTED, tuple(map(str, facts)))
 
 
-def outside(code: str, text: str, *facts: object) -> Reason:
+def outside(code: str | ReasonCode, text: str, *facts: object) -> Reason:
     """A tensor that was not asked for."""
-    return Reason(code, text, Expectation.OUTSIDE, tuple(map(str, facts)))
+    return Reason(_word(code), text, Expectation.OUTSIDE, tuple(map(str, facts)))
 
 
-def missing(code: str, text: str, *facts: object) -> Reason:
+def missing(code: str | ReasonCode, text: str, *facts: object) -> Reason:
     """A tensor that lacks its partner: a gap of the comparison."""
-    return Reason(code, text, Expectation.MISSING, tuple(map(str, facts)))
+    return Reason(_word(code), text, Expectation.MISSING, tuple(map(str, facts)))
+
+
+def _word(code: str | ReasonCode) -> str:
+    return code if isinstance(code, str) else code.value
 
 
 def no_target_dump(op: str, op_type: str, *, is_gap: bool) -> Reason:
@@ -69,13 +73,13 @@ def shape_mismatch(target: Shape, golden: Shape) -> Reason:
         f"the target has shape {tuple(target)}, the golden {tuple(golden)}: neither padding nor another order of axes "
         "explains it; look for another batch size or other inputs of the model"
     )
-    return missing("shape_mismatch", text, tuple(target), tuple(golden))
+    return missing(ReasonCode.SHAPE_MISMATCH, text, tuple(target), tuple(golden))
 
 
 def blocks_mismatch(target: Shape, padded: Shape) -> Reason:
     """A matrix that does not fill the blocks that it is stored in."""
     text = f"a matrix of shape {tuple(target)} does not fit the blocks that were dumped, which hold {tuple(padded)}"
-    return missing("blocks_mismatch", text, tuple(target), tuple(padded))
+    return missing(ReasonCode.BLOCKS_MISMATCH, text, tuple(target), tuple(padded))
 
 
 def blocks_contradict(shape: Shape, stored: Shape, layout: str, groups: int, *, fits_ungrouped: bool) -> Reason:
@@ -85,7 +89,7 @@ def blocks_contradict(shape: Shape, stored: Shape, layout: str, groups: int, *, 
         text += f" in the {groups} groups of its sub-format" + (
             ", but it does without groups" if fits_ungrouped else ""
         )
-    return missing("blocks_contradict", f"{text}; dump the operator again", tuple(shape), tuple(stored))
+    return missing(ReasonCode.BLOCKS_CONTRADICT, f"{text}; dump the operator again", tuple(shape), tuple(stored))
 
 
 def layout_unsupported(layout: str) -> Reason:

@@ -239,7 +239,7 @@ def _noted(pair: Pair, note: Reason | None) -> Pair:
         return pair
     if pair.reason is None:
         return replace(pair, reason=note)
-    return replace(pair, reason=replace(pair.reason, text=f"{pair.reason.text}; {note.text}"))
+    return replace(pair, reason=replace(note, text=f"{pair.reason.text}; {note.text}"))
 
 
 def _warning(code: str, message: str, cure: str) -> Diagnostic:

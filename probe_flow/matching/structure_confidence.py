@@ -9,10 +9,7 @@ from probe_flow.matching.structure_likeness import STRONG, value_likeness, words
 from probe_flow.matching.structure_nodes import NodeLinks
 from probe_flow.matching.structure_tree import ROOT, Traits, Tree
 from probe_flow.matching.structure_values import CLOSE, EQUAL
-from probe_flow.records import Expectation, Reason
-
-GUESS = 0.7
-"""Confidence from which down a pair says in its row what speaks for it."""
+from probe_flow.records import GUESS, Expectation, Reason, ReasonCode
 
 RIVAL = 0.5
 """Confidence of a pair where others fit as well."""
@@ -58,7 +55,7 @@ class Confidence:
         if link.is_moved:
             parts.append("it stands in another order or under another caller")
         text = f"paired by structure, confidence {self.of(link):g}: " + "; ".join(part for part in parts if part)
-        return Reason("structure_guess", text, Expectation.EXPECTED)
+        return Reason(ReasonCode.GUESSED.value, text, Expectation.EXPECTED)
 
     def evidence(self, link: Link) -> str:
         """Return what speaks for a link, in words."""

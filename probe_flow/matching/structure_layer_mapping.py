@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from probe_flow.matching.mapping_cells import split_prefix
-from probe_flow.matching.structure_confidence import GUESS
 from probe_flow.matching.structure_ops import family, kin
-from probe_flow.records import Node, NodeKey, Pairs, Phase
+from probe_flow.records import GUESS, Node, NodeKey, Pairs, Phase
 
 TOP = "TopLayer"
 _SURE = (1.0, "")

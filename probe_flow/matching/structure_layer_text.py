@@ -6,8 +6,8 @@ import json
 import re
 from collections.abc import Iterator
 
-from probe_flow.matching.structure_confidence import GUESS
 from probe_flow.matching.structure_layer_mapping import SuggestedEntry, Suggestion
+from probe_flow.records import GUESS
 
 MAX_LISTED = 20
 """Modules without partner, and conflicts, that are listed one by one."""

@@ -28,7 +28,7 @@ from probe_flow.matching.torchair_notes import unusable, unusable_golden
 from probe_flow.matching.torchair_reasons import NearestNames, expected, missing, outside
 from probe_flow.matching.torchair_recorded import align_recorded
 from probe_flow.matching.torchair_target import TargetMatch
-from probe_flow.records import Catalog, Reason, TensorRef
+from probe_flow.records import Catalog, Reason, ReasonCode, TensorRef
 
 _SPREADING_TYPES = frozenset({"BroadcastTo", "BroadcastToD", "Expand", "ExpandD"})
 
@@ -168,7 +168,7 @@ class FxMatch(TargetMatch):
         if known == dumped:
             return expected("aligned", "taken for a tensor of the graph by its number of elements"), _ALIGNED_CONFIDENCE
         text = f"taken for one of {known} tensors of the graph that have {ref.numel} elements; {dumped} were dumped"
-        return expected("guessed", text), _GUESS_CONFIDENCE
+        return expected(ReasonCode.GUESSED.value, text), _GUESS_CONFIDENCE
 
     def _match_edge(self, node: DumpedNode, ref: TensorRef, source: Source, doubt: tuple[Reason, float] | None) -> bool:
         assert self.graph is not None, "only nodes of a graph have parts"
@@ -265,7 +265,8 @@ class FxMatch(TargetMatch):
                 if number in sure:
                     note, confidence = expected("aligned", f"{what} place, type and element count"), _ALIGNED_CONFIDENCE
                 else:
-                    note, confidence = expected("guessed", f"{what} type and element count alone"), _GUESS_CONFIDENCE
+                    text = f"{what} type and element count alone"
+                    note, confidence = expected(ReasonCode.GUESSED.value, text), _GUESS_CONFIDENCE
                 self._pair(entry.node, ref, argument.ref, "aligned", note=note, confidence=confidence)
             elif (kind := parameter_kind(ref)) in free:
                 for key in keys:

@@ -26,11 +26,12 @@ from probe_flow.records.differences import (
 from probe_flow.records.error_map import ErrorMap
 from probe_flow.records.measurement import Measurement, Mode, SideSummary
 from probe_flow.records.node import Execution, Node, NodeKey, OrderSource, Phase
-from probe_flow.records.pairs import Expectation, Group, Pair, Pairs, Reason, Relation
+from probe_flow.records.pairs import GUESS, Expectation, Group, Pair, Pairs, Reason, ReasonCode, Relation
 from probe_flow.records.tensor import Extent, Slot, SlotRole, Statistics, TensorKind, TensorRef
 from probe_flow.records.verdict import Excuse, ExcuseKind, Role, Status, Verdict
 
 __all__ = [
+    "GUESS",
     "Baseline",
     "BaselineUse",
     "Catalog",
@@ -66,6 +67,7 @@ __all__ = [
     "Phase",
     "Problem",
     "Reason",
+    "ReasonCode",
     "Relation",
     "Role",
     "SideSummary",

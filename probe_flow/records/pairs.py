@@ -47,6 +47,21 @@ class Expectation(enum.Enum):
     MISSING = "missing"
 
 
+class ReasonCode(enum.Enum):
+    """The codes of reasons that stages, analysis and tables ask for. Other codes are words for people only."""
+
+    GUESSED = "guessed"
+    QUANTISED = "quantised"
+    SHAPE_MISMATCH = "shape_mismatch"
+    BLOCKS_MISMATCH = "blocks_mismatch"
+    BLOCKS_CONTRADICT = "blocks_contradict"
+    NOT_SELECTED = "not_selected"
+
+
+GUESS = 0.7
+"""Confidence up to which a pair with the reason `ReasonCode.GUESSED` rests on likeness, order or place alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """Why a tensor was not compared, or not as it stands.
@@ -62,6 +77,10 @@ class Reason:
     text: str
     expectation: Expectation
     facts: tuple[str, ...] = ()
+
+    def is_any(self, *codes: ReasonCode) -> bool:
+        """Return whether the code is one of these."""
+        return any(self.code == code.value for code in codes)
 
 
 @quick
@@ -95,6 +114,11 @@ class Pair:
         tensor = self.target or self.golden
         assert tensor is not None, "a pair has at least one side"
         return tensor
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether the matcher guessed, and says so in the reason: values that differ may refute the pair."""
+        return self.confidence <= GUESS and self.reason is not None and self.reason.is_any(ReasonCode.GUESSED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from probe_flow.records import ComparedPair, Execution, Group, Node, NodeKey, Pair, Pairs, Relation
+from probe_flow.records import ComparedPair, Execution, Group, Node, NodeKey, Pair, Pairs, ReasonCode, Relation
 
 RULE_NAME, RULE_ID = "op", "op_id"
 """Facts of `Node.relation_attrs`: name and place in the order of execution by the rules."""
@@ -17,8 +17,8 @@ RULE_NAME, RULE_ID = "op", "op_id"
 INNER, FILTERED = "inner", "filtered"
 """Marks there: an operator that carries no original output of its group; one that only the quantised model has."""
 
-SELECTED, NOT_SELECTED = "selected_ops", "not_selected"
-"""Attribute of the target catalog, the ids of the operators that were chosen; code of the reason of the others."""
+SELECTED = "selected_ops"
+"""Attribute of the target catalog, the ids of the operators that were chosen."""
 
 INNER_INPUT, INNER_NODE = "inner_input", "inner_node"
 """Rule and code of the pairs of inner operators."""
@@ -144,7 +144,7 @@ def offline_groups(pairs: Pairs, rows: Sequence[ComparedPair], operators: Operat
                 found[execution, group.id] = OfflineGroup(index, group.relation, ops, chosen)
     last = max((group.index for group in found.values()), default=-1)
     for row in rows:
-        if row.pair.reason is not None and row.pair.reason.code == NOT_SELECTED:
+        if row.pair.reason is not None and row.pair.reason.is_any(ReasonCode.NOT_SELECTED):
             continue
         last = _add(row, found, homes, last)
     kept = [each for each in found.values() if each.chosen or each.rows]

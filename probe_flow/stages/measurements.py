@@ -13,13 +13,13 @@ from probe_flow.metrics.derive import derive, side_summary
 from probe_flow.metrics.kernel import Record, SpanRecord, fold
 from probe_flow.metrics.metric import Compute
 from probe_flow.metrics.statistics import COMPARED, compare_statistics
-from probe_flow.records import Measurement, Mode, Pair, SideSummary, Statistics, TensorKind, TensorRef
+from probe_flow.records import Measurement, Mode, Pair, ReasonCode, SideSummary, Statistics, TensorKind, TensorRef
 from probe_flow.stages.mixed_sides import figures_to_take, hashed_dtype, is_mixed
 
 ANALYSIS_IDS = ("cosine", "euclidean_distance", "relative_euclidean_distance", "max_abs_err")
 """What the search for the origin needs; measured whatever metrics the workflow asks for."""
 
-_OTHER_SHAPES = ("shape_mismatch", "blocks_mismatch", "blocks_contradict")
+_OTHER_SHAPES = (ReasonCode.SHAPE_MISMATCH, ReasonCode.BLOCKS_MISMATCH, ReasonCode.BLOCKS_CONTRADICT)
 """Codes of matchers that know that two tensors do not lie alike, though they may have as many elements."""
 
 _MEASURABLE = (TensorKind.TENSOR, TensorKind.STATISTICS, TensorKind.SCALAR, TensorKind.NULL)
@@ -40,7 +40,7 @@ def incomparable(pair: Pair) -> Diagnostic | None:
             return Diagnostic("PF5103", f"the {side} cannot be measured: {why}", tensor=tensor.id)
     if TensorKind.NULL in (target.kind, golden.kind) or TensorKind.SCALAR in (target.kind, golden.kind):
         return None if target.kind is golden.kind else _different_kinds(target, golden)
-    if pair.reason is not None and pair.reason.code in _OTHER_SHAPES:
+    if pair.reason is not None and pair.reason.is_any(*_OTHER_SHAPES):
         return Diagnostic("PF5102", pair.reason.text, tensor=target.id)
     counts = _count_of(target), _count_of(golden)
     if None not in counts and counts[0] != counts[1]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from structure_builders import Program, layers
+from structure_builders import Program, layers, tensor
 
 from probe_flow.formats.mapping_file import read_layer_mapping
 from probe_flow.matching.structure_layer_mapping import SuggestedEntry, Suggestion
@@ -143,3 +143,29 @@ def test_an_entry_that_values_contradict_is_left_out_with_a_warning(probe_flow, 
     assert "`net.p: net.b` of `TopLayer` is left out: `Module.net.p.Linear.forward.0.parameters.weight` dif" in done.err
     assert done.last_line == "no entry is left: decide which layers correspond, and write it into layer_mapping.yaml"
     assert "#   TopLayer: net.p -> net.b: " in (tmp_path / "layer_mapping.yaml").read_text()
+
+
+def test_a_guess_that_its_values_refute_is_no_origin(probe_flow, tmp_path):
+    for side, api, factor in (("target", "Functional.odd", 1.0), ("golden", "Functional.even", 20.0)):
+        program = Program()
+        program.linear("first", seed="first")
+        made = {word: value * factor if word[0] in "MN" else value for word, value in tensor((6, 2), "made").items()}
+        program.call(api, program.tensor((6, 2), "given"), output=made)
+        program.linear("last", seed="last")
+        program.write(tmp_path / side, backward=False)
+    workflow = {
+        "version": 1,
+        "name": "guess",
+        "stages": {
+            "target": {"uses": "dump.torch", "path": "target"},
+            "golden": {"uses": "dump.torch", "path": "golden"},
+            "pairs": {"uses": "match.structure", "target": "target", "golden": "golden"},
+            "result": {"uses": "compare", "pairs": "pairs", "policy": "dump_json"},
+        },
+    }
+    (tmp_path / "guess.yaml").write_text(json.dumps(workflow))
+    done = probe_flow("run", "guess.yaml", "--output", "out", "--no-cache")
+    assert done.code == 3, done.out
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert record["first_divergence"] is None
+    assert "guessed and differ" in done.out

@@ -20,7 +20,7 @@ from probe_flow.errors import CODES
 from probe_flow.formats.dump_json import read_dump_json
 from probe_flow.matching.name import match_name
 from probe_flow.matching.structure import match_structure
-from probe_flow.records import Catalog, Expectation, Pairs, Phase, TensorRef
+from probe_flow.records import GUESS, Catalog, Expectation, Pairs, Phase, TensorRef
 
 DATA = Path(__file__).parents[2] / "data" / "dump_json"
 
@@ -470,3 +470,20 @@ def test_every_link_keeps_the_direction() -> None:
                 pair.target.node.phase,
                 pair.golden.node.phase,
             )
+
+
+def test_every_guess_is_one_for_the_analysis(tmp_path: Path) -> None:
+    def net(kind: str, seeds: list[int]) -> Program:
+        program = layers(seeds, path="blocks" if kind == "target" else "layers")
+        given = program.tensor((3,), "odd")
+        changed = {**given, "dtype": "torch.float64"} if kind == "target" else given
+        program.call("Functional.odd" if kind == "target" else "Functional.even", changed, output=given)
+        return program
+
+    pairs = match(net("target", [50, 51]).write(tmp_path / "t"), net("golden", [0, 1, 2]).write(tmp_path / "g"))
+    weak = [pair for pair in pairs.pairs if pair.target and pair.golden and pair.confidence <= GUESS]
+    assert {pair.confidence for pair in weak} == {0.5, 0.6}
+    assert all(pair.is_guess for pair in weak)
+    texts = [pair.reason.text for pair in weak if pair.reason and "dtypes differ" in pair.reason.text]
+    assert texts
+    assert all("paired by structure, confidence 0.6" in text for text in texts)
