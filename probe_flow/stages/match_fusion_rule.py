@@ -20,7 +20,10 @@ RulePath = Annotated[str, IsPath()]
 
 
 class RuleSelect(Model):
-    """Narrow the comparison to operators with some ids of the rule file. Give one of the two."""
+    """Narrow the comparison to operators with some ids of the rule file, and all that is fused with one of them.
+
+    Give one of the two.
+    """
 
     range: str | None = Field(
         None,

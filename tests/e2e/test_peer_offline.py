@@ -326,8 +326,8 @@ def test_advice_and_mapping_are_written(name: str, done: Done) -> None:
 
 
 @pytest.fixture
-def table_of(dumps: Path, tmp_path: Path, probe_flow: Command) -> Callable[[str], list[dict[str, str]]]:
-    def run(select: str) -> list[dict[str, str]]:
+def table_of(dumps: Path, tmp_path: Path, probe_flow: Command) -> Callable[[str], Path]:
+    def run(select: str) -> Path:
         workflow = tmp_path / "select.yaml"
         rules = dumps / "fr" / "fusion_rule.json"
         workflow.write_text(
@@ -342,18 +342,16 @@ stages:
 """
         )
         (table,) = probe_flow("run", workflow).folder.glob("result_*.csv")
-        with table.open(newline="") as file:
-            return list(csv.DictReader(file))
+        return table
 
     return run
 
 
-def test_chosen_operators_alone_and_their_sequence(table_of: Callable[[str], list[dict[str, str]]]) -> None:
+def test_chosen_operators_alone_and_their_sequence(table_of: Callable[[str], Path]) -> None:
     # What the peer shows for `-s 4,7,9,10,2,1`.
-    found = [
-        (row["Index"], row["OpSequence"], row["NPUDump"], row["TensorIndex"])
-        for row in table_of("{ids: [4, 7, 9, 10, 2, 1]}")
-    ]
+    with table_of("{ids: [4, 7, 9, 10, 2, 1]}").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    found = [(row["Index"], row["OpSequence"], row["NPUDump"], row["TensorIndex"]) for row in rows]
     assert found == [
         ("0", "1", "x", "NaN"),
         ("1", "2", "conv1_w", "NaN"),
@@ -385,3 +383,11 @@ stages:
     text = table.read_text().replace(f"{dumps / 'odd'}/", "ROOT/")
     assert (done.code, text) == (0, (DATA / "odd_mapping.csv").read_text())
     assert not (done.folder / "comparison.jsonl").exists()
+
+
+@pytest.mark.parametrize("wanted", ["4,9,2", "1,-1,3", "9,9,1"])
+def test_a_range_has_the_peers_rows(wanted: str, table_of: Callable[[str], Path]) -> None:
+    # 9 and 10 are fused: id 9 selects the rows of the group, whose result comes from 10.
+    table = table_of(f'{{range: "{wanted}"}}')
+    expected = DATA / "ranges" / f"{wanted.replace(',', '_')}.csv"
+    assert deviations(table, expected) == (set(), set(), {})

@@ -12,7 +12,7 @@ from om_writer import tensor
 from rule_builders import desc, op
 
 from probe_flow.errors import UsageError
-from probe_flow.matching.offline_select import selected_by_ids, selected_by_range
+from probe_flow.matching.offline_select import Selection, selected_by_ids, selected_by_range
 from probe_flow.records import NodeKey, Pairs, Relation
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -392,6 +392,25 @@ def test_a_range_of_ids(case: Case, text: str, ids: set[int]) -> None:
     assert codes(by_golden(pairs)) == dict.fromkeys(others, "not_selected outside")
     assert pairs.target.attrs["selected_ops"] == tuple(sorted(ids))
     check_complete(pairs)
+
+
+@pytest.mark.parametrize(
+    "select", [partial(selected_by_range, text="1,1,1"), partial(selected_by_ids, ids=[1])], ids=["range", "ids"]
+)
+def test_a_fused_group_is_selected_as_a_whole(case: Case, select: partial[Selection]) -> None:
+    for name in ("part", "whole", "other"):
+        case.device("Relu", name, outputs=[X])
+    case.golden.output("one", 0, X)
+    case.golden.output("other", 0, X)
+    rule = case.rule(
+        op("part", "Relu", number=1, originals=["one"]),
+        op("whole", "Relu", number=2, originals=["one"], outputs=[out("one")]),
+        op("other", "Relu", number=3, originals=["other"], outputs=[out("other")]),
+    )
+    pairs = case.match(rule=rule, select=select)
+    assert set(partners(pairs)) == {"whole.output.0"}
+    assert pairs.target.attrs["selected_ops"] == (1, 2)
+    assert codes(by_golden(pairs)) == {"other.output.0": "not_selected outside"}
 
 
 @pytest.mark.parametrize("text", ["0,3,1", "7,7,1", "3,2,1", "1,9,1", "1,3,0", "1,3,6", "1,3", "a,b,c", "1,-2,1"])
