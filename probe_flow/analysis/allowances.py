@@ -255,7 +255,7 @@ class Allowances:
             + UNSHOWN * proven
             + coherent
             + noise * output.size
-            + output.unit * math.sqrt(max(0.0, output.size**2 - output.spread**2)),
+            + output.unit * math.sqrt(max(0.0, output.size * output.size - output.spread * output.spread)),
         )
 
     def _proven(
