@@ -207,6 +207,8 @@ class Flattener:
         if is_scalar_type(word) and isinstance(held, (bool, int, float, str)):
             held = typed_scalar(held, word)
             return TensorRef(node, slot, TensorKind.SCALAR, word, word, (), (), value=held, attrs=attrs, source=source)
+        if held is None:
+            attrs["no_value"] = str(held) if "value" in value else ""
         text = opaque_text(value)
         return TensorRef(node, slot, TensorKind.OPAQUE, word, word, value=text, attrs=attrs, source=source)
 

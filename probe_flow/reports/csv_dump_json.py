@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
-from probe_flow.records import ComparedPair, Comparison, NodeKey, Status
-from probe_flow.reports.csv_dump_json_differences import difference_columns
-from probe_flow.reports.csv_dump_json_metrics import metric_cells
+from probe_flow.records import ComparedPair, Comparison, NodeKey, SideSummary, Status, TensorRef
+from probe_flow.reports.csv_dump_json_differences import difference_columns, published_difference_columns
+from probe_flow.reports.csv_dump_json_metrics import metric_cells, published_metric_cells
 from probe_flow.reports.csv_dump_json_sides import (
     ABSENT,
     Side,
+    Value,
     checksum_text,
     file_names,
     guarded,
+    published_checksum,
+    published_side,
     side_of,
     value_cells,
 )
@@ -131,7 +135,7 @@ def layout_of(comparison: Comparison) -> Layout:
 def write_dump_json_csv(comparison: Comparison, path: Path) -> None:
     """Write the rows of a comparison, in their order, as one UTF-8 file.
 
-    NaN is written ``nan``, infinities with a leading blank as that layout does, a statistic that was not recorded
+    NaN is written ``Nan``, infinities with a leading blank as that layout does, a statistic that was not recorded
     ``None``, all cells of a missing side ``N/A``. Text that a spreadsheet would evaluate gets an apostrophe in front.
 
     Args:
@@ -170,7 +174,7 @@ def numbers_of(layout: Layout) -> frozenset[str]:
 
 def _rows(comparison: Comparison, layout: Layout, stacks: StackColumn | None) -> Rows:
     for rows in batches(comparison.rows):
-        columns = facts(rows, *sides_of(rows), layout)
+        columns = facts(rows, layout, OURS)
         verdicts = [row.verdict for row in rows]
         columns += (
             ["True" if target == golden else "False" for target, golden in zip(*columns[_GRADS], strict=True)],
@@ -190,31 +194,44 @@ def batches(rows: Sequence[ComparedPair]) -> Iterator[Sequence[ComparedPair]]:
     return (rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH))
 
 
-def sides_of(rows: Sequence[ComparedPair]) -> tuple[list[Side], list[Side]]:
+class CellTexts(NamedTuple):
+    """How the cells of a table are made: what is shown of a side, its checksum, the metrics of a row, differences."""
+
+    side: Callable[[TensorRef | None, SideSummary | None], Side]
+    checksum: Callable[[TensorRef | None], str]
+    metrics: Callable[[ComparedPair, Side, Side], Sequence[Cell]]
+    differences: Callable[[Sequence[Sequence[Value]], Sequence[Sequence[Value]]], list[Sequence[Cell]]]
+
+
+OURS = CellTexts(side_of, checksum_text, lambda row, _target, _golden: metric_cells(row), difference_columns)
+PUBLISHED = CellTexts(published_side, published_checksum, published_metric_cells, published_difference_columns)
+"""As msprobe has them, where that says less than we know."""
+
+
+def sides_of(rows: Sequence[ComparedPair], texts: CellTexts) -> tuple[list[Side], list[Side]]:
     """Return what is shown of the target's side of each row, and of the golden's."""
     targets, goldens = [], []
     for row in rows:
         pair, measured = row.pair, row.measurement
-        targets.append(side_of(pair.target, measured.target if measured is not None else None))
-        goldens.append(side_of(pair.golden, measured.golden if measured is not None else None))
+        targets.append(texts.side(pair.target, measured.target if measured is not None else None))
+        goldens.append(texts.side(pair.golden, measured.golden if measured is not None else None))
     return targets, goldens
 
 
-def facts(
-    rows: Sequence[ComparedPair], targets: Sequence[Side], goldens: Sequence[Side], layout: Layout
-) -> list[Sequence[Cell]]:
+def facts(rows: Sequence[ComparedPair], layout: Layout, texts: CellTexts) -> list[Sequence[Cell]]:
     """Return the columns before the judgement: names, types, differences or metrics, statistics or checksums."""
+    targets, goldens = sides_of(rows, texts)
     *target_texts, target_values = zip(*targets, strict=True)
     *golden_texts, golden_values = zip(*goldens, strict=True)
     columns: list[Sequence[Cell]] = [column for both in zip(target_texts, golden_texts, strict=True) for column in both]
     if layout is Layout.CHECKSUM:
         sides = ([row.pair.target for row in rows], [row.pair.golden for row in rows])
-        return [*columns, *(list(map(checksum_text, side)) for side in sides)]
+        return [*columns, *(list(map(texts.checksum, side)) for side in sides)]
     target_columns, golden_columns = list(zip(*target_values, strict=True)), list(zip(*golden_values, strict=True))
     if layout is Layout.TENSOR:
-        columns += zip(*map(metric_cells, rows), strict=True)
+        columns += zip(*map(texts.metrics, rows, targets, goldens), strict=True)
     else:
-        columns += difference_columns(target_columns, golden_columns)
+        columns += texts.differences(target_columns, golden_columns)
     return [*columns, *map(value_cells, target_columns), *map(value_cells, golden_columns)]
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from probe_flow.records import ComparedPair, Comparison, NodeKey
 from probe_flow.reports.csv_dump_json import (
-    METRICS,
     PREFIX,
+    PUBLISHED,
     Layout,
     StackColumn,
     batches,
@@ -22,11 +22,9 @@ from probe_flow.reports.csv_dump_json import (
     header_of,
     layout_of,
     numbers_of,
-    sides_of,
 )
-from probe_flow.reports.csv_dump_json_metrics import UNSUPPORTED
 from probe_flow.reports.csv_dump_json_rules import Marks, judge_entry
-from probe_flow.reports.csv_dump_json_sides import ABSENT, file_names, guarded
+from probe_flow.reports.csv_dump_json_sides import file_names, guarded
 from probe_flow.reports.row_colors import Color
 from probe_flow.reports.table import Cell, Table, write_csv
 
@@ -75,15 +73,8 @@ def _api(comparison: Comparison, node: NodeKey) -> str:
 
 def _facts(targets: Sequence[ComparedPair], layout: Layout) -> Iterator[tuple[ComparedPair, Sequence[Cell]]]:
     """Yield the rows with their cells before the judgement."""
-    first, end = len(PREFIX), len(PREFIX) + len(METRICS)
     for rows in batches(targets):
-        for row, cells in zip(rows, zip(*facts(rows, *sides_of(rows), layout), strict=True), strict=True):
-            measured = row.measurement
-            if layout is Layout.TENSOR and measured is not None and measured.nonfinite_mismatch:
-                metrics = [cell if cell == UNSUPPORTED else ABSENT for cell in cells[first:end]]
-                yield row, [*cells[:first], *metrics, *cells[end:]]
-            else:
-                yield row, cells
+        yield from zip(rows, zip(*facts(rows, layout, PUBLISHED), strict=True), strict=True)
 
 
 def _judgement(cells: Sequence[Cell], marks: Marks) -> tuple[str, str, str]:

@@ -15,14 +15,22 @@ from probe_flow.reports.table import Cell
 
 ABSENT = "N/A"
 NO_FILE = "-1"
+NOT_A_NUMBER = "Nan"
 
 _OWN_TYPES = frozenset({"torch.Size", "slice", "ellipsis", "torch.ProcessGroup", "mindspore.ProcessGroup"})
 """Opaque types that are shown as such; the others hold text and are shown as Python's."""
 
 _GROUPS = frozenset({"torch.ProcessGroup", "mindspore.ProcessGroup"})
 _SHAPELESS = frozenset({"torch.Size", "slice"})
+_SPELLED_OUT = frozenset({*_SHAPELESS, "ellipsis"})
+_WITHOUT_VALUE = frozenset({*_SPELLED_OUT, "torch.ProcessGroup"})
+"""Types of which something else than a value is shown."""
+
 _SHAPE_TEXTS: Mapping[str, str] = MappingProxyType({"slice": "(3,)"})
 _PERCENT_STARTS = ("%", "\uff05")
+_NO_VALUE = "no_value"
+"""Attribute of opaque things without a value: what msprobe makes a checksum of."""
+
 _PEERS = frozenset({"src", "dst", "group_src", "group_dst"})
 """Keyword arguments that name a rank; their checksum is the value itself."""
 
@@ -65,6 +73,21 @@ def side_of(tensor: TensorRef | None, measured: SideSummary | None) -> Side:
     )
 
 
+def published_side(tensor: TensorRef | None, measured: SideSummary | None) -> Side:
+    """Return what msprobe shows of a side: no value of what the dump has none of, ranks as text, text `nan` as NaN."""
+    side = side_of(tensor, measured)
+    if tensor is None or tensor.kind not in {TensorKind.SCALAR, TensorKind.OPAQUE}:
+        return side
+    if tensor.slot.path[-1:] and tensor.slot.path[-1] in _PEERS and tensor.stored_dtype not in _SPELLED_OUT:
+        text = str(tensor.value)
+        return side._replace(dtype=guarded(tensor.stored_dtype), shape="[]", values=(text, text, text, text))
+    if _NO_VALUE in tensor.attrs and tensor.stored_dtype not in _WITHOUT_VALUE:
+        return side._replace(dtype="<class 'NoneType'>", shape="[]", values=(None, None, None, None))
+    if str(side.values[0]).lower() == "nan":
+        return side._replace(values=(math.nan, math.nan, math.nan, math.nan))
+    return side
+
+
 @lru_cache(maxsize=4096)
 def _of_tensor(dtype: str, shape: tuple[int, ...] | None) -> tuple[str, str]:
     return guarded(dtype), ABSENT if shape is None else str(list(shape))
@@ -82,7 +105,7 @@ _memoised_guard: Callable[[str], str] = lru_cache(maxsize=1024)(guarded)
 
 
 def value_cells(values: Sequence[Value]) -> Sequence[Cell]:
-    """Return a column of statistics as cells: infinities with a leading blank, ``None`` and truth values as words."""
+    """Return a column of statistics as cells: infinities with a leading blank, NaN, None and truth values as words."""
     if set(map(type, values)) == {float}:
         floats = cast("Sequence[float]", values)
         if sum(floats) * 0 == 0:  # all finite, as nearly always
@@ -93,7 +116,7 @@ def value_cells(values: Sequence[Value]) -> Sequence[Cell]:
 def _value_cell(value: Value) -> Cell:
     if value.__class__ is float or value.__class__ is int:
         assert isinstance(value, (int, float))
-        return f" {value}" if math.isinf(value) else value
+        return f" {value}" if math.isinf(value) else NOT_A_NUMBER if math.isnan(value) else value
     return _memoised_guard(str(value))
 
 
@@ -144,6 +167,16 @@ def checksum_text(tensor: TensorRef | None) -> str:
     if tensor.stored_dtype in _GROUPS or (tensor.slot.path[-1:] and tensor.slot.path[-1] in _PEERS):
         return guarded(str(tensor.value))
     return f"{zlib.crc32(str(tensor.value).encode('utf-8', 'surrogatepass')):08x}"
+
+
+def published_checksum(tensor: TensorRef | None) -> str:
+    """Return the checksum that msprobe shows: that of an empty text where no checksum and no value is recorded."""
+    if tensor is None or tensor.kind in {TensorKind.NULL, TensorKind.UNREADABLE}:
+        return checksum_text(tensor)
+    text = tensor.attrs.get(_NO_VALUE)
+    if tensor.checksum is None and tensor.stored_dtype not in _GROUPS and (text is not None or tensor.has_numbers):
+        return f"{zlib.crc32(str(text or '').encode()):08x}"
+    return checksum_text(tensor)
 
 
 def file_names(target: TensorRef | None, golden: TensorRef | None) -> str:

@@ -29,6 +29,7 @@ from probe_flow.reports.csv_dump_json import (
     CONSISTENT,
     DIFFERENCES,
     PREFIX,
+    PUBLISHED,
     STACK,
     STATISTICS,
     Layout,
@@ -158,9 +159,9 @@ def _items(entry: EntryDifference, comparison: Comparison) -> list[dict[str, obj
 def _columns(row: ComparedPair, comparison: Comparison) -> dict[str, object]:
     """Return the columns of a row: those of statistics for dumps of tensors too."""
     is_checksum = layout_of(comparison) is Layout.CHECKSUM
-    sides = sides_of([row])
+    sides = sides_of([row], PUBLISHED)
     header = (*PREFIX, *(CHECKSUMS if is_checksum else (*DIFFERENCES, *STATISTICS)))
-    cells = facts([row], *sides, Layout.CHECKSUM if is_checksum else Layout.STATISTICS)
+    cells = facts([row], Layout.CHECKSUM if is_checksum else Layout.STATISTICS, PUBLISHED)
     columns: dict[str, object] = {name: cell for name, (cell,) in zip(header, cells, strict=True)}
     ((target,), (golden,)) = sides
     for name, tensor in zip(PREFIX[:2], (row.pair.target, row.pair.golden), strict=True):

@@ -218,7 +218,7 @@ def test_nonfinite_statistics_and_requires_grad_have_their_texts(tmp_path: Path)
     grad = {"item": "i", "requires_grad": True}
     row = row_of(ref(Statistics(max=INF, min=-INF, mean=NAN), attrs=grad), ref(Statistics(max=1)), tmp_path)
 
-    assert [row[f"NPU {name}"] for name in ("max", "min", "mean", "l2norm")] == [" inf", " -inf", "nan", "None"]
+    assert [row[f"NPU {name}"] for name in ("max", "min", "mean", "l2norm")] == [" inf", " -inf", "Nan", "None"]
     assert (row["NPU Requires_grad"], row["Bench Requires_grad"]) == ("True", "N/A")
     assert row["Requires_grad Consistent"] == "False"
 

@@ -20,6 +20,7 @@ from probe_flow.records import (
     NodeKey,
     Pair,
     Pairs,
+    SideSummary,
     Slot,
     SlotRole,
     Statistics,
@@ -72,7 +73,7 @@ def comparison_of(*rows: ComparedPair, tasks: tuple[str, str] = ("tensor", "tens
 
 
 def row_of(
-    target: TensorRef | None, golden: TensorRef | None, metrics: dict[str, Any] | None = None, **more: Any
+    target: TensorRef | None, golden: TensorRef | None, metrics: dict[str, Any] | None = None, /, **more: Any
 ) -> ComparedPair:
     measured = None if metrics is None else Measurement(Mode.TENSOR, metrics, **more)
     return ComparedPair(0, Pair(target, golden, "g", "exact"), measured, Verdict(Status.PASS))
@@ -180,6 +181,102 @@ def test_nonfinite_values_at_other_places_cost_the_published_table_its_metrics_n
     rows = tensor(), tensor(), FIGURES
     assert six(tmp_path, *rows, nonfinite_mismatch=1, strict=True) == ["N/A"] * 6
     assert six(tmp_path, *rows, nonfinite_mismatch=1)[0] == "0.5"
+
+
+def side(nan: int = 0, inf: int = 0, norm: float | None = 1.0) -> SideSummary:
+    return SideSummary(Statistics(max=1.0, min=0.0, mean=0.5, l2norm=norm, nan=nan, inf=inf))
+
+
+@pytest.mark.parametrize(
+    ("sides", "share", "shown"),
+    [
+        ((side(nan=1, inf=2), side(nan=1, inf=2)), 1 / 3, "0.666666666667"),  # 1 of 3 numbers and 3 others of 6
+        ((side(inf=4), side(inf=4)), 0.0, "0.666666666667"),
+        ((side(), side()), 0.5, "0.5"),
+    ],
+)
+def test_nan_and_infinities_at_the_same_places_count_as_close_in_the_published_table(tmp_path, sides, share, shown):
+    figures = FIGURES | {"err_ratio_1e3_eps": share}
+    row = tensor(), tensor(), figures
+    more = {"target": sides[0], "golden": sides[1], "count": 6}
+    assert six(tmp_path, *row, **more, strict=True)[4] == shown
+    assert six(tmp_path, *row, **more)[4] == str(round(share, 12))
+
+
+def test_tensors_without_a_number_are_equal_in_the_published_table(tmp_path):
+    none = side(nan=6, norm=None)
+    row = tensor(), tensor(), dict.fromkeys(FIGURES)
+    more = {"target": none, "golden": none, "count": 6}
+    assert six(tmp_path, *row, **more, strict=True) == ["1.0", "0.0", "0.0", "0.0", "1.0", "1.0"]
+    assert six(tmp_path, *row, **more) == ["unsupported"] * 6
+
+
+@pytest.mark.parametrize(("norms", "shown"), [((1e-17, 1e-18), "1.0"), ((1e-17, 1.0), "Nan"), ((1.0, 1.0), "0.5")])
+def test_norms_up_to_the_float_epsilon_are_zero_in_the_published_table(tmp_path, norms, shown):
+    more = {"target": side(norm=norms[0]), "golden": side(norm=norms[1]), "count": 6}
+    assert six(tmp_path, tensor(), tensor(), FIGURES, **more, strict=True)[0] == shown
+
+
+@pytest.mark.parametrize(
+    ("target", "golden", "shown"),
+    [
+        (math.nan, 1.0, ["Nan", "Nan"]),
+        (math.inf, math.inf, ["Nan", "Nan"]),
+        (-math.inf, 1.0, [" inf", " inf"]),
+        (2.0, math.inf, [" inf", "Nan"]),
+        (math.inf, 0.0, [" inf", " inf"]),
+    ],
+)
+def test_single_numbers_are_subtracted_whatever_they_are_in_the_published_table(tmp_path, target, golden, shown):
+    one, other = (tensor((), recorded=Statistics(max=each, min=each, mean=each)) for each in (target, golden))
+    found = six(tmp_path, one, other, dict.fromkeys(FIGURES), nonfinite_mismatch=1, strict=True)
+    assert found == ["unsupported", "unsupported", *shown, "unsupported", "unsupported"]
+
+
+@pytest.mark.parametrize(
+    ("target", "golden", "published", "ours"),
+    [
+        (3, 4, ("-1.0", "25.0%"), ("-1", "25.0%")),
+        (2**60, 2**60 + 1, ("0.0", "0.0%"), ("-1", "8.673617379884035e-17%")),
+        (0.0, -0.0, ("0.0", "inf"), ("0", "0")),
+        (1, 1.0, ("0.0", "0.0%"), ("0", "0")),
+        (5, 0, ("5.0", "inf"), ("5", "inf")),
+        ("5", "7", ("-2.0", "28.57142857142857%"), ("Diff", "Diff")),
+        ("nan", "NaN", ("0", "0"), ("Diff", "Diff")),
+        ("inf", "3", ("inf", "inf"), ("Diff", "Diff")),
+        ("CUDA:0", "npu:0", ("N/A", "N/A"), ("Diff", "Diff")),
+        (True, False, ("Diff", "Diff"), ("Diff", "Diff")),
+    ],
+)
+def test_the_published_table_subtracts_texts_as_floats(tmp_path, target, golden, published, ours):
+    comparison = comparison_of(row_of(plain(target), plain(golden)), tasks=("statistics", "statistics"))
+    for strict, expected in ((True, published), (False, ours)):
+        row = written(comparison, tmp_path, strict=strict)[0]
+        assert (row["Max diff"], row["MaxRelativeErr"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "shown", "checksum"),
+    [
+        (plain("channels_last", word="torch.memory_format", kind=TensorKind.OPAQUE, attrs={"no_value": ""}),
+         "<class 'NoneType'>", "None", "00000000"),
+        (plain("None", word="int", kind=TensorKind.OPAQUE, attrs={"no_value": "None"}),
+         "<class 'NoneType'>", "None", f"{zlib.crc32(b'None'):08x}"),
+        (plain(1, slot=Slot(SlotRole.INPUT, ("dst",))), "int", "1", "1"),
+        (plain("nan"), "<class 'str'>", "Nan", f"{zlib.crc32(b'nan'):08x}"),
+    ],
+)  # fmt: skip
+def test_the_published_table_shows_of_other_values_what_msprobe_does(tmp_path, value, dtype, shown, checksum):
+    for tasks, cells in ((("statistics",) * 2, {"NPU max": shown}), (("md5",) * 2, {"NPU MD5": checksum})):
+        row = written(comparison_of(row_of(value, value), tasks=tasks), tmp_path, strict=True)[0]
+        assert row["NPU Dtype"] == dtype
+        assert {name: row[name] for name in cells} == cells
+
+
+def test_a_tensor_without_checksum_has_that_of_nothing_in_the_published_table(tmp_path):
+    comparison = comparison_of(row_of(tensor(), tensor()), tasks=("md5", "md5"))
+    assert written(comparison, tmp_path, strict=True)[0]["NPU MD5"] == "00000000"
+    assert written(comparison, tmp_path)[0]["NPU MD5"] == "N/A"
 
 
 @pytest.mark.parametrize(

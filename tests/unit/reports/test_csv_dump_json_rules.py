@@ -57,6 +57,7 @@ PASS: tuple[str, list[str]] = ("pass", [])
         ("10.0%", "60.0%", []),
         (0, "50.0%", [GROWTH]),
         (0, "inf", [JUMP]),
+        (0, "-inf", [JUMP]),
         (0, "Nan", []),
         (0, "10.0%", []),
         ("0.001%", "0.0101%", [GROWTH]),
@@ -160,3 +161,25 @@ def test_checksums_are_compared_as_text(sums, result):
 
 def test_no_rows_are_no_marks():
     assert judged() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "messages"), [("Module.qkv_proj.Linear", []), ("Module.gate_up", []), ("M.q", [DTYPE])]
+)
+def test_the_dtype_of_joined_operators_is_not_compared(name, messages):
+    row = norm(0, **{"NPU Dtype": "torch.float16", "Bench Name": f"{name}.forward.0.input.0"})
+    assert judged(row)[0][1] == messages
+
+
+def test_an_api_of_its_own_is_judged_like_others_where_it_has_no_inputs():
+    out = norm(0, **OUT, **{"NPU max": "Nan"})
+    assert judged(out, api="empty") == [("error", [NONFINITE])]
+    assert judged(norm(0), out, api="empty") == [PASS, PASS]
+
+
+@pytest.mark.parametrize(
+    ("golden", "messages"), [("N/A", [NONFINITE]), ("None", [NONFINITE]), ("Nan", []), (" inf", [])]
+)
+def test_nan_in_the_target_counts_where_the_golden_has_neither_nan_nor_infinity(golden, messages):
+    row = norm(0, **{"NPU max": "Nan", "Bench max": golden, "Bench min": golden})
+    assert judged(row)[0][1] == messages
