@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -11,8 +11,25 @@ from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.records import Baseline, BaselineUse, Deviant, ExcuseKind
 from probe_flow.records.baseline import NodePlace, largest, stand
 from probe_flow.reports.baseline_accept import as_records, finding_deviant
-from probe_flow.reports.run_diff_rows import Kind, RowChange, RunRows, change_of
+from probe_flow.reports.run_diff_inputs import InputChange, changed_inputs, input_problem, inputs_of
+from probe_flow.reports.run_diff_rows import At, Kind, RowChange, RunRows, change_of
 from probe_flow.reports.run_folder import StoredRun
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A failing finding that both runs have at one operator, but of other ranks or steps.
+
+    Args:
+        deviant: the finding.
+        before, after: ranks and steps in A and in B, sorted.
+        is_regression: whether B has it where A compared and found nothing.
+    """
+
+    deviant: Deviant
+    before: tuple[At, ...]
+    after: tuple[At, ...]
+    is_regression: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +42,8 @@ class RunDiff:
         common: tensors that both runs have.
         rows: what is not the same, in the order of B, then what only A has.
         findings: comparison -> how the failing findings of B stand against those of A.
+        moves: comparison -> those of them that are of other ranks or steps.
+        inputs: dumps that are others in B.
         verdicts: (verdict in A, verdict in B) -> tensors, where they differ.
         problems: what makes the answer doubtful.
     """
@@ -35,6 +54,8 @@ class RunDiff:
     common: int
     rows: tuple[RowChange, ...]
     findings: Mapping[str, BaselineUse]
+    moves: Mapping[str, tuple[Move, ...]]
+    inputs: tuple[InputChange, ...]
     verdicts: Mapping[tuple[str, str], int]
     problems: tuple[Diagnostic, ...] = ()
     counts: Mapping[Kind, int] = field(init=False)
@@ -48,7 +69,12 @@ class RunDiff:
         """Whether something is worse in B: its verdict, a failing finding, or a tensor."""
         if self.a.record["verdict"] == "pass" and self.b.record["verdict"] == "fail":
             return True
-        return any(change.is_regression for change in self.rows) or any(use.worse for use in self.findings.values())
+        moved = any(move.is_regression for moves in self.moves.values() for move in moves)
+        return (
+            moved
+            or any(change.is_regression for change in self.rows)
+            or any(use.worse for use in self.findings.values())
+        )
 
     @property
     def is_certain(self) -> bool:
@@ -60,7 +86,8 @@ def diff_runs(a: StoredRun, b: StoredRun, *, tolerance: float) -> RunDiff:
     """Return what changed from run A to run B.
 
     Rows belong together when they show the same tensor: same names, rank, graph, step, call and slot. An error counts
-    as grown when it exceeds that of A by more than the tolerance and is more than the rounding of its dtype.
+    as grown when it exceeds that of A by more than the tolerance and is more than the rounding of its dtype. Findings
+    belong together when they are of one operator, call and tensor; at other ranks or steps they have moved.
 
     Args:
         a: the run before.
@@ -76,6 +103,10 @@ def diff_runs(a: StoredRun, b: StoredRun, *, tolerance: float) -> RunDiff:
         before = RunRows(a, is_named=is_named)
     with as_records(b):
         after = RunRows(b, is_named=is_named)
+    with as_records(a):
+        read_before = inputs_of(a)
+    with as_records(b):
+        inputs = changed_inputs(read_before, inputs_of(b))
     common, verdicts = 0, Counter[tuple[str, str]]()
     changes: list[RowChange] = []
     for place, (old, new) in after.pairs(before, names):
@@ -96,8 +127,10 @@ def diff_runs(a: StoredRun, b: StoredRun, *, tolerance: float) -> RunDiff:
         common,
         tuple(changes),
         _findings(a, b, names, tolerance, after.nodes),
+        _moves(a, b, names, before.places),
+        inputs,
         verdicts,
-        _problems(a, b),
+        _problems(a, b, inputs),
     )
 
 
@@ -121,6 +154,42 @@ def _findings(
     return found
 
 
+def _moves(
+    a: StoredRun, b: StoredRun, names: Mapping[str, str], compared: AbstractSet[At]
+) -> dict[str, tuple[Move, ...]]:
+    """Return the failing findings of both runs whose ranks or steps are others; ``compared`` are those of A."""
+    found = {}
+    for name in b.comparisons:
+        old = _places(a, names[name]) if names[name] in a.comparisons else {}
+        moves = []
+        for place, (deviant, after) in _places(b, name).items():
+            before = old[place][1] if place in old else after
+            if before != after:
+                is_new = not compared.isdisjoint(after - before)
+                moves.append(Move(deviant, _sorted(before), _sorted(after), is_new))
+        found[name] = tuple(moves)
+    return found
+
+
+def _places(run: StoredRun, comparison: str) -> dict[object, tuple[Deviant, frozenset[At]]]:
+    """Return place of a failing finding -> the finding, its ranks and steps."""
+    found: dict[object, tuple[Deviant, frozenset[At]]] = {}
+    with as_records(run):
+        for finding in run.record["comparisons"][comparison].get("findings") or ():
+            if finding.get("fails") and finding.get("node") is not None:
+                deviant = finding_deviant(finding)
+                known = found[deviant.place][1] if deviant.place in found else frozenset()
+                rank, step = finding.get("rank"), finding.get("step")
+                if not isinstance(rank, (int, type(None))) or not isinstance(step, (int, type(None))):
+                    raise TypeError(f"rank {rank!r} or step {step!r} of a finding is no number")
+                found[deviant.place] = deviant, known | {(rank, step)}
+    return found
+
+
+def _sorted(places: AbstractSet[At]) -> tuple[At, ...]:
+    return tuple(sorted(places, key=lambda at: tuple(-1 if number is None else number for number in at)))
+
+
 def _failing(run: StoredRun, comparison: str, *, is_excused: bool = False) -> list[Deviant]:
     """Return the findings that fail, or those that a waiver or a baseline takes out of the gate."""
     with as_records(run):
@@ -131,8 +200,9 @@ def _failing(run: StoredRun, comparison: str, *, is_excused: bool = False) -> li
         ]
 
 
-def _problems(a: StoredRun, b: StoredRun) -> tuple[Diagnostic, ...]:
-    found = []
+def _problems(a: StoredRun, b: StoredRun, inputs: Sequence[InputChange]) -> tuple[Diagnostic, ...]:
+    about_inputs = input_problem(inputs, str(b.folder))
+    found = [about_inputs] if about_inputs is not None else []
     for name, run in (("A", a), ("B", b)):
         if run.record["verdict"] == "incomplete":
             causes = run.record.get("incomplete") or ("it has not ended",)

@@ -12,6 +12,7 @@ from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.console_facts import printable
 from probe_flow.reports.html_assets import asset_text
 from probe_flow.reports.run_diff import RunDiff
+from probe_flow.reports.run_diff_inputs import input_lines
 from probe_flow.reports.run_diff_rows import MEANINGS, Kind, RowChange
 from probe_flow.reports.run_diff_text import (
     HEADER,
@@ -63,6 +64,7 @@ def _page(found: RunDiff, names: tuple[str, str]) -> Iterator[str]:
     yield f"<dt>tensors</dt><dd>{_safe(counts_line(found))}; tolerance {found.tolerance:g}</dd>\n</dl>"
     for problem in found.problems:
         yield f'<p class="problem">[{problem.code}] {_safe(problem.message)}</p>'
+    yield from _list("Dumps that differ", input_lines(found.inputs))
     yield from _list("Findings that fail", finding_lines(found))
     for kind in Kind:
         yield from _rows(kind, [change for change in found.rows if change.kind is kind])

@@ -110,6 +110,9 @@ _EXCUSES = frozenset(kind.value for kind in ExcuseKind)
 _PLACE = ("comparison", "rank", "graph", "step", "node", "call", "phase", "direction", "index")
 _Key = tuple[Any, ...]
 
+At = tuple[int | None, int | None]
+"""Rank and step."""
+
 
 class RunRows:
     """The rows of one run by the tensor that they show; a tensor may be in several pairs.
@@ -121,6 +124,7 @@ class RunRows:
 
     def __init__(self, run: StoredRun, *, is_named: bool) -> None:
         self.nodes: set[NodePlace] = set()
+        self.places: set[At] = set()
         self._op_types: dict[_Key, str] = {}
         self._by_key: dict[_Key, list[RowFacts]] = {}
         only = run.comparisons[0] if len(run.comparisons) == 1 else None
@@ -130,6 +134,7 @@ class RunRows:
             key = (side, comparison, *(row.get(name) for name in _PLACE[1:]))
             self._by_key.setdefault(key, []).append(_facts(row))
             self._op_types[key] = sys.intern(row.get("op_type") or "")
+            self.places.add((row.get("rank"), row.get("step")))
             self.nodes.add((row.get("graph"), plain_name(row["node"]), row.get("call") or 0, row.get("phase") or ""))
 
     def pairs(

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from probe_flow.reports.console_facts import counts_text, figure, operator, printable, slot, where
-from probe_flow.reports.excuses import MAX_CHANGES, baseline_facts, change_text
+from probe_flow.reports.excuses import MAX_CHANGES, baseline_facts, change_text, deviant_facts
 from probe_flow.reports.json_values import json_number
-from probe_flow.reports.run_diff import RunDiff
-from probe_flow.reports.run_diff_rows import MEANINGS, Kind, RowChange, RowFacts
+from probe_flow.reports.run_diff import Move, RunDiff
+from probe_flow.reports.run_diff_inputs import input_facts, input_lines, names_text
+from probe_flow.reports.run_diff_rows import MEANINGS, At, Kind, RowChange, RowFacts
 from probe_flow.reports.run_folder import StoredRun
 
 EXIT_CODES = {"no_regression": 0, "regression": 1, "uncertain": 3}
@@ -30,8 +31,9 @@ def answer_word(found: RunDiff) -> str:
 
 def headline(found: RunDiff) -> str:
     """Return the answer as one sentence."""
+    moved = sum(move.is_regression for name in found.findings for move in _moved_alone(found, name))
     worse = (
-        (sum(len(use.worse) for use in found.findings.values()), "finding"),
+        (sum(len(use.worse) for use in found.findings.values()) + moved, "finding"),
         (sum(change.is_regression for change in found.rows), "tensor"),
     )
     texts = [_counted(count, word) for count, word in worse if count]
@@ -40,7 +42,8 @@ def headline(found: RunDiff) -> str:
         "regression": f"Worse in B: {' and '.join(texts) or 'the verdict of the run'}.",
         "uncertain": "B is incomplete; what it did not compare may be worse.",
     }
-    return said[outcome(found)]
+    others = f"The runs are of different dumps: {names_text(found.inputs)}. " if found.inputs else ""
+    return f"{others}{said[outcome(found)]}"
 
 
 def counts_line(found: RunDiff) -> str:
@@ -63,6 +66,7 @@ def diff_lines(found: RunDiff, *, limit: int | None, names: tuple[str, str]) -> 
     yield ""
     for letter, run, name in zip("AB", (found.a, found.b), names, strict=True):
         yield f"  {letter}  {run_text(run, name)}"
+    yield from _section("Dumps that differ", input_lines(found.inputs), None)
     yield from _section("Findings that fail", finding_lines(found), limit)
     for kind in Kind:
         rows = [change for change in found.rows if change.kind is kind]
@@ -70,7 +74,8 @@ def diff_lines(found: RunDiff, *, limit: int | None, names: tuple[str, str]) -> 
     verdicts = [f"{count} {_word(old)} -> {_word(new)}" for (old, new), count in sorted(found.verdicts.items())]
     yield from _section("Other verdicts", verdicts, None)
     yield ""
-    yield f"{answer_word(found)} | {counts_line(found)} | exit code {EXIT_CODES[outcome(found)]}"
+    inputs = f"different dumps: {names_text(found.inputs)} | " if found.inputs else ""
+    yield f"{answer_word(found)} | {inputs}{counts_line(found)} | exit code {EXIT_CODES[outcome(found)]}"
 
 
 def run_text(run: StoredRun, name: str) -> str:
@@ -92,9 +97,28 @@ def finding_lines(found: RunDiff) -> list[str]:
             texts += [printable(f"{words}: {stage}{change_text(change)}") for change in facts[group]]
             if facts["counts"][group] > MAX_CHANGES:
                 texts.append(f"{words}: and {facts['counts'][group] - MAX_CHANGES} more")
-        if use.accepted:
-            texts.append(f"as before: {stage}{_counted(use.accepted, 'finding')}")
+        texts += [printable(f"moved: {stage}{_move_text(move)}") for move in found.moves[name]]
+        same = use.accepted - len(_moved_alone(found, name))
+        if same:
+            texts.append(f"as before: {stage}{_counted(same, 'finding')}")
     return texts
+
+
+def _moved_alone(found: RunDiff, comparison: str) -> list[Move]:
+    """Return the findings that moved and are no larger than before."""
+    grown = {change.deviant.place for change in found.findings[comparison].worse}
+    return [move for move in found.moves[comparison] if move.deviant.place not in grown]
+
+
+def _move_text(move: Move) -> str:
+    """Return a moved finding in words: ``Add_2.output.0 (AddV2), origin: rank 0 step 1 -> rank 0 step 2``."""
+    of_type = f" ({move.deviant.op_type})" if move.deviant.op_type else ""
+    kind = move.deviant.kind.replace("_", " ")
+    return f"{move.deviant}{of_type}, {kind}: {_places_text(move.before)} -> {_places_text(move.after)}"
+
+
+def _places_text(places: Sequence[At]) -> str:
+    return ", ".join(where({"rank": rank, "step": step}) or "the run" for rank, step in places)
 
 
 def cells(change: RowChange) -> tuple[str, ...]:
@@ -164,9 +188,11 @@ def diff_json(found: RunDiff) -> str:
         "tolerance": found.tolerance,
         "a": _run_facts(found.a),
         "b": _run_facts(found.b),
+        "inputs": input_facts(found.inputs),
         "common": found.common,
         "counts": {kind.value: count for kind, count in found.counts.items()},
         "findings": {name: baseline_facts(use) for name, use in found.findings.items()},
+        "moved": {name: [_move(move) for move in moves] for name, moves in found.moves.items()},
         "verdicts": [
             {"before": old, "after": new, "count": count} for (old, new), count in sorted(found.verdicts.items())
         ],
@@ -174,6 +200,15 @@ def diff_json(found: RunDiff) -> str:
         "problems": [problem.to_dict() for problem in found.problems],
     }
     return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _move(move: Move) -> dict[str, Any]:
+    return {
+        **deviant_facts(move.deviant),
+        "before": [{"rank": rank, "step": step} for rank, step in move.before],
+        "after": [{"rank": rank, "step": step} for rank, step in move.after],
+        "regression": move.is_regression,
+    }
 
 
 def _run_facts(run: StoredRun) -> dict[str, Any]:

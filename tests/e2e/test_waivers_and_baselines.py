@@ -363,7 +363,9 @@ def test_the_difference_of_a_healthy_and_a_faulty_run_names_the_fault_and_its_he
     assert scenario.wrong in (tmp_path / "diff.html").read_text()
     back = probe_flow("diff", run, "healthy", output=None)
     assert back.code == 0
-    assert back.out.startswith("NO REGRESSION  Nothing is worse in B.")
+    assert back.out.startswith("NO REGRESSION  The runs are of different dumps: target. Nothing is worse in B.")
+    assert found["inputs"][0]["stage"] == "target"
+    assert found["inputs"][0]["before"]["fingerprint"] != found["inputs"][0]["after"]["fingerprint"]
     same = probe_flow("diff", run, run, output=None)
     assert same.code == 0
     assert same.out.splitlines()[-1].endswith("the same | exit code 0")

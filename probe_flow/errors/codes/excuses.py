@@ -118,4 +118,12 @@ SECTION: tuple[Code, ...] = (
         "run B is incomplete: 1 selected tensor could not be read",
         "Remove the causes and run again.",
     ),
+    Code(
+        "PF7333",
+        "two runs read different dumps",
+        "The files of a dump have other names, sizes or times in the second run, so errors may have changed with the "
+        "data. Where only the target is another one, one golden judges both.",
+        "the target and golden of run B are other dumps than in run A",
+        "Compare runs whose golden is the same; where both sides are new, see that they ran on the same data.",
+    ),
 )

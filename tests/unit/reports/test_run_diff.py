@@ -50,7 +50,7 @@ def finding(node: str, error: float, **more: Any) -> dict[str, Any]:
 
 def write_run(
     folder: Path, lines: list[dict[str, Any]], *, findings: tuple[Any, ...] = (), verdict: str = "pass",
-    stages: tuple[str, ...] = ("result",), workflow: str = "w",
+    stages: tuple[str, ...] = ("result",), workflow: str = "w", inputs: tuple[tuple[str, str, str], ...] = (),
 ) -> Path:  # fmt: skip
     folder.mkdir()
     counts = {"tensors": 1, "compared": 1, "expected": 0, "missing": 0}
@@ -63,6 +63,9 @@ def write_run(
         "exit_code": {"pass": 0, "fail": 1}.get(verdict, 3), "incomplete": [], "stages": [],
         "timings": {"started": "2026-01-02T03:04:05+00:00"}, **summary,
         "comparisons": dict.fromkeys(stages, summary),
+        "inputs": [
+            {"stage": stage, "path": path, "fingerprint": digest, "tensors": 7} for stage, path, digest in inputs
+        ],
     }  # fmt: skip
     (folder / "run.json").write_text(json.dumps(record))
     for stage in stages:
@@ -303,3 +306,126 @@ def test_the_page_runs_nothing_and_shows_hostile_names_as_text(diff, tmp_path):
     assert "default-src 'none'" in text.replace("&#x27;", "'")
     assert any('<script>alert(1)</script>"\\x1b[31m (Add) output 0' in each for each in page.text)
     assert "http" not in text.replace("http-equiv", "")
+
+
+# --- dumps that differ, findings that moved --------------------------------------------------------------------------
+
+SAME = ("golden", "/data/fx", "bbbb")
+MONDAY, FRIDAY = ("target", "/data/monday", "aaaa1111ff"), ("target", "/data/friday", "cccc2222ff")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "names", "sentence"),
+    [
+        ((MONDAY, SAME), (FRIDAY, SAME), "target", "the golden is the same: what is worse or better is so in the new"),
+        ((MONDAY, SAME), (MONDAY, ("golden", "/data/fx", "x")), "golden", "judged by another golden"),
+        ((MONDAY, SAME), (FRIDAY, ("golden", "/x", "y")), "target and golden", "the runs compare other data"),
+        ((MONDAY,), (MONDAY, SAME), "golden", "judged by another golden"),
+        ((("cpu", "/a", "1"),), (("cpu", "/b", "2"),), "cpu", "the runs compare other data"),
+    ],
+)
+def test_dumps_that_differ_are_said_first(diff, before, after, names, sentence):
+    found = diff([line("A")], [line("A", 0.5)], a={"inputs": before}, b={"inputs": after})
+    lines = list(diff_lines(found, limit=None, names=("a", "b")))
+    assert lines[0] == f"REGRESSION  The runs are of different dumps: {names}. Worse in B: 1 tensor."
+    assert lines.index("Dumps that differ") < next(at for at, text in enumerate(lines) if text.startswith("Worse"))
+    assert any(sentence in text for text in lines)
+    assert lines[-1].startswith(f"REGRESSION | different dumps: {names} | 1 worse")
+    (problem,) = found.problems
+    assert (problem.code, sentence in (problem.help or "")) == ("PF7333", True)
+
+
+def test_paths_and_fingerprints_of_both_dumps_are_shown(diff, tmp_path):
+    found = diff([line("A")], [line("A")], a={"inputs": (MONDAY,)}, b={"inputs": (FRIDAY,)})
+    text = "\n".join(diff_lines(found, limit=None, names=("a", "b")))
+    assert "  target  A  /data/monday: 7 tensors, fingerprint aaaa1111\n" in text
+    assert "          B  /data/friday: 7 tensors, fingerprint cccc2222\n" in text
+    facts = json.loads(diff_json(found))["inputs"]
+    assert facts == [
+        {
+            "stage": "target",
+            "before": {"path": "/data/monday", "fingerprint": "aaaa1111ff", "tensors": 7},
+            "after": {"path": "/data/friday", "fingerprint": "cccc2222ff", "tensors": 7},
+        }
+    ]
+    write_diff_html(found, tmp_path / "diff.html", names=("a", "b"))
+    assert "/data/friday: 7 tensors" in (tmp_path / "diff.html").read_text()
+    assert found.problems[0].message == "the target of run B is another dump than in run A"
+
+
+def test_a_dump_that_was_written_again_is_another_one(diff):
+    found = diff([line("A")], [line("A")], a={"inputs": (MONDAY,)}, b={"inputs": (("target", "/data/monday", "x"),)})
+    assert found.problems[0].message == "the target of run B was written again after run A"
+
+
+def test_the_same_files_in_another_folder_are_the_same_dump(diff):
+    found = diff([line("A")], [line("A")], a={"inputs": (MONDAY,)}, b={"inputs": (("target", "/moved", "aaaa1111ff"),)})
+    assert (found.inputs, found.problems) == ((), ())
+    assert next(iter(diff_lines(found, limit=None, names=("a", "b")))) == "NO REGRESSION  Nothing is worse in B."
+
+
+def at_step(node: str, step: int, rank: int = 0, **more: Any) -> dict[str, Any]:
+    return line(node, step=step, rank=rank, **more)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text", "code"),
+    [
+        ((0, 0), (0, 1), "moved: A.output.0 (Add), origin: rank 0, step 0 -> rank 0, step 1", 1),
+        ((0, 1), (0, 0), "moved: A.output.0 (Add), origin: rank 0, step 1 -> rank 0, step 0", 1),
+        ((0, 0), (1, 0), "moved: A.output.0 (Add), origin: rank 0, step 0 -> rank 1, step 0", 1),
+        ((0, 0), (0, 0), "as before: 1 finding", 0),
+        ((0, 0), (0, 5), "moved: A.output.0 (Add), origin: rank 0, step 0 -> rank 0, step 5", 0),  # A has no step 5
+    ],
+)
+def test_an_origin_of_another_rank_or_step_has_moved(diff, before, after, text, code):
+    rows = [at_step("A", step, rank) for rank in (0, 1) for step in (0, 1)]
+    sides = [
+        {"verdict": "fail", "findings": (finding("A", 0.1, rank=rank, step=step),)} for rank, step in (before, after)
+    ]
+    found = diff(rows, rows, a=sides[0], b=sides[1])
+    lines = list(diff_lines(found, limit=None, names=("a", "b")))
+    assert lines[lines.index("Findings that fail") + 1] == f"  {text}"
+    assert lines[-1].endswith(f"exit code {code}")
+    assert any("as before" in each for each in lines) == (before == after)
+    moved = json.loads(diff_json(found))["moved"]["result"]
+    expected = [] if before == after else [
+        {
+            "before": [{"rank": before[0], "step": before[1]}],
+            "after": [{"rank": after[0], "step": after[1]}],
+            "regression": code == 1,
+        }
+    ]  # fmt: skip
+    assert [{key: each[key] for key in ("before", "after", "regression")} for each in moved] == expected
+
+
+def test_an_origin_of_another_call_is_a_new_one(diff):
+    rows = [line("A"), line("A", call=1)]
+    sides = [{"verdict": "fail", "findings": (finding("A", 0.1, call=call),)} for call in (0, 1)]
+    lines = list(diff_lines(diff(rows, rows, a=sides[0], b=sides[1]), limit=None, names=("a", "b")))
+    assert "  worse: A#1.output.0 (Add), origin: new -> 0.1" in lines
+    assert not any("as before" in each for each in lines)
+
+
+def test_a_finding_that_moved_and_grew_is_counted_once_as_worse(diff):
+    rows = [at_step("A", step) for step in (0, 1)]
+    a = {"verdict": "fail", "findings": (finding("A", 0.1), finding("B", 0.1))}
+    b = {"verdict": "fail", "findings": (finding("A", 0.9, step=1), finding("B", 0.1))}
+    lines = list(diff_lines(diff(rows, rows, a=a, b=b), limit=None, names=("a", "b")))
+    assert lines[0] == "REGRESSION  Worse in B: 1 finding."
+    start = lines.index("Findings that fail")
+    assert [each.split(":")[0].strip() for each in lines[start + 1 : start + 4]] == ["worse", "moved", "as before"]
+    assert "as before: 1 finding" in lines[start + 3]
+
+
+@pytest.mark.parametrize(
+    "inputs", [3, [3], [{"stage": "target"}], [{"stage": "t", "fingerprint": "x", "tensors": "a"}]]
+)
+def test_inputs_that_no_run_records_are_reported(diff, tmp_path, inputs):
+    runs = [write_run(tmp_path / name, [line("A")]) for name in ("one", "other")]
+    file = runs[0] / "run.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "inputs": inputs}))
+    with pytest.raises(IncompleteError) as error:
+        diff_runs(read_run(runs[0]), read_run(runs[1]), tolerance=0.1)
+    assert error.value.diagnostic.code == "PF7111"
+    assert str(error.value.diagnostic.path).startswith(str(runs[0]))
