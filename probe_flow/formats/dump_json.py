@@ -21,7 +21,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, ProbeFlowError, UsageError
-from probe_flow.formats.dump_json_entries import STATISTICS, TENSOR, Reading, read_file
+from probe_flow.formats.dump_json_entries import LOST_CALLS, STATISTICS, TENSOR, Reading, read_file
 from probe_flow.formats.dump_json_files import FOLDER
 from probe_flow.formats.dump_json_folders import DumpFile, find_dump_files
 from probe_flow.formats.dump_json_tree import CONSTRUCT_FILE, STACK_FILE
@@ -85,6 +85,7 @@ def read_dump_json(
             "task": "+".join(dict.fromkeys(task for task, _ in reading.tasks.values())),
             "level": "+".join(reading.levels),
             "has_stacks": reading.has_stacks,
+            LOST_CALLS: tuple(reading.lost),
             "files": tuple(file.shown for file in found.files),
             "select": select.as_attrs(),
         },

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 
 from probe_flow.errors import Diagnostic, FormatError, Severity
+from probe_flow.formats.dump_json_calls import calls_without_entry
 from probe_flow.formats.dump_json_files import TensorFiles
 from probe_flow.formats.dump_json_folders import DumpFile
 from probe_flow.formats.dump_json_names import EntryKind, EntryName, parse_entry_name
@@ -17,6 +19,9 @@ from probe_flow.formats.dump_json_values import Flattened, Flattener, has_known_
 from probe_flow.records import Node, NodeKey, OrderSource, Phase, TensorRef
 
 TENSOR, STATISTICS = "tensor", "statistics"
+LOST_CALLS = "lost_calls"
+"""Key of `Catalog.attrs`: nodes that the dump has no entry of although they were collected."""
+
 _FRAMEWORKS = ("pytorch", "mindspore", "mindtorch")
 
 
@@ -32,6 +37,7 @@ class Reading:
     tasks: dict[str, tuple[str, str]] = field(default_factory=dict)
     levels: dict[str, None] = field(default_factory=dict)
     frameworks: dict[str, None] = field(default_factory=dict)
+    lost: list[Node] = field(default_factory=list)
     entries: int = 0
     has_stacks: bool = False
 
@@ -72,9 +78,11 @@ def read_file(file: DumpFile, number: int, patterns: Sequence[str] | None, readi
     entries = _Entries(file, patterns, sides, Flattener(str(file.file), files), problems, reading)
     stream = EntryStream(file.file, file.shown)
     count = 0
+    seen: set[str] = set()
     for entry, value in stream:
         count += 1
         entries.read(entry, value)
+        seen.add(entry)
     top = _checked_top(stream, file)
     task = str(top.get("task") or STATISTICS)
     if not count:
@@ -91,6 +99,7 @@ def read_file(file: DumpFile, number: int, patterns: Sequence[str] | None, readi
     reading.entries += count
     reading.nodes.update(entries.nodes)
     reading.tensors.extend(entries.tensors)
+    reading.lost.extend(entries.lost(seen, task))
     reading.stacks.update(sides.stacks.frames)
     reading.has_stacks = reading.has_stacks or sides.stacks.found
     reading.problems.extend(problems.finish())
@@ -149,9 +158,9 @@ class _Entries:
     def read(self, entry: str, value: object) -> None:
         """Add the node and the tensors of one entry."""
         name = parse_entry_name(entry) or self._as_it_stands(entry)
-        patterns, shown = self._patterns, self._file.shown
-        if patterns is not None and not any(fnmatch.fnmatchcase(name.name, pattern) for pattern in patterns):
+        if not self._is_selected(name):
             return
+        shown = self._file.shown
         key = NodeKey(self._file.execution, self._names.setdefault(name.name, name.name), name.call, name.phase)
         if key in self.nodes or key in self._earlier:
             message = f"`{entry}` of `{shown}` names the same call as an earlier entry and is left out"
@@ -164,6 +173,25 @@ class _Entries:
         self.nodes[key] = self._node(entry, name, key)
         if self._found.problems:
             self._report_unread()
+
+    def lost(self, seen: AbstractSet[str], task: str) -> Iterator[Node]:
+        """Yield the selected calls of which the dump has no entry, as nodes, by what lies beside it.
+
+        Args:
+            seen: names of all entries.
+            task: what the dump is.
+        """
+        if task == TENSOR and any(tensor.checksum is not None for tensor in self.tensors):
+            return  # dumped against an earlier dump: the collector may have stopped before the modules that it was in
+        for entry, name, evidence in calls_without_entry(seen, self._sides.tree, self._sides.stacks, task):
+            if self._is_selected(name):
+                key = NodeKey(self._file.execution, name.name, name.call, name.phase)
+                node = self._node(entry, name, key)
+                yield replace(node, attrs={**node.attrs, "evidence": evidence})
+
+    def _is_selected(self, name: EntryName) -> bool:
+        patterns = self._patterns
+        return patterns is None or any(fnmatch.fnmatchcase(name.name, pattern) for pattern in patterns)
 
     def _report_unread(self) -> None:
         """Report what of the last entry could not be understood."""

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from probe_flow.formats.fused_names import FusedSplit, name_lengths, split_fused_name
 from probe_flow.formats.torchair_names import safe_name
-from probe_flow.records import Graph, GraphOp
+from probe_flow.records import Execution, Graph, GraphOp
 
 Source = tuple[str, int]
 """A tensor of the graph: (producer, output index)."""
@@ -28,6 +28,15 @@ VIEW_TYPES = frozenset(
 )  # fmt: skip
 """Types that move no data; the device drops them."""
 
+MAYBE_VIEW_TYPES = frozenset(
+    {"Split", "SplitD", "SplitV", "SplitVD", "Unpack", "Pack", "Slice", "SliceD", "StridedSlice", "StridedSliceD",
+     "ConcatD", "BroadcastTo", "Expand", "Fill", "Range", "Shape", "Size", "Rank", "Cast", "TransData", "TensorMove"}
+)  # fmt: skip
+"""Types that the device often replaces by addressing; taken as dropped when it dumped none of that type."""
+
+PRIVATE_TYPES = ("Cast", "TransData")
+"""Words in the types of operators that a device inserts on its own."""
+
 RELAY_TYPES = VIEW_TYPES | {"Cast", "TransData", "TensorMove"}
 """Types whose only result is the value of their first input in another form."""
 
@@ -39,6 +48,14 @@ class InputSources:
     sources: tuple[Source | None, ...]
     readers: tuple[str | None, ...]
     is_aligned: bool = False
+
+
+def graph_of(graphs: Sequence[Graph], execution: Execution) -> Graph | None:
+    """Return the graph text of an execution: same graph id, same rank where both are known."""
+    for graph in graphs:
+        if graph.id == execution.graph and (None in (graph.rank, execution.rank) or graph.rank == execution.rank):
+            return graph
+    return None
 
 
 class GraphLinks:

@@ -30,6 +30,10 @@ _SLICE = re.compile(rf"{_SLICE_MARK}(\d{{1,9}})$")
 _SUBGRAPH = re.compile(r".*sgt_graph_\d+[_/]")
 _REDUCED = re.compile(r"(?P<stem>\d+|.+\.\d+)(?:[^\d.][^.]*)\.(?:npy|npz)")
 _HASHED = re.compile(r"(\d+)(\.npy)?")
+_OUTPUT_NAME = re.compile(r"(.+)\.OUTPUT\.(\d{1,6})")
+
+FxOutput = tuple[str, int]
+"""An FX tensor: (key ``{node}-{target}``, output number)."""
 
 
 @quick
@@ -81,6 +85,16 @@ class FxFileName:
 def node_of(key: str) -> str:
     """Return the fx node of an operator key ``{node}-{target}``."""
     return key.partition("-")[0]
+
+
+def parse_output_name(name: str) -> FxOutput | None:
+    """Return key and output number of a ``_fx_tensor_name``.
+
+    >>> parse_output_name("add_1-aten.add.Tensor.OUTPUT.0")
+    ('add_1-aten.add.Tensor', 0)
+    """
+    found = _OUTPUT_NAME.fullmatch(name)
+    return (found.group(1), int(found.group(2))) if found else None
 
 
 def safe_name(name: str) -> str:

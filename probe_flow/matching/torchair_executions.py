@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from probe_flow.errors import Diagnostic, Severity
+from probe_flow.formats.graph_links import graph_of
 from probe_flow.matching.torchair_golden import output_keys
-from probe_flow.matching.torchair_graph_texts import graph_of
 from probe_flow.records import Catalog, Execution
 
 GraphId = int | str | None

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+from probe_flow.formats.torchair_names import FxOutput, parse_output_name
 from probe_flow.records import Catalog, Execution, NodeKey, SlotRole, TensorRef
-
-FxOutput = tuple[str, int]
-"""An FX tensor: (key ``{node}-{target}``, output number)."""
-
-_OUTPUT_NAME = re.compile(r"(.+)\.OUTPUT\.(\d{1,6})")
-
-
-def parse_output_name(name: str) -> FxOutput | None:
-    """Return key and output number of a ``_fx_tensor_name``.
-
-    >>> parse_output_name("add_1-aten.add.Tensor.OUTPUT.0")
-    ('add_1-aten.add.Tensor', 0)
-    """
-    found = _OUTPUT_NAME.fullmatch(name)
-    return (found.group(1), int(found.group(2))) if found else None
 
 
 class GoldenIndex:

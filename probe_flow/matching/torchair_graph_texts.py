@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.formats.graph_links import GraphLinks
 from probe_flow.records import Execution, Graph
 
 _MAX_LISTED = 5
-
-
-def graph_of(graphs: Sequence[Graph], execution: Execution) -> Graph | None:
-    """Return the graph text of an execution: same graph id, same rank where both are known."""
-    for graph in graphs:
-        if graph.id == execution.graph and (None in (graph.rank, execution.rank) or graph.rank == execution.rank):
-            return graph
-    return None
 
 
 class GraphTexts:

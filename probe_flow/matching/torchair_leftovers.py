@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from probe_flow.formats.graph_links import CONSTANT_TYPES, VIEW_TYPES, Source
+from probe_flow.formats.graph_links import CONSTANT_TYPES, MAYBE_VIEW_TYPES, VIEW_TYPES, Source
 from probe_flow.matching.torchair_arguments import align_arguments, is_parameter, is_parameter_list, places_of
 from probe_flow.matching.torchair_fx_match import FxMatch
 from probe_flow.matching.torchair_golden import GoldenIndex, dtype_class
@@ -17,12 +17,6 @@ from probe_flow.matching.torchair_nodes import DumpedNode
 from probe_flow.matching.torchair_reasons import NearestNames, expected, missing, outside
 from probe_flow.matching.torchair_recorded import align_recorded, is_number
 from probe_flow.records import GraphOp, Pair, Reason, SlotRole, TensorKind, TensorRef
-
-_MAYBE_VIEW_TYPES = frozenset(
-    {"Split", "SplitD", "SplitV", "SplitVD", "Unpack", "Pack", "Slice", "SliceD", "StridedSlice", "StridedSliceD",
-     "ConcatD", "BroadcastTo", "Expand", "Fill", "Range", "Shape", "Size", "Rank", "Cast", "TransData", "TensorMove"}
-)  # fmt: skip
-"""Types that the device often replaces by addressing; taken as dropped when it dumped none of that type."""
 
 
 @dataclass(slots=True)
@@ -125,7 +119,7 @@ class Leftovers:
             return expected(
                 "device_no_dump", f"`{op.name}` ({op.op_type}) moves no data and does not run on the device"
             )
-        if op.op_type in _MAYBE_VIEW_TYPES and op.op_type not in self._types():
+        if op.op_type in MAYBE_VIEW_TYPES and op.op_type not in self._types():
             return expected("device_no_dump", f"the device ran no {op.op_type} of its own; `{op.name}` is addressing")
         if self.target_selects_nodes:
             return outside("filtered", f"`{op.name}` is not among the selected target nodes")

@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from probe_flow.formats.graph_edges import fused_outputs
-from probe_flow.formats.graph_links import GraphLinks, Source
+from probe_flow.formats.graph_links import PRIVATE_TYPES, GraphLinks, Source
 from probe_flow.records import Catalog, Group, Node, NodeKey, Relation, SlotRole, TensorRef
-
-PRIVATE_TYPES = ("Cast", "TransData")
-"""Words in the types of operators that a device inserts on its own."""
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.graph_links import GraphLinks
+from probe_flow.formats.graph_links import GraphLinks, graph_of
 from probe_flow.matching.name_executions import leaves_out
 from probe_flow.matching.torchair_fx_match import FxMatch
 from probe_flow.matching.torchair_ge_ge import GeMatch
@@ -15,7 +15,7 @@ from probe_flow.matching.torchair_ge_golden import GeGolden
 from probe_flow.matching.torchair_ge_leftovers import GeLeftovers
 from probe_flow.matching.torchair_golden import GoldenIndex, tensors_by_execution
 from probe_flow.matching.torchair_graph import FxGraph
-from probe_flow.matching.torchair_graph_texts import GraphTexts, graph_of
+from probe_flow.matching.torchair_graph_texts import GraphTexts
 from probe_flow.matching.torchair_leftovers import Leftovers
 from probe_flow.matching.torchair_reasons import MAX_HINTS, NearestNames, missing, outside
 from probe_flow.records import Catalog, Execution, Graph, Group, Pair, Reason, Relation, TensorRef

@@ -1,0 +1,209 @@
+"""Operators of a GE graph text of which a TorchAir dump lacks outputs, see `probe_flow.analysis.silent_operators`."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from probe_flow.formats.dump_select import Selection
+from probe_flow.formats.graph_links import (
+    CONSTANT_TYPES,
+    FX_NAME,
+    MAYBE_VIEW_TYPES,
+    PRIVATE_TYPES,
+    VIEW_TYPES,
+    GraphLinks,
+    graph_of,
+)
+from probe_flow.formats.torchair_names import node_of, parse_output_name
+from probe_flow.records import Catalog, Execution, Graph, GraphOp, Node, NodeKey, SlotRole
+
+Silent = tuple[NodeKey, str, int]
+"""An operator, its type, and how many of its outputs are missing."""
+
+_FED = frozenset({"Data", "RefData"})
+_NEVER_DUMPED = CONSTANT_TYPES | VIEW_TYPES | MAYBE_VIEW_TYPES
+
+
+def silent_on_device(catalog: Catalog, other: Catalog | None) -> Iterator[Silent]:
+    """Yield the operators of the graph texts that a device dump lacks, or outputs of them.
+
+    Nothing is told where nodes were selected (a fused operator has a name of its own), where the text is cut off or
+    belongs to another graph, and where no output at all was dumped.
+    """
+    if _selected_nodes(catalog) is not None:
+        return
+    outputs = _outputs(catalog)
+    links: dict[int, GraphLinks] = {}
+    for execution, nodes in _nodes(catalog).items():
+        graph = _whole_graph(catalog, execution) or (_whole_graph(other, execution) if other is not None else None)
+        if graph is not None and any(outputs.get(node.key) for node in nodes):
+            if id(graph) not in links:
+                links[id(graph)] = GraphLinks(graph)
+            yield from _DeviceRun(execution, nodes, outputs, links[id(graph)]).silent()
+
+
+def silent_under_fx(catalog: Catalog, other: Catalog | None) -> Iterator[Silent]:
+    """Yield the FX nodes that the graph texts of the device name and that an FX dump lacks, or outputs of them."""
+    takes = Selection(nodes=_selected_nodes(catalog)).node_filter()
+    outputs = _outputs(catalog)
+    named = [(graph, _fx_outputs(graph)) for graph in (other.graphs if other is not None else ())]
+    for execution, nodes in _nodes(catalog).items():
+        keys = {f"{node.key.name}-{node.op_type}": node.key for node in nodes}
+        if not any(outputs.get(node.key) for node in nodes):
+            continue
+        for key, due in _names_of(execution, keys, named).items():
+            node = keys.get(key) or NodeKey(execution, node_of(key))
+            lacking = due - outputs.get(node, set())
+            if lacking and takes(node.name):
+                yield node, key.partition("-")[2], len(lacking)
+
+
+def _selected_nodes(catalog: Catalog) -> Sequence[str] | None:
+    select = catalog.attrs.get("select")
+    return select.get("nodes") if isinstance(select, Mapping) else None
+
+
+def _nodes(catalog: Catalog) -> Mapping[Execution, list[Node]]:
+    found: dict[Execution, list[Node]] = defaultdict(list)
+    for key, node in catalog.nodes.items():
+        found[key.execution].append(node)
+    return found
+
+
+def _outputs(catalog: Catalog) -> Mapping[NodeKey, set[int | str]]:
+    """Return the numbers of the outputs that the dump holds, readable or not."""
+    found: dict[NodeKey, set[int | str]] = defaultdict(set)
+    for tensor in catalog.tensors:
+        if tensor.slot.role is SlotRole.OUTPUT and tensor.slot.path:
+            found[tensor.node].add(tensor.slot.path[0])
+    return found
+
+
+def _whole_graph(catalog: Catalog, execution: Execution) -> Graph | None:
+    graph = graph_of(catalog.graphs, execution)
+    cut = catalog.attrs.get("incomplete_graphs")
+    return None if graph is None or (isinstance(cut, tuple) and graph.file in cut) else graph
+
+
+def _fx_outputs(graph: Graph) -> Mapping[str, set[int | str]]:
+    """Return the FX tensors that a graph text names, as output numbers by ``{node}-{target}``."""
+    found: dict[str, set[int | str]] = defaultdict(set)
+    for op in graph.ops:
+        for output in op.outputs:
+            name = parse_output_name(output.get(FX_NAME, ""))
+            if name is not None:
+                found[name[0]].add(name[1])
+    return found
+
+
+_Named = tuple[Graph, Mapping[str, set[int | str]]]
+
+
+def _names_of(
+    execution: Execution, keys: Mapping[str, NodeKey], named: Sequence[_Named]
+) -> Mapping[str, set[int | str]]:
+    """Return the FX tensors of the graph text that an execution belongs to: by rank, graph id, and names in common."""
+    fitting = [each for each in named if None in (each[0].rank, execution.rank) or each[0].rank == execution.rank]
+    fitting = [each for each in fitting if each[0].id == execution.graph] or fitting
+    shared = [len(keys.keys() & names.keys()) for _, names in fitting]
+    best = max(shared, default=0)
+    return fitting[shared.index(best)][1] if best and shared.count(best) == 1 else {}
+
+
+class _DeviceRun:
+    """One execution of a device dump beside its graph text."""
+
+    def __init__(
+        self,
+        execution: Execution,
+        nodes: Sequence[Node],
+        outputs: Mapping[NodeKey, set[int | str]],
+        links: GraphLinks,
+    ) -> None:
+        self._execution = execution
+        self._links = links
+        self._owners: dict[str, Node] = {}
+        self._parts: dict[str, tuple[str, ...]] = {}
+        self._keys: dict[str, NodeKey] = {}
+        self._dumped: dict[str, set[int | str]] = defaultdict(set)
+        self._strangers: list[int] = []
+        for node in nodes:
+            name = node.key.name
+            split = links.split(name)
+            self._keys.setdefault(name, node.key)
+            self._dumped[name].update(outputs.get(node.key, ()))  # slices of one operator have one name
+            if split is not None:
+                self._parts[name] = split.parts
+                for part in split.parts:
+                    self._owners.setdefault(part, node)
+            elif not any(word in node.op_type for word in PRIVATE_TYPES):
+                self._strangers.append(node.order)
+            for original in node.originals:
+                self._owners.setdefault(original, node)
+        self._strangers.sort()
+
+    def silent(self) -> Iterator[Silent]:
+        """Yield the operators in the order of the graph, then those that the dump holds in part."""
+        if not self._parts:
+            return
+        constant, after, before = self._constants(), self._after(), self._before()
+        for op in self._links.ops.values():
+            if op.name in self._owners or op.op_type in _NEVER_DUMPED or op.name in constant:
+                continue
+            due = self._due(op)
+            if due and not self._ran_stranger(after[op.name], before[op.name]):
+                yield NodeKey(self._execution, op.name), op.op_type, len(due)
+        for name, parts in self._parts.items():
+            op = self._links.ops[parts[-1]]
+            lacking = self._due(op) - self._dumped[name]
+            if lacking and (len(parts) == 1 or not self._dumped[name]):
+                yield self._keys[name], op.op_type, len(lacking)
+
+    def _due(self, op: GraphOp) -> set[int | str]:
+        """Return the outputs that an operator writes for somebody: read, named, or results of the graph."""
+        readers = self._links.consumers.get(op.name, ())
+        read = {source[1] for reader in readers for source in reader.inputs if source and source[0] == op.name}
+        return {
+            index
+            for index, output in enumerate(op.outputs)
+            if (index in read or not readers or output.get(FX_NAME)) and self._links.numel((op.name, index)) != 0
+        }
+
+    def _constants(self) -> set[str]:
+        """Return the operators that a compiler can compute beforehand: nothing that is fed reaches them."""
+        found: set[str] = set()
+        for op in self._links.ops.values():
+            sources = [source[0] for source in op.inputs if source is not None]
+            if op.op_type not in _FED and all(name in found or name not in self._links.ops for name in sources):
+                found.add(op.name)
+        return found
+
+    # A compiler gives what it makes of operators a name that the graph does not know. It can stand for an operator
+    # only when it ran between the dumped operators above and below that one.
+
+    def _ran_stranger(self, after: float, before: float) -> bool:
+        at = bisect_right(self._strangers, after)
+        return at < len(self._strangers) and self._strangers[at] < before
+
+    def _after(self) -> Mapping[str, float]:
+        """Return when the last dumped operator above each one ran, views and other operators passed over."""
+        found: dict[str, float] = {}
+        for op in self._links.ops.values():
+            above = [self._order(source[0], found, -math.inf) for source in op.inputs if source is not None]
+            found[op.name] = max(above, default=-math.inf)
+        return found
+
+    def _before(self) -> Mapping[str, float]:
+        """Return when the first dumped operator below each one ran."""
+        found: dict[str, float] = {}
+        for op in reversed(self._links.ops.values()):
+            below = [self._order(reader.name, found, math.inf) for reader in self._links.consumers.get(op.name, ())]
+            found[op.name] = min(below, default=math.inf)
+        return found
+
+    def _order(self, name: str, found: Mapping[str, float], default: float) -> float:
+        owner = self._owners.get(name)
+        return owner.order if owner is not None else found.get(name, default)

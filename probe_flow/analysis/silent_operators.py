@@ -1,0 +1,115 @@
+"""Operators that ran, by what a dump says beside its values, although no output of them is in it.
+
+What tells that an operator ran, by the format of the dump:
+
+- dump.json: stack.json and construct.json (`probe_flow.formats.dump_json_calls`), and entries without outputs where the
+  collector writes some.
+- TorchAir, device: the graph text.
+- TorchAir, FX: the FX names in the graph text of the device, so only beside a device dump.
+- Offline models, folders of arrays, MindSpore graphs: nothing that the catalog holds. What a model file lists may be
+  folded or fused away, and what a folder of arrays should hold is nowhere written.
+
+Whatever can have left an operator out of a healthy dump, is taken for the cause.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from probe_flow.analysis.silent_graph_operators import silent_on_device, silent_under_fx
+from probe_flow.formats.dump_json_calls import STACK
+from probe_flow.formats.dump_json_entries import LOST_CALLS
+from probe_flow.records import Catalog, Execution, NodeKey, Phase, SlotRole, TensorRef
+
+Evidence = Literal["graph", "stack", "calls", "entry"]
+
+
+@dataclass(frozen=True, slots=True)
+class SilentOperator:
+    """An operator that ran and of which outputs are missing in the dump.
+
+    Args:
+        node: its key, as it would be in the catalog; it is there when the dump holds other tensors of the operator.
+        op_type: its type.
+        outputs: how many outputs are missing at least.
+        evidence: what tells that it ran: a graph text, stack.json, construct.json, or its own entry in the dump.
+    """
+
+    node: NodeKey
+    op_type: str
+    outputs: int
+    evidence: Evidence
+
+
+def silent_operators(catalog: Catalog, other: Catalog | None = None) -> tuple[SilentOperator, ...]:
+    """Return the operators of a dump that ran without an output of them in it.
+
+    Args:
+        catalog: what was read of the dump.
+        other: the other side of the comparison, whose graph texts serve where the dump has none of its own.
+
+    Returns:
+        One per operator and execution; none where the dump tells nothing of what ran, and for what `select` left out.
+    """
+    if catalog.framework == "torchair_ge":
+        found = silent_on_device(catalog, other)
+    elif catalog.framework == "torchair_fx":
+        found = silent_under_fx(catalog, other)
+    elif catalog.attrs.get("format") == "dump_json":
+        return tuple(_silent_calls(catalog))
+    else:
+        return ()
+    return tuple(SilentOperator(node, op_type, outputs, "graph") for node, op_type, outputs in found)
+
+
+def _silent_calls(catalog: Catalog) -> Iterator[SilentOperator]:
+    """Yield the calls without an entry, then those whose entry lacks the outputs that it should have."""
+    inputs: dict[NodeKey, list[TensorRef]] = defaultdict(list)
+    with_outputs: set[NodeKey] = set()
+    for tensor in catalog.tensors:
+        if tensor.slot.role is SlotRole.OUTPUT:
+            with_outputs.add(tensor.node)
+        elif tensor.slot.role is SlotRole.INPUT:
+            inputs[tensor.node].append(tensor)
+
+    def asked(key: NodeKey) -> set[object]:
+        """Say of the inputs of the forward call whether they require gradients: what its backward call gives."""
+        forward = inputs.get(NodeKey(key.execution, key.name, key.call), ())
+        return {tensor.attrs["requires_grad"] for tensor in forward if "requires_grad" in tensor.attrs}
+
+    lost = catalog.attrs.get(LOST_CALLS, ())
+    for node in lost if isinstance(lost, tuple) else ():
+        if node.key.phase is not Phase.BACKWARD or asked(node.key) != {False}:
+            yield SilentOperator(node.key, node.op_type, 1, "stack" if node.attrs["evidence"] == STACK else "calls")
+    written = {key.phase for key in with_outputs} - {Phase.NONE}  # a dump may be of inputs only, or of one direction
+    unfinished = _maybe_unfinished(catalog, with_outputs)
+    for key, node in catalog.nodes.items():
+        if key in with_outputs or key.phase not in written:
+            continue
+        if (True in asked(key)) if key.phase is Phase.BACKWARD else (key not in unfinished):
+            yield SilentOperator(key, node.op_type, 1, "entry")
+
+
+def _maybe_unfinished(catalog: Catalog, with_outputs: Collection[NodeKey]) -> set[NodeKey]:
+    """Return forward calls that may have been left before their end: checkpointed modules that are computed again.
+
+    A recomputation ends with the last value that the backward phase asks for. Only modules can be recomputed before the
+    first backward call of the dump ends. The call that is left has no caller, so its name alone tells what it repeats.
+    """
+    found: set[NodeKey] = set()
+    done: set[tuple[Execution, str]] = set()
+    backward = {key.execution for key in catalog.nodes if key.phase is Phase.BACKWARD}
+    begun: set[Execution] = set()
+    for key, node in catalog.nodes.items():
+        if key.phase is Phase.BACKWARD:
+            begun.add(key.execution)
+        elif key.phase is Phase.FORWARD and key.execution in backward:
+            place = (key.execution, key.name)
+            if key in with_outputs:
+                done.add(place)
+            elif place in done and (key.execution in begun or node.attrs.get("kind") == "module"):
+                found.add(key)
+    return found
