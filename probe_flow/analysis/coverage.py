@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from probe_flow.analysis.guesses import doubtful_rows
 from probe_flow.analysis.measured import PRODUCED, MeasuredPair
+from probe_flow.analysis.silent_operators import SilentOperator
 from probe_flow.errors import Diagnostic
 from probe_flow.records import (
     Catalog,
@@ -53,11 +54,18 @@ class Required:
     entries: bool = True
 
 
-def cover(pairs: Pairs, rows: Sequence[MeasuredPair], verdicts: Sequence[Verdict]) -> Mapping[str, Coverage]:
+def cover(
+    pairs: Pairs,
+    rows: Sequence[MeasuredPair],
+    verdicts: Sequence[Verdict],
+    silent: Mapping[str, Sequence[SilentOperator]] | None = None,
+) -> Mapping[str, Coverage]:
     """Count the tensors of both sides by the best that happened to each: compared, expected, outside, missing.
 
-    Tensors are told apart by identity: a pair holds its catalogs' own objects.
+    Tensors are told apart by identity: a pair holds its catalogs' own objects. ``silent``: per side what ran and left
+    no output in the dump.
     """
+    silent_outputs = {side: sum(each.outputs for each in operators) for side, operators in (silent or {}).items()}
     best: dict[int, str] = {}
     nonfinite: set[int] = set()
     zero: set[int] = set()
@@ -77,15 +85,17 @@ def cover(pairs: Pairs, rows: Sequence[MeasuredPair], verdicts: Sequence[Verdict
             if known is None or _RANK[fate] > _RANK[known]:
                 best[id(tensor)] = fate
     return {
-        "target": _cover_side(pairs.target, best, nonfinite, zero),
-        "golden": _cover_side(pairs.golden, best, nonfinite, zero),
+        side: _cover_side(catalog, best, nonfinite, zero, silent_outputs.get(side, 0))
+        for side, catalog in (("target", pairs.target), ("golden", pairs.golden))
     }
 
 
 _RANK = {"missing": 0, "unreadable": 1, "outside": 2, "expected": 3, "compared": 4}
 
 
-def _cover_side(catalog: Catalog, best: Mapping[int, str], nonfinite: set[int], zero: set[int]) -> Coverage:
+def _cover_side(
+    catalog: Catalog, best: Mapping[int, str], nonfinite: set[int], zero: set[int], silent: int
+) -> Coverage:
     counts = Counter([best.get(id(tensor), "missing") for tensor in catalog.tensors])
     produced = [id(tensor) for tensor in catalog.tensors if tensor.slot.role in PRODUCED]
     outputs = Counter([best.get(tensor, "missing") for tensor in produced])
@@ -101,6 +111,7 @@ def _cover_side(catalog: Catalog, best: Mapping[int, str], nonfinite: set[int], 
         outputs_missing=outputs["missing"] + outputs["unreadable"],
         outputs_nonfinite=sum(tensor in nonfinite for tensor in produced) if nonfinite else 0,
         outputs_zero=sum(tensor in zero for tensor in produced) if zero else 0,
+        outputs_silent=silent,
     )
 
 
@@ -196,9 +207,12 @@ def _too_few(coverage: Mapping[str, Coverage], required: float) -> list[str]:
         if ratio is not None and ratio < required:
             what = "outputs" if found.outputs else "tensors"
             done = found.outputs_compared if found.outputs else found.compared
-            total = done + (found.outputs_missing if found.outputs else found.missing)
+            silent = found.outputs_silent if found.outputs else 0
+            total = done + (found.outputs_missing + silent if found.outputs else found.missing)
+            why = f"; {silent} of operators that ran are not in the dump" if silent else ""
             causes.append(
-                f"only {ratio:.0%} of the {side}'s {what} were compared ({done} of {total}, required {required:.0%})"
+                f"only {ratio:.0%} of the {side}'s {what} were compared ({done} of {total}, required {required:.0%}"
+                f"{why})"
             )
     has_outputs, has_rows = (
         any(getattr(found, name) for found in coverage.values()) for name in ("outputs", "compared")
@@ -294,6 +308,10 @@ def caveats(
         if counts:
             told = " and ".join(f"{count} {side}" for side, count in counts.items())
             parts.append(f"{told} tensor{'s' if sum(counts.values()) > 1 else ''} {_WORDS[word]}")
+    silent = {side: found.outputs_silent for side, found in coverage.items() if found.outputs_silent}
+    if silent:
+        told = " and ".join(f"{count} {side}" for side, count in silent.items())
+        parts.append(f"{told} output{'s' if sum(silent.values()) > 1 else ''} of operators that ran not in the dump")
     said = [f"partly: {'; '.join(parts)}"] if parts else []
     if required.coverage < Required().coverage:
         said.append(f"coverage of {required.coverage:.0%} accepted")

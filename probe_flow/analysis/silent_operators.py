@@ -6,7 +6,8 @@ What tells that an operator ran, by the format of the dump:
   collector writes some.
 - TorchAir, device: the graph text.
 - TorchAir, FX: the FX names in the graph text of the device, so only beside a device dump.
-- Offline models, folders of arrays, MindSpore graphs: nothing that the catalog holds. What a model file lists may be
+- Offline models, device: the fusion rules, which list the operators of the compiled graph.
+- Folders of arrays, MindSpore graphs: nothing that the catalog holds. What a model file of a framework lists may be
   folded or fused away, and what a folder of arrays should hold is nowhere written.
 
 Whatever can have left an operator out of a healthy dump, is taken for the cause.
@@ -15,16 +16,17 @@ Whatever can have left an operator out of a healthy dump, is taken for the cause
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from probe_flow.analysis.silent_graph_operators import silent_on_device, silent_under_fx
+from probe_flow.errors import Diagnostic, Severity
 from probe_flow.formats.dump_json_calls import STACK
 from probe_flow.formats.dump_json_entries import LOST_CALLS
-from probe_flow.records import Catalog, Execution, NodeKey, Phase, SlotRole, TensorRef
+from probe_flow.records import Catalog, Execution, NodeKey, Pairs, Phase, ReasonCode, SlotRole, TensorRef
 
-Evidence = Literal["graph", "stack", "calls", "entry"]
+Evidence = Literal["graph", "stack", "calls", "entry", "rules"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +37,63 @@ class SilentOperator:
         node: its key, as it would be in the catalog; it is there when the dump holds other tensors of the operator.
         op_type: its type.
         outputs: how many outputs are missing at least.
-        evidence: what tells that it ran: a graph text, stack.json, construct.json, or its own entry in the dump.
+        evidence: what tells that it ran: a graph text, stack.json, construct.json, its own entry in the
+            dump, or fusion rules.
     """
 
     node: NodeKey
     op_type: str
     outputs: int
     evidence: Evidence
+
+
+_SHOWN = 3
+
+
+def silent_sides(pairs: Pairs) -> Mapping[str, tuple[SilentOperator, ...]]:
+    """Return the silent operators of ``target`` and ``golden`` that were to be compared.
+
+    None where a mapping or the selection of one side leaves a part of the other out: nothing tells whether that names
+    what is not there.
+    """
+    if any(
+        pair.reason is not None and pair.reason.is_any(ReasonCode.OUTSIDE_MAPPING, ReasonCode.FILTERED)
+        for pair in pairs.pairs
+    ):
+        return {}
+    return {
+        "target": silent_operators(pairs.target, pairs.golden),
+        "golden": silent_operators(pairs.golden, pairs.target),
+    }
+
+
+def silence_problems(silent: Mapping[str, Sequence[SilentOperator]], pairs: Pairs) -> Iterator[Diagnostic]:
+    """Yield a warning (PF5118) per side of which operators are silent."""
+    for side, operators in silent.items():
+        if not operators:
+            continue
+        shown = ", ".join(f"`{each.node.name}`" for each in operators[:_SHOWN])
+        more = f" and {len(operators) - _SHOWN} more" if len(operators) > _SHOWN else ""
+        yield Diagnostic(
+            "PF5118",
+            f"{len(operators)} operator{'s' if len(operators) > 1 else ''} of the {side} ran and left no output in the "
+            f"dump: {shown}{more}",
+            severity=Severity.WARNING,
+            path=pairs.target.root if side == "target" else pairs.golden.root,
+            help="dump again if files were lost or the dump was stopped; name what is meant with `select` if it is a "
+            "part",
+            notes=(f"{_TOLD_BY[operators[0].evidence]} says that they ran",),
+            fields={"operators": [each.node.name for each in operators]},
+        )
+
+
+_TOLD_BY: Mapping[Evidence, str] = {
+    "graph": "the graph text",
+    "stack": "stack.json",
+    "calls": "construct.json",
+    "entry": "dump.json",
+    "rules": "the file of fusion rules",
+}
 
 
 def silent_operators(catalog: Catalog, other: Catalog | None = None) -> tuple[SilentOperator, ...]:
@@ -61,7 +113,11 @@ def silent_operators(catalog: Catalog, other: Catalog | None = None) -> tuple[Si
     elif catalog.attrs.get("format") == "dump_json":
         return tuple(_silent_calls(catalog))
     else:
-        return ()
+        return tuple(
+            SilentOperator(node.key, node.op_type, outputs, "rules")
+            for node in catalog.nodes.values()
+            if isinstance(outputs := node.attrs.get("silent_outputs"), int)
+        )
     return tuple(SilentOperator(node, op_type, outputs, "graph") for node, op_type, outputs in found)
 
 

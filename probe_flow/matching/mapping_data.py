@@ -14,7 +14,18 @@ from probe_flow.matching.name_pairs import NONE, pair_by_names
 from probe_flow.matching.name_reasons import entry_of
 from probe_flow.matching.name_slots import Decision, pair_twosome
 from probe_flow.matching.name_space import NameSpace, is_cross_framework
-from probe_flow.records import Catalog, Execution, Expectation, Group, Pair, Pairs, Reason, Relation, TensorRef
+from probe_flow.records import (
+    Catalog,
+    Execution,
+    Expectation,
+    Group,
+    Pair,
+    Pairs,
+    Reason,
+    ReasonCode,
+    Relation,
+    TensorRef,
+)
 
 RULE = "data_mapping"
 
@@ -103,7 +114,7 @@ class _Mapping:
         for pair, is_lone in zip(pairs, lone, strict=True):
             if is_lone and has_both:
                 text = f"the data mapping does not name `{item_of(pair.shown)}`: outside the comparison"
-                yield replace(pair, reason=Reason("outside_mapping", text, Expectation.OUTSIDE))
+                yield replace(pair, reason=Reason(ReasonCode.OUTSIDE_MAPPING.value, text, Expectation.OUTSIDE))
             else:
                 yield pair
 

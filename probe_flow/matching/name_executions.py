@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.records import Catalog, Execution, Expectation, Pair, Pairs, Reason
+from probe_flow.records import Catalog, Execution, Expectation, Pair, Pairs, Reason, ReasonCode
 
 _WAYS_OF_RUNNING = {"graph", "pynative"}
 
@@ -53,7 +53,7 @@ def _outside(pair: Pair, is_left: LeavesOut) -> Pair:
     if (pair.target is not None and not is_target) or not is_left("target" if is_target else "golden", run):
         return pair
     text = f"{run} is not selected on the {'golden' if is_target else 'target'} side"
-    return replace(pair, reason=Reason("filtered", text, Expectation.OUTSIDE))
+    return replace(pair, reason=Reason(ReasonCode.FILTERED.value, text, Expectation.OUTSIDE))
 
 
 def pair_executions(

@@ -8,7 +8,7 @@ from functools import cached_property
 from probe_flow.matching.name_calls import CallPairs
 from probe_flow.matching.name_nearest import NearestNames
 from probe_flow.matching.name_side import Side
-from probe_flow.records import Expectation, Node, Phase, Reason
+from probe_flow.records import Expectation, Node, Phase, Reason, ReasonCode
 
 _ONLY_KIND = {"L0": "module", "L1": "api"}
 
@@ -76,7 +76,7 @@ class Reasons:
         origin = f" (from `{node.key.name}`{f' by {named.span.brief}' if named.span else ''})" if named.rule else ""
         if self._is_outside(number):
             text = f"the mapping names no `{named.text}`{direction}, and the {word} has none: outside the comparison"
-            return Reason("outside_mapping", text, Expectation.OUTSIDE)
+            return Reason(ReasonCode.OUTSIDE_MAPPING.value, text, Expectation.OUTSIDE)
         near = self._nearest.clause(str(node.attrs.get("kind")), named.text)
         text = f"the {word} has no `{named.text}`{direction}{origin}{near}"
         return Reason(f"no_{word}_node", text, Expectation.MISSING)

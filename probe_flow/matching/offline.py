@@ -65,7 +65,7 @@ from probe_flow.matching.offline_index import DumpIndex, GoldenIndex
 from probe_flow.matching.offline_ledger import Ledger
 from probe_flow.matching.offline_leftovers import GoldenLeftovers, leave_unknown_targets
 from probe_flow.matching.offline_models import RuleBook, model_outputs
-from probe_flow.matching.offline_nodes import told_edges, told_nodes
+from probe_flow.matching.offline_nodes import silent_outputs, told_edges, told_nodes
 from probe_flow.matching.offline_reasons import missing
 from probe_flow.matching.offline_scenario import Given, check_scenario
 from probe_flow.matching.offline_select import Selection
@@ -101,8 +101,10 @@ class _Match:
         match.run()
         is_device_told = bool(self.book.files)
         leave_unknown_targets(match, self.ledger, count(len(rules.groups)), is_device_told=is_device_told)
-        self.ledger.nodes.update((node.key, node) for node in told_nodes(mine, rules, match.taken))
-        self.ledger.edges.extend(told_edges(mine, rules, match.taken, match.origins))
+        edges = list(told_edges(mine, rules, match.taken, match.origins))
+        silent = silent_outputs(mine, rules, match.taken, edges, selected=match.selected) if self.book.files else {}
+        self.ledger.nodes.update((node.key, node) for node in told_nodes(mine, rules, match.taken, silent))
+        self.ledger.edges.extend(edges)
         self.ledger.problems.extend(strangers(match))
         return match
 

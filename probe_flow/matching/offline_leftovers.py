@@ -9,11 +9,10 @@ from probe_flow.matching.fusion_rules import FusionOp
 from probe_flow.matching.name_nearest import NearestNames
 from probe_flow.matching.offline_groups import GroupMatch
 from probe_flow.matching.offline_ledger import Ledger
-from probe_flow.matching.offline_origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES
+from probe_flow.matching.offline_nodes import NEVER_DUMPED
+from probe_flow.matching.offline_origins import PASSED_TYPES
 from probe_flow.matching.offline_reasons import empty_l1, expected, missing, no_target_dump, outside
 from probe_flow.records import Group, NodeKey, Reason, ReasonCode, Relation, SlotRole, TensorKind, TensorRef
-
-_NEVER_DUMPED = NETWORK_INPUTS | HELD_TYPES | PASSED_TYPES
 
 
 def leave_unknown_targets(
@@ -124,5 +123,5 @@ class GoldenLeftovers:
         op = ops[0]
         if op.l1_group and all(self._match.key_of(each) is None for each in ops):
             return empty_l1(op.l1_group)
-        is_gap = any(each.op_type not in _NEVER_DUMPED for each in ops)
+        is_gap = any(each.op_type not in NEVER_DUMPED for each in ops)
         return no_target_dump(op.name, op.op_type, is_gap=is_gap)

@@ -118,7 +118,7 @@ class FxMatch(TargetMatch):
                 return expected("not_dumped", "the golden dump holds no outputs at all")
             return missing("no_golden_op", f"the golden dump of `{key}` has no output {index}")
         if self._golden_selects_nodes:
-            return outside("filtered", f"`{key}` is not among the selected golden nodes")
+            return outside(ReasonCode.FILTERED.value, f"`{key}` is not among the selected golden nodes")
         return missing("no_golden_op", f"the golden dump has no `{key}`{self._golden_hints.hint(key)}")
 
     # Inputs

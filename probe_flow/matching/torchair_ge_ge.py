@@ -21,7 +21,7 @@ from probe_flow.matching.torchair_notes import unusable
 from probe_flow.matching.torchair_reasons import NearestNames, expected, missing, outside
 from probe_flow.matching.torchair_relays import same_values
 from probe_flow.matching.torchair_target import TargetMatch
-from probe_flow.records import Catalog, Reason, TensorKind, TensorRef
+from probe_flow.records import Catalog, Reason, ReasonCode, TensorKind, TensorRef
 
 _ALIGNED_CONFIDENCE = 0.8
 
@@ -105,7 +105,7 @@ class GeMatch(TargetMatch):
         node = self.golden.by_op.get(name)
         if node is None:
             if self._golden_selects_nodes:
-                return outside("filtered", f"`{name}` is not among the selected golden nodes")
+                return outside(ReasonCode.FILTERED.value, f"`{name}` is not among the selected golden nodes")
             near = self.renames.surroundings(name) + self._golden_hints.hint(name)
             return missing("no_golden_op", f"the golden dump has no `{name}`{near}")
         if any(item.kind is TensorKind.UNREADABLE for item in node.outputs):

@@ -11,7 +11,7 @@ from probe_flow.matching.torchair_nodes import DumpedNode, is_repeat
 from probe_flow.matching.torchair_notes import unusable
 from probe_flow.matching.torchair_reasons import NearestNames, expected, missing, outside
 from probe_flow.matching.torchair_relays import same_values
-from probe_flow.records import Pair, Reason, SlotRole, TensorKind, TensorRef
+from probe_flow.records import Pair, Reason, ReasonCode, SlotRole, TensorKind, TensorRef
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ class GeLeftovers:
         if op is not None and (op.op_type in VIEW_TYPES or op.op_type in CONSTANT_TYPES):
             return expected("device_no_dump", f"`{name}` ({op.op_type}) moves no data; the target did not run it")
         if self.target_selects_nodes:
-            return outside("filtered", f"`{name}` is not among the selected target nodes")
+            return outside(ReasonCode.FILTERED.value, f"`{name}` is not among the selected target nodes")
         kind = f" ({op.op_type})" if op is not None else ""
         if op is not None and op.op_type in RELAY_TYPES:
             tail = "; the device may have dropped it or merged it into a neighbour"

@@ -16,7 +16,7 @@ from probe_flow.matching.torchair_graph import FxGraph
 from probe_flow.matching.torchair_nodes import DumpedNode
 from probe_flow.matching.torchair_reasons import NearestNames, expected, missing, outside
 from probe_flow.matching.torchair_recorded import align_recorded, is_number
-from probe_flow.records import GraphOp, Pair, Reason, SlotRole, TensorKind, TensorRef
+from probe_flow.records import GraphOp, Pair, Reason, ReasonCode, SlotRole, TensorKind, TensorRef
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ class Leftovers:
         if op.op_type in MAYBE_VIEW_TYPES and op.op_type not in self._types():
             return expected("device_no_dump", f"the device ran no {op.op_type} of its own; `{op.name}` is addressing")
         if self.target_selects_nodes:
-            return outside("filtered", f"`{op.name}` is not among the selected target nodes")
+            return outside(ReasonCode.FILTERED.value, f"`{op.name}` is not among the selected target nodes")
         return missing(
             "no_target_op", f"the device dump has no file of `{op.name}` ({op.op_type}){self.hints.hint(op.name)}"
         )

@@ -18,7 +18,7 @@ from probe_flow.matching.torchair_graph import FxGraph
 from probe_flow.matching.torchair_graph_texts import GraphTexts
 from probe_flow.matching.torchair_leftovers import Leftovers
 from probe_flow.matching.torchair_reasons import MAX_HINTS, NearestNames, missing, outside
-from probe_flow.records import Catalog, Execution, Graph, Group, Pair, Reason, Relation, TensorRef
+from probe_flow.records import Catalog, Execution, Graph, Group, Pair, Reason, ReasonCode, Relation, TensorRef
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ class TorchairRun:
         tensors = (self._target_tensors if is_target else self._golden_tensors)[execution]
         word = "golden" if is_target else "target"
         if leaves_out(other, execution):
-            reason = outside("filtered", f"{execution} is not selected on the {word} side")
+            reason = outside(ReasonCode.FILTERED.value, f"{execution} is not selected on the {word} side")
             severity, code = Severity.NOTE, "PF4011"
         else:
             wanted = execution if _is_known(execution) else "execution for it"

@@ -43,6 +43,7 @@ class Coverage:
         outputs_compared, outputs_missing: of these.
         outputs_nonfinite: compared outputs without any position that is finite on both sides.
         outputs_zero: compared outputs that are zero everywhere on both sides.
+        outputs_silent: outputs that the dump lacks of operators that ran, so that no tensor here stands for them.
     """
 
     tensors: int = 0
@@ -56,6 +57,7 @@ class Coverage:
     outputs_missing: int = 0
     outputs_nonfinite: int = 0
     outputs_zero: int = 0
+    outputs_silent: int = 0
 
     @property
     def asked(self) -> int:
@@ -64,9 +66,13 @@ class Coverage:
 
     @property
     def ratio(self) -> float | None:
-        """Compared / (compared + missing) in [0, 1], of outputs where the side has some; None: nothing to compare."""
+        """Compared / (compared + missing) in [0, 1], of outputs where the side has some; None: nothing to compare.
+
+        Silent outputs count as missing.
+        """
         if self.outputs:
-            compared, total = self.outputs_compared, self.outputs_compared + self.outputs_missing
+            compared = self.outputs_compared
+            total = compared + self.outputs_missing + self.outputs_silent
         else:
             compared, total = self.compared, self.asked
         return compared / total if total else None

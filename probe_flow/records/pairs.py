@@ -56,6 +56,8 @@ class ReasonCode(enum.Enum):
     BLOCKS_MISMATCH = "blocks_mismatch"
     BLOCKS_CONTRADICT = "blocks_contradict"
     NOT_SELECTED = "not_selected"
+    FILTERED = "filtered"
+    OUTSIDE_MAPPING = "outside_mapping"
 
 
 GUESS = 0.7

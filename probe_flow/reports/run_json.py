@@ -29,6 +29,7 @@ _COVERAGE_FIELDS = (
     "outputs_missing",
     "outputs_nonfinite",
     "outputs_zero",
+    "outputs_silent",
 )
 
 

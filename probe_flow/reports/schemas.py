@@ -335,6 +335,7 @@ def _run() -> dict[str, Any]:
                 "outputs_missing": _COUNT,
                 "outputs_nonfinite": {**_COUNT, "description": "Compared, NaN or infinite everywhere on both sides."},
                 "outputs_zero": {**_COUNT, "description": "Compared, zero everywhere on both sides."},
+                "outputs_silent": {**_COUNT, "description": "Of operators that ran without them in the dump."},
             }
         ),
         "description": "Tensors of one side, by what became of them.",

@@ -14,6 +14,7 @@ from probe_flow.analysis.policies.base import Policy, judge_all
 from probe_flow.analysis.policies.bounds import Bound, parse_bound
 from probe_flow.analysis.policies.registry import policy_named
 from probe_flow.analysis.policies.rules import Rule, RulePolicy
+from probe_flow.analysis.silent_operators import silence_problems, silent_sides
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.metrics.catalogue import METRIC_SETS
 from probe_flow.metrics.registry import metric_ids
@@ -52,7 +53,8 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
     verdicts = judge_all(rows, policy)
     context.emit("compare.judged", rows=len(rows), policy=policy.name)
     findings, roles = conclude(rows, pairs, verdicts)
-    coverage = cover(pairs, rows, verdicts)
+    silent = silent_sides(pairs) if selected is None else {}
+    coverage = cover(pairs, rows, verdicts, silent)
     required = Required(**options.require.model_dump())
     excused = excuse(
         rows, pairs, roles, findings, options=options, baseline=baseline, coverage=coverage, context=context
@@ -85,6 +87,7 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
             *(problem for catalog in pairs.catalogs for problem in catalog.problems),
             *pairs.problems,
             *pairs.unused,
+            *silence_problems(silent, pairs),
             *reference_problems(rows),
             *left_out(rows, scope.max_elements),
             *_idle_arguments(options, ids),

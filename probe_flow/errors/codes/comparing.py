@@ -98,6 +98,15 @@ SECTION: tuple[Code, ...] = (
         "reduce the dumps to statistics instead, or run both sides in the same dtype",
     ),
     Code(
+        "PF5118",
+        "operators ran and left no output in the dump",
+        "A graph text, a call tree or fusion rules say that operators ran, and the dump holds no output of them: files "
+        "were lost, or the dump was stopped or limited. The outputs count as missing, also where the other side lacks "
+        "them too.",
+        "36 operators of the target ran and left no output in the dump: `Gelu_1`, `MatMul_2`, `Add_7` and 33 more",
+        "dump again; or name with `select` what is meant",
+    ),
+    Code(
         "PF5130",
         "tensors of the reference cannot be measured",
         "They are unreadable, or of another number of elements than the golden's, so the golden alone judges the "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from comparison_rows import IN, golden_only, key, pairs_of, row, target_only, tensor, why
 
@@ -9,16 +11,25 @@ from probe_flow.analysis.coverage import Required, caveats, cover, incompletenes
 from probe_flow.analysis.gate import gate_passes
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.policies.base import judge_all
+from probe_flow.analysis.silent_operators import SilentOperator, silence_problems, silent_sides
 from probe_flow.errors import Diagnostic
+from probe_flow.formats.dump_json_calls import STACK
+from probe_flow.formats.dump_json_entries import LOST_CALLS
 from probe_flow.records import (
+    Catalog,
     Coverage,
+    Execution,
     Expectation,
     Finding,
     FindingKind,
     Measurement,
     Mode,
+    Node,
+    NodeKey,
     Pair,
+    Phase,
     Reason,
+    ReasonCode,
     SideSummary,
     SlotRole,
     Statistics,
@@ -120,6 +131,59 @@ def test_a_side_without_outputs_is_measured_by_its_inputs():
         "only 50% of the target's tensors were compared (1 of 2, required 90%)",
         "only 50% of the golden's tensors were compared (1 of 2, required 90%)",
     )
+
+
+def ran(name, outputs=1):
+    return SilentOperator(key(name), "Relu", outputs, "graph")
+
+
+def test_outputs_of_operators_that_ran_count_as_missing_although_neither_side_has_them():
+    rows = [row(name) for name in "abcd"]
+    verdicts = judge_all(rows, Everything())
+    found = cover(pairs_of(rows), rows, verdicts, {"target": [ran("e", 2), ran("f")], "golden": [ran("e")]})
+    assert found["target"] == Coverage(4, compared=4, outputs=4, outputs_compared=4, outputs_silent=3)
+    assert (found["target"].ratio, found["golden"].ratio) == (4 / 7, 4 / 5)
+    assert incompleteness(rows, verdicts, found, required=Required()) == (
+        "only 57% of the target's outputs were compared (4 of 7, required 90%; 3 of operators that ran are not in the "
+        "dump)",
+        "only 80% of the golden's outputs were compared (4 of 5, required 90%; 1 of operators that ran are not in the "
+        "dump)",
+    )
+    assert caveats(pairs_of(rows), found, required=Required()) == (
+        "partly: 3 target and 1 golden outputs of operators that ran not in the dump",
+    )
+
+
+@pytest.mark.parametrize("code", [ReasonCode.FILTERED, ReasonCode.OUTSIDE_MAPPING])
+def test_where_a_part_is_asked_for_no_operator_is_silent(code):
+    calls = Catalog(
+        "golden",
+        "pytorch",
+        "statistics",
+        "/golden",
+        {},
+        (),
+        attrs={"format": "dump_json", LOST_CALLS: (lost_call("b"),)},
+    )
+    left_out = Pair(tensor("c"), None, "g", "none", reason=Reason(code.value, "not asked for", Expectation.OUTSIDE))
+    pairs = pairs_of([row("a")])
+    pairs = replace(pairs, golden=calls)
+    assert [each.node.name for each in silent_sides(pairs)["golden"]] == ["b"]
+    assert silent_sides(replace(pairs, pairs=(*pairs.pairs, left_out))) == {}
+
+
+def lost_call(name):
+    return Node(NodeKey(Execution(), name, phase=Phase.FORWARD), "linear", attrs={"evidence": STACK})
+
+
+def test_silent_operators_are_named():
+    pairs = pairs_of([row("a")])
+    assert list(silence_problems({"target": [], "golden": ()}, pairs)) == []
+    one, many = silence_problems({"target": [ran("x")], "golden": [ran(name) for name in "abcde"]}, pairs)
+    assert one.message == "1 operator of the target ran and left no output in the dump: `x`"
+    assert many.message == "5 operators of the golden ran and left no output in the dump: `a`, `b`, `c` and 2 more"
+    assert many.fields["operators"] == list("abcde")
+    assert many.notes == ("the graph text says that they ran",)
 
 
 def test_a_run_that_compares_no_output_is_incomplete():

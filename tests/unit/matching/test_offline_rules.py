@@ -11,6 +11,7 @@ from offline_builders import Case, by_golden, by_target, check_complete, codes, 
 from om_writer import tensor
 from rule_builders import desc, op
 
+from probe_flow.analysis.silent_operators import silent_operators
 from probe_flow.errors import UsageError
 from probe_flow.matching.offline_select import Selection, selected_by_ids, selected_by_range
 from probe_flow.records import NodeKey, Pairs, Relation
@@ -500,3 +501,76 @@ def test_the_copies_of_a_graph_for_several_batch_sizes_have_one_golden(case: Cas
     pairs = case.match(rule=rule)
     assert partners(pairs) == {f"{name}.output.0": "a.output.0" for name in names}
     assert pairs.problems == ()
+
+
+def four(case: Case, *, dumped: str, types: dict[str, str], **more: dict[str, object]) -> Pairs:
+    """Match a chain of operators a -> b -> c -> d of which those in ``dumped`` have files on both sides."""
+    names = "abcd"
+    for name in dumped:
+        case.device(types.get(name, "Relu"), name, outputs=[X])
+        case.golden.output(name, 0, X)
+    return case.match(
+        rule=case.rule(
+            *(
+                op(
+                    name,
+                    types.get(name, "Relu"),
+                    number=number,
+                    inputs=[f"{names[number - 1]}:0"] if number else [],
+                    originals=[name],
+                    outputs=[out(name)],
+                    **more.get(name, {}),  # type: ignore[arg-type]
+                )
+                for number, name in enumerate(names)
+            )
+        )
+    )
+
+
+def silent(pairs: Pairs) -> list[tuple[str, int, str]]:
+    return [(each.node.name, each.outputs, each.evidence) for each in silent_operators(pairs.target)]
+
+
+@pytest.mark.parametrize(
+    ("dumped", "types", "found"),
+    [
+        ("abcd", {}, []),
+        ("acd", {}, ["b"]),
+        ("ad", {}, ["b", "c"]),
+        ("abc", {}, []),  # nobody reads what d gives: it may be the end of the network, which has no file
+        ("acd", {"b": "Reshape"}, []),
+        ("acd", {"b": "StridedSliceD"}, []),
+        ("acd", {"b": "Cast"}, []),
+        ("bcd", {"a": "Const"}, []),
+        ("bcd", {"a": "Data"}, []),
+    ],
+)
+def test_operators_of_the_rules_without_file_are_silent(
+    case: Case, dumped: str, types: dict[str, str], found: list[str]
+) -> None:
+    assert silent(four(case, dumped=dumped, types=types)) == [(name, 1, "rules") for name in found]
+
+
+def test_an_operator_that_no_rule_names_may_be_the_silent_one(case: Case) -> None:
+    case.device("Relu", "bc", outputs=[X])
+    assert silent(four(case, dumped="ad", types={})) == []
+
+
+def test_a_dump_of_inputs_tells_of_no_operator_that_it_is_silent(case: Case) -> None:
+    for name in "ad":
+        case.device("Relu", name, inputs=[X])
+    case.golden.output("a", 0, X)
+    assert silent(four(case, dumped="", types={})) == []
+
+
+def test_what_is_not_selected_is_not_silent(case: Case) -> None:
+    case.device("Relu", "a", outputs=[X])
+    case.golden.output("a", 0, X)
+    rule = case.rule(
+        *(
+            op(name, "Relu", number=number, inputs=inputs, originals=[name], outputs=[out(name)])
+            for number, (name, inputs) in enumerate((("a", []), ("b", ["a:0"]), ("c", ["b:0"])))
+        )
+    )
+    assert silent(case.match(rule=rule)) == [("b", 1, "rules")]
+    assert silent(case.match(rule=rule, select=partial(selected_by_ids, ids=[0]))) == []

@@ -84,6 +84,7 @@ def test_coverage_is_stated_per_side() -> None:
         "outputs_missing": 1,
         "outputs_nonfinite": 0,
         "outputs_zero": 0,
+        "outputs_silent": 0,
     }
 
 
