@@ -42,8 +42,11 @@ def compare(case: Case, *, has_rules: bool = True, coverage: float = 0.9) -> Com
 
 
 def asked(spec: Spec) -> float:
-    """The share of outputs that has to be compared: whoever dumps a part of the operators says so."""
-    return 0.9 if spec.dumped == 1.0 else 0.9 * spec.dumped
+    """The share of outputs that has to be compared: whoever dumps a part of the operators says so.
+
+    Which of them are dumped is drawn operator by operator, so fewer than that share may be.
+    """
+    return 0.9 if spec.dumped == 1.0 else 0.8 * spec.dumped
 
 
 def origins(comparison: Comparison) -> list[Finding]:

@@ -160,6 +160,7 @@ def seen_inside(tmp_path, monkeypatch):
     """Run an own cluster with a wide-open umask and look around while it works; give what was seen, and the folder."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     seen: dict[str, object] = {}
+    other_ports = set(_ports_of_us())  # a test before may have left a listener, such as the driver of a browser
     former = os.umask(0)
     try:
         results = make_scheduler("distributed", 2).run(scheduler_jobs.shown, [1, 2, 3, 4, 5], [1] * 5)
@@ -169,7 +170,7 @@ def seen_inside(tmp_path, monkeypatch):
             path.name: (stat.S_IMODE(path.stat().st_mode), list(path.rglob("*"))) for path in tmp_path.iterdir()
         }
         seen["keys"] = [path for path in tmp_path.rglob("*") if path.is_file() and b"PRIVATE" in path.read_bytes()]
-        seen["ports"] = [port for pid in (os.getpid(), *children(os.getpid())) for port in listening_ports(pid)]
+        seen["ports"] = [port for port in _ports_of_us() if port not in other_ports]
         seen["answers"] = {port: (_plain_answer(port), _tls_answer(port)) for _, port in seen["ports"]}
         results.close()
     finally:
@@ -196,6 +197,11 @@ def test_the_files_of_an_own_cluster_lie_in_a_private_folder_that_goes_with_it(s
     assert mode == 0o700
     assert files
     assert list(tmp_path.iterdir()) == []
+
+
+def _ports_of_us() -> list[tuple[str, int]]:
+    """Return address and port of what this process and its children listen at."""
+    return [port for pid in (os.getpid(), *children(os.getpid())) for port in listening_ports(pid)]
 
 
 def listening_ports(pid: int) -> list[tuple[str, int]]:
