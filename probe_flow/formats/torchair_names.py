@@ -138,7 +138,7 @@ def parse_ge_name(name: str) -> GeFileName | None:
     at = _timestamp_index(fields)
     if at is None or not fields[0]:
         return None
-    first = at - 2 if at >= 4 and _is_number(fields[at - 2]) else at - 1
+    first = at - 2 if at >= 4 and all(map(_is_number, fields[at - 2 : at])) else at - 1
     if not _is_number(fields[first]):
         return None
     op_name = ".".join(fields[1:first])

@@ -28,6 +28,7 @@ OTHERS = {
     "Add.Add_2.44.6.1706596912161941.swp": "file of an editor",
     "Opdebug.Node_OpDebug.3.1.1706596912161941": "overflow record",
     "core": "file of another kind",
+    "Sub.Sub.14.abc.1706596912161941": "file of another kind",
     "": "file of another kind",
 }
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from torchair_builders import (
     FIRST_US,
     TS20,
@@ -276,10 +278,32 @@ class TestNames:
         assert (parsed.task_type, parsed.context_id, parsed.thread_id, parsed.device_id) == (4, 17, 3, 1)
 
     @pytest.mark.parametrize(
-        "name", ["notes.txt", "Add", "Add.Add_2", "Add.Add_2.x.y.z", ".1.2.3", "Add.1706596912161941"]
+        "name",
+        [
+            "notes.txt",
+            "Add",
+            "Add.Add_2",
+            "Add.Add_2.x.y.z",
+            ".1.2.3",
+            "Add.1706596912161941",
+            "Sub.Sub.14.abc.1706596912161941",
+            "Sub.Sub.abc.14x.1706596912161941.4.17.3.1",
+        ],
     )
     def test_other_names_are_none(self, name):
         assert parse_ge_name(name) is None
+
+    @given(st.lists(st.sampled_from(["Sub", "a_b", "", "14", "²", "7", "17065969", f"{FIRST_US}"]), max_size=10))
+    def test_no_name_is_an_error(self, fields):
+        parsed = parse_ge_name(".".join(fields))
+        assert parsed is None or parsed.timestamp >= 0
+
+    def test_a_name_with_a_stream_that_is_no_number_costs_that_file(self, dump):
+        (dump.token(0) / f"Sub.Sub.14.abc.{FIRST_US}").write_bytes(b"x")
+        catalog = read(dump.root)
+        assert names(catalog) == ["Mul", "Add", "Relu"]
+        (problem,) = catalog.problems
+        assert (problem.code, problem.path.rpartition("/")[2]) == ("PF3205", f"Sub.Sub.14.abc.{FIRST_US}")
 
     def test_true_names_come_from_the_header(self, tmp_path):
         dump = GeDump(tmp_path)

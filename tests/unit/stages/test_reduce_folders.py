@@ -158,6 +158,13 @@ def test_files_that_are_not_complete_are_told_with_their_reason(tmp_path, stop):
     assert files(tmp_path) == [ge_name()]
 
 
+def test_a_name_that_is_nearly_that_of_a_device_file_costs_that_file_only(tmp_path, stop):
+    write_ge(tmp_path)
+    (tmp_path / "Sub.Sub.14.abc.1767225600000000").write_bytes(b"x")
+    summary = reduction([tmp_path], stop).run()
+    assert (summary.reduced, summary.skipped["file of another kind"]) == (1, 1)
+
+
 def test_the_summary_is_whole_and_machine_readable(tmp_path, stop):
     write_fx(tmp_path, np.array([1.0, np.nan]), at=1)
     write_fx(tmp_path, np.array("BSH"), at=2)
