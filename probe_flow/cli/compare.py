@@ -15,7 +15,7 @@ from probe_flow.cli.plan_options import execution_options, verdict_options, with
 from probe_flow.errors import Diagnostic, UsageError
 
 RUN_FOLDER = "probe_flow"
-"""Folder below the output folder for everything but the result tables."""
+"""Folder below a named output folder for everything but the result tables."""
 
 _LOG = "one log line per tensor; `comparison.jsonl` of the run holds one record of each"
 _RUNS_MODELS = "running offline models"
@@ -40,7 +40,12 @@ _LATER: Mapping[str, str] = MappingProxyType(
 @click.command("compare", cls=PeerCommand, later=_LATER)
 @click.option("-tp", "--target_path", required=True, metavar="PATH", help="Dump under test, or its dump.json.")
 @click.option("-gp", "--golden_path", required=True, metavar="PATH", help="Dump to judge it by, or its dump.json.")
-@click.option("-o", "--output_path", default=".", show_default=True, metavar="DIR", help="Folder of the result tables.")
+@click.option(
+    "-o",
+    "--output_path",
+    metavar="DIR",
+    help="Folder of the result tables. Default: the working directory, where each record gets a folder of its own.",
+)
 @click.option(
     "-m",
     "--mode",
@@ -102,7 +107,7 @@ def command(
     *,
     target_path: str,
     golden_path: str,
-    output_path: str,
+    output_path: str | None,
     mode: str,
     xlsx: bool,
     fuzzy_match: bool,
@@ -127,7 +132,8 @@ def command(
     Two dumps described by dump.json files, of PyTorch or MindSpore programs or one of each; a GE dump with an FX
     dump or with a GE dump made with fusion off (-m torchair: a golden side with a graph text is a GE dump); or the
     dump of an offline model with the outputs of its original model (-m offline_data). The record
-    of the run, and all other results, are written into `probe_flow` below the output folder. For anything else write a
+    of the run, and all other results, are written into `probe_flow` below the output folder, where they replace those of
+    an earlier run; without an output folder into a new folder below `probe_flow_runs`. For anything else write a
     workflow file: `probe-flow templates` lists examples.
     """
     from probe_flow.cli.compare_sides import check_framework, choose_sides
@@ -152,7 +158,8 @@ def command(
         "quant_fusion_rule": quant_fusion_rule_file,
     }
     rules = {name: file for name, file in given_rules.items() if file is not None}
-    output = cwd / output_path
+    output = cwd / (output_path or ".")
+    folder = output / RUN_FOLDER if output_path is not None else None
     _check_paths(paths, {name: cwd / file for name, file in {**match, **rules}.items() if file})
     sides = choose_sides(mode, paths["target"], paths["golden"])
     check_framework(context.find_root().params.get("framework"), sides)
@@ -169,7 +176,7 @@ def command(
     check_match(wanted, sides)
     workflow = with_min_coverage(comparison_workflow(sides, paths, cwd=cwd, wanted=wanted), min_coverage)
     plan = make_plan(workflow, scheduler=scheduler, workers=workers)
-    return run_plan(plan, output=output / RUN_FOLDER, cwd=cwd, as_json=False, quiet=False, how=How(strict=strict))
+    return run_plan(plan, output=folder, cwd=cwd, as_json=False, quiet=False, how=How(strict=strict))
 
 
 def _check_paths(paths: Mapping[str, Path], mappings: Mapping[str, Path]) -> None:

@@ -46,10 +46,14 @@ def test_the_comparison_runs_where_it_is_told_to(probe_flow, tmp_path):
     assert record["executor"] == {"scheduler": "processes", "workers": 2}
 
 
-def test_results_go_to_the_working_directory_by_default(probe_flow, tmp_path):
-    probe_flow("compare", "--target_path", PYTORCH / "golden", "--golden_path", PYTORCH / "golden")
-    assert (tmp_path / "probe_flow" / "run.json").is_file()
+def test_by_default_tables_go_to_the_working_directory_and_records_to_folders_of_their_own(probe_flow, tmp_path):
+    faulty = probe_flow("compare", "-tp", PYTORCH / "target", "-gp", PYTORCH / "golden")
     assert len(list(tmp_path.glob("compare_result_*.csv"))) == 1
+    (first,) = (tmp_path / "probe_flow_runs").iterdir()
+    assert probe_flow("compare", "-tp", PYTORCH / "golden", "-gp", PYTORCH / "golden").code == 0
+    (second,) = set((tmp_path / "probe_flow_runs").iterdir()) - {first}
+    codes = [json.loads((folder / "run.json").read_text())["exit_code"] for folder in (first, second)]
+    assert codes == [faulty.code, 0] == [1, 0], "the second comparison left the record of the first alone"
 
 
 def test_a_second_comparison_keeps_the_first_table(probe_flow, tmp_path, monkeypatch):

@@ -140,7 +140,7 @@ def test_tables_stand_in_the_output_folder_and_the_rest_below_it(probe_flow, tmp
 def test_without_an_output_folder_tables_are_written_here(probe_flow, tmp_path):
     probe_flow("compare", *HEALTHY)
     assert table(tmp_path)
-    assert (tmp_path / "probe_flow" / "run.json").is_file()
+    assert list(tmp_path.glob("probe_flow_runs/*/run.json"))
 
 
 @pytest.mark.parametrize("flag", ["-overflow_detection", "--overflow_detection", "--overflow-detection"])
