@@ -5,7 +5,6 @@ What a batch brings is kept as soon as it arrives, so that a killed run loses li
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -52,6 +51,7 @@ from probe_flow.stages.result_keys import (
     identifier,
     identity,
     key_and_label,
+    status_of,
     task_fields,
     tensor_key,
 )
@@ -251,16 +251,14 @@ def _readable(text: str) -> Part | None:
         return None
 
 
-def _stamp(task: Task) -> list[tuple[int, int] | None]:
+def _stamp(task: Task) -> list[tuple[int, int, int] | None]:
     return [_file_stamp(extent.file) for tensor in task.tensors for extent in tensor.extents]
 
 
-def _file_stamp(file: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(file)  # noqa: PTH116  # a third of the time, four times a pair
-    except OSError:  # gone: the measurement says so
-        return None
-    return found.st_size, found.st_mtime_ns
+def _file_stamp(file: str) -> tuple[int, int, int] | None:
+    # Without the inode: some remote file systems give a file another one at every look.
+    found = status_of(file)
+    return None if found is None else (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _changed(task: Task) -> Diagnostic:

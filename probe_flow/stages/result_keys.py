@@ -1,8 +1,9 @@
 """What a measured result depends on: the key under which it is kept, and the fields that explain a miss.
 
-A key covers everything that can change the bits of a result and nothing else: both files (size and time, or content),
-where in them the tensors lie and how they are decoded, what was asked of the kernel, and the kernel's layout. Policies,
-gates and report layouts are not part of it, nor the backend's name (it is recorded with the result).
+A key covers everything that can change the bits of a result and nothing else: both files (what the file system
+says of them, or their content), where in them the tensors lie and how they are decoded, what was asked of the kernel,
+and the kernel's layout. Policies, gates and report layouts are not part of it, nor the backend's name (it is recorded
+with the result).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Identify = Callable[[Extent], tuple[object, ...] | None]
 
 
 def identifier(by: str) -> Identify:
-    """Return what identifies sources: by ``stat`` (size and time of the file) or ``content`` (a digest of the bytes).
+    """Return what identifies sources: by ``stat`` (path, size, times and inode) or ``content`` (a digest of the bytes).
 
     Make one per comparison: a tensor that several pairs use is digested once, and none of an earlier comparison is.
     """
@@ -103,15 +104,24 @@ def _tensor_fields(tensor: TensorRef, identify: Identify) -> dict[str, object] |
     }
 
 
-def _stat(extent: Extent) -> tuple[object, ...] | None:
+def status_of(file: str) -> os.stat_result | None:
+    """Return what the file system says of a file, None when it says nothing.
+
+    Size and modification time do not tell a file from what it was before somebody wrote it anew: `cp -p`, `rsync -t`
+    and `tar` set that time as they like. `st_ctime_ns` is the kernel's own.
+    """
     try:
-        found = os.stat(extent.file)  # noqa: PTH116  # a third of the time, twice a pair
+        return os.stat(file)  # noqa: PTH116  # a third of the time, four times a pair
     except OSError:  # the measurement itself will say what is wrong with the file
         return None
-    if time.time_ns() - found.st_mtime_ns < SETTLE_NS:
+
+
+def _stat(extent: Extent) -> tuple[object, ...] | None:
+    found = status_of(extent.file)
+    if found is None or time.time_ns() - found.st_mtime_ns < SETTLE_NS:
         return None
-    # Two files may well have one size and one time, so the path belongs to the identity.
-    return extent.file, found.st_size, found.st_mtime_ns
+    # Two files may well be alike in all of this, so the path belongs to the identity.
+    return extent.file, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
 def _content(extent: Extent) -> tuple[object, ...] | None:

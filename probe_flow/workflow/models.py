@@ -100,7 +100,9 @@ class Cache(Model):
 
     dir: Annotated[str, IsPath(must_exist=False)] | None = Field(None, description="Folder of the cache.")
     key: Literal["stat", "content"] = Field(
-        "stat", description="What identifies an input file: its size and time, or its bytes."
+        "stat",
+        description="What identifies an input file: its path, size, times and inode, or its bytes, which takes longer. "
+        "Copied files, and some remote file systems that number files anew, keep their results by `content` only.",
     )
     tensors: Literal["auto", "always", "never"] = Field(
         "auto", description="Whether converted tensors are kept; `auto` keeps those whose conversion is costly."

@@ -30,6 +30,13 @@ def touch_one(tmp_path: Path) -> None:
     os.utime(changed, (1_700_000_001, 1_700_000_001))
 
 
+def zeros_like(path: Path) -> bytes:
+    """Return a `.npy` file of the same size that holds zeros only."""
+    data = path.read_bytes()
+    start = 10 + int.from_bytes(data[8:10], "little")
+    return data[:start] + bytes(len(data) - start)
+
+
 def cache_facts(outcome) -> dict[str, int]:
     return outcome.json["cache"]
 
@@ -78,6 +85,20 @@ def test_content_keys_survive_a_copy_and_see_a_changed_byte(probe_flow, sets, tm
     os.utime(changed, ns=(status.st_mtime_ns, status.st_mtime_ns))
     after = probe_flow("run", str(workflow), *sets, "--format", "json")
     assert 2 <= cache_facts(after)["misses"] <= 5, "two pairs, and the closer looks at them"
+
+
+@pytest.mark.parametrize("replaced", [False, True], ids=["written in place", "another file in its place"])
+def test_a_file_of_the_same_size_and_time_is_measured_again(probe_flow, sets, tmp_path, replaced):
+    assert probe_flow("run", WORKFLOW, *sets, "--quiet").code == 0
+    (changed,) = (tmp_path / "dumps").rglob("gelu_1-*.OUTPUT.0.*.npy")
+    status = changed.stat()
+    written = changed.with_suffix(".new") if replaced else changed
+    written.write_bytes(zeros_like(changed))
+    os.utime(written, ns=(status.st_mtime_ns, status.st_mtime_ns))
+    written.replace(changed)
+    assert (changed.stat().st_size, changed.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+    assert "golden.source (2)" in probe_flow("cache", "why", WORKFLOW, *sets).out
+    assert probe_flow("run", WORKFLOW, *sets, "--quiet").code == 1
 
 
 def test_verify_finds_damage_and_gc_removes_it(probe_flow, sets, tmp_path):

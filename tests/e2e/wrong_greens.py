@@ -9,6 +9,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,14 +134,14 @@ def prepare(variant: Variant, folder: Path) -> list[str]:
     for name, file in scenario.files.items():
         paths[name] = folder / file.name
         shutil.copyfile(file, paths[name])
-    if variant.change is not None:
-        variant.change(folder)
     params: dict[str, str | None] = {**{name: str(path) for name, path in paths.items()}, **variant.sets}
     given = "".join(f"  {name}: {{default: {value}}}\n" for name, value in params.items() if value is not None)
     workflow = folder / "w.yaml"
     stages = f"stages:\n{variant.stages}\n" if variant.stages else ""
     params_text = f"params:\n{given}" if given else ""
     workflow.write_text(f"version: 1\nname: w\nextends: template:{scenario.workflow}\n{params_text}{stages}")
+    if variant.change is not None:
+        variant.change(folder)
     return ["run", str(workflow), "--output", str(folder / "out"), *variant.options]
 
 
@@ -303,6 +305,32 @@ def device_files(side: str, pattern: bytes) -> Change:
             path.write_bytes(data[:start] + (pattern * (rest // len(pattern) + 1))[:rest])
 
     return change
+
+
+def measured_before(change: Change) -> Change:
+    """Run the workflow on the pair as it is, then change files in place without that their times tell."""
+
+    def run_and_change(folder: Path) -> None:
+        paths = [path for side in ("target", "golden") for path in (folder / side).rglob("*")]
+        for path in paths:
+            os.utime(path, (1_700_000_000, 1_700_000_000))
+        command = [
+            sys.executable,
+            "-m",
+            "probe_flow",
+            "run",
+            str(folder / "w.yaml"),
+            "--output",
+            str(folder / "before"),
+        ]
+        subprocess.run(command, capture_output=True, check=True, timeout=300, cwd=folder)
+        sizes = [path.stat().st_size for path in paths]
+        change(folder)
+        assert [path.stat().st_size for path in paths] == sizes
+        for path in paths:
+            os.utime(path, (1_700_000_000, 1_700_000_000))
+
+    return run_and_change
 
 
 def truncated(side: str, name: str, share: float = 0.6) -> Change:
@@ -587,6 +615,14 @@ VARIANTS = [
     Variant("layers", "only integers in the golden", 3, ("INCOMPLETE ",), integers_only("golden")),
     Variant("torchair", "golden outputs are objects", 3, ("outputs were compared",), opaque("golden")),
     Variant("offline", "golden outputs are objects", 3, ("nothing was compared",), opaque("golden")),
+    # What was measured before.
+    Variant(
+        "torchair",
+        "a measured file is written anew with its old size and time",
+        1,
+        ("FAIL ",),
+        measured_before(arrays("golden", other, only="gelu_1-*.OUTPUT.0.*.npy")),
+    ),
     # The same dump.
     Variant("pytorch", "same folder", 0, (SAME,), sets={"golden": "target"}),
     Variant("pytorch", "same folder in another spelling", 0, (SAME,), sets={"golden": "golden/../target"}),
@@ -830,8 +866,6 @@ VARIANTS = [
 
 def main() -> None:
     """Run every variant with the probe_flow that is imported, and print what came of it."""
-    import subprocess
-    import sys
     import tempfile
 
     for variant in VARIANTS:

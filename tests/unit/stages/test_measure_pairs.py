@@ -57,7 +57,7 @@ def context(cache: Memory, *, meanwhile=lambda: None, calls: list[int] | None = 
     return Context("c", Path(), in_order, ignore, ignore, Settings(), {}, cache)
 
 
-@pytest.mark.parametrize("change", ["time", "size"])
+@pytest.mark.parametrize("change", ["time", "size", "bytes"])
 def test_a_file_that_changes_while_it_is_read_costs_its_row_and_is_not_kept(tmp_path, change):
     changing, quiet = (pair(tmp_path, name, np.ones(10, np.float32)) for name in ("changing", "quiet"))
 
@@ -65,6 +65,9 @@ def test_a_file_that_changes_while_it_is_read_costs_its_row_and_is_not_kept(tmp_
         path = Path(changing.target.extents[0].file)
         if change == "time":
             os.utime(path, (1_700_000_009, 1_700_000_009))
+        elif change == "bytes":
+            path.write_bytes(path.read_bytes()[:-1] + b"\1")
+            os.utime(path, (1_700_000_000, 1_700_000_000))
         else:
             path.write_bytes(path.read_bytes() + b"more")
 
