@@ -15,6 +15,7 @@ NO_SOURCES: Mapping[str, str] = MappingProxyType({})
 _CONTEXT_LINES = 2
 _MIN_GUTTER = 2
 _MIN_SNIPPET_CELLS = 40
+_CHARACTERS_A_CELL = 4
 _TAB = "    "
 _ELLIPSIS = "..."
 # The line breaks of YAML 1.1, which the YAML scanner counts.
@@ -45,6 +46,40 @@ def render(
         color: use ANSI colours.
         width: columns of the terminal; longer source lines are clipped around the caret.
     """
+    return _rendered(diagnostic, _Lines(sources), color=color, width=width)
+
+
+def render_all(
+    diagnostics: Iterable[Diagnostic],
+    *,
+    sources: Mapping[str, str] = NO_SOURCES,
+    color: bool = False,
+    width: int = 120,
+) -> str:
+    """Return several diagnostics with an empty line between them, without a final line break."""
+    lines = _Lines(sources)
+    return "\n\n".join(_rendered(each, lines, color=color, width=width) for each in diagnostics)
+
+
+class _Lines:
+    """The lines of source texts, split once for all places of a text.
+
+    Args:
+        sources: the texts by file.
+    """
+
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        self._sources = sources
+        self._split: dict[str, list[str]] = {}
+
+    def of(self, file: str) -> list[str]:
+        """Return the lines of a file, none where its text is not known."""
+        if file not in self._split:
+            self._split[file] = split_lines(self._sources[file]) if file in self._sources else []
+        return self._split[file]
+
+
+def _rendered(diagnostic: Diagnostic, sources: _Lines, *, color: bool, width: int) -> str:
     paint: _Paint = _colored if color else _plain
     style = _STYLES[diagnostic.severity]
     spans = [span for span in (diagnostic.span, *(span for span, _ in diagnostic.related)) if span]
@@ -61,17 +96,6 @@ def render(
         lines += page.snippet(":::", span, "-", label, _GUTTER)
     lines += page.remarks(diagnostic)
     return "\n".join(line.rstrip() for line in lines)
-
-
-def render_all(
-    diagnostics: Iterable[Diagnostic],
-    *,
-    sources: Mapping[str, str] = NO_SOURCES,
-    color: bool = False,
-    width: int = 120,
-) -> str:
-    """Return several diagnostics with an empty line between them, without a final line break."""
-    return "\n\n".join(render(each, sources=sources, color=color, width=width) for each in diagnostics)
 
 
 def _plain(_style: str, text: str) -> str:
@@ -91,7 +115,7 @@ def _clean(text: str) -> str:
 class _Page:
     """What all parts of one rendered diagnostic share."""
 
-    sources: Mapping[str, str]
+    sources: _Lines
     paint: _Paint
     gutter: int
     width: int
@@ -105,7 +129,7 @@ class _Page:
     def snippet(self, sign: str, span: Span, mark: str, label: str | None, style: str) -> list[str]:
         """Return the place, the source lines before it, and the line itself with marks under it."""
         place = self.arrow(sign, _clean(str(span)))
-        source = split_lines(self.sources[span.file]) if span.file in self.sources else []
+        source = self.sources.of(span.file)
         if not 0 < span.line <= len(source):
             return [f"{place}: {_clean(label)}"] if label and sign == ":::" else [place]
         lines = [place, self.bar()]
@@ -133,7 +157,7 @@ class _Page:
         if diagnostic.help:
             remarks.append(self._remark("help", diagnostic.help))
         remarks += [self._remark("note", note) for note in diagnostic.notes]
-        with_lines = diagnostic.span and diagnostic.span.line and diagnostic.span.file in self.sources
+        with_lines = diagnostic.span and diagnostic.span.line and self.sources.of(diagnostic.span.file)
         return [self.bar(), *remarks] if remarks and with_lines else remarks
 
     def _remark(self, word: str, text: str) -> str:
@@ -159,12 +183,15 @@ def _cells(line: str) -> list[tuple[str, int]]:
 
 def _clip(line: str, column: int, end_column: int, budget: int) -> tuple[str, int, int]:
     """Return the part of a line that fits ``budget`` cells around a place, with the offset and length of its marks."""
-    cells = _cells(line)
-    start = min(max(column - 1, 0), len(cells))
-    end = min(max(end_column - 1, start), len(cells))
+    start = min(max(column - 1, 0), len(line))
+    end = min(max(end_column - 1, start), len(line))
+    # What is farther off cannot be shown; characters that take no cell of their own are allowed for.
+    skipped = max(0, start - _CHARACTERS_A_CELL * budget)
+    cells = _cells(line[skipped : start + _CHARACTERS_A_CELL * budget])
+    start, end = start - skipped, min(end - skipped, len(cells))
     first, last = _window([cell_width for _, cell_width in cells], start, end, budget)
-    head = _ELLIPSIS if first else ""
-    tail = _ELLIPSIS if last < len(cells) else ""
+    head = _ELLIPSIS if skipped + first else ""
+    tail = _ELLIPSIS if skipped + last < len(line) else ""
     text = head + "".join(shown for shown, _ in cells[first:last]) + tail
     offset = len(head) + sum(cell_width for _, cell_width in cells[first:start])
     length = sum(cell_width for _, cell_width in cells[start : min(end, last)])

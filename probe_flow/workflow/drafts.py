@@ -178,7 +178,7 @@ class DraftReader:
         self, type_: StageType, raw: Mapping[str | int, object], place: Place, variant: Variant
     ) -> Iterator[Wire]:
         # What is wrong with these texts is reported when the stage's options are read as a whole.
-        scope = replace(self.scope, matrix=variant, problems=[])
+        scope = replace(self.scope, matrix=variant, is_silent=True)
         for option in marked(type_.options, Consumes):
             for loc, value in option.find(raw):
                 at = nearest(place, loc)

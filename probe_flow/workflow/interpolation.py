@@ -7,16 +7,24 @@ A value that is one interpolation as a whole keeps the type of what it names; in
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, cast
 
-from probe_flow.errors import Diagnostic, Span, did_you_mean
+from probe_flow.errors import Diagnostic, Span, WorkflowError, did_you_mean
 from probe_flow.formats.yaml_places import HOLE, Place
 from probe_flow.workflow.sources import COMMAND_LINE, Sources
 
 RUN_OUTPUT: Final = "${run.output}"
+
+MAX_EXPANDED = 4 * 2**20
+"""Characters and values that all `${...}` and `matrix` of a workflow may expand to: four times the largest file."""
+
+MAX_MISTAKES = 20
+"""Wrong interpolations of a workflow that are listed; nobody reads more, and each costs a look at all names."""
+
+_MAX_NAMES = 50
 
 _TOKEN = re.compile(r"\$\$\{|\$\{[^{}]*\}|\$\{")
 _REFERENCE = re.compile(r"(params|matrix)\.([A-Za-z_][A-Za-z0-9_-]*)|(env)\.([A-Za-z_][A-Za-z0-9_]*)")
@@ -38,6 +46,32 @@ class Found:
     folder: str | None = None
 
 
+@dataclass(slots=True)
+class Expansion:
+    """What the interpolations of one workflow have come to, in all its scopes together."""
+
+    size: int = 0
+    mistakes: set[object] = field(default_factory=set)
+
+    def add(self, size: int, span: Span) -> None:
+        """Count what a value expands to.
+
+        Raises:
+            WorkflowError: PF1311 when the workflow expands to more than `MAX_EXPANDED`.
+        """
+        self.size += size
+        if self.size > MAX_EXPANDED:
+            raise WorkflowError(
+                Diagnostic(
+                    "PF1311",
+                    f"`${{...}}` and `matrix` expand to more than {MAX_EXPANDED:,} characters and values",
+                    span=span,
+                    label="the limit is reached here",
+                    help="shorten the values that are inserted, or split the workflow",
+                )
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What the names mean in one part of a workflow.
@@ -49,6 +83,8 @@ class Scope:
         silent_matrix: names whose absence from `matrix` is not an error (their stage is broken, which was reported).
         has_run: whether ``${run.output}`` is allowed.
         sources: to point at one interpolation inside a longer text.
+        expansion: what all scopes of a workflow expand to.
+        is_silent: whether mistakes are left to a later look at the same text.
     """
 
     sources: Sources
@@ -59,9 +95,16 @@ class Scope:
     has_run: bool = False
     problems: list[Diagnostic] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
+    expansion: Expansion = field(default_factory=Expansion)
+    is_silent: bool = False
 
     def interpolate(self, value: object, place: Place) -> tuple[object, Place]:
-        """Return a value with every interpolation replaced, and its place; the value is `DROP` where it goes away."""
+        """Return a value with every interpolation replaced, and its place; the value is `DROP` where it goes away.
+
+        Raises:
+            WorkflowError: PF1311 when the workflow expands to more than `MAX_EXPANDED`.
+        """
+        self.expansion.add(1, place.span)
         if isinstance(value, str):
             return self._text(value, place)
         if isinstance(value, list):
@@ -81,30 +124,33 @@ class Scope:
         tokens = [match[0] for match in _TOKEN.finditer(text)]
         if not tokens:
             return text, place
+        spans = self.sources.locate(place.definition or place.span, tokens)
         if tokens[0] == text and text != "$${":
-            found = self._reference(text, self._span_of(place, text, 0))
+            found = self._reference(text, next(spans))
+            if isinstance(found.value, str | list):
+                self.expansion.add(len(found.value), place.span)
             return found.value, replace(place, folder=found.folder) if found.folder else place
-        return self._embed(text, place), place
+        return self._embed(text, spans, place.span), place
 
-    def _embed(self, text: str, place: Place) -> object:
+    def _embed(self, text: str, spans: Iterable[Span], whole: Span) -> object:
         parts: list[str] = []
         end = 0
         gone: object = None
-        for match in _TOKEN.finditer(text):
+        for match, span in zip(_TOKEN.finditer(text), spans, strict=True):
             token = match[0]
             parts.append(text[end : match.start()])
             end = match.end()
             if token == "$${":
                 parts.append("${")
                 continue
-            span = self._span_of(place, token, text.count(token, 0, match.start()))
             value = self._reference(token, span).value
             if isinstance(value, list):
-                self._complain("PF1308", f"`{token}` is a list and cannot stand inside a text", span)
+                self._complain("PF1308", span, f"`{token}` is a list and cannot stand inside a text")
                 value = HOLE
             if value is DROP or value is HOLE:
                 gone = value if gone is not HOLE else HOLE
             parts.append(_as_text(value))
+            self.expansion.add(len(parts[-1]) + len(token), whole)
         return gone or "".join(parts) + text[end:]
 
     def _reference(self, token: str, span: Span) -> Found:
@@ -123,46 +169,47 @@ class Scope:
     def _unreadable(self, token: str, span: Span) -> Found:
         if token == RUN_OUTPUT:
             cure = "the run's folder is known to stages only"
-            self._complain("PF1308", f"`{token}` has no value here", span, help_=cure)
+            self._complain("PF1308", span, f"`{token}` has no value here", lambda: cure)
         elif not token.endswith("}"):
-            self._complain("PF1305", "`${` is not closed", span, help_=_GRAMMAR)
+            self._complain("PF1305", span, "`${` is not closed", lambda: _GRAMMAR)
         else:
-            near = did_you_mean(token[2:-1].strip(), ["run.output", *(f"params.{name}" for name in self.params or ())])
-            cure = f"{near}  {_GRAMMAR}" if near else _GRAMMAR
-            self._complain("PF1305", f"`{token}` is no interpolation", span, help_=cure)
+            known = ["run.output", *(f"params.{name}" for name in self.params or ())]
+            self._complain(
+                "PF1305",
+                span,
+                f"`{token}` is no interpolation",
+                lambda: "  ".join(filter(None, (did_you_mean(token[2:-1].strip(), known), _GRAMMAR))),
+            )
         return Found(HOLE)
 
     def _param(self, name: str, span: Span) -> Found:
-        if self.params is None:
-            self._complain("PF1308", "the default of a parameter cannot use another parameter", span)
+        params = self.params
+        if params is None:
+            self._complain("PF1308", span, "the default of a parameter cannot use another parameter")
             return Found(HOLE)
-        if name not in self.params:
-            known = ", ".join(sorted(self.params)) or "none"
-            near = did_you_mean(name, self.params)
+        if name not in params:
             self._complain(
-                "PF1301",
-                f"there is no parameter `{name}`",
-                span,
-                help_=f"{near}  parameters: {known}" if near else f"parameters: {known}",
+                "PF1301", span, f"there is no parameter `{name}`", lambda: _known(name, "parameters", sorted(params))
             )
             return Found(HOLE)
         self.used.add(name)
-        return self.params[name]
+        return params[name]
 
     def _matrix(self, name: str, span: Span) -> Found:
-        if self.matrix is None:
-            self._complain("PF1308", f"`${{matrix.{name}}}` has no value here", span, help_="only stages have a matrix")
+        matrix = self.matrix
+        if matrix is None:
+            self._complain(
+                "PF1308", span, f"`${{matrix.{name}}}` has no value here", lambda: "only stages have a matrix"
+            )
             return Found(HOLE)
-        if name in self.matrix:
-            return Found(self.matrix[name])
+        if name in matrix:
+            return Found(matrix[name])
         if name not in self.silent_matrix:
-            near = did_you_mean(name, self.matrix)
-            known = ", ".join(self.matrix) or "none"
             self._complain(
                 "PF1307",
-                f"neither this stage nor one that it consumes has a matrix entry `{name}`",
                 span,
-                help_=f"{near}  entries: {known}" if near else f"entries: {known}",
+                f"neither this stage nor one that it consumes has a matrix entry `{name}`",
+                lambda: _known(name, "entries", list(matrix)),
             )
         return Found(HOLE)
 
@@ -171,17 +218,37 @@ class Scope:
             return Found(self.env[name], self.sources.folder(COMMAND_LINE))
         self._complain(
             "PF1306",
-            f"the environment variable `{name}` is not set",
             span,
-            help_=did_you_mean(name, self.env) or f"set it: `export {name}=...`",
+            f"the environment variable `{name}` is not set",
+            lambda: did_you_mean(name, self.env) or f"set it: `export {name}=...`",
         )
         return Found(HOLE)
 
-    def _complain(self, code: str, message: str, span: Span, *, help_: str | None = None) -> None:
-        self.problems.append(Diagnostic(code, message, span=span, help=help_))
+    def _complain(self, code: str, span: Span, message: str, cure: Callable[[], str] | None = None) -> None:
+        """Add a mistake, once for all variants of a stage; ``cure`` is asked only for one that is listed."""
+        mistakes = self.expansion.mistakes
+        key = (code, span, message)
+        if self.is_silent or key in mistakes or len(mistakes) > MAX_MISTAKES:
+            return
+        mistakes.add(key)
+        if len(mistakes) > MAX_MISTAKES:
+            self.problems.append(
+                Diagnostic(
+                    "PF1312",
+                    f"more than {MAX_MISTAKES} interpolations are wrong; those from here on are not listed",
+                    span=span,
+                    help="correct those that are listed, and look again",
+                )
+            )
+        else:
+            self.problems.append(Diagnostic(code, message, span=span, help=cure() if cure else None))
 
-    def _span_of(self, place: Place, token: str, skip: int) -> Span:
-        return self.sources.locate(place.definition or place.span, token, skip=skip)
+
+def _known(name: str, what: str, names: list[str]) -> str:
+    """Return which names there are, the nearest first."""
+    more = f", ... ({len(names):,} in all)" if len(names) > _MAX_NAMES else ""
+    known = f"{what}: {', '.join(names[:_MAX_NAMES]) or 'none'}{more}"
+    return "  ".join(filter(None, (did_you_mean(name, names), known)))
 
 
 def _as_text(value: object) -> str:

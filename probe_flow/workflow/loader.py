@@ -50,7 +50,11 @@ def load_workflow(
     layers = Layers(sources)
     document = layers.load(path)
     reader = _FileReader(sources, env, sets, stage_types(), layers.problems)
-    workflow = reader.read(path, document) if document else None
+    try:
+        workflow = reader.read(path, document) if document else None
+    except WorkflowError as too_large:
+        workflow = None
+        reader.problems += too_large.diagnostics
     problems = arrange(reader.problems, sources, layers.extended_at)
     if workflow is None or _any_error(problems):
         raise WorkflowError(problems, sources.texts)

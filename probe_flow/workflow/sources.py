@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Span
@@ -25,6 +26,7 @@ class Sources:
     def __init__(self, cwd: Path) -> None:
         self._cwd = cwd.absolute()
         self.texts: dict[str, str] = {}
+        self._lines: dict[str, list[str]] = {}
         self._folders: dict[str, str] = {COMMAND_LINE: str(self._cwd)}
 
     def absolute(self, path: Path) -> Path:
@@ -83,26 +85,28 @@ class Sources:
         """Return the absolute folder that relative paths written in a file start from."""
         return self._folders[file]
 
-    def locate(self, span: Span, part: str, *, skip: int = 0) -> Span:
-        """Return the place of a part of a value as it was written, or the whole value where it was written otherwise.
+    def locate(self, span: Span, parts: Iterable[str]) -> Iterator[Span]:
+        """Yield the place of each part of a value as it was written, or the whole value where it was written otherwise.
 
         Args:
             span: the value.
-            part: text to look for, on one line.
-            skip: how many earlier occurrences of the part to leave out.
+            parts: texts to look for, each on one line, in the order in which the value has them.
         """
-        lines = split_lines(self.texts.get(span.file, ""))
-        for number in range(span.line, min(span.end_line, len(lines)) + 1):
-            line = lines[number - 1]
-            begin = span.column - 1 if number == span.line else 0
-            end = span.end_column - 1 if number == span.end_line else len(line)
-            at = line.find(part, begin, end)
-            while at >= 0:
-                if skip == 0:
-                    return Span(span.file, number, at + 1, number, at + 1 + len(part))
-                skip -= 1
-                at = line.find(part, at + len(part), end)
-        return span
+        lines = self._lines_of(span.file)
+        last = min(span.end_line, len(lines))
+        number, at = span.line, span.column - 1
+        for part in parts:
+            found = -1
+            while number <= last and found < 0:
+                end = span.end_column - 1 if number == span.end_line else len(lines[number - 1])
+                found = lines[number - 1].find(part, at, end)
+                number, at = (number, found + len(part)) if found >= 0 else (number + 1, 0)
+            yield span if found < 0 else Span(span.file, number, found + 1, number, at + 1)
+
+    def _lines_of(self, file: str) -> list[str]:
+        if file not in self._lines:
+            self._lines[file] = split_lines(self.texts.get(file, ""))
+        return self._lines[file]
 
 
 def _unreadable(name: str, why: str, cure: str | None) -> Diagnostic:

@@ -207,4 +207,19 @@ SECTION: tuple[Code, ...] = (
         "params:\n  ranks: {type: list, default: [0]}",
         "Use it as `${params.ranks}`, or remove it.",
     ),
+    Code(
+        "PF1311",
+        "Workflow expands to too much",
+        "What `${...}` inserts and what `matrix` multiplies is far more than a workflow can mean: a long text inserted "
+        "thousands of times, or long stages with a thousand variants.",
+        'path: "${params.long}${params.long}"  # and so on, thousands of times',
+        "Shorten the values that are inserted, or split the workflow.",
+    ),
+    Code(
+        "PF1312",
+        "Further wrong interpolations",
+        "A workflow has more wrong `${...}` than are listed.",
+        "a list of a thousand `${params.goldn}1`, `${params.goldn}2`, ...",
+        "Correct those that are listed, and look again; one correction often mends many.",
+    ),
 )
