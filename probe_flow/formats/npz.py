@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,9 @@ Array = NDArray[Any]
 _MAGIC = b"\x93NUMPY\x01\x00"
 _HEADER_AT = len(_MAGIC) + 2
 _ALIGNMENT = 64
+MAX_MEMBERS = 1024
+"""Of one archive; reduced files have a dozen."""
+
 _MAX_HEADER_BYTES = 32 * 1024
 _MAX_NESTING = 8
 _PLAIN = re.compile(r"[<>|=]?(?:[biufc][0-9]{1,2}|[?]|[US][0-9]{1,5})")
@@ -90,26 +94,51 @@ def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 
 def contents_of(archive: bytes, limit: int) -> dict[str, bytes]:
-    """Return the `.npy` files of a small `.npz` file by key, none of which may have more than ``limit`` bytes.
+    """Return the `.npy` files of a small `.npz` file by key, which may have ``limit`` bytes in all.
 
     Members may be stored or deflated; 64-bit sizes, which only archives of gigabytes need, are not read. The archives
     of one dump mostly have the same layout: what was found out of one is tried on the next before it is read anew.
 
     Raises:
-        ValueError, struct.error or zlib.error: it is something else.
+        ValueError, struct.error or zlib.error: it is something else, has more than `MAX_MEMBERS`, two of one name, or
+            two that share bytes.
     """
     known = _layouts(len(archive)) if len(archive) <= _MAX_LAYOUT_BYTES else []
     for layout in known:
         taken = layout.contents(archive)
         if taken is not None:
             return taken
+    directory, listed = _directory(archive)
+    _refuse_shared_bytes(listed, directory)
+    if (total := sum(member.size for member in listed)) > limit:
+        raise ValueError(f"its members claim {total} bytes, at most {limit} are read")
+    found = {member.place.key: _content(archive, member) for member in listed}
+    if all(member.method == _STORED for member in listed) and len(known) < _MAX_LAYOUTS:
+        new = layout_of(archive, directory, [member.place for member in listed])
+        if new is not None:
+            known.append(new)
+    return found
+
+
+class _Listed(NamedTuple):
+    """What the directory says of a member."""
+
+    name: str
+    place: StoredMember
+    method: int
+    size: int
+    crc: int
+
+
+def _directory(archive: bytes) -> tuple[int, list[_Listed]]:
+    """Return where the directory of an archive begins, and its entries."""
     at = archive.rfind(b"PK\x05\x06", -_END.size - _MAX_COMMENT_BYTES)
     if at < 0:
         raise ValueError("its directory is missing")
-    *_, count, _, place, _ = _END.unpack_from(archive, at)
-    directory, is_plain = place, True
-    found: dict[str, bytes] = {}
-    members: list[StoredMember] = []
+    *_, count, _, directory, _ = _END.unpack_from(archive, at)
+    if count > MAX_MEMBERS:
+        raise ValueError(f"it lists {count} members, at most {MAX_MEMBERS} are read")
+    place, listed = directory, {}
     for _ in range(count):
         signature, _, _, flags, method, _, _, crc, packed, size, *lengths, _, _, _, start = _ENTRY.unpack_from(
             archive, place
@@ -117,20 +146,33 @@ def contents_of(archive: bytes, limit: int) -> dict[str, bytes]:
         if signature != b"PK\x01\x02" or flags & _ENCRYPTED:
             raise ValueError("its directory is malformed")
         name = archive[place + _ENTRY.size : place + _ENTRY.size + lengths[0]].decode("utf-8", "backslashreplace")
-        if size > limit:
-            raise ValueError(f"its member `{name[:40]}` claims {size} bytes")
+        key, shown = name.removesuffix(".npy"), name[:40]
+        if key in listed:
+            raise ValueError(f"it lists `{shown}` twice")
         begin = _content_at(archive, start)
-        content = _unpacked(archive[begin : begin + packed], method, limit)
-        if len(content) != size or zlib.crc32(content) != crc:
-            raise ValueError(f"its member `{name[:40]}` is damaged")
-        key = name.removesuffix(".npy")
-        found[key] = content
-        members.append(StoredMember(key, place, start, begin, begin + packed))
-        is_plain = is_plain and method == _STORED
+        listed[key] = _Listed(shown, StoredMember(key, place, start, begin, begin + packed), method, size, crc)
         place += _ENTRY.size + sum(lengths)
-    if is_plain and len(known) < _MAX_LAYOUTS and (new := layout_of(archive, directory, members)) is not None:
-        known.append(new)
-    return found
+    return directory, list(listed.values())
+
+
+def _refuse_shared_bytes(listed: Sequence[_Listed], directory: int) -> None:
+    """Refuse members that lie over each other or over the directory: a few bytes would stand for any number of them."""
+    places = sorted((member.place.header, member.place.end, f"its member `{member.name}`") for member in listed)
+    for (_, end, what), (begin, _, other) in pairwise([*places, (directory, directory, "its directory")]):
+        if end > begin:
+            raise ValueError(f"{what} shares bytes with {other}")
+
+
+def _content(archive: bytes, member: _Listed) -> bytes:
+    content = archive[member.place.content : member.place.end]
+    if member.method == _DEFLATED:
+        # One byte more than announced: that is enough to see that there are more.
+        content = zlib.decompressobj(-zlib.MAX_WBITS).decompress(content, member.size + 1)
+    elif member.method != _STORED:
+        raise ValueError(f"its members are packed by method {member.method}")
+    if len(content) != member.size or zlib.crc32(content) != member.crc:
+        raise ValueError(f"its member `{member.name}` is damaged")
+    return content
 
 
 def _content_at(archive: bytes, start: int) -> int:
@@ -138,14 +180,6 @@ def _content_at(archive: bytes, start: int) -> int:
     if signature != b"PK\x03\x04":
         raise ValueError("a member is missing")
     return start + _LOCAL.size + int(name_bytes) + int(extra_bytes)
-
-
-def _unpacked(content: bytes, method: int, limit: int) -> bytes:
-    if method == _STORED:
-        return content
-    if method != _DEFLATED:
-        raise ValueError(f"its members are packed by method {method}")
-    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(content, limit)
 
 
 @lru_cache(maxsize=256)

@@ -26,10 +26,14 @@ from probe_flow.records.quick import quick
 
 MIN_MAX = ("min", "max")
 MAX_REDUCED_BYTES = 16 * 2**20
-"""Reduced files hold kilobytes; an operator with thousands of inputs some more."""
+"""Of one file, packed and unpacked: they hold kilobytes; those of an operator with thousands of inputs some more."""
+
+MAX_TENSORS = 100_000
+"""Of one device file, inputs or outputs. Each takes some hundred bytes of memory, in the file eight or fewer."""
 
 _MAX_FIGURES = 4096
 _MAX_RANK = 64
+_FIGURE_BYTES = 8
 _SHORT_BYTES = 4096
 _UNKNOWN_SHAPE = "?"
 _DTYPE_FIELD, _SHAPE_FIELD = "dtype", "shape"
@@ -175,9 +179,9 @@ def _as_array(content: bytes) -> ReducedArray:
 
 def _as_device(content: bytes) -> ReducedDevice:
     arrays = contents_of(content, MAX_REDUCED_BYTES)
-    names = _texts_of(arrays["stat_names"]) if "stat_names" in arrays else MIN_MAX
-    if not 0 < len(names) <= _MAX_FIGURES:
-        raise ValueError(f"{len(names)} statistics")
+    names = _texts_of(arrays["stat_names"], _MAX_FIGURES) if "stat_names" in arrays else MIN_MAX
+    if not names:
+        raise ValueError("it names no statistics")
     return ReducedDevice(
         names,
         _tensors(arrays, "inputs", "in", len(names)),
@@ -205,31 +209,36 @@ def _figures(values: Array, columns: int) -> list[tuple[float, ...]]:
         return []
     if values.ndim != 2 or values.shape[1] != columns:
         raise ValueError(f"an array of shape {list(values.shape)} does not hold {columns} statistics for each tensor")
-    return [tuple(float(value) for value in row) for row in values.tolist()]
+    if len(values) > MAX_TENSORS or values.size > MAX_REDUCED_BYTES // _FIGURE_BYTES:
+        raise ValueError(f"{values.size} statistics of {len(values)} tensors are too many")
+    return [tuple(row) for row in values.astype(np.float64).tolist()]
 
 
 def _texts(arrays: Mapping[str, bytes], key: str, default: str, count: int) -> Sequence[str]:
     if key not in arrays:
         return [default] * count
-    found = _texts_of(arrays[key])
+    found = _texts_of(arrays[key], count)
     if len(found) != count:
         raise ValueError(f"`{key}` describes {len(found)} of {count} tensors")
     return found
 
 
 def _text(arrays: Mapping[str, bytes], key: str) -> str:
-    (found,) = _texts_of(arrays[key]) if key in arrays else ("",)
+    (found,) = _texts_of(arrays[key], 1) if key in arrays else ("",)
     return found
 
 
-def _texts_of(content: bytes) -> tuple[str, ...]:
-    return _known_texts(content) if len(content) <= _SHORT_BYTES else _known_texts.__wrapped__(content)
+def _texts_of(content: bytes, most: int) -> tuple[str, ...]:
+    return (_known_texts if len(content) <= _SHORT_BYTES else _known_texts.__wrapped__)(content, most)
 
 
 @lru_cache(maxsize=4096)
-def _known_texts(content: bytes) -> tuple[str, ...]:
+def _known_texts(content: bytes, most: int) -> tuple[str, ...]:
     """Return the texts of an array: most files of a dump have one that another has too."""
-    return tuple(str(text) for text in array_of(content).reshape(-1))
+    found = array_of(content)
+    if found.size > most:
+        raise ValueError(f"{found.size} texts stand where {most} should")
+    return tuple(str(text) for text in found.reshape(-1))
 
 
 def _shape_text(shape: Sequence[int] | None) -> str:

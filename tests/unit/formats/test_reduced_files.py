@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import io
 import math
+import struct
 import zipfile
+import zlib
 
 import numpy as np
 import pytest
+from peak_memory import peak_bytes
 
 from probe_flow.errors import FormatError
 from probe_flow.formats.npz import npy_bytes, npz_bytes
 from probe_flow.formats.reduced_files import (
+    MAX_TENSORS,
     ReducedArray,
     ReducedDevice,
     ReducedTensor,
@@ -232,6 +236,112 @@ def test_a_large_file_is_not_read(tmp_path):
         file.truncate(2**30)
     with pytest.raises(FormatError, match="at most"):
         read_reduced_device(path)
+
+
+MIB = 2**20
+NO_ROWS = npy_bytes(np.zeros((0, 2)))
+
+
+def one_content(path, names, content):
+    """Write an archive whose directory gives one deflated member many times, from the format's description."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    packed = packer.compress(content) + packer.flush()
+    facts = (20, 0, zipfile.ZIP_DEFLATED, 0, 33, zlib.crc32(content), len(packed), len(content))
+    stored = struct.pack("<4s5H3L2H", b"PK\x03\x04", *facts, 1, 0) + b"x" + packed
+    entries = (
+        struct.pack("<4s6H3L5H2L", b"PK\x01\x02", 20, *facts, len(name), 0, 0, 0, 0, 0, 0) + name for name in names
+    )
+    listed = b"".join(entries)
+    count = len(names)
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count, count, len(listed), len(stored), 0)
+    path.write_bytes(stored + listed + end)
+
+
+def deflated(path, arrays):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for key, content in arrays.items():
+            archive.writestr(f"{key}.npy", content)
+
+
+def lengthen(path):
+    """Let the one entry of a directory say that its member takes three bytes more."""
+    content = bytearray(path.read_bytes())
+    at = content.index(b"PK\x01\x02") + 20
+    struct.pack_into("<L", content, at, struct.unpack_from("<L", content, at)[0] + 3)
+    path.write_bytes(content)
+
+
+def claim(path, size, instead):
+    path.write_bytes(path.read_bytes().replace(struct.pack("<L", size), struct.pack("<L", instead)))
+
+
+BOMBS = {
+    "one member under many names": (
+        lambda path: one_content(path, [b"k%d" % i for i in range(30)], bytes(15 * MIB)),
+        "shares bytes with its member",
+    ),
+    "one name many times": (
+        lambda path: one_content(path, [b"inputs.npy"] * 65_535, bytes(MIB)),
+        "lists 65535 members, at most 1024 are read",
+    ),
+    "one name twice": (
+        lambda path: one_content(path, [b"inputs.npy", b"inputs"], b"x"),
+        "lists `inputs` twice",
+    ),
+    "a member over the directory": (
+        lambda path: (one_content(path, [b"inputs"], bytes(9)), lengthen(path)),
+        "`inputs` shares bytes with its directory",
+    ),
+    "members that are much together": (
+        lambda path: deflated(path, {f"k{i}": bytes(3 * MIB) for i in range(10)}),
+        "claim 31457280 bytes, at most 16777216 are read",
+    ),
+    "more than announced": (
+        lambda path: (deflated(path, {"inputs": bytes(200 * MIB)}), claim(path, 200 * MIB, 10)),
+        "is damaged",
+    ),
+    "tensors of one byte": (
+        lambda path: deflated(path, {"inputs": npy_bytes(np.zeros((7 * MIB, 2), np.bool_))}),
+        "are too many",
+    ),
+    "text of a million parts": (
+        lambda path: deflated(
+            path,
+            {"inputs": NO_ROWS, "outputs": NO_ROWS, "op_name": npy_bytes(np.zeros(15 * MIB, "S1"))},
+        ),
+        "15728640 texts stand where 1 should",
+    ),
+}
+
+
+READING = """
+import re
+from probe_flow.errors import FormatError
+from probe_flow.formats.reduced_files import read_reduced_device
+"""
+READ = """
+try:
+    read_reduced_device(sys.argv[1])
+except FormatError as error:
+    message = error.diagnostic.message
+assert re.search(sys.argv[2], message), message
+"""
+
+
+@pytest.mark.parametrize(("write", "why"), BOMBS.values(), ids=BOMBS)
+def test_an_archive_that_unpacks_to_much_is_refused_in_little_memory(tmp_path, write, why):
+    path = tmp_path / f"{GE}_min_max.npz"
+    write(path)
+    assert path.stat().st_size < 4 * MIB
+    assert peak_bytes(READING, READ, path, why) < 100 * MIB
+
+
+def test_as_many_tensors_as_are_read_fit_into_memory(tmp_path):
+    path = tmp_path / f"{GE}_min_max.npz"
+    figures, names = np.zeros((MAX_TENSORS, 20), np.int8), np.array([f"s{i}" for i in range(20)])
+    np.savez_compressed(path, inputs=figures, outputs=figures[:0], stat_names=names)
+    work = "assert len(read_reduced_device(sys.argv[1]).inputs) == int(sys.argv[2])"
+    assert peak_bytes(READING, work, path, MAX_TENSORS) < 200 * MIB
 
 
 def test_random_damage_is_an_error_of_this_file_and_no_other(tmp_path):
