@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 DATA = Path(__file__).parent / "data"
 
-# One commit gives one answer; `HYPOTHESIS_PROFILE=explore` looks for new cases.
-settings.register_profile("repeatable", derandomize=True)
-settings.register_profile("explore")
+# One commit gives one answer, however busy the machine is; `HYPOTHESIS_PROFILE=explore` looks for new cases.
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", settings.get_profile("explore"), derandomize=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 

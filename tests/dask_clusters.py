@@ -27,7 +27,7 @@ def ending(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]
             process.wait(timeout=3)
         except subprocess.TimeoutExpired:  # a batch still runs there
             process.kill()
-            process.wait(timeout=30)
+            process.wait(timeout=300)
 
 
 def dask(*arguments: object, path: Path) -> subprocess.Popen[bytes]:
@@ -71,7 +71,7 @@ def cluster(
     with ExitStack() as stack:
         scheduler = dask("scheduler", "--port", 0, "--scheduler-file", file, *places, *protocol, path=TESTS)
         stack.enter_context(ending(scheduler))
-        wait_until(lambda: file.exists() and file.stat().st_size > 0, timeout_s=120)
+        wait_until(lambda: file.exists() and file.stat().st_size > 0)
         found = Cluster(json.loads(file.read_text())["address"], scheduler)
         for _ in range(workers):
             worker = dask("worker", found.address, "--nthreads", 1, "--no-nanny", *places, path=path or TESTS)
@@ -86,8 +86,8 @@ def _wait_for_workers(address: str, count: int, certificates: Certificates | Non
     from distributed.security import Security
 
     security = Security(**certificates.security, require_encryption=True) if certificates else None
-    with Client(address, timeout=60, set_as_default=False, security=security) as client:
-        client.wait_for_workers(count, timeout=120)
+    with Client(address, timeout=300, set_as_default=False, security=security) as client:
+        client.wait_for_workers(count, timeout=300)
 
 
 @dataclass(frozen=True)

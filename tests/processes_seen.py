@@ -36,7 +36,7 @@ def is_alive(pid: int) -> bool:
     return state not in "ZX"
 
 
-def wait_until(condition: Callable[[], bool], *, timeout_s: float = 30) -> None:
+def wait_until(condition: Callable[[], bool], *, timeout_s: float = 300) -> None:
     """Wait for something that another process does."""
     end = time.monotonic() + timeout_s
     while not condition():

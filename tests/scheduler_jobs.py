@@ -72,6 +72,7 @@ def measure_or_die(batch: Any) -> object:
 def write_pid_and_wait(folder: Path) -> None:
     (folder / f"worker-{os.getpid()}").touch()
     time.sleep(600)
+    (folder / f"ended-{os.getpid()}").touch()
 
 
 def write_pid_or_square(batch: Path | int) -> int:

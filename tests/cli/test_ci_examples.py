@@ -49,7 +49,7 @@ class Checkout:
     def run(self, *command: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command, cwd=self.folder, env={**self.environ, **environ}, capture_output=True, text=True, check=False,
-            timeout=180,
+            timeout=300,
         )  # fmt: skip
 
     @property

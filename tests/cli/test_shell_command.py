@@ -32,7 +32,7 @@ from probe_flow.cli.shell_session import Session, split
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[=>]|\][^\x07]*\x07)")
-WAIT_S = 60
+WAIT_S = 300
 
 
 @pytest.fixture(scope="module")

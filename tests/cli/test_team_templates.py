@@ -27,7 +27,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip = ["install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
     done = subprocess.run(
         [sys.executable, "-m", "pip", *pip, "--target", folder / "site", folder / "source"],
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return folder / "site"
@@ -36,7 +36,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def command(site: Path, cwd: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join((str(site), str(ROOT))), "COLUMNS": "200"}
     given = [sys.executable, "-m", "probe_flow", *map(str, arguments)]
-    return subprocess.run(given, cwd=cwd, env=environ, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(given, cwd=cwd, env=environ, capture_output=True, text=True, check=False, timeout=300)
 
 
 def test_templates_shows_where_each_came_from(site: Path, tmp_path: Path) -> None:

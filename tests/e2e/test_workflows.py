@@ -221,7 +221,7 @@ def installed_command(site: Path, cwd: Path, *arguments: object) -> subprocess.C
         "from probe_flow.cli.main import main; raise SystemExit(main(sys.argv[3:]))"
     )
     given = [sys.executable, "-c", code, str(site), str(ROOT), *map(str, arguments)]
-    return subprocess.run(given, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(given, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_an_installed_copy_brings_workflows_and_samples_to_start_from(installed: Path, tmp_path: Path):

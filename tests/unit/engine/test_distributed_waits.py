@@ -79,7 +79,7 @@ def test_a_result_that_no_worker_lives_to_hand_over_is_lost(monkeypatch):
 def test_a_cluster_whose_last_worker_left_ends_the_run(running):
     scheduler = make_scheduler("distributed", address=running.address, trust="network")
     running.workers[0].kill()
-    running.workers[0].wait(timeout=30)
+    running.workers[0].wait(timeout=300)
     message = lost_cluster(scheduler_jobs.square, [1, 2], scheduler)
     assert message == "the Dask cluster does not work: for 3 s it has had no workers"
 

@@ -174,7 +174,7 @@ def test_stopping_does_not_wait_for_a_worker_that_cannot_be_killed(tmp_path, mon
     finally:
         for process in set(survivors):
             kill(process)
-            process.wait(timeout=30)
+            process.wait(timeout=300)
 
 
 def test_stopping_gives_running_batches_a_second_and_then_kills_them(scheduler, tmp_path):
@@ -189,8 +189,9 @@ def test_stopping_gives_running_batches_a_second_and_then_kills_them(scheduler, 
     helper.start()
     with pytest.raises(KeyboardInterrupt):
         next(scheduler.run(scheduler_jobs.write_pid_and_wait, [tmp_path] * 50, [1] * 50))
-    assert STOP_S <= time.monotonic() - interrupted[0] < STOP_S + 5
+    assert STOP_S <= time.monotonic() - interrupted[0]
     helper.join()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("ended")] == []
     pids = [int(path.name.partition("-")[2]) for path in tmp_path.iterdir()]
     assert len(pids) == 2
     assert not any(is_alive(pid) for pid in pids)

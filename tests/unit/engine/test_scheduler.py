@@ -65,7 +65,7 @@ def test_order_holds_beyond_one_dask_graph(monkeypatch):
 
 
 def test_two_threads_run_two_batches_at_the_same_time():
-    together = threading.Barrier(2, timeout=10)
+    together = threading.Barrier(2, timeout=300)
     # Each batch waits until another one has begun: on one thread this would break the barrier.
     assert len(list(ThreadScheduler(2).run(lambda _: together.wait(), range(4), [1] * 4))) == 4
 
@@ -75,7 +75,7 @@ def test_results_arrive_while_other_batches_still_run():
 
     def work(index: int) -> int:
         if index == 1:
-            assert first_was_seen.wait(timeout=10)
+            assert first_was_seen.wait(timeout=300)
         return index
 
     results = ThreadScheduler(2).run(work, [0, 1], [1, 1])
@@ -113,7 +113,7 @@ def test_no_more_than_the_window_is_made_before_the_consumer_takes_results():
         taken += 1
         # Wait until the workers have filled the window again, then see that they stop there.
         while batches.made < min(100, taken - 1 + window):
-            assert batches.reached.acquire(timeout=10)
+            assert batches.reached.acquire(timeout=300)
         assert batches.made <= taken - 1 + window
     assert taken == 100
 
@@ -167,10 +167,10 @@ def test_ctrl_c_reaches_a_consumer_that_waits_for_results():
         if not started.is_set():
             started.set()
             os.kill(os.getpid(), signal.SIGINT)  # to the main thread, which waits for the first result
-        assert released.wait(timeout=10)
+        assert released.wait(timeout=300)
 
     def release_soon() -> None:
-        assert started.wait(timeout=10)
+        assert started.wait(timeout=300)
         released.set()
 
     helper = threading.Thread(target=release_soon)

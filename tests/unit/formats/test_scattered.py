@@ -127,5 +127,5 @@ def test_a_process_survives_that_a_file_shrinks_while_it_reads(tmp_path, layout,
         assert child.stdout.readline() == "reads\n"
         with path.open("r+b") as file:
             file.truncate(1000)
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=300)
     assert (child.returncode, out) == (0, "PF3101\n"), err
