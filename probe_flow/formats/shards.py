@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import h5py
@@ -24,6 +25,9 @@ FORMAT = 1
 _INDEX = np.dtype(
     [("key", "S32"), ("offset", "<u8"), ("nbytes", "<u8"), ("crc", "<u4"), ("label_at", "<u8"), ("label_nbytes", "<u8")]
 )
+
+MAX_SHARD_BYTES = 64 << 20
+"""More than twenty times what a batch of results takes; a file that is larger, if only by its name, is none of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,21 +140,26 @@ def inspect(path: Path) -> ShardState:
 
 
 def read_shard(path: Path) -> list[tuple[str, Entry]]:
-    """Return the entries of one shard.
+    """Return the entries of one shard, in memory of a few times its size whatever it declares.
 
     Raises:
         FormatError: PF6201 not a shard or damaged, PF6202 of a newer version.
     """
     try:
+        size = path.stat().st_size
+        if size > MAX_SHARD_BYTES:
+            raise ValueError(f"it has {size:,} bytes, more than any shard")
         with h5py.File(path, "r", locking=False) as file:
-            version = int(file.attrs.get("format", 0))
+            version = _version(file)
             if version > FORMAT:
                 raise FormatError(_newer(path, version))
-            index, blob = file["index"][()], file["blob"][()].tobytes()
-        if index.dtype != _INDEX:
-            raise ValueError("its index has other columns")
+            index = plain_dataset(file, "index", _INDEX, size)[()]
+            blob = plain_dataset(file, "blob", np.dtype(np.uint8), size)[()].tobytes()
+        # Entries that share bytes would make texts out of nothing.
+        if index["nbytes"].sum(dtype=float) + index["label_nbytes"].sum(dtype=float) > len(blob):
+            raise ValueError("its entries are larger than it is")
         return [_entry(row, blob) for row in index.tolist()]
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError, UnicodeDecodeError) as error:
+    except DAMAGE as error:
         raise FormatError(
             Diagnostic(
                 "PF6201",
@@ -160,6 +169,34 @@ def read_shard(path: Path) -> list[tuple[str, Entry]]:
                 help="its results are computed again; `probe-flow cache verify` lists such files, `gc` removes them",
             )
         ) from error
+
+
+DAMAGE = (OSError, KeyError, AttributeError, ValueError, TypeError, RuntimeError, OverflowError, MemoryError)
+"""What h5py raises of files that are damaged or of another program."""
+
+
+def _version(file: h5py.File) -> int:
+    attribute = file.attrs.get_id("format")
+    if attribute.shape != () or attribute.dtype.kind not in "iu":
+        raise ValueError("its version is no number")
+    return int(file.attrs["format"])
+
+
+def plain_dataset(file: h5py.File, name: str, dtype: np.dtype[Any], file_bytes: int) -> h5py.Dataset:
+    """Return a dataset of one axis whose elements lie one behind another in a file of this size, all of them.
+
+    Raises:
+        ValueError: it is of another kind. Chunks that were never written, filters and links to other files let a small
+            file declare any size.
+        KeyError: there is none.
+    """
+    dataset = file[name]
+    if not isinstance(dataset, h5py.Dataset) or dataset.dtype != dtype or dataset.ndim != 1:
+        raise ValueError(f"its `{name}` holds something else")
+    start = dataset.id.get_offset()  # None where the elements are not in one piece of this file
+    if dataset.nbytes and (start is None or start + dataset.nbytes > file_bytes):
+        raise ValueError(f"its `{name}` declares {dataset.nbytes:,} bytes, which are not there")
+    return dataset
 
 
 def _entry(row: tuple[bytes, int, int, int, int, int], blob: bytes) -> tuple[str, Entry]:

@@ -78,18 +78,19 @@ def _extent(path: Path, ref: TensorRef) -> Extent | None:
     """Return where the values lie in a converted file, None when it is absent or not what it should be."""
     import h5py
 
+    from probe_flow.formats.shards import DAMAGE, plain_dataset
+
     numel = ref.numel
     assert numel is not None
     try:
         with h5py.File(path, "r", locking=False) as file:
-            values = file["values"]
-            offset = values.id.get_offset()
-            if int(file.attrs["format"]) != FORMAT or file.attrs["dtype"] != ref.dtype or offset is None:
+            values = plain_dataset(file, "values", np.dtype(np.uint8), path.stat().st_size)
+            if int(file.attrs["format"]) != FORMAT or file.attrs["dtype"] != ref.dtype:
                 return None
             if values.nbytes != nbytes(ref.dtype, numel):
                 return None
-            return Extent(str(path), int(offset), int(values.nbytes))
-    except (OSError, KeyError, ValueError, RuntimeError):  # absent or damaged: it is converted again
+            return Extent(str(path), int(values.id.get_offset() or 0), int(values.nbytes))
+    except DAMAGE:  # absent or damaged: it is converted again
         return None
 
 
@@ -122,15 +123,17 @@ def problem_of(path: Path) -> Diagnostic | None:
     """Read a converted tensor whole and say what is wrong with it, None when it is sound."""
     import h5py
 
+    from probe_flow.formats.shards import DAMAGE, plain_dataset
+
     try:
         with h5py.File(path, "r", locking=False) as file:
-            values, checksum = file["values"], 0
+            values, checksum = plain_dataset(file, "values", np.dtype(np.uint8), path.stat().st_size), 0
             for start in range(0, values.shape[0], _PIECE):
                 checksum = zlib.crc32(values[start : start + _PIECE], checksum)
             if checksum == int(file.attrs["crc32"]):
                 return None
             what = "its values do not match their checksum"
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
+    except DAMAGE as error:
         what = str(error)
     return Diagnostic(
         "PF6201",

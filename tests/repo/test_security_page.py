@@ -177,6 +177,8 @@ PROMISES: dict[str, tuple[str, ...]] = {
         FORMATS + "test_shards.py::test_a_shard_that_was_cut_off_is_a_reported_miss",
         FORMATS + "test_shards.py::test_a_flipped_bit_of_a_text_is_found",
         FORMATS + "test_shards.py::test_foreign_files_are_reported_and_the_others_are_used",
+        FORMATS + "test_shards.py::test_a_shard_that_declares_more_than_it_holds_counts_as_absent",
+        FORMATS + "test_tensor_store.py::test_a_copy_that_declares_what_it_does_not_hold_is_made_anew",
     ),
     "Compiled code (`NUMBA_CACHE_DIR`": (
         "unit/metrics/test_compiled_code.py::test_code_that_others_can_write_is_not_run_but_compiled_again",

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import threading
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import h5py
@@ -11,7 +15,31 @@ import numpy as np
 import pytest
 
 from probe_flow.errors import FormatError
-from probe_flow.formats.shards import Entry, ShardStore, inspect, read_shard
+from probe_flow.formats.shards import MAX_SHARD_BYTES, Entry, ShardStore, inspect, read_shard
+
+COLUMNS = [
+    ("key", "S32"),
+    ("offset", "<u8"),
+    ("nbytes", "<u8"),
+    ("crc", "<u4"),
+    ("label_at", "<u8"),
+    ("label_nbytes", "<u8"),
+]
+HUGE = 8 << 30
+GROWTH = 256 << 20
+"""Bytes that a test may take beyond what the process has."""
+
+
+@contextmanager
+def bounded_memory(growth: int) -> Iterator[None]:
+    """Let memory beyond what is taken now, and a little more, be refused: a lie must not eat the machine."""
+    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (taken + growth, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def entries(count: int, prefix: str = "") -> dict[str, Entry]:
@@ -91,6 +119,90 @@ def test_foreign_files_are_reported_and_the_others_are_used(tmp_path):
     assert len(store.find([f"{0:032x}", "absent"])) == 1
     assert sorted(problem.code for problem in store.problems) == ["PF6201", "PF6201"]
     assert [inspect(path).problem is None for path in store.shards()].count(True) == 1
+
+
+def sound(file: h5py.File, path: Path) -> None:
+    """Put a shard of one entry into an open file, byte by byte as the format says."""
+    text = b"text"
+    row = (b"a" * 32, 0, len(text), zlib.crc32(text), len(text), 0)
+    file.attrs["format"] = 1
+    file.create_dataset("index", data=np.array([row], COLUMNS))
+    file.create_dataset("blob", data=np.frombuffer(text, np.uint8))
+
+
+def declared(name: str) -> Callable[[h5py.File, Path], None]:
+    def declare(file: h5py.File, path: Path) -> None:
+        sound(file, path)
+        dtype = file[name].dtype
+        del file[name]
+        file.create_dataset(name, shape=(HUGE // dtype.itemsize,), dtype=dtype, chunks=(1024,))
+
+    return declare
+
+
+def packed(file: h5py.File, path: Path) -> None:
+    sound(file, path)
+    del file["blob"]
+    file.create_dataset("blob", data=np.zeros(HUGE // 256, np.uint8), compression="gzip", compression_opts=1)
+
+
+def shared_text(file: h5py.File, path: Path) -> None:
+    text = bytes(1 << 20)
+    row = (b"", 0, len(text), zlib.crc32(text), 0, len(text))
+    file.attrs["format"] = 1
+    file.create_dataset("index", data=np.array([row] * (HUGE >> 20), COLUMNS))
+    file.create_dataset("blob", data=np.frombuffer(text, np.uint8))
+
+
+def in_another_file(file: h5py.File, path: Path) -> None:
+    sound(file, path)
+    other = path.with_suffix(".raw")
+    other.touch()
+    os.truncate(other, HUGE)
+    del file["blob"]
+    file.create_dataset("blob", shape=(HUGE,), dtype=np.uint8, external=[(str(other), 0, HUGE)])
+
+
+def long_version(file: h5py.File, path: Path) -> None:
+    sound(file, path)
+    del file.attrs["format"]
+    file.attrs["format"] = np.ones(1000, np.int64)
+
+
+def group(file: h5py.File, path: Path) -> None:
+    file.attrs["format"] = 1
+    file.create_group("index")
+    file.create_group("blob")
+
+
+LIES = {
+    "blob": declared("blob"),
+    "index": declared("index"),
+    "packed": packed,
+    "shared text": shared_text,
+    "external": in_another_file,
+    "version": long_version,
+    "groups": group,
+}
+
+
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
+def test_a_shard_that_declares_more_than_it_holds_counts_as_absent(tmp_path, lie):
+    with h5py.File(tmp_path / "lie.h5", "w") as file:
+        lie(file, tmp_path / "lie.h5")
+    with bounded_memory(GROWTH):
+        store = ShardStore(tmp_path)
+        assert store.find(["a" * 32]) == {}
+        assert inspect(tmp_path / "lie.h5").problem is not None
+    assert [problem.code for problem in store.problems] == ["PF6201"]
+
+
+def test_a_shard_as_large_as_none_counts_as_absent(tmp_path):
+    with h5py.File(tmp_path / "large.h5", "w") as file:
+        sound(file, tmp_path / "large.h5")
+    assert ShardStore(tmp_path).find(["a" * 32])["a" * 32].text == "text"
+    os.truncate(tmp_path / "large.h5", MAX_SHARD_BYTES + 1)
+    assert "67,108,865 bytes" in inspect(tmp_path / "large.h5").problem.message
 
 
 def test_a_newer_version_is_a_miss_that_says_so(tmp_path):

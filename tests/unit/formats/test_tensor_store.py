@@ -89,3 +89,19 @@ def test_a_copy_that_cannot_be_written_raises_and_leaves_nothing(tmp_path):
     (tmp_path / "store").write_text("a file where the folder should be")
     with pytest.raises(OSError, match=r"File exists|Not a directory"):
         TensorStore(tmp_path / "store", keeps_all=True).open(ref, KEY, io="auto")
+
+
+@pytest.mark.parametrize(("count", "dtype"), [(2**50, "u1"), (2**30, [("pad", "V4096"), ("byte", "u1")])])
+def test_a_copy_that_declares_what_it_does_not_hold_is_made_anew(tmp_path, count, dtype):
+    data = np.arange(1024, dtype=np.float16).reshape(32, 32)
+    ref = stored(tmp_path, data, "float16", "FRACTAL_NZ")
+    path = tmp_path / "store" / "ab" / f"{KEY}.h5"
+    path.parent.mkdir(parents=True)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("values", shape=(count,), dtype=dtype, chunks=(16,))
+        file.attrs.update({"format": 1, "dtype": "float16", "crc32": 0})
+    problem = problem_of(path)
+    assert problem is not None
+    assert problem.code == "PF6201"
+    store = TensorStore(tmp_path / "store", keeps_all=True)
+    np.testing.assert_array_equal(values(store.open(ref, KEY, io="auto")), data.ravel())
