@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from probe_flow.engine.cache import shared_store
 from probe_flow.engine.plan import Plan, needs
 from probe_flow.stages.base import Context, Kind, Settings
 from probe_flow.workflow.resolved import options_for_run
+
+if TYPE_CHECKING:
+    from probe_flow.stages.result_keys import Fields
 
 NEVER = "never measured"
 
@@ -26,7 +29,7 @@ class Miss:
 
     Args:
         tensor: id of the target tensor.
-        fields: what differs from the kept result of the same pair; empty when there is none.
+        fields: what differs from the nearest kept result of such a pair; empty when there is none.
     """
 
     tensor: str
@@ -68,7 +71,7 @@ def _state(stage: str, pairs: Any, options: Any, plan: Plan, folder: Path) -> Ca
     from probe_flow.formats.shards import ShardStore
     from probe_flow.stages.comparing import chosen_metrics, measured_scope
     from probe_flow.stages.measure_reference import with_reference_fields
-    from probe_flow.stages.result_keys import differing_fields, key_of
+    from probe_flow.stages.result_keys import key_of
 
     store = ShardStore(shared_store(folder))
     ids, scope = chosen_metrics(options, pairs), measured_scope(options)
@@ -76,22 +79,28 @@ def _state(stage: str, pairs: Any, options: Any, plan: Plan, folder: Path) -> Ca
     keys = {key_of(fields): (tensor, identity, fields) for tensor, identity, fields in planned}
     found = store.find(list(keys))
     lacking = [entry for key, entry in keys.items() if key not in found]
-    kept = _latest(store.labels(), {identity for _, identity, _ in lacking}) if lacking else {}
-    misses = tuple(
-        Miss(tensor, tuple(differing_fields(fields, kept[identity])) if identity in kept else ())
-        for tensor, identity, fields in lacking
-    )
+    nearest = _nearest(store.labels(), {identity: fields for _, identity, fields in lacking}) if lacking else {}
+    misses = tuple(Miss(tensor, nearest.get(identity, ())) for tensor, identity, _ in lacking)
     return CacheState(stage, len(found), misses)
 
 
-def _latest(labels: Iterator[tuple[str, str]], wanted: set[str]) -> dict[str, Mapping[str, object]]:
-    """Return the fields of the newest kept result per identity."""
-    latest: dict[str, Mapping[str, object]] = {}
+def _nearest(labels: Iterable[tuple[str, str]], wanted: Mapping[str, Fields]) -> dict[str, tuple[str, ...]]:
+    """Return per identity in which fields the nearest kept result differs, the newest of those that are as near.
+
+    Operators of any two models may be named alike, so results of the same files are nearer than all others.
+    """
+    from probe_flow.stages.result_keys import differences
+
+    nearest: dict[str, tuple[int, int, tuple[str, ...]]] = {}
     for _, label in labels:
-        facts = json.loads(label)
-        if facts["identity"] in wanted:
-            latest.setdefault(facts["identity"], facts["fields"])
-    return latest
+        kept = json.loads(label)
+        fields = wanted.get(kept["identity"])
+        if fields is not None:
+            files, names = differences(fields, kept["fields"])
+            found = files, len(names), names
+            if kept["identity"] not in nearest or found[:2] < nearest[kept["identity"]][:2]:
+                nearest[kept["identity"]] = found
+    return {identity: names for identity, (_, _, names) in nearest.items()}
 
 
 def _read_only(stage: str, plan: Plan) -> Context:

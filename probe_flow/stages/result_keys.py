@@ -138,7 +138,20 @@ def _content(extent: Extent) -> tuple[object, ...] | None:
     return (digest.hexdigest(),)
 
 
-def differing_fields(wanted: Fields, kept: Mapping[str, object]) -> list[str]:
-    """Return the names of the fields in which a kept result differs from the wanted one."""
+def differences(wanted: Fields, kept: Mapping[str, object]) -> tuple[int, tuple[str, ...]]:
+    """Return on how many sides a kept result is of other files than the wanted one, and which fields differ.
+
+    Where files are identified by their content, other files are those that hold something else.
+    """
     plain = json.loads(fields_text(wanted))
-    return sorted(name for name in {*plain, *kept} if plain.get(name) != kept.get(name))
+    names = tuple(sorted(name for name in {*plain, *kept} if plain.get(name) != kept.get(name)))
+    others = sum(_first_of_each(plain.get(name)) != _first_of_each(kept.get(name)) for name in _SOURCES)
+    return others, names
+
+
+_SOURCES = ("target.source", "golden.source")
+
+
+def _first_of_each(sources: object) -> list[object]:
+    """Return the paths of a side's files, or the digests of what they hold."""
+    return [source[0] for source in sources if source] if isinstance(sources, list) else []

@@ -52,6 +52,22 @@ def test_plan_and_why_name_the_field_that_caused_a_miss(probe_flow, sets, tmp_pa
     assert why == [expected, "  Gelu_1.output.0: golden.source", "  MatMulV2_7.input.0: golden.source"]
 
 
+def test_why_compares_with_results_of_the_same_files(probe_flow, sets, tmp_path):
+    """Another model has operators of the same names, and was measured later with other options."""
+    probe_flow("run", WORKFLOW, *sets, "--quiet")
+    shutil.copytree(tmp_path / "dumps", tmp_path / "others")
+    others = [value.replace(str(tmp_path / "dumps"), str(tmp_path / "others")) for value in sets]
+    part = tmp_path / "part.yaml"
+    part.write_text(f"extends: {WORKFLOW}\nversion: 1\nname: part\nstages:\n  result: {{max_elements: 7}}\n")
+    probe_flow("run", str(part), *others, "--quiet")
+    touch_one(tmp_path)
+    why = probe_flow("cache", "why", WORKFLOW, *sets).out.splitlines()
+    assert why[0] == "result: 139 results are kept, 2 are not: golden.source (2)"
+    why = probe_flow("cache", "why", str(part), *sets, "--limit", "1").out.splitlines()
+    assert why[0].startswith("result: 0 results are kept, ")
+    assert "target.source" not in why[0], "the files are those of the first run; only what is asked for is another"
+
+
 def test_an_unchanged_second_run_measures_nothing(probe_flow, sets, tmp_path):
     first = probe_flow("run", WORKFLOW, *sets, "--format", "json")
     assert (cache_facts(first)["hits"], cache_facts(first)["written"]) == (0, RESULTS)
