@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JOBS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: run test test-frameworks test-mindspore lint bench bench-quick docs help
+.PHONY: run test test-frameworks test-mindspore fuzz lint bench bench-quick docs help
 
 $(VENV)/core.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -52,6 +52,9 @@ test-frameworks: $(VENV)/frameworks.stamp ## run the tests that need torch, numb
 
 test-mindspore: $(MINDSPORE_VENV)/frameworks.stamp ## run the tests that need mindspore
 	$(MINDSPORE_VENV)/bin/pytest -n 0 -m frameworks tests/unit/generate/test_mindspore_graph_generator.py
+
+fuzz: $(VENV)/dev.stamp ## look for inputs that crash a reader, for an hour (FUZZ_SECONDS=, FUZZ_EXECUTIONS=, TARGETS='npy om')
+	PYTHONPATH=tests:examples/torchair $(BIN)/python -m fuzz $(TARGETS)
 
 lint: $(VENV)/dev.stamp ## check style, types and the floor plan
 	$(BIN)/ruff check .

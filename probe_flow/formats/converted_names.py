@@ -63,7 +63,7 @@ def converted_name(
     if kind is FileKind.MSNPY:
         fields = source.split(".")
         if len(fields) == _MSNPY_FIELDS and op_name:
-            fields[1] = op_name.rpartition("/")[2]
+            fields[1] = op_name.rpartition("/")[2].replace("\0", "_")
         return f"{'.'.join(fields)}.{slot}.{layout}.npy"
     if is_relaid:
         return f"{source}.{slot}.{'x'.join(dims)}.{kind.extension}"

@@ -9,6 +9,7 @@ import ast
 import math
 import re
 import struct
+import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -203,7 +204,18 @@ def array_of(content: bytes) -> Array:
     count, rest = math.prod(shape), content[end:]
     if dtype.itemsize == 0 or len(rest) != count * dtype.itemsize:
         raise ValueError(f"shape {list(shape)} of `{dtype}` is not what {len(rest)} bytes hold")
-    return np.frombuffer(rest, dtype, count).reshape(shape)
+    found = np.frombuffer(rest, dtype, count).reshape(shape)
+    for part in [found] if dtype.names is None else [found[name] for name in dtype.names]:
+        _check_characters(part)
+    return found
+
+
+def _check_characters(texts: Array) -> None:
+    """Refuse texts with numbers that are no characters: numpy would make strings of them that break Python."""
+    if texts.dtype.kind == "U" and texts.dtype.itemsize and texts.size:
+        numbers = np.ascontiguousarray(texts).view(np.dtype(np.uint32).newbyteorder(texts.dtype.byteorder))
+        if numbers.max() > sys.maxunicode:
+            raise ValueError("its texts hold what is no character")
 
 
 @lru_cache(maxsize=256)

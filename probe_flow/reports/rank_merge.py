@@ -138,11 +138,12 @@ def _selected(table: RankTable, config: MergeConfig) -> _Rank:
     prefixes = tuple(f"{api}." for api in config.apis)
     found = _Rank(table.rank)
     for row in table.rows:
-        name = row[place[NAME]]
+        cells = {column: row[at] if at < len(row) else None for column, at in place.items()}
+        name = cells[NAME]
         if name in (None, _ABSENT):
-            name = row[place[GOLDEN_NAME]]
+            name = cells[GOLDEN_NAME]
         if isinstance(name, str) and (name.startswith(prefixes) or name in config.apis) and name not in found.rows:
-            found.rows[name] = {column: row[place[column]] if place[column] < len(row) else None for column in wanted}
+            found.rows[name] = {column: cells[column] for column in wanted}
     return found
 
 

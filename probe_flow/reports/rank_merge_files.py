@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from probe_flow.errors import Diagnostic, FormatError, Severity, UsageError
 from probe_flow.reports.rank_merge import RankTable
@@ -135,12 +136,18 @@ def _sheets(file: Path) -> Iterator[Iterator[Sequence[Cell | None]]]:
 
 
 def _csv_rows(file: Path) -> Iterator[Sequence[Cell | None]]:
-    csv.field_size_limit(MAX_FIELD_CHARACTERS)
+    with _named(file), _long_fields(), file.open(encoding="utf-8-sig", newline="") as opened_file:
+        yield from csv.reader(opened_file, strict=True)
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Let cells of tables be as long as stacks are; the limit is one of the whole process."""
+    before = csv.field_size_limit(MAX_FIELD_CHARACTERS)
     try:
-        with file.open(encoding="utf-8-sig", newline="") as opened_file:
-            yield from csv.reader(opened_file, strict=True)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise _unreadable(file, str(error)) from error
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def _workbook(file: Path) -> Iterator[Iterator[Sequence[Cell | None]]]:
@@ -150,40 +157,48 @@ def _workbook(file: Path) -> Iterator[Iterator[Sequence[Cell | None]]]:
         message = f"`{file.name}` needs the package openpyxl, which is not installed"
         help_text = "pip install 'probe-flow[xlsx]', or compare without workbooks and merge the CSV tables"
         raise UsageError(Diagnostic("PF7128", message, path=str(file), help=help_text)) from error
-    _check_archive(file)
-    try:
+    with _named(file):
+        _check_archive(file)
         book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
         try:
             for sheet in book.worksheets:
                 sheet.reset_dimensions()
-                yield (row for row in sheet.iter_rows(values_only=True))
+                yield _cells(file, sheet)
         finally:
             book.close()
-    except FormatError:
-        raise
-    except Exception as error:  # the package has no error of its own: XML, zip, keys, values
-        raise _unreadable(file, f"{type(error).__name__}: {error}") from error
+
+
+def _cells(file: Path, sheet: Any) -> Iterator[Sequence[Cell | None]]:
+    """Yield the rows of a sheet, which is parsed while it is read."""
+    with _named(file):
+        yield from sheet.iter_rows(values_only=True)
 
 
 def _check_archive(file: Path) -> None:
     """Refuse archives that unpack to more than they should, and XML with a document type."""
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        if sum(member.file_size for member in members) > MAX_UNPACKED_BYTES:
+            raise _unreadable(file, f"it unpacks to more than {MAX_UNPACKED_BYTES >> 30} GiB")
+        for member in members:
+            if member.filename.lower() == _STRINGS and member.file_size > MAX_STRINGS_BYTES:
+                raise _unreadable(file, f"its texts unpack to more than {MAX_STRINGS_BYTES >> 20} MiB")
+            with archive.open(member) as part:
+                if b"<!DOCTYPE" in part.read(4096).upper():
+                    raise _unreadable(file, f"`{member.filename}` declares a document type")
+
+
+@contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """Say which table it is that goes wrong; the readers have no error of their own: XML, zip, zlib, keys, values."""
     try:
-        with zipfile.ZipFile(file) as archive:
-            members = archive.infolist()
-            if sum(member.file_size for member in members) > MAX_UNPACKED_BYTES:
-                raise _unreadable(file, f"it unpacks to more than {MAX_UNPACKED_BYTES >> 30} GiB")
-            for member in members:
-                if member.filename.lower() == _STRINGS and member.file_size > MAX_STRINGS_BYTES:
-                    raise _unreadable(file, f"its texts unpack to more than {MAX_STRINGS_BYTES >> 20} MiB")
-                with archive.open(member) as part:
-                    if b"<!DOCTYPE" in part.read(4096).upper():
-                        raise _unreadable(file, f"`{member.filename}` declares a document type")
+        yield
     except FormatError:
         raise
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+    except (OSError, UnicodeDecodeError, csv.Error, zipfile.BadZipFile) as error:
         raise _unreadable(file, str(error)) from error
-    except zipfile.LargeZipFile as error:
-        raise _unreadable(file, str(error)) from error
+    except Exception as error:
+        raise _unreadable(file, f"{type(error).__name__}: {error}") from error
 
 
 def _unreadable(file: Path, why: str) -> FormatError:

@@ -1,0 +1,354 @@
+"""What runs leave behind, and runs themselves: their folders, cache files, tables of ranks, runs on bad dumps."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timezone
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from ge_writer import DumpTensor, write_dump
+from reduce_dumps import fx_name, ge_name, job_of, reduce_one, write_fx, write_ge
+from stored_runs import node, row, write_run
+from torchair_builders import GeDump, fx_token, mul_add_relu, write_mul_add_relu
+
+from fuzz import seeds, workflows
+from fuzz.target import Target, check_diagnostics, file_target, only_file
+from fuzz.tree import Tree
+from probe_flow.cli.asking import Asker
+from probe_flow.engine.clock import Clock
+from probe_flow.engine.execute import execute
+from probe_flow.engine.plan import make_plan
+from probe_flow.engine.scheduler import make_scheduler
+from probe_flow.errors import Diagnostic, FormatError, IncompleteError, ProbeFlowError
+from probe_flow.formats.baseline_text import baseline_text
+from probe_flow.formats.converted_files import FileKind
+from probe_flow.formats.ge_dump import read_ge_header, tensor_refs
+from probe_flow.formats.shards import Entry, ShardStore, inspect
+from probe_flow.formats.tensor_store import TensorStore, problem_of
+from probe_flow.records import Execution, NodeKey, TensorRef
+from probe_flow.reports.baseline_accept import baseline_of
+from probe_flow.reports.conclusion import last_line
+from probe_flow.reports.questions import Scope
+from probe_flow.reports.questions_threshold import Relation, parse_threshold
+from probe_flow.reports.rank_merge_config import read_merge_config
+from probe_flow.reports.rank_merge_sources import merge_folder
+from probe_flow.reports.run_diff import diff_runs
+from probe_flow.reports.run_diff_html import write_diff_html
+from probe_flow.reports.run_diff_text import diff_json, diff_lines, outcome
+from probe_flow.reports.run_folder import read_run
+from probe_flow.reports.run_view import Filter, Selection, render_rows, render_run, run_json
+from probe_flow.stages.parse_files import Batch, Source, Wanted, parse_batch
+from probe_flow.workflow.loader import load_workflow
+
+WORKFLOW = """version: 1
+name: fuzz
+stages:
+  target: {uses: dump.torchair_ge, path: target}
+  golden: {uses: dump.torchair_fx, path: golden}
+  pairs: {uses: match.torchair, target: target, golden: golden}
+  result: {uses: compare, pairs: pairs, policy: torchair, gate: findings}
+  report: {uses: report, comparison: result, formats: [{csv: torchair}, jsonl, html, junit, annotations]}
+"""
+EAGER = """version: 1
+name: fuzz
+stages:
+  target: {uses: dump.auto, path: target}
+  golden: {uses: dump.auto, path: golden}
+  pairs: {uses: match.name, target: target, golden: golden}
+  result: {uses: compare, pairs: pairs, policy: dump_json, gate: findings}
+  report: {uses: report, comparison: result, formats: [{csv: dump_json}, jsonl, html, junit]}
+"""
+OFFLINE = """version: 1
+name: fuzz
+stages:
+  target: {uses: dump.om, path: target}
+  golden: {uses: dump.npy, path: golden}
+  pairs: {uses: match.fusion_rule, target: target, golden: golden, fusion_rule: rules.json}
+  result: {uses: compare, pairs: pairs, policy: offline, metrics: offline, gate: findings}
+  report: {uses: report, comparison: result, formats: [{csv: offline}, jsonl, html, junit]}
+"""
+FILE = workflows.FILE
+STARTED = datetime(2026, 1, 1, tzinfo=timezone.utc)
+OUTPUT = "out"
+
+
+def _run(folder: Path) -> Sequence[Diagnostic]:
+    """Run the workflow of a folder and return what it had to say."""
+    output = folder / OUTPUT
+    shutil.rmtree(output, ignore_errors=True)
+    plan = make_plan(load_workflow(folder / FILE, env={}, cwd=folder))
+    clock = Clock(lambda: STARTED, lambda: 0.0)
+    found = execute(plan, scheduler=make_scheduler("sync", 1), cwd=folder, output=output, clock=clock)
+    return [*found.diagnostics, *(problem for stage in found.stages for problem in stage.diagnostics)]
+
+
+def _compare(folder: Path) -> None:
+    try:
+        found = _run(folder)
+    finally:
+        shutil.rmtree(folder / OUTPUT, ignore_errors=True)
+    check_diagnostics(found)
+    errors = [each for each in found if each.severity.value == "error"]
+    if errors:
+        raise IncompleteError(errors)
+
+
+def _pair(folder: Path) -> None:
+    dump = GeDump(folder / "target")
+    dump.graph(mul_add_relu())
+    write_mul_add_relu(dump.token(0), fx_token(folder / "golden", 0))
+    (folder / FILE).write_text(WORKFLOW)
+
+
+def _pairs() -> Sequence[Tree]:
+    return seeds.written(_pair)
+
+
+def _eager_pairs() -> Sequence[Tree]:
+    dumps = [seeds.eager_dumps()[number] for number in (0, 4, 5)]
+    return [_sides(dump, dump, EAGER) for dump in dumps]
+
+
+def _offline_pairs() -> Sequence[Tree]:
+    rules = seeds.rule_files()[0]["net.json"]
+    sides = zip(seeds.offline_dumps()[:1], seeds.golden_folders()[:1], strict=True)
+    return [{**_sides(target, golden, OFFLINE), "rules.json": rules} for target, golden in sides]
+
+
+def _sides(target: Tree, golden: Tree, workflow: str) -> Tree:
+    sides = {"target": target, "golden": golden}
+    files = {f"{side}/{name}": content for side, tree in sides.items() for name, content in tree.items()}
+    return {**files, FILE: workflow.encode()}
+
+
+# Folders of runs
+
+
+@cache
+def _runs() -> Sequence[Tree]:
+    """Return folders of runs: one that a run left, and one written by hand from the schemas."""
+
+    def made(folder: Path) -> None:
+        _pair(folder / "in")
+        (wrong,) = (folder / "in" / "golden").rglob("add-aten.add.Tensor.OUTPUT.0.*.npy")
+        np.save(wrong, np.load(wrong) * 1.5)
+        assert not [each for each in _run(folder / "in") if each.code.startswith("PF9")]
+        for path in (folder / "in" / OUTPUT).iterdir():
+            if path.suffix in (".json", ".jsonl"):
+                (folder / path.name).write_text(_anywhere(path.read_text(), folder))
+        shutil.rmtree(folder / "in")
+
+    def by_hand(folder: Path) -> None:
+        nodes = [
+            node("Add_1", 0),
+            node("Mul_2", 1, (0, "Add_1", 0)),
+            node("Gelu_3", 2, (0, "Mul_2", 0), (1, "Add_1", 0)),
+        ]
+        detail = {"order": 1, "worst": [], "values": []}
+        write_run(
+            folder, [row(0, "Add_1"), row(1, "Mul_2", cosine=0.5, verdict="fail", role="origin")], nodes, [detail]
+        )
+
+    return seeds.written(made, by_hand)
+
+
+def _anywhere(text: str, folder: Path) -> str:
+    """Return what a run wrote as it would have on any machine, at any time."""
+    text = text.replace(str(folder / "in"), "/dumps").replace(str(Path.cwd()), "/here")
+    text = re.sub(r'("fingerprint": )"\w+"', r'\1"0123"', text)
+    return re.sub(r'("versions": )\{[^}]*\}', r'\1{"probe_flow": "0.1.0"}', text)
+
+
+def _show(folder: Path) -> None:
+    """Ask a run everything that `show` and the prompt can."""
+    asker = Asker.of(folder)
+    run = asker.run
+    assert last_line(run.record, folder="run")
+    assert render_run(run, color=False, width=100, folder="run")
+    everything = Selection(run, Filter(None, None, None), limit=None)
+    questions: list[Callable[[], object]] = [
+        lambda: "".join(run_json(run, everything)),
+        lambda: list(render_rows(Selection(run, Filter("fail", "origin", "*"), limit=3), run, folder="run")),
+        lambda: _told(asker.origin()),
+        lambda: _told(asker.unmatched(limit=5)),
+        lambda: _told(asker.threshold(parse_threshold("cosine=0.99", Relation.BELOW), limit=None)),
+        lambda: _told(asker.node("Mul", depth=2, has_attributes=True)),
+        lambda: _told(asker.node("Add", depth=1, has_attributes=False, scope=Scope(None, 0, 0, None))),
+        lambda: _told(asker.tensor("output")),
+        lambda: (asker.tensor_names(), asker.metric_names()),
+    ]
+    refusals = [error for error in map(_refusal, questions) if error is not None]
+    if refusals:
+        raise refusals[0]
+
+
+def _refusal(question: Callable[[], object]) -> ProbeFlowError | None:
+    try:
+        question()
+    except ProbeFlowError as error:
+        check_diagnostics(error.diagnostics)
+        return error
+    return None
+
+
+def _told(reply: object) -> None:
+    assert all(isinstance(line, str) for line in reply.lines)  # type: ignore[attr-defined]
+
+
+def _two_runs() -> Sequence[Tree]:
+    return [
+        {**{f"a/{name}": content for name, content in run.items()}, **{f"b/{name}": run[name] for name in run}}
+        for run in _runs()
+    ]
+
+
+def _diff(folder: Path) -> None:
+    found = diff_runs(read_run(folder / "a"), read_run(folder / "b"), tolerance=0.01)
+    check_diagnostics(found.problems)
+    assert list(diff_lines(found, limit=3, names=("a", "b")))
+    assert diff_json(found)
+    write_diff_html(found, folder / "diff.html", names=("a", "b"))
+    assert outcome(found)
+
+
+def _accept(folder: Path) -> None:
+    assert baseline_text(baseline_of(read_run(folder)))
+
+
+# Caches
+
+_KEY = "ab" * 16
+
+
+def _shards() -> Sequence[Tree]:
+    def write(folder: Path) -> None:
+        ShardStore(folder).add({f"{number:032x}": Entry(f"text {number} \u00e9", "label") for number in range(3)})
+
+    return seeds.written(write)
+
+
+def _shard(folder: Path) -> None:
+    states = [inspect(path) for path in ShardStore(folder).shards()]
+    found = ShardStore(folder).find([f"{1:032x}"])
+    check_diagnostics([state.problem for state in states if state.problem is not None])
+    assert all(entry.text == "text 1 \u00e9" for entry in found.values())
+    problems = [state.problem for state in states if state.problem is not None]
+    if problems:
+        raise FormatError(problems)
+
+
+def _blocked_tensor(folder: Path) -> TensorRef:
+    data = np.arange(40, dtype=np.float16).reshape(2, 20)
+    path = write_dump(folder / "dump", op_name="op", inputs=[], outputs=[DumpTensor(data, "float16", "FRACTAL_NZ")])
+    (ref,) = tensor_refs(read_ge_header(path), path, NodeKey(Execution(), "op"))
+    return ref
+
+
+def _converted() -> Sequence[Tree]:
+    return seeds.written(
+        lambda folder: TensorStore(folder, keeps_all=True).open(_blocked_tensor(folder), _KEY, io="auto").close()
+    )
+
+
+def _tensor_store(folder: Path) -> None:
+    kept = folder / "ab" / f"{_KEY}.h5"
+    problem = problem_of(kept)
+    ref = _blocked_tensor(folder)
+    with suppress(OSError), TensorStore(folder, keeps_all=True).open(ref, _KEY, io="auto") as blocks:
+        assert len(blocks.read(0, 40)) == 40
+    if not kept.is_dir():
+        kept.unlink(missing_ok=True)
+    if problem is not None:
+        check_diagnostics([problem])
+        raise FormatError(problem)
+
+
+# Commands on single files
+
+
+def _parse(folder: Path) -> None:
+    path = only_file(folder)
+    output = folder.with_name(f"{folder.name}-{OUTPUT}")
+    output.mkdir()
+    number = path.lstat().st_size % 5
+    kind = list(FileKind)[number % len(FileKind)]
+    wanted = Wanted(output, kind, "NCHW" if number == 4 else None)
+    try:
+        (parsed,) = parse_batch(Batch((Source(path, path.name, path.lstat().st_size),), wanted))
+    finally:
+        shutil.rmtree(output, ignore_errors=True)
+    check_diagnostics(parsed.problems)
+    if parsed.problems:
+        raise FormatError(parsed.problems)
+
+
+def _dumped_files() -> Sequence[Tree]:
+    return [*seeds.device_files(), *seeds.op_debug_files(), *seeds.arrays()]
+
+
+def _reduce_seeds() -> Sequence[Tree]:
+    made = seeds.written(lambda folder: write_ge(folder), lambda folder: write_fx(folder))
+    devices = [{ge_name(): content} for content in seeds.device_contents()]
+    return [*made, *devices, *({fx_name(): tree["a.npy"]} for tree in seeds.arrays())]
+
+
+def _reduce(folder: Path) -> None:
+    path = only_file(folder)
+    done = reduce_one(path)
+    Path(job_of(path).result).unlink(missing_ok=True)
+    if done.problem is not None:
+        check_diagnostics([done.problem])
+        raise FormatError(done.problem)
+
+
+# Tables of ranks
+
+_CSV = (
+    "NPU Name,Bench Name,NPU Dtype,Bench Dtype,NPU Tensor Shape,Bench Tensor Shape,NPU Requires_grad,"
+    "Bench Requires_grad,"
+    "Max diff,Min diff,Mean diff,L2norm diff,MaxRelativeErr,MinRelativeErr,MeanRelativeErr,NormRelativeErr,"
+    "NPU max,NPU min,NPU mean,NPU l2norm,Bench max,Bench min,Bench mean,Bench l2norm,"
+    "Requires_grad Consistent,Result,Err_message\n"
+    "Distributed.all_reduce.0.forward.input.0,Distributed.all_reduce.0.forward.input.0,torch.float32,torch.float32,"
+    '"[2, 3]","[2, 3]",True,True,0.5,0,0,0,0.1%,0.0%,N/A,0.2%,3,1,2,4,2.5,1,2,4,True,pass,\n'
+)  # fmt: skip
+
+
+def _tables() -> Sequence[Tree]:
+    tables = {f"in/compare_result_rank{rank}_20260101000000.csv": _CSV.encode() for rank in range(2)}
+    folder = seeds.DATA / "dump_json" / "expected" / "dist_stat_bug_before_comm"
+    books = {
+        f"in/{path.stem}_20260101000000.xlsx": path.read_bytes()
+        for path in sorted(folder.glob("compare_result_rank*.xlsx"))
+    }
+    return [{"config.yaml": workflows.MERGE, **each} for each in (tables, tables, tables, books)]
+
+
+def _merge(folder: Path) -> None:
+    output = folder / OUTPUT
+    (folder / "in").mkdir(exist_ok=True)
+    try:
+        _, problems = merge_folder(folder / "in", output, read_merge_config(folder / "config.yaml"), started=STARTED)
+    finally:
+        shutil.rmtree(output, ignore_errors=True)
+    check_diagnostics(problems)
+
+
+TARGETS = (
+    Target("show", _runs, _show, renames=False),
+    Target("diff", _two_runs, _diff, renames=False, changes=("a/",)),
+    Target("baseline_accept", _runs, _accept, renames=False),
+    Target("cache_shard", _shards, _shard, renames=False),
+    Target("converted_tensor", _converted, _tensor_store, renames=False, changes=("ab/",)),
+    file_target("parse", _dumped_files, lambda path: _parse(path.parent)),
+    file_target("reduce", _reduce_seeds, lambda path: _reduce(path.parent)),
+    Target("merge_result", _tables, _merge, renames=False),
+    Target("compare_torchair", _pairs, _compare, changes=("target/", "golden/")),
+    Target("compare_eager", _eager_pairs, _compare, changes=("target/", "golden/")),
+    Target("compare_offline", _offline_pairs, _compare, changes=("target/", "golden/", "rules")),
+)
