@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from probe_flow.engine.auto import LARGE_WORK_BYTES, SMALL_WORK_BYTES, choose, processes_above
 from probe_flow.engine.limits import fitting_workers, worker_bytes, workers_within
 from probe_flow.engine.scheduler import Scheduler, check_scheduler, make_scheduler
+from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.formats.machine import usable_cpus
 from probe_flow.stages.sizes import size_bytes
 from probe_flow.workflow.models import Trust
@@ -63,7 +65,8 @@ def plan_executor(workflow: Workflow, total_bytes: int, *, scheduler: str | None
         workers: in place of the workflow's own.
 
     Raises:
-        UsageError: PF2103, PF6105 for the scheduler; PF6107 for a memory limit below what one worker needs.
+        UsageError: PF2103, PF6105 for the scheduler; PF5116 for a metrics backend whose package is not installed;
+            PF6107 for a memory limit below what one worker needs.
     """
     settings = workflow.executor
     name = scheduler or settings.scheduler
@@ -71,6 +74,8 @@ def plan_executor(workflow: Workflow, total_bytes: int, *, scheduler: str | None
     asked = workers or settings.workers
     memory = size_bytes(settings.memory_limit) if settings.memory_limit else None
     backend = workflow.metrics_backend
+    if backend == "numba" and find_spec("numba") is None:
+        raise UsageError(_no_numba())
     if name == "sync":
         return Executor(name, 1, "as asked for", None, memory, backend)
     if name == "distributed" and settings.address is not None:
@@ -81,6 +86,14 @@ def plan_executor(workflow: Workflow, total_bytes: int, *, scheduler: str | None
         return Executor(name, count, reason, None, memory, backend)
     count = workers_within(name, asked, memory)
     return Executor(name, count, "as asked for" + _shortage(count, asked, memory), None, memory, backend)
+
+
+def _no_numba() -> Diagnostic:
+    return Diagnostic(
+        "PF5116",
+        "the metrics backend `numba` needs the package numba, which is not installed",
+        help="pip install 'probe-flow[accel]', or ask for the backend `auto` or `numpy`",
+    )
 
 
 def _choice(asked: int | None, memory: int | None, total_bytes: int, backend: str) -> tuple[int, str]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from probe_flow.reports.cells import text_cell
 from probe_flow.reports.rank_merge import NAME, Sheet
 from probe_flow.reports.row_colors import Color
 from probe_flow.reports.table import Cell, Table, write_csv
-from probe_flow.reports.xlsx import MAX_ROWS, cell_number, cell_text
+from probe_flow.reports.xlsx import MAX_ROWS, can_write_workbooks, cell_number, cell_text
 
 if TYPE_CHECKING:
     from xlsxwriter.worksheet import Worksheet
@@ -32,14 +31,6 @@ class MergedFile:
 
     name: str
     write: Callable[[Path], None]
-
-
-def can_write_workbooks() -> bool:
-    """Say whether XlsxWriter is installed."""
-    try:
-        return find_spec("xlsxwriter") is not None
-    except ValueError:  # blocked by an entry None in `sys.modules`
-        return False
 
 
 def merged_files(sheets: Sequence[Sheet], *, started: datetime, suffix: str = "") -> tuple[MergedFile, ...]:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
@@ -39,6 +40,23 @@ _MAX_EXACT_INTEGER = 2**53
 _MIN_WIDTH, _MAX_WIDTH = 8, 60
 
 
+def can_write_workbooks() -> bool:
+    """Say whether XlsxWriter is installed."""
+    try:
+        return find_spec("xlsxwriter") is not None
+    except ValueError:  # blocked by an entry None in `sys.modules`
+        return False
+
+
+def no_xlsx_writer() -> Diagnostic:
+    """Return PF7101."""
+    return Diagnostic(
+        "PF7101",
+        "the format `xlsx` needs the package XlsxWriter, which is not installed",
+        help="pip install 'probe-flow[xlsx]', or ask for `csv` in place of `xlsx`",
+    )
+
+
 def write_xlsx(
     comparison: Comparison,
     path: Path,
@@ -67,13 +85,7 @@ def write_xlsx(
         from xlsxwriter import Workbook
         from xlsxwriter.exceptions import FileCreateError
     except ImportError as exc:
-        raise UsageError(
-            Diagnostic(
-                "PF7101",
-                "the format `xlsx` needs the package XlsxWriter, which is not installed",
-                help="pip install 'probe-flow[xlsx]', or remove `xlsx` from `formats`",
-            )
-        ) from exc
+        raise UsageError(no_xlsx_writer()) from exc
     options = {"constant_memory": True, "in_memory": False}
     with atomic_bytes(path) as file:
         try:

@@ -276,7 +276,8 @@ class StageType:
         options: pydantic model of the options.
         run: does the work.
         summary: one line for `templates`, docs and the schema.
-        forecast: says what the stage would do with its options if it runs something of the user's; None if it does not.
+        forecast: says what the stage would do with its options if it runs something of the user's, and why it cannot do
+            what they ask for; None if neither.
     """
 
     uses: str

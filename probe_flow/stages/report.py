@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator
 
-from probe_flow.stages.base import ComparisonOf, Context, IsPath, Kind, Model, StageOptions, StageType
+from probe_flow.stages.base import ComparisonOf, Context, Forecast, IsPath, Kind, Model, StageOptions, StageType
 from probe_flow.stages.report_detail import Detail
 
 if TYPE_CHECKING:
@@ -348,10 +348,19 @@ def _failure(form: Form, what: str, error: Exception, context: Context) -> Diagn
     )
 
 
+def forecast(options: Options) -> Forecast | None:
+    """Say before anything is measured that a file cannot be written for want of a package."""
+    from probe_flow.reports.xlsx import can_write_workbooks, no_xlsx_writer
+
+    wanted = any(entry == "xlsx" or (isinstance(entry, FormatWithOption) and entry.xlsx) for entry in options.formats)
+    return Forecast("writes workbooks", (no_xlsx_writer(),)) if wanted and not can_write_workbooks() else None
+
+
 STAGE = StageType(
     uses="report",
     produces=Kind.REPORT,
     options=Options,
     run=run,
     summary="Write a comparison as files.",
+    forecast=forecast,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,15 @@ def test_a_workbook_stands_in_for_the_table(probe_flow, tmp_path):
     done = probe_flow("compare", *HEALTHY, "--xlsx", "-overflow_detection", "-o", "out")
     assert done.code == 0, done.err
     assert [path.suffix for path in (tmp_path / "out").glob("result_*")] == [".xlsx"]
+
+
+def test_a_workbook_that_nothing_can_write_is_refused_before_anything_runs(probe_flow, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "xlsxwriter", None)
+    done = probe_flow("compare", *HEALTHY, "--xlsx", "-o", "out")
+    assert done.code == 2
+    assert "PF7101" in done.err
+    assert "probe-flow[xlsx]" in done.err
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_was_given_stands_in_the_record(probe_flow, tmp_path):

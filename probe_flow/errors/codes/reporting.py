@@ -35,7 +35,7 @@ SECTION: tuple[Code, ...] = (
         "a report format needs a package that is not installed",
         "The format `xlsx` is written by XlsxWriter, which a plain installation of probe_flow does not bring.",
         "the format `xlsx` needs the package XlsxWriter, which is not installed",
-        "Install the extra that the message names, or remove the format. The other files of the run are written.",
+        "Install the extra that the message names, or ask for another format. Nothing has run yet.",
     ),
     Code(
         "PF7102",

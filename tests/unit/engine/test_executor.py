@@ -74,7 +74,8 @@ def test_auto_chooses_for_each_call_by_its_batches():
         (LARGE, "executor: {memory_limit: 100MiB}\n", 4, "no memory for two processes: 4 threads"),
     ],
 )
-def test_the_plan_says_what_auto_does_and_why(demo, total, more, workers, reason):
+def test_the_plan_says_what_auto_does_and_why(demo, monkeypatch, total, more, workers, reason):
+    monkeypatch.setattr("probe_flow.engine.executor.find_spec", lambda name: name)
     executor = plan_executor(demo(more=more), total, scheduler=None, workers=None)
     assert (executor.scheduler, executor.workers, executor.reason) == ("auto", workers, reason)
 
@@ -100,6 +101,14 @@ def test_a_memory_limit_too_small_for_one_worker_is_found_before_anything_runs(d
         plan_executor(workflow, 0, scheduler=None, workers=None)
     assert caught.value.diagnostic.code == "PF6107"
     assert plan_executor(workflow, 0, scheduler="threads", workers=None).workers == 2
+
+
+def test_a_metrics_backend_that_is_not_installed_is_found_before_anything_runs(demo, monkeypatch):
+    monkeypatch.setattr("probe_flow.engine.executor.find_spec", lambda name: None)
+    with pytest.raises(UsageError) as caught:
+        plan_executor(demo(more="metrics_backend: numba\n"), 0, scheduler=None, workers=None)
+    assert caught.value.diagnostic.code == "PF5116"
+    assert plan_executor(demo(), 0, scheduler=None, workers=None).backend == "auto"
 
 
 def test_auto_is_made_with_as_many_threads_and_processes_as_fit():
