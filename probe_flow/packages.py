@@ -1,4 +1,7 @@
-"""What installed packages add to ours, by entry point. A look reads a file of each of them, so there is only one."""
+"""What installed packages add to ours, by entry point: found once, and loaded when it is used.
+
+Finding reads a file of each package and imports none.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,11 @@ from importlib import metadata
 from importlib.metadata import EntryPoint, EntryPoints
 from typing import Protocol
 
-__all__ = ["EntryPoint", "entry_points"]
+__all__ = ["EntryPoint", "PackageError", "entry_points", "load", "named"]
+
+
+class PackageError(Exception):
+    """An entry point that cannot be loaded; its text says why."""
 
 
 class _Selectable(Protocol):
@@ -20,6 +27,26 @@ class _Selectable(Protocol):
 def entry_points(group: str) -> EntryPoints:
     """Return the entry points of a group, as of the first call with the present search path."""
     return _on(tuple(sys.path)).select(group=group)
+
+
+def load(entry: EntryPoint) -> object:
+    """Import what an entry point names, and return it.
+
+    Raises:
+        PackageError: whatever goes wrong in the package, an exit of the program included.
+    """
+    try:
+        return entry.load()
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except BaseException as error:  # code of others: SystemExit must not end a command as if it were done
+        raise PackageError(f"{type(error).__name__}: {error}") from error
+
+
+def named(entry: EntryPoint) -> str:
+    """Return an entry point in words, with the package that it belongs to where that is known."""
+    package = f" of the package `{entry.dist.name}`" if entry.dist is not None else ""
+    return f"entry point `{entry.name} = {entry.value}`{package}"
 
 
 @cache

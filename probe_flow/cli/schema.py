@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from probe_flow.cli.console import show
+
 
 @click.command("schema")
 @click.option(
@@ -17,10 +19,12 @@ import click
 )
 def command(folder: Path | None) -> None:
     """Print the JSON Schema of workflow files, with the stages of installed packages."""
-    from probe_flow.stages.registry import stage_types
-    from probe_flow.workflow.schema import SCHEMA_FILE, schema_text
+    from probe_flow.stages.registry import BUILT_IN, stage_types
+    from probe_flow.workflow.schema import SCHEMA_FILE, schema_text, usable
 
-    text = schema_text(stage_types())
+    types, problems = usable(stage_types(), BUILT_IN)
+    show(problems)
+    text = schema_text(types)
     if folder is None:
         click.echo(text, nl=False)
         return

@@ -136,10 +136,10 @@ def _stage(given: _Input) -> tuple[StageType, StageOptions]:
 
     known = stage_types()
     if given.uses.startswith("dump.") and given.uses in known:
-        stage = known[given.uses]
         try:
+            stage = known[given.uses]
             return stage, stage.options.model_validate({"uses": given.uses, "path": given.path})
-        except ValidationError:  # a package's stage may name its path otherwise
+        except (ValidationError, UsageError):  # a package's stage may name its path otherwise, or be broken
             pass
     return known[AUTO], known[AUTO].options.model_validate({"uses": AUTO, "path": given.path})
 

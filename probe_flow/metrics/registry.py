@@ -5,63 +5,100 @@ Loading this module loads no numpy, so that workflow files can be checked agains
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from types import MappingProxyType
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 from probe_flow.metrics.catalogue import BUILT_IN, METRIC_SETS
 from probe_flow.metrics.metric import Extra, Metric
 from probe_flow.metrics.options import MeasureOptions
 from probe_flow.metrics.third_side import PREFIX, THIRD_SIDE, reference_metrics
-from probe_flow.packages import EntryPoint, entry_points
+from probe_flow.packages import EntryPoint, PackageError, entry_points, load, named
 
 GROUP = "probe_flow.metrics"
-"""Entry point group; each entry is a `Metric` (of tensor mode, with ``compute``), its name is free."""
+"""Entry point group; each entry is a `Metric` (of tensor mode, with ``compute``).
+
+One that has the id of its metric as its name is imported only where that metric is used.
+"""
 
 _RESERVED = frozenset(metric.id for metric in THIRD_SIDE)
 
 
-@cache
-def metrics() -> Mapping[str, Metric]:
-    """Return every metric by id. An installed package may add metrics, not replace ours.
+class Metrics(Mapping[str, Metric]):
+    """Every metric by id: ours, and those of packages, which are imported when one is asked for that is not ours.
 
-    Raises:
-        UsageError: PF5115 if an entry point is no metric or its id is taken.
+    Args:
+        entries: entry points of packages. They may add metrics, not replace ours.
     """
-    return with_packages(entry_points(group=GROUP))
+
+    def __init__(self, entries: Iterable[EntryPoint] = ()) -> None:
+        self.broken: dict[str, Diagnostic] = {}
+        """PF5115 of each entry point that was loaded and is no metric, or whose id is taken, by its name."""
+        self._found = {metric.id: metric for metric in (*BUILT_IN, *reference_metrics(BUILT_IN))}
+        self._not_loaded = list(entries)
+
+    def __getitem__(self, metric_id: str) -> Metric:
+        if metric_id not in self._found:
+            name = metric_id.removeprefix(PREFIX)
+            self._not_loaded.sort(key=lambda entry: entry.name != name)
+        while metric_id not in self._found and self._not_loaded:
+            self._load(self._not_loaded.pop(0))
+        return self._found[metric_id]
+
+    def __iter__(self) -> Iterator[str]:
+        while self._not_loaded:
+            self._load(self._not_loaded.pop(0))
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _load(self, entry: EntryPoint) -> None:
+        try:
+            metric = load(entry)
+        except PackageError as error:
+            why = str(error)
+        else:
+            if not isinstance(metric, Metric) or not callable(metric.compute):
+                why = "it is no `Metric` with a `compute` function"
+            elif metric.id in self._found or metric.id in _RESERVED or metric.id.startswith(PREFIX):
+                why = f"the id `{metric.id}` is taken"
+            else:
+                self._found[metric.id] = metric
+                self._found |= {each.id: each for each in reference_metrics((metric,))}
+                return
+        self.broken[entry.name] = Diagnostic(
+            "PF5115",
+            f"{named(entry)} cannot be used: {why}",
+            help="update or remove the package that provides it",
+        )
 
 
-def with_packages(entries: Iterable[EntryPoint]) -> Mapping[str, Metric]:
-    """Return our metrics together with those of the given entry points; errors as in `metrics`."""
-    found = {metric.id: metric for metric in BUILT_IN}
-    for entry in entries:
-        metric = entry.load()
-        if not isinstance(metric, Metric) or metric.compute is None:
-            raise _unusable(entry, "it is no `Metric` with a `compute` function")
-        if metric.id in found or metric.id in _RESERVED or metric.id.startswith(PREFIX):
-            raise _unusable(entry, f"the id `{metric.id}` is taken")
-        found[metric.id] = metric
-    found.update((metric.id, metric) for metric in reference_metrics(tuple(found.values())))
-    return MappingProxyType(found)
+@cache
+def metrics() -> Metrics:
+    """Return every metric by id."""
+    return Metrics(entry_points(group=GROUP))
 
 
 def find_metric(metric_id: str) -> Metric:
     """Return a metric.
 
     Raises:
-        UsageError: PF5114 if there is none of this id.
+        UsageError: PF5115 if an entry point of this name gives none, PF5114 if there is none of this id.
     """
     known = metrics()
-    if metric_id not in known:
-        raise UsageError(
-            Diagnostic(
-                "PF5114",
-                f"there is no metric `{metric_id}`",
-                help=did_you_mean(metric_id, known) or "metrics: " + ", ".join(known),
-            )
+    if metric_id in known:
+        return known[metric_id]
+    broken = known.broken.get(metric_id.removeprefix(PREFIX))
+    raise UsageError(
+        broken
+        or Diagnostic(
+            "PF5114",
+            f"there is no metric `{metric_id}`",
+            help=did_you_mean(metric_id, known) or "metrics: " + ", ".join(known),
+            notes=tuple(each.message for each in known.broken.values()),
         )
-    return known[metric_id]
+    )
 
 
 def metric_ids(chosen: str | Iterable[str]) -> tuple[str, ...]:
@@ -97,14 +134,4 @@ def options_for(ids: Iterable[str], *, max_elements: int = 0) -> MeasureOptions:
         softmax=Extra.SOFTMAX in extras,
         minmax=Extra.MINMAX in extras,
         max_elements=max_elements,
-    )
-
-
-def _unusable(entry: EntryPoint, reason: str) -> UsageError:
-    return UsageError(
-        Diagnostic(
-            "PF5115",
-            f"entry point `{entry.name}` ({entry.value}) cannot be used: {reason}",
-            help="update or remove the package that provides it",
-        )
     )

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
 
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
-from probe_flow.packages import EntryPoint, entry_points
+from probe_flow.packages import EntryPoint, PackageError, entry_points, load
 
 if TYPE_CHECKING:
     from probe_flow.records import Comparison
@@ -95,9 +95,9 @@ def _function(place: str) -> Callable[..., object]:
 
 def _load(entry: EntryPoint) -> Layout:
     try:
-        found = entry.load()
-    except Exception as exc:  # whatever a foreign package does while it is imported
-        raise _does_not_load(entry, f"{type(exc).__name__}: {exc}") from exc
+        found = load(entry)
+    except PackageError as exc:
+        raise _does_not_load(entry, str(exc)) from exc
     if not callable(found):
         raise _does_not_load(entry, "it is no function")
     return cast("Layout", found)

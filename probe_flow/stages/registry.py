@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
 from types import MappingProxyType
+from typing import Any
 
-from probe_flow.packages import EntryPoint, entry_points
-from probe_flow.stages.base import StageType
+from probe_flow.errors import Diagnostic, ProbeFlowError, UsageError
+from probe_flow.packages import EntryPoint, PackageError, entry_points, load, named
+from probe_flow.stages.base import Forecast, StageOptions, StageType
 
 BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
@@ -43,7 +46,10 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
 
 @cache
 def stage_types() -> Mapping[str, StageType]:
-    """Return every stage by its ``uses``. An installed package may add stages, not replace ours."""
+    """Return every stage by its ``uses``. An installed package may add stages, not replace ours.
+
+    Taking a stage of a package imports it, and raises UsageError (PF1020) where it gives no stage of that name.
+    """
     return _StageTypes(entry_points(group="probe_flow.stages"))
 
 
@@ -55,7 +61,7 @@ class _StageTypes(Mapping[str, StageType]):
             uses: partial(_built_in, module) for uses, module in BUILT_IN.items()
         }
         for entry in entries:
-            self._loaders.setdefault(entry.name, entry.load)
+            self._loaders.setdefault(entry.name, partial(_of_package, entry))
         self._loaded: dict[str, StageType] = {}
 
     def __getitem__(self, uses: str) -> StageType:
@@ -77,3 +83,44 @@ def _built_in(module: str) -> StageType:
     stage = import_module(module).STAGE
     assert isinstance(stage, StageType)
     return stage
+
+
+def _of_package(entry: EntryPoint) -> StageType:
+    try:
+        stage = load(entry)
+    except PackageError as error:
+        raise _unusable(entry, str(error)) from error
+    if not isinstance(stage, StageType):
+        raise _unusable(entry, f"it is no `StageType` but a `{type(stage).__name__}`")
+    if stage.uses != entry.name:
+        raise _unusable(entry, f"its stage is called `{stage.uses}`")
+    if not (isinstance(stage.options, type) and issubclass(stage.options, StageOptions)):
+        raise _unusable(entry, "the options of its stage are no class below `StageOptions`")
+    forecast = stage.forecast
+    return stage if forecast is None else replace(stage, forecast=partial(_foresee, entry, forecast))
+
+
+def _foresee(entry: EntryPoint, forecast: Callable[[Any], Forecast | None], options: StageOptions) -> Forecast | None:
+    try:
+        found = forecast(options)
+    except ProbeFlowError:
+        raise
+    except Exception as error:  # code of others
+        raise unusable(entry.name, f"its forecast fails: {type(error).__name__}: {error}", named(entry)) from error
+    return found if isinstance(found, Forecast) else None
+
+
+def _unusable(entry: EntryPoint, why: str) -> UsageError:
+    return unusable(entry.name, why, named(entry))
+
+
+def unusable(uses: str, why: str, *notes: str) -> UsageError:
+    """Return the error (PF1020) of a stage that a package gives and that does not work."""
+    return UsageError(
+        Diagnostic(
+            "PF1020",
+            f"the stage `{uses}` cannot be used: {why}",
+            help="update or remove the package that provides it, or use another stage",
+            notes=notes,
+        )
+    )

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
-from probe_flow.errors import Diagnostic, Span, did_you_mean
+from probe_flow.errors import Diagnostic, Span, UsageError, did_you_mean
 from probe_flow.formats.yaml_places import HOLE, Place, nearest
 from probe_flow.stages.base import Consumes, StageType
 from probe_flow.workflow.fields import marked
@@ -107,7 +107,11 @@ class DraftReader:
         at = place.children["uses"]
         uses, _ = self.scope.interpolate(raw["uses"], at)
         if isinstance(uses, str) and uses in self.types:
-            return self.types[uses]
+            try:
+                return self.types[uses]
+            except UsageError as error:  # its package is broken
+                self.problems += [replace(each, span=at.span, stage=name) for each in error.diagnostics]
+                return None
         if isinstance(uses, str):
             near = did_you_mean(uses, self.types)
             known = f"types: {', '.join(self.types)}"

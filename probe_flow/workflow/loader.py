@@ -15,7 +15,7 @@ from probe_flow.errors import Diagnostic, Severity, WorkflowError
 from probe_flow.formats.yaml_places import Place
 from probe_flow.formats.yaml_positions import Document
 from probe_flow.stages.base import StageOptions, StageType
-from probe_flow.stages.registry import stage_types
+from probe_flow.stages.registry import BUILT_IN, stage_types, unusable
 from probe_flow.workflow.arrange import arrange
 from probe_flow.workflow.complaints import Subject, complaints
 from probe_flow.workflow.drafts import Draft, DraftReader, odd_name
@@ -214,4 +214,11 @@ class _FileReader:
             return subject.model.model_validate(content)
         except ValidationError as error:
             self.problems += complaints(error, subject)
-            return None
+        except Exception as error:  # a validator of a package may raise anything
+            if subject.uses is None or subject.uses in BUILT_IN:
+                raise
+            (problem,) = unusable(
+                subject.uses, f"its options cannot be checked: {type(error).__name__}: {error}"
+            ).diagnostics
+            self.problems.append(replace(problem, span=subject.place.name_span, stage=subject.stage))
+        return None

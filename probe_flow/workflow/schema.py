@@ -6,10 +6,13 @@ Wherever something other than free text is expected, a text ``${...}`` is allowe
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
+from probe_flow.errors import Diagnostic, Severity, UsageError
 from probe_flow.stages.base import StageType
+from probe_flow.stages.registry import unusable
 from probe_flow.workflow.models import NAME, WorkflowFile
 
 SCHEMA_FILE = "workflow.schema.json"
@@ -27,6 +30,28 @@ _FIXED_KEYS = frozenset({"uses", "version", "type"})
 def schema_text(types: Mapping[str, StageType]) -> str:
     """Return the schema as the bytes of its file: sorted nowhere, two spaces, a final line break."""
     return json.dumps(workflow_schema(types), indent=2, ensure_ascii=False) + "\n"
+
+
+def usable(types: Mapping[str, StageType], ours: Collection[str]) -> tuple[dict[str, StageType], list[Diagnostic]]:
+    """Return the stages that a schema can be made of, and a warning for each stage of a package that is left out.
+
+    Args:
+        types: the stages by ``uses``.
+        ours: ``uses`` of those that no package brings.
+    """
+    found = {uses: types[uses] for uses in types if uses in ours}
+    problems: list[Diagnostic] = []
+    for uses in types:
+        if uses in found:
+            continue
+        try:
+            workflow_schema({**found, uses: types[uses]})
+            found[uses] = types[uses]
+        except UsageError as error:
+            problems += error.diagnostics
+        except Exception as error:  # its options are of a package
+            problems += unusable(uses, f"its options have no schema: {error}").diagnostics
+    return found, [replace(each, severity=Severity.WARNING) for each in problems]
 
 
 def workflow_schema(types: Mapping[str, StageType]) -> Schema:

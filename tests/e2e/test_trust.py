@@ -34,16 +34,16 @@ sys.addaudithook(hear)
 from probe_flow.cli.main import main
 
 codes = [main(command.split()) for command in sys.argv[1:]]
-print(json.dumps([codes, events, [name for name in ("net", "acme") if name in sys.modules]]), file=sys.stderr)
+print(json.dumps([codes, events, [name for name in ("net",) if name in sys.modules]]), file=sys.stderr)
 """
 """Runs commands in one process and says at last: exit codes, connections, and which foreign modules were imported."""
 
 PLAIN = "version: 1\nname: w\nstages:\n  a: {uses: dump.torchair_fx, path: msprobe_fx_dump}\n"
 
 
-def watched(folder: Path, *commands: str, path: Path | None = None) -> tuple[list[int], list[object], list[str]]:
-    """Run commands in a folder, with modules of another one; return what `WATCHED` says."""
-    where = os.pathsep.join(str(each) for each in (path or folder, *sys.path) if str(each))
+def watched(folder: Path, *commands: str) -> tuple[list[int], list[object], list[str]]:
+    """Run commands in a folder, with its modules; return what `WATCHED` says."""
+    where = os.pathsep.join(str(each) for each in (folder, *sys.path) if str(each))
     done = subprocess.run(
         [sys.executable, "-c", WATCHED, *commands],
         cwd=folder,
@@ -129,43 +129,6 @@ def test_an_interpolation_is_no_expression(probe_flow, dumps, tmp_path, text):
     )
     assert probe_flow("validate", "w.yaml", output=None).code == 2
     assert not (tmp_path / "made").exists()
-
-
-ACME = """
-from typing import Literal
-
-from probe_flow.stages.base import Kind, StageOptions, StageType
-
-
-class Options(StageOptions):
-    uses: Literal["dump.acme"]
-
-
-STAGE = StageType("dump.acme", Kind.CATALOG, Options, lambda *_: None, "A stage.")
-"""
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    """A folder with an installed package that adds a stage."""
-    folder = tmp_path / "site"
-    information = folder / "acme-1.0.dist-info"
-    information.mkdir(parents=True)
-    (folder / "acme.py").write_text(ACME)
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text("[probe_flow.stages]\ndump.acme = acme:STAGE\n")
-    return folder
-
-
-@pytest.mark.parametrize("command", ["validate", "plan"])
-def test_the_stage_of_a_package_is_imported_by_who_uses_it(dumps, site, command):
-    (dumps.root / "w.yaml").write_text(f"{PLAIN}  b: {{uses: dump.acme}}\n")
-    assert watched(dumps.root, f"{command} w.yaml", path=site) == ([0], [], ["acme"])
-
-
-def test_a_package_that_the_workflow_does_not_use_is_not_imported_by_validate(dumps, site):
-    (dumps.root / "w.yaml").write_text(PLAIN)
-    assert watched(dumps.root, "validate w.yaml", path=site) == ([0], [], [])
 
 
 def test_worker_processes_are_reached_by_nobody_else():

@@ -18,6 +18,7 @@ _BULLET = re.compile(r"^- (.+(?:\n  .+)*)", re.MULTILINE)
 FORMATS = "unit/formats/"
 TRUST = "unit/engine/test_distributed_trust.py::"
 PAGES_OWN = "e2e/test_trust.py::"
+PACKAGES = "e2e/test_packages.py::"
 
 # How each promise begins: who rewords one looks at its tests again.
 PROMISES: dict[str, tuple[str, ...]] = {
@@ -92,6 +93,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "`validate` and `plan` import neither the code that `model:` names nor that of `functions:`": (
         "unit/stages/test_model_run.py::test_validate_and_forecast_import_neither_the_model_nor_numpy",
         PAGES_OWN + "test_validate_and_plan_import_no_code_of_the_workflow",
+        PACKAGES + "test_what_model_and_functions_name_is_imported_by_no_look",
     ),
     "`validate` and `plan` open no connection to the cluster of `executor.address`": (
         "unit/engine/test_executor.py::test_a_cluster_at_an_address_is_planned_without_asking_it",
@@ -116,11 +118,19 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "`memory_limit` holds for that process alone": (
         "unit/dumpers/test_model_process.py::test_a_model_beyond_its_memory_fails_alone_and_the_limit_is_named",
     ),
-    "The code of such a package is imported by every command that uses what it adds": (
-        PAGES_OWN + "test_the_stage_of_a_package_is_imported_by_who_uses_it",
+    "`validate` and `plan` import the package of a stage that the workflow uses": (
+        PACKAGES + "test_what_a_workflow_names_is_imported_where_its_options_need_it",
+        PACKAGES + "test_a_stage_of_a_package_is_imported_where_it_is_used",
+        "unit/metrics/test_metric_registry.py::test_a_package_is_imported_when_no_other_can_have_the_metric",
     ),
-    "A package whose stage no workflow uses is not imported by `validate`": (
-        PAGES_OWN + "test_a_package_that_the_workflow_does_not_use_is_not_imported_by_validate",
+    "No command imports a package of which the workflow names nothing": (
+        PACKAGES + "test_no_command_imports_a_package_that_the_workflow_does_not_name",
+        PACKAGES + "test_schema_imports_the_stages_of_packages_and_nothing_else",
+    ),
+    "A package that is broken costs nothing where it is not used": (
+        PACKAGES + "test_a_broken_package_that_is_not_used_costs_nothing",
+        PACKAGES + "test_a_broken_package_that_is_used_is_named",
+        PACKAGES + "test_code_of_a_stage_that_raises_is_named",
     ),
     "A package that adds templates is not imported": (
         "unit/workflow/test_template_shelf.py::test_files_of_a_package_are_templates_and_nothing_of_it_is_imported",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
-from probe_flow.packages import EntryPoint, entry_points
+from probe_flow.packages import EntryPoint, PackageError, entry_points, load, named
 
 if TYPE_CHECKING:
     from probe_flow.analysis.policies.base import Policy
@@ -47,10 +47,11 @@ def policy_named(name: str) -> Policy:
         hint = did_you_mean(name, policy_names()) or f"policies: {known}"
         raise UsageError(Diagnostic("PF5001", f"unknown policy `{name}`", help=hint))
     try:
-        policy = entry.load()()
-    except Exception as error:  # whatever foreign code raises is told as what it is
-        problem = f"{type(error).__name__}: {error}"
-        raise UsageError(_unusable(entry, f"cannot be loaded: {problem}")) from error
+        policy = cast("Callable[[], Any]", load(entry))()
+    except PackageError as error:
+        raise UsageError(_unusable(entry, f"cannot be loaded: {error}")) from error
+    except (Exception, SystemExit) as error:  # whatever foreign code raises is told as what it is
+        raise UsageError(_unusable(entry, f"cannot be loaded: {type(error).__name__}: {error}")) from error
     has_all = hasattr(policy, "judge") and hasattr(policy, "needs")
     if not has_all or not isinstance(getattr(policy, "name", None), str):
         raise UsageError(_unusable(entry, "gives no policy: it lacks `name`, `needs` or `judge`"))
@@ -61,6 +62,6 @@ def policy_named(name: str) -> Policy:
 def _unusable(entry: EntryPoint, reason: str) -> Diagnostic:
     return Diagnostic(
         "PF5002",
-        f"entry point `{entry.name}` ({entry.value}) {reason}",
+        f"{named(entry)} {reason}",
         help="update or remove the package that provides it",
     )

@@ -84,6 +84,14 @@ SECTION: tuple[Code, ...] = (
         "Put the anchor on a mapping, or name the values one by one.",
     ),
     Code(
+        "PF1020",
+        "Stage of a package cannot be used",
+        "An installed package announces a stage, but it cannot be imported, or what it gives is no stage of that name. "
+        "Only a workflow that uses the stage is concerned.",
+        "the stage `dump.acme` cannot be used: ModuleNotFoundError: No module named 'acme_formats'",
+        "Update or remove the package, or use another stage.",
+    ),
+    Code(
         "PF1101",
         "Unknown template",
         "`extends: template:NAME` names a workflow that neither probe_flow nor an installed package brings.",

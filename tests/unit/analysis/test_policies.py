@@ -509,4 +509,4 @@ def test_a_package_that_gives_no_policy_is_named(monkeypatch, value, reason):
     with pytest.raises(UsageError) as caught:
         policy_named("odd")
     assert caught.value.diagnostic.code == "PF5002"
-    assert f"`odd` ({value}) {reason}" in caught.value.diagnostic.message
+    assert f"`odd = {value}` {reason}" in caught.value.diagnostic.message

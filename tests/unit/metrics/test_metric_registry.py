@@ -11,6 +11,7 @@ import pytest
 from array_blocks import ArrayBlocks
 
 from probe_flow.errors import UsageError
+from probe_flow.metrics import registry
 from probe_flow.metrics.catalogue import BUILT_IN, METRIC_SETS
 from probe_flow.metrics.derive import derive
 from probe_flow.metrics.kernel import measure
@@ -18,7 +19,7 @@ from probe_flow.metrics.metric import Metric
 from probe_flow.metrics.options import MeasureOptions
 from probe_flow.metrics.record import Record
 from probe_flow.metrics.reference import reference_page
-from probe_flow.metrics.registry import find_metric, metric_ids, metrics, options_for, with_packages
+from probe_flow.metrics.registry import Metrics, find_metric, metric_ids, metrics, options_for
 from probe_flow.metrics.statistics import compare_statistics
 from probe_flow.metrics.third_side import THIRD_SIDE, of_two_sides
 from probe_flow.records import Mode, Statistics
@@ -86,7 +87,7 @@ def test_metrics_of_other_modes_are_not_derived_from_a_record() -> None:
 
 
 def test_a_package_adds_metrics() -> None:
-    found = with_packages([entry("ADDED")])
+    found = Metrics([entry("ADDED")])
     assert found["half_worst"] is ADDED
     assert {name for name in found if not name.startswith("reference.")} == {
         *(metric.id for metric in (*BUILT_IN, *THIRD_SIDE)),
@@ -96,7 +97,7 @@ def test_a_package_adds_metrics() -> None:
 
 
 def test_every_metric_is_also_one_of_target_and_reference() -> None:
-    found = with_packages([entry("ADDED")])
+    found = Metrics([entry("ADDED")])
     assert found["reference.half_worst"].definition == ADDED.definition
     assert options_for(["reference.std_golden"]) == MeasureOptions(moments=True)
     assert of_two_sides(["rmse", "reference.rmse", "excess_peak", "reference.cosine"]) == ("rmse", "cosine")
@@ -109,10 +110,32 @@ def test_metrics_of_three_sides_are_not_derived_from_the_record_of_two() -> None
 
 @pytest.mark.parametrize("name", ["TAKEN", "RESERVED", "EXCESS", "NOT_COMPUTED", "half_worst"])
 def test_a_package_cannot_replace_ours_or_give_something_else(name: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        with_packages([entry(name)])
+    found = Metrics([entry(name)])
+    assert set(found) == set(Metrics())
+    (problem,) = found.broken.values()
+    assert problem.code == "PF5115"
+    assert name in problem.message
+
+
+def test_a_package_is_imported_when_no_other_can_have_the_metric() -> None:
+    found = Metrics([entry("NOT_COMPUTED"), EntryPoint("half_worst", f"{__name__}:ADDED", "probe_flow.metrics")])
+    assert found["cosine"].id == "cosine"
+    assert found["reference.half_worst"].definition == ADDED.definition
+    assert not found.broken, "the other package was left alone"
+    assert "nothing" not in found
+    assert set(found.broken) == {"NOT_COMPUTED"}
+
+
+def test_a_metric_of_a_broken_package_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = Metrics([EntryPoint("acme", "no_such_module:X", "probe_flow.metrics")])
+    monkeypatch.setattr(registry, "metrics", lambda: known)
+    assert metric_ids(["cosine"]) == ("cosine",)
+    with pytest.raises(UsageError, match="no_such_module") as caught:
+        metric_ids(["acme"])
     assert caught.value.diagnostic.code == "PF5115"
-    assert name in caught.value.diagnostic.message
+    with pytest.raises(UsageError, match="no metric `cosin`") as caught:
+        metric_ids(["cosin"])
+    assert "no_such_module" in caught.value.diagnostic.notes[0]
 
 
 def test_the_registry_loads_no_numpy() -> None:

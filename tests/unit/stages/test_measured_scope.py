@@ -106,7 +106,7 @@ BROKEN = Metric(
 @pytest.fixture
 def package(monkeypatch):
     entries = [EntryPoint(name, f"{__name__}:{name}", registry.GROUP) for name in ("BEYOND", "BROKEN")]
-    known = registry.with_packages(entries)
+    known = registry.Metrics(entries)
     monkeypatch.setattr(registry, "metrics", lambda: known)
     derive_module._computed.cache_clear()
     yield
