@@ -17,6 +17,10 @@ from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.formats.text_format import TextFields, unquote
 from probe_flow.records import GraphOp
 
+MAX_PARTS = 4_000_000
+"""Operators of one text and what is kept of each: inputs, outputs, dimensions, attributes. Graphs of the largest models
+have a tenth of it; each part takes some hundred bytes of memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class GraphText:
@@ -47,25 +51,13 @@ def parse_ge_graph(stream: BinaryIO, label: str) -> GraphText:
 
     A text that ends or breaks midway keeps its complete operators; the problem (PF3220, PF3221) names the line.
     """
-    name = ""
-    ops: list[GraphOp] = []
+    text = _Text(stream, label)
     problem = None
     try:
-        fields = TextFields(stream, label)
-        while (field := fields.next()) is not None:
-            key, kind, raw = field
-            if kind == "open":
-                if key == b"op":
-                    ops.append(_read_op(fields, len(ops)))
-                else:
-                    fields.skip()
-            elif kind == "close":
-                fields.fail(f"`{label}` closes a block that was never opened")
-            elif key == b"name":
-                name = _text(kind, raw)
+        text.read()
     except FormatError as error:
-        problem = _stopped(error.diagnostic, len(ops))
-    return GraphText(name, tuple(ops), problem)
+        problem = _stopped(error.diagnostic, len(text.ops))
+    return GraphText(text.name, tuple(text.ops), problem)
 
 
 def _stopped(reason: Diagnostic, kept: int) -> Diagnostic:
@@ -79,34 +71,97 @@ def _stopped(reason: Diagnostic, kept: int) -> Diagnostic:
     )
 
 
-def _block(fields: TextFields) -> Mapping[bytes, list[bytes]]:
-    """Read a small block of plain values (a shape); blocks inside it are skipped."""
-    values: dict[bytes, list[bytes]] = {}
-    for key, kind, raw in fields.block():
-        if kind == "open":
-            fields.skip()
-        else:
-            values.setdefault(key, []).append(raw)
-    return values
+class _Text:
+    """The operators of one text, as far as it has been read; the number of their parts is bounded."""
 
+    def __init__(self, stream: BinaryIO, label: str) -> None:
+        self.name = ""
+        self.ops: list[GraphOp] = []
+        self._label = label
+        self._fields = TextFields(stream, label)
+        self._parts = 0
 
-def _read_op(fields: TextFields, position: int) -> GraphOp:
-    name = op_type = ""
-    inputs: list[tuple[str, int] | None] = []
-    outputs: list[Mapping[str, str]] = []
-    for key, kind, raw in fields.block():
-        if kind == "open":
-            if key == b"output_desc":
-                outputs.append(_read_output(fields))
+    def read(self) -> None:
+        fields = self._fields
+        while (field := fields.next()) is not None:
+            key, kind, raw = field
+            if kind == "open":
+                if key == b"op":
+                    self.ops.append(self._read_op())
+                else:
+                    fields.skip()
+            elif kind == "close":
+                fields.fail(f"`{self._label}` closes a block that was never opened")
+            elif key == b"name":
+                self.name = _text(kind, raw)
+
+    def _count(self) -> None:
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            self._fields.fail(f"`{self._label}` has more than {MAX_PARTS} operators, inputs, outputs and attributes")
+
+    def _read_op(self) -> GraphOp:
+        self._count()
+        name = op_type = ""
+        inputs: list[tuple[str, int] | None] = []
+        outputs: list[Mapping[str, str]] = []
+        for key, kind, raw in self._fields.block():
+            if kind == "open":
+                if key == b"output_desc":
+                    outputs.append(self._read_output())
+                else:
+                    self._fields.skip()
+            elif key == b"name":
+                name = _text(kind, raw)
+            elif key == b"type":
+                op_type = _text(kind, raw)
+            elif key == b"input":
+                self._count()
+                _add_input(inputs, _text(kind, raw))
+        return GraphOp(name, op_type, len(self.ops), tuple(inputs), tuple(outputs))
+
+    def _read_output(self) -> Mapping[str, str]:
+        self._count()
+        output: dict[str, str] = {}
+        for key, kind, raw in self._fields.block():
+            if kind == "open":
+                if key == b"attr":
+                    self._read_attr(output)
+                elif key == b"shape":
+                    dims = self._block().get(b"dim", ())
+                    output["shape"] = ",".join(dim.decode("ascii", "replace") for dim in dims)
+                else:
+                    self._fields.skip()
+            elif key == b"dtype":
+                output["dtype"] = _text(kind, raw)
+        return output
+
+    def _read_attr(self, output: dict[str, str]) -> None:
+        """Read one entry of an attribute map; only text values are kept."""
+        name, value = "", None
+        for key, kind, raw in self._fields.block():
+            if kind == "open":
+                if key == b"value":
+                    texts = self._block().get(b"s")
+                    value = _text("string", texts[-1]) if texts else None
+                else:
+                    self._fields.skip()
+            elif key == b"key":
+                name = _text(kind, raw)
+        if value is not None:
+            # An attribute of that name never hides the descriptor's own dtype or shape.
+            output.setdefault(name, value)
+
+    def _block(self) -> Mapping[bytes, list[bytes]]:
+        """Read a small block of plain values (a shape); blocks inside it are skipped."""
+        values: dict[bytes, list[bytes]] = {}
+        for key, kind, raw in self._fields.block():
+            if kind == "open":
+                self._fields.skip()
             else:
-                fields.skip()
-        elif key == b"name":
-            name = _text(kind, raw)
-        elif key == b"type":
-            op_type = _text(kind, raw)
-        elif key == b"input":
-            _add_input(inputs, _text(kind, raw))
-    return GraphOp(name, op_type, position, tuple(inputs), tuple(outputs))
+                self._count()
+                values.setdefault(key, []).append(raw)
+        return values
 
 
 def _add_input(inputs: list[tuple[str, int] | None], text: str) -> None:
@@ -120,38 +175,6 @@ def _add_input(inputs: list[tuple[str, int] | None], text: str) -> None:
         inputs.append((producer, int(index[:9])))
     else:
         inputs.append((text, 0))
-
-
-def _read_output(fields: TextFields) -> Mapping[str, str]:
-    output: dict[str, str] = {}
-    for key, kind, raw in fields.block():
-        if kind == "open":
-            if key == b"attr":
-                _read_attr(fields, output)
-            elif key == b"shape":
-                output["shape"] = ",".join(dim.decode("ascii", "replace") for dim in _block(fields).get(b"dim", ()))
-            else:
-                fields.skip()
-        elif key == b"dtype":
-            output["dtype"] = _text(kind, raw)
-    return output
-
-
-def _read_attr(fields: TextFields, output: dict[str, str]) -> None:
-    """Read one entry of an attribute map; only text values are kept."""
-    name, value = "", None
-    for key, kind, raw in fields.block():
-        if kind == "open":
-            if key == b"value":
-                texts = _block(fields).get(b"s")
-                value = _text("string", texts[-1]) if texts else None
-            else:
-                fields.skip()
-        elif key == b"key":
-            name = _text(kind, raw)
-    if value is not None:
-        # An attribute of that name never hides the descriptor's own dtype or shape.
-        output.setdefault(name, value)
 
 
 def _text(kind: str, raw: bytes) -> str:

@@ -2,7 +2,11 @@
 
 The grammar is the public text format of protocol buffers: ``key: value``, ``key { ... }``, ``key < ... >``,
 ``key: [a, b]``, ``#`` comments, adjacent strings that concatenate, C escapes. One bracket is as good as the other.
-Subtrees that nobody wants are skipped by counting brackets outside of strings, so nesting costs no stack.
+Subtrees that nobody wants are skipped by counting brackets outside of strings, so nesting costs no stack; what is
+written there may be of any length (the numbers of a constant), while a field that is handed out is bounded.
+
+A pattern that repeats alternatives takes some hundred bytes of memory for each turn, so none is ever tried on more than
+a window of the text.
 """
 
 from __future__ import annotations
@@ -14,33 +18,48 @@ from typing import BinaryIO, Literal, NoReturn
 from probe_flow.errors import Diagnostic, FormatError, Span
 
 BLOCK_BYTES = 1 << 20
-MAX_FIELD_BYTES = 256 << 20
-"""Longest single string or comment that is buffered, in bytes."""
+MAX_FIELD_BYTES = 64 << 10
+"""Longest field that is handed out: its key and its value as written."""
 
 _STRING = rb'(?:"(?:[^"\\\n]|\\[\s\S])*"|\'(?:[^\'\\\n]|\\[\s\S])*\')'
-_STRINGS = _STRING + rb"(?:(?:\s|#[^\n]*\n)*" + _STRING + rb")*"
 _WORD = rb"[^\s\"'{}<>\[\],;:#]+"
-# A comment may end with the buffer: the field then counts as unfinished and is read again with more text.
-_GAP = rb"(?:[\s,;]|#[^\n]*(?:\n|\Z))*"
+_KEY = rb"(?:[A-Za-z_][\w.]*|\[[\w./ -]*\])"
+_SPACE = rb"[\s,;]*"
 
 _FIELD = re.compile(
     rb"(?:([}>])"  # 1: close
-    rb"|([A-Za-z_][\w.]*|\[[\w./ -]*\])\s*"  # 2: key
-    rb"(?::?\s*(?:([{<])|(\[))|:\s*(?:(" + _STRINGS + rb")|(" + _WORD + rb"))))" + _GAP
+    rb"|(" + _KEY + rb")\s*"  # 2: key
+    rb"(?::?\s*(?:([{<])|(\[))|:\s*(?:(" + _STRING + rb")|(" + _WORD + rb"))))" + _SPACE
 )
-_ITEM = re.compile(rb"(?:([{<])|(\])|(" + _STRINGS + rb")|(" + _WORD + rb"))" + _GAP)
-_LEAD = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:[\w.-]+/[\w./-]*)?" + _GAP)
-"""Byte order mark and the debug marker (a word with a slash) that some writers put before the first field."""
-_TRAIL = re.compile(_GAP)
+_ITEM = re.compile(rb"(?:([{<])|(\])|(" + _STRING + rb")|(" + _WORD + rb"))" + _SPACE)
+_LEAD = re.compile(rb"[\w.-]+/[\w./-]*")
+"""The debug marker (a word with a slash) that some writers put before the first field."""
+_BYTE_ORDER = b"\xef\xbb\xbf"
+_GAP = re.compile(_SPACE)
+_BLANK = re.compile(rb"\s*")
+_RUNS_ON = re.compile(
+    rb"(?:" + _KEY + rb"\s*:?\s*)?"
+    rb"(?:\"(?:[^\"\\\n]|\\[\s\S])*\\?|'(?:[^'\\\n]|\\[\s\S])*\\?|[^\"'{}<>,;#]*)"
+)
+"""The beginning of a field, which may be all of a window."""
 _SKIP = re.compile(rb"(?:[^{}<>\"'#]+|" + _STRING + rb"|#[^\n]*\n)*")
+_INSIDE = {
+    b'"': re.compile(rb'(?:[^"\\\n]|\\[\s\S])*'),
+    b"'": re.compile(rb"(?:[^'\\\n]|\\[\s\S])*"),
+}
+_SKIPPED_BYTES = 16 << 10
+"""Skipped at a time."""
 
-_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([\s\S]))")
 _PIECE = re.compile(_STRING)
+_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([\s\S]))")
 _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
 
 Kind = Literal["close", "open", "string", "word"]
 _CLOSE: tuple[bytes, Kind, bytes] = (b"", "close", b"")
 _QUOTES = b"\"'"
+_QUOTES_OR_COMMENT = b"\"'#"
+_ENDS = b"{}<>[]\"'"
+"""Behind one of these no further byte belongs to what is matched; a word may go on."""
 
 
 class TextFields:
@@ -67,9 +86,14 @@ class TextFields:
         self._list_keys: list[bytes] = []
         self._in_list = False
         self._lists_outside: list[bool] = []
-        while not self._text.strip() and self._more():
-            pass
-        self._pass_over(_LEAD)
+        self._fill()
+        if self._text.startswith(_BYTE_ORDER):
+            self._pos = len(_BYTE_ORDER)
+        self._pass_gap(_GAP)
+        self._fill()
+        if (marker := _LEAD.match(self._text, self._pos)) is not None:
+            self._pos = marker.end()
+            self._pass_gap(_GAP)
 
     @property
     def line(self) -> int:
@@ -80,24 +104,33 @@ class TextFields:
         """Return the next field, or None at the end of the text.
 
         Raises:
-            FormatError: PF3220 if the text ends inside a field, PF3221 if it is not the text format here.
+            FormatError: PF3220 if the text ends inside a field, PF3221 if it is not the text format here, or if the
+                field is longer than `MAX_FIELD_BYTES`.
         """
         if self._in_list:
             return self._next_item()
-        # Far from the end of the buffer `_match` would do no more than this.
-        text = self._text
-        match = _FIELD.match(text, self._pos)
-        if match is not None and (end := match.end()) < len(text) and text[end] not in _QUOTES:
+        # Far from the end of the buffer and of the window `_match` would do no more than this.
+        text, pos = self._text, self._pos
+        match = _FIELD.match(text, pos, pos + MAX_FIELD_BYTES)
+        if (
+            match is not None
+            and (end := match.end()) < len(text)
+            and end - pos < MAX_FIELD_BYTES
+            and text[end] not in _QUOTES_OR_COMMENT
+        ):
             self._pos = end
+            index = match.lastindex or 0
+            raw = match.group(index)
         else:
-            match = self._match(_FIELD)
-            if match is None:
+            found = self._match(_FIELD)
+            if found is None:
                 return None
-        index = match.lastindex
+            match, raw = found
+            index = match.lastindex or 0
         if index == 6:
-            return match.group(2), "word", match.group(6)
+            return match.group(2), "word", raw
         if index == 5:
-            return match.group(2), "string", match.group(5)
+            return match.group(2), "string", raw
         if index == 3:
             self._enter()
             return match.group(2), "open", b""
@@ -127,21 +160,25 @@ class TextFields:
         """
         depth = 1
         while depth:
-            match = _SKIP.match(self._text, self._pos)
+            match = _SKIP.match(self._text, self._pos, self._pos + _SKIPPED_BYTES)
             assert match is not None, "the pattern matches the empty text"
+            is_all = match.end() - self._pos == _SKIPPED_BYTES
             self._pos = match.end()
-            bracket = self._text[self._pos : self._pos + 1]
-            if bracket in (b"{", b"<"):
+            mark = self._text[self._pos : self._pos + 1]
+            if mark in (b"{", b"<"):
                 depth += 1
-            elif bracket in (b"}", b">"):
+                self._pos += 1
+            elif mark in (b"}", b">"):
                 depth -= 1
-            elif not self._more():
+                self._pos += 1
+            elif mark == b"#":
+                self._pass_comment()
+            elif mark in _INSIDE:
+                self._pass_string(mark)
+            elif not is_all and not self._more():
                 self._fail_at_end()
-            else:
-                continue
-            self._pos += 1
         self._leave()
-        self._pass_over(_TRAIL)
+        self._pass_gap(_GAP)
 
     def fail(self, message: str) -> NoReturn:
         """Raise PF3221 at the current line."""
@@ -152,14 +189,15 @@ class TextFields:
         self._raise("PF3220", f"`{self._file}` ends inside a block")
 
     def _next_item(self) -> tuple[bytes, Kind, bytes] | None:
-        match = self._match(_ITEM)
-        if match is None:
+        found = self._match(_ITEM)
+        if found is None:
             self._fail_at_end()
+        match, raw = found
         key, index = self._list_keys[-1], match.lastindex
         if index == 4:
-            return key, "word", match.group(4)
+            return key, "word", raw
         if index == 3:
-            return key, "string", match.group(3)
+            return key, "string", raw
         if index == 1:
             self._enter()
             return key, "open", b""
@@ -174,59 +212,118 @@ class TextFields:
     def _leave(self) -> None:
         self._in_list = self._lists_outside.pop() if self._lists_outside else False
 
-    def _match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-        while True:
-            match = pattern.match(self._text, self._pos)
-            if match is not None and (self._eof or self._is_whole(match)):
-                self._pos = match.end()
-                return match
-            if self._more():
-                continue
-            if match is not None:
-                self._pos = match.end()
-                return match
-            if self._pos >= len(self._text):
-                return None
-            self._fail_at_end()
+    def _match(self, pattern: re.Pattern[bytes]) -> tuple[re.Match[bytes], bytes] | None:
+        """Return what begins here, and what its last group holds, whole; None at the end of the text.
 
-    def _is_whole(self, match: re.Match[bytes]) -> bool:
-        """Tell whether more text could not change a match: it ends before the buffer does, its last string too."""
-        end = match.end()
-        if end == len(self._text):
-            return False
-        # A quote that begins right behind a string continues it; it did not match because its end is not read yet.
+        Steps over it and the gap behind it.
+        """
+        self._fill()
+        if self._pos >= len(self._text):
+            return None
+        match = self._tried(pattern)
         index = match.lastindex or 0
-        return self._text[end] not in _QUOTES or b"," in self._text[match.end(index) : end]
+        raw, self._pos = match.group(index), match.end(index)
+        if raw[0] in _QUOTES:
+            raw = self._joined(raw)
+        self._pass_gap(_GAP)
+        return match, raw
+
+    def _tried(self, pattern: re.Pattern[bytes]) -> re.Match[bytes]:
+        """Return the match of a pattern in the window that begins here, which more text could not change."""
+        limit = self._pos + MAX_FIELD_BYTES
+        match = pattern.match(self._text, self._pos, limit)
+        end = limit if match is None else match.end(match.lastindex or 0)
+        if match is None or (end == limit and self._text[end - 1] not in _ENDS):
+            self._fail_in_window(limit)
+        return match
+
+    def _joined(self, raw: bytes) -> bytes:
+        """Return a string with those that continue it, behind space and comments."""
+        while True:
+            self._pass_gap(_BLANK)
+            self._fill()
+            if self._text[self._pos : self._pos + 1] not in _INSIDE:
+                return raw
+            piece = self._tried(_PIECE)
+            raw, self._pos = raw + piece.group(), piece.end()
+            if len(raw) > MAX_FIELD_BYTES:
+                self._fail_too_long()
+
+    def _fill(self) -> None:
+        """Read on until a window is there."""
+        while len(self._text) - self._pos < MAX_FIELD_BYTES and self._more():
+            pass
 
     def _more(self) -> bool:
         """Read on, keeping the unread rest; False at the end of the file."""
         if self._eof:
             return False
-        rest = len(self._text) - self._pos
-        if rest > MAX_FIELD_BYTES:
-            self.fail(f"one field of `{self._file}` is longer than {MAX_FIELD_BYTES} bytes")
-        # At least doubling the rest keeps repeated attempts at one long string linear in its length.
-        block = self._stream.read(max(self._block, rest))
+        block = self._stream.read(self._block)
         self._lines_before += self._text.count(b"\n", 0, self._pos)
         self._text = self._text[self._pos :] + block
         self._pos = 0
         self._eof = not block
         return True
 
-    def _pass_over(self, pattern: re.Pattern[bytes]) -> None:
+    def _pass_gap(self, gap: re.Pattern[bytes]) -> None:
+        """Step over space, of what a pattern takes for it, and comments of any length."""
         while True:
-            match = pattern.match(self._text, self._pos)
+            match = gap.match(self._text, self._pos)
             assert match is not None, "the pattern matches the empty text"
-            if match.end() < len(self._text) or not self._more():
-                self._pos = match.end()
+            self._pos = match.end()
+            if self._text.startswith(b"#", self._pos):
+                self._pass_comment()
+            elif self._pos < len(self._text) or not self._more():
                 return
 
+    def _pass_comment(self) -> None:
+        """Step behind the end of the line, or to the end of the text."""
+        while (end := self._text.find(b"\n", self._pos)) < 0:
+            self._pos = len(self._text)
+            if not self._more():
+                return
+        self._pos = end + 1
+
+    def _pass_string(self, quote: bytes) -> None:
+        """Step over a string of any length.
+
+        Raises:
+            FormatError: PF3220 if the text ends inside it, PF3221 if its line does.
+        """
+        self._pos += 1
+        while True:
+            match = _INSIDE[quote].match(self._text, self._pos, self._pos + _SKIPPED_BYTES)
+            assert match is not None, "the pattern matches the empty text"
+            is_all = match.end() - self._pos >= _SKIPPED_BYTES - 1  # a backslash may be left
+            self._pos = match.end()
+            mark = self._text[self._pos : self._pos + 1]
+            if mark == quote:
+                self._pos += 1
+                return
+            if mark == b"\n":
+                self._fail_here()
+            if not is_all and not self._more():
+                self._fail_at_end()
+
     def _fail_at_end(self) -> NoReturn:
-        rest = self._text[self._pos :]
         # Whatever the last line lacks, a cut file is the likelier story than a writer that breaks the grammar.
-        if b"\n" not in rest.rstrip():
+        if b"\n" not in self._text[self._pos :].rstrip():
             self.fail_cut_off()
-        shown = rest[:40].split(b"\n")[0].decode("utf-8", "backslashreplace")
+        self._fail_here()
+
+    def _fail_in_window(self, limit: int) -> NoReturn:
+        if len(self._text) < limit:
+            self._fail_at_end()
+        found = _RUNS_ON.match(self._text, self._pos, limit)
+        if found is not None and found.end() == limit:
+            self._fail_too_long()
+        self._fail_here()
+
+    def _fail_too_long(self) -> NoReturn:
+        self.fail(f"one field of `{self._file}` is longer than {MAX_FIELD_BYTES >> 10} KiB")
+
+    def _fail_here(self) -> NoReturn:
+        shown = self._text[self._pos : self._pos + 40].split(b"\n")[0].decode("utf-8", "backslashreplace")
         self.fail(f"`{self._file}` is not protobuf text at `{shown}`")
 
     def _raise(self, code: str, message: str) -> NoReturn:

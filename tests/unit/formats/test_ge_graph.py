@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peak_memory import peak_bytes
 from torchair_builders import Op, graph_text, mul_add_relu, op_text
 
+from probe_flow.formats import ge_graph, text_format
 from probe_flow.formats.ge_graph import GraphText, parse_ge_graph, read_ge_graph
 from probe_flow.formats.text_format import TextFields, unquote
 
@@ -151,6 +153,96 @@ def test_the_size_of_the_blocks_that_are_read_changes_nothing(block_bytes):
     whole = list(_fields(TextFields(io.BytesIO(text.encode()), "t")))
     assert list(_fields(TextFields(io.BytesIO(text.encode()), "t", block_bytes=block_bytes))) == whole
     assert len(whole) > 50
+
+
+@pytest.mark.parametrize("skipped_bytes", [2, 3, 16])
+@pytest.mark.parametrize("block_bytes", [1, 5, 1000])
+def test_the_size_of_the_windows_that_are_tried_changes_nothing(monkeypatch, block_bytes, skipped_bytes):
+    long = r'a\\"\n\000' * 30 + "# } { ' " * 20
+    text = f"""# {long}
+    op {{ name: "b" 'c'  # {"d" * 70}
+      "e" {" " * 200} type: T{"," * 100} input: ["x", # "
+      "y"] attr {{ k: "{long}" '{long.replace("'", "")}' # {long}
+      }} output_desc < dtype:F > }} {"#" * 300}"""
+    whole = list(_fields(TextFields(io.BytesIO(text.encode()), "t")))
+    assert [(key, raw) for key, _, raw in whole if key in (b"type", b"input", b"dtype")] == [
+        (b"type", b"T"), (b"input", b'"x"'), (b"input", b'"y"'), (b"dtype", b"F"),
+    ]  # fmt: skip
+    monkeypatch.setattr(text_format, "MAX_FIELD_BYTES", 128)
+    monkeypatch.setattr(text_format, "_SKIPPED_BYTES", skipped_bytes)
+    assert list(_fields(TextFields(io.BytesIO(text.encode()), "t", block_bytes=block_bytes))) == whole
+
+
+LONG = text_format.MAX_FIELD_BYTES
+TOO_LONG = {
+    "string": f'op {{\n name: "{"n" * LONG}" }}',
+    "escapes": "op {\n name: '" + r"\'" * LONG + "' }",
+    "strings": "op {\n name: " + '"a" ' * LONG + "}",
+    "word": f"op {{\n type: {'T' * LONG} }}",
+    "word of other letters": f"op {{\n type: {'T+é' * LONG} }}",
+    "key": f"op {{\n {'n' * LONG}: 1 }}",
+    "space in it": f'op {{\n name:{" " * LONG}"a" }}',
+    "string in a list": f'op {{\n input: ["{"n" * LONG}"] }}',
+    "no end": f'op {{\n name: "{"n" * 3 * LONG}',
+}
+
+
+@pytest.mark.parametrize("text", TOO_LONG.values(), ids=TOO_LONG)
+def test_a_field_that_is_too_long_ends_the_text_at_its_line(text):
+    graph = parse('op { name: "a" }\n' + text)
+    assert [op.name for op in graph.ops] == ["a"]
+    assert graph.problem is not None
+    assert (graph.problem.code, "is longer than 64 KiB" in graph.problem.message) == ("PF3221", True)
+    assert graph.problem.span is not None
+    assert graph.problem.span.line == 3
+
+
+def test_a_field_may_be_nearly_as_long_as_the_limit():
+    name = "n" * (LONG - len('name: ""') - 1)
+    assert names(f'op {{ name: "{name}" }}') == [name]
+
+
+def test_a_grammar_mistake_far_from_the_end_is_told_as_one():
+    graph = parse('op { name: "a" }\nop name "b"\n' + 'op { name: "c" }\n' * LONG)
+    assert [op.name for op in graph.ops] == ["a"]
+    assert graph.problem is not None
+    assert "is not protobuf text at `op name" in graph.problem.message
+
+
+def test_parts_of_operators_are_counted(monkeypatch):
+    monkeypatch.setattr(ge_graph, "MAX_PARTS", 6)
+    for part in ('input: "b"', "output_desc { }", "output_desc { shape { dim: 1 } }"):
+        graph = parse(f'op {{ name: "a" }} op {{ {part * 6} }}')
+        assert [op.name for op in graph.ops] == ["a"]
+        assert graph.problem is not None
+        assert "more than 6 operators, inputs" in graph.problem.message
+
+
+MIB = 1 << 20
+BOMBS = {
+    "string": b'op { name: "' + b"a" * 4 * MIB + b'" }',
+    "string of a constant": b'op { name: "a" attr { value { t { data: "' + rb"\000" * MIB + b'" } } } }',
+    "strings": b"op { name: " + b'"a" ' * MIB + b"}",
+    "strings of a constant": b'op { name: "a" attr { value { ' + b"''" * 2 * MIB + b" } } }",
+    "space": b'op { name: "a"' + b" \n" * 2 * MIB + b" }",
+    "separators": b'op { name: "a"' + b",;" * 2 * MIB + b" }",
+    "comments": b'op { name: "a"' + b"#\n" * 2 * MIB + b" }",
+    "comment": b'op { name: "a" #' + b"c" * 64 * MIB + b"\n}",
+    "space before the first field": b" " * 64 * MIB + b'op { name: "a" }',
+    "lists in a constant": b'op { name: "a" attr { ' + b"a:[" * MIB + b" } }",
+}
+READ = """
+graph = read_ge_graph(Path(sys.argv[1]), label="g")
+assert [op.name for op in graph.ops] == ["a"] or "longer than 64 KiB" in graph.problem.message, graph.problem
+"""
+
+
+@pytest.mark.parametrize("content", BOMBS.values(), ids=BOMBS)
+def test_a_text_takes_little_memory_however_long_a_part_of_it_is(tmp_path, content):
+    path = tmp_path / "graph.txt"
+    path.write_bytes(content)
+    setup = "from pathlib import Path\nfrom probe_flow.formats.ge_graph import read_ge_graph"
+    assert peak_bytes(setup, READ, path) < 48 * MIB
 
 
 def _fields(fields: TextFields):
