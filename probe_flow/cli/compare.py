@@ -131,10 +131,10 @@ def command(
 
     Two dumps described by dump.json files, of PyTorch or MindSpore programs or one of each; a GE dump with an FX
     dump or with a GE dump made with fusion off (-m torchair: a golden side with a graph text is a GE dump); or the
-    dump of an offline model with the outputs of its original model (-m offline_data). The record
-    of the run, and all other results, are written into `probe_flow` below the output folder, where they replace those of
-    an earlier run; without an output folder into a new folder below `probe_flow_runs`. For anything else write a
-    workflow file: `probe-flow templates` lists examples.
+    dump of an offline model with the outputs of its original model (-m offline_data). The record of the run,
+    and all other results, are written into `probe_flow` below the output folder, where they replace those of an earlier
+    run; without an output folder into a new folder below `probe_flow_runs`. For anything else write a workflow file:
+    `probe-flow templates` lists examples.
     """
     from probe_flow.cli.compare_sides import check_framework, choose_sides
     from probe_flow.cli.compare_workflow import check_match, comparison_workflow

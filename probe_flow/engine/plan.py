@@ -90,7 +90,8 @@ def make_plan(
     Raises:
         WorkflowError: every missing (PF2101) and unreadable (PF2102) path at once, and what stages foresee.
         UsageError: PF2103 for an unknown scheduler, PF6105 for one whose package is not installed, PF5116 for a
-            metrics backend whose package is not; PF6107 for a memory limit below what one worker needs; PF2108 for a name that no stage has.
+            metrics backend whose package is not; PF6107 for a memory limit below what one worker needs; PF2108 for a
+            name that no stage has.
     """
     _check_names(workflow, (*only, *force, *(name for name in (until, start) if name is not None)))
     selected = _select(workflow, only, until, start)

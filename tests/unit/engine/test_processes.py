@@ -189,7 +189,7 @@ def test_stopping_gives_running_batches_a_second_and_then_kills_them(scheduler, 
     helper.start()
     with pytest.raises(KeyboardInterrupt):
         next(scheduler.run(scheduler_jobs.write_pid_and_wait, [tmp_path] * 50, [1] * 50))
-    assert STOP_S <= time.monotonic() - interrupted[0]
+    assert time.monotonic() - interrupted[0] >= STOP_S
     helper.join()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("ended")] == []
     pids = [int(path.name.partition("-")[2]) for path in tmp_path.iterdir()]
