@@ -23,6 +23,9 @@ MAX_DEPTH = 50
 MAX_NODES = 100_000
 """Values of a document after its aliases are expanded."""
 
+KEY_BITS = 63
+"""Bits of a whole number that is a key, without its sign: what pydantic can name in an error."""
+
 _CORE = "tag:yaml.org,2002:"
 _MERGE = "<<"
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -261,6 +264,17 @@ class _Builder:
             self.problems.append(
                 Diagnostic(
                     "PF1005", f"a key is {found}", span=key.place.span, label="expected text", help="quote the key"
+                )
+            )
+            return False
+        if isinstance(key.value, int) and key.value.bit_length() > KEY_BITS:
+            self.problems.append(
+                Diagnostic(
+                    "PF1005",
+                    f"a key is a number of more than {KEY_BITS} bits",
+                    span=key.place.span,
+                    label="expected text or a smaller number",
+                    help="quote the key if it is a name",
                 )
             )
             return False

@@ -87,16 +87,16 @@ def complaints(error: ValidationError, subject: Subject) -> list[Diagnostic]:
     """Return one diagnostic for every mistake; what depends on a value already reported (`HOLE`) is left out."""
     raws = [_Raw(each, each["loc"]) for each in error.errors(include_url=False)]
     leaves = [leaf for leaf in _leaves(raws, subject.place, ()) if leaf.value is not HOLE]
-    return [_diagnostic(leaf, subject) for leaf in leaves if not _is_misspelt(leaf, leaves)]
+    unknown: dict[Loc, list[str]] = {}
+    for leaf in leaves:
+        if leaf.kind == "extra_forbidden":
+            unknown.setdefault(leaf.loc[:-1], []).append(str(leaf.loc[-1]))
+    return [_diagnostic(leaf, subject) for leaf in leaves if not _is_misspelt(leaf, unknown)]
 
 
-def _is_misspelt(leaf: _Leaf, leaves: Sequence[_Leaf]) -> bool:
+def _is_misspelt(leaf: _Leaf, unknown: Mapping[Loc, Sequence[str]]) -> bool:
     """Return whether a missing key is there under a wrong name, which is one mistake and not two."""
-    if leaf.kind != "missing":
-        return False
-    owner, key = leaf.loc[:-1], str(leaf.loc[-1])
-    unknown = [str(other.loc[-1]) for other in leaves if other.kind == "extra_forbidden" and other.loc[:-1] == owner]
-    return did_you_mean(key, unknown) is not None
+    return leaf.kind == "missing" and did_you_mean(str(leaf.loc[-1]), unknown.get(leaf.loc[:-1], ())) is not None
 
 
 def _leaves(raws: Sequence[_Raw], place: Place, loc: Loc) -> Iterator[_Leaf]:

@@ -19,6 +19,9 @@ from probe_flow.workflow.sources import Sources
 from probe_flow.workflow.template_shelf import shelf
 from probe_flow.workflow.templates import PREFIX
 
+MAX_CHAIN = 50
+"""Files that may extend each other in a row; a person keeps track of three."""
+
 
 @dataclass(slots=True)
 class Layers:
@@ -75,6 +78,17 @@ class Layers:
             steps = [*chain[chain.index(os.path.realpath(path)) :], os.path.realpath(path)]
             shown = " -> ".join(f"`{self.sources.shown(Path(step))}`" for step in steps)
             self.problems.append(Diagnostic("PF1102", f"workflows extend each other: {shown}", span=span))
+            return None
+        if len(chain) == MAX_CHAIN:
+            self.problems.append(
+                Diagnostic(
+                    "PF1021",
+                    f"more than {MAX_CHAIN} workflows extend each other in a row",
+                    span=span,
+                    label="this one is not read any more",
+                    help="write what the lowest ones have in common into one file",
+                )
+            )
             return None
         return self._load(path, named_at=span, chain=chain)
 

@@ -43,7 +43,7 @@ def in_words(name: str, value: object) -> str:
     if name.endswith("BYTES"):
         unit, size = next((unit, size) for unit, size in UNITS if value % size == 0)
         return f"{value // size:,} {unit}"
-    return f"{value:,}"
+    return f"{value:,}{' bits' if name.endswith('BITS') else ''}"
 
 
 UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("bytes", 1))

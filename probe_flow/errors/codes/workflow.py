@@ -37,7 +37,8 @@ SECTION: tuple[Code, ...] = (
     Code(
         "PF1005",
         "Key of the wrong type",
-        "A key is a boolean, empty, a number with a fraction, a list or a mapping, or a number where a name belongs.",
+        "A key is a boolean, empty, a number with a fraction or of more than 63 bits, a list or a mapping, or a number "
+        "where a name belongs.",
         "stages:\n  7: {uses: compare, pairs: pairs}",
         "Quote the key, or choose a name that starts with a letter.",
     ),
@@ -90,6 +91,14 @@ SECTION: tuple[Code, ...] = (
         "Only a workflow that uses the stage is concerned.",
         "the stage `dump.acme` cannot be used: ModuleNotFoundError: No module named 'acme_formats'",
         "Update or remove the package, or use another stage.",
+    ),
+    Code(
+        "PF1021",
+        "Too many workflows extend each other",
+        "A workflow extends another one, that one a third, and so on, through more files than the limit "
+        "(docs/explanation/limits.md).",
+        "w1.yaml: `extends: w2.yaml`, w2.yaml: `extends: w3.yaml`, and so on",
+        "Write what the lowest ones have in common into one file.",
     ),
     Code(
         "PF1101",

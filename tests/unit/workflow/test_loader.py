@@ -11,6 +11,7 @@ import yaml
 
 from probe_flow.errors import WorkflowError
 from probe_flow.stages.sizes import size_bytes
+from probe_flow.workflow.extends import MAX_CHAIN
 from probe_flow.workflow.loader import load_workflow
 from probe_flow.workflow.resolved import ResolvedStage, Workflow, options_for_run
 from probe_flow.workflow.templates import templates
@@ -462,3 +463,19 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str) -> Non
 )
 def test_sizes(text: str, value: int) -> None:
     assert size_bytes(text) == value
+
+
+@pytest.mark.parametrize(("files", "code"), [(MAX_CHAIN, None), (MAX_CHAIN + 1, "PF1021"), (400, "PF1021")])
+def test_a_chain_of_workflows_that_extend_each_other_has_an_end(load: Load, files: int, code: str | None) -> None:
+    folder = load("stages: {a: {uses: dump.npy, path: x}}\n").path.parent
+    for i in range(1, files):
+        (folder / f"{i}.yaml").write_text(f"extends: {i + 1}.yaml\n", encoding="utf-8")
+    (folder / f"{files - 1}.yaml").write_text("stages: {a: {uses: dump.npy, path: x}}\n", encoding="utf-8")
+    if code is None:
+        assert load("extends: 1.yaml\n").stages
+        return
+    with pytest.raises(WorkflowError) as caught:
+        load("extends: 1.yaml\n")
+    assert codes(caught) == [code]
+    assert caught.value.diagnostic.span is not None
+    assert caught.value.diagnostic.span.file.endswith(f"{MAX_CHAIN - 1}.yaml")

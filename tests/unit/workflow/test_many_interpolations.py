@@ -134,3 +134,13 @@ def test_a_place_far_in_a_long_line_is_shown_with_what_is_around_it() -> None:
     assert snippet.endswith("bbb...")
     assert marks.index("^") == snippet.index("WRONG")
     assert marks.count("^") == len("WRONG")
+
+
+def test_work_is_linear_in_the_keys_that_are_missing(tmp_path: Path) -> None:
+    def work(count: int) -> Callable[[], object]:
+        path = tmp_path / f"keys{count}.yaml"
+        params = "".join(f"  p{i}: {{tipe: str}}\n" for i in range(count))
+        path.write_text(f"version: 1\nname: w\nparams:\n{params}stages: {{a: {{uses: dump.npy, path: x}}}}\n")
+        return lambda: problems(path)
+
+    assert growth(work, 30) < LINEAR
