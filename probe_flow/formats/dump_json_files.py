@@ -13,6 +13,7 @@ from pathlib import Path
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.formats.dump_json_problems import ProblemList
 from probe_flow.formats.encoding import held_as
+from probe_flow.formats.existing import real_path
 from probe_flow.formats.npy import read_npy_header
 from probe_flow.formats.torch_file import read_torch_header
 from probe_flow.formats.torch_load import has_torch, needs_torch
@@ -54,9 +55,9 @@ class TensorFiles:
         self._is_link: Mapping[str, bool] = {}
         self._trouble: str | None = None
         self._named: set[str] = set()
-        self._root = dump.resolve()
+        self._root = real_path(dump)
         try:
-            if not self._folder.resolve().is_relative_to(self._root):
+            if not real_path(self._folder).is_relative_to(self._root):
                 self._trouble = f"`{FOLDER}` is a link that leads out of the dump"
             else:
                 with os.scandir(self._folder) as entries:
@@ -105,7 +106,7 @@ class TensorFiles:
             code = "PF3419" if self._trouble and "link" in self._trouble else "PF3418"
             joined = what if what.startswith("is") else f"cannot be read: {what}"
             raise self._error(code, joined, name, "copy the folder again, or dump again")
-        if is_link and not (self._folder / name).resolve().is_relative_to(self._root):
+        if is_link and not real_path(self._folder / name).is_relative_to(self._root):
             raise self._error("PF3419", "is a link that leads out of the dump", name, "copy what it leads to in")
 
     def _error(self, code: str, what: str, name: str, cure: str) -> FormatError:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity, UsageError, did_you_mean
+from probe_flow.formats.existing import real_path
 from probe_flow.records import Execution
 
 DUMP_FILE, DEBUG_FILE = DESCRIPTIONS = "dump.json", "debug.json"
@@ -102,7 +103,7 @@ def _named_by_parents(file: Path) -> DumpFile:
 
 def _execution_of(folder: Path) -> Execution:
     """Read rank and step from the names of a folder that holds a dump.json and of the folder above it."""
-    folder = folder.resolve()
+    folder = real_path(folder)
     step = _STEP.fullmatch(folder.parent.name)
     return Execution(rank=_rank_of(folder.name), step=int(step.group(1)) if step else None)
 
@@ -132,7 +133,7 @@ def _steps(path: Path, tree: str | None, root: Path, problems: list[Diagnostic])
     """Return the files below a folder of step folders, or below a step folder itself."""
     steps = _children(path, _STEP, root, problems)
     if not steps:
-        step = _STEP.fullmatch(path.resolve().name)
+        step = _STEP.fullmatch(real_path(path).name)
         return _processes(path, Execution(step=int(step.group(1)) if step else None, graph=tree), root, problems)
     files: list[DumpFile] = []
     for folder in steps:
@@ -194,7 +195,7 @@ def _children(folder: Path, pattern: re.Pattern[str], root: Path, problems: list
 
 def leads_out(path: Path, root: Path) -> bool:
     """Say whether a path below `root` is a link to somewhere else."""
-    return not path.resolve().is_relative_to(root.resolve())
+    return not real_path(path).is_relative_to(real_path(root))
 
 
 def _link(path: Path, root: Path) -> Diagnostic:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:
@@ -15,6 +16,14 @@ def is_file(path: str | os.PathLike[str]) -> bool:
     (False, False)
     """
     return os.path.isfile(path)  # noqa: PTH113
+
+
+def real_path(path: Path) -> Path:
+    """Return where a path leads, all links followed; a link to itself leads to itself.
+
+    `Path.resolve` fails at such a link, with a `RuntimeError` before Python 3.13.
+    """
+    return Path(os.path.realpath(path))
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:

@@ -20,6 +20,7 @@ import h5py
 import numpy as np
 
 from probe_flow.errors import Diagnostic, FormatError, Severity
+from probe_flow.formats.existing import is_file
 
 FORMAT = 1
 _INDEX = np.dtype(
@@ -100,7 +101,7 @@ class ShardStore:
 
 
 def _is_shard(entry: os.DirEntry[str]) -> bool:
-    return entry.name.endswith(".h5") and entry.is_file()
+    return entry.name.endswith(".h5") and is_file(entry.path)
 
 
 def _write(path: Path, entries: Mapping[str, Entry]) -> None:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from base64 import b64decode, b64encode
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,7 +61,7 @@ def turn(target: Target, first: int, seconds: float, place: mmap.mmap) -> dict[s
     """Read inputs from ``first`` on; the number of the current one stands in ``place``."""
     for seed in target.seeds:
         assert seed is not None
-    crashes: list[tuple[int, str, str]] = []
+    crashes: dict[str, tuple[int, str, str]] = {}
     counts = [0, 0]
     slowest, number = (0.0, first), first
     with bounded(), Reader(target) as reader:
@@ -70,12 +71,14 @@ def turn(target: Target, first: int, seconds: float, place: mmap.mmap) -> dict[s
         ends = time.monotonic() + seconds
         while (began := time.monotonic()) < ends:
             _WORD.pack_into(place, 0, number)
-            found = reader.read(target.input(number))
+            tree = target.input(number)
+            found = reader.read(tree)
             slowest = max(slowest, (time.monotonic() - began, number))
-            if isinstance(found, Crash):
-                crashes.append((number, found.kind, found.trace))
-            else:
+            if not isinstance(found, Crash):
                 counts[found] += 1
+            elif found.kind not in crashes:
+                content = b64encode(packed(reader.smaller(tree, found.kind))).decode()
+                crashes[found.kind] = (number, found.trace, content)
             number += 1
     peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
     return {"next": number, "accepted": counts[1], "refused": counts[0], "slowest": slowest, "peak": peak,
@@ -110,7 +113,8 @@ def take_turn(tally: Tally, seconds: float) -> None:
     if process.returncode:
         tally.executions += at - tally.next
         tally.next = at + 1
-        _keep(tally, at, f"the process ended with {process.returncode}", errors)
+        content = packed(TARGETS[tally.name].input(at))
+        _keep(tally, at, f"the process ended with {process.returncode}", errors, content)
         return
     found = json.loads(said)
     tally.executions += found["next"] - tally.next
@@ -119,16 +123,15 @@ def take_turn(tally: Tally, seconds: float) -> None:
     tally.refused += found["refused"]
     tally.slowest_s, tally.slowest = max((tally.slowest_s, tally.slowest), tuple(found["slowest"]))
     tally.peak_bytes = max(tally.peak_bytes, found["peak"])
-    for number, kind, trace in found["crashes"]:
-        _keep(tally, number, kind, trace)
+    for kind, (number, trace, content) in found["crashes"].items():
+        _keep(tally, number, kind, trace, b64decode(content))
 
 
-def _keep(tally: Tally, number: int, kind: str, trace: str) -> None:
+def _keep(tally: Tally, number: int, kind: str, trace: str, content: bytes) -> None:
     """Keep the first input of each kind of crash."""
     if kind in tally.crashes:
         return
     tally.crashes[kind] = number
-    content = packed(TARGETS[tally.name].input(number))
     folder = REGRESSIONS / tally.name
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{digest(content)}.zip"

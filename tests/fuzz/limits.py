@@ -106,6 +106,15 @@ class Reader:
             signal.setitimer(signal.ITIMER_REAL, 0)
         return is_accepted
 
+    def smaller(self, tree: Tree, kind: str) -> Tree:
+        """Return a crashing input without the files that it does without."""
+        for name in tree:
+            rest = {each: content for each, content in tree.items() if each != name}
+            found = self.read(rest)
+            if isinstance(found, Crash) and found.kind == kind:
+                tree = rest
+        return tree
+
     def _place(self, tree: Tree) -> Place:
         """Return a folder that holds files of mostly the same names, so that few are written anew."""
         names = frozenset(name.rpartition("/")[0] for name in tree)

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
 
+import h5py
 import numpy as np
 from ge_writer import DumpTensor, write_dump
 from reduce_dumps import fx_name, ge_name, job_of, reduce_one, write_fx, write_ge
@@ -229,7 +230,46 @@ def _shards() -> Sequence[Tree]:
     def write(folder: Path) -> None:
         ShardStore(folder).add({f"{number:032x}": Entry(f"text {number} \u00e9", "label") for number in range(3)})
 
-    return seeds.written(write)
+    return [*seeds.written(write), *_shards_of_others()]
+
+
+def _shards_of_others() -> Sequence[Tree]:
+    """Return files that a library of HDF5 writes and we do not: packed, sparse, linked, of other types and shapes."""
+    index = np.dtype(
+        [("key", "S32"), ("offset", "<u8"), ("nbytes", "<u8"), ("crc32", "<u4"), ("at", "<u8"), ("n", "<u8")]
+    )
+
+    def writer(fill: Callable[[h5py.File], object]) -> Callable[[Path], None]:
+        def write(folder: Path) -> None:
+            with h5py.File(folder / f"{'0' * 32}.h5", "w", libver="earliest") as file:
+                file.attrs["format"] = 1
+                fill(file)
+
+        return write
+
+    def packed(file: h5py.File) -> None:
+        file.create_dataset("index", data=np.zeros(3, index), chunks=(1,), compression="gzip", track_times=False)
+        file.create_dataset("blob", (2**34,), np.uint8, chunks=(2**20,), compression="gzip", track_times=False)
+
+    def linked(file: h5py.File) -> None:
+        file["index"] = h5py.SoftLink("/blob")
+        file["blob"] = h5py.ExternalLink("/etc/hostname", "/blob")
+
+    def outside(file: h5py.File) -> None:
+        file.create_dataset("index", data=np.zeros(1, index), track_times=False)
+        file.create_dataset("blob", (12,), np.uint8, external=[("/etc/hostname", 0, 12)])
+
+    def other_types(file: h5py.File) -> None:
+        file.attrs["format"] = "1"
+        file.create_dataset("index", data=["a", "b"], dtype=h5py.string_dtype(), track_times=False)
+        file.create_group("blob")
+
+    def empty(file: h5py.File) -> None:
+        file.attrs["format"] = [1, 2]
+        file.create_dataset("index", data=h5py.Empty("f4"))
+        file.create_dataset("blob", data=np.uint8(1))
+
+    return seeds.written(*map(writer, (packed, linked, outside, other_types, empty)))
 
 
 def _shard(folder: Path) -> None:

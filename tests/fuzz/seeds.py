@@ -259,12 +259,18 @@ def _eager(name: str, *, keeps: int = 40) -> Tree:
     """Return a stored dump with at most so many entries, which makes it a quick one to read."""
     found: dict[str, object] = dict(tree_of(DATA / "dump_json" / name))
     for path, content in list(found.items()):
+        if path.endswith("stack.json") and isinstance(content, bytes):
+            found[path] = json.dumps(dict(list(json.loads(content).items())[:5]), indent=1).encode()
         if not path.endswith("dump.json") or not isinstance(content, bytes):
             continue
         document = json.loads(content)
         document["data"] = dict(list(document["data"].items())[:keeps])
-        found[path] = json.dumps(document, indent=1).encode()
-    return {path: content[:6000] if path.endswith("stack.json") else content for path, content in found.items()}  # type: ignore[index,misc]
+        text = json.dumps(document, indent=1)
+        found[path] = text.encode()
+        for other in list(found):
+            if "dump_tensor_data" in other and other.rpartition("/")[2] not in text:
+                del found[other]
+    return found  # type: ignore[return-value]
 
 
 def eager_dumps() -> Sequence[Tree]:

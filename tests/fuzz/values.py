@@ -60,7 +60,7 @@ def damaged_yaml(content: bytes, dice: random.Random) -> bytes:
         if roll < 0.8:
             return json.dumps(changed, indent=1).encode()
         return yaml.dump(changed, Dumper=yaml.CSafeDumper, allow_unicode=True, sort_keys=False).encode()
-    except (yaml.YAMLError, ValueError, TypeError):
+    except (yaml.YAMLError, ValueError, TypeError):  # times and bytes
         return damaged_text(content, dice)
 
 
@@ -102,7 +102,7 @@ def damaged_table(content: bytes, dice: random.Random) -> bytes:
 def _json_tree(content: bytes) -> Any:
     try:
         return json.loads(content)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # it was damaged before
         return None
 
 
@@ -110,7 +110,7 @@ def _json_tree(content: bytes) -> Any:
 def _yaml_tree(content: bytes) -> Any:
     try:
         return yaml.load(content, yaml.CSafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError, TypeError):
+    except Exception:  # what PyYAML makes numbers and times of fails in many ways
         return None
 
 
