@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import h5py
@@ -21,6 +20,7 @@ import numpy as np
 
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.formats.existing import is_file
+from probe_flow.formats.hdf5_files import DAMAGE, new_file, plain_dataset
 
 FORMAT = 1
 _INDEX = np.dtype(
@@ -114,13 +114,10 @@ def _write(path: Path, entries: Mapping[str, Entry]) -> None:
         blob += text
         blob += label
     index = np.array(rows, _INDEX)
-    # libver "earliest" and no tracking: a shard has the same bytes whenever it holds the same entries.
-    with h5py.File(path, "w", libver="earliest") as file:
+    with new_file(path) as file:
         file.attrs["format"] = FORMAT
         file.create_dataset("index", data=index, track_times=False)
         file.create_dataset("blob", data=np.frombuffer(bytes(blob), np.uint8), track_times=False)
-    with path.open("rb") as written:
-        os.fsync(written.fileno())
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,32 +169,11 @@ def read_shard(path: Path) -> list[tuple[str, Entry]]:
         ) from error
 
 
-DAMAGE = (OSError, KeyError, AttributeError, ValueError, TypeError, RuntimeError, OverflowError, MemoryError)
-"""What h5py raises of files that are damaged or of another program."""
-
-
 def _version(file: h5py.File) -> int:
     attribute = file.attrs.get_id("format")
     if attribute.shape != () or attribute.dtype.kind not in "iu":
         raise ValueError("its version is no number")
     return int(file.attrs["format"])
-
-
-def plain_dataset(file: h5py.File, name: str, dtype: np.dtype[Any], file_bytes: int) -> h5py.Dataset:
-    """Return a dataset of one axis whose elements lie one behind another in a file of this size, all of them.
-
-    Raises:
-        ValueError: it is of another kind. Chunks that were never written, filters and links to other files let a small
-            file declare any size.
-        KeyError: there is none.
-    """
-    dataset = file[name]
-    if not isinstance(dataset, h5py.Dataset) or dataset.dtype != dtype or dataset.ndim != 1:
-        raise ValueError(f"its `{name}` holds something else")
-    start = dataset.id.get_offset()  # None where the elements are not in one piece of this file
-    if dataset.nbytes and (start is None or start + dataset.nbytes > file_bytes):
-        raise ValueError(f"its `{name}` declares {dataset.nbytes:,} bytes, which are not there")
-    return dataset
 
 
 def _entry(row: tuple[bytes, int, int, int, int, int], blob: bytes) -> tuple[str, Entry]:

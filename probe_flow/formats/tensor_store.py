@@ -8,15 +8,16 @@ cannot be read is converted again. h5py is imported where a file is opened: most
 
 from __future__ import annotations
 
-import os
 import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.formats.blocks import TensorBlocks, open_tensor
+from probe_flow.formats.hdf5_files import DAMAGE, new_file, plain_dataset
 from probe_flow.records import Extent, TensorRef
 from probe_flow.tensors.dtypes import dtype_info, nbytes
 from probe_flow.tensors.layouts import axis_offsets
@@ -78,8 +79,6 @@ def _extent(path: Path, ref: TensorRef) -> Extent | None:
     """Return where the values lie in a converted file, None when it is absent or not what it should be."""
     import h5py
 
-    from probe_flow.formats.shards import DAMAGE, plain_dataset
-
     numel = ref.numel
     assert numel is not None
     try:
@@ -95,14 +94,12 @@ def _extent(path: Path, ref: TensorRef) -> Extent | None:
 
 
 def _convert(ref: TensorRef, path: Path, io: str) -> None:
-    import h5py
-
-    temporary = path.with_suffix(f".tmp-{os.getpid()}")
+    temporary = path.with_suffix(f".tmp-{uuid4().hex}")  # two threads may convert one tensor
     numel = ref.numel
     assert numel is not None
     checksum = 0
     try:
-        with open_tensor(ref, io=io) as blocks, h5py.File(temporary, "w", libver="earliest") as file:
+        with open_tensor(ref, io=io) as blocks, new_file(temporary) as file:
             values = file.create_dataset("values", (nbytes(ref.dtype, numel),), np.uint8, track_times=False)
             written = 0
             for start in range(0, numel, _PIECE):
@@ -111,8 +108,6 @@ def _convert(ref: TensorRef, path: Path, io: str) -> None:
                 checksum = zlib.crc32(piece.tobytes(), checksum)
                 written += piece.size
             file.attrs.update({"format": FORMAT, "dtype": ref.dtype, "crc32": checksum})
-        with temporary.open("rb") as done:
-            os.fsync(done.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -122,8 +117,6 @@ def _convert(ref: TensorRef, path: Path, io: str) -> None:
 def problem_of(path: Path) -> Diagnostic | None:
     """Read a converted tensor whole and say what is wrong with it, None when it is sound."""
     import h5py
-
-    from probe_flow.formats.shards import DAMAGE, plain_dataset
 
     try:
         with h5py.File(path, "r", locking=False) as file:
