@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     help="Folder to copy to; default: the working directory.",
 )
 @click.option("--with-sample", is_flag=True, help="Copy the sample dumps too, so that the workflow runs as it is.")
-@click.option("--force", is_flag=True, help="Overwrite what is there.")
+@click.option("--force", is_flag=True, help="Replace files that are there, and links to files.")
 @click.option("--snippet", metavar="NAME", help="Print code for your own script instead; `torchair`: both dumps.")
 def command(name: str | None, output: Path, *, with_sample: bool, force: bool, snippet: str | None) -> None:
     """Copy the packaged workflow NAME to start from, or print the code that makes the dumps it compares.
@@ -50,7 +50,7 @@ def _snippet(name: str) -> str:
 
 
 def _copy(name: str, output: Path, *, with_sample: bool, force: bool) -> None:
-    from probe_flow.workflow.copying import SampleMissingError, WouldOverwriteError, copy_template
+    from probe_flow.workflow.copying import LinkInTheWayError, SampleMissingError, WouldOverwriteError, copy_template
     from probe_flow.workflow.extending import extend_template
 
     template = _template(name)
@@ -63,6 +63,8 @@ def _copy(name: str, output: Path, *, with_sample: bool, force: bool) -> None:
             copied = extend_template(template, output, force=force)
     except WouldOverwriteError as error:
         raise click.UsageError(f"`{error.path}` exists; `--force` overwrites it") from error
+    except LinkInTheWayError as error:
+        raise click.UsageError(f"`{error.path}` is a link to another folder; remove it, or name another DIR") from error
     except SampleMissingError as error:
         raise click.UsageError(f"the sample data of `{name}` is not installed: there is no `{error.path}`") from error
     except OSError as error:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from probe_flow.errors import Span
+from probe_flow.formats.whole_files import write_whole
 from probe_flow.formats.yaml_positions import parse_yaml
 from probe_flow.workflow.templates import packaged_root
 
@@ -21,6 +22,14 @@ _EDITOR_LINE = re.compile(r"\A# yaml-language-server:[^\n]*\n")
 
 class WouldOverwriteError(Exception):
     """Something is where the copy should go."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(str(path))
+
+
+class LinkInTheWayError(Exception):
+    """A folder that the copy goes into is a link to another place."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -68,11 +77,12 @@ def copy_template(template: Path, output: Path, *, with_sample: bool, force: boo
         template: the packaged file.
         output: folder to copy to; it is made where it is not there.
         with_sample: copy the sample data as well, and let the copied workflow name the copy; else it names none.
-        force: overwrite files that are there.
+        force: replace files that are there, and links to files: what they lead to stays as it is.
         root: folder that holds ``examples/``; default: the installed one.
 
     Raises:
         WouldOverwriteError: a file or sample is there and ``force`` is not given; nothing was copied.
+        LinkInTheWayError: a folder for the sample is a link; nothing was copied.
         SampleMissingError: the sample data is not installed; nothing was copied.
     """
     text = template.read_text(encoding="utf-8")
@@ -83,19 +93,35 @@ def copy_template(template: Path, output: Path, *, with_sample: bool, force: boo
         if not source.exists():
             raise SampleMissingError(source)
     for path in (workflow, *copies):
-        if path.exists() and not force:
+        if os.path.lexists(path) and not force:
             raise WouldOverwriteError(path)
+    for copy, source in copies.items():
+        _check_folders(output, copy, source)
     output.mkdir(parents=True, exist_ok=True)
     for copy, source in copies.items():
         if source.is_dir():
-            shutil.copytree(source, copy, dirs_exist_ok=True)
+            shutil.copytree(source, copy, dirs_exist_ok=True, copy_function=_copy_over)
         else:
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, copy)
+            _copy_over(source, copy)
     text = _with_copied_paths(text, samples) if with_sample else _without_samples(text, samples)
-    workflow.write_text(_EDITOR_LINE.sub("", text), encoding="utf-8")
+    write_whole(workflow, _EDITOR_LINE.sub("", text).encode())
     unset = () if with_sample else tuple(sample.param for sample in samples)
     return Copied(workflow, tuple(copies), unset)
+
+
+def _copy_over(source: str | Path, copy: str | Path) -> None:
+    Path(copy).unlink(missing_ok=True)
+    shutil.copyfile(source, copy)
+
+
+def _check_folders(output: Path, copy: Path, source: Path) -> None:
+    """Raise LinkInTheWayError where a folder that a sample is copied into leads out of the output folder."""
+    inside = [copy / Path(folder).relative_to(source) for folder, _, _ in os.walk(source)]
+    above = [folder for folder in copy.parents if folder.is_relative_to(output) and folder != output]
+    for folder in (*reversed(above), *inside):
+        if folder.is_symlink():
+            raise LinkInTheWayError(folder)
 
 
 def _samples(template: Path, text: str, examples: Path) -> Iterator[_Sample]:

@@ -7,11 +7,13 @@ everybody who started from it.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from probe_flow.errors import WorkflowError
+from probe_flow.formats.whole_files import write_whole
 from probe_flow.workflow.copying import Copied, WouldOverwriteError
 from probe_flow.workflow.extends import Layers
 from probe_flow.workflow.models import WORKFLOW_NAME
@@ -29,7 +31,7 @@ def extend_template(template: Template, output: Path, *, force: bool) -> Copied:
     Args:
         template: what it extends.
         output: the folder; it is made where it is not there.
-        force: overwrite a file that is there.
+        force: replace a file or link that is there.
 
     Raises:
         WouldOverwriteError: a file is there and ``force`` is not given; nothing was written.
@@ -41,12 +43,13 @@ def extend_template(template: Template, output: Path, *, force: bool) -> Copied:
     if document is None:
         raise WorkflowError(layers.problems, sources.texts)
     workflow = output / f"{template.name}.yaml"
-    if workflow.exists() and not force:
+    if os.path.lexists(workflow) and not force:
         raise WouldOverwriteError(workflow)
     params = document.values.get("params")
     declared: Mapping[str | int, object] = params if isinstance(params, dict) else {}
     output.mkdir(parents=True, exist_ok=True)
-    workflow.write_text("\n".join(_lines(template, document.values.get("name"), declared)) + "\n", encoding="utf-8")
+    text = "\n".join(_lines(template, document.values.get("name"), declared)) + "\n"
+    write_whole(workflow, text.encode())
     return Copied(workflow, (), tuple(str(name) for name, param in declared.items() if _must_be_set(param)))
 
 

@@ -159,6 +159,47 @@ def test_init_with_sample_copies_data_whose_paths_exist(tmp_path: Path, capsys: 
     assert (tmp_path / "sample" / "torchair" / "faulty" / "msprobe_fx_dump").is_dir()
 
 
+@pytest.mark.parametrize("mine", ["old", None], ids=["a link to a file", "a link to nothing"])
+def test_init_replaces_a_link_and_not_what_it_leads_to(
+    mine: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere, output = tmp_path / "elsewhere.yaml", tmp_path / "here"
+    output.mkdir()
+    if mine is not None:
+        elsewhere.write_text(mine)
+    (output / "torchair_ge_vs_fx.yaml").symlink_to(elsewhere)
+    assert cli.main(["init", "torchair_ge_vs_fx", "-o", str(output)]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert cli.main(["init", "torchair_ge_vs_fx", "-o", str(output), "--force"]) == 0
+    assert not (output / "torchair_ge_vs_fx.yaml").is_symlink()
+    assert (elsewhere.read_text() if elsewhere.exists() else None) == mine
+
+
+@pytest.mark.parametrize("link", ["sample", "sample/torchair", "sample/torchair/faulty/msprobe_ge_dump"])
+def test_init_copies_no_sample_through_a_link(link: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    elsewhere, output = tmp_path / "elsewhere", tmp_path / "here"
+    elsewhere.mkdir()
+    (output / link).parent.mkdir(parents=True)
+    (output / link).symlink_to(elsewhere)
+    assert cli.main(["init", "torchair_ge_vs_fx", "-o", str(output), "--with-sample", "--force"]) == 2
+    assert f"`{output / link}` is a link" in capsys.readouterr().err
+    assert list(elsewhere.iterdir()) == []
+    assert list(output.iterdir()) == [output / "sample"]
+
+
+def test_init_replaces_links_among_the_samples(tmp_path: Path) -> None:
+    arguments = ["init", "torchair_ge_vs_fx", "-o", str(tmp_path / "here"), "--with-sample", "--force"]
+    assert cli.main(arguments) == 0
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    file = next(path for path in (tmp_path / "here" / "sample").rglob("*") if path.is_file())
+    copied = file.read_bytes()
+    file.unlink()
+    file.symlink_to(mine)
+    assert cli.main(arguments) == 0
+    assert (mine.read_text(), file.read_bytes(), file.is_symlink()) == ("mine", copied, False)
+
+
 def test_init_tells_where_it_cannot_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("mine")
     for option in ((), ("--with-sample",)):

@@ -109,6 +109,11 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "unit/engine/test_output.py::test_a_record_cannot_make_us_delete_files_elsewhere",
         "unit/stages/test_convert_stages.py::test_folders_of_the_run_that_are_links_are_not_cleared",
     ),
+    "`init --force` replaces a link": (
+        "cli/test_light_commands.py::test_init_replaces_a_link_and_not_what_it_leads_to",
+        "cli/test_light_commands.py::test_init_copies_no_sample_through_a_link",
+        "cli/test_light_commands.py::test_init_replaces_links_among_the_samples",
+    ),
     "A run opens no connection to another machine": (PAGES_OWN + "test_a_run_opens_no_connection",),
     "The code of a model runs in a child process": (
         "unit/dumpers/test_model_process.py::test_crash_in_native_code_tells_the_signal_and_the_last_words",
