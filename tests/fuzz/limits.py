@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1 << 30
 """Memory that an input may take beyond what the process has."""
-MAX_S = 20
-"""Time that an input may take."""
+MAX_S = 20.0
+"""Time of a processor that an input may take, which is the same on a busy machine."""
+MAX_WAIT_S = 300.0
+"""Time until it counts as waiting for something that does not come."""
 
 
 class TooSlowError(BaseException):
@@ -46,10 +48,10 @@ class Crash:
 
 @contextlib.contextmanager
 def bounded() -> Iterator[None]:
-    """Bound the memory of this process, and make its alarm a `TooSlowError`; afterwards all is as before."""
+    """Bound the memory of this process, and make its alarms a `TooSlowError`; afterwards all is as before."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     has = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    handler = signal.signal(signal.SIGALRM, _too_slow)
+    handlers = [(each, signal.signal(each, _too_slow)) for each in (signal.SIGALRM, signal.SIGPROF)]
     rest_s, _ = signal.setitimer(signal.ITIMER_REAL, 0)
     began = time.monotonic()
     resource.setrlimit(resource.RLIMIT_AS, (has + MAX_BYTES, hard))
@@ -57,14 +59,20 @@ def bounded() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, handler)
+        _set_alarms(0, 0)
+        for each, handler in handlers:
+            signal.signal(each, handler)
         if rest_s:
             signal.setitimer(signal.ITIMER_REAL, max(0.01, rest_s - (time.monotonic() - began)))
 
 
-def _too_slow(_signal: int, _frame: object) -> None:
-    raise TooSlowError(f"{MAX_S} s are over")
+def _set_alarms(work_s: float, wait_s: float) -> None:
+    signal.setitimer(signal.ITIMER_PROF, work_s)
+    signal.setitimer(signal.ITIMER_REAL, wait_s)
+
+
+def _too_slow(number: int, _frame: object) -> None:
+    raise TooSlowError(f"{MAX_S:g} s of work are over" if number == signal.SIGPROF else f"{MAX_WAIT_S:g} s are over")
 
 
 class Reader:
@@ -88,12 +96,12 @@ class Reader:
         except OSError:  # no such name can be
             self._places.clear()
             return False
-        signal.setitimer(signal.ITIMER_REAL, MAX_S)
+        _set_alarms(MAX_S, MAX_WAIT_S)
         try:
             self.target.read(path)
             is_accepted = True
         except ProbeFlowError as error:
-            signal.setitimer(signal.ITIMER_REAL, MAX_S)
+            _set_alarms(MAX_S, MAX_WAIT_S)
             try:
                 sources = error.sources if isinstance(error, WorkflowError) else None
                 check_diagnostics(error.diagnostics, sources)
@@ -103,7 +111,7 @@ class Reader:
         except (Exception, TooSlowError) as error:
             return _crash(error)
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            _set_alarms(0, 0)
         return is_accepted
 
     def smaller(self, tree: Tree, kind: str) -> Tree:

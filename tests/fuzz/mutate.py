@@ -12,6 +12,8 @@ from fuzz.values import damaged_json, damaged_json_lines, damaged_table, damaged
 
 MAX_BYTES = 3 << 20
 """Largest file that is tried."""
+MAX_PARSED_BYTES = 1 << 19
+"""Largest file that is changed as what it is; mutators make many objects of a byte."""
 
 _NUMBER = re.compile(r"\d+")
 _BY_SUFFIX = {
@@ -63,7 +65,7 @@ def _damaged(name: str, content: Content, dice: random.Random, others: list[Cont
         by_kind = damaged_archive if content[:2] == b"PK" else damaged_device
     for _ in range(dice.choice((1, 1, 1, 1, 2, 3))):
         roll = dice.random()
-        if roll < 0.75:
+        if roll < 0.75 and len(content) <= MAX_PARSED_BYTES:
             content = by_kind(content, dice)
         elif roll < 0.98:
             content = damaged_bytes(content, dice)

@@ -290,15 +290,18 @@ def mindspore_graphs() -> Sequence[Tree]:
     def statistics(folder: Path) -> None:
         turn_into_statistics(unpack("loop", folder), keep_tensors=True)
 
+    def only_statistics(folder: Path) -> None:
+        turn_into_statistics(unpack("loop", folder))
+
     def some(folder: Path) -> None:
         unpack("base", folder)
         for path in sorted(folder.rglob("*.npy"))[30:]:
             path.unlink()
 
-    return [
-        *written(lambda folder: unpack("loop", folder), lambda folder: unpack("long", folder)),
-        *written(statistics, some),
-    ]
+    def of(name: str) -> Callable[[Path], object]:
+        return lambda folder: unpack(name, folder)
+
+    return written(of("loop"), of("long"), statistics, only_statistics, some)
 
 
 def device_dumps() -> Sequence[Tree]:

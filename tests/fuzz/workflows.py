@@ -48,12 +48,24 @@ stages:
   r: {uses: report, comparison: c, formats: [html, jsonl]}
 """
 
+_ODD = (
+    b"",
+    b"a: &a\n  <<: *a\n",
+    b"stages: {a: {uses: [compare]}}\n",
+    b"stages: {a: {uses: dump.torch, matrix: {m: [[1]]}}}\n",
+    b"params: {1: {}, a: {type: list, default: [[1]]}}\nstages: [1]\n",
+    b"extends: [a]\nparams: 5\nstages: {a: 1, b: {uses: compare, pairs: {a: 1}, only: []}}\n",
+    b"version: 1\nname: ''\nextends: .\n",
+    b"version: !!int x\nstages: !!python/x {}\n",
+)
+
 
 def _seeds() -> Sequence[Tree]:
     alone = [{FILE: path.read_bytes()} for path in sorted((CORPUS / "valid").glob("*.yaml"))]
     packaged = [{FILE: path.read_bytes()} for path in sorted((ROOT / "workflows").glob("*.yaml"))[::4]]
     invalid = [{FILE: path.read_bytes()} for path in sorted((CORPUS / "invalid").glob("*.yaml"))[::6]]
-    return [*alone, *packaged, *invalid, {FILE: _OWN, "middle.yaml": _MIDDLE, "base.yaml": _TEAM}]
+    odd = [{FILE: text} for text in _ODD]
+    return [*alone, *packaged, *invalid, *odd, {FILE: _OWN, "middle.yaml": _MIDDLE, "base.yaml": _TEAM}]
 
 
 def _load(folder: Path) -> None:
