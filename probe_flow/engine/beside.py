@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 import warnings
@@ -22,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from probe_flow.formats.leftovers import temporary_path
 from probe_flow.formats.machine import KILL_S, free_memory, own_memory, usable_cpus
 from probe_flow.reports.atomic import put_in_place
 
@@ -38,6 +38,14 @@ MAX_SHARE: Final = 0.25
 """Most of the memory that is left that the children may fill: each may copy what the run has."""
 
 
+def _nothing() -> None:
+    """Do nothing: there is nothing to let go of, or to wait for."""
+
+
+def _nothing_of(path: Path) -> None:
+    """Do nothing."""
+
+
 @dataclass(slots=True)
 class _Child:
     """One child, the folder in which it writes, and how it ended (`os.waitpid`); None while it runs."""
@@ -50,11 +58,17 @@ class _Child:
 class Beside:
     """The children of one run.
 
+    Args:
+        in_child: what each child does first: it lets go of what its parent alone may hold.
+        announce: hears of every file before it is begun.
+
     There are never more of them than CPUs, and none on a single CPU, in a process with other threads, or where memory
     is short: files are written at once then.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, in_child: Callable[[], None] = _nothing, announce: Callable[[Path], None] = _nothing_of) -> None:
+        self._in_child = in_child
+        self._announce = announce
         self._children: list[_Child] = []
 
     def close(self) -> None:
@@ -64,23 +78,25 @@ class Beside:
 
     def begin(self, write: Callable[[Path], None], path: Path, *, rows: int) -> Callable[[], None]:
         """Begin to write a file; return what waits until it is there. See `probe_flow.stages.base.Files`."""
+        self._announce(path)
         child = self._begun(write, path) if rows >= MIN_ROWS and self._may_fork() else None
         if child is None:
             write(path)
-            return _nothing_left
+            return _nothing
         return lambda: self._end(child, write, path)
 
     def _begun(self, write: Callable[[Path], None], path: Path) -> _Child | None:
         """Fork a child that writes the file; None where that is refused."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            folder = Path(tempfile.mkdtemp(prefix=".", suffix=".tmp", dir=path.parent))
+            folder = temporary_path(path)
+            folder.mkdir(mode=0o700)
         except OSError:
             return None
         parent = os.getpid()
         number = _fork()
         if number == 0:
-            _write_and_leave(write, folder / path.name, parent=parent)
+            _write_and_leave(write, folder / path.name, parent=parent, first=self._in_child)
         if number is None:
             _remove(folder)
             return None
@@ -137,10 +153,6 @@ class Beside:
         _remove(child.folder)
 
 
-def _nothing_left() -> None:
-    """Wait for a file that was written at once."""
-
-
 def _fork() -> int | None:
     """Return the child's number in the parent, 0 in the child, None where there is no child."""
     with warnings.catch_warnings():
@@ -152,11 +164,14 @@ def _fork() -> int | None:
             return None
 
 
-def _write_and_leave(write: Callable[[Path], None], path: Path, *, parent: int) -> None:
+def _write_and_leave(
+    write: Callable[[Path], None], path: Path, *, parent: int, first: Callable[[], None] = _nothing
+) -> None:
     """Write a file in the child, then end it without any of the parent's clean-up: files and locks are not its own."""
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the run still wants this file
+        first()
         gc.disable()  # a collection would touch, and so copy, all that the parent has
         write(path)
         code = 0

@@ -10,6 +10,9 @@ from typing import Any, TextIO
 
 from probe_flow.engine.clock import Clock
 
+FILE_BEGUN = "file.begun"
+"""Written before a result file is: a run that is killed then leaves files that its record does not name."""
+
 
 class EventLog:
     """Writes events with the bound context of the run; structlog is configured for this object only.

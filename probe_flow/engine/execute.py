@@ -14,9 +14,16 @@ from typing import Any
 from probe_flow.engine.beside import Beside
 from probe_flow.engine.cache import PARTIAL, RunCache, collect_garbage, shared_store, tensor_store
 from probe_flow.engine.clock import Clock
-from probe_flow.engine.events import EventLog, open_events
+from probe_flow.engine.events import FILE_BEGUN, EventLog, open_events
 from probe_flow.engine.outcome import StageOutcome, StageStatus, exit_code, run_verdict
-from probe_flow.engine.output import EVENTS_NAME, RECORD_NAME, RunFolder, open_run_folder, reopen_run_folder
+from probe_flow.engine.output import (
+    EVENTS_NAME,
+    OWN_FILES,
+    RECORD_NAME,
+    RunFolder,
+    open_run_folder,
+    reopen_run_folder,
+)
 from probe_flow.engine.plan import Plan, PlannedStage
 from probe_flow.engine.progress import Progress, Silent
 from probe_flow.engine.record import base_record, merge_summaries, stage_list
@@ -24,6 +31,7 @@ from probe_flow.engine.results import Results, is_strict
 from probe_flow.engine.scheduler import Scheduler
 from probe_flow.engine.tasks import StageTasks
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError
+from probe_flow.formats.leftovers import remove_leftovers
 from probe_flow.records import Comparison
 from probe_flow.reports.run_json import write_run_json
 from probe_flow.stages.base import Context, Settings
@@ -83,7 +91,7 @@ def execute(
         strict: codes of warnings that count as errors, ``x`` for any digit.
 
     Raises:
-        UsageError: PF6010, PF6011, PF6012 when the output folder cannot be used, or warnings of the plan that count as
+        UsageError: PF6010 to PF6013 when the output folder cannot be used, or warnings of the plan that count as
             errors; nothing ran then.
     """
     severe = [warning for warning in plan.warnings if is_strict(warning, strict)]
@@ -92,18 +100,26 @@ def execute(
     clock = clock or Clock()
     name = plan.workflow.name
     if is_resumed:
-        folder = reopen_run_folder(output, name, cwd=cwd)
+        opened = reopen_run_folder(output, name, cwd=cwd)
     else:
-        folder = open_run_folder(output, name, now=clock.now(), cwd=cwd)
-    events = open_events(folder.path / EVENTS_NAME, run_id=folder.run_id, clock=clock)
-    with events as log, closing(Beside()) as files:
-        run = _Run(
-            plan, folder, scheduler, clock, progress or Silent(), log, files, cache, keeps_going, is_resumed, strict
+        opened = open_run_folder(output, name, now=clock.now(), cwd=cwd)
+    with opened as folder:
+        started = folder.started or clock.now().isoformat(timespec="seconds")
+        record = base_record(plan, run_id=folder.run_id, started=started)
+        # The record first: from now on the folder is ours, and what is to be deleted is known, whenever this is killed.
+        write_run_json(
+            {**record, "artifacts": list(dict.fromkeys((*OWN_FILES, *folder.previous)))}, folder.path / RECORD_NAME
         )
-        try:
-            return run.to_end()
-        finally:
-            gc.unfreeze()
+        folder.clear()
+        if folder.lock.was_left and cache is not None:
+            remove_leftovers(cache)
+        with open_events(folder.path / EVENTS_NAME, run_id=folder.run_id, clock=clock) as log:
+            run = _Run(plan, folder, scheduler, clock, progress or Silent(), log, record, cache, keeps_going, strict)
+            with closing(run.files):
+                try:
+                    return run.to_end()
+                finally:
+                    gc.unfreeze()
 
 
 @dataclass(slots=True)
@@ -116,32 +132,29 @@ class _Run:
     clock: Clock
     progress: Progress
     log: EventLog
-    files: Beside
+    record: dict[str, Any]
     cache_folder: Path | None = None
     keeps_going: bool = False
-    is_resumed: bool = False
     strict: Sequence[str] = ()
     outcomes: list[StageOutcome] = field(default_factory=list)
+    files: Beside = field(init=False)
     results: Results = field(init=False)
-    record: dict[str, Any] = field(init=False)
     cache: RunCache = field(init=False)
     _began: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._began = self.clock.monotonic()
+        self.files = Beside(in_child=self.folder.lock.forget, announce=self._announce)
         self.results = Results(self.plan.selected, self.folder.path, self.files, strict=self.strict)
-        started = self.folder.started or self.clock.now().isoformat(timespec="seconds")
         self.cache = RunCache(
             shared=shared_store(self.cache_folder) if self.cache_folder else None,
             partial=self.folder.path / PARTIAL,
             key=self.plan.workflow.cache.key,
             report=lambda diagnostics: self._report("cache", diagnostics),
         )
-        self.record = base_record(self.plan, run_id=self.folder.run_id, started=started)
 
     def to_end(self) -> RunOutcome:
         """Run every stage that can run, then say what came of it."""
-        self._save()
         self.log.emit("run.started", workflow=self.plan.workflow.name, stages=len(self.plan.selected))
         interrupted = False
         for planned in self.plan.stages:
@@ -227,7 +240,7 @@ class _Run:
                 metrics_backend=workflow.metrics_backend,
                 tensors=tensor_store(self.cache_folder) if self._keeps_tensors() and self.cache_folder else None,
                 keeps_all_tensors=workflow.cache.tensors == "always",
-                is_resumed=self.is_resumed,
+                is_resumed=self.folder.is_resumed,
             ),
             facts=dict(self.record),
             cache=self.cache.for_stage(forced=name in self.plan.forced),
@@ -239,7 +252,15 @@ class _Run:
         return self.plan.workflow.cache.tensors != "never"
 
     def _emit_for(self, stage: str) -> Callable[..., None]:
-        return lambda event, **fields: self.log.emit(event, **{"stage": stage, **fields})
+        def emit(event: str, **fields: Any) -> None:
+            self.folder.lock.touch()
+            self.log.emit(event, **{"stage": stage, **fields})
+
+        return emit
+
+    def _announce(self, path: Path) -> None:
+        if path.is_relative_to(self.folder.path):
+            self.log.emit(FILE_BEGUN, file=str(path.relative_to(self.folder.path)))
 
     def _report(self, stage: str, diagnostics: Iterable[Diagnostic]) -> None:
         for problem in self.results.report(stage, diagnostics):
@@ -265,7 +286,6 @@ class _Run:
         self.record["timings"]["wall_s"] = round(self.clock.monotonic() - self._began, 6)
         self._end_cache(interrupted=interrupted)
         self._save()
-        self.folder.forget_previous(self.record["artifacts"])
         self.log.emit("run.ended", verdict=self.record["verdict"], exit_code=code)
         return RunOutcome(
             self.folder.path, self.record, code, tuple(self.outcomes), results.comparisons, self._diagnostics()
@@ -291,7 +311,7 @@ class _Run:
             "comparisons": results.summaries,
             "stages": stage_list(self.outcomes),
             "inputs": results.inputs,
-            "artifacts": [RECORD_NAME, EVENTS_NAME, *results.artifacts],
+            "artifacts": [*OWN_FILES, *results.artifacts],
             "problems": [diagnostic.to_dict() for diagnostic in self._diagnostics()],
         }
         write_run_json(self.record, self.folder.path / RECORD_NAME)

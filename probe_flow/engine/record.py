@@ -121,7 +121,7 @@ def base_record(plan: Plan, *, run_id: str, started: str) -> dict[str, Any]:
         "timings": {"started": started, "wall_s": None},
         "executor": {"scheduler": plan.executor.scheduler, "workers": plan.executor.workers},
         "artifacts": [],
-        "problems": [],
+        "problems": [warning.to_dict() for warning in plan.warnings],
     }
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.formats.existing import is_file
 from probe_flow.formats.hdf5_files import DAMAGE, new_file, plain_dataset
+from probe_flow.formats.leftovers import temporary_path
 
 FORMAT = 1
 _INDEX = np.dtype(
@@ -79,7 +80,7 @@ class ShardStore:
             return None
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{uuid4().hex}.h5"
-        temporary = path.with_suffix(f".tmp-{os.getpid()}")
+        temporary = temporary_path(path)
         try:
             _write(temporary, entries)
             temporary.replace(path)

@@ -11,13 +11,13 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.formats.blocks import TensorBlocks, open_tensor
 from probe_flow.formats.hdf5_files import DAMAGE, new_file, plain_dataset
+from probe_flow.formats.leftovers import temporary_path
 from probe_flow.records import Extent, TensorRef
 from probe_flow.tensors.dtypes import dtype_info, nbytes
 from probe_flow.tensors.layouts import axis_offsets
@@ -94,7 +94,7 @@ def _extent(path: Path, ref: TensorRef) -> Extent | None:
 
 
 def _convert(ref: TensorRef, path: Path, io: str) -> None:
-    temporary = path.with_suffix(f".tmp-{uuid4().hex}")  # two threads may convert one tensor
+    temporary = temporary_path(path)  # fresh: two threads may convert one tensor
     numel = ref.numel
     assert numel is not None
     checksum = 0

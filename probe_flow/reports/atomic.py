@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from probe_flow.errors import Diagnostic, IncompleteError
-
-_NAME_ROOM = 200
-"""Characters of the final name kept in the temporary one, so that it stays below the usual limit of 255 bytes."""
+from probe_flow.formats.leftovers import temporary_path
 
 
 @contextmanager
@@ -56,8 +53,7 @@ def put_in_place(written: Path, path: Path) -> None:
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     """Yield a fresh temporary path beside `path`; rename it to `path` at the end, remove it on any error."""
-    stem = path.name.encode("utf-8", "replace")[:_NAME_ROOM].decode("utf-8", "ignore")
-    temporary = path.with_name(f".{stem}.{secrets.token_hex(8)}.tmp")
+    temporary = temporary_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary

@@ -142,9 +142,6 @@ def test_a_killed_run_resumes_to_the_same_bytes(point, number, cached, settled_s
     assert victim(point, number, arguments(settled_sample, output, *more), cache) == -signal.SIGKILL
     record = json.loads((output / "run.json").read_text()) if (output / "run.json").exists() else None
     assert record is None or record["verdict"] == "incomplete", "a killed run never looks finished"
-    if record is None:
-        assert (point, number) == ("record", 1), "only a run killed before its first record has nothing to resume"
-        return
     given = arguments(settled_sample, output, "--resume", *more)
     done = run([sys.executable, "-m", "probe_flow", *given], cache)
     assert done.returncode == 1, done.stderr

@@ -52,6 +52,15 @@ SECTION: tuple[Code, ...] = (
         "name the folder of the run with `--output`, or leave out `--resume`",
     ),
     Code(
+        "PF6013",
+        "another run is at work in the output folder",
+        "Two runs in one folder would replace each other's files. The lock file `.probe_flow_run.lock` in it names the "
+        "process. It ends with its process, however that ends; one of another machine counts until nobody has touched "
+        "it for two minutes.",
+        "a run is at work in the output folder: process 4242 on `node7`",
+        "Wait until that run has ended, end it, or name another folder with `--output`.",
+    ),
+    Code(
         "PF6101",
         "no Dask scheduler answers",
         "The scheduler at `executor.address` is not running, listens on another port, cannot be reached from here, or "

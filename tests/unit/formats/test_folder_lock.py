@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from probe_flow.errors import UsageError
-from probe_flow.formats import folder_lock
-from probe_flow.formats.folder_lock import LOCK_NAME, STALE_S, FolderLock, check_inside
+from probe_flow.formats import lock_file
+from probe_flow.formats.folder_lock import LOCK_NAME, FolderLock, check_inside
+from probe_flow.formats.lock_file import STALE_S
 
 HOLD = """
 import sys
@@ -108,7 +109,7 @@ def test_on_a_full_disk_a_lock_holds_though_it_says_nothing(tmp_path, monkeypatc
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(folder_lock.os, "pwrite", full)
+    monkeypatch.setattr(lock_file.os, "pwrite", full)
     with FolderLock(tmp_path):
         assert (tmp_path / LOCK_NAME).read_bytes() == b""
         with pytest.raises(UsageError, match="another process"):
@@ -156,11 +157,11 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path):
 
 def test_the_holder_touches_its_lock_now_and_then(tmp_path, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(folder_lock.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(lock_file.time, "monotonic", lambda: now[0])
     with FolderLock(tmp_path) as lock:
         os.utime(tmp_path / LOCK_NAME, (5, 5))
         lock.keep()
         assert (tmp_path / LOCK_NAME).stat().st_mtime == 5
-        now[0] += folder_lock.TOUCH_S
+        now[0] += lock_file.TOUCH_S
         lock.keep()
         assert (tmp_path / LOCK_NAME).stat().st_mtime > 5
