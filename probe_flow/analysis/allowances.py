@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from dataclasses import replace
+from functools import cached_property
 
-from probe_flow.analysis.calls import Call, Calls
+from probe_flow.analysis.calls import Call, Calls, is_gradient
 from probe_flow.analysis.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, deviation_of
 from probe_flow.analysis.families import Family, family_of
 from probe_flow.analysis.fused_parts import FusedParts, tightest
-from probe_flow.analysis.gradients import GATED, Saved, coherent_gradient_error, flipped_share, gradient_allowance
+from probe_flow.analysis.gradients import Saved, coherent_gradient_error, flipped_share, gradient_allowance
 from probe_flow.analysis.growth import TINY, Allowance, allowance, coherent_error, common_share, explained_error, widest
 from probe_flow.analysis.hidden_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.links import Links, is_flow_unknown, link
@@ -48,6 +49,9 @@ of their size: two elements are off by less than the worst of all may be. The la
 COHERENT = 1.5
 """Margin of what differences of means add up to: lengths of sums are estimated from counts."""
 
+UPDATED = 1.5
+"""Change of scale of what is computed with a parameter, in relative errors that its update brought."""
+
 _KERNELS = {"pytorch": "pytorch", "mindspore": "mindspore", "mindtorch": "mindspore"}
 
 _COPY = frozenset((Family.MOVE,))
@@ -76,7 +80,7 @@ class Allowances:
         self._by_object: dict[int, RecentErrors] = {}  # the same, since hashing a run is slow
         self._past = PastErrors()
         self._read: list[int] = []
-        self._updates = Updates(rows, self.deviations, calls)
+        self.updates = Updates(rows, self.deviations, calls)
         self._flips: dict[int, float] = {}
         self._latest_flips: dict[Execution, float] = {}
         self._saved_of: tuple[Call | None, Sequence[Saved]] = None, ()
@@ -120,8 +124,7 @@ class Allowances:
         self.scales[number] = deviation.size
         call = self.calls.of[number]
         if call is None or (
-            call.is_gradient
-            and ((call.node is not None and _is_gated(call.node.op_type)) or not self._is_free_of_flips(number))
+            call.is_gradient and (self._maker(number, call).is_gated or not self._is_free_of_flips(number))
         ):
             return False
         return (
@@ -144,13 +147,14 @@ class Allowances:
         self, number: int, deviation: Deviation, behind: Sequence[int], sources: tuple[int, ...] | None
     ) -> Allowance:
         """Return the error that a row may have, given the rows behind it (``sources`` and other ranks' inputs)."""
-        row, call = self.rows[number], self.calls.of[number]
-        assert call is not None
+        row, own = self.rows[number], self.calls.of[number]
+        assert own is not None
         assert row.measurement is not None
+        call = self._maker(number, own)
         known = [d for n in behind if (d := self.deviations[n]) is not None]
         before = self.links.before.get(number, ())
         between = self._between(before) if before else _COPY
-        is_read = not row.is_produced or row.pair.rule == "self" or number in self.links.producers
+        is_read = call is own and (not row.is_produced or row.pair.rule == "self" or number in self.links.producers)
         copies = is_read and between == _COPY
         families = _COPY if copies else between if is_read else self.families(call)
         if row.is_produced and call.peers:
@@ -165,10 +169,13 @@ class Allowances:
             allowed = _of_copy(deviation, known)
             self._hand_on(number, behind)
         else:
-            allowed = self._of_statistics(number, deviation, behind, families, rule)
+            allowed = self._of_statistics(number, call, deviation, behind, families, rule)
         passed = before
         if row.is_produced and row.pair.rule != "self":
             passed = (call.key, *self.links.through.get(call.key, ()))
+        changed = [n for n in behind if n in self.updates.gradients]
+        if changed:
+            allowed = replace(allowed, gain=allowed.gain + UPDATED * sum(map(self.updates.error_of, changed)))
         if passed:
             allowed = with_noise(allowed, self.hidden.noise(passed, known), deviation)
         self.scales[number] = max([deviation.size, allowed.scale, *[self._passed_on(n) for n in behind if copies]])
@@ -214,25 +221,26 @@ class Allowances:
     ) -> Allowance:
         saved = () if _scales_by_number(call, self.rows) else self._saved(call)
         return widest(
-            [
-                gradient_allowance(f, output, known, saved, is_gated=self._is_gated(call), hidden=hidden)
-                for f in families
-            ]
+            [gradient_allowance(f, output, known, saved, is_gated=call.is_gated, hidden=hidden) for f in families]
         )
 
     def _of_statistics(
-        self, number: int, output: Deviation, behind: Sequence[int], families: frozenset[Family], rule: _Rule
+        self,
+        number: int,
+        call: Call,
+        output: Deviation,
+        behind: Sequence[int],
+        families: frozenset[Family],
+        rule: _Rule,
     ) -> Allowance:
         """Allow for what recorded statistics do not show of the inputs' errors, and for their own rounding."""
-        call = self.calls.of[number]
-        assert call is not None
         known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
         proven = self._proven(call, output, [d for _, d in known], families, rule)
         likely = [d.with_rms(max(d.likely, self._flips.get(n, 0.0) * d.size)) if d.unit else d for n, d in known]
         allowed = rule(call, output, likely, families, HIDDEN_UNITS * output.unit)
         size = max(output.size, TINY)
         noise = max([self._flips.get(n, 0.0) for n, _ in known], default=0.0)
-        if rule == self._gradient and self._is_gated(call):
+        if rule == self._gradient and call.is_gated:
             noise = max(noise, FLIPPED * allowed.explained / size)
         if number not in self.links.producers and not known:
             noise = self._latest_flips.get(call.key.execution, 0.0)  # along a path that the dump does not show
@@ -280,37 +288,38 @@ class Allowances:
             return max(coherent_gradient_error(family, output, known, saved) for family in families)
         return max(coherent_error(family, output, known) for family in families)
 
-    @staticmethod
-    def _is_gated(call: Call) -> bool:
-        return call.node is not None and _is_gated(call.node.op_type)
+    def _maker(self, number: int, call: Call) -> Call:
+        """Return the call whose arithmetic a row shows: its own, or the gate in place that left its result to it."""
+        gates = self.links.before.get(number) if call.is_gradient else None
+        return self.calls.by_key[gates[0]] if gates else call
 
     def _unseen(self, number: int, sources: tuple[int, ...] | None, deviation: Deviation) -> float:
         """Error that may have come along paths the dump does not show."""
         row = self.rows[number]
-        if sources is None:
-            call = self.calls.of[number]
-            recent = self.recent(number)
-            if self._shows_modules_only and call is not None and call.is_gradient:
-                recent += flipped_share(recent, deviation.count)  # between modules there may be gates
-            return UNSHOWN * recent * deviation.size
-        step = row.node.execution.step
-        if sources or not step or row.pair.rule == "self":
+        if sources or row.pair.rule == "self":
             return 0.0
+        step = row.node.execution.step
+        updated = self._of_update(number, step, is_known=sources is not None) if step else None
+        if sources is None:
+            recent = self.recent(number)
+            if self._shows_modules_only and is_gradient(row.node):
+                recent += flipped_share(recent, deviation.count)  # between modules there may be gates
+            return max(UNSHOWN * recent * deviation.size, updated or 0.0)
         # State of earlier steps (caches, updated parameters) enters as an input without producer.
-        golden = row.pair.golden
-        if golden is not None and golden.attrs.get("requires_grad") is True:
-            updated = self._updated(number, step)
-            if updated is not None:
-                return updated
-        return UNSHOWN * self._past.usual_before(step) * deviation.size
+        if updated is not None:
+            return updated
+        return UNSHOWN * self._past.usual_before(step) * deviation.size if step else 0.0
 
-    def _updated(self, number: int, step: int) -> float | None:
+    def _of_update(self, number: int, step: int, *, is_known: bool) -> float | None:
         """Error of a parameter that was compared in a step before."""
+        golden = self.rows[number].pair.golden
+        if golden is None or golden.attrs.get("requires_grad") is not True:
+            return None
         for read in self._read:
-            if self.links.producers.get(read) == ():
-                self._updates.add(read)
+            if not self.links.producers.get(read):
+                self.updates.add(read)
         self._read.clear()
-        return self._updates.error(number, min(1.0, UNSHOWN * self._past.usual_before(step)))
+        return self.updates.error(number, min(1.0, UNSHOWN * self._past.usual_before(step)), is_known=is_known)
 
     def _saved(self, call: Call) -> Sequence[Saved]:
         """Return what the forward call of a gradient left: the same for each of its rows, which come together."""
@@ -353,11 +362,6 @@ class Allowances:
         if Family.PRODUCT in kinds and self.hidden.has_weights(nodes):
             kinds = (kinds - {Family.PRODUCT} - _AROUND_PRODUCTS) | {Family.WEIGHTED}
         return frozenset(kinds or {Family.UNKNOWN})
-
-
-@lru_cache(maxsize=4096)
-def _is_gated(op_type: str) -> bool:
-    return GATED.search(op_type) is not None
 
 
 def _are_frameworks_different(pairs: Pairs) -> bool:

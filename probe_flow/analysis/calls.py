@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from probe_flow.analysis.gradients import is_gated
 from probe_flow.analysis.measured import PRODUCED, MeasuredPair
 from probe_flow.records import Node, NodeKey, Pairs, Phase
 
@@ -49,6 +50,11 @@ class Call:
 
     def __post_init__(self) -> None:
         self.is_gradient = is_gradient(self.key)
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether its derivative jumps somewhere."""
+        return self.node is not None and is_gated(self.node.op_type)
 
     def around(self) -> Iterator[Call]:
         """Yield the modules around it, innermost first."""

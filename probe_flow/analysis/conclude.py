@@ -14,7 +14,7 @@ from probe_flow.analysis.checksums import search_checksums
 from probe_flow.analysis.deviation import Deviation
 from probe_flow.analysis.drift import find_drift
 from probe_flow.analysis.golden_errors import golden_errors
-from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.measured import MeasuredPair, number_or_first
 from probe_flow.analysis.moments import side_by_side
 from probe_flow.analysis.near_misses import behind_extremes, near_misses
 from probe_flow.analysis.noise import not_deterministic
@@ -26,6 +26,10 @@ from probe_flow.records import Finding, FindingKind, Mode, Pairs, Phase, Role, S
 
 STRONG = 2.0
 """A suspect of this score is an origin even downstream of another one: its inputs' errors do not explain it."""
+
+LATER = 5.0
+"""The same where it depends on a suspect of an earlier step, whose error went into a parameter: what is made with that
+is off in one direction, which does not average out as noise does."""
 
 NEAREST = 3
 """Operators before an origin that its evidence names where extremes do not clear them; findings name the others too."""
@@ -88,13 +92,21 @@ def _origins(diagnosis: Diagnosis, rows: Sequence[MeasuredPair]) -> list[Suspect
     strong = [
         suspect
         for suspect in diagnosis.suspects
-        if suspect.score >= STRONG and not (suspect.figure == "nonfinite" and suspect.inherits)
+        if suspect.score >= _least_score(suspect, diagnosis, rows)
+        and not (suspect.figure == "nonfinite" and suspect.inherits)
     ]
     # Behind a strong one, what is a little more than explained is its echo.
     first = next((place for place, suspect in enumerate(diagnosis.suspects) if suspect in strong[:1]), None)
     weak = [suspect for suspect in diagnosis.suspects[:first] if suspect.score < STRONG and not suspect.inherits]
     before = [suspect for suspect in weak if strong and _bears_on(suspect, strong[0], diagnosis, rows)]
     return before + strong + [suspect for suspect in weak if suspect not in before]
+
+
+def _least_score(suspect: Suspect, diagnosis: Diagnosis, rows: Sequence[MeasuredPair]) -> float:
+    """Return the score from which a suspect is an origin whatever it depends on."""
+    root = diagnosis.tainted.get(suspect.row)
+    steps = [number_or_first(rows[n].node.execution.step) for n in (suspect.row, root) if n is not None]
+    return LATER if steps[-1] < steps[0] else STRONG
 
 
 def _bears_on(earlier: Suspect, later: Suspect, diagnosis: Diagnosis, rows: Sequence[MeasuredPair]) -> bool:

@@ -235,8 +235,10 @@ def _tensor_errors(measurement: Measurement, size: float) -> tuple[float, float,
     assert measurement.target is not None
     assert measurement.golden is not None
     statistics = measurement.golden.statistics
-    gain = _gain(measurement, size, float(peak))
-    offset = _difference(_number(measurement.target.statistics.mean), _number(statistics.mean))
+    gain = offset = 0.0
+    if not measurement.nonfinite_mismatch:  # else the sides' norms and means are of different elements
+        gain = _gain(measurement, size, float(peak))
+        offset = _difference(_number(measurement.target.statistics.mean), _number(statistics.mean))
     return float(distance) / math.sqrt(_finite(statistics, measurement.count)), float(peak), gain, offset
 
 

@@ -3,7 +3,9 @@
 With a graph (`Catalog.edges`) an input comes from the outputs that feed it, and an input without a producer is a
 source: a parameter, a constant or an input of the network. A node without any edge that the graph's text does not have
 either (the device's own casts and layout changes) has unknown ancestry. Without a graph, a tensor that equals an
-earlier one in the golden's statistics is taken for that one; what is found nowhere has unknown ancestry.
+earlier one in the golden's statistics is taken for that one; what is found nowhere has unknown ancestry. A gate that
+works in place (``relu_``, ``F.relu(inplace=True)``) is recorded with the gradient that reached it on both ends, since
+its input is its output by then; what it made of that gradient shows as the next one of its size that nothing wrote.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from probe_flow.analysis.gradients import is_gated
 from probe_flow.analysis.measured import PRODUCED, MeasuredPair
 from probe_flow.records import Execution, NodeKey, Pairs, Phase, Relation, SlotRole, TensorKind
 
@@ -29,7 +32,7 @@ class Links:
         reaching: node -> rows that feed its outputs: its own inputs, and for inputs that were not compared what feeds
             those, through nodes that were not compared either; absent = unknown, or no input at all.
         through: node -> the nodes that were not compared on the way, whose arithmetic lies between.
-        before: the same for input rows that do not hold what their producers gave.
+        before: the same for input rows that do not hold what their producers gave; of a gradient the gate in place.
     """
 
     producers: Mapping[int, tuple[int, ...]]
@@ -70,10 +73,10 @@ def link(rows: Sequence[MeasuredPair], pairs: Pairs) -> Links:
         reaching.pop(key, None)
         if key in through:
             reaching[key] = tuple(n for each in (key, *through[key]) for n in inputs.get(each, ()))
-    producers = _by_value(rows, pairs)
+    producers, gates = _by_value(rows, pairs)
     if is_flow_unknown(pairs):  # outputs of equal values are no copies because one stands before the other
         producers = {number: found for number, found in producers.items() if not rows[number].is_produced}
-    return Links(producers, reaching, through)
+    return Links(producers, reaching, through, gates)
 
 
 def _within_groups(
@@ -178,7 +181,10 @@ _WEIGHTED = re.compile(
 """Types of which every tensor but the first is a parameter or buffer, unless something before wrote it."""
 
 
-def _by_value(rows: Sequence[MeasuredPair], pairs: Pairs) -> dict[int, tuple[int, ...]]:
+def _by_value(
+    rows: Sequence[MeasuredPair], pairs: Pairs
+) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[NodeKey, ...]]]:
+    """Return `Links.producers` by equal values, and `Links.before` for what gates in place made."""
     runs: dict[Execution, int] = {}
     places: dict[int, int] = {}  # by the object, since hashing a run is slow
     keys = []
@@ -195,17 +201,30 @@ def _by_value(rows: Sequence[MeasuredPair], pairs: Pairs) -> dict[int, tuple[int
     }
     last: dict[object, int] = {}
     producers: dict[int, tuple[int, ...]] = {}
+    gates: dict[int, tuple[NodeKey, ...]] = {}
+    passed: dict[object, int] = {}  # (execution, elements) -> gradient that a gate in place has yet to act on
     for number, (row, key) in enumerate(zip(rows, keys, strict=True)):
         if row.measurement is None:
             continue
         role = row.pair.shown.slot.role
         if key is not None and key in last:
             producers[number] = (last[key],)
+            if row.is_produced and rows[last[key]].node == row.node and _is_gate(row, pairs):
+                passed[key[:2]] = number
+        elif role is SlotRole.INPUT and row.node.phase is Phase.BACKWARD and key is not None and key[:2] in passed:
+            gate = passed.pop(key[:2])
+            producers[number], gates[number] = (gate,), (rows[gate].node,)
         elif role is SlotRole.PARAMETER or (role is SlotRole.INPUT and (key in parameters or _is_weight(row, pairs))):
             producers[number] = ()
         if key is not None:
             last[key] = number
-    return producers
+    return producers, gates
+
+
+def _is_gate(row: MeasuredPair, pairs: Pairs) -> bool:
+    """Whether a row is of the backward pass of a call whose derivative jumps."""
+    node = pairs.target.nodes.get(row.node)
+    return row.node.phase is Phase.BACKWARD and node is not None and is_gated(node.op_type)
 
 
 def _is_weight(row: MeasuredPair, pairs: Pairs) -> bool:
@@ -217,8 +236,10 @@ def _is_weight(row: MeasuredPair, pairs: Pairs) -> bool:
     return node is not None and _WEIGHTED.fullmatch(node.op_type) is not None
 
 
-def _fingerprint(row: MeasuredPair, run: int) -> object:
+def _fingerprint(row: MeasuredPair, run: int) -> tuple[object, ...] | None:
     """Return what identifies the golden values, or None when that says too little (constants, scalars).
+
+    It begins with execution and number of elements.
 
     What the dump recorded comes first: it is the same in both modes, and of the same precision wherever a tensor shows.
     """

@@ -206,11 +206,12 @@ class _Search:
         figure, score = self._worst_figure(number, deviation, allowed, limits)
         # Without a path to the errors before it, an output is judged by what outputs are usually off by.
         is_alone = produced and sources is None and self.allowances.is_flow_unknown
-        around = (*behind, *(call.forward if produced else ()))
+        updated = self.allowances.updates.gradients.get(number, ())
+        around = (*behind, *(call.forward if produced else updated))
         ancestor = self._ancestor(call, around, peers, produced=produced)
         # Wrong indices, masks, arguments and NaN may do anything to what is computed from them, and what is wrong
         # inside a module to what the module returns.
-        is_wild = produced and (call in self.damaged or any(n in self.wild for n in around))
+        is_wild = any(n in self.wild for n in (around if produced else updated)) or (produced and call in self.damaged)
         if is_wild:
             score = 0.0
         begins = deviation.nonfinite and not is_wild and not any(d.nonfinite for _, d in known)

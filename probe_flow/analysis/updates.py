@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from probe_flow.analysis.calls import Calls
 from probe_flow.analysis.deviation import Deviation
 from probe_flow.analysis.measured import MeasuredPair
-from probe_flow.records import Statistics
+from probe_flow.records import Mode, Phase, Statistics
 
 UPDATE = 4.0
 """Largest change of a parameter's elements in a step, in changes of its extremes, mean and norm."""
+
+DECIDED = 0.5
+"""Error of an update, in its size, wherever the gradients differ at all: an optimizer that divides them by their own
+size (Adam) turns the noise of elements that are zero in mathematics into whole steps."""
+
+SMALL_STEP = 0.1
+"""Change that a step of an optimizer makes at most in what a parameter's statistics say, in its size."""
 
 _RECORDED = ("min", "max", "mean", "l2norm")
 
@@ -25,24 +33,49 @@ class Updates:
         self._deviations = deviations
         self._calls = calls
         self._latest: dict[object, int] = {}
+        self.gradients: dict[int, tuple[int, ...]] = {}
+        """Row of a parameter that was changed -> rows of the gradients that it was changed by; ``()``: not dumped."""
+        self._hidden: dict[int, float] = {}
+        """The same row -> relative error that it is likely to have where statistics show less."""
 
     def add(self, number: int) -> None:
         """Take note of a row that nothing in its step produced."""
-        self._latest[self._identity(number)] = number
+        if self._rows[number].node.phase is Phase.FORWARD:
+            self._latest[self._identity(number)] = number
 
-    def error(self, number: int, usual: float) -> float | None:
+    def error(self, number: int, usual: float, *, is_known: bool) -> float | None:
         """Return the error that a parameter may have, None where it was not compared in a step before.
 
         Args:
             number: its row.
             usual: relative error of a gradient that was not dumped.
+            is_known: whether it is a parameter; else it must look like one, which a step changes by little.
         """
+        if self._rows[number].is_produced or self._rows[number].node.phase is not Phase.FORWARD:
+            return None
         before = self._latest.get(self._identity(number))
         error = self._deviations[before] if before is not None else None
         if before is None or error is None:
             return None
         change = self._change(before, number, max(1, error.count))
-        return 2.0 * error.rms + UPDATE * change * self._gradient_error(before, usual)
+        if not is_known and change > SMALL_STEP * error.size:
+            return None
+        gradients = self.gradients[number] = self._gradients_of(before)
+        found = [each for n in gradients if (each := self._deviations[n]) is not None]
+        gradient = max((min(each.relative, 1e3) for each in found), default=usual)
+        likely = max((min(each.likely / each.size, 1.0) for each in found if each.size), default=usual)
+        self._hidden[number] = min(1.0, UPDATE * change * likely / error.size) if error.size else 0.0
+        return 2.0 * error.rms + UPDATE * change * (max(gradient, DECIDED) if gradient else 0.0)
+
+    def error_of(self, number: int) -> float:
+        """Return the relative error of a changed parameter.
+
+        It follows the data that the gradients were made of, so it does not average out in products with these.
+        """
+        row, error = self._rows[number], self._deviations[number]
+        shown = min(error.relative, 1.0) if error is not None else 0.0
+        is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
+        return max(shown, self._hidden[number]) if is_proven else shown
 
     def _change(self, before: int, number: int, count: int) -> float:
         """Return the largest change of the golden's statistics, that of the norm for one of ``count`` elements."""
@@ -54,21 +87,21 @@ class Updates:
         )
         return max(changes, default=0.0)
 
-    def _gradient_error(self, number: int, usual: float) -> float:
-        """Return the relative error of a parameter's gradient, found by its module and size."""
-        call = self._calls.of[number]
+    def _gradients_of(self, number: int) -> tuple[int, ...]:
+        """Return the rows of a parameter's gradient: that of its module, else of the call that read it."""
+        call, mine = self._calls.of[number], self._deviations[number]
         assert call is not None
         modules = [call, call.container] if call.container is not None else [call]
-        found = [
-            gradient
-            for module in modules
-            if (owner := self._calls.gradients_of(module)) is not None
-            for n in owner.written
-            if (gradient := self._deviations[n]) is not None
-        ]
-        mine = self._deviations[number]
-        like = [gradient for gradient in found if mine is not None and gradient.count == mine.count]
-        return max((min(gradient.relative, 1e3) for gradient in like or found), default=usual)
+        owners = [owner for module in modules if (owner := self._calls.gradients_of(module)) is not None]
+        found = [n for owner in owners for n in owner.written]
+        like = [n for n in found if self._is_like(n, mine)]
+        if not found and (backward := self._calls.by_key.get(replace(call.key, phase=Phase.BACKWARD))) is not None:
+            like = [n for n in backward.written if self._is_like(n, mine)]
+        return tuple(like or found)
+
+    def _is_like(self, number: int, parameter: Deviation | None) -> bool:
+        gradient = self._deviations[number]
+        return gradient is not None and parameter is not None and gradient.count == parameter.count
 
     def _golden(self, number: int) -> Statistics:
         golden = self._rows[number].pair.golden

@@ -174,3 +174,47 @@ def test_no_healthy_pair_of_modules_or_apis_raises_an_alarm(cases_of_level, mode
     assert len(healthy) >= 7
     alarmed = {case.spec["name"]: found for case in healthy if (found := findings_of(case, mode)[0])}
     assert alarmed == {}
+
+
+@pytest.fixture(scope="module")
+def in_place(tmp_path_factory) -> list[Case]:
+    """Healthy residual networks with batch norm and gates in place, in 16 bits, two steps."""
+    return unpacked("in_place", tmp_path_factory.mktemp("in_place"))
+
+
+@pytest.mark.parametrize("mode", ["statistics", "tensor"])
+def test_gates_in_place_are_gates(in_place, mode):
+    """Their gradient is recorded as it reached them; which elements they let through shows one call later."""
+    assert len(in_place) == 4
+    alarmed = {case.spec["name"]: found for case in in_place if (found := findings_of(case, mode)[0])}
+    assert alarmed == {}
+
+
+@pytest.fixture(scope="module")
+def optimizers(tmp_path_factory) -> list[Case]:
+    """Two steps with AdamW between, in float32 with noise or bfloat16; three have wrong gradients in the first."""
+    return unpacked("optimizers", tmp_path_factory.mktemp("optimizers"))
+
+
+@pytest.mark.parametrize("mode", ["statistics", "tensor"])
+def test_what_an_optimizer_makes_of_wrong_gradients_is_no_further_origin(optimizers, mode):
+    """Adam divides a gradient by its own size: an update is not off by as much of itself as its gradient was."""
+    faults = [case for case in optimizers if case.spec["kind"]]
+    assert (len(faults), len(optimizers)) == (3, 5)
+    for case in optimizers:
+        found, pairs = findings_of(case, mode)
+        named = [finding for finding in found if finding.kind in ORIGINS]
+        assert all(finding.node.execution.step == 0 for finding in named), case.spec["name"]
+        assert bool(named) == bool(case.spec["kind"]), case.spec["name"]
+        assert not named or case.is_named(mode, named[0], pairs), case.spec["name"]
+
+
+def test_a_side_with_nan_has_no_change_of_scale(cases):
+    """Norms of a side with NaN and of one without are of different elements: only where NaN begins is named."""
+    spoilt = [case for case in cases if case.spec["kind"] in ("nan", "grad_nan")]
+    assert len(spoilt) >= 2
+    for case in spoilt:
+        found, pairs = findings_of(case, "tensor")
+        named = [finding for finding in found if finding.kind in ORIGINS]
+        assert named, case.spec["name"]
+        assert all(case.is_named("tensor", finding, pairs) for finding in named), case.spec["name"]

@@ -7,6 +7,7 @@ small so that an archive of dumps stays small; depth and kinds of operations are
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -135,6 +136,41 @@ class Cnn(Model):
             if number < 2:
                 x = F.max_pool2d(x, 2) if number else F.avg_pool2d(x, 2)
         return F.cross_entropy(self.head(x.mean(dim=(2, 3))).float(), self.get("labels"))
+
+
+class InPlaceBlock(nn.Module):
+    """A basic block as image networks are written: gate and sum overwrite what they read."""
+
+    def __init__(self, channels: int, out: int, stride: int, gate: nn.Module) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(channels, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out)
+        self.conv2, self.bn2 = nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out)
+        self.gate, self.skip = gate, None
+        if stride > 1 or channels != out:
+            self.skip = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.bn2(self.conv2(self.gate(self.bn1(self.conv1(x)))))
+        y += x if self.skip is None else self.skip(x)
+        return self.gate(y)
+
+
+class ResNet(Model):
+    """Residual network whose gates work in place; ``gate`` makes one of them."""
+
+    def __init__(self, gate: Callable[[], nn.Module] = lambda: nn.ReLU(inplace=True)) -> None:
+        super().__init__()
+        self.conv1, self.bn1, self.gate = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), gate()
+        sizes = ((8, 8, 1), (8, 16, 2), (16, 16, 1), (16, 24, 2))
+        self.layers = nn.ModuleList(InPlaceBlock(*size, gate()) for size in sizes)
+        self.fc = nn.Linear(24, 10)
+        self.tensors(x=torch.randn(8, 3, 16, 16), labels=torch.randint(0, 10, (8,)))
+
+    def loss(self) -> torch.Tensor:
+        x = F.max_pool2d(self.gate(self.bn1(self.conv1(self.get("x")))), 3, 2, 1)
+        for layer in self.layers:
+            x = self.block(layer, x)
+        return F.cross_entropy(self.fc(torch.flatten(F.adaptive_avg_pool2d(x, 1), 1)).float(), self.get("labels"))
 
 
 class Recurrent(Model):
@@ -317,6 +353,9 @@ _KINDS = {
     "mixture": Mixture,
     "unet": UNet,
     "patches": Patches,
+    "resnet": ResNet,
+    "resnet6": lambda: ResNet(lambda: nn.ReLU6(inplace=True)),
+    "resnet_leaky": lambda: ResNet(lambda: nn.LeakyReLU(0.1, inplace=True)),
     "sdpa": lambda: Transformer(depth=2, width=32, heads=4, fused=True),
 }
 MODELS = tuple(_KINDS)

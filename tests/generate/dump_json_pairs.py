@@ -113,7 +113,9 @@ class Runs:
 
 def golden_of(spec: Spec) -> Spec:
     """Return the golden's side of a pair."""
-    return Spec("", spec.model, spec.seed, steps=spec.steps, level=spec.level, ranks=spec.ranks)
+    return Spec(
+        "", spec.model, spec.seed, steps=spec.steps, level=spec.level, ranks=spec.ranks, optimizer=spec.optimizer
+    )
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from generate.dump_json_changes import CHANGES, change, late_parameter
 from generate.dump_json_models import make
 from generate.dump_json_specs import Spec
 
+OPTIMIZERS = {"sgd": partial(torch.optim.SGD, lr=0.05), "adamw": partial(torch.optim.AdamW, lr=0.005)}
 TASK = {"scope": [], "list": [], "data_mode": ["all"], "summary_mode": "md5"}
 
 
@@ -39,7 +41,7 @@ def run(spec: Spec, folder: Path, *, rank: int = 0) -> dict:
     if is_faulty and spec.kind in CHANGES:
         change(model, spec.kind, spec.strength, spec.seed)
     model = model.to(getattr(torch, spec.dtype))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    optimizer = OPTIMIZERS[spec.optimizer](model.parameters())
     debugger = PrecisionDebugger(config_path=str(folder / "config.json"))
     for step in range(spec.steps):
         kernels.PLAN.now = step

@@ -22,6 +22,7 @@ class Spec:
         level: of the collector, mix, L0 or L1.
         recompute: how the target recomputes activations (`Model.recompute`).
         ranks: processes; the fault is on the last one.
+        optimizer: of both sides between steps, ``sgd`` or ``adamw``.
     """
 
     name: str
@@ -38,3 +39,4 @@ class Spec:
     level: str = "mix"
     recompute: bool | None = None
     ranks: int = 1
+    optimizer: str = "sgd"

@@ -54,6 +54,19 @@ def test_only_finite_elements_count():
     assert found.spread == pytest.approx(0.5)
 
 
+def test_sides_of_which_other_elements_are_finite_have_no_change_of_scale():
+    # target [nan, nan, 3, 4] of golden [30, 40, 3, 4]: the norms 5 and sqrt(2525) are of different elements.
+    found = deviation_of(
+        tensor_row(
+            {"euclidean_distance": 0.0, "max_abs_err": 0.001, "cosine": 1.0},
+            {"min": 3.0, "max": 4.0, "mean": 3.5, "l2norm": 5.0, "nan": 2},
+            {"min": 3.0, "max": 40.0, "mean": 19.25, "l2norm": math.sqrt(2525)},
+            nonfinite=2,
+        )
+    )
+    assert (found.gain, found.offset, found.nonfinite) == (0.0, 0.0, 2)
+
+
 def test_a_tensor_that_is_nan_throughout_is_not_overlooked():
     nothing = {"euclidean_distance": None, "max_abs_err": None, "cosine": None}
     found = deviation_of(

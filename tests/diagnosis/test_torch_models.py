@@ -1,0 +1,68 @@
+"""Torch models made and trained here, the target in another precision, recorded by a collector of our own.
+
+The dumps in ``tests/data`` are of the published collector; these show that nothing hangs on how that one records.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from probe_flow.cli.main import main
+
+pytestmark = pytest.mark.frameworks
+torch = pytest.importorskip("torch")
+
+from generate.dump_json_models import make  # noqa: E402
+from torch_collector import record  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def sgd(parameters):
+    return torch.optim.SGD(parameters, lr=0.05)
+
+
+def adamw(parameters):
+    return torch.optim.AdamW(parameters, lr=0.005)
+
+
+def compare(target: Path, golden: Path, run: Path) -> dict:
+    """Compare two dumps from the files on and return the record."""
+    main(["compare", "-tp", str(target), "-gp", str(golden), "-o", str(run)])
+    return json.loads((run / "probe_flow/run.json").read_text())
+
+
+def pair(folder: Path, name: str, optimizer, dtype, *, task: str, change=None) -> dict:
+    """Train both sides for two steps and compare them; ``change`` spoils the target in the first step."""
+    sides = []
+    for side, kind, spoil in (("target", dtype, change), ("golden", torch.float32, None)):
+        model = make(name, seed=2).to(kind)
+        sides.append(record(folder / side, model, optimizer(model.parameters()), steps=2, task=task, change=spoil))
+    return compare(*sides, folder / "run")
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+@pytest.mark.parametrize("name", ["resnet", "resnet6"])
+def test_a_healthy_residual_network_with_gates_in_place_passes(tmp_path, name, task):
+    found = pair(tmp_path, name, sgd, torch.bfloat16, task=task)
+    assert [finding["evidence"] for finding in found["findings"] if finding["fails"]] == []
+
+
+def halved(entry: str, output):
+    return (lambda grad: grad * 0.5) if entry == "Functional.gelu.1.forward" else None
+
+
+def test_behind_adamw_a_wrong_gradient_is_the_only_origin(tmp_path):
+    found = pair(tmp_path, "transformer", adamw, torch.float32, task="statistics", change=halved)
+    named = [(finding["node"], finding["step"]) for finding in found["findings"] if finding["fails"]]
+    assert {step for _, step in named} == {0}
+    assert "gelu" in named[0][0]
