@@ -172,7 +172,7 @@ class _Reader:
             node = None
         call = self._whole(values.get("call", 0), (*loc, "call"))
         phase = values.get("phase", "forward" if node is not None else "none")
-        if phase not in {each.value for each in Phase}:
+        if phase not in [each.value for each in Phase]:  # it may be no text
             self._wrong((*loc, "phase"), "`phase` is `forward`, `backward` or `none`")
         op_type = values.get("op_type", "")
         head = Deviant(graph, node, call, str(phase), str(op_type), "", "", None)

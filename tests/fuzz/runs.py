@@ -21,6 +21,7 @@ from fuzz import seeds, workflows
 from fuzz.target import Target, check_diagnostics, file_target, only_file
 from fuzz.tree import Tree
 from probe_flow.cli.asking import Asker
+from probe_flow.engine.cache import PAIRS, PARTIAL, VERSION
 from probe_flow.engine.clock import Clock
 from probe_flow.engine.execute import execute
 from probe_flow.engine.plan import make_plan
@@ -64,6 +65,7 @@ stages:
   result: {uses: compare, pairs: pairs, policy: dump_json, gate: findings}
   report: {uses: report, comparison: result, formats: [{csv: dump_json}, jsonl, html, junit]}
 """
+STRUCTURE = EAGER.replace("match.name", "match.structure")
 OFFLINE = """version: 1
 name: fuzz
 stages:
@@ -115,6 +117,11 @@ def _eager_pairs() -> Sequence[Tree]:
     return [_sides(dump, dump, EAGER) for dump in dumps]
 
 
+def _structure_pairs() -> Sequence[Tree]:
+    ms, pt, made = (seeds.eager_dumps()[number] for number in (3, 4, 5))
+    return [_sides(ms, pt, STRUCTURE), _sides(made, made, STRUCTURE)]
+
+
 def _offline_pairs() -> Sequence[Tree]:
     rules = seeds.rule_files()[0]["net.json"]
     sides = zip(seeds.offline_dumps()[:1], seeds.golden_folders()[:1], strict=True)
@@ -142,6 +149,8 @@ def _runs() -> Sequence[Tree]:
         for path in (folder / "in" / OUTPUT).iterdir():
             if path.suffix in (".json", ".jsonl"):
                 (folder / path.name).write_text(_anywhere(path.read_text(), folder))
+        for side in ("target", "golden"):
+            (folder / "in" / side).rename(folder / side)
         shutil.rmtree(folder / "in")
 
     def by_hand(folder: Path) -> None:
@@ -167,7 +176,7 @@ def _anywhere(text: str, folder: Path) -> str:
 
 def _show(folder: Path) -> None:
     """Ask a run everything that `show` and the prompt can."""
-    asker = Asker.of(folder)
+    asker = Asker.of(folder, [f"{side}={folder / side}" for side in ("target", "golden") if (folder / side).is_dir()])
     run = asker.run
     assert last_line(run.record, folder="run")
     assert render_run(run, color=False, width=100, folder="run")
@@ -180,7 +189,7 @@ def _show(folder: Path) -> None:
         lambda: _told(asker.threshold(parse_threshold("cosine=0.99", Relation.BELOW), limit=None)),
         lambda: _told(asker.node("Mul", depth=2, has_attributes=True)),
         lambda: _told(asker.node("Add", depth=1, has_attributes=False, scope=Scope(None, 0, 0, None))),
-        lambda: _told(asker.tensor("output")),
+        lambda: _told(asker.tensor("output", limit=0)),
         lambda: (asker.tensor_names(), asker.metric_names()),
     ]
     refusals = [error for error in map(_refusal, questions) if error is not None]
@@ -215,6 +224,34 @@ def _diff(folder: Path) -> None:
     assert diff_json(found)
     write_diff_html(found, folder / "diff.html", names=("a", "b"))
     assert outcome(found)
+
+
+def _stopped_runs() -> Sequence[Tree]:
+    """Return folders of dumps, workflow and run, as one that is to be resumed finds them."""
+
+    def write(folder: Path) -> None:
+        _pair(folder)
+        _run(folder)
+        for path in (folder / OUTPUT).iterdir():
+            if path.suffix in (".json", ".jsonl"):
+                path.write_text(_anywhere(path.read_text(), folder))
+        shards = ShardStore(folder / OUTPUT / PARTIAL / VERSION / PAIRS)
+        shards.add({f"{number:032x}": Entry(f"text {number}", "label") for number in range(3)})
+
+    return seeds.written(write)
+
+
+def _resume(folder: Path) -> None:
+    copied = folder.with_name(f"{folder.name}-{OUTPUT}")
+    shutil.rmtree(copied, ignore_errors=True)
+    shutil.copytree(folder / OUTPUT, copied, symlinks=True)
+    try:
+        plan = make_plan(load_workflow(folder / FILE, env={}, cwd=folder))
+        scheduler = make_scheduler("sync", 1)
+        found = execute(plan, scheduler=scheduler, cwd=folder, output=copied, is_resumed=True)
+        check_diagnostics(found.diagnostics)
+    finally:
+        shutil.rmtree(copied, ignore_errors=True)
 
 
 def _accept(folder: Path) -> None:
@@ -388,7 +425,9 @@ TARGETS = (
     file_target("parse", _dumped_files, lambda path: _parse(path.parent)),
     file_target("reduce", _reduce_seeds, lambda path: _reduce(path.parent)),
     Target("merge_result", _tables, _merge, renames=False),
+    Target("resume", _stopped_runs, _resume, renames=False, changes=("out/",)),
     Target("compare_torchair", _pairs, _compare, changes=("target/", "golden/")),
     Target("compare_eager", _eager_pairs, _compare, changes=("target/", "golden/")),
+    Target("compare_structure", _structure_pairs, _compare, changes=("target/", "golden/")),
     Target("compare_offline", _offline_pairs, _compare, changes=("target/", "golden/", "rules")),
 )

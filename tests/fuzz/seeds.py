@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -275,6 +276,10 @@ def _eager(name: str, *, keeps: int = 40) -> Tree:
 
 def eager_dumps() -> Sequence[Tree]:
     (made,) = written(lambda folder: layers([1, 2]).write(folder))
+    checksums = {
+        path: re.sub(rb'"Max": [^,}]*', b'"md5": "0a1b2c3d"', content) if isinstance(content, bytes) else content
+        for path, content in made.items()
+    }
     twin = _eager("twin_tensor", keeps=8)
     return [
         _eager("pt_types"),
@@ -283,6 +288,7 @@ def eager_dumps() -> Sequence[Tree]:
         _eager("ms_tensor_base", keeps=12),
         twin,
         made,
+        checksums,
     ]
 
 
