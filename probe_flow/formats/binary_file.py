@@ -74,6 +74,8 @@ class BinaryFile:
         Raises:
             FormatError: PF3001 when the operating system cannot read them.
         """
+        if offset >= self.size:  # a place that a damaged header names may be beyond any that systems know
+            return b""
         try:
             if offset + count > AHEAD_BYTES:
                 return os.pread(self._descriptor, count, offset)
