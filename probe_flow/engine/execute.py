@@ -33,7 +33,7 @@ from probe_flow.engine.tasks import StageTasks
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError
 from probe_flow.formats.leftovers import remove_leftovers
 from probe_flow.records import Comparison
-from probe_flow.reports.run_json import write_run_json
+from probe_flow.reports.run_json import LISTS, write_run_json
 from probe_flow.stages.base import Context, Settings
 from probe_flow.stages.sizes import size_bytes
 from probe_flow.workflow.resolved import options_for_run
@@ -285,7 +285,7 @@ class _Run:
         }
         self.record["timings"]["wall_s"] = round(self.clock.monotonic() - self._began, 6)
         self._end_cache(interrupted=interrupted)
-        self._save()
+        self._save(whole=True)
         self.log.emit("run.ended", verdict=self.record["verdict"], exit_code=code)
         return RunOutcome(
             self.folder.path, self.record, code, tuple(self.outcomes), results.comparisons, self._diagnostics()
@@ -303,8 +303,11 @@ class _Run:
         ended = [diagnostic for outcome in self.outcomes for diagnostic in outcome.diagnostics]
         return (*self.plan.warnings, *self.results.problems, *ended)
 
-    def _save(self) -> None:
-        """Write the record as it stands, so that a run that is killed never leaves an older verdict behind."""
+    def _save(self, *, whole: bool = False) -> None:
+        """Write the record as it stands, so that a run that is killed never leaves an older verdict behind.
+
+        Only that of the end is whole: findings may be thousands, and stages many.
+        """
         results = self.results
         self.record |= merge_summaries(results.summaries)
         self.record |= {
@@ -314,7 +317,8 @@ class _Run:
             "artifacts": [*OWN_FILES, *results.artifacts],
             "problems": [diagnostic.to_dict() for diagnostic in self._diagnostics()],
         }
-        write_run_json(self.record, self.folder.path / RECORD_NAME)
+        shown = self.record if whole else {**self.record, **{key: [] for key in LISTS}}
+        write_run_json(shown, self.folder.path / RECORD_NAME)
 
 
 def _failed(

@@ -13,12 +13,12 @@ import probe_flow
 from probe_flow.engine.outcome import StageOutcome
 from probe_flow.engine.plan import Plan
 from probe_flow.records import Catalog
+from probe_flow.reports.run_json import LISTS
 from probe_flow.reports.schemas import RUN_SCHEMA
 
 _LIBRARIES = ("numpy", "dask", "h5py", "ml_dtypes", "numba", "torch")
 
 _FIRST_OF = ("first_divergence", "nonfinite_origin")
-_LISTS_OF = ("suspects", "findings")
 
 
 def versions() -> dict[str, str]:
@@ -82,7 +82,7 @@ def merge_summaries(summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
         "coverage": {},
         "caveats": [],
         **dict.fromkeys(_FIRST_OF),
-        **{key: [] for key in _LISTS_OF},
+        **{key: [] for key in LISTS},
     }
     for stage, summary in summaries.items():
         for key in ("counts", "roles"):
@@ -90,7 +90,7 @@ def merge_summaries(summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
         merged["caveats"] = list(dict.fromkeys((*merged["caveats"], *summary["caveats"])))
         for side, coverage in summary["coverage"].items():
             _add(merged["coverage"].setdefault(side, {}), coverage)
-        for key in _LISTS_OF:
+        for key in LISTS:
             merged[key] += [{**entry, "comparison": stage} for entry in summary[key]]
         for key in _FIRST_OF:
             if merged[key] is None and summary[key] is not None:

@@ -76,6 +76,14 @@ def json_text(value: object) -> str:
     return _ENCODER.encode(value)
 
 
+def any_json_text(value: object) -> str:
+    """Return any value as text, made harmless by `json_value` where JSON cannot hold it as it is."""
+    try:
+        return _ENCODER.encode(value)
+    except (ValueError, TypeError, RecursionError):
+        return _ENCODER.encode(json_value(value))
+
+
 def unsplit(text: str) -> str:
     """Return JSON with nothing in it that line readers split at, but for its line ends."""
     return text if text.isascii() else text.translate(_LINE_ENDS)

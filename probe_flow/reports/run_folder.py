@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.formats.existing import is_file, is_folder
+from probe_flow.reports.run_json import with_lists
 from probe_flow.reports.schemas import RUN_SCHEMA
 from probe_flow.reports.stored_records import NODE, ROW, Types, are_counts, is_detail, wrong_key, wrong_run_key
 
@@ -143,7 +144,7 @@ def read_run(path: Path) -> StoredRun:
     wrong = wrong_run_key(record)
     if wrong is not None:
         raise _unreadable(file, f"`{wrong}` has another form than in any record")
-    return StoredRun(file.parent, record)
+    return StoredRun(file.parent, with_lists(record))
 
 
 def _record_file(path: Path) -> Path:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from probe_flow.records import Catalog, ComparedPair, Comparison, Coverage, Find
 from probe_flow.reports.advice import Advice, advise
 from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.excuses import baseline_facts, waiver_facts
-from probe_flow.reports.json_values import json_number, json_value
+from probe_flow.reports.json_values import any_json_text, json_number, json_text
 
 DIVERGENCES = frozenset({FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN})
 """Findings that name a place where the two sides part."""
@@ -87,9 +86,13 @@ def _dump(catalog: Catalog) -> dict[str, Any]:
     }
 
 
+LISTS = ("suspects", "findings")
+"""Conclusions that may be thousands: they stand once in a record, at its top."""
+
+
 def run_json_text(record: Mapping[str, Any]) -> str:
-    """Return a run record as the text of run.json: strict JSON, indented, keys in the order given."""
-    return json.dumps(json_value(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """Return a run record as the text of run.json: strict JSON, keys in the order given, an entry of a list a line."""
+    return "".join(_run_json(record))
 
 
 def write_run_json(record: Mapping[str, Any], path: Path) -> None:
@@ -99,7 +102,46 @@ def write_run_json(record: Mapping[str, Any], path: Path) -> None:
         IncompleteError: PF7001 when the file cannot be written.
     """
     with atomic_text(path) as file:
-        file.write(run_json_text(record))
+        file.writelines(_run_json(record))
+
+
+def _run_json(record: Mapping[str, Any]) -> Iterator[str]:
+    comparisons = {
+        name: {key: value for key, value in summary.items() if key not in LISTS}
+        for name, summary in (record.get("comparisons") or {}).items()
+    }
+    yield from _texts({**record, "comparisons": comparisons} if comparisons else record)
+    yield "\n"
+
+
+def _texts(value: object, margin: str = "\n") -> Iterator[str]:
+    """Yield the text of a value in pieces; what is inside of a list goes to the C encoder, which does not indent."""
+    inner = margin + "  "
+    if isinstance(value, Mapping) and value:
+        comma = ""
+        for key, item in value.items():
+            yield f"{comma or '{'}{inner}{json_text(str(key))}: "
+            yield from _texts(item, inner)
+            comma = ","
+        yield margin + "}"
+    elif isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
+        for number, item in enumerate(value):
+            yield f"{',' if number else '['}{inner}{any_json_text(item)}"
+        yield margin + "]"
+    else:
+        yield any_json_text(value)
+
+
+def with_lists(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record of run.json whose comparisons have their suspects and findings, as the run had them."""
+    comparisons = record.get("comparisons") or {}
+    for name, summary in comparisons.items():
+        for key in LISTS if isinstance(summary, dict) else ():
+            if key not in summary:
+                entries = record.get(key) or ()
+                of_this = [entry for entry in entries if len(comparisons) == 1 or entry.get("comparison") == name]
+                summary[key] = [{key: entry[key] for key in entry if key != "comparison"} for entry in of_this]
+    return record
 
 
 def _coverage(coverage: Coverage) -> dict[str, int]:

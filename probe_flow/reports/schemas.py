@@ -371,7 +371,11 @@ def _run() -> dict[str, Any]:
             "exit_code": {"enum": [0, 1, 2, 3, 130]},
             "incomplete": {**_TEXTS, "description": "Why the run is incomplete."},
             **conclusions,
-            "comparisons": {"type": "object", "additionalProperties": {"$ref": "#/$defs/conclusions"}},
+            "comparisons": {
+                "type": "object",
+                "additionalProperties": {"$ref": "#/$defs/conclusions"},
+                "description": "By stage; suspects and findings stand above, with `comparison` for several.",
+            },
             "stages": {"type": "array", "items": {"type": "object", "required": ["name", "uses", "status"]}},
             "inputs": {"type": "array", "items": {"type": "object", "required": ["fingerprint"]}},
             "versions": {"type": "object", "additionalProperties": _TEXT},
@@ -400,7 +404,7 @@ def _run() -> dict[str, Any]:
         "dump": _object({"path": _TEXT, "framework": _TEXT, "task": _TEXT, "tensors": _COUNT, "executions": _COUNT}),
         "conclusions": _object(
             {"dumps": {"type": "object", "additionalProperties": {"$ref": "#/$defs/dump"}}, **conclusions},
-            optional=_OPTIONAL_CONCLUSIONS,
+            optional=(*_OPTIONAL_CONCLUSIONS, "suspects", "findings"),
         ),
         "waiver": _waiver(),
         "baseline": _baseline(),

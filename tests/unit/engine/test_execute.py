@@ -346,6 +346,21 @@ def test_the_record_says_incomplete_until_the_run_has_ended(run, monkeypatch):
     assert [state["stages"] for state in seen] == [0, 1, 2, 3, 4, 5, 5]
 
 
+def test_findings_are_written_once_when_the_run_has_ended(run, monkeypatch):
+    seen = []
+    module = sys.modules["probe_flow.engine.execute"]
+    save = module.write_run_json
+
+    def noting(record, path):
+        seen.append((len(record["findings"]), len(record["suspects"])))
+        save(record, path)
+
+    monkeypatch.setattr(module, "write_run_json", noting)
+    record = record_of(run(target="1 2.5 3"))
+    assert seen[:-1] == [(0, 0)] * 6
+    assert seen[-1] == (len(record["findings"]), len(record["suspects"])) != (0, 0)
+
+
 def test_a_folder_of_other_origin_is_refused_before_anything_runs(run, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("precious")

@@ -10,7 +10,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from report_builders import comparison, good_row, missing_golden, missing_target, origin
 
+from probe_flow.engine.record import merge_summaries
 from probe_flow.records import Comparison, Coverage, Finding, FindingKind, Role, Status
+from probe_flow.reports.run_folder import read_run
 from probe_flow.reports.run_json import comparison_summary, run_json_text, write_run_json
 from probe_flow.reports.schemas import RUN_SCHEMA, schema, schema_names, schema_text
 
@@ -148,8 +150,40 @@ def test_the_schema_refuses_an_unknown_verdict_and_an_unknown_key_of_a_place() -
     assert not RUN.is_valid({**good, "counts": {"passed": 1}})
 
 
+def test_a_finding_stands_once_in_the_file_and_in_every_comparison_that_is_read(tmp_path: Path) -> None:
+    summary = comparison_summary(diverging())
+    write_run_json({**record(summary), "coverage": summary["coverage"]}, tmp_path / "run.json")
+    text = (tmp_path / "run.json").read_text()
+    assert text.count('"drift"') == 1
+    assert not {"findings", "suspects"} & json.loads(text)["comparisons"]["result"].keys()
+    assert read_run(tmp_path).record["comparisons"] == {"result": json.loads(json.dumps(summary))}
+
+
+def test_each_of_several_comparisons_is_read_with_its_own_findings(tmp_path: Path) -> None:
+    summaries = {"one": comparison_summary(diverging()), "two": comparison_summary(comparison())}
+    whole = {**record(merge_summaries(summaries)), "comparisons": summaries}
+    write_run_json(whole, tmp_path / "run.json")
+    RUN.validate(json.loads((tmp_path / "run.json").read_text()))
+    assert read_run(tmp_path).record["comparisons"] == json.loads(json.dumps(summaries))
+
+
+def test_findings_are_encoded_in_c_and_lie_on_a_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_python(*_: object, **__: object) -> None:
+        raise AssertionError("thousands of findings are not for the encoder that indents")
+
+    monkeypatch.setattr("json.encoder._make_iterencode", in_python)
+    lines = {}
+    for count in (1, 1000):
+        many = tuple(origin(7, "Mul_2") for _ in range(count))
+        lines[count] = run_json_text(record(comparison_summary(replace(diverging(), findings=many)))).count("\n")
+    assert lines[1000] - lines[1] == 2 * 999, "each is a suspect too"
+
+
 def test_not_finite_numbers_of_the_record_become_words() -> None:
     assert json.loads(run_json_text({"a": math.inf, "b": [math.nan]})) == {"a": "inf", "b": ["nan"]}
+    odd = {"a": {1: {2, 3}}, "b": [{"c": math.nan}], "d": {}, "e": [], "f": [[1], {"g": 1j}]}
+    plain = {"a": {"1": [2, 3]}, "b": [{"c": "nan"}], "d": {}, "e": [], "f": [[1], {"g": {"real": 0.0, "imag": 1.0}}]}
+    assert json.loads(run_json_text(odd)) == plain
 
 
 @pytest.mark.parametrize("name", schema_names())
