@@ -26,8 +26,14 @@ DATA = "data"
 WINDOW_BYTES = 1 << 17
 """A window's text and tree fit into a processor's cache; with a MiB, reading takes a fifth longer."""
 
-MAX_VALUE_CHARS = 1 << 28
-"""Text of one entry; the collectors' are a thousand times smaller, and its tree takes several times as much memory."""
+MAX_VALUE_BYTES = 16 << 20
+"""Text of one entry, in characters; the collectors' are a hundred times smaller. Parsed it takes up to thirty times as
+much memory: a list without elements is three characters long."""
+
+MAX_LEAVES = 250_000
+"""Tensors and other values of one entry that takes a MiB or more: a `null` becomes a record of some hundred bytes."""
+
+_LONG = 1 << 20
 
 _NEAR_END = 16
 """A mistake this near to the end of a window may be a word or number that the next window completes."""
@@ -139,7 +145,7 @@ class EntryStream:
             return ()
         self._is_tried = True
         found = _last_entry(self._text, self._at)
-        if found is None:
+        if found is None or found.start(1) - self._at > _LONG:
             return ()
         text = self._text[self._at : found.start(1)]
         try:
@@ -165,12 +171,12 @@ class EntryStream:
                 return result
 
     def _more(self) -> None:
-        """Drop what has been parsed and read on: at least a window, and as much as is left of the last one."""
+        """Drop what has been parsed and read on: as much as is left of the window, at most what a value may take."""
         self._line, self._column = self._place(self._at)
         rest = self._text[self._at :]
-        if len(rest) > MAX_VALUE_CHARS:
-            raise not_json(self._shown, f"one value takes more than {MAX_VALUE_CHARS >> 20} MiB")
-        read = self._source.read(max(WINDOW_BYTES, len(rest)))
+        if len(rest) >= MAX_VALUE_BYTES:
+            raise not_json(self._shown, f"one value takes more than {MAX_VALUE_BYTES >> 20} MiB")
+        read = self._source.read(max(WINDOW_BYTES, min(len(rest), MAX_VALUE_BYTES - len(rest))))
         self._is_ended = not read
         self._text, self._at = rest + read, 0
         self._is_tried = False
@@ -201,6 +207,8 @@ class EntryStream:
         except StopIteration as error:
             raise json.JSONDecodeError("Expecting value", text, error.value) from None
         is_last, end = _is_last(text, at)
+        if at - start > _LONG and _count_leaves(value) > MAX_LEAVES:
+            raise not_json(self._shown, f"`{key[:200]}` holds more than {MAX_LEAVES} values")
         if not _is_each_key_kept(text, start, at, value):
             value, _ = self._scan(text, start)
         return (key, value, is_last), end
@@ -267,6 +275,22 @@ def _is_each_key_kept(text: str, start: int, end: int, value: object) -> bool:
     if text.count(":", start, end) != keys + inside:
         return False
     return not inside or text.find("\\", start, end) < 0
+
+
+def _count_leaves(value: object) -> int:
+    """Return how many values an entry holds that lists and objects only group; one with a ``type`` counts as one."""
+    count, level = 0, [value]
+    while level:
+        deeper: list[object] = []
+        for each in level:
+            if type(each) is dict and "type" not in each:
+                deeper += each.values()
+            elif type(each) is list:
+                deeper += each
+            else:
+                count += 1
+        level = deeper
+    return count
 
 
 def _count_colons(value: object) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peak_memory import peak_bytes
 
 from probe_flow.errors import FormatError
 from probe_flow.formats import dump_json_stream
@@ -157,9 +158,45 @@ def test_too_deep_and_too_large_values_are_mistakes(tmp_path: Path, monkeypatch:
     assert "nested too deeply" in mistake(stream_of(tmp_path, '{"data": {"a": ' + "[" * 50_000))[0]
 
     monkeypatch.setattr(dump_json_stream, "WINDOW_BYTES", 16)
-    monkeypatch.setattr(dump_json_stream, "MAX_VALUE_CHARS", 1 << 20)
+    monkeypatch.setattr(dump_json_stream, "MAX_VALUE_BYTES", 1 << 20)
     content = '{"data": {"a": "' + "x" * (1 << 22) + '"}}'
     assert "one value takes more than 1 MiB" in mistake(stream_of(tmp_path, content))[0]
+
+
+BOMBS = {
+    "lists without elements": ("[],", "takes more than 16 MiB"),
+    "objects without keys": ("{},", "takes more than 16 MiB"),
+    "nulls": ("null,", "`a` holds more than 250000 values"),
+    "lists in lists": ("[[null,null]],", "`a` holds more than 250000 values"),
+}
+
+
+@pytest.mark.parametrize(("part", "why"), BOMBS.values(), ids=BOMBS)
+def test_an_entry_of_many_small_values_takes_bounded_memory(tmp_path: Path, part: str, why: str) -> None:
+    size = (32 if "16 MiB" in why else 2) << 20
+    path = tmp_path / "dump.json"
+    path.write_text('{"data": {"a": {"input_args": [' + part * (size // len(part)) + "0]}}}")
+    setup = """
+from pathlib import Path
+from probe_flow.errors import FormatError
+from probe_flow.formats.dump_json_stream import EntryStream
+"""
+    work = """
+try:
+    list(EntryStream(Path(sys.argv[1]), "dump.json"))
+except FormatError as error:
+    message = error.diagnostic.message
+assert sys.argv[2] in message, message
+"""
+    assert peak_bytes(setup, work, path, why) < 600 << 20
+
+
+def test_many_values_in_the_entries_of_a_file_are_no_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dump_json_stream, "MAX_LEAVES", 10)
+    entries = {f"e{n}": {"input_args": [None] * 9, "output": [{"type": "x", "shape": [[1] * 99]}]} for n in range(9)}
+    for long in (1, 1 << 20):
+        monkeypatch.setattr(dump_json_stream, "_LONG", long)
+        assert dict(stream_of(tmp_path, json.dumps({"data": entries}))) == entries
 
 
 @settings(max_examples=50, deadline=None)
