@@ -16,7 +16,7 @@ import click
 
 from probe_flow import __version__
 from probe_flow.cli.console import show
-from probe_flow.cli.streams import open_missing_streams
+from probe_flow.cli.streams import prepare_streams
 from probe_flow.errors import Diagnostic, InternalError, ProbeFlowError, WorkflowError
 from probe_flow.errors.render import NO_SOURCES
 
@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: without the program's name; default: those of the process.
     """
-    open_missing_streams()
+    prepare_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = _asks_for_traceback(given)
     if arguments is None:

@@ -159,7 +159,7 @@ def _reply(asker: Asker, question: Callable[[], Reply], options: Mapping[str, An
     """Print an answer; where the nodes cannot be read, say so and show rows instead."""
     from probe_flow.cli.asking import write_drawing
     from probe_flow.reports.conclusion import last_line
-    from probe_flow.reports.json_values import json_value, sendable
+    from probe_flow.reports.json_values import json_value
     from probe_flow.reports.run_view import conclusions
 
     try:
@@ -174,7 +174,7 @@ def _reply(asker: Asker, question: Callable[[], Reply], options: Mapping[str, An
         click.echo(write_drawing(reply.graph, options["svg"]), err=True)
     if options["output_format"] == "json":
         answer = json_value({**conclusions(asker.run), **reply.data})
-        click.echo(sendable(json.dumps(answer, indent=2, ensure_ascii=False, allow_nan=False)))
+        click.echo(json.dumps(answer, indent=2, ensure_ascii=False, allow_nan=False))
         return 0
     for line in reply.lines if not options["quiet"] else ():
         click.echo(line)
@@ -186,7 +186,6 @@ def _reply(asker: Asker, question: Callable[[], Reply], options: Mapping[str, An
 
 
 def _rows_or_summary(asker: Asker, options: Mapping[str, Any]) -> None:
-    from probe_flow.reports.json_values import sendable
     from probe_flow.reports.run_view import Filter, Selection, render_rows, render_run, run_json
 
     stored, folder, scope = asker.run, asker.shown, _scope(options)
@@ -196,7 +195,7 @@ def _rows_or_summary(asker: Asker, options: Mapping[str, Any]) -> None:
         selection = Selection(stored, wanted, limit=_limit(options["limit"], DEFAULT_LIMIT), scope=scope)
     if options["output_format"] == "json":
         for part in run_json(stored, selection):
-            click.echo(sendable(part), nl=False)
+            click.echo(part, nl=False)
     elif selection is not None:
         for line in render_rows(selection, stored, folder=folder):
             click.echo(line)

@@ -1,14 +1,27 @@
-"""Standard streams of a process that was started without some of them, as by `>&-` or by a service manager."""
+"""Standard streams that take every text, also of a process that was started without some of them (`>&-`)."""
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
 _STREAMS = (("stdin", "r", 0), ("stdout", "w", 1), ("stderr", "w", 2))
 
 
-def open_missing_streams() -> None:
+def prepare_streams() -> None:
+    r"""Open the streams that are missing, and let the others take every character.
+
+    Names of files need not be text, and a terminal need not know ours: what cannot be written becomes ``\udcNN``, which
+    is also how JSON spells it.
+    """
+    _open_missing()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _open_missing() -> None:
     """Open the null device for each standard stream that is closed: nothing is read from it, and what is said is lost.
 
     It takes the place of the descriptor too, so that no other file of the process, or of a child, ends up there.

@@ -20,7 +20,7 @@ from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.formats.existing import is_file
 from probe_flow.formats.leftovers import is_temporary, remove_leftovers
 from probe_flow.formats.lock_file import STALE_S, HeldError, LockFile
-from probe_flow.reports.schemas import RUN_SCHEMA
+from probe_flow.reports.run_schema import RUN_SCHEMA
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -14,7 +14,7 @@ from probe_flow.engine.outcome import StageOutcome
 from probe_flow.engine.plan import Plan
 from probe_flow.records import Catalog
 from probe_flow.reports.run_json import LISTS
-from probe_flow.reports.schemas import RUN_SCHEMA
+from probe_flow.reports.run_schema import RUN_SCHEMA
 
 _LIBRARIES = ("numpy", "dask", "h5py", "ml_dtypes", "numba", "torch")
 

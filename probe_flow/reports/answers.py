@@ -133,7 +133,7 @@ def origin_lines(answer: OriginAnswer) -> Iterator[str]:
 def _advice(answer: OriginAnswer, named: Mapping[str, Any]) -> list[str]:
     same = (finding for finding in answer.findings if _is_named(finding, named))
     steps = next((finding["advice"] for finding in same if finding.get("advice")), ())
-    return [printable(f"{each['text']} ({each['code']})") for each in steps]
+    return [printable(f"{each.get('text')} ({each.get('code')})") for each in steps]
 
 
 def _fact(name: str, text: str) -> Iterator[str]:

@@ -238,7 +238,7 @@ class _Summary:
     def _other_findings(self) -> None:
         shown = {"origin", "checksum_origin", "nonfinite_origin", "suspect"}
         texts = [
-            printable(finding["evidence"])
+            printable(finding.get("evidence", ""))
             for finding in self._run.get("findings") or ()
             if finding.get("kind") not in shown
         ]

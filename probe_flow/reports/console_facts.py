@@ -196,4 +196,5 @@ def advice_texts(run: Mapping[str, Any]) -> list[str]:
     """Return what to do about the first finding that fails the run and has advice, one sentence a step."""
     failing = (finding for finding in run.get("findings") or () if finding.get("fails") and finding.get("advice"))
     first = next(failing, None)
-    return [printable(f"{each['text']} ({each['code']})") for each in first["advice"]] if first is not None else []
+    steps = first["advice"] if first is not None else ()
+    return [printable(f"{each.get('text')} ({each.get('code')})") for each in steps]

@@ -58,11 +58,6 @@ def json_line(record: Mapping[str, Any]) -> str:
     return unsplit(_ENCODER.encode(record)) + "\n"
 
 
-def sendable(text: str) -> str:
-    r"""Return JSON that every stream takes: lone surrogates, of file names that are not UTF-8, become ``\udcNN``."""
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 def json_text(value: object) -> str:
     """Return a value of JSON as text, a part of a line that passes `unsplit`."""
     if type(value) is str:

@@ -12,8 +12,8 @@ from typing import IO, Any
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.formats.existing import is_file, is_folder
 from probe_flow.reports.run_json import with_lists
-from probe_flow.reports.schemas import RUN_SCHEMA
-from probe_flow.reports.stored_records import NODE, ROW, Types, are_counts, is_detail, wrong_key, wrong_run_key
+from probe_flow.reports.run_schema import RUN_SCHEMA, run_schema
+from probe_flow.reports.stored_records import NODE, ROW, Types, is_detail, misfit, wrong_key
 
 RECORD = "run.json"
 ROWS = "comparison.jsonl"
@@ -67,14 +67,12 @@ class StoredRun:
 
     def _counted(self, comparison: str) -> int | None:
         """Return how many rows a comparison had, None when its record does not say."""
-        conclusions = self.record["comparisons"][comparison]
-        counts = conclusions.get("counts") if isinstance(conclusions, dict) else None
-        return sum(counts.values()) if are_counts(counts) else None
+        counts = self.record["comparisons"][comparison].get("counts")
+        return None if counts is None else sum(counts.values())
 
     def _counted_nodes(self, comparison: str) -> int | None:
-        conclusions = self.record["comparisons"][comparison]
-        count = conclusions.get("nodes") if isinstance(conclusions, dict) else None
-        return count if isinstance(count, int) else None
+        count: int | None = self.record["comparisons"][comparison].get("nodes")
+        return count
 
     def nodes(self, *, lines: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the records of all nodes with their numbers, counted over all comparisons; or only those of `lines`.
@@ -141,9 +139,10 @@ def read_run(path: Path) -> StoredRun:
     lacking = [key for key in ("verdict", "exit_code", "counts", "coverage", "stages") if key not in record]
     if lacking:
         raise _unreadable(file, f"it lacks `{lacking[0]}`")
-    wrong = wrong_run_key(record)
+    whole = run_schema()
+    wrong = misfit(record, whole, whole["$defs"])
     if wrong is not None:
-        raise _unreadable(file, f"`{wrong}` has another form than in any record")
+        raise _unreadable(file, wrong)
     return StoredRun(file.parent, with_lists(record))
 
 
@@ -172,7 +171,7 @@ def _parse(file: Path) -> dict[str, Any]:
         if file.stat().st_size > MAX_RECORD_BYTES:
             raise _unreadable(file, f"it is larger than {MAX_RECORD_BYTES // 2**20} MiB")
         text = file.read_text(encoding="utf-8")
-        record = json.loads(text)
+        record = json.loads(text, parse_constant=_no_number)
     except json.JSONDecodeError as exc:
         at_end = not text[exc.pos :].strip()
         place = f"line {exc.lineno}, column {exc.colno}"
@@ -185,6 +184,10 @@ def _parse(file: Path) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise _unreadable(file, "it holds no JSON object")
     return record
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"`{word}` is no number of JSON")
 
 
 def _unreadable(file: Path, why: str) -> IncompleteError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
@@ -11,6 +11,9 @@ Check = Callable[[Any], bool]
 
 Types = Mapping[str, frozenset[type]]
 """Allowed types of the value of each key."""
+
+_LARGEST = 2**64
+"""Magnitude of the largest whole number in a record: what a tensor can hold."""
 
 _TEXT: frozenset[type] = frozenset({str})
 _INTEGER_OR_NONE: frozenset[type] = frozenset({int, type(None)})
@@ -72,14 +75,6 @@ def wrong_key(record: object, types: Types) -> str | None:
     return None
 
 
-def wrong_run_key(record: Mapping[str, Any]) -> str | None:
-    """Return the first key of ``run.json`` whose value has another form than in every record; None when all fit."""
-    for key, check in _RUN.items():
-        if key in record and not check(record[key]):
-            return key
-    return None
-
-
 def is_detail(found: Mapping[str, Any]) -> bool:
     """Say whether a line of ``details.jsonl`` is a closer look."""
     numbers = ("target", "golden", "edges")
@@ -109,66 +104,74 @@ def _float(value: int) -> float:
         return math.inf
 
 
-def _is_object(value: object) -> bool:
-    return isinstance(value, dict)
+def misfit(value: object, schema: Mapping[str, Any], defs: Mapping[str, Any], place: str = "") -> str | None:
+    """Return what of a value is not as its JSON Schema says, in words; None when all fits.
+
+    What is absent and what the schema does not name is left alone, so that records of earlier and later versions can
+    be read. Of JSON Schema it knows what `schemas` uses.
+
+    Args:
+        value: parsed JSON.
+        schema: of the value.
+        defs: what ``$ref`` names.
+        place: of the value in its document, such as ``findings[0].metrics``.
+    """
+    if "$ref" in schema:
+        schema = defs[schema["$ref"].rpartition("/")[2]]
+    if "anyOf" in schema:
+        found = [misfit(value, option, defs, place) for option in schema["anyOf"]]
+        return None if None in found else max((text for text in found if text), key=_depth)
+    words = [schema["const"]] if "const" in schema else schema.get("enum")
+    if words is not None and not any(value.__class__ is word.__class__ and value == word for word in words):
+        return _told(place, value, "one of " + ", ".join("null" if word is None else str(word) for word in words))
+    kinds = schema.get("type", ())
+    kinds = (kinds,) if isinstance(kinds, str) else kinds
+    if kinds and not any(_KINDS[kind][1](value) for kind in kinds):
+        return _told(place, value, " or ".join(_KINDS[kind][0] for kind in kinds))
+    if isinstance(value, int | float) and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+        return _told(place, value, "a number in its range")
+    for inside, inner, part in _inside(value, schema):
+        wrong = misfit(inside, inner, defs, f"{place}{part}")
+        if wrong is not None:
+            return wrong
+    return None
 
 
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
+def _inside(value: object, schema: Mapping[str, Any]) -> Iterator[tuple[object, Mapping[str, Any], str]]:
+    """Yield the values inside a value, with their schemas and how their place is written."""
+    if isinstance(value, dict):
+        properties = schema.get("properties", {})
+        others = schema.get("additionalProperties") or {}
+        for key, inside in value.items():
+            yield inside, properties.get(key, others), f".{key}"
+    elif isinstance(value, list) and "items" in schema:
+        for number, inside in enumerate(value):
+            yield inside, schema["items"], f"[{number}]"
 
 
-def _is_place(value: object) -> bool:
-    """Say whether a value is a place in a run: the whole run has no node."""
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("metrics", {}), dict)
-        and all(
-            value.get(key).__class__ in kinds
-            for key, kinds in {**_PLACE, "node": _TEXT_OR_NONE}.items()
-            if key in value
-        )
-    )
+def _told(place: str, value: object, expected: str) -> str:
+    what = next((words for words, fits in _KINDS.values() if fits(value)), "a number that is too large")
+    return f"`{place.lstrip('.')}` is {what}, expected {expected}"
 
 
-def _are_places(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_place, value))
+def _depth(text: str) -> int:
+    """Return how deep in its document a complaint points: the alternative that fits best is told."""
+    place = text.split("`")[1]
+    return place.count(".") + place.count("[")
 
 
-def _are_objects(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_object, value))
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST
 
 
-def are_counts(value: object) -> TypeGuard[dict[str, int]]:
-    """Say whether a value is an object of whole numbers."""
-    return isinstance(value, dict) and all(each.__class__ is int for each in value.values())
-
-
-def _is_coverage(value: object) -> bool:
-    return isinstance(value, dict) and all(map(are_counts, value.values()))
-
-
-def _is_stage(value: object) -> bool:
-    return isinstance(value, dict) and all(value.get(key).__class__ in _TEXT_OR_NONE for key in ("name", "uses"))
-
-
-def _is_place_or_none(value: object) -> bool:
-    return value is None or _is_place(value)
-
-
-_RUN: Mapping[str, Check] = MappingProxyType(
+_KINDS: Mapping[str, tuple[str, Check]] = MappingProxyType(
     {
-        "counts": are_counts,
-        "coverage": _is_coverage,
-        "suspects": _are_places,
-        "findings": _are_places,
-        "first_divergence": _is_place_or_none,
-        "nonfinite_origin": _is_place_or_none,
-        "comparisons": _is_object,
-        "stages": lambda value: _is_list(value) and all(map(_is_stage, value)),
-        "inputs": _are_objects,
-        "params": _is_object,
-        "artifacts": _is_list,
-        "incomplete": _is_list,
-        "problems": _are_objects,
+        "null": ("null", lambda value: value is None),
+        "boolean": ("true or false", lambda value: isinstance(value, bool)),
+        "integer": ("a whole number", _is_whole),
+        "number": ("a number", lambda value: isinstance(value, float) or _is_whole(value)),
+        "string": ("a text", lambda value: isinstance(value, str)),
+        "array": ("a list", lambda value: isinstance(value, list)),
+        "object": ("an object", lambda value: isinstance(value, dict)),
     }
 )

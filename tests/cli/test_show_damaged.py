@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from stored_runs import node, row, write_run
+from jsonschema import Draft202012Validator
+from stored_runs import node, packaged_run, row, write_run
+
+from probe_flow.reports.run_schema import run_schema
+from probe_flow.reports.stored_records import misfit
 
 JUNK: list[Any] = [None, 5, -1.5, "x", [], {}, [1, {"a": 2}], {"a": [1]}, True, "nan", 10**400, "\udcff"]
 QUESTIONS = [
@@ -85,7 +95,114 @@ def test_every_question_ends_with_an_answer_or_a_diagnostic(probe_flow, tmp_path
 
 def test_a_wrong_value_is_named(probe_flow, tmp_path):
     folder = write_run(tmp_path / "run", [row(0, "A_1", rank="first")], [node("A_1", 0, edges=7)], findings=[3])
-    assert "`findings` has another form" in probe_flow("show", folder).err
+    assert "`findings[0]` is a whole number, expected an object" in probe_flow("show", folder).err
     write_run(folder, [row(0, "A_1", rank="first")], [node("A_1", 0, edges=7)])
     assert "line 1 is no record of a pair: `rank`" in probe_flow("show", folder, "--verdict", "pass").err
     assert "line 1 is no record of a node: `edges`" in probe_flow("show", folder, "--node", "A_1").err
+
+
+Place = tuple[str | int, ...]
+
+COMMANDS = [
+    ["show", "run"],
+    ["show", "run", "--format", "json"],
+    ["show", "run", "--origin"],
+    ["show", "run", "--quiet"],
+    ["show", "run", "--node", "Gelu_1"],
+    ["diff", "run", "whole"],
+    ["diff", "whole", "run", "--format", "json"],
+    ["baseline", "accept", "run", "-o", "accepted.jsonl"],
+]
+
+
+def places(value: Any, path: Place = ()) -> Iterator[Place]:
+    """Yield where the values inside a record lie; of a list, its first two."""
+    yield from (path,) if path else ()
+    children = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    for key, child in children:
+        yield from places(child, (*path, key))
+
+
+def replaced(record: Any, path: Place, junk: Any) -> Any:
+    """Return a copy of a record with another value at a place."""
+    key, *rest = path
+    copy = dict(record) if isinstance(record, dict) else list(record)
+    copy[key] = replaced(record[key], tuple(rest), junk) if rest else junk
+    return copy
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    """The folder of a run that found something, its tables cut to what questions about the record need."""
+    return packaged_run("torchair_ge_vs_fx", tmp_path_factory.mktemp("runs") / "whole")
+
+
+def wrong_types(record: Any, seed: int, count: int) -> list[tuple[Place, Any]]:
+    cases = [(place, junk) for place in places(record) for junk in JUNK]
+    return random.Random(seed).sample(cases, count)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_command_takes_wrong_types_in_the_record_for_what_they_are(
+    probe_flow, tmp_path, monkeypatch, whole, seed
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    for file in whole.iterdir():
+        (tmp_path / "run" / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "whole").symlink_to(whole)
+    record = json.loads((whole / "run.json").read_text())
+    for number, (place, junk) in enumerate(wrong_types(record, seed, 40)):
+        (tmp_path / "run" / "run.json").write_text(json.dumps(replaced(record, place, junk)))
+        command = COMMANDS[number % len(COMMANDS)]
+        done = probe_flow(*command)
+        assert done.code in (0, 1, 2, 3)
+        assert "PF9001" not in done.err, (place, junk, command)
+
+
+def test_a_wrong_type_is_told_with_its_place_and_what_was_expected(probe_flow, tmp_path, whole):
+    record = json.loads((whole / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps(replaced(record, ("findings", 0, "metrics", "cosine"), [1])))
+    done = probe_flow("show", tmp_path)
+    assert done.code == 3
+    assert "PF7111" in done.err
+    assert "`findings[0].metrics.cosine` is a list, expected" in done.err
+    assert "run.json" in done.err
+    (tmp_path / "run.json").write_text((whole / "run.json").read_text().replace('"exit_code": 1', '"exit_code": NaN'))
+    assert "`NaN` is no number of JSON" in probe_flow("show", tmp_path).err
+
+
+def without_names(schema: Any) -> Any:
+    """Return a schema that says nothing of which keys there are."""
+    if isinstance(schema, list):
+        return [without_names(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    left = {key: value for key, value in schema.items() if key not in ("required", "propertyNames")}
+    return {key: without_names(value) for key, value in left.items() if (key, value) != ("additionalProperties", False)}
+
+
+def test_what_does_not_fit_is_what_the_schema_refuses(whole):
+    record = json.loads((whole / "run.json").read_text())
+    schema = run_schema()
+    values = Draft202012Validator(without_names(schema))
+    assert misfit(record, schema, schema["$defs"]) is None
+    for place, junk in wrong_types(record, 0, 1500):
+        changed = replaced(record, place, junk)
+        if junk != 10**400:  # a number to JSON Schema, but none that a tensor can hold
+            assert (misfit(changed, schema, schema["$defs"]) is None) == values.is_valid(changed), (place, junk)
+
+
+def test_names_that_are_no_text_are_printed(whole, tmp_path):
+    """As a terminal or a pipe takes them: in a process of its own."""
+    record = json.loads((whole / "run.json").read_text())
+    (tmp_path / "run.json").write_text(json.dumps(replaced(record, ("inputs", 0, "stage"), "\udcff")))
+    for name in ("comparison.jsonl", "nodes.jsonl"):
+        (tmp_path / name).write_bytes((whole / name).read_bytes())
+    for encoding in ("utf-8", "ascii"):
+        done = subprocess.run(
+            [sys.executable, "-m", "probe_flow", "diff", tmp_path, tmp_path, "--format", "json"],
+            env={**os.environ, "PYTHONIOENCODING": encoding}, capture_output=True, check=False, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)

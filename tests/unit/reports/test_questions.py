@@ -214,12 +214,13 @@ def test_each_of_several_comparisons_is_asked_by_its_name(tmp_path):
     folder = tmp_path / "run"
     for name, cosine in (("one", 0.5), ("two", 1.0)):
         write_run(folder / name, [row(0, "A_1", cosine=cosine)], [node("A_1", 0, op_type=name)])
-    run = read_run(write_run(folder, [], comparisons={"one": {"findings": [1]}, "two": {"findings": [2]}}))
+    findings = {name: {"findings": [{"node": name}]} for name in ("one", "two")}
+    run = read_run(write_run(folder, [], comparisons=findings))
     threshold = Threshold("cosine", 0.98)
     assert told(beyond(run, threshold, limit=None)) == [("A_1", Part.UNKNOWN)]
     assert beyond(run, threshold, limit=None).data()["nodes"][0]["comparison"] == "one"
     assert told(beyond(run, threshold, limit=None, scope=Scope("two"))) == []
-    assert origin(run, scope=Scope("two")).findings == [2]
+    assert origin(run, scope=Scope("two")).findings == [{"node": "two"}]
     nodes = StoredNodes(run)
     assert len(node_view(run, nodes, "A_1").views) == 2
     (view,) = node_view(run, nodes, "A_1", scope=Scope("two")).views

@@ -16,7 +16,7 @@ from probe_flow.reports.run_diff_html import write_diff_html
 from probe_flow.reports.run_diff_rows import Kind
 from probe_flow.reports.run_diff_text import diff_json, diff_lines, outcome
 from probe_flow.reports.run_folder import read_run
-from probe_flow.reports.schemas import RUN_SCHEMA
+from probe_flow.reports.run_schema import RUN_SCHEMA
 
 
 def side(name: str, **more: Any) -> dict[str, Any]:

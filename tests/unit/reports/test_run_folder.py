@@ -13,7 +13,7 @@ from probe_flow.reports import run_folder
 from probe_flow.reports.jsonl import write_comparison_jsonl, write_nodes_jsonl
 from probe_flow.reports.run_folder import read_run
 from probe_flow.reports.run_json import comparison_summary, write_run_json
-from probe_flow.reports.schemas import RUN_SCHEMA
+from probe_flow.reports.run_schema import RUN_SCHEMA
 
 
 def diverging() -> Comparison:

@@ -14,7 +14,8 @@ from probe_flow.engine.record import merge_summaries
 from probe_flow.records import Comparison, Coverage, Finding, FindingKind, Role, Status
 from probe_flow.reports.run_folder import read_run
 from probe_flow.reports.run_json import comparison_summary, run_json_text, write_run_json
-from probe_flow.reports.schemas import RUN_SCHEMA, schema, schema_names, schema_text
+from probe_flow.reports.run_schema import RUN_SCHEMA
+from probe_flow.reports.schemas import schema, schema_names, schema_text
 
 SCHEMAS = Path(__file__).parents[3] / "schemas"
 RUN = Draft202012Validator(schema("run"))
