@@ -7,6 +7,7 @@ rank reaches the others through that sum.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,7 @@ class Rank:
     task: str
     fault: Fault | None
     is_turned: bool = False
+    late: str = ""
     entries: dict[str, dict[str, object]] = field(default_factory=dict)
     calls: dict[str, int] = field(default_factory=dict)
 
@@ -61,8 +63,11 @@ class Rank:
         if self.fault is not None and (name, self.number) == (self.fault.call, self.fault.rank):
             written = _wrong(self.fault.kind, written, read)
         entry = f"{name}.forward"
+        leaves = [self._leaf(value, f"{entry}.input.{place}") for place, value in enumerate(read)]
+        if name == self.late and self.task == "md5":
+            leaves[0]["md5"] = _checksum(written)
         self.entries[entry] = {
-            "input_args": [self._leaf(value, f"{entry}.input.{place}") for place, value in enumerate(read)],
+            "input_args": leaves,
             "input_kwargs": {},
             "output": [self._leaf(written, f"{entry}.output.0")],
         }
@@ -76,6 +81,8 @@ class Rank:
             "Min": float(value.min()), "Mean": float(value.mean()), "Norm": float(np.linalg.norm(value)),
             "requires_grad": self.is_turned,
         }  # fmt: skip
+        if self.task == "md5":
+            leaf["md5"] = _checksum(value)
         if self.task == "tensor":
             leaf["data_name"] = f"{name}.pt"
             file = self.folder / "dump_tensor_data" / f"{name}.pt"
@@ -88,9 +95,14 @@ class Rank:
 
     def write(self) -> None:
         """Write dump.json."""
-        top = {"task": self.task, "level": "L1", "framework": "pytorch", "dump_data_dir": None, "data": self.entries}
+        task = "tensor" if self.task == "tensor" else "statistics"
+        top = {"task": task, "level": "L1", "framework": "pytorch", "dump_data_dir": None, "data": self.entries}
         (self.folder / "dump.json").write_text(json.dumps(top))
         (self.folder / "construct.json").write_text(json.dumps(dict.fromkeys(self.entries)))
+
+
+def _checksum(value: Array) -> str:
+    return f"{zlib.crc32(np.ascontiguousarray(value).tobytes()):08x}"
 
 
 def _wrong(kind: str, right: Array, read: Sequence[Array | float]) -> Array:
@@ -114,22 +126,24 @@ def write_ranks(
     seed: int = 1,
     exact: bool = True,
     is_turned: bool = False,
+    late: str = "",
 ) -> Path:
     """Write the dumps of two ranks and return their folder.
 
     Args:
         folder: where to.
-        task: ``statistics`` or ``tensor``.
+        task: ``statistics``, ``tensor``, or ``md5``: statistics with checksums.
         fault: what goes wrong.
         seed: of weights and batches.
         exact: False sums products up in another order.
         is_turned: store tensors column by column, and say that they require gradients.
+        late: call whose input is hashed when the call, which works in place, is over.
     """
     ranks = []
     for number in range(2):
         place = folder / "step0" / f"rank{number}"
         (place / "dump_tensor_data").mkdir(parents=True)
-        ranks.append(Rank(number, place, task, fault, is_turned))
+        ranks.append(Rank(number, place, task, fault, is_turned, late))
     random = np.random.default_rng(seed)
     weights = [_normal(random, WIDTH, WIDTH) / np.float32(4.0) for _ in range(4)]
     biases = [_normal(random, WIDTH) for _ in range(4)]

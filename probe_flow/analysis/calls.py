@@ -160,10 +160,10 @@ class Calls:
         collectives = [call for call in self if is_collective(call)]
         inputs: dict[object, list[int]] = defaultdict(list)
         for call in collectives:
-            inputs[_same_call(call.key)] += call.read
+            inputs[same_call(call.key)] += call.read
         for call in collectives:
             rank = call.key.execution.rank
-            call.peers = tuple(n for n in inputs[_same_call(call.key)] if rows[n].node.execution.rank != rank)
+            call.peers = tuple(n for n in inputs[same_call(call.key)] if rows[n].node.execution.rank != rank)
 
 
 def is_gradient(key: NodeKey) -> bool:
@@ -182,6 +182,7 @@ def _is_exchange(op_type: str) -> bool:
     return lower.startswith("hcom") or any(word in lower.replace("_", "") for word in _COLLECTIVES)
 
 
-def _same_call(key: NodeKey) -> tuple[object, ...]:
+def same_call(key: NodeKey) -> tuple[object, ...]:
+    """Return what a call has in common with the same call of other ranks."""
     _, *run = key.execution.identity
     return (*run, key.name, key.call, key.phase)

@@ -1,6 +1,10 @@
 """Where checksums begin to differ: outputs whose node's inputs agree, and inputs that nothing before explains.
 
 An input is told from what an earlier operator wrote by the golden's checksum: equal checksum, same tensor.
+
+A collective works in place, and a collector may hash its tensor when it is over although it recorded the statistics
+before. So a checksum of a collective that differs beside recorded statistics that agree says little: nothing follows
+from it, and it is named only where nothing else is and no output of the call agrees.
 """
 
 from __future__ import annotations
@@ -8,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from probe_flow.analysis.calls import same_call
+from probe_flow.analysis.communication import PREFIXES as COLLECTIVES
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.records import Mode, NodeKey, Phase, SlotRole
 
@@ -28,24 +34,56 @@ def search_checksums(rows: Sequence[MeasuredPair], order: Sequence[int]) -> Chec
         order: row numbers in order of time.
     """
     origins: list[int] = []
+    doubtful: list[int] = []
+    agreeing: set[NodeKey] = set()
     inherited: set[int] = set()
     tainted_nodes: set[NodeKey] = set()
     seen: dict[tuple[object, str], bool] = {}
+    exchanged = _exchanged(rows)
     for number in order:
         row = rows[number]
         differs = checksums_differ(row)
         if differs is None or row.pair.golden is None:
             continue
+        if differs and is_hashed_late(row):
+            doubtful.append(number)
+            continue
+        if not differs and row.is_produced:
+            agreeing.add(row.node)
         name = (row.node.execution, _golden_checksum(row))
         if differs:
-            if _is_inherited(row, tainted_nodes, known=seen.get(name), begun=bool(origins)):
+            is_sent = row.is_produced and bool(exchanged) and same_call(row.node) in exchanged
+            if is_sent or _is_inherited(row, tainted_nodes, known=seen.get(name), begun=bool(origins)):
                 inherited.add(number)
             else:
                 origins.append(number)
             if not row.is_produced:
                 tainted_nodes.add(row.node)
         seen[name] = differs
+    if not origins:
+        origins = [number for number in doubtful if rows[number].node not in agreeing]
     return ChecksumSearch(tuple(origins), frozenset(inherited))
+
+
+def _exchanged(rows: Sequence[MeasuredPair]) -> frozenset[object]:
+    """Return the collectives that some rank gave a tensor that differs: what all of them get inherits."""
+    return frozenset(
+        same_call(row.node)
+        for row in rows
+        if not row.is_produced
+        and row.node.name.startswith(COLLECTIVES)
+        and checksums_differ(row)
+        and not is_hashed_late(row)
+    )
+
+
+def is_hashed_late(row: MeasuredPair) -> bool:
+    """Say whether all that was recorded of a tensor of a collective agrees beside its checksum."""
+    target, golden = row.pair.target, row.pair.golden
+    if target is None or golden is None or target.recorded is None or golden.recorded is None:
+        return False
+    known = (golden.recorded.min, golden.recorded.max, golden.recorded.mean, golden.recorded.l2norm)
+    return None not in known and target.recorded == golden.recorded and row.node.name.startswith(COLLECTIVES)
 
 
 def _golden_checksum(row: MeasuredPair) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from probe_flow.analysis.calls import is_gradient
-from probe_flow.analysis.checksums import search_checksums
+from probe_flow.analysis.checksums import is_hashed_late, search_checksums
 from probe_flow.analysis.deviation import Deviation
 from probe_flow.analysis.drift import find_drift
 from probe_flow.analysis.golden_errors import golden_errors
@@ -326,13 +326,15 @@ def _checksum_finding(number: int, rows: Sequence[MeasuredPair], writer: int | N
     row = rows[number]
     shown = row if writer is None else rows[writer]
     head = "" if writer is None else f"has no counterpart in the golden and wrote `{row.pair.shown.id}`: "
+    what = "checksum differs although the checksums of the inputs are equal"
+    if not row.is_produced:
+        what = f"checksum of the {row.pair.shown.slot.role.value} differs, and nothing before it explains that"
+    doubt = "; its recorded statistics agree, so it may have been hashed late" if is_hashed_late(row) else ""
     return Finding(
         kind=FindingKind.CHECKSUM_ORIGIN,
         node=shown.node,
         slot=shown.pair.shown.slot,
-        evidence=head + "checksum differs although the checksums of the inputs are equal"
-        if row.is_produced
-        else head + f"checksum of the {row.pair.shown.slot.role.value} differs, and nothing before it explains that",
+        evidence=head + what + doubt,
         severity=1.0,
         row=number if writer is None else writer,
         size="checksum differs",

@@ -67,3 +67,26 @@ def test_the_same_network_under_other_names_passes_by_its_structure(probe_flow: 
     done = probe_flow("run", workflow, "--set", f"target={sides[0]}", "--set", f"golden={sides[1]}")
     assert done.code == 0, done.out + done.err
     assert done.record["coverage"]["target"]["missing"] == 0
+
+
+LATE = "Distributed.all_reduce.0"
+
+
+def hashed_late(probe_flow: Command, folder: Path, fault: Fault | None) -> Done:
+    golden = write_ranks(folder / "golden", task="md5")
+    target = write_ranks(folder / "target", task="md5", fault=fault, late=LATE)
+    return probe_flow(
+        "run", WORKFLOWS / "pytorch_compare.yaml", "--set", f"target={target}", "--set", f"golden={golden}"
+    )
+
+
+def test_a_collective_in_place_that_was_hashed_late_is_not_named_before_the_fault(probe_flow: Command, tmp_path: Path):
+    done = hashed_late(probe_flow, tmp_path, Fault("scale", "Functional.linear.2", 1))
+    assert done.code == 1, done.out + done.err
+    named = [f"{each['node']}.{each['call']}" for each in done.record["findings"] if each["fails"]]
+    assert named == ["Functional.linear.2"]
+
+
+def test_a_healthy_pair_whose_collective_was_hashed_late_on_one_side_passes(probe_flow: Command, tmp_path: Path):
+    done = hashed_late(probe_flow, tmp_path, None)
+    assert done.code == 0, done.out + done.err

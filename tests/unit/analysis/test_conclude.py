@@ -39,6 +39,7 @@ from probe_flow.records import (
     Relation,
     Role,
     SideSummary,
+    SlotRole,
     Statistics,
     TensorKind,
 )
@@ -528,6 +529,37 @@ def test_checksums_blame_a_stale_input():
     rows = [checksum_row("a", OUT, "01", "01"), checksum_row("b", IN, "f1", "01"), checksum_row("b", OUT, "f2", "02")]
     (finding,) = findings_of(rows, pairs_of(rows))
     assert (finding.row, finding.slot.role) == (1, IN)
+
+
+def hashed_late(name: str, role: SlotRole, target: str, golden: str) -> MeasuredPair:
+    """A row of a collective whose checksums may differ, and whose recorded statistics agree."""
+    row = checksum_row(name, role, target, golden)
+    sides = [replace(side, recorded=statistics()) for side in (row.pair.target, row.pair.golden)]
+    return replace(row, pair=replace(row.pair, target=sides[0], golden=sides[1]))
+
+
+SUM = "Distributed.all_reduce"
+
+
+def test_a_checksum_beside_statistics_that_agree_is_named_only_where_nothing_else_is():
+    late = hashed_late(SUM, IN, "f1", "01")
+    wrong = [checksum_row("b", IN, "05", "05"), checksum_row("b", OUT, "f3", "03")]
+    rows = [late, checksum_row(SUM, OUT, "02", "02"), *wrong]
+    assert [each.node.name for each in findings_of(rows, pairs_of(rows))] == ["b"]
+    assert findings_of(rows[:2], pairs_of(rows[:2])) == ()
+    (finding,) = findings_of([late], pairs_of([late]))
+    assert finding.node.name == SUM
+    assert "hashed late" in finding.evidence
+
+
+def test_what_a_collective_makes_of_another_ranks_tensor_inherits():
+    of_rank = {rank: key(SUM, rank=rank) for rank in (0, 1)}
+    rows = [
+        checksum_row(of_rank[0], IN, "01", "01"), checksum_row(of_rank[0], OUT, "f2", "02"),
+        checksum_row(key("a", rank=1), IN, "05", "05"), checksum_row(key("a", rank=1), OUT, "f6", "06"),
+        checksum_row(of_rank[1], IN, "f6", "06"), checksum_row(of_rank[1], OUT, "f2", "02"),
+    ]  # fmt: skip
+    assert [each.node.name for each in findings_of(rows, pairs_of(rows))] == ["a"]
 
 
 def test_checksums_of_modules_and_gradients_follow_the_operator_that_is_wrong():
