@@ -97,7 +97,7 @@ def group(context: click.Context, *, framework: str | None) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0, 1, 2, 3 or 130.
+    """Run the command line and return its exit code: 0, 1, 2, 3, or 128 and the number of a signal.
 
     Args:
         arguments: without the program's name; default: those of the process.

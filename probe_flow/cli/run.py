@@ -55,7 +55,8 @@ def command(
     """Run WORKFLOW and say which operator is the first to diverge.
 
     Exit code: 0 everything was compared and the gate passed; 1 the gate failed; 2 a mistake in the command or the
-    workflow, nothing ran; 3 incomplete; 130 interrupted.
+    workflow, nothing ran; 3 incomplete; 129, 130 or 143 interrupted (SIGHUP, Ctrl-C,
+    SIGTERM).
     """
     if annotations and output_format == "json":
         raise click.UsageError("`--annotations` and `--format json` both write to stdout; use the format `annotations`")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import shlex
+import signal
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +31,7 @@ from probe_flow.engine.progress import Progress, Silent
 from probe_flow.engine.record import base_record, merge_summaries, stage_list
 from probe_flow.engine.results import Results, is_strict
 from probe_flow.engine.scheduler import Scheduler
+from probe_flow.engine.signals import Signals
 from probe_flow.engine.tasks import StageTasks
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError
 from probe_flow.formats.leftovers import remove_leftovers
@@ -76,7 +79,8 @@ def execute(
     """Run the plan and write its record.
 
     After a stage fails no further stage begins, unless told to keep going: then only what depends on it is skipped.
-    After Ctrl-C no further stage begins. The record says so in either case.
+    After a signal (Ctrl-C, SIGTERM, SIGHUP) the stage under way is ended and no further one begins. The record says so
+    in either case.
 
     Args:
         plan: what to do.
@@ -99,11 +103,13 @@ def execute(
         raise WorkflowError([replace(each, severity=Severity.ERROR) for each in severe], plan.workflow.sources)
     clock = clock or Clock()
     name = plan.workflow.name
-    if is_resumed:
-        opened = reopen_run_folder(output, name, cwd=cwd)
-    else:
-        opened = open_run_folder(output, name, now=clock.now(), cwd=cwd)
-    with opened as folder:
+
+    def opened() -> RunFolder:
+        if is_resumed:
+            return reopen_run_folder(output, name, cwd=cwd)
+        return open_run_folder(output, name, now=clock.now(), cwd=cwd)
+
+    with Signals() as signals, opened() as folder:
         started = folder.started or clock.now().isoformat(timespec="seconds")
         record = base_record(plan, run_id=folder.run_id, started=started)
         # The record first: from now on the folder is ours, and what is to be deleted is known, whenever this is killed.
@@ -114,7 +120,9 @@ def execute(
         if folder.lock.was_left and cache is not None:
             remove_leftovers(cache)
         with open_events(folder.path / EVENTS_NAME, run_id=folder.run_id, clock=clock) as log:
-            run = _Run(plan, folder, scheduler, clock, progress or Silent(), log, record, cache, keeps_going, strict)
+            run = _Run(
+                plan, folder, scheduler, clock, progress or Silent(), log, record, signals, cache, keeps_going, strict
+            )
             with closing(run.files):
                 try:
                     return run.to_end()
@@ -133,6 +141,7 @@ class _Run:
     progress: Progress
     log: EventLog
     record: dict[str, Any]
+    signals: Signals
     cache_folder: Path | None = None
     keeps_going: bool = False
     strict: Sequence[str] = ()
@@ -156,24 +165,22 @@ class _Run:
     def to_end(self) -> RunOutcome:
         """Run every stage that can run, then say what came of it."""
         self.log.emit("run.started", workflow=self.plan.workflow.name, stages=len(self.plan.selected))
-        interrupted = False
         for planned in self.plan.stages:
-            outcome = self._skipped(planned, interrupted=interrupted) or self._run_stage(planned)
-            interrupted = interrupted or outcome.status is StageStatus.INTERRUPTED
+            outcome = self._skipped(planned) or self._run_stage(planned)
             self.outcomes.append(outcome)
             self.results.done_with(planned)
             self.progress.stage_ended(outcome)
             self._save()
             gc.freeze()  # what a stage leaves lives to the end; walking it in search of garbage takes a tenth of a run
-        interrupted = self._finish_files() or interrupted
-        return self._finish(interrupted=interrupted)
+        self._finish_files()
+        return self._finish(stopped_by=self.signals.number)
 
-    def _skipped(self, planned: PlannedStage, *, interrupted: bool) -> StageOutcome | None:
+    def _skipped(self, planned: PlannedStage) -> StageOutcome | None:
         """Return the outcome of a stage that does not run, None for one that does."""
         name, uses = planned.stage.name, planned.stage.type.uses
         if not planned.is_selected:
             return StageOutcome(name, uses, StageStatus.NOT_SELECTED, reason=planned.reason)
-        if interrupted:
+        if self.signals.number:
             return StageOutcome(name, uses, StageStatus.SKIPPED, reason="the run was interrupted before it began")
         ended = {outcome.name: outcome.status for outcome in self.outcomes}
         failed = [name for name, status in ended.items() if status is StageStatus.FAILED]
@@ -204,10 +211,16 @@ class _Run:
         emit("stage.ended", status=outcome.status.value, wall_s=round(outcome.wall_s, 6), reason=outcome.reason)
         return outcome
 
-    def _tried(self, outcome: StageOutcome, work: Callable[[], None]) -> StageOutcome:
-        """Do a stage's work; return its outcome as it was, or how the work failed."""
+    def _tried(
+        self,
+        outcome: StageOutcome,
+        work: Callable[[], None],
+        guard: Callable[[], AbstractContextManager[None]] | None = None,
+    ) -> StageOutcome:
+        """Do a stage's work, which signals end; return its outcome as it was, or how the work failed."""
         try:
-            work()
+            with (guard or self.signals.working)():
+                work()
         except KeyboardInterrupt:
             return replace(outcome, status=StageStatus.INTERRUPTED, reason="interrupted")
         except ProbeFlowError as exc:
@@ -217,13 +230,13 @@ class _Run:
             return _failed(outcome, (_unforeseen(outcome.name, exc),))
         return outcome
 
-    def _finish_files(self) -> bool:
-        """Wait for the records of all stages; a stage whose record cannot be written failed. Say if interrupted."""
+    def _finish_files(self) -> None:
+        """Wait for the records of all stages; a stage whose record cannot be written failed."""
         for place, done in enumerate(self.outcomes):
-            outcome = self.outcomes[place] = self._tried(done, partial(self.results.finish, done.name))
+            guard = nullcontext if self.signals.number else None  # what was found before a signal is still wanted
+            outcome = self.outcomes[place] = self._tried(done, partial(self.results.finish, done.name), guard)
             if outcome is not done:
                 self.log.emit("stage.failed", stage=outcome.name, status=outcome.status.value, reason=outcome.reason)
-        return any(outcome.status is StageStatus.INTERRUPTED for outcome in self.outcomes)
 
     def _context(self, planned: PlannedStage) -> Context:
         name = planned.stage.name
@@ -266,27 +279,31 @@ class _Run:
         for problem in self.results.report(stage, diagnostics):
             self.log.emit("stage.problem", stage=stage, code=problem.code, message=problem.message)
 
-    def _finish(self, *, interrupted: bool) -> RunOutcome:
+    def _finish(self, *, stopped_by: int) -> RunOutcome:
         results = self.results
         failed = [outcome for outcome in self.outcomes if outcome.status is StageStatus.FAILED]
         incomplete = results.incomplete()
         code = exit_code(
-            interrupted=interrupted,
+            stopped_by=stopped_by,
             wrong_input=any(outcome.is_wrong_input for outcome in failed),
             stage_failed=bool(failed),
             incomplete=bool(incomplete),
             gate_failed=bool(results.failed_gates()),
         )
         unfinished = [f"stage `{o.name}` {o.status.value}: {o.reason}" for o in self.outcomes if _is_gap(o)]
+        if stopped_by:
+            self.results.report("run", [_stopped(stopped_by, self.folder.path)])
+            unfinished.insert(0, f"the run was stopped by {signal.Signals(stopped_by).name}")
         self.record |= {
+            "status": "interrupted" if stopped_by else "ended",
             "verdict": run_verdict(code, compared=bool(results.comparisons)),
             "exit_code": code,
             "incomplete": unfinished + incomplete,
         }
         self.record["timings"]["wall_s"] = round(self.clock.monotonic() - self._began, 6)
-        self._end_cache(interrupted=interrupted)
+        self._end_cache(interrupted=bool(stopped_by))
         self._save(whole=True)
-        self.log.emit("run.ended", verdict=self.record["verdict"], exit_code=code)
+        self.log.emit("run.ended", status=self.record["status"], verdict=self.record["verdict"], exit_code=code)
         return RunOutcome(
             self.folder.path, self.record, code, tuple(self.outcomes), results.comparisons, self._diagnostics()
         )
@@ -341,6 +358,17 @@ def _unforeseen(stage: str, error: Exception) -> Diagnostic:
         f"stage `{stage}` stopped: {type(error).__name__}: {error}",
         stage=stage,
         help=f"the traceback is in `{EVENTS_NAME}` of the run's folder, event `stage.crashed`",
+    )
+
+
+def _stopped(number: int, folder: Path) -> Diagnostic:
+    return Diagnostic(
+        "PF6014",
+        f"the run was stopped by {signal.Signals(number).name}",
+        Severity.WARNING,
+        path=str(folder),
+        help=f"`run` with `--resume --output {shlex.quote(str(folder))}` continues it; "
+        "`compare` again takes what was measured from the cache",
     )
 
 

@@ -11,7 +11,8 @@ EXIT_PASSED = 0
 EXIT_GATE_FAILED = 1
 EXIT_WRONG_INPUT = 2
 EXIT_INCOMPLETE = 3
-EXIT_INTERRUPTED = 130
+EXIT_STOPPED = 128
+"""Plus the number of the signal, as shells have it: 130 for Ctrl-C."""
 
 
 class StageStatus(enum.Enum):
@@ -47,18 +48,18 @@ class StageOutcome:
     is_wrong_input: bool = False
 
 
-def exit_code(*, interrupted: bool, wrong_input: bool, stage_failed: bool, incomplete: bool, gate_failed: bool) -> int:
+def exit_code(*, stopped_by: int, wrong_input: bool, stage_failed: bool, incomplete: bool, gate_failed: bool) -> int:
     """Return the exit code of a run; the first that applies wins.
 
     Args:
-        interrupted: the user stopped the run -> 130.
+        stopped_by: the signal that stopped the run, 0 for none -> 128 and its number.
         wrong_input: a mistake in the command, the workflow or a mapping file -> 2.
         stage_failed: a stage did not come to its end -> 3.
         incomplete: something selected was not compared -> 3, which outranks the gate: what was not seen can be worse.
         gate_failed: a gate said no -> 1.
     """
-    if interrupted:
-        return EXIT_INTERRUPTED
+    if stopped_by:
+        return EXIT_STOPPED + stopped_by
     if wrong_input:
         return EXIT_WRONG_INPUT
     if stage_failed or incomplete:

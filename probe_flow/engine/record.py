@@ -110,6 +110,7 @@ def base_record(plan: Plan, *, run_id: str, started: str) -> dict[str, Any]:
         "run_id": run_id,
         "workflow": workflow_facts(plan),
         "params": dict(plan.workflow.params),
+        "status": "running",
         "verdict": "incomplete",
         "exit_code": 3,
         "incomplete": ["the run has not ended"],

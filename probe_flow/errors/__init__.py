@@ -22,6 +22,7 @@ from probe_flow.errors.exceptions import (
     InternalError,
     NotComparableError,
     ProbeFlowError,
+    Stopped,
     UsageError,
     WorkflowError,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "ProbeFlowError",
     "Severity",
     "Span",
+    "Stopped",
     "UsageError",
     "WorkflowError",
     "did_you_mean",

@@ -72,3 +72,15 @@ class NotComparableError(ProbeFlowError):
 
 class InternalError(ProbeFlowError):
     """A defect of probe_flow itself."""
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal ends what is under way; whatever handles Ctrl-C handles it.
+
+    Args:
+        number: the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by signal {number}")
+        self.number = number

@@ -62,7 +62,7 @@ def workflow_name(run: Mapping[str, Any]) -> str:
 def verdict_word(run: Mapping[str, Any]) -> str:
     """Return the verdict of a run as the one word that people see."""
     code = run.get("exit_code")
-    if code == 130:
+    if isinstance(code, int) and code > 128:
         return "INTERRUPTED"
     if code == 2:
         return "STOPPED"

@@ -63,7 +63,10 @@ _EXIT_CODES = {
     1: "Exit code 1: the run came to its end, and what it found fails its gate.",
     2: "Exit code 2: the command, the workflow or a mapping file is wrong.",
     3: "Exit code 3: something that was asked for was not compared, so a pass or a fail would not be safe to state.",
-    130: "Exit code 130: interrupted; run the same command with --resume to go on.",
+    **{
+        code: f"Exit code {code}: interrupted by {name}; run the same command with --resume to go on."
+        for code, name in ((129, "SIGHUP"), (130, "SIGINT"), (143, "SIGTERM"))
+    },
 }
 
 

@@ -168,7 +168,11 @@ def run_schema() -> dict[str, Any]:
                 "enum": ["pass", "fail", "incomplete", None],
                 "description": "null: the run was not asked to compare.",
             },
-            "exit_code": {"enum": [0, 1, 2, 3, 130]},
+            "status": {
+                "enum": ["running", "ended", "interrupted"],
+                "description": "`running` also of a run that was killed.",
+            },
+            "exit_code": {"enum": [0, 1, 2, 3, 129, 130, 143], "description": "Above 128: the number of a signal."},
             "incomplete": {**TEXTS, "description": "Why the run is incomplete."},
             **conclusions,
             "comparisons": {

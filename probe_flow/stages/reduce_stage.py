@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, Severity
+from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, Severity, Stopped
 from probe_flow.records import Catalog
 from probe_flow.stages.adopt_any import adopt_any
 from probe_flow.stages.base import Context
@@ -50,7 +50,7 @@ def reduce_source(options: ReduceOptions, statistics: Sequence[str], dump: Catal
         stopped = stop.signal
     _report(summary, dump.root, options, context)
     if stopped is not None:
-        raise KeyboardInterrupt
+        raise Stopped(stopped)
     if not summary.is_complete(is_stopped=False):
         raise IncompleteError(_failures(summary, dump.root))
     context.report(reduction.remarks())
@@ -83,7 +83,7 @@ def reduce_dump(options: ReduceOptions, statistics: Sequence[str], context: Cont
         stopped = stop.signal
     _report(summary, options.path, options, context)
     if stopped == signal.SIGINT or (stopped is not None and wanted.watch is None):
-        raise KeyboardInterrupt
+        raise Stopped(stopped)
     if not summary.is_complete(is_stopped=stopped is not None):
         raise IncompleteError(_failures(summary, options.path))
     return _adopted(options.path, options, wanted, context)

@@ -61,6 +61,15 @@ SECTION: tuple[Code, ...] = (
         "Wait until that run has ended, end it, or name another folder with `--output`.",
     ),
     Code(
+        "PF6014",
+        "a signal stopped the run",
+        "Ctrl-C (SIGINT), SIGTERM or the end of the terminal (SIGHUP) ended the stage that was under way; no further "
+        "one began. The record says `interrupted`, and the exit code is 128 and the number of the signal. A second "
+        "signal after a second ends the process at once, and then the record says `running`.",
+        "the run was stopped by SIGTERM",
+        "Continue it with `probe-flow run ... --resume`: what was measured is not measured again.",
+    ),
+    Code(
         "PF6101",
         "no Dask scheduler answers",
         "The scheduler at `executor.address` is not running, listens on another port, cannot be reached from here, or "

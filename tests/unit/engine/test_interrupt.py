@@ -42,7 +42,11 @@ def running(tmp_path, request):
     process = subprocess.Popen(
         [sys.executable, "program.py", scheduler],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(TESTS), "PROBE_FLOW_CACHE": str(tmp_path / "cache")},
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}",
+            "PROBE_FLOW_CACHE": str(tmp_path / "cache"),
+        },
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -63,15 +67,23 @@ BOTH = pytest.mark.parametrize("running", ["processes", "distributed"], indirect
 
 
 @BOTH
-def test_ctrl_c_ends_the_run_with_130_and_leaves_no_process(running, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_with_a_record_and_leaves_no_process(running, tmp_path, number):
     process, pids = running
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the command
+    os.killpg(process.pid, number)  # as a terminal or a service manager does: to every process of the command
     _, err = process.communicate(timeout=300)
-    assert process.returncode == 130, err
+    code = 128 + number
+    assert process.returncode == code, err
     assert not any(is_alive(pid) for pid in pids)
     assert "Traceback" not in err
     record = json.loads((tmp_path / "out" / "run.json").read_text())
-    assert (record["exit_code"], record["verdict"]) == (130, "incomplete")
+    assert (record["status"], record["exit_code"], record["verdict"]) == ("interrupted", code, "incomplete")
+    assert record["incomplete"][0] == f"the run was stopped by {signal.Signals(number).name}"
+    (told,) = [problem for problem in record["problems"] if problem["code"] == "PF6014"]
+    assert f"--resume --output {tmp_path / 'out'}" in told["help"]
+    assert "PF6014" in err
+    last = json.loads((tmp_path / "out" / "events.jsonl").read_text().splitlines()[-1])
+    assert (last["event"], last["status"], last["exit_code"]) == ("run.ended", "interrupted", code)
 
 
 @BOTH

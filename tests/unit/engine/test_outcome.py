@@ -6,11 +6,11 @@ import pytest
 
 from probe_flow.engine.outcome import exit_code, run_verdict
 
-FACTS = ("interrupted", "wrong_input", "stage_failed", "incomplete", "gate_failed")
+FACTS = ("stopped_by", "wrong_input", "stage_failed", "incomplete", "gate_failed")
 
-# interrupted, wrong_input, stage_failed, incomplete, gate_failed -> code; `?` stands for both
+# stopped_by (SIGTERM), wrong_input, stage_failed, incomplete, gate_failed -> code; `?` stands for both
 TABLE = {
-    "1????": 130,
+    "1????": 143,
     "01???": 2,
     "001??": 3,
     "0001?": 3,
@@ -30,7 +30,8 @@ def expected_code(facts: tuple[bool, ...]) -> int:
 
 @pytest.mark.parametrize("facts", list(itertools.product((False, True), repeat=5)))
 def test_exit_code_follows_the_truth_table(facts):
-    assert exit_code(**dict(zip(FACTS, facts, strict=True))) == expected_code(facts)
+    given = dict(zip(FACTS, facts, strict=True))
+    assert exit_code(**given | {"stopped_by": 15 * given["stopped_by"]}) == expected_code(facts)
 
 
 @pytest.mark.parametrize(
