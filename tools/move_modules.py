@@ -13,6 +13,7 @@ A test module that is named after a module moves with it. Formatting and import 
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -39,17 +40,24 @@ class Plan:
     """Where modules go.
 
     Args:
-        moves: dotted name -> new dotted name.
+        moves: dotted name of a module -> new dotted name.
+        names: dotted name of what a module defines -> new dotted name; its text was moved by hand.
         docs: new package -> docstring.
     """
 
     moves: Mapping[str, str]
+    names: Mapping[str, str]
     docs: Mapping[str, str]
+
+    @functools.cached_property
+    def renamed(self) -> Mapping[str, str]:
+        """All that is called otherwise."""
+        return {**self.moves, **self.names}
 
 
 def read_plan(path: Path, rooms: Iterable[str]) -> Plan:
     """Read the lines of the rooms that are named; all of them without a name."""
-    wanted, moves, docs = set(rooms), {}, {}
+    wanted, moves, names, docs = set(rooms), {}, {}, {}
     for line in path.read_text(encoding="utf-8").splitlines():
         line = line.partition("#")[0].strip()
         if not line:
@@ -61,10 +69,14 @@ def read_plan(path: Path, rooms: Iterable[str]) -> Plan:
         package, _, modules = line.partition(":")
         if wanted and package.partition(".")[0] not in wanted:
             continue
+        if modules.startswith(":"):  # names
+            for entry in modules[1:].split():
+                names[f"{PACKAGE}.{entry}"] = f"{PACKAGE}.{package}.{entry.rpartition('.')[2]}"
+            continue
         for entry in modules.split():
             old, _, name = entry.partition(">")
             moves[f"{PACKAGE}.{old}"] = f"{PACKAGE}.{package}.{name or old.rpartition('.')[2]}"
-    return Plan({old: new for old, new in moves.items() if old != new and file_of(old).exists()}, docs)
+    return Plan({old: new for old, new in moves.items() if old != new and file_of(old).exists()}, names, docs)
 
 
 def file_of(module: str) -> Path:
@@ -135,7 +147,7 @@ def renamed(name: str, plan: Plan) -> str:
     """Return a dotted name with its longest known module replaced."""
     parts = name.split(".")
     for count in range(len(parts), 1, -1):
-        new = plan.moves.get(".".join(parts[:count]))
+        new = plan.renamed.get(".".join(parts[:count]))
         if new is not None:
             return ".".join([new, *parts[count:]])
     return name
@@ -148,7 +160,7 @@ def split_import(match: re.Match[str], plan: Plan) -> str:
     lines, rest = [], []
     for name in names:
         module, _, alias = name.partition(" as ")
-        new = plan.moves.get(f"{package}.{module.strip()}")
+        new = plan.renamed.get(f"{package}.{module.strip()}")
         if new is None:
             rest.append(name)
             continue
@@ -173,21 +185,26 @@ def text_files() -> Iterable[Path]:
             yield path
 
 
-def main(rooms: list[str]) -> None:
-    """Move, rewrite, and check that what is left parses."""
-    plan = read_plan(ROOT / "tools" / "rooms.txt", rooms)
-    move_modules(plan)
-    tests = move_tests(plan)
+def rewrite_all(plan: Plan, tests: Mapping[str, str]) -> None:
+    """Rewrite every text of the repository that names what moved."""
     for path in text_files():
         try:
             text = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
+        except UnicodeDecodeError:  # bad input of a test
             continue
         new = rewrite(text, plan, tests, is_python=path.suffix == ".py")
         if path.suffix == ".py":
             ast.parse(new, str(path))
         if new != text:
             path.write_text(new, encoding="utf-8")
+
+
+def main(rooms: list[str]) -> None:
+    """Move, rewrite, and check that what is left parses."""
+    plan = read_plan(ROOT / "tools" / "rooms.txt", rooms)
+    move_modules(plan)
+    tests = move_tests(plan)
+    rewrite_all(plan, tests)
     print(f"{len(plan.moves)} modules and {len(tests)} tests moved")
 
 
