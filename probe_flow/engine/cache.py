@@ -81,7 +81,7 @@ class RunCache:
                 self._store(folder).add(entries)
                 self.counts.update(written=len(entries))
                 return
-            except (OSError, RuntimeError) as error:  # HDF5 tells of a full disk in either way
+            except (OSError, RuntimeError) as error:  # HDF5 raises either
                 self._refused.add(folder)
                 self.report([_not_written(folder, error)])
 

@@ -235,7 +235,7 @@ def _open(tensor: TensorRef, key: str | None, batch: Batch, warnings: list[Diagn
     if key is not None and batch.store is not None:
         try:
             return batch.store.open(tensor, key, io=batch.io)
-        except (OSError, RuntimeError) as error:  # HDF5 tells of a full disk in either way
+        except (OSError, RuntimeError) as error:  # HDF5 raises either
             warnings.append(
                 Diagnostic(
                     "PF6205",
