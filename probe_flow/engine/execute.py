@@ -33,7 +33,7 @@ from probe_flow.engine.results import Results, is_strict
 from probe_flow.engine.scheduler import Scheduler
 from probe_flow.engine.signals import Signals
 from probe_flow.engine.tasks import StageTasks
-from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError
+from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError, out_of_memory
 from probe_flow.formats.leftovers import remove_leftovers
 from probe_flow.records import Comparison
 from probe_flow.reports.run_json import LISTS, write_run_json
@@ -227,7 +227,7 @@ class _Run:
             return _failed(outcome, exc.diagnostics, is_wrong_input=isinstance(exc, UsageError))
         except Exception as exc:  # a stage of any origin: its failure must not take the record of the others along
             self.log.emit("stage.crashed", stage=outcome.name, traceback=traceback.format_exc())
-            return _failed(outcome, (_unforeseen(outcome.name, exc),))
+            return _failed(outcome, (out_of_memory(exc) or _unforeseen(outcome.name, exc),))
         return outcome
 
     def _finish_files(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from probe_flow.engine.auto import AutoScheduler
 from probe_flow.engine.progress import Progress
 from probe_flow.engine.scheduler import RETRIES, Batch, BatchError, BatchLost, Result, Scheduler
-from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError
+from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, out_of_memory
 
 if TYPE_CHECKING:
     from probe_flow.stages.base import Emit  # without the library of options, which `probe-flow reduce` does without
@@ -91,13 +91,14 @@ class StageTasks:
     def _failure(self, error: BatchError, count: int) -> IncompleteError:
         cause = error.__cause__
         own = cause.diagnostics if isinstance(cause, ProbeFlowError) else ()
+        lack = out_of_memory(cause) if cause is not None else None
         diagnostic = Diagnostic(
             "PF6002",
             f"batch {error.index + 1} of {count} of stage `{self._stage}` failed: {type(cause).__name__}: {cause}",
             stage=self._stage,
             help="the other batches were stopped; run again once the cause is gone",
         )
-        return IncompleteError((diagnostic, *own))
+        return IncompleteError((diagnostic, *((lack,) if lack else own)))
 
 
 def _next_step(reason: str) -> str:

@@ -25,6 +25,7 @@ from probe_flow.errors.exceptions import (
     Stopped,
     UsageError,
     WorkflowError,
+    out_of_memory,
 )
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "UsageError",
     "WorkflowError",
     "did_you_mean",
+    "out_of_memory",
 ]

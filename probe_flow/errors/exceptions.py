@@ -84,3 +84,22 @@ class Stopped(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by signal {number}")
         self.number = number
+
+
+_NO_MEMORY = ("failed to map segment", "cannot allocate memory", "can't start new thread", "unable to allocate")
+"""What the loader of libraries, the system, Python and numpy say when memory runs out."""
+
+
+def out_of_memory(error: BaseException) -> Diagnostic | None:
+    """Return the diagnostic of an error that is, or comes from, a lack of memory; None for any other."""
+    found: BaseException | None = error
+    while found is not None:
+        said = str(found)
+        if isinstance(found, MemoryError) or any(words in said.lower() for words in _NO_MEMORY):
+            return Diagnostic(
+                "PF7404",
+                f"memory ran out: {said or type(found).__name__}",
+                help="raise the limit (`ulimit -v`, `memory_limit`, the container's), or use fewer `--workers`",
+            )
+        found = found.__cause__ or found.__context__
+    return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,8 +11,37 @@ KILL_S = 10.0
 """Seconds that the system gets to end a killed process. One that hangs in a driver or a file system does not end: it is
 left behind."""
 
+START_BYTES = 160 * 2**20
+THREAD_BYTES = 40 * 2**20
+"""Address space that the interpreter with numpy and h5py takes, and each thread that OpenBLAS begins (measured: 98 MB
+for numpy with one thread, 139 MB with two)."""
+
+_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
+_MOST_BLAS_THREADS = 64
+
 _ROOT = Path("/")
 _CPU_LIMITS = (("cpu", "sys/fs/cgroup/cpu"), ("cpu,cpuacct", "sys/fs/cgroup/cpu,cpuacct"))
+
+
+def address_space() -> int | None:
+    """Return the bytes of address space that this process may use in all (`ulimit -v`), None without a limit."""
+    try:
+        import resource
+    except ImportError:  # no such limit on this system
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def address_space_needed(environment: Mapping[str, str]) -> int:
+    """Return the bytes of address space that loading numpy and h5py takes.
+
+    Args:
+        environment: may say how many threads numpy's library of algebra begins.
+    """
+    told = next((environment[name] for name in _BLAS_THREADS if environment.get(name, "").isdigit()), None)
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return START_BYTES + THREAD_BYTES * min(int(told or count) or count, _MOST_BLAS_THREADS)
 
 
 def usable_cpus(root: Path = _ROOT) -> int:

@@ -158,6 +158,24 @@ SECTION: tuple[Code, ...] = (
         "no entry differs from the golden, so `diff_analyze` writes no file of first differences",
         "Nothing is to do. Lower the thresholds of `diff_analyze` to look for smaller differences.",
     ),
+    Code(
+        "PF7404",
+        "memory ran out",
+        "The system, or a limit of this process (`ulimit -v`, a container, `memory_limit`), refused memory, or a "
+        "library could not be loaded without it.",
+        "memory ran out: Unable to allocate 2.00 GiB for an array with shape (536870912,)",
+        "Raise the limit, use fewer `--workers`, or end what else runs on the machine. What was measured is kept: "
+        "`probe-flow run ... --resume` goes on.",
+    ),
+    Code(
+        "PF7405",
+        "too little address space to begin",
+        "`ulimit -v` leaves less address space than numpy takes when it is loaded; its library of algebra (OpenBLAS) "
+        "reserves 40 MiB for each CPU and ends the process when it cannot.",
+        "this process may use 300 MiB of address space, and needs 800 MiB to begin",
+        "Raise `ulimit -v`, or set OPENBLAS_NUM_THREADS=1 in the environment; probe_flow itself does not need more "
+        "threads of that library.",
+    ),
     *asking.SECTION,
     *excuses.SECTION,
     *team_templates.SECTION,
