@@ -18,7 +18,7 @@ from probe_flow.errors import Diagnostic, Severity
 if TYPE_CHECKING:
     from probe_flow.formats.shards import ShardStore
 
-VERSION = "v1"
+VERSION = "v2"
 PAIRS = "pairs"
 TENSORS = "tensors"
 PARTIAL = ".partial"

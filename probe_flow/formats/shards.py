@@ -20,7 +20,7 @@ import numpy as np
 
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.formats.existing import is_file
-from probe_flow.formats.hdf5_files import DAMAGE, new_file, plain_dataset
+from probe_flow.formats.hdf5_files import DAMAGE, new_file, plain_dataset, sealed_file
 from probe_flow.formats.leftovers import temporary_path
 
 FORMAT = 1
@@ -148,7 +148,7 @@ def read_shard(path: Path) -> list[tuple[str, Entry]]:
         size = path.stat().st_size
         if size > MAX_SHARD_BYTES:
             raise ValueError(f"it has {size:,} bytes, more than any shard")
-        with h5py.File(path, "r", locking=False) as file:
+        with sealed_file(path) as file:
             version = _version(file)
             if version > FORMAT:
                 raise FormatError(_newer(path, version))

@@ -16,7 +16,7 @@ import numpy as np
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.formats.blocks import TensorBlocks, open_tensor
-from probe_flow.formats.hdf5_files import DAMAGE, new_file, plain_dataset
+from probe_flow.formats.hdf5_files import DAMAGE, new_file, plain_dataset, sealed_file
 from probe_flow.formats.leftovers import temporary_path
 from probe_flow.records import Extent, TensorRef
 from probe_flow.tensors.dtypes import dtype_info, nbytes
@@ -77,12 +77,10 @@ def _plain(ref: TensorRef, extent: Extent) -> TensorRef:
 
 def _extent(path: Path, ref: TensorRef) -> Extent | None:
     """Return where the values lie in a converted file, None when it is absent or not what it should be."""
-    import h5py
-
     numel = ref.numel
     assert numel is not None
     try:
-        with h5py.File(path, "r", locking=False) as file:
+        with sealed_file(path) as file:
             values = plain_dataset(file, "values", np.dtype(np.uint8), path.stat().st_size)
             if int(file.attrs["format"]) != FORMAT or file.attrs["dtype"] != ref.dtype:
                 return None
@@ -99,7 +97,7 @@ def _convert(ref: TensorRef, path: Path, io: str) -> None:
     assert numel is not None
     checksum = 0
     try:
-        with open_tensor(ref, io=io) as blocks, new_file(temporary) as file:
+        with open_tensor(ref, io=io) as blocks, new_file(temporary, data="values") as file:
             values = file.create_dataset("values", (nbytes(ref.dtype, numel),), np.uint8, track_times=False)
             written = 0
             for start in range(0, numel, _PIECE):
@@ -116,10 +114,8 @@ def _convert(ref: TensorRef, path: Path, io: str) -> None:
 
 def problem_of(path: Path) -> Diagnostic | None:
     """Read a converted tensor whole and say what is wrong with it, None when it is sound."""
-    import h5py
-
     try:
-        with h5py.File(path, "r", locking=False) as file:
+        with sealed_file(path) as file:
             values, checksum = plain_dataset(file, "values", np.dtype(np.uint8), path.stat().st_size), 0
             for start in range(0, values.shape[0], _PIECE):
                 checksum = zlib.crc32(values[start : start + _PIECE], checksum)

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 WORKFLOW = str(ROOT / "workflows" / "torchair_ge_vs_fx.yaml")
 PAIRS = 141
 RESULTS = PAIRS + 65  # and a closer look at the rows that fail the row rule
-SHARDS = Path("cache") / "v1" / "pairs"
+SHARDS = Path("cache") / "v2" / "pairs"
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_verify_finds_damage_and_gc_removes_it(probe_flow, sets, tmp_path):
 
 
 def test_gc_keeps_the_newest(probe_flow, tmp_path, monkeypatch):
-    folder = tmp_path / "cache" / "v1" / "pairs"
+    folder = tmp_path / "cache" / "v2" / "pairs"
     folder.mkdir(parents=True)
     from probe_flow.formats.shards import Entry, ShardStore
 
@@ -168,7 +168,7 @@ def test_a_read_only_cache_costs_a_warning(probe_flow, sets, tmp_path):
 
 
 def test_converted_tensors_are_kept_and_change_no_result(probe_flow, sets, tmp_path):
-    folder = tmp_path / "cache" / "v1" / "tensors"
+    folder = tmp_path / "cache" / "v2" / "tensors"
     workflow = tmp_path / "all.yaml"
     workflow.write_text(f"extends: {WORKFLOW}\nversion: 1\nname: all\ncache: {{tensors: always}}\n")
     probe_flow("run", WORKFLOW, *sets, "--output", "plain", "--no-cache", "--quiet")
@@ -188,8 +188,8 @@ def test_converted_tensors_are_kept_and_change_no_result(probe_flow, sets, tmp_p
 def test_converted_tensors_that_cannot_be_kept_cost_a_warning(probe_flow, sets, tmp_path):
     workflow = tmp_path / "all.yaml"
     workflow.write_text(f"extends: {WORKFLOW}\nversion: 1\nname: all\ncache: {{tensors: always}}\n")
-    (tmp_path / "cache" / "v1").mkdir(parents=True)
-    (tmp_path / "cache" / "v1" / "tensors").write_text("a file where the folder should be")
+    (tmp_path / "cache" / "v2").mkdir(parents=True)
+    (tmp_path / "cache" / "v2" / "tensors").write_text("a file where the folder should be")
     done = probe_flow("run", str(workflow), *sets, "--format", "json")
     assert done.code == 0
     assert [problem["code"] for problem in done.json["problems"]] == ["PF6205"]

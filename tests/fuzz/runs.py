@@ -14,6 +14,7 @@ import h5py
 import numpy as np
 from ge_writer import DumpTensor, write_dump
 from reduce_dumps import fx_name, ge_name, job_of, reduce_one, write_fx, write_ge
+from sealed_files import sealed
 from stored_runs import node, row, write_run
 from torchair_builders import GeDump, fx_token, mul_add_relu, write_mul_add_relu
 
@@ -278,7 +279,7 @@ def _shards_of_others() -> Sequence[Tree]:
 
     def writer(fill: Callable[[h5py.File], object]) -> Callable[[Path], None]:
         def write(folder: Path) -> None:
-            with h5py.File(folder / f"{'0' * 32}.h5", "w", libver="earliest") as file:
+            with sealed(folder / f"{'0' * 32}.h5") as file:
                 file.attrs["format"] = 1
                 fill(file)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from probe_flow.formats.hdf5_files import new_file, plain_dataset
+from probe_flow.formats.hdf5_files import SEAL_BYTES, new_file, plain_dataset, sealed_file
 
 CHILD = """
 import resource, sys
@@ -73,4 +74,30 @@ def test_a_new_file_is_an_ordinary_one(tmp_path):
         with pytest.raises(ValueError, match="not there"):
             plain_dataset(file, "values", values.dtype, size - 1000)
     with pytest.raises(FileExistsError), new_file(tmp_path / "a"):
+        pass
+
+
+def test_a_file_with_any_byte_changed_is_refused_before_hdf5_sees_it(tmp_path, monkeypatch):
+    """HDF5 2.0 crashes of some damaged files: of an attribute, for one, whose text lies elsewhere."""
+    path = tmp_path / "a.h5"
+    with new_file(path, data="values") as file:
+        file.create_dataset("values", data=np.arange(256, dtype=np.uint8), track_times=False)
+        file.attrs.update({"format": 1, "dtype": "float16"})
+    with sealed_file(path) as file:
+        assert file.attrs["dtype"] == "float16"
+    whole = path.read_bytes()
+    start = whole.index(bytes(range(256)))
+    monkeypatch.setattr(h5py, "File", None)
+    for place in (0, 24, 32, 40, *range(SEAL_BYTES, start), *range(start + 256, len(whole))):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(ValueError, match=r"checksum|begin|end"), sealed_file(path):
+            pass
+    path.write_bytes(whole[:-1])
+    with pytest.raises(ValueError, match=r"checksum|end"), sealed_file(path):
+        pass
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.h5")
+    with pytest.raises(OSError, match="no regular file"), sealed_file(tmp_path / "a.h5"):
         pass

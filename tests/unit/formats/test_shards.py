@@ -13,6 +13,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from sealed_files import sealed
 
 from probe_flow.errors import FormatError
 from probe_flow.formats.shards import MAX_SHARD_BYTES, Entry, ShardStore, inspect, read_shard
@@ -188,7 +189,7 @@ LIES = {
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
 def test_a_shard_that_declares_more_than_it_holds_counts_as_absent(tmp_path, lie):
-    with h5py.File(tmp_path / "lie.h5", "w") as file:
+    with sealed(tmp_path / "lie.h5") as file:
         lie(file, tmp_path / "lie.h5")
     with bounded_memory(GROWTH):
         store = ShardStore(tmp_path)
@@ -198,7 +199,7 @@ def test_a_shard_that_declares_more_than_it_holds_counts_as_absent(tmp_path, lie
 
 
 def test_a_shard_as_large_as_none_counts_as_absent(tmp_path):
-    with h5py.File(tmp_path / "large.h5", "w") as file:
+    with sealed(tmp_path / "large.h5") as file:
         sound(file, tmp_path / "large.h5")
     assert ShardStore(tmp_path).find(["a" * 32])["a" * 32].text == "text"
     os.truncate(tmp_path / "large.h5", MAX_SHARD_BYTES + 1)
@@ -208,7 +209,7 @@ def test_a_shard_as_large_as_none_counts_as_absent(tmp_path):
 def test_a_newer_version_is_a_miss_that_says_so(tmp_path):
     store = ShardStore(tmp_path)
     store.add(entries(1))
-    with h5py.File(only_shard(store), "a") as file:
+    with sealed(only_shard(store), "a") as file:
         file.attrs["format"] = 2
     store = ShardStore(tmp_path)
     assert store.find([f"{0:032x}"]) == {}

@@ -6,6 +6,7 @@ import h5py
 import numpy as np
 import pytest
 from ge_writer import DumpTensor, write_dump
+from sealed_files import sealed
 
 from probe_flow.formats.ge_dump import read_ge_header, tensor_refs
 from probe_flow.formats.tensor_store import TensorStore, problem_of
@@ -97,7 +98,7 @@ def test_a_copy_that_declares_what_it_does_not_hold_is_made_anew(tmp_path, count
     ref = stored(tmp_path, data, "float16", "FRACTAL_NZ")
     path = tmp_path / "store" / "ab" / f"{KEY}.h5"
     path.parent.mkdir(parents=True)
-    with h5py.File(path, "w") as file:
+    with sealed(path) as file:
         file.create_dataset("values", shape=(count,), dtype=dtype, chunks=(16,))
         file.attrs.update({"format": 1, "dtype": "float16", "crc32": 0})
     problem = problem_of(path)
