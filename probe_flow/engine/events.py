@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from probe_flow.engine.clock import Clock
+from probe_flow.errors import Diagnostic, UsageError
 
 FILE_BEGUN = "file.begun"
 """Written before a result file is: a run that is killed then leaves files that its record does not name."""
@@ -50,8 +51,19 @@ class EventLog:
 
 @contextmanager
 def open_events(path: Path, *, run_id: str, clock: Clock) -> Iterator[EventLog]:
-    """Begin a new event file at `path`; what an earlier run left there is replaced."""
-    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+    """Begin a new event file at `path`; what an earlier run left there is replaced, and no link of it followed.
+
+    Raises:
+        UsageError: PF6011 when something else than a file is in its place, or it cannot be written.
+    """
+    try:
+        path.unlink(missing_ok=True)
+        file = path.open("x", encoding="utf-8", errors="backslashreplace", newline="\n")
+    except OSError as error:
+        message = f"`{path.name}` of the output folder cannot be written: {error.strerror or error}"
+        cure = "remove what is in its place, or name another folder with `--output`"
+        raise UsageError(Diagnostic("PF6011", message, path=str(path), help=cure)) from error
+    with file:
         yield EventLog(file, run_id=run_id, clock=clock)
 
 

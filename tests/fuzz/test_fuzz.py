@@ -11,7 +11,7 @@ from fuzz.targets import TARGETS
 from fuzz.tree import digest, packed, unpacked
 
 REGRESSIONS = Path(__file__).parent / "regressions"
-WAITING = frozenset({"torchair_ge", "any_dump", "om", "om_slices", "show", "diff"})
+WAITING = frozenset({"torchair_ge", "any_dump", "om", "om_slices"})
 KEPT = sorted(REGRESSIONS.rglob("*.zip"))
 
 

@@ -4,10 +4,12 @@ import json
 from datetime import datetime, timezone
 from pathlib import Path
 
+import pytest
 import structlog
 
 from probe_flow.engine.clock import Clock
 from probe_flow.engine.events import open_events
+from probe_flow.errors import UsageError
 
 CLOCK = Clock(now=lambda: datetime(2026, 2, 3, tzinfo=timezone.utc), monotonic=lambda: 0.0)
 
@@ -49,3 +51,14 @@ def test_the_global_structlog_configuration_is_not_touched(tmp_path):
     with open_events(tmp_path / "events.jsonl", run_id="demo-1", clock=CLOCK) as log:
         log.emit("run.started")
     assert structlog.is_configured() is before is False
+
+
+def test_a_link_in_its_place_is_replaced_and_a_folder_refused(tmp_path):
+    (tmp_path / "other").write_text("of somebody else")
+    (tmp_path / "events.jsonl").symlink_to("other")
+    with open_events(tmp_path / "events.jsonl", run_id="demo-1", clock=CLOCK) as log:
+        log.emit("stage.started")
+    assert (tmp_path / "other").read_text() == "of somebody else"
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UsageError, match="PF6011"), open_events(tmp_path / "folder", run_id="demo-1", clock=CLOCK):
+        pass
