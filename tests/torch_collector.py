@@ -31,7 +31,7 @@ class Collector(TorchFunctionMode):
             that reaches it.
     """
 
-    def __init__(self, change: Callable[[str, torch.Tensor], Callable | None] | None = None) -> None:
+    def __init__(self, change: Callable[[str, Any], Callable | None] | None = None) -> None:
         super().__init__()
         self.change = change
         self.data: dict[str, dict[str, Any]] = {}
@@ -52,10 +52,13 @@ class Collector(TorchFunctionMode):
         in_place = _is_in_place(func, args, kwargs)
         read = [self._apart(arg) if place or not in_place else arg for place, arg in enumerate(args)]
         out = func(*read, **kwargs)
+        outputs = list(out) if isinstance(out, (list, tuple)) else [out]
+        if not isinstance(out, torch.Tensor) and self.change:
+            self.change(entry, out)
         if isinstance(out, torch.Tensor):
             spoil = self.change(entry, out) if self.change else None
             self._watch(entry.replace("forward", "backward"), read, out, spoil)
-        self.data[entry]["output"] = [self._leaf(out, f"{entry}.output.0")]
+        self.data[entry]["output"] = [self._leaf(each, f"{entry}.output.{n}") for n, each in enumerate(outputs)]
         return out
 
     @staticmethod
@@ -79,7 +82,7 @@ class Collector(TorchFunctionMode):
         """Return a view of a tensor that only one call reads, whose gradient is that of this call alone."""
         if isinstance(arg, torch.Tensor) and arg.requires_grad:
             return torch.Tensor.view_as(arg, arg)
-        return [Collector._apart(each) for each in arg] if isinstance(arg, (list, tuple)) else arg
+        return type(arg)(map(Collector._apart, arg)) if type(arg) in (list, tuple) else arg
 
     def _watch(self, entry: str, args: Sequence, out: torch.Tensor, spoil: Callable | None) -> None:
         if not out.requires_grad:

@@ -210,6 +210,8 @@ def _size(suspect: Suspect, row: MeasuredPair) -> str:
         return f"{target.value!r}, golden {golden.value!r}" if target and golden else "another value"
     if suspect.figure == "nonfinite":
         return _nonfinite_places(deviation.nonfinite)
+    if suspect.figure == "pick":
+        return _picked(row)
     shape = {
         "rms": "",
         "peak": f", single elements off by {deviation.peak:.2g}",
@@ -217,6 +219,13 @@ def _size(suspect: Suspect, row: MeasuredPair) -> str:
         "offset": f", mean {deviation.offset:+.2g}",
     }[suspect.figure]
     return ("not exact" if math.isinf(suspect.excess) else f"{suspect.excess:.3g} x rounding") + shape
+
+
+def _picked(row: MeasuredPair) -> str:
+    assert row.pick is not None
+    if math.isinf(row.pick.gap):
+        return "picks an index out of range"
+    return f"picks a value {row.pick.gap:.2g} away from the one due"
 
 
 def _nonfinite_places(count: int) -> str:
@@ -249,6 +258,12 @@ def _evidence(
     if suspect.figure == "nonfinite":
         where = _nonfinite_places(deviation.nonfinite)
         return f"{where} unlike the golden, and nothing that explains it before"
+    if suspect.figure == "pick":
+        assert row.pick is not None
+        return (
+            f"{_picked(row)}, judged by its own input `{row.pick.slot}`, whose error explains a near tie only, "
+            f"{suspect.excess:.3g} times as near"
+        )
     floor = allowed.floor / deviation.size if deviation.size else 0.0
     what = "output" if row.is_produced else row.pair.shown.slot.role.value
     size = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from probe_flow.errors import Diagnostic
-from probe_flow.records import Catalog, Execution, Measurement, NodeKey, Pair, Pairs, SlotRole, TensorRef
+from probe_flow.records import Catalog, Execution, Measurement, NodeKey, Pair, Pairs, Slot, SlotRole, TensorRef
 from probe_flow.records.quick import quick
 
 _ROLE_ORDER = {
@@ -31,6 +31,20 @@ class ThirdSide:
     golden: Measurement
 
 
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """What the target's own input says of indices that differ from the golden's.
+
+    Args:
+        gap: largest distance of a picked value from the one that was due, in units of the input; inf where an index is
+            out of range.
+        slot: of the input.
+    """
+
+    gap: float
+    slot: Slot
+
+
 @quick
 @dataclass(frozen=True, slots=True)
 class MeasuredPair:
@@ -42,6 +56,7 @@ class MeasuredPair:
         failure: why a two-sided pair has no measurement.
         third: both sides against the reference.
         noise: each side against its repeated runs.
+        pick: of indices that differ (argmax, top k), where the input that they were picked from is at hand.
     """
 
     pair: Pair
@@ -49,6 +64,7 @@ class MeasuredPair:
     failure: Diagnostic | None = None
     third: ThirdSide | None = None
     noise: tuple[MeasuredPair, ...] = ()
+    pick: Pick | None = None
 
     @property
     def node(self) -> NodeKey:

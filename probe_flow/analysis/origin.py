@@ -17,7 +17,7 @@ from probe_flow.analysis.deviation import Deviation
 from probe_flow.analysis.growth import Allowance
 from probe_flow.analysis.guesses import is_doubtful
 from probe_flow.analysis.lineage import hidden_before
-from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.measured import MeasuredPair, Pick
 from probe_flow.analysis.moments import in_time, side_by_side
 from probe_flow.analysis.plain_values import plain_gap
 from probe_flow.analysis.witness import clears
@@ -35,6 +35,10 @@ rest averages out in them, and what inputs may hide is allowed in full: the larg
 GRADIENT_LIMITS = {"rms": 1.6, "peak": 0.75, "gain": 2.0, "offset": 1.6}
 """The same for gradients, behind gates whose noise is estimated only: 0.8, 0.35, 1.1 and 0.9."""
 
+PICKED = 2.0
+"""Distance of a picked value from the one due that is a near tie, in the largest error of what was picked from: two
+values change places where each is off."""
+
 SAME_VALUE = 2.0**-20
 """Relative difference of float arguments that says nothing: they may come from a computation."""
 
@@ -46,8 +50,8 @@ class Suspect:
     Args:
         row: row number.
         score: largest excess over the limits; above 1.
-        figure: which figure it was: ``rms``, ``peak``, ``gain``, ``offset``, ``nonfinite``, or ``value`` for scalar
-            arguments, which have no deviation.
+        figure: which figure it was: ``rms``, ``peak``, ``gain``, ``offset``, ``nonfinite``, ``pick`` for
+            indices, or ``value`` for scalar arguments, which have no deviation.
         deviation: the row's error.
         allowance: what it was allowed.
         inputs: rows that were weighed as explanation.
@@ -204,6 +208,8 @@ class _Search:
         allowed = self.allowances.of(number, deviation, behind, sources)
         limits = self._limits(number)
         figure, score = self._worst_figure(number, deviation, allowed, limits)
+        if row.pick is not None:
+            figure, score = "pick", self._pick_score(row.pick, call)
         # Without a path to the errors before it, an output is judged by what outputs are usually off by.
         is_alone = produced and sources is None and self.allowances.is_flow_unknown
         updated = self.allowances.updates.gradients.get(number, ())
@@ -263,6 +269,11 @@ class _Search:
             scores = {name: 0.0 if s > 1.0 and self._clears(number, name) else s for name, s in scores.items()}
             worst = max(scores, key=lambda name: scores[name])
         return worst, scores[worst]
+
+    def _pick_score(self, pick: Pick, call: Call) -> float:
+        """Return how far picked values are from those due, in what the error of the input they come from explains."""
+        read = [d for n in call.read if self.rows[n].pair.shown.slot == pick.slot and (d := self.deviations[n])]
+        return _ratio(pick.gap, max((PICKED * (d.peak + d.unit * d.top) for d in read), default=0.0))
 
     def _clears(self, number: int, figure: str) -> bool:
         is_cleared = clears(self.rows[number], figure)

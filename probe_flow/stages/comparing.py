@@ -28,6 +28,7 @@ from probe_flow.stages.measure_noise import measure_noise
 from probe_flow.stages.measure_pairs import measure_pairs
 from probe_flow.stages.measure_reference import measure_reference, reference_problems
 from probe_flow.stages.measurements import left_out
+from probe_flow.stages.picks import with_picks
 from probe_flow.stages.suspects import only_suspects
 
 SAME_DUMP = "same dump on both sides"
@@ -50,6 +51,7 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
     scope = measured_scope(options)
     rows = measure_pairs(ordered, ids, context, selected=selected, scope=scope)
     rows = measure_noise(measure_reference(rows, ids, context, scope=scope), pairs, context, scope=scope)
+    rows = with_picks(rows, pairs, context)
     verdicts = judge_all(rows, policy)
     context.emit("compare.judged", rows=len(rows), policy=policy.name)
     findings, roles = conclude(rows, pairs, verdicts)

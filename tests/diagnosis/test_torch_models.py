@@ -57,6 +57,21 @@ def test_a_healthy_residual_network_with_gates_in_place_passes(tmp_path, name, t
     assert [finding["evidence"] for finding in found["findings"] if finding["fails"]] == []
 
 
+def other_expert(entry: str, output) -> None:
+    """Leave the values of a top k and turn one of its indices to another expert."""
+    if entry == "Torch.topk.0.forward":
+        with torch._C.DisableTorchFunction():
+            used = set(output[1][0].tolist())
+            output[1][0, 0] = min(set(range(4)) - used)
+
+
+@pytest.mark.parametrize("change", [None, other_expert])
+def test_a_wrong_choice_of_a_router_is_named_and_near_ties_are_not(tmp_path, change):
+    found = pair(tmp_path, "mixture", sgd, torch.bfloat16, task="tensor", change=change)
+    named = [(each["node"], each["step"]) for each in found["findings"] if each["fails"]]
+    assert named[:1] == ([("Torch.topk", 0)] if change else [])
+
+
 def halved(entry: str, output):
     return (lambda grad: grad * 0.5) if entry == "Functional.gelu.1.forward" else None
 

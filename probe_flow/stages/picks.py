@@ -1,0 +1,138 @@
+"""Whether indices that differ from the golden's name the largest values of the target's own input (argmax, top k).
+
+An index has no distance: a wrong one says by itself neither that the operator is wrong nor that it is right, since near
+ties fall either way. But what the operator read lies beside it, and tells which index it must give.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probe_flow.analysis.measured import MeasuredPair, Pick
+from probe_flow.errors import FormatError, NotComparableError
+from probe_flow.formats.blocks import open_tensor
+from probe_flow.records import Mode, Node, Pairs, SlotRole, TensorKind, TensorRef
+from probe_flow.stages.base import Context
+
+SLAB_BYTES = 64 * 2**20
+"""Largest part of an input, as float64, that is read at once; where the values of one decision take more, it is not
+checked."""
+
+_PICKS = re.compile(r"(?i)\b_?(arg_?(?P<way>max|min)|top_?k)(V\d+)?D?\b")
+
+
+def with_picks(rows: Sequence[MeasuredPair], pairs: Pairs, context: Context) -> list[MeasuredPair]:
+    """Return the rows; those of indices that differ have `MeasuredPair.pick`, where the target's input is at hand."""
+    sources: dict[object, list[MeasuredPair]] = {}
+    found = list(rows)
+    wanted = [number for number, row in enumerate(rows) if _differs(row) and _way(pairs.target.nodes.get(row.node))]
+    nodes = {rows[number].node for number in wanted}
+    for row in rows if nodes else ():
+        if row.node in nodes and not row.is_produced and row.measurement is not None:
+            sources.setdefault(row.node, []).append(row)
+    for number in wanted:
+        row = rows[number]
+        pick = _pick(row, sources.get(row.node, ()), _way(pairs.target.nodes.get(row.node)), context.settings.io)
+        if pick is not None:
+            found[number] = replace(row, pick=pick)
+    return found
+
+
+def _differs(row: MeasuredPair) -> bool:
+    measurement, target = row.measurement, row.pair.target
+    return (
+        measurement is not None
+        and target is not None
+        and measurement.mode is Mode.TENSOR
+        and target.slot.role is SlotRole.OUTPUT
+        and target.dtype.lstrip("u").startswith("int")
+        and bool(measurement.metrics.get("max_abs_err"))
+    )
+
+
+def _way(node: Node | None) -> str:
+    """Return what a node looks for: ``max``, ``min``, ``either`` (top k of unknown order); empty for other nodes."""
+    if node is None or len(node.originals) > 1:
+        return ""
+    match = _PICKS.search(node.op_type)
+    return (match["way"] or "either").lower() if match else ""
+
+
+def _pick(row: MeasuredPair, sources: Sequence[MeasuredPair], way: str, io: str) -> Pick | None:
+    target = row.pair.target
+    assert target is not None
+    tensors = [
+        each.pair.target
+        for each in sources
+        if each.pair.target is not None
+        and each.pair.target.kind is TensorKind.TENSOR
+        and "float" in each.pair.target.dtype
+    ]
+    if not tensors or not target.numel:
+        return None
+    source = max(tensors, key=lambda tensor: tensor.numel or 0)
+    try:
+        gaps = [_gap(source, target, axis, way, io) for axis in _axes(_shape(source), _shape(target))]
+    except (FormatError, NotComparableError):  # it was readable a moment ago: the dump is changing
+        return None
+    known = [gap for gap in gaps if gap is not None]
+    return Pick(min(known), source.slot) if known and len(known) == len(gaps) else None
+
+
+def _shape(tensor: TensorRef) -> tuple[int, ...]:
+    return tuple(tensor.logical_shape or tensor.shape or ())
+
+
+def _axes(source: Sequence[int], indices: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield how the indices may have been picked: (elements before the axis, its length, elements behind it, picks)."""
+    count, given = math.prod(source), list(indices)
+    for axis, length in enumerate(source):
+        rest = [*source[:axis], *source[axis + 1 :]]
+        picks = given[axis] if len(given) == len(source) else 1
+        if given in (rest, [*source[:axis], picks, *source[axis + 1 :]]) and 0 < picks <= length:
+            yield math.prod(source[:axis]), length, math.prod(source[axis + 1 :]), picks
+    if math.prod(given) == 1 and count > 1:
+        yield 1, count, 1, 1
+
+
+def _gap(source: TensorRef, indices: TensorRef, split: tuple[int, int, int, int], way: str, io: str) -> float | None:
+    """Return by how much picked values are behind those that were due, at most; inf for an index out of range.
+
+    None where the part that belongs to one decision is too large to be read at once, or holds NaN.
+    """
+    outer, length, inner, picks = split
+    slab = length * inner
+    if slab * 8 > SLAB_BYTES:
+        return None
+    ways = {"max": (1.0,), "min": (-1.0,), "either": (1.0, -1.0)}[way]
+    worst = [0.0] * len(ways)
+    with open_tensor(source, io=io) as values, open_tensor(indices, io=io) as picked:
+        for part in range(outer):
+            x = values.read(part * slab, (part + 1) * slab).astype(np.float64).reshape(length, inner)
+            at = picked.read(part * picks * inner, (part + 1) * picks * inner).astype(np.int64).reshape(picks, inner)
+            if np.isnan(x).any():
+                return None
+            if ((at < 0) | (at >= length)).any():
+                return math.inf
+            worst = [max(gap, _behind(sign * x, at)) for gap, sign in zip(worst, ways, strict=True)]
+    return min(worst)
+
+
+def _behind(x: NDArray[Any], at: NDArray[Any]) -> float:
+    """Return the largest distance of the least value picked from the least that is among the largest.
+
+    Args:
+        x: float64, shape ``(length, inner)``, without NaN.
+        at: indices along the first axis, shape ``(picks, inner)``.
+    """
+    due = np.partition(x, len(x) - len(at), axis=0)[len(x) - len(at)]
+    least = np.take_along_axis(x, at, axis=0).min(axis=0)
+    with np.errstate(invalid="ignore"):  # infinite on both sides
+        return float(np.nan_to_num(due - least, nan=0.0, posinf=math.inf).max(initial=0.0))
