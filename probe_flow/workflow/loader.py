@@ -29,6 +29,9 @@ from probe_flow.workflow.paths import resolve_paths
 from probe_flow.workflow.resolved import ResolvedStage, Workflow
 from probe_flow.workflow.sources import Sources
 
+MAX_STAGES = 1000
+"""Stages that a workflow may write; names that are wrong are compared with all of them."""
+
 _NOTHING: Mapping[str | int, object] = MappingProxyType({})
 
 
@@ -161,6 +164,16 @@ class _FileReader:
             )
         if not isinstance(written, dict):
             return []
+        if len(written) > MAX_STAGES:
+            self.problems.append(
+                Diagnostic(
+                    "PF1313",
+                    f"the workflow has {len(written):,} stages, at most {MAX_STAGES:,} work",
+                    span=at.name_span,
+                    help="write stages that differ in a value as one with `matrix`, or split the workflow",
+                )
+            )
+            return []
         reader = DraftReader(self.types, replace(scope, used=set()), self.problems)
         drafts: dict[str, Draft] = {}
         for name, raw in written.items():
@@ -181,14 +194,20 @@ class _FileReader:
         is_broken = bool(wiring or clashes) or any(draft.type is None for draft in drafts.values())
         entries = frozenset(str(key) for draft in drafts.values() for own, _ in draft.variants for key in own)
         scope = replace(scope, silent_matrix=entries if is_broken else frozenset())
-        stages = [stage for instance in instances for stage in self._resolve(instance, scope)]
+        first = {instance.draft.name: instance for instance in reversed(instances)}
+        stages = [
+            stage
+            for instance in instances
+            for stage in self._resolve(instance, scope, is_first=first[instance.draft.name] is instance)
+        ]
         self.problems += check_endless(stages)
         return stages
 
-    def _resolve(self, instance: Instance, scope: Scope) -> Iterable[ResolvedStage]:
-        """Return the stage of one variant, or nothing where its options are wrong."""
+    def _resolve(self, instance: Instance, scope: Scope, *, is_first: bool) -> Iterable[ResolvedStage]:
+        """Return the stage of one variant, or nothing where its options are wrong; the first one checks the matrix."""
         draft = instance.draft
-        interpolated, place = replace(scope, matrix=instance.variant).interpolate(draft.raw, draft.place)
+        raw = {key: value for key, value in draft.raw.items() if is_first or key != "matrix"}
+        interpolated, place = replace(scope, matrix=instance.variant).interpolate(raw, draft.place)
         if draft.type is None:
             return ()
         content = cast("dict[str | int, object]", interpolated)

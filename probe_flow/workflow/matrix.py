@@ -15,6 +15,9 @@ from probe_flow.formats.yaml_places import HOLE
 from probe_flow.stages.base import Kind
 from probe_flow.workflow.drafts import MAX_VARIANTS, Draft, Variant, Wire
 
+MAX_INSTANCES = 10_000
+"""Variants of all stages together."""
+
 _PLAIN = re.compile(r"[A-Za-z0-9._+-]{1,40}")
 
 
@@ -42,11 +45,19 @@ def expand(drafts: Sequence[Draft]) -> tuple[list[Instance], list[Diagnostic]]:
     """
     instances: dict[str, list[Instance]] = {}
     problems: list[Diagnostic] = []
+    count = 0
     for draft in drafts:
         joined = _join(draft, instances)
         if len(joined) > MAX_VARIANTS:
             message = f"stage `{draft.name}` has more than {MAX_VARIANTS:,} variants"
             problems.append(Diagnostic("PF2007", message, span=draft.place.name_span, stage=draft.name))
+            joined = joined[:1]
+        count += len(joined)
+        if count > MAX_INSTANCES >= count - len(joined):
+            message = f"stages have more than {MAX_INSTANCES:,} variants in all"
+            cure = "give `matrix` fewer values, or split the workflow"
+            problems.append(Diagnostic("PF1313", message, span=draft.place.name_span, stage=draft.name, help=cure))
+        if count > MAX_INSTANCES:
             joined = joined[:1]
         problems += _left_out(draft, [variant for variant, _ in joined], instances)
         names = _names(draft.name, [variant for variant, _ in joined])

@@ -233,6 +233,14 @@ SECTION: tuple[Code, ...] = (
         "Shorten the values that are inserted, or split the workflow.",
     ),
     Code(
+        "PF1313",
+        "Too many stages",
+        "A workflow has more stages than it can mean, or `matrix` makes too many variants of them "
+        "(docs/explanation/limits.md).",
+        "stages:\n  s0: ...\n  s1: ...  # and so on, thousands of them",
+        "Write stages that differ in a value as one with `matrix`, give `matrix` fewer values, or split the workflow.",
+    ),
+    Code(
         "PF1312",
         "Further wrong interpolations",
         "A workflow has more wrong `${...}` than are listed.",

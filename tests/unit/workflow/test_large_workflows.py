@@ -1,4 +1,4 @@
-"""Workflows with thousands of ``${...}``: work grows with the file, and what it expands to is bounded."""
+"""Workflows with thousands of ``${...}``, keys, stages or variants: work grows with the file, or is refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from work_done import growth
 from probe_flow.errors import Diagnostic, Span, WorkflowError
 from probe_flow.errors.render import render, render_all
 from probe_flow.workflow.interpolation import MAX_EXPANDED, MAX_MISTAKES
-from probe_flow.workflow.loader import load_workflow
+from probe_flow.workflow.loader import MAX_STAGES, load_workflow
+from probe_flow.workflow.matrix import MAX_INSTANCES
 
 LINEAR = 2.3
 
@@ -144,3 +145,20 @@ def test_work_is_linear_in_the_keys_that_are_missing(tmp_path: Path) -> None:
         return lambda: problems(path)
 
     assert growth(work, 30) < LINEAR
+
+
+@pytest.mark.parametrize(("count", "expected"), [(MAX_STAGES, set()), (MAX_STAGES + 1, {"PF1313"})])
+def test_more_stages_than_a_workflow_can_mean_are_refused(
+    write: Callable[[str], Path], count: int, expected: set[str]
+) -> None:
+    path = write("".join(f"  s{i}: {{uses: dump.npy, path: x}}\n" for i in range(count)))
+    assert codes(path) == expected
+
+
+def test_variants_of_all_stages_are_counted_together(write: Callable[[str], Path]) -> None:
+    variants = ", ".join(map(str, range(1000)))
+    stages = [f"  s{i}: {{uses: dump.npy, path: x, matrix: {{m: [{variants}]}}}}\n" for i in range(12)]
+    assert codes(write("".join(stages[: MAX_INSTANCES // 1000]))) == set()
+    (problem,) = problems(write("".join(stages)))
+    assert problem.code == "PF1313"
+    assert problem.stage == "s10"
