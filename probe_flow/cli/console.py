@@ -7,12 +7,12 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 import click
 
 from probe_flow.errors import Diagnostic
 from probe_flow.errors.render import NO_SOURCES, render_all
+from probe_flow.formats.opening import open_bytes
 
 _MAX_SOURCE_BYTES = 1 << 20
 _WIDTH_WITHOUT_TERMINAL = 120
@@ -60,7 +60,7 @@ def _texts(diagnostics: Iterable[Diagnostic]) -> dict[str, str]:
 
 def _text(path: str) -> str | None:
     try:
-        with Path(path).open("rb") as file:
+        with open_bytes(path) as file:
             return file.read(_MAX_SOURCE_BYTES).decode("utf-8", errors="replace")
     except OSError:  # the diagnostic is shown without source lines
         return None

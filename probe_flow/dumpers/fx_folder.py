@@ -17,6 +17,7 @@ import probe_flow
 from probe_flow.dumpers.dump_files import make_folder, write_json
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.formats.fx_manifest import DUMP_MANIFEST, DUMP_SCHEMA
+from probe_flow.formats.opening import read_text
 from probe_flow.formats.torchair_layout import rank_of
 
 
@@ -70,7 +71,7 @@ def _replace(folder: Path, *, overwrite: bool) -> None:
 
 def _is_ours(manifest: Path) -> bool:
     try:
-        content = json.loads(manifest.read_text(encoding="utf-8"))
+        content = json.loads(read_text(manifest))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(content, dict) and content.get("schema") == DUMP_SCHEMA

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from probe_flow.errors import Diagnostic, Severity
+from probe_flow.formats.opening import open_bytes, regular
 from probe_flow.formats.reduced_names import SUFFIX
 
 _NAME = re.compile(r"(?P<node>[^-]+)-(?P<target>.+)\.(?P<slot>(?:INPUT|OUTPUT)[.\d]*)\.\d{20}(?:" + SUFFIX + r")?\.npy")
@@ -90,7 +91,7 @@ def _difference(path: Path, other: Path) -> float | None:
     if _same_bytes(path, other):
         return 0.0
     try:
-        a, b = (np.load(each, mmap_mode="r", allow_pickle=False) for each in (path, other))
+        a, b = (np.load(regular(each), mmap_mode="r", allow_pickle=False) for each in (path, other))
     except ValueError:
         return None
     if a.shape != b.shape or a.dtype != b.dtype:
@@ -111,7 +112,7 @@ def _difference(path: Path, other: Path) -> float | None:
 def _same_bytes(path: Path, other: Path) -> bool:
     if path.stat().st_size != other.stat().st_size:
         return False
-    with path.open("rb") as a, other.open("rb") as b:
+    with open_bytes(path) as a, open_bytes(other) as b:
         while block := a.read(_BLOCK):
             if block != b.read(_BLOCK):
                 return False

@@ -15,6 +15,7 @@ from probe_flow.dumpers.dump_files import make_folder, write_array, write_bytes
 from probe_flow.dumpers.fx_tensors import NotHeldError, dtype_name, host_array
 from probe_flow.dumpers.model_source import load_attribute
 from probe_flow.errors import Diagnostic, UsageError
+from probe_flow.formats.opening import open_bytes
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -75,9 +76,10 @@ def _given(inputs: Mapping[str, Any]) -> Any:
 
 def _load(path: Path) -> Any:
     try:
-        if path.suffix == ".npy":
-            return torch.from_numpy(np.load(path, allow_pickle=False))
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with open_bytes(path) as file:
+            if path.suffix == ".npy":
+                return torch.from_numpy(np.load(file, allow_pickle=False))
+            return torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises errors of many kinds for a malformed file
         raise _unusable(
             f"`{path.name}` cannot be read as input: {type(error).__name__}: {str(error).splitlines()[0]}",

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from probe_flow.formats.opening import open_bytes, read_text
+
 JOB_FILE, RUN_FILE, LOG_FILE = "model_job.json", "model_run.json", "model.log"
 RUN_SCHEMA = "probe_flow/model_run/1"
 FX_FOLDER, GE_FOLDER, INPUT_FOLDER = "msprobe_fx_dump", "msprobe_ge_dump", "input"
@@ -66,7 +68,7 @@ class ModelJob:
 
 def read_job(path: Path) -> ModelJob:
     """Return the job of a file that `ModelJob.write` made."""
-    return ModelJob(**json.loads(path.read_text(encoding="utf-8")))
+    return ModelJob(**json.loads(read_text(path)))
 
 
 def read_run(output: Path) -> dict[str, Any]:
@@ -75,7 +77,7 @@ def read_run(output: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _MAX_BYTES:
             return {}
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) and content.get("schema") == RUN_SCHEMA else {}
@@ -93,7 +95,7 @@ def is_done(job: ModelJob) -> bool:
 def file_digest(path: Path) -> str | None:
     """Return the SHA-256 of a file, None when it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_bytes(path) as file:
             return _digest(file)
     except OSError:
         return None

@@ -16,6 +16,7 @@ from typing import Any
 from probe_flow.dumpers.model_job import LOG_FILE, RUN_FILE, ModelJob, read_run
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError
 from probe_flow.formats.machine import KILL_S
+from probe_flow.formats.opening import open_bytes
 
 STOP_S = 10.0
 """Seconds that a child gets to end after it was asked to, before it is killed."""
@@ -127,7 +128,7 @@ def _signal_name(number: int) -> str:
 
 def _not_deterministic(log: Path) -> list[str]:
     """Return the operations of which torch said so, each once; it says so from native code, past Python's warnings."""
-    with log.open("rb") as file:
+    with open_bytes(log) as file:
         found = (_NO_FORM.search(part) for part in iter(partial(file.readline, _LINE_BYTES), b""))
         return list(dict.fromkeys(each[1].decode("utf-8", "replace") for each in found if each))
 
@@ -135,7 +136,7 @@ def _not_deterministic(log: Path) -> list[str]:
 def _tail(log: Path) -> tuple[str, ...]:
     """Return the last lines of the log."""
     try:
-        with log.open("rb") as file:
+        with open_bytes(log) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
             lines = file.read().decode("utf-8", "replace").splitlines()
     except OSError:

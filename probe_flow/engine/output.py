@@ -20,6 +20,7 @@ from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.formats.existing import is_file
 from probe_flow.formats.leftovers import is_temporary, remove_leftovers
 from probe_flow.formats.lock_file import STALE_S, HeldError, LockFile
+from probe_flow.formats.opening import open_bytes, read_text
 from probe_flow.reports.run_schema import RUN_SCHEMA
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ def previous_files(path: Path) -> tuple[str, ...]:
 def _begun_files(events: Path) -> Iterator[str]:
     if not is_file(events) or events.stat().st_size > _MAX_RECORD_BYTES:
         return
-    with events.open("rb") as lines:
+    with open_bytes(events) as lines:
         for line in islice(lines, _MAX_EVENTS):
             if FILE_BEGUN.encode() in line:
                 with suppress(ValueError, RecursionError):
@@ -268,7 +269,7 @@ def _read_record(path: Path) -> dict[str, Any] | None:
     if not is_file(path) or path.stat().st_size > _MAX_RECORD_BYTES:
         return None
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(read_text(path))
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) and record.get("schema") == RUN_SCHEMA else None

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Span, UsageError, did_you_mean
+from probe_flow.formats.opening import open_bytes
 from probe_flow.formats.yaml_places import Loc, Place, nearest
 from probe_flow.formats.yaml_positions import parse_value
 from probe_flow.records import Baseline, Deviant, FindingKind, Phase
@@ -95,7 +96,7 @@ def read_baseline(path: str | Path) -> BaselineFile:
 
 def _text(path: Path, name: str) -> str:
     try:
-        with path.open("rb") as file:
+        with open_bytes(path) as file:
             data = file.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
             raise _unreadable(name, f"it is larger than {MAX_FILE_BYTES >> 20} MiB")

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import mmap
 import os
-import stat
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from probe_flow.errors import Diagnostic, FormatError
+from probe_flow.formats.opening import SpecialFileError, open_descriptor
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -48,18 +48,17 @@ class BinaryFile:
     def __init__(self, path: Path | str) -> None:
         self.path = str(path)
         try:
-            self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except (OSError, ValueError) as exc:
-            raise self._unreadable(exc) from exc
-        self.status = os.fstat(self._descriptor)
-        if not stat.S_ISREG(self.status.st_mode):
-            os.close(self._descriptor)
+            self._descriptor = open_descriptor(self.path)
+        except (SpecialFileError, IsADirectoryError) as exc:
             raise malformed(
                 "PF3002",
                 self.path,
                 f"`{self.name}` is not a regular file",
                 help_text="remove it from the dump folder, or select other nodes",
-            )
+            ) from exc
+        except (OSError, ValueError) as exc:
+            raise self._unreadable(exc) from exc
+        self.status = os.fstat(self._descriptor)
         self.size = self.status.st_size
         self._head: bytes | None = None
 

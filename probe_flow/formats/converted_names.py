@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from probe_flow.formats.converted_files import FileKind
+from probe_flow.formats.opening import open_text
 from probe_flow.formats.whole_files import write_whole
 from probe_flow.records import Slot
 
@@ -102,7 +103,7 @@ def _rows(path: Path) -> Iterable[tuple[str, ...]]:
         return ()
     if path.stat().st_size > _MAX_MAPPING_BYTES:
         raise OSError(f"`{path.name}` has more than {_MAX_MAPPING_BYTES} bytes")
-    with path.open(newline="", encoding="utf-8", errors="surrogateescape") as stream:
+    with open_text(path, newline="", errors="surrogateescape") as stream:
         try:
             return tuple(tuple(row) for row in csv.reader(stream))
         except csv.Error as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from probe_flow.formats.dump_json_folders import DESCRIPTIONS
 from probe_flow.formats.existing import is_file
+from probe_flow.formats.opening import open_bytes
 
 _HEAD_BYTES = 1 << 20
 _MAX_NAMES = 200_000
@@ -43,7 +44,7 @@ def read_head(path: Path) -> DumpHead | None:
     if file is None:
         return None
     try:
-        with file.open("rb") as opened:
+        with open_bytes(file) as opened:
             text = opened.read(_HEAD_BYTES).decode("utf-8", "replace")
     except OSError:
         return DumpHead(file, None, None)

@@ -19,6 +19,7 @@ from pydantic_core import from_json
 
 from probe_flow.errors import FormatError
 from probe_flow.formats.dump_json_text import Repeated, cannot_be_read, mistake, not_json
+from probe_flow.formats.opening import open_bytes
 
 Parsed = TypeVar("Parsed")
 
@@ -97,7 +98,7 @@ class EntryStream:
 
     def _batches(self) -> Iterator[Iterable[_Entry]]:
         try:
-            with self._file.open("rb") as stream:
+            with open_bytes(self._file) as stream:
                 self._source = _Text(stream, self._shown)
                 yield from self._top_level()
         except OSError as error:

@@ -8,6 +8,10 @@ from pathlib import Path
 from pydantic_core import from_json
 
 from probe_flow.errors import Diagnostic, FormatError, Span
+from probe_flow.formats.opening import read_whole
+
+MAX_DOCUMENT_BYTES = 1 << 30
+"""A construct.json or stack.json; parsed it takes several times as much memory."""
 
 _MAX_REPEATED = 5
 
@@ -51,7 +55,7 @@ def load_document(file: Path, shown: str) -> object:
         FormatError: PF3407 not JSON (with line and column), PF3409 the file cannot be read.
     """
     try:
-        text = file.read_bytes().decode("utf-8-sig")
+        text = read_whole(file, MAX_DOCUMENT_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise cannot_be_read(shown, error) from error
     except UnicodeDecodeError as error:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.formats.dump_walk import DumpFile
+from probe_flow.formats.opening import read_text
 from probe_flow.records import Problem
 
 DUMP_MANIFEST, GRAPH_MANIFEST, STEP_MANIFEST = "dump_manifest.json", "graph_manifest.json", "step_manifest.json"
@@ -66,7 +66,7 @@ def _content(file: DumpFile) -> dict[str, object]:
     if file.size > _MAX_BYTES:
         return {}
     try:
-        content = json.loads(Path(file.path).read_text(encoding="utf-8"))
+        content = json.loads(read_text(file.path))
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

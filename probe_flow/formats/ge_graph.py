@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from probe_flow.errors import Diagnostic, FormatError, Severity
+from probe_flow.formats.opening import open_bytes
 from probe_flow.formats.text_format import TextFields, unquote
 from probe_flow.records import GraphOp
 
@@ -39,7 +40,7 @@ def read_ge_graph(path: Path, *, label: str) -> GraphText:
         label: its name in messages, usually relative to the dump folder.
     """
     try:
-        with path.open("rb") as stream:
+        with open_bytes(path) as stream:
             return parse_ge_graph(stream, label)
     except OSError as error:
         problem = Diagnostic("PF3204", f"the graph text `{label}` cannot be read: {error.strerror}", path=label)

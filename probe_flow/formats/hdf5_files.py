@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from probe_flow.formats.existing import is_file
+from probe_flow.formats.opening import open_bytes, regular
 
 if TYPE_CHECKING:
     import h5py
@@ -66,9 +66,7 @@ def sealed_file(path: Path) -> Iterator[h5py.File]:
     """
     import h5py
 
-    if path.exists() and not is_file(path):
-        raise OSError("it is no regular file")
-    with path.open("rb") as raw:
+    with open_bytes(path) as raw:
         block = raw.read(SEAL_BYTES)
         if len(block) < SEAL_BYTES or not block.startswith(_MAGIC):
             raise ValueError("it does not begin as such files do")
@@ -77,7 +75,7 @@ def sealed_file(path: Path) -> Iterator[h5py.File]:
             raise ValueError("it has lost its end")
         if _checksum(raw, start, stop) != checksum:
             raise ValueError("it does not match its checksum")
-    with h5py.File(path, "r", locking=False) as file:
+    with h5py.File(regular(path), "r", locking=False) as file:
         yield file
 
 

@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from probe_flow.formats.opening import open_descriptor
+
 TOUCH_S = 20.0
 """How often a holder shows that it lives."""
 
@@ -29,6 +31,7 @@ LOOK_S = 0.01
 """Seconds between two looks at that file."""
 
 _MAX_BYTES = 4096
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 """What file systems say that have no file locks; the file alone decides there."""
 
@@ -111,7 +114,7 @@ class LockFile:
 def check_free(path: Path) -> None:
     """Raise `HeldError` when another process holds this lock file, if there is one."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = open_descriptor(path, follow=False)
     except OSError:
         return
     try:
@@ -131,7 +134,7 @@ def check_free(path: Path) -> None:
 def _acquired(path: Path) -> tuple[int, bool]:
     """Return the descriptor of the file, locked, and whether its last holder was killed."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        descriptor = os.open(path, _FLAGS, 0o644)
         try:
             if not _is_free(descriptor):
                 raise HeldError(path, _named(descriptor))

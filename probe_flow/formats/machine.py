@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from probe_flow.formats.opening import read_text
+
 KILL_S = 10.0
 """Seconds that the system gets to end a killed process. One that hangs in a driver or a file system does not end: it is
 left behind."""
@@ -123,5 +125,5 @@ def _groups(root: Path, controller: str, mount: str) -> Iterator[Path]:
 
 def _text(path: Path) -> str:
     with suppress(OSError):
-        return path.read_text(encoding="ascii", errors="replace").strip()
+        return read_text(path, encoding="ascii", errors="replace").strip()
     return ""

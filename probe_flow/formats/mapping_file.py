@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Span, UsageError
+from probe_flow.formats.opening import open_bytes
 from probe_flow.formats.yaml_places import HOLE, Place
 from probe_flow.formats.yaml_positions import Written, parse_value
 
@@ -158,7 +159,7 @@ def _shown(path: Path) -> str:
 
 def _text(path: Path, name: str, what: str) -> str:
     try:
-        with path.open("rb") as file:
+        with open_bytes(path) as file:
             data = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)

@@ -16,6 +16,7 @@ from probe_flow.errors import Diagnostic, Severity
 from probe_flow.formats.dump_walk import DumpFile
 from probe_flow.formats.mindspore_graph_names import PARAMETER, op_name
 from probe_flow.formats.mindspore_graph_text import DataFlow, GraphText, GraphTextError, read_graph_text
+from probe_flow.formats.opening import lines_of, open_text
 from probe_flow.records import Edge, Execution, NodeKey, Problem
 
 MAX_ORDER_BYTES = 1 << 30
@@ -58,8 +59,8 @@ def _read_order(file: DumpFile, scopes: dict[str, str], problems: list[Problem])
         if file.size > MAX_ORDER_BYTES:
             problems.append(_unusable(file, f"is larger than {MAX_ORDER_BYTES} bytes", "it is not read"))
             return
-        with Path(file.path).open(newline="", encoding="utf-8", errors="replace") as stream:
-            for row in csv.reader(line.replace("\0", "") for line in stream):
+        with open_text(file.path, newline="", errors="replace") as stream:
+            for row in csv.reader(line.replace("\0", "") for line in lines_of(stream)):
                 if row and "/" in row[0]:
                     _add_scope(scopes, row[0].strip())
     except (OSError, csv.Error) as error:

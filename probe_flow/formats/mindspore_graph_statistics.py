@@ -9,13 +9,13 @@ import csv
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.formats.dump_json_numbers import BadNumberError, dimension, statistic
 from probe_flow.formats.dump_walk import DumpFile
 from probe_flow.formats.mindspore_graph_items import Item, unnamed_item
 from probe_flow.formats.mindspore_graph_names import op_name, slot_of
+from probe_flow.formats.opening import lines_of, open_text
 from probe_flow.records import Problem, Statistics
 
 STATISTICS_FILE = "statistic.csv"
@@ -46,8 +46,8 @@ def read_statistics(file: DumpFile, problems: list[Problem]) -> list[Item]:
     bad: list[str] = []
     digits = 0
     try:
-        with Path(file.path).open(newline="", encoding="utf-8", errors="replace") as stream:
-            reader = csv.reader(line.replace("\0", "") for line in stream)
+        with open_text(file.path, newline="", errors="replace") as stream:
+            reader = csv.reader(line.replace("\0", "") for line in lines_of(stream))
             header = [cell.strip().lower() for cell in next(reader, [])]
             missing = [name for name in _NEEDED if name not in header]
             if missing:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from probe_flow.formats.opening import lines_of, open_text
+
 MAX_TEXT_BYTES = 1 << 30
 _MAX_DEFINITION_LINES = 100_000
 
@@ -53,8 +55,8 @@ def read_graph_text(path: Path) -> GraphText:
     try:
         if path.stat().st_size > MAX_TEXT_BYTES:
             raise GraphTextError(f"is larger than {MAX_TEXT_BYTES} bytes")
-        with path.open(encoding="utf-8", errors="replace") as stream:
-            text = _parse(stream)
+        with open_text(path, errors="replace") as stream:
+            text = _parse(lines_of(stream))
     except OSError as error:
         raise GraphTextError(f"cannot be read: {error.strerror}") from error
     if not text.definitions:

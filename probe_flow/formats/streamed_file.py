@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from probe_flow.formats.opening import open_bytes
 from probe_flow.formats.whole_files import leftover_of, temporary_name
 
 _COMPARED_BYTES = 4 * 2**20
@@ -100,7 +101,7 @@ class StreamedFile:
         """Tell whether a regular file of that name holds the same bytes."""
         if not self.path.is_file() or self.path.is_symlink() or self.path.stat().st_size != self.size:
             return False
-        with self.path.open("rb") as other:
+        with open_bytes(self.path) as other:
             for start in range(0, self.size, _COMPARED_BYTES):
                 mine = os.pread(self._descriptor, _COMPARED_BYTES, start)
                 if other.read(len(mine)) != mine:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from probe_flow.errors import FormatError
 from probe_flow.formats.binary_file import malformed
+from probe_flow.formats.opening import regular
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +63,7 @@ def _loaded(path: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return torch.load(path, map_location="cpu", weights_only=True)
+            return torch.load(regular(path), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise malformed(
             "PF3423",

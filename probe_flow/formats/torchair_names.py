@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity
+from probe_flow.formats.opening import lines_of, open_text
 from probe_flow.records import Problem, Slot, SlotRole
 from probe_flow.records.quick import quick
 
@@ -224,8 +225,8 @@ def read_name_mapping(path: Path, label: str) -> tuple[Mapping[str, str], tuple[
     try:
         if path.stat().st_size > MAX_MAPPING_BYTES:
             return {}, (_bad_mapping(label, f"is larger than {MAX_MAPPING_BYTES} bytes"),)
-        with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
-            for number, row in enumerate(csv.reader(stream), start=1):
+        with open_text(path, newline="", encoding="utf-8-sig", errors="replace") as stream:
+            for number, row in enumerate(csv.reader(lines_of(stream)), start=1):
                 cells = [cell.strip() for cell in row]
                 if len(cells) == 2 and all(cells):
                     # Only the file name counts: a mapping must not point to another folder.

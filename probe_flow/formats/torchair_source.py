@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from probe_flow.formats.dump_walk import DumpFile
+from probe_flow.formats.opening import open_text
 from probe_flow.formats.torchair_layout import GraphFileName, graph_file_name
 from probe_flow.records import Execution
 
@@ -82,7 +83,7 @@ def _may_be_of(execution: Execution, name: GraphFileName) -> bool:
 def read_source_lines(path: Path) -> Mapping[str, str]:
     """Return operator -> the line of the model that it was made for; empty where the file cannot be read."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
+        with open_text(path, errors="replace") as file:
             return source_lines(iter(lambda: file.readline(_MAX_LINE), ""))
     except OSError:
         return {}

@@ -8,6 +8,8 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
+from probe_flow.formats.opening import open_descriptor
+
 _NAME_BYTES = 255
 _LEFTOVER = re.compile(r"\.(.+)\.tmp-\d{1,10}", re.DOTALL)
 _CUT = re.compile(r".+-[0-9a-f]{8}", re.DOTALL)
@@ -98,7 +100,7 @@ def write_whole(path: Path, content: bytes) -> None:
 def reads_back(path: Path | str, content: bytes) -> bool:
     """Tell whether a file is there and holds exactly these bytes."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = open_descriptor(path)
     except FileNotFoundError:
         return False
     try:
@@ -144,7 +146,7 @@ def sync_file(path: str) -> None:
     Raises:
         OSError: that failed.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = open_descriptor(path)
     try:
         os.fsync(descriptor)
     finally:

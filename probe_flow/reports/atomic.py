@@ -82,7 +82,7 @@ def _discard(temporary: Path) -> None:
 def _sync_folder(folder: Path) -> None:
     """Make the rename itself durable, where the file system can sync folders."""
     with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(handle)
         finally:

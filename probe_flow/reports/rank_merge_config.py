@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Span, UsageError, WorkflowError, did_you_mean
+from probe_flow.formats.opening import open_bytes
 from probe_flow.formats.yaml_places import HOLE, Place
 from probe_flow.formats.yaml_positions import parse_value
 from probe_flow.reports.csv_dump_json import CONSISTENT, DIFFERENCES, METRICS
@@ -118,7 +119,7 @@ def _wrong(message: str, span: Span) -> Diagnostic:
 
 def _text(path: Path, name: str) -> str:
     try:
-        with path.open("rb") as file:
+        with open_bytes(path) as file:
             data = file.read(MAX_FILE_BYTES + 1)
         text = data.decode("utf-8-sig")
     except (OSError, ValueError) as error:

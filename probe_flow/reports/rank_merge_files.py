@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from probe_flow.errors import Diagnostic, FormatError, Severity, UsageError
+from probe_flow.formats.opening import open_bytes, open_text, regular
 from probe_flow.reports.rank_merge import RankTable
 from probe_flow.reports.table import Cell
 
@@ -136,7 +137,7 @@ def _sheets(file: Path) -> Iterator[Iterator[Sequence[Cell | None]]]:
 
 
 def _csv_rows(file: Path) -> Iterator[Sequence[Cell | None]]:
-    with _named(file), _long_fields(), file.open(encoding="utf-8-sig", newline="") as opened_file:
+    with _named(file), _long_fields(), open_text(file, encoding="utf-8-sig", newline="") as opened_file:
         yield from csv.reader(opened_file, strict=True)
 
 
@@ -159,7 +160,7 @@ def _workbook(file: Path) -> Iterator[Iterator[Sequence[Cell | None]]]:
         raise UsageError(Diagnostic("PF7128", message, path=str(file), help=help_text)) from error
     with _named(file):
         _check_archive(file)
-        book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
+        book = load_workbook(regular(file), read_only=True, data_only=True, keep_links=False)
         try:
             for sheet in book.worksheets:
                 sheet.reset_dimensions()
@@ -176,7 +177,7 @@ def _cells(file: Path, sheet: Any) -> Iterator[Sequence[Cell | None]]:
 
 def _check_archive(file: Path) -> None:
     """Refuse archives that unpack to more than they should, and XML with a document type."""
-    with zipfile.ZipFile(file) as archive:
+    with open_bytes(file) as opened_file, zipfile.ZipFile(opened_file) as archive:
         members = archive.infolist()
         if sum(member.file_size for member in members) > MAX_UNPACKED_BYTES:
             raise _unreadable(file, f"it unpacks to more than {MAX_UNPACKED_BYTES >> 30} GiB")

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.formats.existing import is_file, is_folder
+from probe_flow.formats.opening import open_bytes, read_text
 from probe_flow.reports.run_json import with_lists
 from probe_flow.reports.run_schema import RUN_SCHEMA, run_schema
 from probe_flow.reports.stored_records import NODE, ROW, Types, is_detail, misfit, wrong_key
@@ -170,7 +171,7 @@ def _parse(file: Path) -> dict[str, Any]:
     try:
         if file.stat().st_size > MAX_RECORD_BYTES:
             raise _unreadable(file, f"it is larger than {MAX_RECORD_BYTES // 2**20} MiB")
-        text = file.read_text(encoding="utf-8")
+        text = read_text(file)
         record = json.loads(text, parse_constant=_no_number)
     except json.JSONDecodeError as exc:
         at_end = not text[exc.pos :].strip()
@@ -230,7 +231,7 @@ def _check_count(number: int, counted: int | None, file: Path, unreadable: _Comp
 
 def _whole_lines(file: Path, unreadable: _Complaint) -> Iterator[bytes]:
     try:
-        with file.open("rb") as lines:
+        with open_bytes(file) as lines:
             for number, line in enumerate(_lines(lines, file, unreadable), start=1):
                 if not line.endswith(b"\n"):
                     raise unreadable(file, f"it ends in the middle of line {number}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.formats.converted_names import MAPPING_FILE, add_to_mapping
 from probe_flow.formats.existing import is_file, is_folder
+from probe_flow.formats.opening import read_whole
 from probe_flow.formats.streamed_file import clear_stale
 from probe_flow.formats.torchair_names import is_hashed, read_name_mapping, real_name
 from probe_flow.formats.whole_files import write_whole
@@ -21,6 +22,7 @@ FAILED_LIST = "convert_failed_file_list.txt"
 """Names the files of which something is not converted, one a line."""
 
 BATCH_BYTES = 64 * 2**20
+MAX_LIST_BYTES = 64 * 2**20
 BATCH_FILES = 64
 
 _OTHER_KINDS = (".json", ".csv", ".txt", ".md", ".log", ".pt", ".bin", ".npz", ".om", ".pbtxt", ".prototxt", ".onnx")
@@ -211,8 +213,9 @@ def _write_lists(output: Path, outcome: Outcome, tried: frozenset[Path]) -> None
         if outcome.names:
             add_to_mapping(output, outcome.names)
         path = output / FAILED_LIST
-        earlier = path.read_bytes().decode("utf-8", "surrogateescape").split("\n") if path.is_file() else []
-        failed = [name for name in earlier if name and tried.isdisjoint((Path(name), Path(name).parent))]
+        earlier = read_whole(path, MAX_LIST_BYTES) if path.is_file() else b""
+        names = earlier.decode("utf-8", "surrogateescape").split("\n")
+        failed = [name for name in names if name and tried.isdisjoint((Path(name), Path(name).parent))]
         failed += outcome.failed
         if failed:
             text = "".join(f"{name}\n" for name in failed)

@@ -14,8 +14,8 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 
+from probe_flow.formats.opening import open_bytes
 from probe_flow.metrics.record_text import LAYOUT
 from probe_flow.records import Extent, TensorRef
 from probe_flow.stages.measuring import Task
@@ -128,7 +128,7 @@ def _content(extent: Extent) -> tuple[object, ...] | None:
     digest = hashlib.blake2b(digest_size=16)
     left = extent.nbytes
     try:
-        with Path(extent.file).open("rb", buffering=0) as stream:
+        with open_bytes(extent.file) as stream:
             stream.seek(extent.offset)
             while left > 0 and (piece := stream.read(min(left, 1 << 22))):
                 digest.update(piece)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from probe_flow.errors import Span
+from probe_flow.formats.opening import read_text
 from probe_flow.formats.whole_files import write_whole
 from probe_flow.formats.yaml_positions import parse_yaml
 from probe_flow.workflow.templates import packaged_root
@@ -85,7 +86,7 @@ def copy_template(template: Path, output: Path, *, with_sample: bool, force: boo
         LinkInTheWayError: a folder for the sample is a link; nothing was copied.
         SampleMissingError: the sample data is not installed; nothing was copied.
     """
-    text = template.read_text(encoding="utf-8")
+    text = read_text(template)
     samples = list(_samples(template, text, (root or packaged_root()) / "examples"))
     workflow = output / template.name
     copies = {output / SAMPLE_FOLDER / sample.relative: sample.source for sample in samples} if with_sample else {}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.errors.render import split_lines
+from probe_flow.formats.opening import open_bytes
 
 COMMAND_LINE = "command line"
 """What spans call the ``--set`` options; its text has one option a line."""
@@ -46,7 +47,7 @@ class Sources:
         try:
             if absolute.is_dir():
                 return _unreadable(name, "it is a folder", "name the workflow file in it")
-            with absolute.open("rb") as file:
+            with open_bytes(absolute) as file:
                 data = file.read(MAX_FILE_BYTES + 1)
         except FileNotFoundError:
             return _unreadable(name, "there is no such file", "check the path, which starts from the working directory")

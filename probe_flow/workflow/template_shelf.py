@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity, did_you_mean
+from probe_flow.formats.opening import open_bytes
 from probe_flow.formats.yaml_positions import parse_yaml
 from probe_flow.packages import EntryPoint, entry_points
 from probe_flow.workflow.sources import MAX_FILE_BYTES
@@ -117,7 +118,7 @@ def make_shelf(ours: dict[str, Path], version: str, entries: Iterable[EntryPoint
 def describe(template: Template) -> tuple[str, Diagnostic | None]:
     """Return what a template says of itself, empty where it says nothing; or why it cannot be read."""
     try:
-        with template.path.open("rb") as file:
+        with open_bytes(template.path) as file:
             text = file.read(MAX_FILE_BYTES).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         return "", _unreadable(template, getattr(error, "strerror", None) or str(error))

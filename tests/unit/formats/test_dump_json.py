@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probe_flow.errors import CODES, IncompleteError, ProbeFlowError, Severity, UsageError
+from probe_flow.formats import dump_json_stream
 from probe_flow.formats.dump_json import read_dump_json
 from probe_flow.formats.dump_json_names import EntryKind, parse_entry_name
 from probe_flow.formats.dump_json_values import MAX_DEPTH
@@ -402,10 +403,10 @@ def test_bytes_that_are_not_utf8_are_incomplete(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, {"Torch.add.0.forward": forward(tensor())})
 
-    def refuse(path: Path, mode: str) -> None:
+    def refuse(path: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(dump_json_stream, "open_bytes", refuse)
     with pytest.raises(IncompleteError) as caught:
         read(tmp_path)
 
