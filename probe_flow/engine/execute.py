@@ -34,7 +34,7 @@ from probe_flow.engine.scheduler import Scheduler
 from probe_flow.engine.signals import Signals
 from probe_flow.engine.tasks import StageTasks
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError, out_of_memory
-from probe_flow.formats.leftovers import remove_leftovers
+from probe_flow.formats.leftovers import remove_leftovers, remove_scratch
 from probe_flow.records import Comparison
 from probe_flow.reports.run_json import LISTS, write_run_json
 from probe_flow.stages.base import Context, Settings
@@ -117,8 +117,10 @@ def execute(
             {**record, "artifacts": list(dict.fromkeys((*OWN_FILES, *folder.previous)))}, folder.path / RECORD_NAME
         )
         folder.clear()
-        if folder.lock.was_left and cache is not None:
-            remove_leftovers(cache)
+        if folder.lock.was_left:
+            remove_scratch()
+            if cache is not None:
+                remove_leftovers(cache)
         with open_events(folder.path / EVENTS_NAME, run_id=folder.run_id, clock=clock) as log:
             run = _Run(
                 plan, folder, scheduler, clock, progress or Silent(), log, record, signals, cache, keeps_going, strict

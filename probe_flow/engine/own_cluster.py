@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from multiprocessing import active_children
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
 import dask
 from distributed import Client, Nanny, Scheduler, Worker
@@ -26,6 +28,7 @@ from distributed.utils import silence_logging_cmgr
 from probe_flow.engine.processes import START_S, STOP_S, WORKER_ENVIRONMENT
 from probe_flow.engine.scheduler import RETRIES
 from probe_flow.errors import Diagnostic, IncompleteError
+from probe_flow.formats.leftovers import remove_scratch, temporary_path
 
 SILENT_WORKER_S = 300.0
 """Seconds without a sign of life after which an own worker is replaced; a batch may hold the interpreter lock."""
@@ -72,10 +75,10 @@ async def own_cluster(workers: int) -> AsyncIterator[Client]:
         IncompleteError: PF6113 when the cluster does not start.
     """
     async with AsyncExitStack() as stack:
-        # Dask makes it readable for everybody; this one is not, and it is gone when the run ends.
-        private = tempfile.TemporaryDirectory(prefix="probe_flow_cluster_", ignore_cleanup_errors=True)
-        folder = stack.enter_context(private)
+        folder = _scratch_folder()
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         stack.enter_context(_environment_restored())
+        stack.enter_context(_temporary_files_in(folder))
         stack.enter_context(dask.config.set({**_CONFIG, "temporary-directory": folder}))
         stack.enter_context(silence_logging_cmgr(logging.CRITICAL))
         try:
@@ -83,6 +86,28 @@ async def own_cluster(workers: int) -> AsyncIterator[Client]:
         except Exception as exc:  # of any kind: ports, processes and memory may all be refused
             raise IncompleteError(_not_started(workers, exc)) from exc
         yield client
+
+
+def _scratch_folder() -> str:
+    """Make the folder for the working files of a cluster; remove those of runs that were killed.
+
+    Dask would make one that everybody can read, and leave it.
+    """
+    remove_scratch()
+    folder = temporary_path(Path(tempfile.gettempdir()) / "probe_flow_cluster")
+    folder.mkdir(mode=0o700)
+    return str(folder)
+
+
+@contextmanager
+def _temporary_files_in(folder: str) -> Iterator[None]:
+    """Have this process and the workers put temporary files there; the key of TLS is in one while it is loaded."""
+    before = tempfile.tempdir
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 async def _started(workers: int, stack: AsyncExitStack) -> Client:

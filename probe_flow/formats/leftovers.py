@@ -11,6 +11,7 @@ import re
 import secrets
 import shutil
 import socket
+import tempfile
 import time
 import zlib
 from collections.abc import Iterator
@@ -62,6 +63,12 @@ def remove_leftovers(folder: Path, *, is_ours: bool = False, goes_below: bool = 
                 Path(entry.path).unlink()
 
 
+def remove_scratch() -> None:
+    """Remove what killed processes of this user left in the system's folder for temporary files."""
+    with suppress(FileNotFoundError):  # there is no such folder that can be written
+        remove_leftovers(Path(tempfile.gettempdir()), goes_below=False)
+
+
 def _entries(folder: Path, *, goes_below: bool) -> Iterator[os.DirEntry[str]]:
     pending = [str(folder)]
     while pending:
@@ -76,6 +83,12 @@ def _entries(folder: Path, *, goes_below: bool) -> Iterator[os.DirEntry[str]]:
 
 
 def _is_dead(pid: int, machine: str, entry: os.DirEntry[str]) -> bool:
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return False
+    if status.st_uid != os.geteuid():
+        return False  # whoever it belongs to removes it
     if machine == _machine():
         try:
             os.kill(pid, 0)
@@ -83,10 +96,7 @@ def _is_dead(pid: int, machine: str, entry: os.DirEntry[str]) -> bool:
             return True
         except (OSError, OverflowError):
             pass
-    try:
-        return time.time() - entry.stat(follow_symlinks=False).st_mtime > LEFT_BEHIND_S
-    except OSError:
-        return False
+    return time.time() - status.st_mtime > LEFT_BEHIND_S
 
 
 def _machine() -> str:

@@ -13,6 +13,8 @@ import fake_stages
 import pytest
 from processes_seen import is_alive, wait_until
 
+from probe_flow.formats.leftovers import remove_leftovers
+
 TESTS = Path(fake_stages.__file__).parent
 
 PROGRAM = """\
@@ -37,6 +39,8 @@ def running(tmp_path, request):
     scheduler = request.param
     if scheduler == "distributed":
         pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
     fake_stages.write_project(tmp_path, target="1 2 3 4 5", golden="1 2 3 4 5")
     (tmp_path / "program.py").write_text(PROGRAM)
     process = subprocess.Popen(
@@ -44,6 +48,7 @@ def running(tmp_path, request):
         cwd=tmp_path,
         env={
             **os.environ,
+            "TMPDIR": str(scratch),
             "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}",
             "PROBE_FLOW_CACHE": str(tmp_path / "cache"),
         },
@@ -84,11 +89,14 @@ def test_a_signal_ends_the_run_with_a_record_and_leaves_no_process(running, tmp_
     assert "PF6014" in err
     last = json.loads((tmp_path / "out" / "events.jsonl").read_text().splitlines()[-1])
     assert (last["event"], last["status"], last["exit_code"]) == ("run.ended", "interrupted", code)
+    assert list((tmp_path / "scratch").iterdir()) == []
 
 
 @BOTH
-def test_workers_end_when_the_command_is_killed(running):
+def test_workers_end_when_the_command_is_killed_and_what_they_left_is_removed(running, tmp_path):
     process, pids = running
     process.kill()
     process.wait(timeout=300)
     wait_until(lambda: not any(is_alive(pid) for pid in pids))
+    remove_leftovers(tmp_path / "scratch", goes_below=False)  # as the next run does
+    assert list((tmp_path / "scratch").iterdir()) == []
