@@ -28,7 +28,10 @@ def command(folder: Path | None) -> None:
     if folder is None:
         click.echo(text, nl=False)
         return
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / SCHEMA_FILE
-    path.write_text(text, encoding="utf-8")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.FileError(str(path), hint=(error.strerror or str(error)).lower()) from error
     click.echo(f"wrote {path}")

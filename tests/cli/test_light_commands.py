@@ -351,3 +351,11 @@ def test_a_closed_pipe_is_no_defect() -> None:
     )
 
     assert ended.stderr == ""
+
+
+@pytest.mark.parametrize("folder", ["/dev/null", "9" * 300, "/proc/here"])
+def test_a_schema_that_cannot_be_written_is_told(folder, capsys):
+    assert cli.main(["schema", "--write", folder]) == 2
+    said = capsys.readouterr().err
+    assert folder in said
+    assert "PF9001" not in said
