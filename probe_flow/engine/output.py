@@ -31,9 +31,14 @@ RECORD_NAME = "run.json"
 EVENTS_NAME = "events.jsonl"
 LOCK_NAME = ".probe_flow_run.lock"
 
-_MAX_RECORD_BYTES = 256 * 2**20
-_MAX_EVENTS = 1_000_000
-_MAX_SAME_SECOND = 1000
+MAX_RECORD_BYTES = 256 * 2**20
+"""Bytes of a run.json or events.jsonl of an earlier run that are read."""
+
+MAX_EVENTS = 1_000_000
+"""Events of an earlier run that are searched for files that it began."""
+
+MAX_SAME_SECOND = 1000
+"""Runs of one workflow in one place that may begin in the same second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,14 +207,14 @@ def _workflow_of(record: dict[str, Any]) -> object:
 
 def _create_unique(parent: Path, stem: str) -> Path:
     parent.mkdir(parents=True, exist_ok=True)
-    for number in range(1, _MAX_SAME_SECOND):
+    for number in range(1, MAX_SAME_SECOND):
         path = parent / (stem if number == 1 else f"{stem}-{number}")
         try:
             path.mkdir()
         except FileExistsError:
             continue  # another run began in the same second
         return path
-    raise FileExistsError(f"{_MAX_SAME_SECOND} runs began in the same second")
+    raise FileExistsError(f"{MAX_SAME_SECOND} runs began in the same second")
 
 
 def _is_bare(path: Path) -> bool:
@@ -246,10 +251,10 @@ def previous_files(path: Path) -> tuple[str, ...]:
 
 
 def _begun_files(events: Path) -> Iterator[str]:
-    if not is_file(events) or events.stat().st_size > _MAX_RECORD_BYTES:
+    if not is_file(events) or events.stat().st_size > MAX_RECORD_BYTES:
         return
     with open_bytes(events) as lines:
-        for line in islice(lines, _MAX_EVENTS):
+        for line in islice(lines, MAX_EVENTS):
             if FILE_BEGUN.encode() in line:
                 with suppress(ValueError, RecursionError):
                     event = json.loads(line)
@@ -266,7 +271,7 @@ def _remove_empty(folder: Path, root: Path) -> None:
 
 def _read_record(path: Path) -> dict[str, Any] | None:
     """Return the record of a run, None when there is none that we wrote."""
-    if not is_file(path) or path.stat().st_size > _MAX_RECORD_BYTES:
+    if not is_file(path) or path.stat().st_size > MAX_RECORD_BYTES:
         return None
     try:
         record = json.loads(read_text(path))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -153,6 +154,27 @@ def test_a_killed_run_resumes_to_the_same_bytes(point, number, cached, settled_s
     kept_before = {"batch": number - 1, "written": number - 1, "renamed": 0, "kept": number, "record": 0}
     at_least = kept_before.get(point, 8) * TASKS_PER_BATCH
     assert record["cache"]["hits"] >= min(at_least, 141), "more than the batch under way was lost"
+
+
+def test_of_runs_that_begin_at_once_in_one_folder_all_end_whole_or_are_refused_by_name(
+    tmp_path, settled_sample, expected
+):
+    output = tmp_path / "run"
+    env = {**os.environ, "PROBE_FLOW_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "probe_flow", *arguments(settled_sample, output)]
+    begun = [
+        subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=env)
+        for _ in range(6)
+    ]
+    errors = {process: process.communicate(timeout=600)[1] for process in begun}
+    pids = {process.pid for process in begun}
+    for process, error in errors.items():
+        refusal = re.search(r"PF6013.*process (\d+) on `", error)
+        assert process.returncode == 1 or (process.returncode == 2 and refusal), error
+        assert refusal is None or int(refusal[1]) in pids - {process.pid}
+    assert 1 in {process.returncode for process in begun}
+    assert results_of(output) == expected
+    assert not list(output.glob(".*"))
 
 
 def test_resuming_nothing_says_so(tmp_path):
