@@ -50,8 +50,8 @@ def _nothing_of(path: Path) -> None:
 class _Child:
     """One child, the folder in which it writes, and how it ended (`os.waitpid`); None while it runs."""
 
-    number: int
     folder: Path
+    number: int | None = None
     status: int | None = None
 
 
@@ -87,21 +87,20 @@ class Beside:
 
     def _begun(self, write: Callable[[Path], None], path: Path) -> _Child | None:
         """Fork a child that writes the file; None where that is refused."""
+        child = _Child(temporary_path(path))
+        self._children.append(child)  # before there is anything of it: a signal may end this anywhere
+        parent = os.getpid()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            folder = temporary_path(path)
-            folder.mkdir(mode=0o700)
+            child.folder.mkdir(mode=0o700)
+            child.number = _fork()
         except OSError:
+            child.number = None
+        if child.number == 0:
+            _write_and_leave(write, child.folder / path.name, parent=parent, first=self._in_child)
+        if child.number is None:
+            self._forget(child)
             return None
-        parent = os.getpid()
-        number = _fork()
-        if number == 0:
-            _write_and_leave(write, folder / path.name, parent=parent, first=self._in_child)
-        if number is None:
-            _remove(folder)
-            return None
-        child = _Child(number, folder)
-        self._children.append(child)
         return child
 
     def _end(self, child: _Child, write: Callable[[Path], None], path: Path) -> None:
@@ -135,6 +134,8 @@ class Beside:
 
     def _has_ended(self, child: _Child) -> bool:
         """Return whether a child ended."""
+        if child.number is None:
+            return True
         if child.status is None:
             try:
                 number, status = os.waitpid(child.number, os.WNOHANG)
@@ -145,12 +146,12 @@ class Beside:
 
     def _forget(self, child: _Child) -> None:
         """End a child, if it has not ended, and remove what it leaves."""
-        if not self._has_ended(child):
+        if child.number is not None and not self._has_ended(child):
             with suppress(ProcessLookupError):
                 os.kill(child.number, signal.SIGKILL)
             self._await(child, KILL_S)
-        self._children.remove(child)
         _remove(child.folder)
+        self._children.remove(child)  # last: where a signal ends this, `close` does it again
 
 
 def _fork() -> int | None:

@@ -211,7 +211,8 @@ class Sweep:
             assert (last["event"], last["status"]) == ("run.ended", "interrupted")
             assert "PF6014" in {problem["code"] for problem in record["problems"]}
             assert "Traceback" not in said, said
-            assert not [name for name in sandbox.files() if name.endswith(".tmp") or name.startswith("scratch/")]
+            left = [name for name in sandbox.files() if name.endswith(".tmp") or name.startswith("scratch/")]
+            assert not left, left
         assert record is None or ended or record["verdict"] == "incomplete", "a killed run never looks finished"
         is_there = (sandbox.root / "out").exists()
         for more, expected in ((("--resume",), _FOUND if is_there else 2), ((), _FOUND)):

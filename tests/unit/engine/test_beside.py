@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -172,6 +171,21 @@ def test_a_child_whose_run_was_killed_leaves_nothing(tmp_path: Path) -> None:
     assert names_in(tmp_path) == []
 
 
+@pytest.mark.parametrize("place", ["_fork", "_remove"])
+def test_a_signal_that_comes_while_a_child_begins_or_ends_leaves_nothing(
+    tmp_path: Path, files: Beside, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(beside, place, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            files.begin(write, tmp_path / "a", rows=MIN_ROWS)()
+    files.close()
+    assert [name for name in names_in(tmp_path) if name != "a"] == []
+
+
 def test_without_a_child_the_file_is_written_at_once(
     tmp_path: Path, files: Beside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,7 +194,7 @@ def test_without_a_child_the_file_is_written_at_once(
 
     monkeypatch.setattr(os, "fork", refuses)
     files.begin(write, tmp_path / "a", rows=MIN_ROWS)
-    monkeypatch.setattr(tempfile, "mkdtemp", refuses)
+    monkeypatch.setattr(beside, "temporary_path", lambda path: path / "in no folder")
     files.begin(write, tmp_path / "b", rows=MIN_ROWS)
     assert names_in(tmp_path) == ["a", "b"]
 
