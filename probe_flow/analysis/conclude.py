@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from probe_flow.analysis.calls import is_gradient
 from probe_flow.analysis.checksums import is_hashed_late, search_checksums
-from probe_flow.analysis.deviation import Deviation
+from probe_flow.analysis.deviation import Deviation, shape_of
 from probe_flow.analysis.drift import find_drift
 from probe_flow.analysis.golden_errors import golden_errors
 from probe_flow.analysis.measured import MeasuredPair, number_or_first
@@ -200,6 +200,7 @@ def _origin_finding(
         row=suspect.row if writer is None else writer,
         metrics=row.measurement.metrics if row.measurement else {},
         size=_size(suspect, row),
+        shape=shape_of(suspect.deviation, suspect.figure, row),
     )
 
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.quantised import quantised_side
-from probe_flow.records import Measurement, Mode, Statistics, TensorRef
+from probe_flow.records import ErrorShape, Measurement, Mode, Statistics, TensorRef
 from probe_flow.records.quick import quick
 
 UNIT = {
@@ -193,6 +193,41 @@ def deviation_of(row: MeasuredPair, rounding: Rounding = WITHIN_FRAMEWORK) -> De
 
 _NO_ERRORS = (0.0, 0.0, 0.0, 0.0)
 _Numbers: TypeAlias = tuple[float | None, float | None, float | None, float | None]
+
+
+SHAPED = 0.8
+"""Share of an error, as root mean square, that a common factor or offset must be to be its shape."""
+
+CREST = 2.0
+"""Largest error over root mean square from which few elements hold the error, in what it is for normal noise."""
+
+
+def shape_of(deviation: Deviation | None, figure: str, row: MeasuredPair) -> ErrorShape | None:
+    """Return what an error looks like; None where nothing numeric or extremes alone are known of it.
+
+    Args:
+        deviation: the error.
+        figure: by which figure it was found (`Suspect.figure`).
+        row: where it was measured.
+    """
+    if figure == "pick":
+        return ErrorShape.CHOICE
+    if deviation is None or deviation.is_bare or not deviation.rms or figure == "nonfinite":
+        return None
+    is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
+    noise = CREST * math.sqrt(2.0 * math.log(max(3, deviation.count)))
+    if deviation.peak > noise * (deviation.likely if is_proven else deviation.rms):
+        return ErrorShape.PART
+    rounded = 2.0 * deviation.unit * deviation.top
+    shapes = {
+        ErrorShape.FACTOR: (abs(deviation.gain) * deviation.size, 2.0 * abs(deviation.gain) * deviation.top),
+        ErrorShape.OFFSET: (abs(deviation.offset), 2.0 * abs(deviation.offset)),
+    }
+    for shape, (rms, peak) in shapes.items():
+        # Statistics prove no more than the norm shows, so there extremes must move along.
+        if rms >= SHAPED * deviation.rms and (not is_proven or deviation.peak <= peak + rounded):
+            return shape
+    return ErrorShape.NOISE
 
 
 def _numbers(statistics: Statistics) -> _Numbers:

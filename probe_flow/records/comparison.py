@@ -96,6 +96,20 @@ class FindingKind(enum.Enum):
     SUSPECT = "suspect"
 
 
+class ErrorShape(enum.Enum):
+    """What an error looks like, which says more about its cause than its size does.
+
+    ``factor``: all elements are off by one ratio. ``offset``: by one amount. ``part``: few elements hold it, one or a
+    row. ``choice``: other elements were picked. ``noise``: none of these, as rounding leaves it.
+    """
+
+    FACTOR = "factor"
+    OFFSET = "offset"
+    PART = "part"
+    CHOICE = "choice"
+    NOISE = "noise"
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One conclusion of the analysis.
@@ -112,6 +126,7 @@ class Finding:
         row: `ComparedPair.order` of the row that shows it.
         metrics: the figures behind the evidence.
         excuse: why a finding that would fail the gate does not; the evidence ends with its text.
+        shape: what the error looks like, where it has finite elements.
     """
 
     kind: FindingKind
@@ -124,6 +139,7 @@ class Finding:
     metrics: Mapping[str, float | int | bool | None] = field(default_factory=dict, hash=False)
     excuse: Excuse | None = None
     size: str = ""
+    shape: ErrorShape | None = None
 
 
 class WaiverState(enum.Enum):

@@ -13,6 +13,7 @@ from probe_flow.records import (
     ComparedPair,
     Comparison,
     Edge,
+    ErrorShape,
     Finding,
     FindingKind,
     Node,
@@ -21,6 +22,7 @@ from probe_flow.records import (
     SlotRole,
     TensorKind,
 )
+from probe_flow.reports.rows import source_line
 
 HALF = frozenset({"float16", "bfloat16"})
 MAX_PARTS = 4
@@ -28,6 +30,23 @@ MAX_PARTS = 4
 FAR = 20.0
 """Severity of an origin from which more precision is not the first thing to try: about 50 times what one rounding of
 each element explains. That is what a sum of 2500 values loses when each step is rounded at random."""
+
+_SHAPES: dict[ErrorShape | None, tuple[str, str]] = {
+    ErrorShape.FACTOR: (
+        "PF7421",
+        "is off by one factor, which rounding does not do: compare scales, divisors and attributes",
+    ),
+    ErrorShape.OFFSET: (
+        "PF7422",
+        "is off by one amount, which rounding does not do: look for an addend that one side lacks",
+    ),
+    ErrorShape.PART: (
+        "PF7423",
+        "is wrong in a few elements only: see where they lie, and look at borders, tails and padding",
+    ),
+    ErrorShape.CHOICE: ("PF7424", "picks other elements than its own input says: compare axis, order and ties"),
+}
+"""Errors that more precision does not cure: code, and what is wrong with the operator and what to look at."""
 
 _BETWEEN = "look at what lies between the two"
 
@@ -63,6 +82,7 @@ class _Facts:
     """
 
     def __init__(self, findings: Collection[Finding], comparison: Comparison) -> None:
+        self.pairs = comparison.pairs
         self.target, self.golden = comparison.pairs.target, comparison.pairs.golden
         self._comparison = comparison
         named = {finding.node for finding in findings if finding.node is not None}
@@ -115,13 +135,17 @@ def _steps(finding: Finding, facts: _Facts) -> Iterator[Advice]:
         return
     row = next((row for row in facts.rows(key) if row.order == finding.row), None)
     if row is not None and row.pair.golden is None:
-        yield Advice("PF7419", f"only the target executes `{key.name}`: make the two programs alike")
+        source = source_line(facts.pairs, key)
+        call = f", called at {source[0]}:{source[1]}: take it out there" if source else ": take the call out"
+        text = f"only the target executes `{key.name}`{call} or add it to the golden's program, then compare again"
+        yield Advice("PF7419", text)
     elif finding.slot is not None and finding.slot.role is not SlotRole.OUTPUT:
         yield _before_the_node(key, finding.slot, row, facts)
     else:
         if finding.kind is FindingKind.NONFINITE_ORIGIN:
             yield Advice("PF7416", f"NaN or infinity begins at `{key.name}`: look at the size of its inputs")
-        yield from _of_operator(key, facts, is_far=finding.kind is FindingKind.ORIGIN and finding.severity >= FAR)
+        is_far = finding.kind is FindingKind.ORIGIN and finding.severity >= FAR
+        yield from _of_operator(key, facts, is_far=is_far, shape=finding.shape)
 
 
 def _before_the_node(key: NodeKey, slot: Slot, row: ComparedPair | None, facts: _Facts) -> Advice:
@@ -143,7 +167,7 @@ def _before_the_node(key: NodeKey, slot: Slot, row: ComparedPair | None, facts: 
     return Advice("PF7420", f"what {wrote} was not compared and {name} reads it: dump it on both sides")
 
 
-def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool) -> Iterator[Advice]:
+def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape | None) -> Iterator[Advice]:
     node, rows = facts.target.nodes.get(key), facts.rows(key)
     name = f"`{key.name}` ({node.op_type})" if node is not None and node.op_type else f"`{key.name}`"
     if node is not None and len(node.originals) > 1:
@@ -156,9 +180,14 @@ def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool) -> Iterator[Advic
             yield Advice("PF7411", text)
             return
         yield Advice("PF7411", f"{name} is fused of {parts}{more}: compare with a dump made with fusion switched off")
+    if shape in _SHAPES:
+        yield Advice(_SHAPES[shape][0], f"{name} {_SHAPES[shape][1]}")
     half = sorted({row.pair.target.dtype for row in rows if row.pair.target is not None} & HALF)
     if _is_custom(node, rows, facts):
         yield Advice("PF7412", f"{name} is a custom operator: test its kernel by itself on the dumped inputs")
+    elif shape in _SHAPES:
+        text = f"if these are alike, reproduce {name} alone on the dumped inputs and report it"
+        yield Advice("PF7414", text)
     elif half and is_far:
         types = " and ".join(half)
         text = f"{name} is off by far more than {types} explains: reproduce it alone on the dumped inputs and report it"

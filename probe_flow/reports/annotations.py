@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -20,14 +19,11 @@ from probe_flow.records import Comparison, Finding, Status
 from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.conclusion import caveats, dumps_line, last_line, verdict_word
 from probe_flow.reports.console_facts import operator, printable, slot, where
-from probe_flow.reports.rows import stack_of
+from probe_flow.reports.rows import source_line
 from probe_flow.reports.run_json import comparison_summary
 
 MAX_PROBLEMS_OF_ONE_CODE = 3
 """A damaged dump may have thousands; GitHub itself shows ten annotations of a level."""
-
-_FRAME = re.compile(r'File "?(?P<file>[^",\n]+)"?, line (?P<line>\d{1,9})\b')
-_LIBRARY = ("site-packages/", "dist-packages/", "<")
 
 
 class Level(enum.Enum):
@@ -154,15 +150,8 @@ def _of_findings(comparison: Comparison, root: Path) -> Iterator[Annotation]:
 
 def _source(comparison: Comparison, finding: Finding) -> tuple[str | None, int | None]:
     """Return the innermost source line of a finding's operator that is no library's, or nothing."""
-    key = finding.node
-    if key is None:
-        return None, None
-    for catalog in (comparison.pairs.target, comparison.pairs.golden):
-        for frame in stack_of(catalog, key):
-            match = _FRAME.search(frame)
-            if match is not None and not any(word in match["file"] for word in _LIBRARY):
-                return match["file"], int(match["line"])
-    return None, None
+    found = source_line(comparison.pairs, finding.node) if finding.node is not None else None
+    return found or (None, None)
 
 
 def _of_problems(problems: Iterable[Mapping[str, Any]], root: Path) -> list[Annotation]:

@@ -171,9 +171,11 @@ def _wrong(place: Mapping[str, Any], run: Mapping[str, Any]) -> str:
     """Return ``Gelu_1 (Gelu) output 0, rank 0, graph 1, step 0: 25.5 x rounding``, with how many more there are."""
     name = " ".join(filter(None, (operator(place), slot(place))))
     size = printable(place.get("size") or "")
+    source = printable(PurePosixPath(str(place.get("source") or "")).name)
     others = sum(bool(each.get("fails")) and each.get("node") is not None for each in run.get("findings") or ()) - 1
     more = f" (and {others} more)" if others > 0 else ""
-    return ", ".join(filter(None, (name, where(place)))) + (f": {size}" if size else "") + more
+    called = f", called at {source}" if source else ""
+    return ", ".join(filter(None, (name, where(place)))) + (f": {size}" if size else "") + called + more
 
 
 def _counted(run: Mapping[str, Any], side: str) -> tuple[int, int]:

@@ -381,6 +381,7 @@ def _place_rows(place: Mapping[str, Any], also: str) -> list[tuple[str, str]]:
         ("where", where(place)),
         ("also in", also),
         ("golden", printable(place["golden_node"]) if place.get("golden_node") else ""),
+        ("called at", printable(place.get("source") or "")),
         ("evidence", printable(place.get("evidence") or "")),
         ("figures", figures),
         ("compared by", printable(place["comparison"]) if place.get("comparison") else ""),

@@ -134,6 +134,7 @@ def _origin(title: str, place: Mapping[str, Any] | None, record: Mapping[str, An
         ("where", plain(where(place))),
         ("also in", plain(elsewhere(suspected(record), place))),
         ("golden", code(place["golden_node"] or "")),
+        ("called at", code(place["source"]) if place.get("source") else ""),
         ("evidence", plain(place["evidence"])),
         ("figures", figures),
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from probe_flow.records import (
     Catalog,
     ComparedPair,
     Comparison,
     Node,
     NodeKey,
+    Pairs,
     Relation,
     SideSummary,
     Statistics,
@@ -92,6 +95,20 @@ class NodeIndex:
 def file_of(tensor: TensorRef) -> str | None:
     """Return the file that a tensor came from, None when the dump names none."""
     return tensor.extents[0].file if tensor.extents else tensor.source
+
+
+_FRAME = re.compile(r'File "?(?P<file>[^",\n]+)"?, line (?P<line>\d{1,9})\b')
+_LIBRARY = ("site-packages/", "dist-packages/", "<")
+
+
+def source_line(pairs: Pairs, key: NodeKey) -> tuple[str, int] | None:
+    """Return file and line of the innermost frame of a node that is no library's, None where no dump tells."""
+    for catalog in (pairs.target, pairs.golden):
+        for frame in stack_of(catalog, key):
+            match = _FRAME.search(frame)
+            if match is not None and not any(word in match["file"] for word in _LIBRARY):
+                return match["file"], int(match["line"])
+    return None
 
 
 def stack_of(catalog: Catalog, key: NodeKey) -> tuple[str, ...]:

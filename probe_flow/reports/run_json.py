@@ -12,6 +12,7 @@ from probe_flow.reports.advice import Advice, advise
 from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.excuses import baseline_facts, waiver_facts
 from probe_flow.reports.json_values import any_json_text, json_number, json_text
+from probe_flow.reports.rows import source_line
 
 DIVERGENCES = frozenset({FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN})
 """Findings that name a place where the two sides part."""
@@ -162,6 +163,7 @@ def _place(finding: Finding, comparison: Comparison, rows: Mapping[int, Compared
     node = None
     if key is not None:
         node = comparison.pairs.target.nodes.get(key) or comparison.pairs.golden.nodes.get(key)
+    source = source_line(comparison.pairs, key) if key is not None else None
     return {
         "node": key.name if key else None,
         "op_type": node.op_type if node else None,
@@ -176,6 +178,7 @@ def _place(finding: Finding, comparison: Comparison, rows: Mapping[int, Compared
         "metrics": {name: json_number(value) for name, value in sorted(finding.metrics.items())},
         "evidence": finding.evidence,
         "size": finding.size,
+        **({"source": f"{source[0]}:{source[1]}"} if source is not None else {}),
     }
 
 

@@ -42,6 +42,7 @@ def _place_properties() -> dict[str, Any]:
         "metrics": METRICS,
         "evidence": TEXT,
         "size": {"type": "string", "description": "How large the unexplained error is, in a few words."},
+        "source": {"type": "string", "description": "File and line of the call, where the dump has stacks."},
         "comparison": {"type": "string", "description": "Stage, when the run compares more than once."},
     }
 
@@ -152,7 +153,7 @@ def run_schema() -> dict[str, Any]:
             "waived": {"type": "string", "description": "Why it does not fail the gate: a waiver."},
             "accepted": {"type": "string", "description": "Why it does not fail the gate: the baseline."},
         },
-        optional=("comparison", "advice", "waived", "accepted"),
+        optional=("comparison", "source", "advice", "waived", "accepted"),
     )
     conclusions = _conclusions()
     body = {
@@ -245,7 +246,7 @@ def run_schema() -> dict[str, Any]:
     }
     defs = {
         "coverage": coverage,
-        "place": closed(_place_properties(), optional=("comparison",)),
+        "place": closed(_place_properties(), optional=("comparison", "source")),
         "finding": finding,
         "dump": closed({"path": TEXT, "framework": TEXT, "task": TEXT, "tensors": COUNT, "executions": COUNT}),
         "conclusions": closed(

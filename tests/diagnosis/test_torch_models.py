@@ -72,6 +72,20 @@ def test_a_wrong_choice_of_a_router_is_named_and_near_ties_are_not(tmp_path, cha
     assert named[:1] == ([("Torch.topk", 0)] if change else [])
 
 
+def larger(entry: str, output) -> None:
+    if entry == "Functional.gelu.1.forward":
+        with torch._C.DisableTorchFunction():
+            output.data.mul_(1.08)
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+def test_a_factor_in_16_bits_does_not_lead_to_more_precision(tmp_path, task):
+    found = pair(tmp_path, "transformer", sgd, torch.bfloat16, task=task, change=larger)
+    first = found["findings"][0]
+    assert "gelu" in first["node"]
+    assert [step["code"] for step in first["advice"]] == ["PF7421", "PF7414"]
+
+
 def halved(entry: str, output):
     return (lambda grad: grad * 0.5) if entry == "Functional.gelu.1.forward" else None
 

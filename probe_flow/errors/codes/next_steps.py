@@ -97,9 +97,9 @@ SECTION: tuple[Code, ...] = (
         "an operator runs on one side only",
         "The target executes something that the golden does not, and what it wrote is read later. The two programs, "
         "or what their compilers made of them, are not the same.",
-        "only the target executes `Tensor.__mul___3`",
-        "Find the call in your script (`show --node NAME` has its stack where the dump has one) and make the programs "
-        "alike, or map it if the other side says the same in another way.",
+        "only the target executes `Tensor.__mul___3`, called at model.py:41: take it out there",
+        "The line is that of your script, where the dump has stacks (`show --node NAME` has the whole). Take the call "
+        "out, or add it to the golden's program, or map it if the other side says the same in another way.",
     ),
     Code(
         "PF7420",
@@ -109,5 +109,40 @@ SECTION: tuple[Code, ...] = (
         "what `Gelu_1` wrote was not compared and `MatMul_2` reads it: dump it on both sides",
         "Take that operator for the suspect, look with `show --unmatched` why it was not compared, and dump it on both "
         "sides.",
+    ),
+    Code(
+        "PF7421",
+        "the first wrong operator is off by one factor",
+        "All elements are too large or too small by one ratio. Rounding errors go both ways and cancel in it, so this "
+        "is another formula or another number, not a lack of precision, however small the factor is.",
+        "`Mul_3` (Mul) is off by one factor, which rounding does not do: compare scales, divisors and attributes",
+        "Compare the call's attributes on both sides (`show --node NAME --attrs`): scale, divisor (number of elements, "
+        "of ranks, of heads), epsilon, momentum, scale of a dropout, of a quantisation or of the loss. A sum in 16 "
+        "bits that stops growing shrinks by a factor, too: see whether it is one of thousands of terms.",
+    ),
+    Code(
+        "PF7422",
+        "the first wrong operator is off by one amount",
+        "All elements are shifted alike. Rounding errors go both ways, so this is an addend that one side lacks.",
+        "`BiasAdd_1` is off by one amount, which rounding does not do: look for an addend that one side lacks",
+        "Look for a bias, a zero point of a quantisation, a mean that is subtracted, a mask that is added, or an "
+        "operator of this kind that only one side has.",
+    ),
+    Code(
+        "PF7423",
+        "the first wrong operator is wrong in a few elements",
+        "Most elements agree, and a few are off by far more than noise ever is: one element, a row, a channel.",
+        "`Conv2D_4` (Conv2D) is wrong in a few elements only: see where they lie",
+        "`show --node NAME` and the report have maps of where the errors are. At borders: padding. In the last rows or "
+        "channels: the tail of a block. One row: an index, or memory that was written twice. One element: a race, or a "
+        "bit that flipped; run the target again and compare both runs (`noise`).",
+    ),
+    Code(
+        "PF7424",
+        "the first wrong operator picks other elements",
+        "Its indices do not name the largest (smallest) values of the target's own input, and not for near ties.",
+        "`ArgMax_1` (ArgMaxV2) picks other elements than its own input says: compare axis, order and ties",
+        "Compare axis, `largest` and `sorted` on both sides, and the dtype of the indices: those of a device may be of "
+        "another width. Then reproduce the call alone on the dumped input.",
     ),
 )

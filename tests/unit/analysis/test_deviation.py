@@ -8,9 +8,9 @@ import math
 import pytest
 from comparison_rows import checksum_row, row, statistics, statistics_measured, target_only, tensor
 
-from probe_flow.analysis.deviation import Deviation, deviation_of
+from probe_flow.analysis.deviation import Deviation, deviation_of, shape_of
 from probe_flow.analysis.measured import MeasuredPair
-from probe_flow.records import Measurement, Mode, Pair, SideSummary, SlotRole, TensorKind
+from probe_flow.records import ErrorShape, Measurement, Mode, Pair, SideSummary, SlotRole, TensorKind
 
 
 def tensor_row(metrics, target=None, golden=None, count=4, nonfinite=0, **more):
@@ -218,3 +218,37 @@ def test_another_error_changes_nothing_else():
     # Every field differs from its default, so that none can be forgotten.
     found = Deviation(1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8, 9.0, 10.0, 11, 12.0, 13.0, is_bare=True)
     assert found.with_rms(0.5) == dataclasses.replace(found, rms=0.5)
+
+
+def off(*, rms: float, peak: float, gain: float = 0.0, offset: float = 0.0) -> Deviation:
+    """An error of a bfloat16 tensor of 1000 elements, of size 1."""
+    return Deviation(rms, peak, gain, offset, 1.0, 3.0, 1.0, 1000, 2.0**-8, 0.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "figure", "shape"),
+    [
+        (off(rms=0.08, peak=0.24, gain=0.08), "gain", ErrorShape.FACTOR),
+        (off(rms=0.1, peak=0.3, gain=0.06, offset=0.01), "gain", ErrorShape.NOISE),
+        (off(rms=0.2, peak=0.2, offset=0.2), "rms", ErrorShape.OFFSET),
+        (off(rms=0.1, peak=0.35), "rms", ErrorShape.NOISE),
+        (off(rms=5.0 / math.sqrt(1000), peak=5.0), "peak", ErrorShape.PART),  # one element
+        (off(rms=0.0, peak=0.0), "pick", ErrorShape.CHOICE),
+        (off(rms=0.0, peak=0.0), "rms", None),
+    ],
+)
+def test_the_shape_of_an_error(error, figure, shape):
+    assert shape_of(error, figure, tensor_row({})) is shape
+
+
+@pytest.mark.parametrize(
+    ("error", "shape"),
+    [
+        # 8 % of everything: norm and extremes move alike. Noise moves norm and mean by a thirtieth of what it is.
+        (off(rms=0.08, peak=0.24, gain=0.08), ErrorShape.FACTOR),
+        (off(rms=0.1 / 32, peak=0.1, gain=0.1 / 32, offset=0.08 / 32), ErrorShape.NOISE),
+        (off(rms=0.2, peak=0.2, gain=0.02, offset=0.2), ErrorShape.OFFSET),
+    ],
+)
+def test_the_shape_of_an_error_by_statistics(error, shape):
+    assert shape_of(error, "gain", row(measurement=statistics_measured(statistics(), statistics()))) is shape

@@ -9,8 +9,9 @@ import pytest
 from report_builders import catalog, comparison, good_row, key, missing_golden, origin, row, tensor
 
 from probe_flow.errors import CODES
-from probe_flow.records import Comparison, Edge, Finding, FindingKind, Node, Slot, SlotRole, TensorKind
+from probe_flow.records import Comparison, Edge, ErrorShape, Finding, FindingKind, Node, Slot, SlotRole, TensorKind
 from probe_flow.reports.advice import advise
+from probe_flow.reports.conclusion import last_line
 from probe_flow.reports.html_payload import payload
 from probe_flow.reports.run_json import comparison_summary
 
@@ -185,3 +186,35 @@ def test_the_html_report_has_the_steps_of_a_run_that_fails() -> None:
     (text,) = payload(failing, run=run)["summary"]["advice"]
     assert text == "`Add_1` (AddV2) computes in float16: let it compute in float32 and compare again (PF7413)"
     assert payload(replace(failing, gate_passed=True), run=run)["summary"]["advice"] == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        (ErrorShape.FACTOR, ["PF7421", "PF7414"]),
+        (ErrorShape.OFFSET, ["PF7422", "PF7414"]),
+        (ErrorShape.PART, ["PF7423", "PF7414"]),
+        (ErrorShape.CHOICE, ["PF7424", "PF7414"]),
+        (ErrorShape.NOISE, ["PF7413"]),
+    ],
+)
+def test_the_shape_of_an_error_says_what_to_do_before_its_size_does(shape: ErrorShape, expected: list[str]) -> None:
+    given = compared("bfloat16")
+    finding = replace(given.findings[0], shape=shape)
+    assert codes(finding, given) == expected
+
+
+def test_a_call_of_one_side_is_told_with_its_source_line() -> None:
+    extra = missing_golden(0, "Mul_9").pair.target
+    node = Node(extra.node, "Mul", stack_id="7")
+    frames = {
+        "7": ("File /x/site-packages/torch/f.py, line 3, in mul", "File train.py, line 41, in step, \n y = x * 2")
+    }
+    wrong = missing_golden(0, "Mul_9")
+    given = comparison(wrong, target=catalog("target", [extra], nodes={node.key: node}, stacks=frames))
+    (steps,) = advise([origin(0, "Mul_9")], given)
+    assert [step.code for step in steps] == ["PF7419"]
+    assert "called at train.py:41: take it out there" in steps[0].text
+    record = comparison_summary(replace(given, findings=(origin(0, "Mul_9"),)))
+    assert record["first_divergence"]["source"] == "train.py:41"
+    assert ", called at train.py:41" in last_line({**record, "verdict": "fail"})
