@@ -95,7 +95,8 @@ def _fit(variant: Variant, other: Instance) -> bool:
 
 
 def _unique(variants: Sequence[Variant]) -> list[Variant]:
-    return list({tuple(sorted(variant.items(), key=lambda item: item[0])): variant for variant in variants}.values())
+    # By what is written: values may be lists and mappings.
+    return list({repr(sorted(variant.items(), key=lambda item: item[0])): variant for variant in variants}.values())
 
 
 def _left_out(

@@ -18,6 +18,7 @@ import time
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -143,7 +144,7 @@ def _keep(tally: Tally, number: int, kind: str, trace: str, content: bytes) -> N
 
 
 def main(words: list[str]) -> int:
-    """Fuzz until the time is up or there are enough executions; return 1 when something crashed."""
+    """Fuzz until the time is up, there are enough executions, or Ctrl-C; return 1 when something crashed."""
     if words[:1] == ["--child"]:
         _child(words[1], int(words[2]), float(words[3]), words[4])
         return 0
@@ -168,7 +169,7 @@ def main(words: list[str]) -> int:
         if not is_over():
             take_turn(tally, min(TURN_S, max(1.0, ends - time.monotonic())))
 
-    with ThreadPoolExecutor(jobs) as pool:
+    with suppress(KeyboardInterrupt), ThreadPoolExecutor(jobs) as pool:
         while not is_over():
             list(pool.map(one, tallies))
             print(f"{sum(tally.executions for tally in tallies):,} executions", flush=True)

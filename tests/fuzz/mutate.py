@@ -51,7 +51,7 @@ def mutated(tree: Tree, dice: random.Random, *, renames: bool, changes: tuple[st
         if renames and dice.random() < 0.12:
             _change_place(found, name, dice)
         elif dice.random() < 0.01:
-            found[name] = dice.choice([Odd.FOLDER, Odd.NOWHERE, Odd.LOOP, Odd.OUTSIDE])
+            found[name] = dice.choice(list(Odd))
         else:
             found[name] = _damaged(name, found[name], dice, [found[each] for each in names])
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -245,7 +246,7 @@ def _stopped_runs() -> Sequence[Tree]:
 def _resume(folder: Path) -> None:
     copied = folder.with_name(f"{folder.name}-{OUTPUT}")
     shutil.rmtree(copied, ignore_errors=True)
-    shutil.copytree(folder / OUTPUT, copied, symlinks=True)
+    shutil.copytree(folder / OUTPUT, copied, symlinks=True, copy_function=_copy)
     try:
         plan = make_plan(load_workflow(folder / FILE, env={}, cwd=folder))
         scheduler = make_scheduler("sync", 1)
@@ -253,6 +254,13 @@ def _resume(folder: Path) -> None:
         check_diagnostics(found.diagnostics)
     finally:
         shutil.rmtree(copied, ignore_errors=True)
+
+
+def _copy(source: str, target: str) -> None:
+    if Path(source).is_file():
+        shutil.copyfile(source, target)
+    else:
+        os.mkfifo(target)
 
 
 def _accept(folder: Path) -> None:
