@@ -92,8 +92,10 @@ def read_whole(path: Place, limit: int) -> bytes:
         OSError, ValueError: as `open_descriptor`; OSError also where it has more than ``limit`` bytes.
     """
     with open_bytes(path) as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
+        # Asked for so many bytes, Python takes memory for all of them, however short the file is.
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(size + 1) if size <= limit else b""
+    if max(size, len(data)) > limit:
         raise OSError(errno.EFBIG, f"it is larger than {limit >> 20} MiB", os.fspath(path))
     return data
 
