@@ -8,7 +8,7 @@ from typing import Any
 
 from probe_flow.reports.console_facts import counts_text, figure, operator, printable, slot, where
 from probe_flow.reports.excuses import MAX_CHANGES, baseline_facts, change_text, deviant_facts
-from probe_flow.reports.json_values import json_number
+from probe_flow.reports.json_values import json_number, json_value
 from probe_flow.reports.run_diff import Move, RunDiff
 from probe_flow.reports.run_diff_inputs import input_facts, input_lines, names_text
 from probe_flow.reports.run_diff_rows import MEANINGS, At, Kind, RowChange, RowFacts
@@ -199,7 +199,8 @@ def diff_json(found: RunDiff) -> str:
         "rows": [_row(change) for change in found.rows],
         "problems": [problem.to_dict() for problem in found.problems],
     }
-    return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    # Files of runs may be changed by others: a number such as 1e999 reads as infinite.
+    return json.dumps(json_value(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _move(move: Move) -> dict[str, Any]:

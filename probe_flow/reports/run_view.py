@@ -13,7 +13,7 @@ from typing import Any
 from probe_flow.reports.conclusion import last_line
 from probe_flow.reports.console import render_summary
 from probe_flow.reports.console_facts import DISTANCE, figure, operator, printable, slot, where
-from probe_flow.reports.json_values import json_line
+from probe_flow.reports.json_values import any_json_text, unsplit
 from probe_flow.reports.questions import EVERYWHERE, Scope, reasons_of
 from probe_flow.reports.questions import number as _number
 from probe_flow.reports.run_folder import StoredRun
@@ -232,6 +232,6 @@ def run_json(run: StoredRun, selection: Selection | None) -> Iterator[str]:
     yield json.dumps(head, indent=2, ensure_ascii=False).removesuffix("\n}") + ',\n  "rows": ['
     separator = "\n    "
     for row in selection.rows():
-        yield separator + json_line(row).rstrip("\n")
+        yield separator + unsplit(any_json_text(row))
         separator = ",\n    "
     yield f'\n  ],\n  "matching": {selection.matching},\n  "total": {selection.total}\n}}\n'
