@@ -204,16 +204,20 @@ class TestCache:
         own = Context("c", Path(), in_order, ignore, ignore, Settings(), {}, cache)
         return [row.measurement for row in measure_pairs(pairs, IDS, own)]
 
-    def pairs(self, tmp_path, known):
-        target, golden = raw(tmp_path, "t", "a", VALUES), raw(tmp_path, "g", "b", VALUES)
-        for tensor in (target, golden):
+    def tensors(self, tmp_path):
+        found = raw(tmp_path, "t", "a", VALUES), raw(tmp_path, "g", "b", VALUES)
+        for tensor in found:
             os.utime(tensor.source, (1_700_000_000, 1_700_000_000))
+        return found
+
+    def pairs(self, tensors, known):
+        target, golden = tensors
         return [Pair(target, recorded("a", known), "1", "exact"), Pair(recorded("b", known), golden, "2", "exact"),
                 Pair(target, golden, "3", "exact")]  # fmt: skip
 
     def test_statistics_are_kept_and_taken_again(self, tmp_path):
         cache, batches = _Memory(), []
-        pairs = self.pairs(tmp_path, KNOWN)
+        pairs = self.pairs(self.tensors(tmp_path), KNOWN)
         first = self.run(cache, pairs, batches)
         assert sum(batches) == 3
         assert self.run(cache, pairs, batches) == first
@@ -221,15 +225,14 @@ class TestCache:
 
     def test_other_statistics_are_taken_anew(self, tmp_path):
         cache, batches = _Memory(), []
-        self.run(cache, self.pairs(tmp_path, KNOWN), batches)
-        found = self.run(cache, self.pairs(tmp_path, Statistics(max=4.0)), batches)
+        tensors = self.tensors(tmp_path)
+        self.run(cache, self.pairs(tensors, KNOWN), batches)
+        found = self.run(cache, self.pairs(tensors, Statistics(max=4.0)), batches)
         assert sum(batches) == 5
         assert found[0].metrics["max_diff"] == 0.0
 
     def test_a_plan_names_every_task(self, tmp_path):
-        target, golden = raw(tmp_path, "t", "a", VALUES), raw(tmp_path, "g", "b", VALUES)
-        for tensor in (target, golden):
-            os.utime(tensor.source, (1_700_000_000, 1_700_000_000))
+        target, golden = self.tensors(tmp_path)
         pairs = pairs_of([(target, recorded("a")), (recorded("b"), golden)])
         planned = list(planned_fields(pairs, IDS, by="stat"))
         assert [name for name, _, _ in planned] == ["a.output.0", "b.output.0"]
