@@ -1,7 +1,7 @@
 """Put unit tests beside what they test: ``python tools/place_tests.py``, after modules were moved and merged.
 
-A test module that mirrors a module stays with it. Any other goes to the package that it imports most from. Modules of test
-support go to ``tests/support``.
+A test module that mirrors a module stays with it. Any other goes to the package that it imports most from. Modules of
+test support go to ``tests/support``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def home_of(path: Path) -> Path:
     here = path.parent.relative_to(UNIT)
     mirrored = ROOT / PACKAGE / here / path.name.removeprefix("test_")
     found = imported(path)
-    if mirrored.exists() or not found or here.parts[:1] and here.parts[0] in STAY:
+    if mirrored.exists() or not found or (here.parts[:1] and here.parts[0] in STAY):
         return path.parent
     own = {
         package: count

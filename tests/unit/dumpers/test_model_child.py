@@ -159,7 +159,7 @@ def test_workflow_runs_a_model_twice_and_finds_both_runs_equal(
     job: ModelJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    drawn = "{random: {tensors: [{shape: [2, 4]}]}}"
+    drawn = "{random: {tensors: [{shape: [32, 4]}]}}"
     side = f"{{uses: dump.torchair_fx, model: 'net:build', import_from: ., backward: true, inputs: {drawn}"
     (tmp_path / "w.yaml").write_text(
         f"""version: 1
