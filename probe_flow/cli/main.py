@@ -55,7 +55,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 """Name -> module that has it as ``command``, and the line that ``--help`` shows without loading it."""
 
 
-_COMPUTING = frozenset({"run", "compare", "suggest-mapping", "reduce", "parse"})
+_COMPUTING = frozenset({"run", "compare", "suggest-mapping", "reduce", "parse", "cache"})
 """Commands that load numpy."""
 
 
@@ -95,7 +95,9 @@ class LazyGroup(click.Group):
 def group(context: click.Context, *, framework: str | None) -> None:
     """Find the first operator of a model that is wrong on the NPU, from one YAML file."""
     if context.invoked_subcommand in _COMPUTING:
-        _check_address_space()
+        from probe_flow.formats.machine import check_address_space
+
+        check_address_space(os.environ)
     if framework is not None and context.invoked_subcommand not in {"compare", "merge_result"}:
         raise click.UsageError(
             f"`{context.invoked_subcommand}` takes no `-f`; it belongs to `compare` and `merge_result`"
@@ -132,21 +134,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lack = out_of_memory(error)
         return _report(IncompleteError(lack), debug=debug) if lack else _report(_as_defect(error), debug=True)
     return result if isinstance(result, int) else OK
-
-
-def _check_address_space() -> None:
-    """Raise PF7405 where numpy could not be loaded: its library of algebra ends the process with exit code 1 then."""
-    from probe_flow.formats.machine import address_space, address_space_needed
-
-    limit, needed = address_space(), address_space_needed(os.environ)
-    if limit is not None and limit < needed:
-        raise IncompleteError(
-            Diagnostic(
-                "PF7405",
-                f"this process may use {limit >> 20:,} MiB of address space, and needs {needed >> 20:,} MiB to begin",
-                help="raise `ulimit -v`, or set OPENBLAS_NUM_THREADS=1: each thread of numpy's library reserves some",
-            )
-        )
 
 
 def _report(error: ProbeFlowError, *, debug: bool) -> int:

@@ -117,13 +117,16 @@ def cache_lines(plan: Plan) -> Iterator[str]:
     if not any(shared_store(folder).glob("*.h5")):
         yield f"cache: nothing is kept in {folder} yet"
         return
-    from probe_flow.engine.cache_state import cache_states, causes_text
+    from probe_flow.formats.machine import check_address_space
 
     try:
+        check_address_space(os.environ)
+        from probe_flow.engine.cache_state import cache_states, causes_text
+
         for state in cache_states(plan, folder):
             yield f"cache: {state.stage}: {causes_text(state)}"
     except ProbeFlowError as error:  # what a run will say in full; the plan itself is right
-        yield f"cache: not known, because the dumps cannot be read: {error.diagnostic.message}"
+        yield f"cache: not known: {error.diagnostic.message}"
 
 
 def _size_line(size: PathSize, cwd: Path) -> str:

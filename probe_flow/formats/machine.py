@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from probe_flow.errors import Diagnostic, IncompleteError
 from probe_flow.formats.opening import read_text
 
 KILL_S = 10.0
@@ -44,6 +45,23 @@ def address_space_needed(environment: Mapping[str, str]) -> int:
     told = next((environment[name] for name in _BLAS_THREADS if environment.get(name, "").isdigit()), None)
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return START_BYTES + THREAD_BYTES * min(int(told or count) or count, _MOST_BLAS_THREADS)
+
+
+def check_address_space(environment: Mapping[str, str]) -> None:
+    """Refuse to go on where numpy could not be loaded: its library of algebra ends the process with exit code 1 then.
+
+    Raises:
+        IncompleteError: PF7405.
+    """
+    limit, needed = address_space(), address_space_needed(environment)
+    if limit is not None and limit < needed:
+        raise IncompleteError(
+            Diagnostic(
+                "PF7405",
+                f"this process may use {limit >> 20:,} MiB of address space, and needs {needed >> 20:,} MiB to begin",
+                help="raise `ulimit -v`, or set OPENBLAS_NUM_THREADS=1: each thread of numpy's library reserves some",
+            )
+        )
 
 
 def usable_cpus(root: Path = _ROOT) -> int:
