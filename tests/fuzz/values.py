@@ -45,6 +45,9 @@ def damaged_json_lines(content: bytes, dice: random.Random) -> bytes:
     return b"\n".join(lines)
 
 
+MAX_WRITTEN_DEPTH = 150
+
+
 def damaged_yaml(content: bytes, dice: random.Random) -> bytes:
     """Return YAML of which a value or a mark is changed."""
     roll = dice.random()
@@ -57,11 +60,26 @@ def damaged_yaml(content: bytes, dice: random.Random) -> bytes:
         return damaged_text(content, dice)
     changed = _changed(tree, dice, _replacement(tree, dice))
     try:
-        if roll < 0.8:
-            return json.dumps(changed, indent=1).encode()
+        if roll < 0.8 or _is_deep(changed):
+            return json.dumps(changed, indent=None if _is_deep(changed) else 1).encode()
         return yaml.dump(changed, Dumper=yaml.CSafeDumper, allow_unicode=True, sort_keys=False).encode()
     except (yaml.YAMLError, ValueError, TypeError):  # times and bytes
         return damaged_text(content, dice)
+
+
+def _is_deep(tree: object) -> bool:
+    """Whether values lie so deep in one another that the writer of YAML, which recurses, cannot write them."""
+    level = [tree]
+    for _ in range(MAX_WRITTEN_DEPTH):
+        level = [
+            child
+            for each in level
+            if isinstance(each, (dict, list))
+            for child in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True
 
 
 _MARKS = (b"", b"${", b"}", b"[", b"]", b"{", b"*a", b"&a ", b"<<: ", b"---\n", b"\t", b"\n", b"  ", b": ", b"!!x ",
