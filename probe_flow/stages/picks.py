@@ -22,8 +22,8 @@ from probe_flow.records import Mode, Node, Pairs, SlotRole, TensorKind, TensorRe
 from probe_flow.stages.base import Context
 
 SLAB_BYTES = 64 * 2**20
-"""Largest part of an input, as float64, that is read at once; where the values of one decision take more, it is not
-checked."""
+"""Largest part of an input, as float64, that is read at once: as many decisions as fit. Where the values of one take
+more, it is not checked."""
 
 _PICKS = re.compile(r"(?i)\b_?(arg_?(?P<way>max|min)|top_?k)(V\d+)?D?\b")
 
@@ -113,14 +113,16 @@ def _gap(source: TensorRef, indices: TensorRef, split: tuple[int, int, int, int]
         return None
     ways = {"max": (1.0,), "min": (-1.0,), "either": (1.0, -1.0)}[way]
     worst = [0.0] * len(ways)
+    at_once = max(1, SLAB_BYTES // max(slab * 8, 1))
     with open_tensor(source, io=io) as values, open_tensor(indices, io=io) as picked:
-        for part in range(outer):
-            x = values.read(part * slab, (part + 1) * slab).astype(np.float64).reshape(length, inner)
-            at = picked.read(part * picks * inner, (part + 1) * picks * inner).astype(np.int64).reshape(picks, inner)
-            if np.isnan(x).any():
-                return None
+        for first in range(0, outer, at_once):
+            last = min(first + at_once, outer)
+            x = values.read(first * slab, last * slab).astype(np.float64).reshape(-1, length, inner)
+            at = picked.read(first * picks * inner, last * picks * inner).astype(np.int64).reshape(-1, picks, inner)
             if ((at < 0) | (at >= length)).any():
                 return math.inf
+            if np.isnan(x).any():
+                return None
             worst = [max(gap, _behind(sign * x, at)) for gap, sign in zip(worst, ways, strict=True)]
     return min(worst)
 
@@ -129,10 +131,11 @@ def _behind(x: NDArray[Any], at: NDArray[Any]) -> float:
     """Return the largest distance of the least value picked from the least that is among the largest.
 
     Args:
-        x: float64, shape ``(length, inner)``, without NaN.
-        at: indices along the first axis, shape ``(picks, inner)``.
+        x: float64, shape ``(outer, length, inner)``, without NaN.
+        at: indices along the second axis, shape ``(outer, picks, inner)``.
     """
-    due = np.partition(x, len(x) - len(at), axis=0)[len(x) - len(at)]
-    least = np.take_along_axis(x, at, axis=0).min(axis=0)
+    rank = x.shape[1] - at.shape[1]
+    due = np.partition(x, rank, axis=1)[:, rank]
+    least = np.take_along_axis(x, at, axis=1).min(axis=1)
     with np.errstate(invalid="ignore"):  # infinite on both sides
         return float(np.nan_to_num(due - least, nan=0.0, posinf=math.inf).max(initial=0.0))

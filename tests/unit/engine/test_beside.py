@@ -111,6 +111,7 @@ def test_a_child_that_cannot_be_killed_is_left_behind(
     files.begin(partial(write, before_the_end=partial(time.sleep, 600)), tmp_path / "a", rows=MIN_ROWS)
     files.close()
     (child,) = survivors
+    assert os.waitpid(child, os.WNOHANG) == (0, 0), "it still runs: nobody waited for it"
     kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
 

@@ -582,7 +582,7 @@ def test_mutated_dumps_give_a_catalog_or_a_diagnosis(
             source[place : place + length] = source[other : other + chance.randrange(200)]
     folder = tmp_path_factory.mktemp("fuzz")
     (folder / "dump.json").write_bytes(bytes(source))
-    check_diagnosed(folder)
+    assert_catalog_or_diagnosis(folder)
 
 
 json_values = st.recursive(
@@ -604,10 +604,10 @@ json_values = st.recursive(
 def test_any_json_below_data_gives_a_catalog_or_a_diagnosis(
     data: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    check_diagnosed(write(tmp_path_factory.mktemp("values"), data))
+    assert_catalog_or_diagnosis(write(tmp_path_factory.mktemp("values"), data))
 
 
-def check_diagnosed(folder: Path) -> None:
+def assert_catalog_or_diagnosis(folder: Path) -> None:
     try:
         catalog = read(folder)
     except ProbeFlowError as error:

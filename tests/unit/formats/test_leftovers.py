@@ -89,3 +89,4 @@ def test_links_are_not_followed(tmp_path):
 
 def test_a_folder_that_is_not_there_is_no_trouble(tmp_path):
     remove_leftovers(tmp_path / "missing")
+    assert list(tmp_path.iterdir()) == []
