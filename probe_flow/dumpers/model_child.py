@@ -72,7 +72,7 @@ def run_job(job: ModelJob) -> dict[str, Any]:
     """Run the model as often as asked for, and return the record of it.
 
     Raises:
-        ProbeFlowError: PF6320 to PF6329, see `probe_flow.errors.codes.dumping`.
+        ProbeFlowError: PF6320 to PF6329, see `errors/codes/PF6300_making_dumps.yaml`.
     """
     require_torch()
     sys.path.insert(0, job.import_from or str(Path.cwd()))

@@ -14,7 +14,6 @@ Codes never change meaning. Ranges: PF1xxx YAML and schema, PF2xxx plan, PF3xxx 
 PF4xxx matching, PF5xxx comparing, PF6xxx execution and cache, PF7xxx reporting, PF9xxx internal.
 """
 
-from probe_flow.errors.codes import CODES, Code
 from probe_flow.errors.diagnostics import Diagnostic, Severity, Span, did_you_mean
 from probe_flow.errors.exceptions import (
     FormatError,
@@ -27,6 +26,7 @@ from probe_flow.errors.exceptions import (
     WorkflowError,
     out_of_memory,
 )
+from probe_flow.errors.explanations import CODES, Code
 
 __all__ = [
     "CODES",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from probe_flow.errors.codes import Code
+from probe_flow.errors.explanations import Code
 
 _SECTIONS = (
     ("PF1", "YAML and schema"),

@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 
 from e2e.projects import ROOT, SAMPLE, TORCHAIR, WORKFLOWS, Command, Done
+from probe_flow.errors.explanations import FILES
 
 SHIPPED = sorted(WORKFLOWS.glob("*.yaml"))
 FIRST_WRONG = {
@@ -211,6 +212,7 @@ def test_the_wheel_holds_the_program_the_workflows_and_the_samples_only(installe
     assert set(tracked) <= packaged
     assert not any("__pycache__" in name or name.startswith(("tests/", "docs/", "benchmarks/")) for name in names)
     assert "probe_flow/py.typed" in names
+    assert {f"probe_flow/errors/codes/{name}.yaml" for name in FILES} <= names
 
 
 def installed_command(site: Path, cwd: Path, *arguments: object) -> subprocess.CompletedProcess[str]:

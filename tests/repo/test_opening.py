@@ -14,6 +14,7 @@ ELSEWHERE = {
     "formats/opening.py": "the one way itself",
     "metrics/compiled_code.py": "on the floor of formats: looks at the owner of the file too, and waits for nothing",
     "cli/main.py": "/dev/null, for writing",
+    "errors/explanations.py": "files of the package",
     "reports/html_assets.py": "files of the package",
     "formats/streamed_file.py": "its own temporary file, new and for writing",
     "formats/whole_files.py": "its own temporary file, new and for writing",

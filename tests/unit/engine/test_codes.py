@@ -18,8 +18,6 @@ def test_every_code_that_the_engine_and_the_commands_use_is_explained():
 
 
 def test_no_section_explains_a_code_twice():
-    sections = Path(probe_flow.__file__).parent.joinpath("errors", "codes").glob("*.py")
-    defined = [
-        code for path in sections for code in re.findall(r'^        "(PF\d{4})",$', path.read_text(), re.MULTILINE)
-    ]
+    sections = Path(probe_flow.__file__).parent.joinpath("errors", "codes").glob("*.yaml")
+    defined = [code for path in sections for code in re.findall(r"^(PF\d{4}):$", path.read_text(), re.MULTILINE)]
     assert len(defined) == len(set(defined)) == len(CODES)
