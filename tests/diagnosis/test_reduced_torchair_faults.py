@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from generate.torchair import EXTRA_HEALTHY, HEALTHY, SINGLE_FAULTS
 from generate.torchair_reduced import FULL, SCRIPT, reduce_golden, reduce_target
-from test_torchair_faults import compare, is_truth, origins
+from named_origins import compare, is_truth, origins
 
 from probe_flow.formats.binary_file import BinaryFile
 from probe_flow.formats.ge_dump import read_ge_header

@@ -49,7 +49,7 @@ def running(tmp_path, request):
         env={
             **os.environ,
             "TMPDIR": str(scratch),
-            "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}",
+            "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parents[1]}",
             "PROBE_FLOW_CACHE": str(tmp_path / "cache"),
         },
         stdout=subprocess.DEVNULL,

@@ -11,7 +11,7 @@ from probe_flow.errors.render import render_all
 from probe_flow.workflow.loader import load_workflow
 from probe_flow.workflow.resolved import Workflow
 
-CORPUS = Path(__file__).parent / "corpus"
+CORPUS = Path(__file__).parents[1] / "corpus"
 _HEADER = re.compile(rb"^# (set|env): ([^=\n]+)=([^\n]*)$", re.MULTILINE)
 
 

@@ -22,7 +22,7 @@ from probe_flow.records import (
     TensorRef,
 )
 
-DATA = Path(__file__).parent / "data" / "dump_json"
+DATA = Path(__file__).parents[1] / "data" / "dump_json"
 ONLY = Execution(step=0)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 Tree = dict[str, Any]
 
-REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "atc_json"
+REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "atc_json"
 """Real files of ATC, which lie beside the project's folder where they are at hand, since they may not be copied."""
 
 

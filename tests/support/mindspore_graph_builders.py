@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-DATA = Path(__file__).parent / "data" / "mindspore_graph"
+DATA = Path(__file__).parents[1] / "data" / "mindspore_graph"
 
 STATISTIC_COLUMNS = (
     "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data Type,Shape,Max Value,Min Value,Avg Value,"
