@@ -85,3 +85,20 @@ def test_a_test_that_cannot_fail_ends_its_process_with_the_stacks_of_all_threads
 def test_a_test_may_declare_a_time_of_its_own(request):
     assert request.node.get_closest_marker("timeout").args == (30,)
     assert float(request.config.getini("timeout")) < float(request.config.getini("faulthandler_timeout"))
+
+
+def test_a_test_in_the_background_of_a_shell_starts_commands_that_can_be_interrupted(tmp_path):
+    ours = (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8")
+    (tmp_path / "conftest.py").write_text(ours, encoding="utf-8")
+    (tmp_path / "test_it.py").write_text(
+        "import signal, subprocess, sys\n"
+        "def test_one():\n"
+        "    child = 'import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(600)'\n"
+        "    assert subprocess.run([sys.executable, '-c', child]).returncode == -signal.SIGINT\n"
+    )
+    pytest_here = f"{sys.executable} -m pytest -c {ROOT / 'pyproject.toml'} --rootdir {tmp_path} -p no:cacheprovider"
+    done = subprocess.run(
+        ["sh", "-c", f"trap '' INT HUP QUIT; {pytest_here} test_it.py"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
