@@ -54,7 +54,7 @@ test-mindspore: $(MINDSPORE_VENV)/frameworks.stamp ## run the tests that need mi
 	$(MINDSPORE_VENV)/bin/pytest -n 0 -m frameworks tests/unit/generate/test_mindspore_graph_generator.py
 
 fuzz: $(VENV)/dev.stamp ## look for inputs that crash a reader, for an hour (FUZZ_SECONDS=, FUZZ_EXECUTIONS=, TARGETS='npy om')
-	PYTHONPATH=tests:tests/support:examples/torchair $(BIN)/python -m fuzz $(TARGETS)
+	PYTHONPATH=tests:tests/support:tools/samples $(BIN)/python -m fuzz $(TARGETS)
 
 lint: $(VENV)/dev.stamp ## check style, types and the floor plan
 	$(BIN)/ruff check .

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-WRITERS = Path(__file__).resolve().parents[1] / "examples" / "torchair"
+WRITERS = Path(__file__).resolve().parents[1] / "tools" / "samples"
 SEED = 1234
 STRIDE = 7919  # operators read the base rotated by multiples of a prime, so that no two tensors are equal
 ROW = 1000

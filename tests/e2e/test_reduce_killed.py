@@ -20,7 +20,7 @@ POINTS = 80
 
 
 def test_killed_at_random_points_nothing_is_lost_and_a_second_run_completes(tmp_path):
-    paths = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "support"), str(ROOT / "examples" / "torchair")]
+    paths = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "support"), str(ROOT / "tools" / "samples")]
     done = subprocess.run(
         [sys.executable, str(SCRIPT), str(tmp_path), str(POINTS)],
         capture_output=True,

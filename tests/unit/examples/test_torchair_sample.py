@@ -79,7 +79,7 @@ def test_the_reference_is_the_golden_side_in_float64() -> None:
 @pytest.mark.frameworks
 def test_script_writes_the_committed_sample(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from make_sample import write_sample
+    from make_torchair import write_sample
 
     write_sample(tmp_path)
     for variant in (*VARIANTS, "fusion", "reference"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from layers import Array
+from offline_layers import Array
 
 FIRST_US = 1_700_000_000_000_000
 

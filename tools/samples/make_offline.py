@@ -1,4 +1,4 @@
-"""Make the bundled offline samples: ``python make_sample.py OUTPUT``; needs onnx, onnxruntime, opencv and tensorflow.
+"""Make the bundled offline samples: ``python make_offline.py OUTPUT``; needs onnx, onnxruntime, opencv and tensorflow.
 
 The golden sides are real: the sample network, built and run once in ONNX, Caffe and TensorFlow. The device side is the
 same network as a graph compiler leaves it, run in float16. ``onnx``, ``caffe`` and ``tensorflow`` hold one target each
@@ -9,19 +9,16 @@ with a fault of its own, and ``healthy``; ``om`` holds the network with fusion o
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "torchair"))
 
 import caffe_golden
 import numpy as np
 import onnx_golden
 import tensorflow_golden
-from golden import FIRST_US, Golden, write_golden
-from layers import INPUT, Array, image, network
+from offline_golden import FIRST_US, Golden, write_golden
+from offline_layers import INPUT, Array, image, network
 from om_device import (
     FUSION_OFF,
     FUSION_ON,

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 from ge_writer import DumpTensor, file_name, write_dump
-from golden import FIRST_US, Golden
-from layers import INPUT, Array, Layer, compute
+from offline_golden import FIRST_US, Golden
+from offline_layers import INPUT, Array, Layer, compute
 
 Tamper = Mapping[str, Callable[[Array], Array]]
 

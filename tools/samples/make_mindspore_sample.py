@@ -1,4 +1,4 @@
-"""Make the MindSpore samples of this folder: one attention layer, run eagerly on a CPU and dumped by msprobe.
+"""Make the MindSpore samples of examples/dump_json: one attention layer, run eagerly on a CPU and dumped by msprobe.
 
 Usage: python make_mindspore_sample.py OUTPUT {golden|target} [{statistics|tensor}]
 

@@ -1,4 +1,4 @@
-"""Make the bundled TorchAir sample: ``python make_sample.py OUTPUT``.
+"""Make the bundled TorchAir sample: ``python make_torchair.py OUTPUT``.
 
 It writes ``healthy``, ``faulty``, ``fusion`` and ``reference``.
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-from golden import Golden
-from layers import EPSILON, INPUT, Array, Layer
+from offline_golden import Golden
+from offline_layers import EPSILON, INPUT, Array, Layer
 
 
 def run(layers: Sequence[Layer], x: Array) -> Golden:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import onnx
 import onnxruntime
-from golden import Golden
-from layers import EPSILON, INPUT, Array, Layer
+from offline_golden import Golden
+from offline_layers import EPSILON, INPUT, Array, Layer
 from onnx import TensorProto, helper, numpy_helper
 
 _TYPES = {

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import cv2
 import numpy as np
-from golden import Golden
-from layers import EPSILON, INPUT, Array, Layer
+from offline_golden import Golden
+from offline_layers import EPSILON, INPUT, Array, Layer
 
 _TEXTS = {
     "conv": "Convolution", "bn": "Scale", "relu": "ReLU", "pool": "Pooling", "add": "Eltwise", "gap": "Pooling",
