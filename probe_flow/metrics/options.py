@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,15 @@ class MeasureOptions:
     softmax: bool = False
     minmax: bool = False
     max_elements: int = 0
-    backend: str = field(default="numpy", repr=False)  # results are kept under the text of what was asked
+    backend: str = "numpy"
+
+    @property
+    def key_text(self) -> str:
+        """What results of other runs are kept under: fixed words, whatever the class and its fields are called."""
+        return (
+            f"MeasureOptions(moments={self.moments}, masked={self.masked}, significant={self.significant}, "
+            f"softmax={self.softmax}, minmax={self.minmax}, max_elements={self.max_elements})"
+        )
 
     @property
     def needs_whole_pair(self) -> bool:

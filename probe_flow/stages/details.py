@@ -144,7 +144,7 @@ def _keys(looks: Sequence[Look], context: Context) -> tuple[dict[int, str], dict
     identify = identifier(context.cache.key)
     for look in looks:
         task = Task(look.order, look.target, look.golden, 0, 0)
-        asked = "detail", look.worst, look.top, WINDOW, look.max_elements, look.has_maps and LAYOUT
+        asked = str(("detail", look.worst, look.top, WINDOW, look.max_elements, look.has_maps and LAYOUT))
         fields = task_fields(task, asked, identify=identify)
         if fields is not None:
             keys[look.order], labels[look.order] = key_and_label(task, fields)

@@ -124,7 +124,7 @@ def planned_fields(
     options = options_for(ids, max_elements=scope.max_elements)
     identify = identifier(by)
     for task in _tasks(both, with_data, options):
-        fields = task_fields(task, options, identify=identify)
+        fields = task_fields(task, options.key_text, identify=identify)
         if fields is not None:
             yield task.target.id, identity(task), fields
 
@@ -181,7 +181,7 @@ class _Work:
         cache = self.context.cache
         identify = identifier(cache.key)
         for task in tasks:
-            fields = task_fields(task, self.options, identify=identify)
+            fields = task_fields(task, self.options.key_text, identify=identify)
             if fields is not None:
                 place = task.pair, task.first_block
                 self.keys[place], self.labels[place] = key_and_label(task, fields)

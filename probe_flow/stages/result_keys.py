@@ -38,22 +38,23 @@ def identifier(by: str) -> Identify:
     return cache(_content) if by == "content" else _stat
 
 
-def task_fields(task: Task, options: object, *, identify: Identify) -> Fields | None:
+def task_fields(task: Task, asked: str, *, identify: Identify) -> Fields | None:
     """Return everything that the result of a task depends on, None when a file cannot be identified for sure.
 
     Args:
         task: what is measured.
-        options: what is asked of the kernel; its text is part of the key.
+        asked: text of what is asked of the kernel (`MeasureOptions.key_text`); without a golden the statistics are.
         identify: what identifies the sources.
     """
     sides = {}
-    asked = options if task.golden is not None else ("statistics", task.statistics)
+    if task.golden is None:
+        asked = str(("statistics", task.statistics))
     for side, tensor in zip(("target", "golden"), task.tensors, strict=False):
         described = _tensor_fields(tensor, identify)
         if described is None:
             return None
         sides.update({f"{side}.{name}": value for name, value in described.items()})
-    return {**sides, "blocks": [task.first_block, task.n_blocks], "kernel": LAYOUT, "options": str(asked)}
+    return {**sides, "blocks": [task.first_block, task.n_blocks], "kernel": LAYOUT, "options": asked}
 
 
 def tensor_key(tensor: TensorRef, identify: Identify) -> str | None:
