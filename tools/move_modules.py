@@ -5,6 +5,7 @@
 - dotted names, in imports and in strings (registries, ``-m``, entry points): the longest known module counts, so that
   names of packages (entry-point groups) stay;
 - ``from package import module``, which becomes an import of its own, under the old name where the new one differs;
+- names in backticks that lack the package (```room.module.NAME```);
 - paths of files (``probe_flow/room/module.py``, ``room/module.py``).
 
 A test module that is named after a module moves with it. Formatting and import order are left to ruff.
@@ -29,6 +30,7 @@ TEXTS = (".py", ".toml", ".md", ".yaml", ".yml", ".json", ".txt", ".cfg")
 FOLDERS = ("probe_flow", "tests", "benchmarks", "docs")
 FILES = ("pyproject.toml", "Makefile", "README.md", "CONTRIBUTING.md")
 _DOTTED = re.compile(rf"\b{PACKAGE}(?:\.[A-Za-z_]\w*)+")
+_QUOTED = re.compile(r"`([a-z_]\w*\.[A-Za-z_][\w.]*)`")
 _FILE = re.compile(r"\b((?:\w+/)+\w+)\.py\b")
 _FROM = re.compile(
     rf"^([ \t]*)from ({PACKAGE}(?:\.\w+)+) import (?:\(([^)]*)\)|([^\n(#]*))[ \t]*(#[^\n]*)?$", re.MULTILINE
@@ -130,6 +132,11 @@ def rewrite(text: str, plan: Plan, tests: Mapping[str, str], *, is_python: bool)
     if is_python:
         text = _FROM.sub(lambda match: split_import(match, plan), text)
     text = _DOTTED.sub(lambda match: renamed(match[0], plan), text).replace(DONE, PACKAGE)
+
+    def quoted(match: re.Match[str]) -> str:
+        return f"`{renamed(f'{PACKAGE}.{match[1]}', plan).removeprefix(PACKAGE + '.')}`"
+
+    text = _QUOTED.sub(quoted, text)
 
     def file(match: re.Match[str]) -> str:
         path = match[0]

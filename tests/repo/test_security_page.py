@@ -15,52 +15,48 @@ TESTS = ROOT / "tests"
 
 _BULLET = re.compile(r"^- (.+(?:\n  .+)*)", re.MULTILINE)
 
-FORMATS = "unit/formats/"
-TRUST = "unit/engine/test_distributed_trust.py::"
-PAGES_OWN = "e2e/test_trust.py::"
-PACKAGES = "e2e/test_packages.py::"
 
 # How each promise begins: who rewords one looks at its tests again.
 PROMISES: dict[str, tuple[str, ...]] = {
     "No object of a dump is unpickled": (
-        FORMATS + "test_npy.py::test_pickles_are_never_loaded",
-        FORMATS + "test_npy_folder.py::test_objects_are_never_unpickled",
-        FORMATS + "test_torch_file.py::test_a_pickle_that_would_run_a_command_is_refused",
-        FORMATS + "test_torch_file.py::test_any_opcodes_give_a_header_or_a_diagnosis",
-        FORMATS + "test_torchair_fx.py::test_what_is_no_tensor_is_opaque_and_never_unpickled",
-        FORMATS + "test_torchair_reduced.py::test_pickled_objects_are_never_unpickled",
-        FORMATS + "test_reduced_files.py::test_objects_are_not_unpickled",
+        "unit/formats/test_npy.py::test_pickles_are_never_loaded",
+        "unit/formats/test_npy_folder.py::test_objects_are_never_unpickled",
+        "unit/formats/test_torch_file.py::test_a_pickle_that_would_run_a_command_is_refused",
+        "unit/formats/test_torch_file.py::test_any_opcodes_give_a_header_or_a_diagnosis",
+        "unit/formats/test_torchair_fx.py::test_what_is_no_tensor_is_opaque_and_never_unpickled",
+        "unit/formats/test_torchair_reduced.py::test_pickled_objects_are_never_unpickled",
+        "unit/formats/test_reduced_files.py::test_objects_are_not_unpickled",
         "cli/test_compare_offline_bad_input.py::test_pickled_objects_are_never_loaded",
         "cli/test_shell_command.py::test_pickled_objects_are_not_loaded",
         "e2e/test_bad_input.py::test_an_array_of_objects_is_never_unpickled",
     ),
     "What only torch can decode goes to `torch.load(weights_only=True)`": (
-        FORMATS + "test_torch_load.py::test_torch_itself_refuses_what_we_would_have_refused",
+        "unit/formats/test_torch_load.py::test_torch_itself_refuses_what_we_would_have_refused",
     ),
     "No file outside a dump's folder is read": (
-        FORMATS + "test_dump_json.py::test_links_out_of_the_dump_are_not_followed",
-        FORMATS + "test_dump_json_tensors.py::test_links_out_of_the_dump_are_not_followed_and_those_within_are",
-        FORMATS + "test_dump_json_tensors.py::test_a_link_in_place_of_a_tree_is_not_followed",
-        FORMATS + "test_dump_json_tensors.py::test_a_bad_file_costs_its_tensor_and_says_why",
-        FORMATS + "test_mindspore_graph_bad_input.py::test_a_link_out_of_the_dump_is_not_followed",
-        FORMATS + "test_om_dump.py::test_links_out_of_the_dump_are_not_followed",
-        FORMATS + "test_torchair_fx.py::test_links_out_of_the_dump_are_not_followed",
-        FORMATS + "test_torchair_ge.py::test_links_out_of_the_dump_are_not_followed",
+        "unit/formats/test_dump_json.py::test_links_out_of_the_dump_are_not_followed",
+        "unit/formats/test_dump_json_tensors.py::test_links_out_of_the_dump_are_not_followed_and_those_within_are",
+        "unit/formats/test_dump_json_tensors.py::test_a_link_in_place_of_a_tree_is_not_followed",
+        "unit/formats/test_dump_json_tensors.py::test_a_bad_file_costs_its_tensor_and_says_why",
+        "unit/formats/test_mindspore_graph_bad_input.py::test_a_link_out_of_the_dump_is_not_followed",
+        "unit/formats/test_om_dump.py::test_links_out_of_the_dump_are_not_followed",
+        "unit/formats/test_torchair_fx.py::test_links_out_of_the_dump_are_not_followed",
+        "unit/formats/test_torchair_ge.py::test_links_out_of_the_dump_are_not_followed",
         "unit/stages/test_parse_folder.py::test_links_out_of_the_folder_are_not_followed",
         "e2e/test_bad_input.py::test_a_link_out_of_the_device_dump_is_not_followed",
         "e2e/test_bad_input.py::test_a_link_out_of_the_fx_dump_is_not_followed",
     ),
     "A size in a header is compared with the file before memory is taken for it": (
-        FORMATS + "test_npy.py::test_lying_header_length_is_found",
-        FORMATS + "test_ge_dump.py::test_lying_slot_size_leaves_the_tensors_before_it",
+        "unit/formats/test_npy.py::test_lying_header_length_is_found",
+        "unit/formats/test_ge_dump.py::test_lying_slot_size_leaves_the_tensors_before_it",
         "e2e/test_bad_input.py::test_a_shape_that_lies_costs_one_tensor_and_no_memory",
         "e2e/test_bad_input.py::test_a_damaged_array_costs_one_tensor_and_no_memory",
         "e2e/test_bad_input.py::test_sizes_that_lie_cost_no_memory",
     ),
     "A pipe or a folder in the place of a dumped file is a gap": (
-        FORMATS + "test_torchair_ge.py::test_a_pipe_does_not_block",
-        FORMATS + "test_rule_file.py::test_folders_and_pipes_are_told",
-        FORMATS + "test_folder_changes.py::test_links_and_pipes_are_never_followed_and_are_counted",
+        "unit/formats/test_torchair_ge.py::test_a_pipe_does_not_block",
+        "unit/formats/test_rule_file.py::test_folders_and_pipes_are_told",
+        "unit/formats/test_folder_changes.py::test_links_and_pipes_are_never_followed_and_are_counted",
         "e2e/test_bad_input.py::test_what_is_no_file_in_place_of_a_dump_file_leaves_a_gap",
     ),
     "Names from a dump are only text": (
@@ -77,7 +73,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "e2e/test_bad_input.py::test_names_of_files_cannot_lead_out_or_steer_the_terminal",
     ),
     "Comparing leaves every file of a dump as it was": (
-        PAGES_OWN + "test_a_run_writes_its_folder_and_the_cache_and_nothing_else",
+        "e2e/test_trust.py::test_a_run_writes_its_folder_and_the_cache_and_nothing_else",
     ),
     "Only `delete_source: true` of `reduce` deletes dumped files": (
         "unit/stages/test_reduce_file.py::test_the_dumped_file_goes_only_when_asked",
@@ -86,21 +82,21 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "unit/stages/test_reduce_file.py::test_a_file_that_is_replaced_while_it_is_read_is_not_deleted",
     ),
     "The YAML itself is data": (
-        FORMATS + "test_yaml_positions.py::test_foreign_tags_are_errors_and_nothing_is_made_of_them",
+        "unit/formats/test_yaml_positions.py::test_foreign_tags_are_errors_and_nothing_is_made_of_them",
         "unit/workflow/test_loader.py::test_values_are_interpolated_once",
-        PAGES_OWN + "test_an_interpolation_is_no_expression",
+        "e2e/test_trust.py::test_an_interpolation_is_no_expression",
     ),
     "`validate` and `plan` import neither the code that `model:` names nor that of `functions:`": (
         "unit/stages/test_model_run.py::test_validate_and_forecast_import_neither_the_model_nor_numpy",
-        PAGES_OWN + "test_validate_and_plan_import_no_code_of_the_workflow",
-        PACKAGES + "test_what_model_and_functions_name_is_imported_by_no_look",
+        "e2e/test_trust.py::test_validate_and_plan_import_no_code_of_the_workflow",
+        "e2e/test_packages.py::test_what_model_and_functions_name_is_imported_by_no_look",
     ),
     "`validate` and `plan` open no connection to the cluster of `executor.address`": (
         "unit/engine/test_executor.py::test_a_cluster_at_an_address_is_planned_without_asking_it",
-        PAGES_OWN + "test_validate_and_plan_open_no_connection",
+        "e2e/test_trust.py::test_validate_and_plan_open_no_connection",
     ),
     "A run writes into its own folder, the cache, and what its stages name": (
-        PAGES_OWN + "test_a_run_writes_its_folder_and_the_cache_and_nothing_else",
+        "e2e/test_trust.py::test_a_run_writes_its_folder_and_the_cache_and_nothing_else",
         "unit/engine/test_output.py::test_a_folder_with_other_files_is_refused_and_left_alone",
         "unit/engine/test_output.py::test_a_workflow_name_cannot_leave_the_runs_folder",
         "unit/formats/test_streamed_file.py::test_another_file_is_left_as_it_is",
@@ -114,7 +110,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "cli/test_light_commands.py::test_init_copies_no_sample_through_a_link",
         "cli/test_light_commands.py::test_init_replaces_links_among_the_samples",
     ),
-    "A run opens no connection to another machine": (PAGES_OWN + "test_a_run_opens_no_connection",),
+    "A run opens no connection to another machine": ("e2e/test_trust.py::test_a_run_opens_no_connection",),
     "The code of a model runs in a child process": (
         "unit/dumpers/test_model_process.py::test_crash_in_native_code_tells_the_signal_and_the_last_words",
         "unit/dumpers/test_model_process.py::test_process_of_the_model_ends_with_a_parent_that_is_killed",
@@ -124,76 +120,78 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "unit/dumpers/test_model_process.py::test_a_model_beyond_its_memory_fails_alone_and_the_limit_is_named",
     ),
     "`validate` and `plan` import the package of a stage that the workflow uses": (
-        PACKAGES + "test_what_a_workflow_names_is_imported_where_its_options_need_it",
-        PACKAGES + "test_a_stage_of_a_package_is_imported_where_it_is_used",
+        "e2e/test_packages.py::test_what_a_workflow_names_is_imported_where_its_options_need_it",
+        "e2e/test_packages.py::test_a_stage_of_a_package_is_imported_where_it_is_used",
         "unit/metrics/test_metric_registry.py::test_a_package_is_imported_when_no_other_can_have_the_metric",
     ),
     "No command imports a package of which the workflow names nothing": (
-        PACKAGES + "test_no_command_imports_a_package_that_the_workflow_does_not_name",
-        PACKAGES + "test_schema_imports_the_stages_of_packages_and_nothing_else",
+        "e2e/test_packages.py::test_no_command_imports_a_package_that_the_workflow_does_not_name",
+        "e2e/test_packages.py::test_schema_imports_the_stages_of_packages_and_nothing_else",
     ),
     "A package that is broken costs nothing where it is not used": (
-        PACKAGES + "test_a_broken_package_that_is_not_used_costs_nothing",
-        PACKAGES + "test_a_broken_package_that_is_used_is_named",
-        PACKAGES + "test_code_of_a_stage_that_raises_is_named",
+        "e2e/test_packages.py::test_a_broken_package_that_is_not_used_costs_nothing",
+        "e2e/test_packages.py::test_a_broken_package_that_is_used_is_named",
+        "e2e/test_packages.py::test_code_of_a_stage_that_raises_is_named",
     ),
     "A package that adds templates is not imported": (
         "unit/workflow/test_template_shelf.py::test_files_of_a_package_are_templates_and_nothing_of_it_is_imported",
     ),
     "The worker processes of `--scheduler processes` exchange pickles with their parent over a pair of sockets": (
-        PAGES_OWN + "test_worker_processes_are_reached_by_nobody_else",
+        "e2e/test_trust.py::test_worker_processes_are_reached_by_nobody_else",
     ),
     "Scratch files have names that nobody can guess": (
         "unit/stages/test_reduce_stop.py::test_the_file_for_workers_appears_with_the_signal_and_goes_with_the_stop",
-        FORMATS + "test_whole_files.py::test_a_link_at_the_temporary_name_is_not_followed",
-        FORMATS + "test_streamed_file.py::test_a_link_is_not_written_through",
-        FORMATS + "test_folder_lock.py::test_a_link_in_place_of_the_lock_is_not_followed",
+        "unit/formats/test_whole_files.py::test_a_link_at_the_temporary_name_is_not_followed",
+        "unit/formats/test_streamed_file.py::test_a_link_is_not_written_through",
+        "unit/formats/test_folder_lock.py::test_a_link_in_place_of_the_lock_is_not_followed",
     ),
     "Its scheduler and workers listen on the loopback only and speak TLS both ways": (
-        TRUST + "test_an_own_cluster_listens_on_the_loopback_only_and_answers_nobody_without_its_certificate",
+        "unit/engine/test_distributed_trust.py::test_an_own_cluster_listens_on_the_loopback_only_and_answers_nobody_without_its_certificate",
     ),
     "It starts no HTTP server and no dashboard": (
-        TRUST + "test_an_own_cluster_listens_on_the_loopback_only_and_answers_nobody_without_its_certificate",
+        "unit/engine/test_distributed_trust.py::test_an_own_cluster_listens_on_the_loopback_only_and_answers_nobody_without_its_certificate",
     ),
-    "Its key is in no environment": (TRUST + "test_the_key_of_an_own_cluster_is_nowhere_to_be_read",),
+    "Its key is in no environment": (
+        "unit/engine/test_distributed_trust.py::test_the_key_of_an_own_cluster_is_nowhere_to_be_read",
+    ),
     "Its working files lie in a folder that only you can enter": (
-        TRUST + "test_the_files_of_an_own_cluster_lie_in_a_private_folder_that_goes_with_it",
+        "unit/engine/test_distributed_trust.py::test_the_files_of_an_own_cluster_lie_in_a_private_folder_that_goes_with_it",
     ),
     "An address other than `tls://`, `localhost` included": (
-        TRUST + "test_an_address_without_proof_is_refused_before_any_connection",
-        TRUST + "test_the_payload_of_a_hostile_listener_does_not_run_without_consent",
-        PAGES_OWN + "test_a_workflow_with_an_address_that_proves_nothing_is_refused",
+        "unit/engine/test_distributed_trust.py::test_an_address_without_proof_is_refused_before_any_connection",
+        "unit/engine/test_distributed_trust.py::test_the_payload_of_a_hostile_listener_does_not_run_without_consent",
+        "e2e/test_trust.py::test_a_workflow_with_an_address_that_proves_nothing_is_refused",
     ),
     "A `tls://` address without certificates is refused": (
-        TRUST + "test_a_tls_address_needs_certificates",
-        TRUST + "test_certificates_that_cannot_be_used_are_named",
+        "unit/engine/test_distributed_trust.py::test_a_tls_address_needs_certificates",
+        "unit/engine/test_distributed_trust.py::test_certificates_that_cannot_be_used_are_named",
     ),
     "At a `tls://` address only a scheduler with a certificate of your authority is talked to": (
-        TRUST + "test_the_payload_of_a_listener_with_a_certificate_of_another_authority_does_not_run",
-        TRUST + "test_a_cluster_is_refused_by_one_whose_authority_it_does_not_know",
-        TRUST + "test_a_cluster_with_certificates_runs_every_batch",
+        "unit/engine/test_distributed_trust.py::test_the_payload_of_a_listener_with_a_certificate_of_another_authority_does_not_run",
+        "unit/engine/test_distributed_trust.py::test_a_cluster_is_refused_by_one_whose_authority_it_does_not_know",
+        "unit/engine/test_distributed_trust.py::test_a_cluster_with_certificates_runs_every_batch",
     ),
     "What listens there and is no scheduler is refused within seconds": (
-        TRUST + "test_what_is_no_scheduler_is_refused",
+        "unit/engine/test_distributed_trust.py::test_what_is_no_scheduler_is_refused",
     ),
     "With `trust: network` whoever answers at the address runs code as you": (
-        TRUST + "test_the_payload_of_a_hostile_listener_runs_where_the_network_is_trusted",
+        "unit/engine/test_distributed_trust.py::test_the_payload_of_a_hostile_listener_runs_where_the_network_is_trusted",
         "unit/engine/test_distributed.py::test_a_cluster_at_an_address_runs_every_batch",
     ),
     "`show`, `diff` and the other commands that read a run's folder take it as data": (
         "cli/test_show_damaged.py::test_every_question_ends_with_an_answer_or_a_diagnostic",
-        PAGES_OWN + "test_questions_to_a_hostile_run_folder_run_nothing",
+        "e2e/test_trust.py::test_questions_to_a_hostile_run_folder_run_nothing",
     ),
     "`report.html` loads nothing from anywhere": (
         "unit/reports/test_html_assets.py::test_the_policy_allows_the_scripts_of_the_page_and_nothing_else",
         "unit/reports/test_html_assets.py::test_the_page_names_nothing_to_load",
     ),
     "Files of the cache are read as numbers; one that is damaged or of another program counts as absent": (
-        FORMATS + "test_shards.py::test_a_shard_that_was_cut_off_is_a_reported_miss",
-        FORMATS + "test_shards.py::test_a_flipped_bit_of_a_text_is_found",
-        FORMATS + "test_shards.py::test_foreign_files_are_reported_and_the_others_are_used",
-        FORMATS + "test_shards.py::test_a_shard_that_declares_more_than_it_holds_counts_as_absent",
-        FORMATS + "test_tensor_store.py::test_a_copy_that_declares_what_it_does_not_hold_is_made_anew",
+        "unit/formats/test_shards.py::test_a_shard_that_was_cut_off_is_a_reported_miss",
+        "unit/formats/test_shards.py::test_a_flipped_bit_of_a_text_is_found",
+        "unit/formats/test_shards.py::test_foreign_files_are_reported_and_the_others_are_used",
+        "unit/formats/test_shards.py::test_a_shard_that_declares_more_than_it_holds_counts_as_absent",
+        "unit/formats/test_tensor_store.py::test_a_copy_that_declares_what_it_does_not_hold_is_made_anew",
     ),
     "Compiled code (`NUMBA_CACHE_DIR`": (
         "unit/metrics/test_compiled_code.py::test_code_that_others_can_write_is_not_run_but_compiled_again",
