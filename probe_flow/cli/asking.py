@@ -171,7 +171,7 @@ def write_drawing(graph: Subgraph, path: Path) -> str:
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
     """
-    from probe_flow.reports.atomic import atomic_text
+    from probe_flow.files.atomic import atomic_text
     from probe_flow.reports.subgraph_dot import dot_text, drawn_by_dot
     from probe_flow.reports.subgraph_svg import drawn_in_layers
 

@@ -25,7 +25,7 @@ def command() -> None:
 @DIR_OPTION
 def list_shards(*, folder: Path | None) -> None:
     """List the files of the cache, the newest first, with what they hold."""
-    from probe_flow.formats.shards import ShardStore, inspect
+    from probe_flow.files.shards import ShardStore, inspect
 
     store = ShardStore(_pairs(folder))
     total = 0
@@ -66,8 +66,8 @@ def why(*, workflow: str, sets: dict[str, str], limit: int) -> None:
 def verify(*, folder: Path | None) -> int:
     """Read every result of the cache and check its checksum. Exit code 3 when something is damaged."""
     from probe_flow.cli.console import show
-    from probe_flow.formats.shards import ShardStore, inspect
-    from probe_flow.formats.tensor_store import problem_of
+    from probe_flow.elements.tensor_store import problem_of
+    from probe_flow.files.shards import ShardStore, inspect
 
     states = [inspect(path) for path in ShardStore(_pairs(folder)).shards()]
     tensors = [problem_of(path) for path in _tensors(folder)]
@@ -89,9 +89,9 @@ def verify(*, folder: Path | None) -> int:
 )
 def collect(*, folder: Path | None, max_size: str) -> None:
     """Delete damaged files, and the oldest ones until the cache is at most SIZE large."""
+    from probe_flow.elements.tensor_store import problem_of
     from probe_flow.engine.cache import collect_garbage
-    from probe_flow.formats.shards import ShardStore, inspect
-    from probe_flow.formats.tensor_store import problem_of
+    from probe_flow.files.shards import ShardStore, inspect
     from probe_flow.stages.sizes import parse_size
 
     limit = parse_size(max_size)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from probe_flow.cli.torchair_sides import GE_GRAPH, is_golden_device, kind_at
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
+from probe_flow.files.existing import is_file, is_folder
 from probe_flow.formats.dump_json_folders import DUMP_FILE
 from probe_flow.formats.dump_json_head import DumpHead, read_head
-from probe_flow.formats.existing import is_file, is_folder
 
 OFFLINE = "offline_data"
 MODES = ("auto", "torchair", OFFLINE)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from probe_flow.cli.compare_sides import OFFLINE, Sides
 from probe_flow.errors import Diagnostic, UsageError
-from probe_flow.formats.existing import is_folder
+from probe_flow.files.existing import is_folder
 
 if TYPE_CHECKING:
     from probe_flow.workflow.resolved import ResolvedStage, Workflow

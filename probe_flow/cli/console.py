@@ -12,7 +12,7 @@ import click
 
 from probe_flow.errors import Diagnostic
 from probe_flow.errors.render import NO_SOURCES, render_all
-from probe_flow.formats.opening import open_bytes
+from probe_flow.files.opening import open_bytes
 
 _MAX_SOURCE_BYTES = 1 << 20
 _WIDTH_WITHOUT_TERMINAL = 120

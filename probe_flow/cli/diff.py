@@ -55,7 +55,7 @@ def command(
     """
     from probe_flow.cli.console import show
     from probe_flow.cli.running import OBJECTS_BETWEEN_COLLECTIONS
-    from probe_flow.reports.atomic import atomic_text
+    from probe_flow.files.atomic import atomic_text
     from probe_flow.reports.run_diff import diff_runs
     from probe_flow.reports.run_diff_text import EXIT_CODES, diff_json, diff_lines, outcome
     from probe_flow.reports.run_folder import read_run

@@ -95,7 +95,7 @@ class LazyGroup(click.Group):
 def group(context: click.Context, *, framework: str | None) -> None:
     """Find the first operator of a model that is wrong on the NPU, from one YAML file."""
     if context.invoked_subcommand in _COMPUTING:
-        from probe_flow.formats.machine import check_address_space
+        from probe_flow.files.machine import check_address_space
 
         check_address_space(os.environ)
     if framework is not None and context.invoked_subcommand not in {"compare", "merge_result"}:

@@ -97,9 +97,9 @@ def command(
     """
     from probe_flow.cli.console import can_redraw, show
     from probe_flow.cli.progress import progress_on
+    from probe_flow.elements.converted_files import FileKind
     from probe_flow.engine.scheduler import make_scheduler
     from probe_flow.engine.tasks import StageTasks
-    from probe_flow.formats.converted_files import FileKind
     from probe_flow.stages.parse_files import Wanted
     from probe_flow.stages.parse_folder import parse_paths
 

@@ -117,7 +117,7 @@ def cache_lines(plan: Plan) -> Iterator[str]:
     if not any(shared_store(folder).glob("*.h5")):
         yield f"cache: nothing is kept in {folder} yet"
         return
-    from probe_flow.formats.machine import check_address_space
+    from probe_flow.files.machine import check_address_space
 
     try:
         check_address_space(os.environ)

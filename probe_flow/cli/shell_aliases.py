@@ -19,7 +19,7 @@ from probe_flow.cli.asking import Asker, Reply
 from probe_flow.cli.number import Number
 from probe_flow.cli.peer_syntax import PeerCommand
 from probe_flow.errors import Diagnostic, UsageError, WorkflowError
-from probe_flow.formats.existing import is_file
+from probe_flow.files.existing import is_file
 
 if TYPE_CHECKING:
     from probe_flow.records import TensorRef
@@ -146,7 +146,7 @@ def _cp(
     for line in lines:
         click.echo(line)
     if save:
-        from probe_flow.reports.atomic import atomic_text
+        from probe_flow.files.atomic import atomic_text
 
         with atomic_text(Path("cp_result.txt")) as file:
             file.write("\n".join(lines) + "\n")
@@ -270,7 +270,7 @@ def _ref(asker: Asker, name: str, prefers: str) -> TensorRef:
 
 
 def _file_ref(path: Path) -> TensorRef:
-    from probe_flow.formats.npy import npy_tensor_ref
+    from probe_flow.files.arrays.npy import npy_tensor_ref
     from probe_flow.records import Execution, NodeKey, Slot, SlotRole
 
     key = NodeKey(Execution(rank=None, step=None, graph=None), path.name)

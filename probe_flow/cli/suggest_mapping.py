@@ -41,11 +41,11 @@ def command(*, target_path: str, golden_path: str, output_path: str, rank: int |
     """
     from probe_flow.cli.running import shown_path
     from probe_flow.engine.outcome import EXIT_INCOMPLETE
+    from probe_flow.files.atomic import atomic_text
     from probe_flow.matching.structure import match_structure
     from probe_flow.matching.structure_layer_check import without_contradictions
     from probe_flow.matching.structure_layer_mapping import suggest_layer_mapping
     from probe_flow.matching.structure_layer_text import layer_mapping_text
-    from probe_flow.reports.atomic import atomic_text
 
     cwd = Path.cwd()
     output = cwd / output_path

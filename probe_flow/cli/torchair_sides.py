@@ -54,7 +54,7 @@ def _is_device(path: Path) -> bool:
 
 def _device_root(path: Path) -> Path:
     """Return the folder that is read as device dump."""
-    from probe_flow.formats.existing import is_folder
+    from probe_flow.files.existing import is_folder
     from probe_flow.formats.torchair_ge import ge_root
 
     path = path.resolve()

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.opening import open_bytes, regular
+from probe_flow.files.opening import open_bytes, regular
 from probe_flow.formats.reduced_names import SUFFIX
 
 _NAME = re.compile(r"(?P<node>[^-]+)-(?P<target>.+)\.(?P<slot>(?:INPUT|OUTPUT)[.\d]*)\.\d{20}(?:" + SUFFIX + r")?\.npy")

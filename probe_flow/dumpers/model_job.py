@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from probe_flow.formats.opening import open_bytes, read_text
+from probe_flow.files.opening import open_bytes, read_text
 
 JOB_FILE, RUN_FILE, LOG_FILE = "model_job.json", "model_run.json", "model.log"
 RUN_SCHEMA = "probe_flow/model_run/1"

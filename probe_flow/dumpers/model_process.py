@@ -15,8 +15,8 @@ from typing import Any
 
 from probe_flow.dumpers.model_job import LOG_FILE, RUN_FILE, ModelJob, read_run
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError
-from probe_flow.formats.machine import KILL_S
-from probe_flow.formats.opening import open_bytes
+from probe_flow.files.machine import KILL_S
+from probe_flow.files.opening import open_bytes
 
 STOP_S = 10.0
 """Seconds that a child gets to end after it was asked to, before it is killed."""

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from probe_flow.formats.leftovers import temporary_path
-from probe_flow.formats.machine import KILL_S, free_memory, own_memory, usable_cpus
-from probe_flow.reports.atomic import put_in_place
+from probe_flow.files.atomic import put_in_place
+from probe_flow.files.leftovers import temporary_path
+from probe_flow.files.machine import KILL_S, free_memory, own_memory, usable_cpus
 
 MIN_ROWS: Final = 10_000
 """Rows below which a child hardly pays: it copies whatever memory both touch, some hundredths of a second."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from probe_flow.errors import Diagnostic, Severity
 
 if TYPE_CHECKING:
-    from probe_flow.formats.shards import ShardStore
+    from probe_flow.files.shards import ShardStore
 
 VERSION = "v2"
 PAIRS = "pairs"
@@ -71,7 +71,7 @@ class RunCache:
         """Keep texts in the first store that takes them."""
         if not texts:
             return
-        from probe_flow.formats.shards import Entry
+        from probe_flow.files.shards import Entry
 
         entries = {key: Entry(text, label) for key, (text, label) in texts.items()}
         for folder in self._folders():
@@ -114,7 +114,7 @@ class RunCache:
         return {key: entry.text for key, entry in found.items()}
 
     def _store(self, folder: Path) -> ShardStore:
-        from probe_flow.formats.shards import ShardStore
+        from probe_flow.files.shards import ShardStore
 
         if folder not in self._stores:
             self._stores[folder] = ShardStore(folder)

@@ -68,7 +68,7 @@ def cache_states(plan: Plan, folder: Path) -> list[CacheState]:
 
 
 def _state(stage: str, pairs: Any, options: Any, plan: Plan, folder: Path) -> CacheState:
-    from probe_flow.formats.shards import ShardStore
+    from probe_flow.files.shards import ShardStore
     from probe_flow.stages.comparing import chosen_metrics, measured_scope
     from probe_flow.stages.measure_reference import with_reference_fields
     from probe_flow.stages.result_keys import key_of

@@ -34,7 +34,7 @@ from probe_flow.engine.scheduler import Scheduler
 from probe_flow.engine.signals import Signals
 from probe_flow.engine.tasks import StageTasks
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError, out_of_memory
-from probe_flow.formats.leftovers import remove_leftovers, remove_scratch
+from probe_flow.files.leftovers import remove_leftovers, remove_scratch
 from probe_flow.records import Comparison
 from probe_flow.reports.run_json import LISTS, write_run_json
 from probe_flow.stages.base import Context, Settings

@@ -9,7 +9,7 @@ from probe_flow.engine.auto import LARGE_WORK_BYTES, SMALL_WORK_BYTES, choose, p
 from probe_flow.engine.limits import fitting_workers, worker_bytes, workers_within
 from probe_flow.engine.scheduler import Scheduler, check_scheduler, make_scheduler
 from probe_flow.errors import Diagnostic, UsageError
-from probe_flow.formats.machine import usable_cpus
+from probe_flow.files.machine import usable_cpus
 from probe_flow.stages.sizes import size_bytes
 from probe_flow.workflow.models import Trust
 from probe_flow.workflow.resolved import Workflow

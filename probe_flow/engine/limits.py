@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from probe_flow.errors import Diagnostic, UsageError
-from probe_flow.formats.machine import memory_of_machine, usable_cpus
+from probe_flow.files.machine import memory_of_machine, usable_cpus
 
 THREAD_BYTES = 16 * 2**20
 """Memory of a worker thread: 2.4 MB of buffers (measured), small files read whole, the records of a batch."""

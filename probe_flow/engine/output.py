@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from probe_flow.engine.cache import PARTIAL
 from probe_flow.engine.events import FILE_BEGUN
 from probe_flow.errors import Diagnostic, UsageError
-from probe_flow.formats.existing import is_file
-from probe_flow.formats.leftovers import is_temporary, remove_leftovers
-from probe_flow.formats.lock_file import STALE_S, HeldError, LockFile
-from probe_flow.formats.opening import open_bytes, read_text
+from probe_flow.files.existing import is_file
+from probe_flow.files.leftovers import is_temporary, remove_leftovers
+from probe_flow.files.lock_file import STALE_S, HeldError, LockFile
+from probe_flow.files.opening import open_bytes, read_text
 from probe_flow.reports.run_schema import RUN_SCHEMA
 
 if TYPE_CHECKING:

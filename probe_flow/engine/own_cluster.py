@@ -28,7 +28,7 @@ from distributed.utils import silence_logging_cmgr
 from probe_flow.engine.processes import START_S, STOP_S, WORKER_ENVIRONMENT
 from probe_flow.engine.scheduler import RETRIES
 from probe_flow.errors import Diagnostic, IncompleteError
-from probe_flow.formats.leftovers import remove_scratch, temporary_path
+from probe_flow.files.leftovers import remove_scratch, temporary_path
 
 SILENT_WORKER_S = 300.0
 """Seconds without a sign of life after which an own worker is replaced; a batch may hold the interpreter lock."""

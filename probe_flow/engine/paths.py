@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase as fnmatch
 from pathlib import Path
 
-from probe_flow.formats.existing import is_file
+from probe_flow.files.existing import is_file
 from probe_flow.stages.base import IsPath, StageOptions
 from probe_flow.workflow.fields import marked
 from probe_flow.workflow.interpolation import RUN_OUTPUT

@@ -24,7 +24,7 @@ from typing import Any
 from probe_flow.engine.scheduler import RETRIES, Batch, BatchLost, Result
 from probe_flow.engine.threads import run_in_threads
 from probe_flow.engine.worker import WorkerTracebackError
-from probe_flow.formats.machine import KILL_S
+from probe_flow.files.machine import KILL_S
 
 WORKER_ENVIRONMENT = MappingProxyType(
     {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMEXPR_NUM_THREADS": "1"}

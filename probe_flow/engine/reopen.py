@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from probe_flow.errors import Diagnostic, ProbeFlowError, UsageError
-from probe_flow.formats.existing import is_there
+from probe_flow.files.existing import is_there
 from probe_flow.records import Catalog, TensorKind, TensorRef
 from probe_flow.reports.rows import file_of
 from probe_flow.reports.run_folder import StoredRun

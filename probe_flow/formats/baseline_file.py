@@ -26,9 +26,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Span, UsageError, did_you_mean
-from probe_flow.formats.opening import open_bytes
-from probe_flow.formats.yaml_places import Loc, Place, nearest
-from probe_flow.formats.yaml_positions import parse_value
+from probe_flow.files.opening import open_bytes
+from probe_flow.files.yaml.places import Loc, Place, nearest
+from probe_flow.files.yaml.positions import parse_value
 from probe_flow.records import Baseline, Deviant, FindingKind, Phase
 from probe_flow.records.baseline import FAILING_ROW, NONFINITE_ROW, largest
 

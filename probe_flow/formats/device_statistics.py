@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from probe_flow.errors import FormatError
-from probe_flow.formats.binary_file import BinaryFile, malformed
+from probe_flow.files.binary_file import BinaryFile, malformed
 from probe_flow.formats.reduced_files import ReducedTensor
 from probe_flow.formats.torchair_reduced import recorded_ref
 from probe_flow.records import NodeKey, Slot, SlotRole, TensorKind, TensorRef

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError, Severity
+from probe_flow.files.arrays.npy import read_npy_header
+from probe_flow.files.arrays.torch_file import read_torch_header
+from probe_flow.files.arrays.torch_load import has_torch, needs_torch
+from probe_flow.files.existing import real_path
 from probe_flow.formats.dump_json_problems import ProblemList
 from probe_flow.formats.encoding import held_as
-from probe_flow.formats.existing import real_path
-from probe_flow.formats.npy import read_npy_header
-from probe_flow.formats.torch_file import read_torch_header
-from probe_flow.formats.torch_load import has_torch, needs_torch
 from probe_flow.records import Extent, TensorKind
 from probe_flow.tensors.dtypes import DTYPES, DTypeKind
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity, UsageError, did_you_mean
-from probe_flow.formats.existing import real_path
+from probe_flow.files.existing import real_path
 from probe_flow.records import Execution
 
 DUMP_FILE, DEBUG_FILE = DESCRIPTIONS = "dump.json", "debug.json"

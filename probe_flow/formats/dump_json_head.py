@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from probe_flow.files.existing import is_file
+from probe_flow.files.opening import open_bytes
 from probe_flow.formats.dump_json_folders import DESCRIPTIONS
-from probe_flow.formats.existing import is_file
-from probe_flow.formats.opening import open_bytes
 
 _HEAD_BYTES = 1 << 20
 _MAX_NAMES = 200_000

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, TypeVar
 from pydantic_core import from_json
 
 from probe_flow.errors import FormatError
+from probe_flow.files.opening import open_bytes
 from probe_flow.formats.dump_json_text import Repeated, cannot_be_read, mistake, not_json
-from probe_flow.formats.opening import open_bytes
 
 Parsed = TypeVar("Parsed")
 

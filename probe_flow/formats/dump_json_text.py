@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic_core import from_json
 
 from probe_flow.errors import Diagnostic, FormatError, Span
-from probe_flow.formats.opening import read_whole
+from probe_flow.files.opening import read_whole
 
 MAX_DOCUMENT_BYTES = 1 << 30
 """A construct.json or stack.json; parsed it takes several times as much memory."""

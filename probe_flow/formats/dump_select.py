@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.dump_walk import DumpFile
+from probe_flow.files.walk import DumpFile
 from probe_flow.records import Execution, Problem
 
 Duplicates = Literal["newest", "largest", "first"]

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probe_flow.errors import FormatError
+from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.formats.ge_dump import read_ge_header, tensor_refs
 from probe_flow.formats.ge_records import GeDump
 from probe_flow.formats.ge_slices import slice_table
-from probe_flow.formats.npy import npy_tensor_ref
 from probe_flow.formats.torchair_names import parse_ge_name
 from probe_flow.formats.torchair_slices import Slice, with_slice_shapes
 from probe_flow.records import Execution, Extent, NodeKey, Problem, Slot, SlotRole, TensorRef

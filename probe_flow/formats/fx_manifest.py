@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.dump_walk import DumpFile
-from probe_flow.formats.opening import read_text
+from probe_flow.files.opening import read_text
+from probe_flow.files.walk import DumpFile
 from probe_flow.records import Problem
 
 DUMP_MANIFEST, GRAPH_MANIFEST, STEP_MANIFEST = "dump_manifest.json", "graph_manifest.json", "step_manifest.json"

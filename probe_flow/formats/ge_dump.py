@@ -13,13 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError, Severity
-from probe_flow.formats.binary_file import BinaryFile, diagnose, malformed
+from probe_flow.files.binary_file import BinaryFile, diagnose, malformed
+from probe_flow.files.protobuf import WireReader
 from probe_flow.formats.ge_message import DumpMessage, SectionMessage, parse_dump_message
 from probe_flow.formats.ge_records import GeDump, GeSection, GeTensor
 from probe_flow.formats.ge_refs import tensor_refs
 from probe_flow.formats.ge_shapes import ResolvedShape, resolve_shape
 from probe_flow.formats.nano_dump import MAGIC, parse_nano_header
-from probe_flow.formats.protobuf_wire import WireReader
 
 __all__ = ["MAX_HEADER_BYTES", "GeDump", "GeSection", "GeTensor", "ge_header", "read_ge_header", "tensor_refs"]
 

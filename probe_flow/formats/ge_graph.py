@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from probe_flow.errors import Diagnostic, FormatError, Severity
-from probe_flow.formats.opening import open_bytes
-from probe_flow.formats.text_format import TextFields, unquote
+from probe_flow.files.opening import open_bytes
+from probe_flow.files.text_format import TextFields, unquote
 from probe_flow.records import GraphOp
 
 MAX_PARTS = 4_000_000

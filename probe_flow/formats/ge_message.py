@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from probe_flow.errors import FormatError
-from probe_flow.formats.binary_file import malformed
-from probe_flow.formats.protobuf_wire import DELIMITED, VARINT, Field, WireReader, signed
+from probe_flow.files.binary_file import malformed
+from probe_flow.files.protobuf import DELIMITED, VARINT, Field, WireReader, signed
 
 MAX_DIMS = 64
 """Device tensors have at most eight dimensions or so; numpy stops at 64."""

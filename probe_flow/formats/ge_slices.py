@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probe_flow.errors import FormatError
-from probe_flow.formats.binary_file import malformed
+from probe_flow.files.binary_file import malformed
 from probe_flow.formats.ge_records import GeDump
 
 MAX_TEXT = 16 << 20

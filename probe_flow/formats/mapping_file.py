@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Span, UsageError
-from probe_flow.formats.opening import open_bytes
-from probe_flow.formats.yaml_places import HOLE, Place
-from probe_flow.formats.yaml_positions import Written, parse_value
+from probe_flow.files.opening import open_bytes
+from probe_flow.files.yaml.places import HOLE, Place
+from probe_flow.files.yaml.positions import Written, parse_value
 
 MAX_FILE_BYTES = 64 * 2**20
 MAX_VALUES = 2_000_000

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from probe_flow.errors import Diagnostic, Span, did_you_mean
+from probe_flow.files.yaml.places import Place
 from probe_flow.formats.mapping_file import MappingFile
-from probe_flow.formats.yaml_places import Place
 
 ArgumentMap: TypeAlias = Mapping[str, str]
 """Position or keyword of MindSpore -> that of PyTorch."""

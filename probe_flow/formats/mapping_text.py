@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from probe_flow.files.yaml.scalars import read_plain
 from probe_flow.formats.mapping_file import NO_PARTNER
-from probe_flow.formats.yaml_scalars import read_plain
 from probe_flow.records import Pairs, TensorRef
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*|[0-9]+")

@@ -12,8 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
+from probe_flow.files.walk import DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.formats.dump_select import EVERYTHING, Selection, keeps_no_execution, keeps_no_node
-from probe_flow.formats.dump_walk import DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.formats.mindspore_graph_files import GraphFiles, no_tensors, sort_graph_files
 from probe_flow.formats.mindspore_graph_flow import (
     Beside,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.dump_walk import DumpFile, DumpListing
+from probe_flow.files.walk import DumpFile, DumpListing
 from probe_flow.formats.mindspore_graph_layout import RunFolder, rank_of, run_folder
 from probe_flow.formats.mindspore_graph_names import TensorFileName, parse_tensor_file_name
 from probe_flow.formats.mindspore_graph_statistics import STATISTICS_FILE

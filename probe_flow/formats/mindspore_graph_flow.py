@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.dump_walk import DumpFile
+from probe_flow.files.opening import lines_of, open_text
+from probe_flow.files.walk import DumpFile
 from probe_flow.formats.mindspore_graph_names import PARAMETER, op_name
 from probe_flow.formats.mindspore_graph_text import DataFlow, GraphText, GraphTextError, read_graph_text
-from probe_flow.formats.opening import lines_of, open_text
 from probe_flow.records import Edge, Execution, NodeKey, Problem
 
 MAX_ORDER_BYTES = 1 << 30

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from probe_flow.errors import FormatError
-from probe_flow.formats.dump_walk import DumpFile
+from probe_flow.files.arrays.npy import npy_tensor_ref
+from probe_flow.files.walk import DumpFile
 from probe_flow.formats.mindspore_graph_names import PARAMETER, OpName, TensorFileName
-from probe_flow.formats.npy import npy_tensor_ref
 from probe_flow.records import NodeKey, Problem, Slot, SlotRole, Statistics, TensorKind, TensorRef
 from probe_flow.tensors.dtypes import DTYPES
 

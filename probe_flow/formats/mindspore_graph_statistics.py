@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from probe_flow.errors import Diagnostic, Severity
+from probe_flow.files.opening import lines_of, open_text
+from probe_flow.files.walk import DumpFile
 from probe_flow.formats.dump_json_numbers import BadNumberError, dimension, statistic
-from probe_flow.formats.dump_walk import DumpFile
 from probe_flow.formats.mindspore_graph_items import Item, unnamed_item
 from probe_flow.formats.mindspore_graph_names import op_name, slot_of
-from probe_flow.formats.opening import lines_of, open_text
 from probe_flow.records import Problem, Statistics
 
 STATISTICS_FILE = "statistic.csv"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from probe_flow.formats.opening import lines_of, open_text
+from probe_flow.files.opening import lines_of, open_text
 
 MAX_TEXT_BYTES = 1 << 30
 _MAX_DEFINITION_LINES = 100_000

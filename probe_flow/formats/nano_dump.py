@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from probe_flow.errors import FormatError
-from probe_flow.formats.binary_file import malformed
+from probe_flow.files.binary_file import malformed
 from probe_flow.formats.ge_message import MAX_DIMS, DumpMessage, SectionMessage
 
 MAGIC = b"\x5a\x5a\x5a\x5a"

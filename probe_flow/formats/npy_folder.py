@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError, UsageError
-from probe_flow.formats.binary_file import malformed
+from probe_flow.files.arrays.npy import npy_tensor_ref
+from probe_flow.files.binary_file import malformed
+from probe_flow.files.existing import is_file
+from probe_flow.files.walk import fingerprint, list_dump_or_file
 from probe_flow.formats.dump_select import EVERYTHING, Duplicates, Selection, choose, skipped_duplicate
-from probe_flow.formats.dump_walk import fingerprint, list_dump_or_file
-from probe_flow.formats.existing import is_file
 from probe_flow.formats.ge_dump import read_ge_header
 from probe_flow.formats.ge_refs import tensor_refs
-from probe_flow.formats.npy import npy_tensor_ref
 from probe_flow.formats.npy_folder_files import ArrayFile, ArrayFiles, array_files, one_array
 from probe_flow.formats.om_names import name_filter, names_of_quantised, owner_of_input
 from probe_flow.formats.torchair_names import safe_name

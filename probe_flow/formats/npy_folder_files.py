@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
-from probe_flow.formats.dump_walk import DumpFile, DumpListing, no_dump_file
+from probe_flow.files.walk import DumpFile, DumpListing, no_dump_file
 from probe_flow.formats.om_names import ArrayName, parse_array_name, parse_om_name
 from probe_flow.formats.torchair_ge_files import (
     MAPPING_FILE,

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
+from probe_flow.files.existing import is_file
+from probe_flow.files.walk import DumpListing, fingerprint, list_dump_or_file, no_dump_file
 from probe_flow.formats.dump_select import EVERYTHING, Duplicates, Selection, keeps_no_node
-from probe_flow.formats.dump_walk import DumpListing, fingerprint, list_dump_or_file, no_dump_file
-from probe_flow.formats.existing import is_file
 from probe_flow.formats.om_files import OmFiles, sort_om_files, with_true_names
 from probe_flow.formats.om_folders import om_executions
 from probe_flow.formats.om_names import name_filter, names_of_quantised

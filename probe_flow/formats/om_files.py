@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError, Severity, UsageError
-from probe_flow.formats.dump_walk import DumpFile, DumpListing
+from probe_flow.files.walk import DumpFile, DumpListing
 from probe_flow.formats.ge_dump import read_ge_header
 from probe_flow.formats.om_names import FFTS_TASK_TYPES, parse_array_name, parse_om_array_name, parse_om_name
 from probe_flow.formats.torchair_ge_files import (

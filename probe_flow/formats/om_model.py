@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from probe_flow.errors import FormatError
-from probe_flow.formats.binary_file import BinaryFile
+from probe_flow.files.binary_file import BinaryFile
+from probe_flow.files.protobuf import DELIMITED, FIXED32, VARINT, Field, WireReader, signed
 from probe_flow.formats.om_partitions import Partition, model_definitions
-from probe_flow.formats.protobuf_wire import DELIMITED, FIXED32, VARINT, Field, WireReader, signed
 from probe_flow.formats.rule_facts import (
     WrongKindError,
     is_model_attribute,

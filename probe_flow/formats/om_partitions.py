@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass
 
 from probe_flow.errors import FormatError
-from probe_flow.formats.binary_file import BinaryFile, malformed
+from probe_flow.files.binary_file import BinaryFile, malformed
 from probe_flow.formats.rule_problems import broken_model
 
 MAGIC = b"IMOD"

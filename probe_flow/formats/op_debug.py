@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probe_flow.errors import FormatError
-from probe_flow.formats.binary_file import BinaryFile, malformed
+from probe_flow.files.binary_file import BinaryFile, malformed
 from probe_flow.formats.ge_dump import read_ge_header
 
 MAGIC = 0x5A5A5A5A

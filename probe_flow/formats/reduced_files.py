@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probe_flow.errors import FormatError
-from probe_flow.formats.binary_file import BinaryFile, malformed
-from probe_flow.formats.npz import Member, array_of, contents_of, joined, member, npy_bytes
+from probe_flow.files.arrays.npz import Member, array_of, contents_of, joined, member, npy_bytes
+from probe_flow.files.binary_file import BinaryFile, malformed
 from probe_flow.records.quick import quick
 
 MIN_MAX = ("min", "max")

@@ -7,10 +7,10 @@ import re
 from dataclasses import dataclass
 
 from probe_flow.errors import Diagnostic, FormatError
-from probe_flow.formats.binary_file import BinaryFile
+from probe_flow.files.arrays.npy import MAGIC, NpyHeader, npy_header
+from probe_flow.files.binary_file import BinaryFile
 from probe_flow.formats.ge_dump import ge_header
 from probe_flow.formats.ge_records import GeDump
-from probe_flow.formats.npy import MAGIC, NpyHeader, npy_header
 from probe_flow.formats.reduced_names import source_name
 from probe_flow.formats.torchair_names import is_hashed, parse_ge_name
 

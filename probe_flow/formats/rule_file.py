@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError
-from probe_flow.formats.binary_file import BinaryFile
+from probe_flow.files.binary_file import BinaryFile
 from probe_flow.formats.om_model import read_om_model
 from probe_flow.formats.om_partitions import MAGIC
 from probe_flow.formats.rule_json import parse_rule_json

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import cast
 
+from probe_flow.files.text_format import unquote
 from probe_flow.formats.rule_facts import (
     WrongKindError,
     is_attribute,
@@ -23,7 +24,6 @@ from probe_flow.formats.rule_facts import (
 )
 from probe_flow.formats.rule_problems import Pointer, no_rules, not_json, wrong_value
 from probe_flow.formats.rule_records import RuleFile, RuleGraph, RuleOp, RuleOutput
-from probe_flow.formats.text_format import unquote
 from probe_flow.tensors.dtypes import DEVICE_DTYPE_NAMES
 
 _ESCAPED = re.compile(r"""(?:[^\\"]|\\(?:[0-7]{3}|x[0-9A-Fa-f]{2}|[nrt"'\\]))*""")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError, Span
-from probe_flow.formats.binary_file import malformed
+from probe_flow.files.binary_file import malformed
 
 Pointer = tuple[str | int, ...]
 """Keys and positions that lead to a value of a JSON text."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
+from probe_flow.files.existing import is_file, is_there
 from probe_flow.formats.dump_json_files import FOLDER
 from probe_flow.formats.dump_json_folders import DEBUG_FILE, DESCRIPTIONS, DUMP_FILE
-from probe_flow.formats.existing import is_file, is_there
 from probe_flow.formats.mindspore_graph_layout import run_folder
 from probe_flow.formats.om_names import parse_array_name, parse_om_array_name, parse_om_name
 from probe_flow.formats.reduced_names import source_name

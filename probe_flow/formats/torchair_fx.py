@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError
+from probe_flow.files.arrays.npy import npy_tensor_ref
+from probe_flow.files.walk import DumpFile, DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.formats.dump_select import (
     EVERYTHING,
     Duplicates,
@@ -22,9 +24,7 @@ from probe_flow.formats.dump_select import (
     keeps_no_node,
     skipped_duplicate,
 )
-from probe_flow.formats.dump_walk import DumpFile, DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.formats.fx_manifest import MANIFESTS, manifest_problems
-from probe_flow.formats.npy import npy_tensor_ref
 from probe_flow.formats.torchair_ge_files import MAPPING_FILE, hashed_without_mapping, not_a_dump_file
 from probe_flow.formats.torchair_layout import FxFolder, fx_folder, rank_of
 from probe_flow.formats.torchair_names import (

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
+from probe_flow.files.walk import DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.formats.dump_select import EVERYTHING, Duplicates, Selection, keeps_no_node
-from probe_flow.formats.dump_walk import DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.formats.graph_edges import DumpedOp, Link, dumped_links
 from probe_flow.formats.graph_links import GraphLinks
 from probe_flow.formats.torchair_ge_files import GeFile, GeFiles, sort_ge_files

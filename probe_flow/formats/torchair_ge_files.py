@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.dump_walk import DumpFile, DumpListing
+from probe_flow.files.walk import DumpFile, DumpListing
 from probe_flow.formats.torchair_layout import GeFolder, GraphFileName, ge_folder, graph_file_name
 from probe_flow.formats.torchair_names import (
     GeFileName,

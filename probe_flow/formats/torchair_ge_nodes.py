@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from probe_flow.errors import Diagnostic, FormatError, Severity
+from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.formats.device_statistics import read_device_statistics
 from probe_flow.formats.dump_select import Duplicates, choose, skipped_duplicate
 from probe_flow.formats.ge_dump import GeDump, read_ge_header
 from probe_flow.formats.ge_facts import with_graph_facts
 from probe_flow.formats.ge_refs import tensor_refs
 from probe_flow.formats.graph_links import GraphLinks
-from probe_flow.formats.npy import npy_tensor_ref
 from probe_flow.formats.reduced_files import ReducedDevice, read_reduced_device
 from probe_flow.formats.torchair_ge_files import GeFile
 from probe_flow.formats.torchair_ge_slices import (

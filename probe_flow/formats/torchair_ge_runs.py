@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity
+from probe_flow.files.walk import DumpFile
 from probe_flow.formats.dump_runs import choose_runs
 from probe_flow.formats.dump_select import Selection, keeps_no_execution
-from probe_flow.formats.dump_walk import DumpFile
 from probe_flow.formats.ge_graph import read_ge_graph
 from probe_flow.formats.torchair_ge_files import GeFile, GeFiles
 from probe_flow.formats.torchair_layout import GeFolder, GraphFileName

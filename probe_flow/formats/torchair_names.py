@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.opening import lines_of, open_text
+from probe_flow.files.opening import lines_of, open_text
 from probe_flow.records import Problem, Slot, SlotRole
 from probe_flow.records.quick import quick
 

@@ -17,8 +17,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from probe_flow.formats.dump_walk import DumpFile
-from probe_flow.formats.opening import open_text
+from probe_flow.files.opening import open_text
+from probe_flow.files.walk import DumpFile
 from probe_flow.formats.torchair_layout import GraphFileName, graph_file_name
 from probe_flow.records import Execution
 

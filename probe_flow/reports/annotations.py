@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from probe_flow.files.atomic import atomic_text
 from probe_flow.records import Comparison, Finding, Status
-from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.conclusion import caveats, dumps_line, last_line, verdict_word
 from probe_flow.reports.console_facts import operator, printable, slot, where
 from probe_flow.reports.rows import source_line

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, UsageError
+from probe_flow.files.atomic import atomic_text
+from probe_flow.files.existing import is_there
 from probe_flow.formats.baseline_file import BaselineFile, read_baseline
 from probe_flow.formats.baseline_text import baseline_text
-from probe_flow.formats.existing import is_there
 from probe_flow.metrics.error_figure import error_figure, number
 from probe_flow.records import Baseline, BaselineUse, Deviant, ExcuseKind, FindingKind, Status
 from probe_flow.records.baseline import FAILING_ROW, NONFINITE_ROW, NodePlace, largest, plain_name, stand
-from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.run_folder import StoredRun
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from probe_flow.files.atomic import atomic_text
 from probe_flow.records import (
     ComparedPair,
     Comparison,
@@ -23,7 +24,6 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
-from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.csv_dump_json import (
     CHECKSUMS,
     CONSISTENT,

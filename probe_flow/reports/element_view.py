@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.formats.blocks import open_tensor
+from probe_flow.elements.blocks import open_tensor
 from probe_flow.metrics.kernel import BLOCK
 from probe_flow.records import TensorRef
 

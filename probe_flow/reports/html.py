@@ -13,8 +13,8 @@ from typing import Any
 
 import pydantic_core
 
+from probe_flow.files.atomic import atomic_text
 from probe_flow.records import ComparedPair, Comparison
-from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.console_facts import figure, printable
 from probe_flow.reports.html_assets import Assets, assets
 from probe_flow.reports.html_payload import payload

@@ -7,8 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from probe_flow.files.atomic import atomic_text
 from probe_flow.records import Comparison, ErrorMap
-from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.json_values import json_line, json_number, unsplit
 from probe_flow.reports.jsonl_nodes import NodeLines
 from probe_flow.reports.jsonl_rows import RowLines

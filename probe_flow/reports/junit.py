@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from probe_flow.files.atomic import atomic_text
 from probe_flow.records import ComparedPair, Comparison, Finding, NodeKey, Phase, Role, Status
-from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.conclusion import concluded, dumps_line, last_line, workflow_name
 from probe_flow.reports.console_facts import figure
 from probe_flow.reports.rows import RowReader, reason_of

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from probe_flow.files.atomic import atomic_text
 from probe_flow.records import Comparison
-from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.conclusion import concluded, dumps_line, last_line, verdict_word, workflow_name
 from probe_flow.reports.console import FIGURES_FIRST
 from probe_flow.reports.console_facts import (

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from probe_flow.files.atomic import atomic_text
 from probe_flow.records import ComparedPair, Comparison, FindingKind, Mode
-from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.offline_flags import COSINE_LIMIT, YES, overflow
 from probe_flow.reports.offline_groups import OfflineGroup, Operators, offline_groups, tensor_name
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from probe_flow.elements.axis_order import axes_of, channels_first, order_of
 from probe_flow.errors import ProbeFlowError
-from probe_flow.formats.axis_order import axes_of, channels_first, order_of
 from probe_flow.records import ErrorMap, Statistics, TensorRef
 from probe_flow.reports.error_map_text import stored_maps
 from probe_flow.reports.json_values import json_number

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Span, UsageError, WorkflowError, did_you_mean
-from probe_flow.formats.opening import open_bytes
-from probe_flow.formats.yaml_places import HOLE, Place
-from probe_flow.formats.yaml_positions import parse_value
+from probe_flow.files.opening import open_bytes
+from probe_flow.files.yaml.places import HOLE, Place
+from probe_flow.files.yaml.positions import parse_value
 from probe_flow.reports.csv_dump_json import CONSISTENT, DIFFERENCES, METRICS
 
 MAX_FILE_BYTES = 2**20

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from probe_flow.errors import Diagnostic, FormatError, Severity, UsageError
-from probe_flow.formats.opening import open_bytes, open_text, regular
+from probe_flow.files.opening import open_bytes, open_text, regular
 from probe_flow.reports.rank_merge import RankTable
 from probe_flow.reports.table import Cell
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from probe_flow.reports.atomic import atomic_bytes
+from probe_flow.files.atomic import atomic_bytes
 from probe_flow.reports.cells import text_cell
 from probe_flow.reports.rank_merge import NAME, Sheet
 from probe_flow.reports.row_colors import Color

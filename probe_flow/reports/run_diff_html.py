@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-from probe_flow.reports.atomic import atomic_text
+from probe_flow.files.atomic import atomic_text
 from probe_flow.reports.console_facts import printable
 from probe_flow.reports.html_assets import asset_text
 from probe_flow.reports.run_diff import RunDiff

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
-from probe_flow.formats.existing import is_file, is_folder
-from probe_flow.formats.opening import open_bytes, read_text
+from probe_flow.files.existing import is_file, is_folder
+from probe_flow.files.opening import open_bytes, read_text
 from probe_flow.reports.run_json import with_lists
 from probe_flow.reports.run_schema import RUN_SCHEMA, run_schema
 from probe_flow.reports.stored_records import NODE, ROW, Types, is_detail, misfit, wrong_key

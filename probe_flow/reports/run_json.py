@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from probe_flow.files.atomic import atomic_text
 from probe_flow.records import Catalog, ComparedPair, Comparison, Coverage, Finding, FindingKind, Role, Status
 from probe_flow.reports.advice import Advice, advise
-from probe_flow.reports.atomic import atomic_text
 from probe_flow.reports.excuses import baseline_facts, waiver_facts
 from probe_flow.reports.json_values import any_json_text, json_number, json_text
 from probe_flow.reports.rows import source_line

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeAlias, cast
 
-from probe_flow.reports.atomic import atomic_text
+from probe_flow.files.atomic import atomic_text
 from probe_flow.reports.float_texts import Number, number_texts
 from probe_flow.reports.row_colors import Color
 

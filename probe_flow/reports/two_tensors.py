@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import Diagnostic, UsageError
-from probe_flow.formats.blocks import open_tensor
 from probe_flow.metrics.derive import derive
 from probe_flow.metrics.kernel import BLOCK, measure
 from probe_flow.records import TensorRef

@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from probe_flow.errors import Diagnostic, UsageError
+from probe_flow.files.atomic import atomic_bytes
 from probe_flow.records import Comparison
-from probe_flow.reports.atomic import atomic_bytes
 from probe_flow.reports.registry import table
 from probe_flow.reports.row_colors import Color
 from probe_flow.reports.table import Cell, Table

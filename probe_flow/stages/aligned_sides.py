@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probe_flow.formats.axis_order import aligned
+from probe_flow.elements.axis_order import aligned
 from probe_flow.records import Pair, TensorRef
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from probe_flow.errors import Diagnostic
-from probe_flow.formats.yaml_places import Place
+from probe_flow.files.yaml.places import Place
 
 if TYPE_CHECKING:
     from probe_flow.formats.dump_select import Selection

@@ -22,7 +22,7 @@ class ArrayOptions(ConvertOptions):
 
 def run(options: ArrayOptions, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the catalog of the converted tensors."""
-    from probe_flow.formats.converted_files import FileKind
+    from probe_flow.elements.converted_files import FileKind
     from probe_flow.stages.convert_catalog import convert_catalog
     from probe_flow.stages.convert_tensors import Wanted
 

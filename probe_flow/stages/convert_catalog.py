@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
+from probe_flow.files.streamed_file import clear_stale
 from probe_flow.formats.converted_names import add_to_mapping
-from probe_flow.formats.streamed_file import clear_stale
 from probe_flow.records import Catalog, TensorKind
 from probe_flow.stages.base import Context
 from probe_flow.stages.convert_options import ConvertOptions

@@ -42,7 +42,7 @@ class Options(ConvertOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the catalog of the converted tensors."""
-    from probe_flow.formats.converted_files import FileKind
+    from probe_flow.elements.converted_files import FileKind
     from probe_flow.stages.convert_catalog import convert_catalog
     from probe_flow.stages.convert_tensors import Wanted
 

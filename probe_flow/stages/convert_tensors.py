@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from probe_flow.elements.axis_order import channels_first
+from probe_flow.elements.converted_files import ConvertedFile, FileKind, form_of, write_converted
+from probe_flow.elements.relayout import Relaid, as_stored, in_layout
 from probe_flow.errors import Diagnostic, ProbeFlowError
-from probe_flow.formats.axis_order import channels_first
-from probe_flow.formats.converted_files import ConvertedFile, FileKind, form_of, write_converted
 from probe_flow.formats.converted_names import converted_name, short_name
 from probe_flow.formats.encoding import held_as
-from probe_flow.formats.relayout import Relaid, as_stored, in_layout
 from probe_flow.records import Extent, TensorRef
 from probe_flow.stages.convert_writes import Wish, fulfil
 from probe_flow.tensors.layouts import PLAIN_LAYOUTS

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import FormatError, NotComparableError
-from probe_flow.formats.blocks import open_tensor
 from probe_flow.metrics.error_maps import LAYOUT, ErrorMaps, indexed_shape
 from probe_flow.metrics.first_elements import count_of_first
 from probe_flow.metrics.kernel import BLOCK

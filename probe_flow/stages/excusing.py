@@ -12,8 +12,8 @@ from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.policies.bounds import parse_bound
 from probe_flow.analysis.waivers import Waiver, waive
 from probe_flow.errors import Diagnostic
+from probe_flow.files.yaml.places import nearest
 from probe_flow.formats.baseline_file import read_baseline
-from probe_flow.formats.yaml_places import nearest
 from probe_flow.records import Baseline, BaselineUse, Coverage, Finding, Pairs, Verdict, WaiverUse
 from probe_flow.stages.base import Context
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from probe_flow.analysis.measured import MeasuredPair, in_execution_order
+from probe_flow.elements.tensor_store import TensorStore
 from probe_flow.errors import Diagnostic
-from probe_flow.formats.tensor_store import TensorStore
 from probe_flow.metrics.backends import backend_named
 from probe_flow.metrics.kernel import MeasureOptions, Record, SpanRecord
 from probe_flow.metrics.record_text import record_of, record_text

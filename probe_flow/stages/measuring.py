@@ -12,10 +12,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from probe_flow.elements.blocks import TensorBlocks, open_tensor
+from probe_flow.elements.same_bytes import holds_same
+from probe_flow.elements.tensor_store import TensorStore
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError, Severity
-from probe_flow.formats.blocks import TensorBlocks, open_tensor
-from probe_flow.formats.same_bytes import holds_same
-from probe_flow.formats.tensor_store import TensorStore
 from probe_flow.metrics.first_elements import FirstElements, count_of_first
 from probe_flow.metrics.kept_blocks import KeptBlocks
 from probe_flow.metrics.kernel import BLOCK, Blocks, MeasureOptions, Record, Scratch, SpanRecord, measure, measure_span

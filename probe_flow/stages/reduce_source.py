@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
-from probe_flow.formats.folder_changes import identity_of
-from probe_flow.formats.folder_lock import FolderLock
+from probe_flow.files.folder_changes import identity_of
+from probe_flow.files.folder_lock import FolderLock
 from probe_flow.formats.reduced_files import ReducedTensor, read_reduced_array, read_reduced_device
 from probe_flow.formats.reduced_names import reduced_name
 from probe_flow.formats.reduced_sources import SourceKind, source_kind

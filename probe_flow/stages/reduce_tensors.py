@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from probe_flow.elements.blocks import TensorBlocks, open_tensor
 from probe_flow.errors import NotComparableError
-from probe_flow.formats.binary_file import BinaryFile
-from probe_flow.formats.blocks import TensorBlocks, open_tensor
+from probe_flow.files.arrays.npy import NpyHeader
+from probe_flow.files.binary_file import BinaryFile
 from probe_flow.formats.ge_dump import tensor_refs
 from probe_flow.formats.ge_records import GeDump
-from probe_flow.formats.npy import NpyHeader
 from probe_flow.formats.reduced_files import (
     ReducedArray,
     ReducedDevice,

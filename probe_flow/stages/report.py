@@ -164,7 +164,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
 
     A file that cannot be written costs itself: the others are written, and the run is incomplete for it.
     """
-    from probe_flow.formats.leftovers import remove_leftovers
+    from probe_flow.files.leftovers import remove_leftovers
     from probe_flow.reports.files import Request, files_of
 
     folder = Path(options.output) if options.output else context.output

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import cache
 
-from probe_flow.formats.opening import open_bytes
+from probe_flow.files.opening import open_bytes
 from probe_flow.metrics.record_text import LAYOUT
 from probe_flow.records import Extent, TensorRef
 from probe_flow.stages.measuring import Task

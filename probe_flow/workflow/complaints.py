@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from probe_flow.errors import Diagnostic, Span, did_you_mean
-from probe_flow.formats.yaml_places import HOLE, Loc, Place, nearest
+from probe_flow.files.yaml.places import HOLE, Loc, Place, nearest
 from probe_flow.workflow.fields import choices_of, fields_of, models_at, type_words, types_at
 
 _UNION = "union"

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from probe_flow.errors import Span
-from probe_flow.formats.opening import read_text
-from probe_flow.formats.whole_files import write_whole
-from probe_flow.formats.yaml_positions import parse_yaml
+from probe_flow.files.opening import read_text
+from probe_flow.files.whole_files import write_whole
+from probe_flow.files.yaml.positions import parse_yaml
 from probe_flow.workflow.templates import packaged_root
 
 SAMPLE_FOLDER = "sample"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
 from probe_flow.errors import Diagnostic, Span, UsageError, did_you_mean
-from probe_flow.formats.yaml_places import HOLE, Place, nearest
+from probe_flow.files.yaml.places import HOLE, Place, nearest
 from probe_flow.stages.base import Consumes, StageType
 from probe_flow.workflow.fields import marked
 from probe_flow.workflow.interpolation import Scope

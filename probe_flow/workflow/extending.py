@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from probe_flow.errors import WorkflowError
-from probe_flow.formats.whole_files import write_whole
+from probe_flow.files.whole_files import write_whole
 from probe_flow.workflow.copying import Copied, WouldOverwriteError
 from probe_flow.workflow.extends import Layers
 from probe_flow.workflow.models import WORKFLOW_NAME

@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import cast
 
 from probe_flow.errors import Diagnostic, Span
-from probe_flow.formats.yaml_places import Place
-from probe_flow.formats.yaml_positions import Document, parse_yaml
+from probe_flow.files.yaml.places import Place
+from probe_flow.files.yaml.positions import Document, parse_yaml
 from probe_flow.workflow.sources import Sources
 from probe_flow.workflow.template_shelf import shelf
 from probe_flow.workflow.templates import PREFIX

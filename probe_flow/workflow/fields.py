@@ -10,7 +10,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, g
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from probe_flow.formats.yaml_places import Loc
+from probe_flow.files.yaml.places import Loc
 from probe_flow.stages.base import Consumes, IsPath, Kind
 
 Marker = TypeVar("Marker")

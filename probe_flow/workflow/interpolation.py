@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from probe_flow.errors import Diagnostic, Span, WorkflowError, did_you_mean
-from probe_flow.formats.yaml_places import HOLE, Place
+from probe_flow.files.yaml.places import HOLE, Place
 from probe_flow.workflow.sources import COMMAND_LINE, Sources
 
 RUN_OUTPUT: Final = "${run.output}"

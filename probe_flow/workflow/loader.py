@@ -12,8 +12,8 @@ from typing import cast
 from pydantic import BaseModel, ValidationError
 
 from probe_flow.errors import Diagnostic, Severity, WorkflowError
-from probe_flow.formats.yaml_places import Place
-from probe_flow.formats.yaml_positions import Document
+from probe_flow.files.yaml.places import Place
+from probe_flow.files.yaml.positions import Document
 from probe_flow.stages.base import StageOptions, StageType
 from probe_flow.stages.registry import BUILT_IN, stage_types, unusable
 from probe_flow.workflow.arrange import arrange

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from probe_flow.errors import Diagnostic
-from probe_flow.formats.yaml_places import HOLE
+from probe_flow.files.yaml.places import HOLE
 from probe_flow.stages.base import Kind
 from probe_flow.workflow.drafts import MAX_VARIANTS, Draft, Variant, Wire
 

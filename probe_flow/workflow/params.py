@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pydantic import ValidationError
 
 from probe_flow.errors import Diagnostic, Severity, Span, did_you_mean
-from probe_flow.formats.yaml_places import HOLE, Place
-from probe_flow.formats.yaml_positions import parse_yaml
-from probe_flow.formats.yaml_scalars import read_number
+from probe_flow.files.yaml.places import HOLE, Place
+from probe_flow.files.yaml.positions import parse_yaml
+from probe_flow.files.yaml.scalars import read_number
 from probe_flow.workflow.complaints import found_words, type_help
 from probe_flow.workflow.interpolation import DROP, Found
 from probe_flow.workflow.models import Param

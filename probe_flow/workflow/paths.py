@@ -6,7 +6,7 @@ import os
 from typing import cast
 
 from probe_flow.errors import Diagnostic
-from probe_flow.formats.yaml_places import Loc, nearest
+from probe_flow.files.yaml.places import Loc, nearest
 from probe_flow.stages.base import IsPath
 from probe_flow.workflow.complaints import Subject
 from probe_flow.workflow.fields import marked

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from probe_flow.errors import Diagnostic, Span
-from probe_flow.formats.yaml_places import Place
+from probe_flow.files.yaml.places import Place
 from probe_flow.stages.base import StageOptions, StageType
 from probe_flow.workflow.interpolation import RUN_OUTPUT
 from probe_flow.workflow.models import Cache, Executor

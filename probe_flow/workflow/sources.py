@@ -8,7 +8,7 @@ from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.errors.render import split_lines
-from probe_flow.formats.opening import open_bytes
+from probe_flow.files.opening import open_bytes
 
 COMMAND_LINE = "command line"
 """What spans call the ``--set`` options; its text has one option a line."""

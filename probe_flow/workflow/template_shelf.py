@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity, did_you_mean
-from probe_flow.formats.opening import open_bytes
-from probe_flow.formats.yaml_positions import parse_yaml
+from probe_flow.files.opening import open_bytes
+from probe_flow.files.yaml.positions import parse_yaml
 from probe_flow.packages import EntryPoint, entry_points
 from probe_flow.workflow.sources import MAX_FILE_BYTES
 from probe_flow.workflow.team_templates import GROUP, announced

@@ -141,7 +141,7 @@ def test_verify_finds_damage_and_gc_removes_it(probe_flow, sets, tmp_path):
 def test_gc_keeps_the_newest(probe_flow, tmp_path, monkeypatch):
     folder = tmp_path / "cache" / "v2" / "pairs"
     folder.mkdir(parents=True)
-    from probe_flow.formats.shards import Entry, ShardStore
+    from probe_flow.files.shards import Entry, ShardStore
 
     store = ShardStore(folder)
     paths = [store.add({f"{number:032x}": Entry("x" * 10_000, "")}) for number in range(3)]

@@ -19,7 +19,7 @@ from probe_flow.cli.reduce import _scheduler
 from probe_flow.cli.reduce_display import plain_lines
 from probe_flow.engine.auto import HUGE_WORK_BYTES, LARGE_WORK_BYTES
 from probe_flow.errors import Diagnostic
-from probe_flow.formats.folder_lock import FolderLock
+from probe_flow.files.folder_lock import FolderLock
 from probe_flow.stages.reduce_summary import Summary
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from probe_flow.errors import ProbeFlowError
+from probe_flow.files.opening import open_bytes
 from probe_flow.formats.baseline_file import read_baseline
-from probe_flow.formats.opening import open_bytes
 
 SECONDS = 60
 PIPE = "it is a pipe, not a regular file"

@@ -54,8 +54,8 @@ def around(owner, name, what, *, after=False):
 
 
 import probe_flow.stages.measure_pairs as measure_pairs
-from probe_flow.formats.shards import ShardStore
-import probe_flow.formats.shards as shards
+from probe_flow.files.shards import ShardStore
+import probe_flow.files.shards as shards
 import probe_flow.engine.results as results
 import probe_flow.engine.execute as execute
 

@@ -171,7 +171,7 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "8 the reducer while files grow": (
             "unit/stages/test_reduce_folders.py::test_a_growing_file_is_reduced_when_it_is_whole",
             "unit/stages/test_reduce_file.py::test_a_part_of_a_device_file_is_left_for_later",
-            "unit/formats/test_folder_changes.py::test_a_file_waits_until_it_rests",
+            "unit/files/test_folder_changes.py::test_a_file_waits_until_it_rests",
         ),
         "8 the reducer killed in the middle, and run again": (
             "e2e/test_reduce_killed.py::test_killed_at_random_points_nothing_is_lost_and_a_second_run_completes",
@@ -182,7 +182,7 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "unit/stages/test_huge_tensors.py::test_a_private_layout_of_more_than_2_31_elements_is_gathered",
             "unit/stages/test_huge_tensors.py"
             "::test_the_last_task_of_a_huge_pair_finds_its_error_with_the_memory_of_a_block",
-            "unit/formats/test_joined_blocks.py::test_memory_is_that_of_the_block_and_not_of_the_tensor",
+            "unit/elements/test_joined_blocks.py::test_memory_is_that_of_the_block_and_not_of_the_tensor",
         ),
         "containers: slices of one operator": (
             "unit/formats/test_torchair_slices.py::TestManualSlices::test_outputs_join_along_the_cut_axis",

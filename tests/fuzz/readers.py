@@ -15,6 +15,7 @@ from fuzz.target import (
     file_target,
 )
 from probe_flow.errors import FormatError
+from probe_flow.files.arrays.torch_file import read_torch_header
 from probe_flow.formats.baseline_file import read_baseline
 from probe_flow.formats.baseline_text import baseline_text
 from probe_flow.formats.device_statistics import read_device_statistics
@@ -32,7 +33,6 @@ from probe_flow.formats.reduced_files import read_reduced_array, read_reduced_de
 from probe_flow.formats.rule_file import read_rule_file
 from probe_flow.formats.rule_folder import read_rule_files
 from probe_flow.formats.sniff import kind_of_dump
-from probe_flow.formats.torch_file import read_torch_header
 from probe_flow.formats.torchair_fx import read_torchair_fx
 from probe_flow.formats.torchair_ge import read_torchair_ge
 from probe_flow.formats.torchair_source import read_source_lines

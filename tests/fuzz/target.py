@@ -11,9 +11,9 @@ from typing import Any
 
 from fuzz.mutate import mutated
 from fuzz.tree import Tree
+from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import CODES, Diagnostic, FormatError, NotComparableError, ProbeFlowError
 from probe_flow.errors.render import render_all
-from probe_flow.formats.blocks import open_tensor
 from probe_flow.formats.encoding import TORCH
 from probe_flow.records import Catalog, TensorKind, TensorRef
 

@@ -13,7 +13,7 @@ from fuzz.tree import Tree
 from probe_flow.engine.plan import make_plan
 from probe_flow.errors import WorkflowError
 from probe_flow.errors.render import split_lines
-from probe_flow.formats.yaml_positions import parse_yaml
+from probe_flow.files.yaml.positions import parse_yaml
 from probe_flow.reports.rank_merge_config import read_merge_config
 from probe_flow.workflow.loader import load_workflow
 

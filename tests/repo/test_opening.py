@@ -1,4 +1,4 @@
-"""Files are opened for reading in one way (`formats/opening.py`), which refuses what could hold the reader for ever."""
+"""Files are opened for reading in one way (`files/opening.py`), which refuses what could hold the reader for ever."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "probe_flow"
 
 ELSEWHERE = {
-    "formats/opening.py": "the one way itself",
+    "files/opening.py": "the one way itself",
     "metrics/compiled_code.py": "on the floor of formats: looks at the owner of the file too, and waits for nothing",
     "cli/main.py": "/dev/null, for writing",
     "errors/explanations.py": "files of the package",
     "reports/html_assets.py": "files of the package",
-    "formats/streamed_file.py": "its own temporary file, new and for writing",
-    "formats/whole_files.py": "its own temporary file, new and for writing",
-    "formats/lock_file.py": "makes the lock where there is none; waits for nothing",
+    "files/streamed_file.py": "its own temporary file, new and for writing",
+    "files/whole_files.py": "its own temporary file, new and for writing",
+    "files/lock_file.py": "makes the lock where there is none; waits for nothing",
 }
 """Modules that open files otherwise, and why."""
 
@@ -88,7 +88,7 @@ def test_no_module_opens_files_for_reading_in_another_way() -> None:
         for line in found_in(path.read_text(encoding="utf-8"))
         if path.relative_to(PACKAGE).as_posix() not in ELSEWHERE
     }
-    assert not found, "use probe_flow.formats.opening"
+    assert not found, "use probe_flow.files.opening"
 
 
 def test_the_exceptions_are_still_some() -> None:

@@ -19,10 +19,10 @@ _BULLET = re.compile(r"^- (.+(?:\n  .+)*)", re.MULTILINE)
 # How each promise begins: who rewords one looks at its tests again.
 PROMISES: dict[str, tuple[str, ...]] = {
     "No object of a dump is unpickled": (
-        "unit/formats/test_npy.py::test_pickles_are_never_loaded",
+        "unit/files/arrays/test_npy.py::test_pickles_are_never_loaded",
         "unit/formats/test_npy_folder.py::test_objects_are_never_unpickled",
-        "unit/formats/test_torch_file.py::test_a_pickle_that_would_run_a_command_is_refused",
-        "unit/formats/test_torch_file.py::test_any_opcodes_give_a_header_or_a_diagnosis",
+        "unit/files/arrays/test_torch_file.py::test_a_pickle_that_would_run_a_command_is_refused",
+        "unit/files/arrays/test_torch_file.py::test_any_opcodes_give_a_header_or_a_diagnosis",
         "unit/formats/test_torchair_fx.py::test_what_is_no_tensor_is_opaque_and_never_unpickled",
         "unit/formats/test_torchair_reduced.py::test_pickled_objects_are_never_unpickled",
         "unit/formats/test_reduced_files.py::test_objects_are_not_unpickled",
@@ -31,7 +31,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "e2e/test_bad_input.py::test_an_array_of_objects_is_never_unpickled",
     ),
     "What only torch can decode goes to `torch.load(weights_only=True)`": (
-        "unit/formats/test_torch_load.py::test_torch_itself_refuses_what_we_would_have_refused",
+        "unit/files/arrays/test_torch_load.py::test_torch_itself_refuses_what_we_would_have_refused",
     ),
     "No file outside a dump's folder is read": (
         "unit/formats/test_dump_json.py::test_links_out_of_the_dump_are_not_followed",
@@ -47,7 +47,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "e2e/test_bad_input.py::test_a_link_out_of_the_fx_dump_is_not_followed",
     ),
     "A size in a header is compared with the file before memory is taken for it": (
-        "unit/formats/test_npy.py::test_lying_header_length_is_found",
+        "unit/files/arrays/test_npy.py::test_lying_header_length_is_found",
         "unit/formats/test_ge_dump.py::test_lying_slot_size_leaves_the_tensors_before_it",
         "e2e/test_bad_input.py::test_a_shape_that_lies_costs_one_tensor_and_no_memory",
         "e2e/test_bad_input.py::test_a_damaged_array_costs_one_tensor_and_no_memory",
@@ -56,7 +56,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "A pipe or a folder in the place of a dumped file is a gap": (
         "unit/formats/test_torchair_ge.py::test_a_pipe_does_not_block",
         "unit/formats/test_rule_file.py::test_folders_and_pipes_are_told",
-        "unit/formats/test_folder_changes.py::test_links_and_pipes_are_never_followed_and_are_counted",
+        "unit/files/test_folder_changes.py::test_links_and_pipes_are_never_followed_and_are_counted",
         "e2e/test_bad_input.py::test_what_is_no_file_in_place_of_a_dump_file_leaves_a_gap",
     ),
     "Names from a dump are only text": (
@@ -82,7 +82,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "unit/stages/test_reduce_file.py::test_a_file_that_is_replaced_while_it_is_read_is_not_deleted",
     ),
     "The YAML itself is data": (
-        "unit/formats/test_yaml_positions.py::test_foreign_tags_are_errors_and_nothing_is_made_of_them",
+        "unit/files/yaml/test_positions.py::test_foreign_tags_are_errors_and_nothing_is_made_of_them",
         "unit/workflow/test_loader.py::test_values_are_interpolated_once",
         "e2e/test_trust.py::test_an_interpolation_is_no_expression",
     ),
@@ -99,7 +99,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "e2e/test_trust.py::test_a_run_writes_its_folder_and_the_cache_and_nothing_else",
         "unit/engine/test_output.py::test_a_folder_with_other_files_is_refused_and_left_alone",
         "unit/engine/test_output.py::test_a_workflow_name_cannot_leave_the_runs_folder",
-        "unit/formats/test_streamed_file.py::test_another_file_is_left_as_it_is",
+        "unit/files/test_streamed_file.py::test_another_file_is_left_as_it_is",
     ),
     "A workflow cannot make a run delete files outside its folder": (
         "unit/engine/test_output.py::test_a_record_cannot_make_us_delete_files_elsewhere",
@@ -141,9 +141,9 @@ PROMISES: dict[str, tuple[str, ...]] = {
     ),
     "Scratch files have names that nobody can guess": (
         "unit/stages/test_reduce_stop.py::test_the_file_for_workers_appears_with_the_signal_and_goes_with_the_stop",
-        "unit/formats/test_whole_files.py::test_a_link_at_the_temporary_name_is_not_followed",
-        "unit/formats/test_streamed_file.py::test_a_link_is_not_written_through",
-        "unit/formats/test_folder_lock.py::test_a_link_in_place_of_the_lock_is_not_followed",
+        "unit/files/test_whole_files.py::test_a_link_at_the_temporary_name_is_not_followed",
+        "unit/files/test_streamed_file.py::test_a_link_is_not_written_through",
+        "unit/files/test_folder_lock.py::test_a_link_in_place_of_the_lock_is_not_followed",
     ),
     "Its scheduler and workers listen on the loopback only and speak TLS both ways": (
         "unit/engine/test_distributed_trust.py::test_an_own_cluster_listens_on_the_loopback_only_and_answers_nobody_without_its_certificate",
@@ -187,11 +187,11 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "unit/reports/test_html_assets.py::test_the_page_names_nothing_to_load",
     ),
     "Files of the cache are read as numbers; one that is damaged or of another program counts as absent": (
-        "unit/formats/test_shards.py::test_a_shard_that_was_cut_off_is_a_reported_miss",
-        "unit/formats/test_shards.py::test_a_flipped_bit_of_a_text_is_found",
-        "unit/formats/test_shards.py::test_foreign_files_are_reported_and_the_others_are_used",
-        "unit/formats/test_shards.py::test_a_shard_that_declares_more_than_it_holds_counts_as_absent",
-        "unit/formats/test_tensor_store.py::test_a_copy_that_declares_what_it_does_not_hold_is_made_anew",
+        "unit/files/test_shards.py::test_a_shard_that_was_cut_off_is_a_reported_miss",
+        "unit/files/test_shards.py::test_a_flipped_bit_of_a_text_is_found",
+        "unit/files/test_shards.py::test_foreign_files_are_reported_and_the_others_are_used",
+        "unit/files/test_shards.py::test_a_shard_that_declares_more_than_it_holds_counts_as_absent",
+        "unit/elements/test_tensor_store.py::test_a_copy_that_declares_what_it_does_not_hold_is_made_anew",
     ),
     "Compiled code (`NUMBA_CACHE_DIR`": (
         "unit/metrics/test_compiled_code.py::test_code_that_others_can_write_is_not_run_but_compiled_again",

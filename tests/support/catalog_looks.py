@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from probe_flow.formats.blocks import open_tensor
+from probe_flow.elements.blocks import open_tensor
 from probe_flow.records import Catalog, TensorRef
 
 

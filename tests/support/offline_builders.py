@@ -11,7 +11,7 @@ import numpy as np
 import rule_builders as rules
 from om_writer import GoldenFolder, OmFolder
 
-from probe_flow.formats.blocks import open_tensor
+from probe_flow.elements.blocks import open_tensor
 from probe_flow.formats.npy_folder import read_npy_folder
 from probe_flow.formats.om_dump import read_om
 from probe_flow.formats.rule_file import read_rule_file

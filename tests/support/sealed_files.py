@@ -8,7 +8,7 @@ from pathlib import Path
 
 import h5py
 
-from probe_flow.formats.hdf5_files import SEAL_BYTES, seal
+from probe_flow.files.hdf5_files import SEAL_BYTES, seal
 
 
 @contextmanager

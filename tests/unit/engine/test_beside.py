@@ -15,7 +15,7 @@ from processes_seen import children
 
 from probe_flow.engine import beside
 from probe_flow.engine.beside import MIN_ROWS, Beside
-from probe_flow.reports.atomic import atomic_text
+from probe_flow.files.atomic import atomic_text
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="children are forked on Linux only")
 

@@ -13,7 +13,7 @@ import fake_stages
 import pytest
 from processes_seen import is_alive, wait_until
 
-from probe_flow.formats.leftovers import remove_leftovers
+from probe_flow.files.leftovers import remove_leftovers
 
 TESTS = Path(fake_stages.__file__).parent
 

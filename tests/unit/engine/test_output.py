@@ -12,7 +12,7 @@ import pytest
 
 from probe_flow.engine.output import LOCK_NAME, RunFolder, open_run_folder, reopen_run_folder
 from probe_flow.errors import UsageError
-from probe_flow.formats.leftovers import temporary_path
+from probe_flow.files.leftovers import temporary_path
 
 NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=timezone.utc)
 

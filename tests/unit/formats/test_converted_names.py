@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from probe_flow.formats.converted_files import FileKind
+from probe_flow.elements.converted_files import FileKind
 from probe_flow.formats.converted_names import add_to_mapping, converted_name, short_name
 from probe_flow.records import Slot, SlotRole
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from torch_writer import call, named, torch_file
 
+from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import Severity
-from probe_flow.formats import dump_json_files, torch_load
-from probe_flow.formats.blocks import open_tensor
+from probe_flow.files.arrays import torch_load
+from probe_flow.formats import dump_json_files
 from probe_flow.formats.dump_json import read_dump_json
 from probe_flow.formats.dump_select import Selection
 from probe_flow.records import Catalog, Execution, Phase, Slot, SlotRole, TensorKind, TensorRef

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from peak_memory import peak_bytes
 from torchair_builders import Op, graph_text, mul_add_relu, op_text
 
-from probe_flow.formats import ge_graph, text_format
+from probe_flow.files import text_format
+from probe_flow.files.text_format import TextFields, unquote
+from probe_flow.formats import ge_graph
 from probe_flow.formats.ge_graph import GraphText, parse_ge_graph, read_ge_graph
-from probe_flow.formats.text_format import TextFields, unquote
 
 
 def parse(text: str | bytes) -> GraphText:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from mindspore_graph_builders import DATA, read_array, turn_into_statistics, unpack
 
-from probe_flow.formats.blocks import open_tensor
+from probe_flow.elements.blocks import open_tensor
 from probe_flow.formats.dump_select import Selection
 from probe_flow.formats.mindspore_graph import read_mindspore_graph
 from probe_flow.matching.name import match_name

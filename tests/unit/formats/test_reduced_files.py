@@ -13,7 +13,7 @@ import pytest
 from peak_memory import peak_bytes
 
 from probe_flow.errors import FormatError
-from probe_flow.formats.npz import npy_bytes, npz_bytes
+from probe_flow.files.arrays.npz import npy_bytes, npz_bytes
 from probe_flow.formats.reduced_files import (
     MAX_TENSORS,
     ReducedArray,

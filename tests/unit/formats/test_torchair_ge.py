@@ -466,7 +466,7 @@ class TestOddFiles:
                 raise PermissionError(13, "Permission denied")
             return scandir(path)
 
-        monkeypatch.setattr("probe_flow.formats.dump_walk.os.scandir", refuse)
+        monkeypatch.setattr("probe_flow.files.walk.os.scandir", refuse)
         catalog = read(dump.root)
         assert names(catalog) == ["Mul", "Add", "Relu"]
         assert codes(catalog) == {"PF3204": 1}

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torchair_builders import FIRST_US, GeDump, Op, X, mul_add_relu, write_device_op, write_mul_add_relu
 
+from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import CODES, NotComparableError
-from probe_flow.formats.blocks import open_tensor
 from probe_flow.formats.torchair_ge import read_torchair_ge
 from probe_flow.records import Catalog, TensorKind
 

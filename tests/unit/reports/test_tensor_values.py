@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from probe_flow.errors import UsageError
-from probe_flow.formats.npy import npy_tensor_ref
+from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.records import Execution, NodeKey, Slot, SlotRole
 from probe_flow.reports import tensor_values, two_tensors
 from probe_flow.reports.tensor_values import values_of, worst_elements

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probe_flow.formats.npy import npy_tensor_ref
+from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.records import (
     ComparedPair,
     Execution,

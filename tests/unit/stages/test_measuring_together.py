@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from raw_pairs import raw
 
-from probe_flow.formats.same_bytes import holds_same
+from probe_flow.elements.same_bytes import holds_same
 from probe_flow.metrics.kept_blocks import KEPT_BYTES
 from probe_flow.metrics.kernel import BLOCK, MeasureOptions, fold
 from probe_flow.records import TensorRef

@@ -15,8 +15,8 @@ from ge_writer import DumpTensor
 from reduce_dumps import MIN_MAX, VALUES, FakeStop, fx_name, ge_name, reduction, write_fx, write_ge
 
 from probe_flow.errors import UsageError
-from probe_flow.formats import whole_files
-from probe_flow.formats.folder_lock import LOCK_NAME, FolderLock
+from probe_flow.files import whole_files
+from probe_flow.files.folder_lock import LOCK_NAME, FolderLock
 from probe_flow.formats.reduced_files import read_reduced_device
 from probe_flow.formats.reduced_names import reduced_name
 from probe_flow.stages.reduce_folders import IDLE_SHARE, LONGEST_PAUSE_S, Watch
@@ -122,7 +122,7 @@ def test_who_deletes_from_a_folder_locks_it_wherever_the_reduced_files_go(tmp_pa
 
 def test_a_reducer_at_work_inside_the_folder_is_not_disturbed(tmp_path, stop):
     write_fx(tmp_path / "rank0")
-    hold = "import sys, pathlib; from probe_flow.formats.folder_lock import FolderLock\n"
+    hold = "import sys, pathlib; from probe_flow.files.folder_lock import FolderLock\n"
     hold += "FolderLock(pathlib.Path(sys.argv[1])); print(flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", hold, str(tmp_path / "rank0")], stdin=subprocess.PIPE, stdout=subprocess.PIPE

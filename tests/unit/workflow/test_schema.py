@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from corpus_cases import CORPUS, Case, cases
 
-from probe_flow.formats.yaml_positions import parse_yaml
+from probe_flow.files.yaml.positions import parse_yaml
 from probe_flow.stages.registry import stage_types
 from probe_flow.workflow.schema import workflow_schema
 from probe_flow.workflow.templates import templates

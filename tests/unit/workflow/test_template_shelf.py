@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from probe_flow.errors import Severity, WorkflowError
-from probe_flow.formats.yaml_positions import parse_yaml
+from probe_flow.files.yaml.positions import parse_yaml
 from probe_flow.workflow import template_shelf
 from probe_flow.workflow.extending import extend_template
 from probe_flow.workflow.loader import load_workflow

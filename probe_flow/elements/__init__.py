@@ -1,0 +1,1 @@
+"""The elements of a tensor, block by block, whatever way they are stored."""

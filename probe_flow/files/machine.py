@@ -1,0 +1,147 @@
+"""What this process may use of the machine: CPUs, memory, control groups."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from probe_flow.errors import Diagnostic, IncompleteError
+from probe_flow.files.opening import read_text
+
+KILL_S = 10.0
+"""Seconds that the system gets to end a killed process. One that hangs in a driver or a file system does not end: it is
+left behind."""
+
+START_BYTES = 160 * 2**20
+THREAD_BYTES = 40 * 2**20
+"""Address space that the interpreter with numpy and h5py takes, and each thread that OpenBLAS begins (measured: 98 MB
+for numpy with one thread, 139 MB with two)."""
+
+_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
+_MOST_BLAS_THREADS = 64
+
+_ROOT = Path("/")
+_CPU_LIMITS = (("cpu", "sys/fs/cgroup/cpu"), ("cpu,cpuacct", "sys/fs/cgroup/cpu,cpuacct"))
+
+
+def address_space() -> int | None:
+    """Return the bytes of address space that this process may use in all (`ulimit -v`), None without a limit."""
+    try:
+        import resource
+    except ImportError:  # no such limit on this system
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def address_space_needed(environment: Mapping[str, str]) -> int:
+    """Return the bytes of address space that loading numpy and h5py takes.
+
+    Args:
+        environment: may say how many threads numpy's library of algebra begins.
+    """
+    told = next((environment[name] for name in _BLAS_THREADS if environment.get(name, "").isdigit()), None)
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return START_BYTES + THREAD_BYTES * min(int(told or count) or count, _MOST_BLAS_THREADS)
+
+
+def check_address_space(environment: Mapping[str, str]) -> None:
+    """Refuse to go on where numpy could not be loaded: its library of algebra ends the process with exit code 1 then.
+
+    Raises:
+        IncompleteError: PF7405.
+    """
+    limit, needed = address_space(), address_space_needed(environment)
+    if limit is not None and limit < needed:
+        raise IncompleteError(
+            Diagnostic(
+                "PF7405",
+                f"this process may use {limit >> 20:,} MiB of address space, and needs {needed >> 20:,} MiB to begin",
+                help="raise `ulimit -v`, or set OPENBLAS_NUM_THREADS=1: each thread of numpy's library reserves some",
+            )
+        )
+
+
+def usable_cpus(root: Path = _ROOT) -> int:
+    """Return the number of CPUs that this process may use, at least 1.
+
+    Args:
+        root: where the files of the system lie.
+    """
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    shares = [share for share in _cpu_shares(root) if share is not None]
+    return max(1, min([count, *(-int(-share // 1) for share in shares)]))
+
+
+def memory_of_machine(root: Path = _ROOT) -> int | None:
+    """Return the bytes of memory that this process may use: those of the machine or of its control group.
+
+    Args:
+        root: where the files of the system lie.
+
+    Returns:
+        None where the system does not tell.
+    """
+    limits = [
+        int(text)
+        for group in _groups(root, "memory", "sys/fs/cgroup/memory")
+        for name in ("memory.max", "memory.limit_in_bytes")
+        if (text := _text(group / name)).isdigit()
+    ]
+    lines = _text(root / "proc/meminfo").splitlines()
+    limits.extend(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal:"))
+    return min(limits, default=None)
+
+
+def free_memory(root: Path = _ROOT) -> int:
+    """Return the bytes of memory that this process may still fill, 0 where the system does not tell.
+
+    Args:
+        root: where the files of the system lie.
+    """
+    lines = _text(root / "proc/meminfo").splitlines()
+    available = next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), 0)
+    return min(available, (memory_of_machine(root) or 0) - own_memory(root))
+
+
+def own_memory(root: Path = _ROOT) -> int:
+    """Return the bytes of memory that this process fills, 0 where the system does not tell.
+
+    Args:
+        root: where the files of the system lie.
+    """
+    pages = _text(root / "proc/self/statm").split()[1:2]
+    return int(pages[0]) * os.sysconf("SC_PAGE_SIZE") if pages else 0
+
+
+def _cpu_shares(root: Path) -> Iterator[float | None]:
+    for controller, mount in _CPU_LIMITS:
+        for group in _groups(root, controller, mount):
+            yield _share(*_text(group / "cpu.max").split()[:2])
+            yield _share(_text(group / "cpu.cfs_quota_us"), _text(group / "cpu.cfs_period_us"))
+
+
+def _share(quota: str = "", period: str = "") -> float | None:
+    """Return CPUs per period; None without a limit (``max`` or ``-1``)."""
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() and int(period) else None
+
+
+def _groups(root: Path, controller: str, mount: str) -> Iterator[Path]:
+    """Yield the folders whose limits hold for this process: its control group and those around it, of both versions.
+
+    Inside a container the path in ``/proc`` may be one of the host; the root of the mount is then the container's own.
+    """
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, names, path = line.split(":", 2)
+        top = root / "sys/fs/cgroup" if not names else root / mount
+        if names in ("", controller):
+            group = top if ".." in path else top / path.lstrip("/")
+            yield from (folder for folder in (group, *group.parents) if folder.is_relative_to(top))
+
+
+def _text(path: Path) -> str:
+    with suppress(OSError):
+        return read_text(path, encoding="ascii", errors="replace").strip()
+    return ""

@@ -1,0 +1,195 @@
+"""The shard store: small texts by key in HDF5 files, safe against kills, full disks and several writers at once.
+
+A shard is written whole by one writer under a temporary name and renamed; readers open final names only and never
+lock. Layout of a shard (format 1): ``/index``, one compound row per entry (key, offset, nbytes, crc32, label offset,
+label nbytes), and ``/blob``, the UTF-8 texts of entries and labels one after the other; the attributes ``format`` and
+``writer`` say who wrote it.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import h5py
+import numpy as np
+
+from probe_flow.errors import Diagnostic, FormatError, Severity
+from probe_flow.files.existing import is_file
+from probe_flow.files.hdf5_files import DAMAGE, new_file, plain_dataset, sealed_file
+from probe_flow.files.leftovers import temporary_path
+
+FORMAT = 1
+_INDEX = np.dtype(
+    [("key", "S32"), ("offset", "<u8"), ("nbytes", "<u8"), ("crc", "<u4"), ("label_at", "<u8"), ("label_nbytes", "<u8")]
+)
+
+MAX_SHARD_BYTES = 64 << 20
+"""More than twenty times what a batch of results takes; a file that is larger, if only by its name, is none of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One text of the store; ``label`` says for people (and for the question why) what it was made from."""
+
+    text: str
+    label: str
+
+
+class ShardStore:
+    """Texts by key below one folder. Shards that cannot be read count as absent and are listed in ``problems``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.problems: list[Diagnostic] = []
+        self._unread: list[Path] | None = None
+        self._known: dict[str, Entry] = {}
+
+    def find(self, keys: Collection[str]) -> Mapping[str, Entry]:
+        """Return the entries there are; shards are read newest first, only until all keys are found."""
+        if self._unread is None:
+            self._unread = self.shards()
+        wanted = set(keys) - self._known.keys()
+        while wanted and self._unread:
+            path = self._unread.pop(0)
+            try:
+                for key, entry in read_shard(path):
+                    self._known.setdefault(key, entry)
+                    wanted.discard(key)
+            except FormatError as error:
+                self.problems.extend(error.diagnostics)
+        return {key: self._known[key] for key in keys if key in self._known}
+
+    def labels(self) -> Iterator[tuple[str, str]]:
+        """Yield ``(key, label)`` of every entry of every readable shard, newest shards first."""
+        self.find(("",))
+        for key, entry in self._known.items():
+            yield key, entry.label
+
+    def add(self, entries: Mapping[str, Entry]) -> Path | None:
+        """Write entries as one new shard and return its path, None when there is nothing to write.
+
+        Raises:
+            OSError: when the folder cannot be written to or the disk is full; nothing half-written stays.
+        """
+        if not entries:
+            return None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"{uuid4().hex}.h5"
+        temporary = temporary_path(path)
+        try:
+            _write(temporary, entries)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        self._known.update(entries)
+        return path
+
+    def shards(self) -> list[Path]:
+        """Return the shards there are, the newest first."""
+        try:
+            found = [
+                (entry.stat().st_mtime_ns, Path(entry.path)) for entry in os.scandir(self.folder) if _is_shard(entry)
+            ]
+        except FileNotFoundError:
+            return []
+        return [path for _, path in sorted(found, reverse=True)]
+
+
+def _is_shard(entry: os.DirEntry[str]) -> bool:
+    return entry.name.endswith(".h5") and is_file(entry.path)
+
+
+def _write(path: Path, entries: Mapping[str, Entry]) -> None:
+    rows = []
+    blob = bytearray()
+    for key, entry in entries.items():
+        text, label = entry.text.encode(), entry.label.encode()
+        offset, label_at = len(blob), len(blob) + len(text)
+        rows.append((key.encode(), offset, len(text), zlib.crc32(text), label_at, len(label)))
+        blob += text
+        blob += label
+    index = np.array(rows, _INDEX)
+    with new_file(path) as file:
+        file.attrs["format"] = FORMAT
+        file.create_dataset("index", data=index, track_times=False)
+        file.create_dataset("blob", data=np.frombuffer(bytes(blob), np.uint8), track_times=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardState:
+    """One shard: how many texts it holds, or what is wrong with it."""
+
+    path: Path
+    entries: int
+    problem: Diagnostic | None = None
+
+
+def inspect(path: Path) -> ShardState:
+    """Read a shard whole and say what it holds."""
+    try:
+        return ShardState(path, len(read_shard(path)))
+    except FormatError as error:
+        return ShardState(path, 0, error.diagnostic)
+
+
+def read_shard(path: Path) -> list[tuple[str, Entry]]:
+    """Return the entries of one shard, in memory of a few times its size whatever it declares.
+
+    Raises:
+        FormatError: PF6201 not a shard or damaged, PF6202 of a newer version.
+    """
+    try:
+        size = path.stat().st_size
+        if size > MAX_SHARD_BYTES:
+            raise ValueError(f"it has {size:,} bytes, more than any shard")
+        with sealed_file(path) as file:
+            version = _version(file)
+            if version > FORMAT:
+                raise FormatError(_newer(path, version))
+            index = plain_dataset(file, "index", _INDEX, size)[()]
+            blob = plain_dataset(file, "blob", np.dtype(np.uint8), size)[()].tobytes()
+        # Entries that share bytes would make texts out of nothing.
+        if index["nbytes"].sum(dtype=float) + index["label_nbytes"].sum(dtype=float) > len(blob):
+            raise ValueError("its entries are larger than it is")
+        return [_entry(row, blob) for row in index.tolist()]
+    except DAMAGE as error:
+        raise FormatError(
+            Diagnostic(
+                "PF6201",
+                f"cache shard `{path.name}` is damaged or of another program: {error}",
+                severity=Severity.WARNING,
+                path=str(path),
+                help="its results are computed again; `probe-flow cache verify` lists such files, `gc` removes them",
+            )
+        ) from error
+
+
+def _version(file: h5py.File) -> int:
+    attribute = file.attrs.get_id("format")
+    if attribute.shape != () or attribute.dtype.kind not in "iu":
+        raise ValueError("its version is no number")
+    return int(file.attrs["format"])
+
+
+def _entry(row: tuple[bytes, int, int, int, int, int], blob: bytes) -> tuple[str, Entry]:
+    key, offset, nbytes, crc, label_at, label_nbytes = row
+    text, label = blob[offset : offset + nbytes], blob[label_at : label_at + label_nbytes]
+    if len(text) != nbytes or len(label) != label_nbytes or zlib.crc32(text) != crc:
+        raise ValueError("an entry does not match its checksum")
+    return key.decode("ascii"), Entry(text.decode(), label.decode())
+
+
+def _newer(path: Path, version: int) -> Diagnostic:
+    return Diagnostic(
+        "PF6202",
+        f"cache shard `{path.name}` was written by a newer probe_flow (format {version}, this one reads {FORMAT})",
+        severity=Severity.WARNING,
+        path=str(path),
+        help="its results are computed again; use another `cache.dir` to keep the two apart",
+    )

@@ -1,0 +1,189 @@
+"""List the files of a dump folder safely: bounded depth, no way out through links, every oddity a problem."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
+from probe_flow.files.existing import is_file
+from probe_flow.records import Problem
+from probe_flow.records.quick import quick
+
+MAX_DEPTH = 8
+"""Folder levels below the root that are read; the deepest known layout has six."""
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class DumpFile:
+    """One regular file.
+
+    Args:
+        folders: folder parts relative to the root.
+        name: its name.
+        relative: both, with ``/``.
+        path: where it is; of a link, what it leads to.
+        size: bytes.
+        mtime_ns: modification time.
+    """
+
+    folders: tuple[str, ...]
+    name: str
+    relative: str
+    path: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class DumpListing:
+    """The files below a root in name order, and what was left out."""
+
+    root: Path
+    files: tuple[DumpFile, ...]
+    problems: tuple[Problem, ...]
+
+
+def dump_root(path: str | os.PathLike[str]) -> Path:
+    """Return the resolved folder.
+
+    Raises:
+        UsageError: PF3201 if nothing is there or it is not a folder.
+    """
+    given = os.fspath(path)
+    root = Path(given)
+    if not root.is_dir():
+        found = "is a file, not a folder" if root.exists() else "does not exist"
+        raise UsageError(
+            Diagnostic("PF3201", f"the dump folder `{given}` {found}", help="check the path of the dump", path=given)
+        )
+    return root.resolve()
+
+
+def list_dump_or_file(path: str | os.PathLike[str]) -> DumpListing:
+    """List a dump that is a folder or one file; the root of a file is the folder that holds it.
+
+    Raises:
+        UsageError: PF3201 if nothing is there.
+        IncompleteError: PF3204 if it is a file that cannot be examined.
+    """
+    if not is_file(Path(path)):
+        return list_dump(dump_root(path))
+    try:
+        real = Path(path).resolve(strict=True)
+        status = real.stat()
+    except OSError as error:
+        raise IncompleteError(_unreadable(os.fspath(path), error)) from error
+    file = DumpFile((), real.name, real.name, str(real), status.st_size, status.st_mtime_ns)
+    return DumpListing(real.parent, (file,), ())
+
+
+def no_dump_file(file: DumpFile, wanted: str) -> Diagnostic:
+    """Report a single file that is no dump, since it is not what was ``wanted``."""
+    message = f"the dump `{file.path}` is a file, not a folder, and not {wanted}"
+    return Diagnostic("PF3201", message, help="check the path of the dump", path=file.path)
+
+
+def list_dump(root: Path) -> DumpListing:
+    """List every regular file below `root` (resolved), depth first in name order.
+
+    Links to files are taken when they stay below the root; links to folders are never entered.
+    """
+    files: list[DumpFile] = []
+    problems: list[Problem] = []
+    pending: list[tuple[str, ...]] = [()]
+    while pending:
+        folders = pending.pop()
+        try:
+            with os.scandir(root.joinpath(*folders)) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            problems.append(_unreadable("/".join(folders) or ".", error))
+            continue
+        below: list[tuple[str, ...]] = []
+        prefix = "".join(f"{name}/" for name in folders)
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                if len(folders) < MAX_DEPTH:
+                    below.append((*folders, entry.name))
+                else:
+                    problems.append(_too_deep(prefix + entry.name))
+            elif (file := _take_file(root, folders, prefix + entry.name, entry, problems)) is not None:
+                files.append(file)
+        pending.extend(reversed(below))
+    return DumpListing(root, tuple(files), tuple(problems))
+
+
+def fingerprint(files: Iterable[DumpFile]) -> str:
+    """Return a hexadecimal BLAKE2b digest over relative names, sizes and modification times."""
+    digest = hashlib.blake2b(digest_size=16)
+    for file in sorted(files, key=lambda file: file.relative):
+        digest.update(f"{file.relative}\0{file.size}\0{file.mtime_ns}\0".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def _take_file(
+    root: Path, folders: tuple[str, ...], relative: str, entry: os.DirEntry[str], problems: list[Problem]
+) -> DumpFile | None:
+    try:
+        path = entry.path
+        if entry.is_symlink():
+            real = Path(path).resolve(strict=True)
+            if not real.is_relative_to(root):
+                problems.append(_link(relative, "leads out of the dump folder", Severity.ERROR))
+                return None
+            if real.is_dir():
+                problems.append(_link(relative, "leads to a folder of the same dump", Severity.NOTE))
+                return None
+            path = os.fspath(real)
+        status = os.stat(path)  # noqa: PTH116 - one call a file; a Path each would double the time of a listing
+        if not stat.S_ISREG(status.st_mode):
+            problems.append(
+                Diagnostic(
+                    "PF3205",
+                    f"`{relative}` is not a regular file and is passed over",
+                    severity=Severity.WARNING,
+                    help="dump again, or copy the file that belongs here",
+                    path=relative,
+                )
+            )
+            return None
+    except (OSError, RuntimeError) as error:  # a link to itself is a RuntimeError before Python 3.13
+        problems.append(_unreadable(relative, error))
+        return None
+    return DumpFile(folders, entry.name, relative, path, status.st_size, status.st_mtime_ns)
+
+
+def _link(relative: str, what: str, severity: Severity) -> Problem:
+    return Diagnostic(
+        "PF3203",
+        f"the link `{relative}` {what} and is not followed",
+        severity=severity,
+        help="copy what it leads to into the dump folder, or remove the link" if severity is Severity.ERROR else None,
+        path=relative,
+    )
+
+
+def _too_deep(relative: str) -> Problem:
+    return Diagnostic(
+        "PF3212",
+        f"the folder `{relative}` lies more than {MAX_DEPTH} levels below the dump folder and is not read",
+        severity=Severity.WARNING,
+        help="give the dump folder itself as `path`",
+        path=relative,
+    )
+
+
+def _unreadable(relative: str, error: Exception) -> Problem:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return Diagnostic(
+        "PF3204",
+        f"`{relative}` cannot be read: {reason}",
+        help="check its permissions, or copy it again",
+        path=relative,
+    )

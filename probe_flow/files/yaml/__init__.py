@@ -1,0 +1,1 @@
+"""YAML with the place of every value."""
