@@ -7,8 +7,8 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from probe_flow.formats.dump_select import Selection
-from probe_flow.formats.graph_links import (
+from probe_flow.dumps.file_names import node_of, parse_output_name
+from probe_flow.dumps.graph.links import (
     CONSTANT_TYPES,
     FX_NAME,
     MAYBE_VIEW_TYPES,
@@ -17,7 +17,7 @@ from probe_flow.formats.graph_links import (
     GraphLinks,
     graph_of,
 )
-from probe_flow.formats.torchair_names import node_of, parse_output_name
+from probe_flow.dumps.selection import Selection
 from probe_flow.records import Catalog, Execution, Graph, GraphOp, Node, NodeKey, SlotRole
 
 Silent = tuple[NodeKey, str, int]

@@ -2,7 +2,7 @@
 
 What tells that an operator ran, by the format of the dump:
 
-- dump.json: stack.json and construct.json (`probe_flow.formats.dump_json_calls`), and entries without outputs where the
+- dump.json: stack.json and construct.json (`dumps.dump_json.unrecorded_calls`), and entries without outputs where the
   collector writes some.
 - TorchAir, device: the graph text.
 - TorchAir, FX: the FX names in the graph text of the device, so only beside a device dump.
@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from probe_flow.analysis.silent_graph_operators import silent_on_device, silent_under_fx
+from probe_flow.dumps.dump_json.entries import LOST_CALLS
+from probe_flow.dumps.dump_json.unrecorded_calls import STACK
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.dump_json_calls import STACK
-from probe_flow.formats.dump_json_entries import LOST_CALLS
 from probe_flow.records import Catalog, Execution, NodeKey, Pairs, Phase, ReasonCode, SlotRole, TensorRef
 
 Evidence = Literal["graph", "stack", "calls", "entry", "rules"]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probe_flow.cli.torchair_sides import GE_GRAPH, is_golden_device, kind_at
+from probe_flow.dumps.dump_json.folders import DUMP_FILE
+from probe_flow.dumps.dump_json.head import DumpHead, read_head
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 from probe_flow.files.existing import is_file, is_folder
-from probe_flow.formats.dump_json_folders import DUMP_FILE
-from probe_flow.formats.dump_json_head import DumpHead, read_head
 
 OFFLINE = "offline_data"
 MODES = ("auto", "torchair", OFFLINE)
@@ -49,8 +49,8 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
         UsageError: PF2120 for a mode that this version does not have, PF2122, PF2123, PF2125 and PF2126 when the two
             sides do not go together.
     """
+    from probe_flow.dumps.sniff import NPY, OM, TORCHAIR_FX, TORCHAIR_GE
     from probe_flow.engine.paths import holds
-    from probe_flow.formats.sniff import NPY, OM, TORCHAIR_FX, TORCHAIR_GE
 
     if mode not in MODES:
         raise UsageError(_unknown_mode(mode))
@@ -73,10 +73,10 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
 
 def _arrays_or_device(path: Path) -> str:
     """Return ``npy`` for arrays of a framework, in a folder or one file, else ``om``: its reader says what is wrong."""
-    from probe_flow.formats.om_names import parse_array_name
-    from probe_flow.formats.sniff import NPY, OM
-    from probe_flow.formats.torchair_ge_files import MAPPING_FILE
-    from probe_flow.formats.torchair_names import is_hashed, read_name_mapping, real_name
+    from probe_flow.dumps.device.dump_files import MAPPING_FILE
+    from probe_flow.dumps.file_names import is_hashed, read_name_mapping, real_name
+    from probe_flow.dumps.offline.names import parse_array_name
+    from probe_flow.dumps.sniff import NPY, OM
 
     if is_file(path) and path.suffix == ".npy":
         return NPY

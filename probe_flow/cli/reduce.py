@@ -151,7 +151,7 @@ def _statistics(text: str) -> tuple[str, ...]:
 
 
 def _check_suffix(suffix: str) -> None:
-    from probe_flow.formats.reduced_names import SUFFIX_PATTERN
+    from probe_flow.dumps.reduced.reduced_names import SUFFIX_PATTERN
 
     if re.fullmatch(SUFFIX_PATTERN, suffix) is None:
         raise click.UsageError(f"`--suffix`: `{suffix}` is not `_` and 1 to 40 letters, digits or further `_`")

@@ -84,8 +84,8 @@ def _check(output: Path) -> None:
 
 
 def _read(path: Path, side: str, rank: int | None, step: int | None) -> Catalog:
-    from probe_flow.formats.dump_json import read_dump_json
-    from probe_flow.formats.dump_select import Selection
+    from probe_flow.dumps.dump_json.reader import read_dump_json
+    from probe_flow.dumps.selection import Selection
 
     select = Selection(ranks=None if rank is None else [rank], steps=None if step is None else [step])
     return read_dump_json(path, side=side, select=select)

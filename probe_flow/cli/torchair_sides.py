@@ -19,8 +19,8 @@ def is_golden_device(target: Path, golden: Path) -> bool:
     Raises:
         UsageError: PF2122 when the target is an FX dump, or the dump of one side lies in that of the other.
     """
+    from probe_flow.dumps.sniff import TORCHAIR_FX
     from probe_flow.engine.paths import holds
-    from probe_flow.formats.sniff import TORCHAIR_FX
 
     has_text = holds(golden, GE_GRAPH)
     is_device = has_text or (not holds(golden, _ARRAYS) and _is_device(golden))
@@ -38,7 +38,7 @@ def is_golden_device(target: Path, golden: Path) -> bool:
 
 def kind_at(path: Path) -> str:
     """Return the kind of a dump as far as its files show one, else nothing."""
-    from probe_flow.formats.sniff import kind_of_dump
+    from probe_flow.dumps.sniff import kind_of_dump
 
     try:
         return kind_of_dump(str(path))
@@ -47,15 +47,15 @@ def kind_at(path: Path) -> str:
 
 
 def _is_device(path: Path) -> bool:
-    from probe_flow.formats.sniff import OM, TORCHAIR_GE
+    from probe_flow.dumps.sniff import OM, TORCHAIR_GE
 
     return kind_at(path) in (OM, TORCHAIR_GE)
 
 
 def _device_root(path: Path) -> Path:
     """Return the folder that is read as device dump."""
+    from probe_flow.dumps.torchair.ge import ge_root
     from probe_flow.files.existing import is_folder
-    from probe_flow.formats.torchair_ge import ge_root
 
     path = path.resolve()
     return ge_root(path) if is_folder(path) else path

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from probe_flow.dumps.device.dump_files import MAPPING_FILE
 from probe_flow.errors import Diagnostic, IncompleteError
-from probe_flow.formats.torchair_ge_files import MAPPING_FILE
 
 _NAME_BYTES = 255
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

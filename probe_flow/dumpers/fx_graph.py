@@ -15,7 +15,7 @@ from probe_flow.dumpers.dump_files import Ticks, make_folder, write_json
 from probe_flow.dumpers.fx_interpreter import DumpingInterpreter, is_dumped
 from probe_flow.dumpers.fx_options import FxDumpOptions
 from probe_flow.dumpers.fx_step import StepDump
-from probe_flow.formats.fx_manifest import GRAPH_MANIFEST, GRAPH_SCHEMA
+from probe_flow.dumps.torchair.fx_manifest import GRAPH_MANIFEST, GRAPH_SCHEMA
 
 _LOCAL = re.compile(r"^L\['(\w+)'\]")
 _ATTRIBUTE = re.compile(r"\._(?:modules|parameters|buffers)\['([^']*)'\]")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from probe_flow.dumps.reduced.reduced_names import SUFFIX
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.files.opening import open_bytes, regular
-from probe_flow.formats.reduced_names import SUFFIX
 
 _NAME = re.compile(r"(?P<node>[^-]+)-(?P<target>.+)\.(?P<slot>(?:INPUT|OUTPUT)[.\d]*)\.\d{20}(?:" + SUFFIX + r")?\.npy")
 _BLOCK = 1 << 20

@@ -24,9 +24,9 @@ from probe_flow.dumpers.fx_tensors import (
     results,
 )
 from probe_flow.dumpers.fx_tensors import Path as SlotPath
-from probe_flow.formats.fx_manifest import STEP_MANIFEST, STEP_SCHEMA
-from probe_flow.formats.reduced_files import ReducedArray, ReducedTensor, reduced_array_bytes
-from probe_flow.formats.reduced_names import reduced_name
+from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedTensor, reduced_array_bytes
+from probe_flow.dumps.reduced.reduced_names import reduced_name
+from probe_flow.dumps.torchair.fx_manifest import STEP_MANIFEST, STEP_SCHEMA
 from probe_flow.metrics.reduction import reduce_blocks
 
 STATISTICS = ("min", "max", "mean", "l2norm")

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from probe_flow.formats.encoding import TORCH, parse_encoding, restrided
 from probe_flow.records import TensorRef
+from probe_flow.tensors.encoding import TORCH, parse_encoding, restrided
 from probe_flow.tensors.layouts import LOGICAL_ORDER, PLAIN_LAYOUTS
 
 

@@ -20,10 +20,10 @@ from probe_flow.elements.joined_parts import joined_parts
 from probe_flow.elements.scattered import Scattered
 from probe_flow.errors import Diagnostic, NotComparableError
 from probe_flow.files.binary_file import BinaryFile
-from probe_flow.formats.encoding import TORCH, Encoding, parse_encoding
 from probe_flow.records import Extent, TensorKind, TensorRef
 from probe_flow.tensors.blocked_layouts import Offsets
 from probe_flow.tensors.dtypes import decode, decode_at, decode_runs, dtype_info
+from probe_flow.tensors.encoding import TORCH, Encoding, parse_encoding
 from probe_flow.tensors.layouts import LogicalIndex, axis_offsets
 from probe_flow.tensors.stored_runs import stored_runs
 

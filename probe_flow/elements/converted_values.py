@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probe_flow.elements.blocks import open_tensor
-from probe_flow.formats.encoding import TORCH, parse_encoding
 from probe_flow.records import TensorRef
 from probe_flow.tensors.dtypes import decode, dtype_info
+from probe_flow.tensors.encoding import TORCH, parse_encoding
 
 BLOCK = 1 << 18
 """Elements that are read and written at a time; a multiple of 8, so that packed types are cut between bytes."""

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probe_flow.errors import Diagnostic, NotComparableError
-from probe_flow.formats.encoding import TORCH, parse_encoding
 from probe_flow.records import Extent, TensorRef
 from probe_flow.tensors.dtypes import dtype_info, nbytes
+from probe_flow.tensors.encoding import TORCH, parse_encoding
 
 MAX_PARTS = 4096
 """Devices cut an operator into some tens of parts; each costs an open file."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from probe_flow.formats.rule_records import RuleFile, RuleOp
+from probe_flow.dumps.rules.records import RuleFile, RuleOp
 from probe_flow.matching.fusion_filter import marked
 from probe_flow.matching.fusion_groups import grouped, key_of, numbered
 from probe_flow.matching.fusion_records import CONSTANTS, FusionOp, FusionOutput

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from probe_flow.dumps.rules.records import RuleOutput
 from probe_flow.errors import Diagnostic
-from probe_flow.formats.rule_records import RuleOutput
 from probe_flow.records import Relation
 
 FusionOutput = RuleOutput

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from probe_flow.dumps.rules.records import RuleFile
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.rule_records import RuleFile
 from probe_flow.matching.fusion_close import unfused
 from probe_flow.matching.fusion_filter import unexpected_types
 from probe_flow.matching.fusion_groups import fusion_groups, key_of, key_of_originals, keys_of

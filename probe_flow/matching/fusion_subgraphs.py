@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from probe_flow.formats.rule_facts import PARENT_INPUT, SUBGRAPHS
-from probe_flow.formats.rule_records import RuleFile, RuleOp
+from probe_flow.dumps.rules.facts import PARENT_INPUT, SUBGRAPHS
+from probe_flow.dumps.rules.records import RuleFile, RuleOp
 
 _MAX_BORDERS = 64
 """Borders that one reference passes; a file that needs more goes in circles."""

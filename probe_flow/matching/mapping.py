@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from probe_flow.errors import Diagnostic
-from probe_flow.formats.mapping_file import Entry
-from probe_flow.formats.mapping_file_api import ApiEntry
+from probe_flow.mappings.api_mapping_file import ApiEntry
+from probe_flow.mappings.mapping_file import Entry
 from probe_flow.matching.mapping_apis import ApiNames
 from probe_flow.matching.mapping_cells import GRADIENTS, CellNames, split_prefix
 from probe_flow.matching.name_pairs import pair_by_names

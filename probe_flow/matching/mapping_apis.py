@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from probe_flow.errors import Diagnostic
-from probe_flow.formats.mapping_file import Entry
-from probe_flow.formats.mapping_file_api import ApiEntry, ArgumentMap
+from probe_flow.mappings.api_mapping_file import ApiEntry, ArgumentMap
+from probe_flow.mappings.mapping_file import Entry
 from probe_flow.matching.mapping_api_table import pytorch_name
 from probe_flow.matching.mapping_use import leads_nowhere, useless
 from probe_flow.matching.name_nearest import NearestNames

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from probe_flow.errors import Diagnostic
-from probe_flow.formats.mapping_file import Entry
+from probe_flow.mappings.mapping_file import Entry
 from probe_flow.matching.mapping_use import leads_nowhere, useless
 from probe_flow.matching.name_nearest import NearestNames
 

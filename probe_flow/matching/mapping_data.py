@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.mapping_file import Entry
+from probe_flow.mappings.mapping_file import Entry
 from probe_flow.matching.mapping_use import capped, leads_nowhere, useless
 from probe_flow.matching.name_executions import pair_executions
 from probe_flow.matching.name_nearest import NearestNames

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from probe_flow.errors import Diagnostic, Severity, Span
-from probe_flow.formats.mapping_file import ClassEntries, Entry
+from probe_flow.mappings.mapping_file import ClassEntries, Entry
 from probe_flow.matching.mapping_cells import split_prefix
 from probe_flow.matching.mapping_use import leads_nowhere, useless
 from probe_flow.matching.name_nearest import NearestNames

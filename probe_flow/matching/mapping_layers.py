@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.mapping_file import ClassEntries
+from probe_flow.mappings.mapping_file import ClassEntries
 from probe_flow.matching.mapping_api_table import pytorch_name
 from probe_flow.matching.mapping_apis import TABLE_CONFIDENCE
 from probe_flow.matching.mapping_cells import GRADIENTS, split_prefix

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.mapping_file import Entry
+from probe_flow.mappings.mapping_file import Entry
 
 MAX_WARNINGS = 100
 """Warnings about one file that are given one by one."""

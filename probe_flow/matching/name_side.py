@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 
-from probe_flow.formats.dump_json_names import parse_entry_name
+from probe_flow.dumps.dump_json.names import parse_entry_name
 from probe_flow.matching.name_recompute import find_recomputed
 from probe_flow.matching.name_space import Named, Rename, own_name
 from probe_flow.records import Catalog, Execution, Node, NodeKey, Phase, TensorRef

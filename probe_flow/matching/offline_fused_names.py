@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from probe_flow.formats.torchair_names import safe_name
+from probe_flow.dumps.file_names import safe_name
 from probe_flow.matching.fusion_rules import FusionGroup, FusionOp, FusionRules
 from probe_flow.matching.offline_index import DumpIndex
 from probe_flow.matching.offline_name_parts import NameParts

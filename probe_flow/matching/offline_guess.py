@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from probe_flow.dumps.file_names import safe_name
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.torchair_names import safe_name
 from probe_flow.matching.offline_addresses import Feeds, address_edges, feeds, nodes_in_order
 from probe_flow.matching.offline_align import Aligned, align
 from probe_flow.matching.offline_alike import AMBIGUOUS, Joined, join_alike

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from probe_flow.formats.torchair_names import safe_name
+from probe_flow.dumps.file_names import safe_name
 from probe_flow.records import Catalog, Execution, Node, NodeKey, SlotRole, TensorRef
 
 _BATCH_COPY = re.compile(r"_ascend_mbatch_batch_[0-9]+$")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from probe_flow.dumps.device.joined_slices import NOT_JOINED
 from probe_flow.errors import Diagnostic, Span
-from probe_flow.formats.torchair_slices import NOT_JOINED
 from probe_flow.matching.offline_align import Aligned
 from probe_flow.matching.offline_reasons import dtype_unsupported, missing, slices_missing
 from probe_flow.records import Catalog, Edge, Group, Node, NodeKey, Pair, Pairs, Reason, TensorKind, TensorRef

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from probe_flow.dumps.rules.records import RuleFile
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.rule_records import RuleFile
 from probe_flow.matching.fusion_rules import FusionRules, fusion_rules
 from probe_flow.records import Execution
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from probe_flow.formats.graph_links import MAYBE_VIEW_TYPES, VIEW_TYPES
+from probe_flow.dumps.graph.links import MAYBE_VIEW_TYPES, VIEW_TYPES
 from probe_flow.matching.fusion_rules import FusionGroup, FusionOp, FusionRules
 from probe_flow.matching.offline_index import DumpIndex
 from probe_flow.matching.offline_origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES, Origins

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from probe_flow.formats.rule_records import RuleOutput
+from probe_flow.dumps.rules.records import RuleOutput
 from probe_flow.matching.fusion_rules import FusionOp, FusionRules
 from probe_flow.matching.offline_reasons import input_index, input_malformed, unknown_producer
 from probe_flow.records import Reason, SlotRole, TensorRef

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from probe_flow.errors import Span
-from probe_flow.formats.mapping_file import ClassEntries, Entry
+from probe_flow.mappings.mapping_file import ClassEntries, Entry
 from probe_flow.matching.mapping_layers import match_layer_mapping
 from probe_flow.matching.structure_confidence import RIVAL
 from probe_flow.matching.structure_layer_mapping import SuggestedEntry, Suggestion

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from probe_flow.formats.graph_links import RELAY_TYPES, Source, align
+from probe_flow.dumps.graph.links import RELAY_TYPES, Source, align
 from probe_flow.matching.torchair_golden import dtype_class
 from probe_flow.matching.torchair_graph import FxGraph
 from probe_flow.records import TensorRef

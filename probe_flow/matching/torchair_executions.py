@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from probe_flow.dumps.graph.links import graph_of
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.graph_links import graph_of
 from probe_flow.matching.torchair_golden import output_keys
 from probe_flow.records import Catalog, Execution
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from probe_flow.formats.graph_links import VIEW_TYPES, Source
+from probe_flow.dumps.graph.links import VIEW_TYPES, Source
 from probe_flow.matching.torchair_arguments import (
     Alignment,
     DeviceInput,

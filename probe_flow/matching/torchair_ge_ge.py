@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from probe_flow.formats.graph_links import CONSTANT_TYPES, GraphLinks, Source, align
-from probe_flow.formats.torchair_names import safe_name
+from probe_flow.dumps.file_names import safe_name
+from probe_flow.dumps.graph.links import CONSTANT_TYPES, GraphLinks, Source, align
 from probe_flow.matching.torchair_arguments import fact, is_parameter_list
 from probe_flow.matching.torchair_ge_alike import are_alike, have_like_tensors, predecessors, unusable_golden
 from probe_flow.matching.torchair_ge_golden import GeGolden

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from probe_flow.formats.graph_links import GraphLinks, Source
-from probe_flow.formats.torchair_names import safe_name
+from probe_flow.dumps.file_names import safe_name
+from probe_flow.dumps.graph.links import GraphLinks, Source
 from probe_flow.matching.torchair_nodes import DumpedNode, attach_parts, dumped_nodes, is_repeat
 from probe_flow.matching.torchair_notes import unusable
 from probe_flow.records import Catalog, NodeKey, TensorKind, TensorRef

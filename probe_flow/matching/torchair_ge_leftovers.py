@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from probe_flow.formats.graph_links import CONSTANT_TYPES, RELAY_TYPES, VIEW_TYPES, Source
+from probe_flow.dumps.graph.links import CONSTANT_TYPES, RELAY_TYPES, VIEW_TYPES, Source
 from probe_flow.matching.torchair_arguments import is_parameter_list
 from probe_flow.matching.torchair_ge_ge import GeMatch
 from probe_flow.matching.torchair_nodes import DumpedNode, is_repeat

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from probe_flow.formats.graph_links import CONSTANT_TYPES, GraphLinks, Source
+from probe_flow.dumps.graph.links import CONSTANT_TYPES, GraphLinks, Source
 from probe_flow.matching.torchair_arguments import fact
 from probe_flow.matching.torchair_ge_golden import GeGolden
 from probe_flow.matching.torchair_nodes import DumpedNode

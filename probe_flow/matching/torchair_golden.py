@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from probe_flow.formats.torchair_names import FxOutput, parse_output_name
+from probe_flow.dumps.file_names import FxOutput, parse_output_name
 from probe_flow.records import Catalog, Execution, NodeKey, SlotRole, TensorRef
 
 

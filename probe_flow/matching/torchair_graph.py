@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from probe_flow.formats.graph_links import CONSTANT_TYPES, RELAY_TYPES, GraphLinks, Source
-from probe_flow.formats.torchair_names import FxOutput, parse_output_name
+from probe_flow.dumps.file_names import FxOutput, parse_output_name
+from probe_flow.dumps.graph.links import CONSTANT_TYPES, RELAY_TYPES, GraphLinks, Source
 from probe_flow.matching.torchair_relays import upstream
 from probe_flow.records import Graph, GraphOp
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from probe_flow.dumps.graph.links import GraphLinks
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.graph_links import GraphLinks
 from probe_flow.records import Execution, Graph
 
 _MAX_LISTED = 5

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from probe_flow.formats.graph_links import CONSTANT_TYPES, MAYBE_VIEW_TYPES, VIEW_TYPES, Source
+from probe_flow.dumps.graph.links import CONSTANT_TYPES, MAYBE_VIEW_TYPES, VIEW_TYPES, Source
 from probe_flow.matching.torchair_arguments import align_arguments, is_parameter, is_parameter_list, places_of
 from probe_flow.matching.torchair_fx_match import FxMatch
 from probe_flow.matching.torchair_golden import GoldenIndex, dtype_class

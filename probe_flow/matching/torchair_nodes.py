@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from probe_flow.formats.graph_edges import fused_outputs
-from probe_flow.formats.graph_links import PRIVATE_TYPES, GraphLinks, Source
+from probe_flow.dumps.graph.edges import fused_outputs
+from probe_flow.dumps.graph.links import PRIVATE_TYPES, GraphLinks, Source
 from probe_flow.records import Catalog, Group, Node, NodeKey, Relation, SlotRole, TensorRef
 
 

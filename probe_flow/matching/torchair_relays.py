@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from probe_flow.formats.graph_links import RELAY_TYPES, GraphLinks, Source
+from probe_flow.dumps.graph.links import RELAY_TYPES, GraphLinks, Source
 from probe_flow.matching.torchair_golden import dtype_class
 from probe_flow.records import GraphOp
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from probe_flow.dumps.graph.links import GraphLinks, graph_of
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.graph_links import GraphLinks, graph_of
 from probe_flow.matching.name_executions import leaves_out
 from probe_flow.matching.torchair_fx_match import FxMatch
 from probe_flow.matching.torchair_ge_ge import GeMatch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from probe_flow.formats.graph_links import GraphLinks
+from probe_flow.dumps.graph.links import GraphLinks
 from probe_flow.matching.torchair_nodes import DumpedNode, attach_parts, dumped_nodes, group_of
 from probe_flow.matching.torchair_notes import shape_note, transform_of, unusable
 from probe_flow.matching.torchair_reasons import NearestNames, expected, missing

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from probe_flow.formats.dump_json_apis import UNDEFINED, WITH_BUFFERS
+from probe_flow.dumps.dump_json.apis import UNDEFINED, WITH_BUFFERS
 from probe_flow.reports.csv_dump_json_sides import ABSENT
 from probe_flow.reports.table import Cell
 

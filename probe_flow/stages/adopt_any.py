@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from probe_flow.formats.dump_json import read_dump_json
-from probe_flow.formats.mindspore_graph import read_mindspore_graph
-from probe_flow.formats.npy_folder import read_npy_folder
-from probe_flow.formats.om_dump import read_om
-from probe_flow.formats.sniff import DUMP_JSON, MINDSPORE_GRAPH, NPY, OM, TORCHAIR_FX, TORCHAIR_GE, kind_of_dump
-from probe_flow.formats.torchair_fx import read_torchair_fx
-from probe_flow.formats.torchair_ge import read_torchair_ge
+from probe_flow.dumps.dump_json.reader import read_dump_json
+from probe_flow.dumps.mindspore_graph.reader import read_mindspore_graph
+from probe_flow.dumps.offline.npy_folder import read_npy_folder
+from probe_flow.dumps.offline.om_dump import read_om
+from probe_flow.dumps.sniff import DUMP_JSON, MINDSPORE_GRAPH, NPY, OM, TORCHAIR_FX, TORCHAIR_GE, kind_of_dump
+from probe_flow.dumps.torchair.fx import read_torchair_fx
+from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.records import Catalog
 from probe_flow.stages.base import Select
 

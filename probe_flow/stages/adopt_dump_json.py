@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.dump_json import read_dump_json
 from probe_flow.records import Catalog
 from probe_flow.stages.base import Select
 

@@ -18,7 +18,7 @@ from probe_flow.errors import Diagnostic
 from probe_flow.files.yaml.places import Place
 
 if TYPE_CHECKING:
-    from probe_flow.formats.dump_select import Selection
+    from probe_flow.dumps.selection import Selection
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
@@ -88,7 +88,7 @@ class Select(Model):
     @property
     def selection(self) -> Selection:
         """The same for a reader."""
-        from probe_flow.formats.dump_select import Selection
+        from probe_flow.dumps.selection import Selection
 
         return Selection(self.ranks, self.steps, self.graphs, self.nodes)
 

@@ -13,9 +13,9 @@ from probe_flow.elements.converted_files import ConvertedFile, FileKind, form_of
 from probe_flow.elements.relayout import Relaid, as_stored, in_layout
 from probe_flow.errors import Diagnostic, ProbeFlowError
 from probe_flow.formats.converted_names import converted_name, short_name
-from probe_flow.formats.encoding import held_as
 from probe_flow.records import Extent, TensorRef
 from probe_flow.stages.convert_writes import Wish, fulfil
+from probe_flow.tensors.encoding import held_as
 from probe_flow.tensors.layouts import PLAIN_LAYOUTS
 from probe_flow.tensors.stored_shapes import has_tensors_of
 

@@ -20,7 +20,7 @@ class Options(StageOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the catalog of the dump."""
-    from probe_flow.formats.mindspore_graph import read_mindspore_graph
+    from probe_flow.dumps.mindspore_graph.reader import read_mindspore_graph
 
     return read_mindspore_graph(
         options.path,

@@ -26,7 +26,7 @@ class Options(StageOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the catalog of the arrays."""
-    from probe_flow.formats.npy_folder import read_npy_folder
+    from probe_flow.dumps.offline.npy_folder import read_npy_folder
 
     return read_npy_folder(
         options.path,

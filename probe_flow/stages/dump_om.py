@@ -40,7 +40,7 @@ class Options(StageOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the catalog of the dump."""
-    from probe_flow.formats.om_dump import read_om
+    from probe_flow.dumps.offline.om_dump import read_om
 
     return read_om(
         options.path,

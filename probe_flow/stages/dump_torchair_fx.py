@@ -74,7 +74,7 @@ class Options(RunOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the catalog of the dump, which is made first when a model is given."""
-    from probe_flow.formats.torchair_fx import read_torchair_fx
+    from probe_flow.dumps.torchair.fx import read_torchair_fx
 
     folders: list[Path] = []
     if options.model is not None:

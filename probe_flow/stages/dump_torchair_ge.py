@@ -58,7 +58,7 @@ class Options(RunOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the catalog of the dump, which is made first when a model is given."""
-    from probe_flow.formats.torchair_ge import read_torchair_ge
+    from probe_flow.dumps.torchair.ge import read_torchair_ge
 
     path: str | Path | None = options.path
     if path is None:

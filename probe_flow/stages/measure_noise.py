@@ -68,7 +68,7 @@ def _by_slot(catalog: Catalog) -> _Tensors:
 
 
 def _repeats(catalog: Catalog, context: Context) -> Iterator[Catalog]:
-    from probe_flow.formats.torchair_fx import FRAMEWORK
+    from probe_flow.dumps.torchair.fx import FRAMEWORK
 
     folders = catalog.attrs.get(REPEATS, ())
     if catalog.framework == FRAMEWORK and isinstance(folders, (list, tuple)):
@@ -77,7 +77,7 @@ def _repeats(catalog: Catalog, context: Context) -> Iterator[Catalog]:
 
 
 def _repeat(catalog: Catalog, folder: str, context: Context) -> Catalog | None:
-    from probe_flow.formats.torchair_fx import read_torchair_fx
+    from probe_flow.dumps.torchair.fx import read_torchair_fx
 
     try:
         return read_torchair_fx(folder, side=catalog.side)

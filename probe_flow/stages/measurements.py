@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.dumps.reduced.reduced_tensors import COUNT
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.formats.torchair_reduced import COUNT
 from probe_flow.metrics.checksum import checksum_equal
 from probe_flow.metrics.derive import derive, side_summary
 from probe_flow.metrics.kernel import Record, SpanRecord, fold

@@ -10,8 +10,8 @@ import json
 from dataclasses import replace
 from typing import NamedTuple
 
-from probe_flow.formats.reduced_files import ReducedTensor
-from probe_flow.formats.torchair_reduced import CHECKSUM_DTYPE, recorded_ref
+from probe_flow.dumps.reduced.reduced_files import ReducedTensor
+from probe_flow.dumps.reduced.reduced_tensors import CHECKSUM_DTYPE, recorded_ref
 from probe_flow.records import Pair, TensorKind, TensorRef
 
 _KINDS = frozenset((TensorKind.TENSOR, TensorKind.STATISTICS))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from probe_flow.dumps.device.dumped_file import DumpedFile, read_dumped_file
+from probe_flow.dumps.device.overflow_records import op_debug_json, read_op_debug
 from probe_flow.elements.converted_files import ConvertedFile, FileKind, form_of, write_converted
 from probe_flow.elements.extent_bytes import shrunk
 from probe_flow.elements.relayout import Relaid, as_stored, in_layout
@@ -14,8 +16,6 @@ from probe_flow.errors import Diagnostic, NotComparableError, ProbeFlowError
 from probe_flow.files.binary_file import BinaryFile
 from probe_flow.files.streamed_file import StreamedFile
 from probe_flow.formats.converted_names import converted_name, short_name
-from probe_flow.formats.dumped_file import DumpedFile, read_dumped_file
-from probe_flow.formats.op_debug import op_debug_json, read_op_debug
 from probe_flow.records import Extent, SlotRole, TensorKind, TensorRef
 from probe_flow.stages.convert_writes import Ending, Outcome, Wish, fulfil
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from probe_flow.dumps.file_names import is_hashed, read_name_mapping, real_name
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.existing import is_file, is_folder
 from probe_flow.files.opening import read_whole
 from probe_flow.files.streamed_file import clear_stale
 from probe_flow.files.whole_files import write_whole
 from probe_flow.formats.converted_names import MAPPING_FILE, add_to_mapping
-from probe_flow.formats.torchair_names import is_hashed, read_name_mapping, real_name
 from probe_flow.stages.base import TaskMap
 from probe_flow.stages.parse_files import Batch, Parsed, Source, Wanted, lost_batch, parse_batch
 from probe_flow.stages.reduce_summary import megabytes

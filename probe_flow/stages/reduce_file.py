@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from probe_flow.dumps.device.reducible_files import SourceKind, Unfinished, array_source, device_source
+from probe_flow.dumps.reduced.reduced_files import read_reduced_array, read_reduced_device
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity
 from probe_flow.files.binary_file import BinaryFile
 from probe_flow.files.folder_changes import Identity, identity_of
 from probe_flow.files.whole_files import WholeFile, reads_back, sync_file, sync_folder
-from probe_flow.formats.reduced_files import read_reduced_array, read_reduced_device
-from probe_flow.formats.reduced_sources import SourceKind, Unfinished, array_source, device_source
 from probe_flow.stages.reduce_tensors import Figures, Reduced, reduce_array, reduce_device
 
 GROUP_FILES = 64

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from probe_flow.dumps.device.dump_files import MAPPING_FILE
+from probe_flow.dumps.device.reducible_files import kind_of, source_kind
+from probe_flow.dumps.reduced.reduced_names import SUFFIX, reduced_name, source_name
 from probe_flow.errors import Diagnostic
 from probe_flow.files.folder_changes import FolderChanges, Key
 from probe_flow.files.folder_lock import LOCK_NAME, FolderLock, check_inside
 from probe_flow.files.walk import dump_root
 from probe_flow.files.whole_files import leftover_of, temporary_name, was_cut
-from probe_flow.formats.reduced_names import SUFFIX, reduced_name, source_name
-from probe_flow.formats.reduced_sources import kind_of, source_kind
-from probe_flow.formats.torchair_ge_files import MAPPING_FILE
 from probe_flow.stages.reduce_file import Batch, Done, Ending, Job, lost_batch, reduce_batch
 from probe_flow.stages.reduce_stop import Stop
 from probe_flow.stages.reduce_summary import Summary

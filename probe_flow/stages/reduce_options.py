@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import InitErrorDetails
 
-from probe_flow.formats.reduced_names import SUFFIX_PATTERN
+from probe_flow.dumps.reduced.reduced_names import SUFFIX_PATTERN
 from probe_flow.stages.base import DumpOf, DumpPath, Forecast, IsPath, Model, Select, StageOptions
 
 Statistic = Literal["min", "max", "mean", "l2norm", "count", "nan_count", "inf_count", "crc32"]

@@ -13,13 +13,13 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from probe_flow.dumps.device.reducible_files import SourceKind, source_kind
+from probe_flow.dumps.reduced.reduced_files import ReducedTensor, read_reduced_array, read_reduced_device
+from probe_flow.dumps.reduced.reduced_names import reduced_name
+from probe_flow.dumps.reduced.reduced_tensors import recorded_ref, task_of
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.folder_changes import identity_of
 from probe_flow.files.folder_lock import FolderLock
-from probe_flow.formats.reduced_files import ReducedTensor, read_reduced_array, read_reduced_device
-from probe_flow.formats.reduced_names import reduced_name
-from probe_flow.formats.reduced_sources import SourceKind, source_kind
-from probe_flow.formats.torchair_reduced import recorded_ref, task_of
 from probe_flow.records import Catalog, SlotRole, TensorKind, TensorRef
 from probe_flow.stages.base import TaskMap
 from probe_flow.stages.reduce_file import Done, Ending, Job, lost_batch, reduce_batch

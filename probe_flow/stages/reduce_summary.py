@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from probe_flow.dumps.device.reducible_files import REDUCED
 from probe_flow.errors import Diagnostic, IncompleteError
 from probe_flow.files.whole_files import write_whole
-from probe_flow.formats.reduced_sources import REDUCED
 from probe_flow.stages.reduce_file import Done, Ending
 
 SCHEMA = "probe_flow/reduction/1"

@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.elements.blocks import TensorBlocks, open_tensor
-from probe_flow.errors import NotComparableError
-from probe_flow.files.arrays.npy import NpyHeader
-from probe_flow.files.binary_file import BinaryFile
-from probe_flow.formats.ge_dump import tensor_refs
-from probe_flow.formats.ge_records import GeDump
-from probe_flow.formats.reduced_files import (
+from probe_flow.dumps.device.device_file import tensor_refs
+from probe_flow.dumps.device.file_records import GeDump
+from probe_flow.dumps.file_names import parse_ge_name
+from probe_flow.dumps.reduced.reduced_files import (
     ReducedArray,
     ReducedDevice,
     ReducedTensor,
     reduced_array_bytes,
     reduced_device_bytes,
 )
-from probe_flow.formats.torchair_names import parse_ge_name
+from probe_flow.elements.blocks import TensorBlocks, open_tensor
+from probe_flow.errors import NotComparableError
+from probe_flow.files.arrays.npy import NpyHeader
+from probe_flow.files.binary_file import BinaryFile
 from probe_flow.metrics.kernel import BLOCK, Blocks, Scratch
 from probe_flow.metrics.reduction import needs_sums, reduce_blocks
 from probe_flow.records import Execution, Extent, NodeKey, Slot, SlotRole, TensorKind, TensorRef

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from structure_builders import Program, layers, tensor
 
-from probe_flow.formats.mapping_file import read_layer_mapping
+from probe_flow.mappings.mapping_file import read_layer_mapping
 from probe_flow.matching.structure_layer_mapping import SuggestedEntry, Suggestion
 
 DATA = Path(__file__).parents[1] / "data" / "dump_json"

@@ -14,9 +14,9 @@ from generate.torchair import EXTRA_HEALTHY, HEALTHY, SINGLE_FAULTS
 from generate.torchair_reduced import FULL, SCRIPT, reduce_golden, reduce_target
 from named_origins import compare, is_truth, origins
 
+from probe_flow.dumps.device.device_file import read_ge_header
+from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.files.binary_file import BinaryFile
-from probe_flow.formats.ge_dump import read_ge_header
-from probe_flow.formats.torchair_ge import read_torchair_ge
 from probe_flow.matching.torchair import match_torchair
 from probe_flow.records import Comparison, FindingKind, Mode, Role
 from probe_flow.stages.base import Context, Settings

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from generate.torchair import HEALTHY, SINGLE_FAULTS
 
-from probe_flow.formats.torchair_fx import read_torchair_fx
-from probe_flow.formats.torchair_ge import read_torchair_ge
+from probe_flow.dumps.torchair.fx import read_torchair_fx
+from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.matching.third_side import with_reference
 from probe_flow.matching.torchair import match_torchair
 from probe_flow.records import Comparison, FindingKind

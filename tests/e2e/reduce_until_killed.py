@@ -17,7 +17,7 @@ from pathlib import Path
 
 from reduce_dumps import FakeStop, reduction, write_fx, write_ge
 
-from probe_flow.formats.reduced_names import reduced_name
+from probe_flow.dumps.reduced.reduced_names import reduced_name
 
 FILES = 3
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from e2e.projects import TORCHAIR, Command, Done
-from probe_flow.formats.torchair_fx import read_torchair_fx
-from probe_flow.formats.torchair_ge import read_torchair_ge
+from probe_flow.dumps.torchair.fx import read_torchair_fx
+from probe_flow.dumps.torchair.ge import read_torchair_ge
 
 TABLES = Path(__file__).parents[1] / "data" / "torchair"
 ROLES = {"input": "inputs", "output": "outputs"}

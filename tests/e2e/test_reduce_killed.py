@@ -12,7 +12,7 @@ import numpy as np
 from processes_seen import children, is_alive, wait_until
 from reduce_dumps import fx_name, write_fx
 
-from probe_flow.formats.reduced_names import reduced_name
+from probe_flow.dumps.reduced.reduced_names import reduced_name
 
 SCRIPT = Path(__file__).with_name("reduce_until_killed.py")
 ROOT = Path(__file__).resolve().parents[2]

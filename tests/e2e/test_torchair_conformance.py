@@ -33,8 +33,8 @@ from torchair_builders import (
 from torchair_checks import check_complete, golden_of, missing, reasons
 
 from e2e.projects import TORCHAIR
-from probe_flow.formats.torchair_fx import read_torchair_fx
-from probe_flow.formats.torchair_ge import read_torchair_ge
+from probe_flow.dumps.torchair.fx import read_torchair_fx
+from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.matching.torchair import match_torchair
 
 TESTS = Path(__file__).parents[1]
@@ -46,13 +46,15 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "unit/tensors/test_dtypes.py::test_hifloat8_vectors",
             "unit/tensors/test_dtypes.py::test_hifloat8_follows_the_bit_rules_for_all_codes",
             "unit/tensors/test_dtypes.py::test_8_bit_floats_equal_ml_dtypes_for_all_codes",
-            "unit/formats/test_ge_dump.py::test_every_dtype_comes_back",
+            "unit/dumps/device/test_device_file.py::test_every_dtype_comes_back",
         ),
-        "1 byte-exact dump file": ("unit/formats/test_ge_dump.py::test_published_container_reads_field_by_field",),
+        "1 byte-exact dump file": (
+            "unit/dumps/device/test_device_file.py::test_published_container_reads_field_by_field",
+        ),
         "1 vectors of layouts": (
             "unit/tensors/test_storage_layouts.py::test_published_vectors",
             "unit/tensors/test_storage_layouts.py::test_grouped_fractal_z_comes_back",
-            "unit/formats/test_ge_dump.py::test_every_layout_is_undone",
+            "unit/dumps/device/test_device_file.py::test_every_layout_is_undone",
         ),
         "1 vectors of metrics": (
             "unit/metrics/test_metric_values.py::test_vectors_of_the_vendor_tools",
@@ -61,73 +63,73 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "2 all layouts and mixed versions": (
             "unit/matching/test_torchair.py::TestExecutions::test_layouts_mix",
-            "unit/formats/test_torchair_fx.py::test_steps_count_from_zero_in_every_layout",
-            "unit/formats/test_torchair_ge.py::test_earlier_layout_takes_the_rank_from_the_only_graph_text",
-            "unit/formats/test_torchair_ge.py::test_oldest_graph_text_takes_its_id_from_its_own_name",
+            "unit/dumps/torchair/test_fx.py::test_steps_count_from_zero_in_every_layout",
+            "unit/dumps/torchair/test_ge.py::test_earlier_layout_takes_the_rank_from_the_only_graph_text",
+            "unit/dumps/torchair/test_ge.py::test_oldest_graph_text_takes_its_id_from_its_own_name",
         ),
         "2 tokens 0 and 10": (
-            "unit/formats/test_torchair_ge.py::test_tokens_are_ordered_as_numbers",
-            "unit/formats/test_torchair_fx.py::test_graphs_and_tokens_are_ordered_as_numbers",
+            "unit/dumps/torchair/test_ge.py::test_tokens_are_ordered_as_numbers",
+            "unit/dumps/torchair/test_fx.py::test_graphs_and_tokens_are_ordered_as_numbers",
         ),
         "2 eleven graphs": (
-            "unit/formats/test_torchair_ge.py::test_eleven_graphs_keep_their_ids_in_numeric_order",
+            "unit/dumps/torchair/test_ge.py::test_eleven_graphs_keep_their_ids_in_numeric_order",
             "unit/matching/test_torchair.py::TestExecutions::test_eleven_graphs_pair_by_id",
         ),
         "2 a graph compiled but never run": (
-            "unit/formats/test_torchair_ge.py::test_a_graph_that_was_compiled_but_never_ran_is_noted",
+            "unit/dumps/torchair/test_ge.py::test_a_graph_that_was_compiled_but_never_ran_is_noted",
             "unit/matching/test_torchair.py::TestExecutions"
             "::test_a_graph_that_was_compiled_but_never_ran_disturbs_nothing",
         ),
         "2 a graph run twice": (
-            "unit/formats/test_torchair_ge.py::TestRuns::test_the_newest_of_two_runs_is_read_and_both_are_named",
-            "unit/formats/test_torchair_ge.py::TestRuns::test_of_several_graph_texts_the_fitting_one_counts",
+            "unit/dumps/torchair/test_ge.py::TestRuns::test_the_newest_of_two_runs_is_read_and_both_are_named",
+            "unit/dumps/torchair/test_ge.py::TestRuns::test_of_several_graph_texts_the_fitting_one_counts",
         ),
         "2 several ranks": (
-            "unit/formats/test_torchair_ge.py::TestSelection::test_ranks_steps_and_graphs",
-            "unit/formats/test_torchair_ge.py::test_devices_of_the_earlier_layout_become_ranks_and_it_is_said",
+            "unit/dumps/torchair/test_ge.py::TestSelection::test_ranks_steps_and_graphs",
+            "unit/dumps/torchair/test_ge.py::test_devices_of_the_earlier_layout_become_ranks_and_it_is_said",
             "unit/matching/test_torchair.py::TestExecutions::test_step_offset_and_pair_ranks",
         ),
         "3 surplus bytes": (
-            "unit/formats/test_ge_dump.py::test_every_dtype_comes_back",
-            "unit/formats/test_ge_dump.py::test_sections_lie_behind_the_tensors",
+            "unit/dumps/device/test_device_file.py::test_every_dtype_comes_back",
+            "unit/dumps/device/test_device_file.py::test_sections_lie_behind_the_tensors",
         ),
-        "3 unknown fields": ("unit/formats/test_ge_dump.py::test_unknown_fields_are_skipped",),
+        "3 unknown fields": ("unit/dumps/device/test_device_file.py::test_unknown_fields_are_skipped",),
         "3 truncated and empty files": (
-            "unit/formats/test_ge_dump.py::test_every_cut_inside_the_header_is_found",
-            "unit/formats/test_ge_dump.py::test_tensors_before_a_cut_are_kept",
-            "unit/formats/test_ge_dump.py::test_empty_files_are_named_so",
+            "unit/dumps/device/test_device_file.py::test_every_cut_inside_the_header_is_found",
+            "unit/dumps/device/test_device_file.py::test_tensors_before_a_cut_are_kept",
+            "unit/dumps/device/test_device_file.py::test_empty_files_are_named_so",
             "e2e/test_bad_input.py::TestDeviceFiles::test_a_file_without_a_readable_header_costs_one_operator",
         ),
         "3 unknown element types": (
-            "unit/formats/test_ge_dump.py::test_unknown_type_and_layout_numbers_are_named",
-            "unit/formats/test_ge_dump.py::test_types_without_known_numbers_are_opaque_and_leave_the_others",
+            "unit/dumps/device/test_device_file.py::test_unknown_type_and_layout_numbers_are_named",
+            "unit/dumps/device/test_device_file.py::test_types_without_known_numbers_are_opaque_and_leave_the_others",
         ),
         "3 nine-field names": (
-            "unit/formats/test_torchair_ge.py::TestNames::test_all_forms_of_file_names",
-            "unit/formats/test_torchair_ge.py::TestNames"
+            "unit/dumps/torchair/test_ge.py::TestNames::test_all_forms_of_file_names",
+            "unit/dumps/torchair/test_ge.py::TestNames"
             "::test_a_name_of_nine_fields_ends_with_task_type_context_thread_and_device",
-            "unit/formats/test_torchair_ge.py::TestLaterForms::test_nine_fields_of_an_unsliced_operator_are_ordinary",
+            "unit/dumps/torchair/test_ge.py::TestLaterForms::test_nine_fields_of_an_unsliced_operator_are_ordinary",
         ),
         "3 hashed names": (
-            "unit/formats/test_torchair_ge.py::TestNames::test_hashed_names_are_resolved_by_the_mapping",
-            "unit/formats/test_torchair_ge.py::TestNames::test_every_folder_has_a_mapping_of_its_own",
-            "unit/formats/test_torchair_fx.py::TestOddFiles::test_hashed_names_are_resolved_or_reported",
-            "unit/formats/test_torchair_reduced.py::TestDeviceFiles::test_hashed_names_are_resolved",
+            "unit/dumps/torchair/test_ge.py::TestNames::test_hashed_names_are_resolved_by_the_mapping",
+            "unit/dumps/torchair/test_ge.py::TestNames::test_every_folder_has_a_mapping_of_its_own",
+            "unit/dumps/torchair/test_fx.py::TestOddFiles::test_hashed_names_are_resolved_or_reported",
+            "unit/dumps/reduced/test_reduced_tensors.py::TestDeviceFiles::test_hashed_names_are_resolved",
         ),
         "3 an operator dumped twice": (
-            "unit/formats/test_torchair_ge.py::TestDuplicates::test_the_rule_chooses_and_every_other_file_is_listed",
+            "unit/dumps/torchair/test_ge.py::TestDuplicates::test_the_rule_chooses_and_every_other_file_is_listed",
         ),
         "4 colons, braces, quotes and nested graphs in a graph text": (
-            "unit/formats/test_ge_graph.py::test_values_with_colons_and_braces_lose_nothing",
-            "unit/formats/test_ge_graph.py::test_escapes_and_adjacent_strings_are_resolved",
-            "unit/formats/test_ge_graph.py::test_nested_graphs_and_other_top_level_blocks_do_not_count",
+            "unit/dumps/graph/test_graph_text.py::test_values_with_colons_and_braces_lose_nothing",
+            "unit/dumps/graph/test_graph_text.py::test_escapes_and_adjacent_strings_are_resolved",
+            "unit/dumps/graph/test_graph_text.py::test_nested_graphs_and_other_top_level_blocks_do_not_count",
         ),
         "5 twelve inputs of a cat": (
-            "unit/formats/test_torchair_fx.py::test_twelve_list_items_are_ordered_as_numbers",
+            "unit/dumps/torchair/test_fx.py::test_twelve_list_items_are_ordered_as_numbers",
             "unit/matching/test_torchair.py::TestRules::test_twelve_inputs_of_a_cat_pair_in_numeric_order",
         ),
         "5 scalars, None, texts and lists among the arguments": (
-            "unit/formats/test_torchair_fx.py::test_what_is_no_tensor_is_opaque_and_never_unpickled",
+            "unit/dumps/torchair/test_fx.py::test_what_is_no_tensor_is_opaque_and_never_unpickled",
             "unit/matching/test_torchair.py::TestGaps::test_what_is_no_tensor_is_explained",
             "unit/matching/test_torchair.py::TestRules::test_a_permutation_never_pairs_with_the_two_axes_of_a_transposition",
         ),
@@ -137,7 +139,7 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "6 an input that enters a fused operator in the middle": (
             "unit/matching/test_torchair.py::TestRules"
             "::test_a_fused_operator_gives_its_last_output_and_takes_inputs_in_the_middle",
-            "unit/formats/test_torchair_ge.py::TestFused::test_an_input_that_enters_in_the_middle_gets_its_edge",
+            "unit/dumps/torchair/test_ge.py::TestFused::test_an_input_that_enters_in_the_middle_gets_its_edge",
         ),
         "6 fused parts that the golden side lacks": (
             "unit/matching/test_torchair.py::TestRules::test_fused_parts_that_the_golden_side_lacks_are_missing",
@@ -157,7 +159,7 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "unit/metrics/test_metric_values.py::test_zero_golden_is_infinite_strictly_and_counts_by_eps_otherwise",
         ),
         "7 empty tensors": (
-            "unit/formats/test_ge_dump.py::test_empty_tensors_have_no_elements",
+            "unit/dumps/device/test_device_file.py::test_empty_tensors_have_no_elements",
             "unit/analysis/test_policies.py::test_empty_tensors_pass",
         ),
         "7 other element counts": (
@@ -185,16 +187,16 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "unit/elements/test_joined_blocks.py::test_memory_is_that_of_the_block_and_not_of_the_tensor",
         ),
         "containers: slices of one operator": (
-            "unit/formats/test_torchair_slices.py::TestManualSlices::test_outputs_join_along_the_cut_axis",
-            "unit/formats/test_torchair_slices.py::TestAutomaticSlices::test_outputs_join_by_the_ranges_of_the_threads",
-            "unit/formats/test_torchair_slices.py::TestAutomaticSlices"
+            "unit/dumps/device/test_joined_slices.py::TestManualSlices::test_outputs_join_along_the_cut_axis",
+            "unit/dumps/device/test_joined_slices.py::TestAutomaticSlices::test_outputs_join_by_the_ranges_of_the_threads",
+            "unit/dumps/device/test_joined_slices.py::TestAutomaticSlices"
             "::test_a_header_that_describes_the_whole_tensor_takes_the_shape_of_its_thread",
         ),
         "containers: nano dumps": (
-            "unit/formats/test_nano_dump.py::test_hand_made_bytes_read_field_by_field",
-            "unit/formats/test_nano_dump.py::test_the_second_numbering_of_types_is_understood",
+            "unit/dumps/device/test_nano_dump.py::test_hand_made_bytes_read_field_by_field",
+            "unit/dumps/device/test_nano_dump.py::test_the_second_numbering_of_types_is_understood",
         ),
-        "containers: single messages": ("unit/formats/test_ge_dump.py::test_old_bare_message_is_read",),
+        "containers: single messages": ("unit/dumps/device/test_device_file.py::test_old_bare_message_is_read",),
     }
 )
 

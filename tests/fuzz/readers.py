@@ -14,29 +14,29 @@ from fuzz.target import (
     check_elements,
     file_target,
 )
+from probe_flow.dumps.device.dumped_file import read_dumped_file
+from probe_flow.dumps.device.overflow_records import op_debug_json, read_op_debug
+from probe_flow.dumps.device.source_lines import read_source_lines
+from probe_flow.dumps.device.statistics_csv import read_device_statistics
+from probe_flow.dumps.dump_json.reader import read_dump_json
+from probe_flow.dumps.graph.graph_text import read_ge_graph
+from probe_flow.dumps.mindspore_graph.reader import read_mindspore_graph
+from probe_flow.dumps.offline.npy_folder import read_npy_folder
+from probe_flow.dumps.offline.om_dump import read_om
+from probe_flow.dumps.reduced.reduced_files import read_reduced_array, read_reduced_device
+from probe_flow.dumps.rules.rule_file import read_rule_file
+from probe_flow.dumps.rules.rule_folder import read_rule_files
+from probe_flow.dumps.sniff import kind_of_dump
+from probe_flow.dumps.torchair.fx import read_torchair_fx
+from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.errors import FormatError
 from probe_flow.files.arrays.torch_file import read_torch_header
 from probe_flow.formats.baseline_file import read_baseline
 from probe_flow.formats.baseline_text import baseline_text
-from probe_flow.formats.device_statistics import read_device_statistics
-from probe_flow.formats.dump_json import read_dump_json
-from probe_flow.formats.dumped_file import read_dumped_file
-from probe_flow.formats.encoding import TORCH
-from probe_flow.formats.ge_graph import read_ge_graph
-from probe_flow.formats.mapping_file import read_flat_mapping, read_layer_mapping
-from probe_flow.formats.mapping_file_api import read_api_mapping
-from probe_flow.formats.mindspore_graph import read_mindspore_graph
-from probe_flow.formats.npy_folder import read_npy_folder
-from probe_flow.formats.om_dump import read_om
-from probe_flow.formats.op_debug import op_debug_json, read_op_debug
-from probe_flow.formats.reduced_files import read_reduced_array, read_reduced_device
-from probe_flow.formats.rule_file import read_rule_file
-from probe_flow.formats.rule_folder import read_rule_files
-from probe_flow.formats.sniff import kind_of_dump
-from probe_flow.formats.torchair_fx import read_torchair_fx
-from probe_flow.formats.torchair_ge import read_torchair_ge
-from probe_flow.formats.torchair_source import read_source_lines
+from probe_flow.mappings.api_mapping_file import read_api_mapping
+from probe_flow.mappings.mapping_file import read_flat_mapping, read_layer_mapping
 from probe_flow.records import Execution, Extent, NodeKey, Slot, SlotRole, TensorKind, TensorRef
+from probe_flow.tensors.encoding import TORCH
 
 _NODE = NodeKey(Execution(), "node")
 

@@ -23,6 +23,7 @@ from fuzz import seeds, workflows
 from fuzz.target import Target, check_diagnostics, file_target, only_file
 from fuzz.tree import Tree
 from probe_flow.cli.asking import Asker
+from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
 from probe_flow.elements.converted_files import FileKind
 from probe_flow.elements.tensor_store import TensorStore, problem_of
 from probe_flow.engine.cache import PAIRS, PARTIAL, VERSION
@@ -33,7 +34,6 @@ from probe_flow.engine.scheduler import make_scheduler
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, ProbeFlowError
 from probe_flow.files.shards import Entry, ShardStore, inspect
 from probe_flow.formats.baseline_text import baseline_text
-from probe_flow.formats.ge_dump import read_ge_header, tensor_refs
 from probe_flow.records import Execution, NodeKey, TensorRef
 from probe_flow.reports.baseline_accept import baseline_of
 from probe_flow.reports.conclusion import last_line

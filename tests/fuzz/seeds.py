@@ -36,7 +36,7 @@ from torchair_builders import (
 )
 
 from fuzz.tree import Tree, tree_of
-from probe_flow.formats.reduced_files import (
+from probe_flow.dumps.reduced.reduced_files import (
     ReducedArray,
     ReducedDevice,
     ReducedTensor,

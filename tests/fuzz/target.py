@@ -14,8 +14,8 @@ from fuzz.tree import Tree
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import CODES, Diagnostic, FormatError, NotComparableError, ProbeFlowError
 from probe_flow.errors.render import render_all
-from probe_flow.formats.encoding import TORCH
 from probe_flow.records import Catalog, TensorKind, TensorRef
+from probe_flow.tensors.encoding import TORCH
 
 MAX_ELEMENTS = 1 << 16
 """Elements of a tensor that are read: its file decides how many there are, so more would only cost time."""

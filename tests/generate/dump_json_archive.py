@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from probe_flow.formats.dump_json import read_dump_json
+from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.matching.name import match_name
 
 FAULTS, HEALTHY = 44, 16

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from generate.torchair_pairs import Case
-from probe_flow.formats.reduced_files import (
+from probe_flow.dumps.reduced.reduced_files import (
     ReducedArray,
     ReducedDevice,
     ReducedTensor,

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from probe_flow.dumps.dump_json.names import parse_entry_name
+from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.errors import CODES
-from probe_flow.formats.dump_json import read_dump_json
-from probe_flow.formats.dump_json_names import parse_entry_name
 from probe_flow.records import (
     Catalog,
     Execution,

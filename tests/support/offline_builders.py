@@ -11,10 +11,10 @@ import numpy as np
 import rule_builders as rules
 from om_writer import GoldenFolder, OmFolder
 
+from probe_flow.dumps.offline.npy_folder import read_npy_folder
+from probe_flow.dumps.offline.om_dump import read_om
+from probe_flow.dumps.rules.rule_file import read_rule_file
 from probe_flow.elements.blocks import open_tensor
-from probe_flow.formats.npy_folder import read_npy_folder
-from probe_flow.formats.om_dump import read_om
-from probe_flow.formats.rule_file import read_rule_file
 from probe_flow.matching.fusion_rules import FusionRules
 from probe_flow.matching.offline import match_offline
 from probe_flow.matching.offline_models import RuleBook

@@ -11,9 +11,9 @@ import ge_writer
 import numpy as np
 from ge_writer import DumpTensor
 
+from probe_flow.dumps.device.reducible_files import SourceKind, source_kind
+from probe_flow.dumps.reduced.reduced_names import reduced_name
 from probe_flow.files.folder_changes import identity_of
-from probe_flow.formats.reduced_names import reduced_name
-from probe_flow.formats.reduced_sources import SourceKind, source_kind
 from probe_flow.stages.reduce_file import Batch, Done, Job, reduce_batch
 from probe_flow.stages.reduce_folders import Reduction, Wanted
 from probe_flow.stages.reduce_tensors import Figures

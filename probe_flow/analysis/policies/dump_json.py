@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.plain_values import gap
-from probe_flow.formats.dump_json_apis import UNDEFINED, WITH_BUFFERS
+from probe_flow.dumps.dump_json.apis import UNDEFINED, WITH_BUFFERS
 from probe_flow.records import Mode, Status, TensorKind, Verdict
 
 JUMP_INPUT_LIMIT = 0.1

@@ -28,7 +28,7 @@ from probe_flow.files.arrays.torch_pickle import (
 )
 from probe_flow.files.arrays.zip_members import DAMAGED, FIRST_BYTES, ZipArchive
 from probe_flow.files.binary_file import BinaryFile, malformed
-from probe_flow.formats.encoding import strided
+from probe_flow.tensors.encoding import strided
 
 LEGACY_NUMBER = 0x1950A86A20F9469CFC6C
 """What the first pickle of a file in the format before version 1.6 holds."""
@@ -65,7 +65,7 @@ class TorchHeader:
     Args:
         dtype: canonical dtype; None when only torch can tell.
         shape: logical shape; None when only torch can tell.
-        encoding: how the elements lie, see `probe_flow.formats.encoding`; ``torch``: torch has to load them.
+        encoding: how the elements lie, see `probe_flow.tensors.encoding`; ``torch``: torch has to load them.
         offset: first byte of the elements; 0 when torch has to load them.
         nbytes: bytes from the first to the last element; the whole file when torch has to load them.
         reason: why torch has to load them.

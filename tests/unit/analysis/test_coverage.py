@@ -12,9 +12,9 @@ from probe_flow.analysis.gate import gate_passes
 from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.policies.base import judge_all
 from probe_flow.analysis.silent_operators import SilentOperator, silence_problems, silent_sides
+from probe_flow.dumps.dump_json.entries import LOST_CALLS
+from probe_flow.dumps.dump_json.unrecorded_calls import STACK
 from probe_flow.errors import Diagnostic
-from probe_flow.formats.dump_json_calls import STACK
-from probe_flow.formats.dump_json_entries import LOST_CALLS
 from probe_flow.records import (
     Catalog,
     Coverage,

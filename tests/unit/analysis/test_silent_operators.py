@@ -15,10 +15,10 @@ from name_builders import ref_of
 from torchair_builders import GeDump, Op, X, Y, Z, fx_token, mul_add_relu, write_device_op, write_mul_add_relu
 
 from probe_flow.analysis.silent_operators import SilentOperator, silent_operators
-from probe_flow.formats.dump_json import read_dump_json
-from probe_flow.formats.dump_select import Selection
-from probe_flow.formats.torchair_fx import read_torchair_fx
-from probe_flow.formats.torchair_ge import read_torchair_ge
+from probe_flow.dumps.dump_json.reader import read_dump_json
+from probe_flow.dumps.selection import Selection
+from probe_flow.dumps.torchair.fx import read_torchair_fx
+from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.records import Catalog, Execution, NodeKey, SlotRole
 
 ROOT = Path(__file__).parents[3]

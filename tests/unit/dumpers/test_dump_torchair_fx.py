@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from probe_flow.dumpers import torchair_fx_backend
+from probe_flow.dumps.file_names import parse_fx_name
+from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.errors import IncompleteError
-from probe_flow.formats.torchair_fx import read_torchair_fx
-from probe_flow.formats.torchair_names import parse_fx_name
 
 pytestmark = [
     pytest.mark.frameworks,

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
 from probe_flow.elements import relayout
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.elements.converted_files import ConvertedFile, FileKind, write_converted
@@ -25,7 +26,6 @@ from probe_flow.elements.relayout import Relaid, as_stored, in_layout
 from probe_flow.errors import NotComparableError
 from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.files.arrays.torch_file import read_torch_header
-from probe_flow.formats.ge_dump import read_ge_header, tensor_refs
 from probe_flow.records import Execution, Extent, NodeKey, Slot, SlotRole, TensorRef
 
 KEY = NodeKey(Execution(), "op")

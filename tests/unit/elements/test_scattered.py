@@ -15,11 +15,11 @@ from ge_writer import DumpTensor
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
 from probe_flow.elements import scattered
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.elements.scattered import stored_range
 from probe_flow.files.binary_file import BinaryFile
-from probe_flow.formats.ge_dump import read_ge_header, tensor_refs
 from probe_flow.records import Execution, NodeKey
 
 CASES = {
@@ -90,7 +90,7 @@ READER = """
     from probe_flow.errors import FormatError
     from probe_flow.files.binary_file import BinaryFile
     from probe_flow.elements.blocks import open_tensor
-    from probe_flow.formats.ge_dump import read_ge_header, tensor_refs
+    from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
     from probe_flow.records import Execution, NodeKey
 
     def never(self):

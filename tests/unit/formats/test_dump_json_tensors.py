@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from torch_writer import call, named, torch_file
 
+from probe_flow.dumps.dump_json import tensor_files as dump_json_files
+from probe_flow.dumps.dump_json.reader import read_dump_json
+from probe_flow.dumps.selection import Selection
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import Severity
 from probe_flow.files.arrays import torch_load
-from probe_flow.formats import dump_json_files
-from probe_flow.formats.dump_json import read_dump_json
-from probe_flow.formats.dump_select import Selection
 from probe_flow.records import Catalog, Execution, Phase, Slot, SlotRole, TensorKind, TensorRef
 
 DATA = Path(__file__).parents[2] / "data" / "dump_json"

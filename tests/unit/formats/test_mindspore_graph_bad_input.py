@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from mindspore_graph_builders import STATISTIC_COLUMNS, turn_into_statistics, unpack
 
+from probe_flow.dumps.mindspore_graph.reader import read_mindspore_graph
+from probe_flow.dumps.selection import Selection
 from probe_flow.errors import CODES, IncompleteError, Severity, UsageError
-from probe_flow.formats.dump_select import Selection
-from probe_flow.formats.mindspore_graph import read_mindspore_graph
 from probe_flow.records import Catalog, TensorKind
 
 MATMUL = "MatMul.*_b1-Block_fc-Dense_MatMul-op0.*.output.0.*.npy"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from mindspore_graph_builders import DATA, read_array, unpack
 
-from probe_flow.formats.mindspore_graph import read_mindspore_graph
+from probe_flow.dumps.mindspore_graph.reader import read_mindspore_graph
 from probe_flow.records import Catalog
 
 SCRIPT = Path(__file__).parents[2] / "generate" / "mindspore_graph.py"

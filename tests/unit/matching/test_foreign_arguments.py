@@ -8,7 +8,7 @@ import pytest
 from name_builders import ONLY, item_pairs, read, ref_of
 
 from probe_flow.errors import Span
-from probe_flow.formats.mapping_file import ClassEntries, Entry
+from probe_flow.mappings.mapping_file import ClassEntries, Entry
 from probe_flow.matching.mapping_layers import match_layer_mapping
 from probe_flow.matching.parameter_names import argument_name
 from probe_flow.matching.structure_slots import no_slot, pair_foreign_call

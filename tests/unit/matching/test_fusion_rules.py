@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rule_builders import REAL, attr, desc, model, op
 
-from probe_flow.formats.rule_file import read_rule_file
-from probe_flow.formats.rule_json import parse_rule_json
+from probe_flow.dumps.rules.rule_file import read_rule_file
+from probe_flow.dumps.rules.rule_json import parse_rule_json
 from probe_flow.matching.fusion_rules import FusionRules, clean_name, fusion_rules
 from probe_flow.records import Relation
 

@@ -8,7 +8,7 @@ import pytest
 from name_builders import ONLY, assert_complete, catalog, entry_pairs, ref_of
 
 from probe_flow.errors import Span
-from probe_flow.formats.mapping_file_api import ApiEntry
+from probe_flow.mappings.api_mapping_file import ApiEntry
 from probe_flow.matching.mapping import match_api_mapping
 from probe_flow.records import Catalog, Expectation, NodeKey, Pairs, Phase, Slot, SlotRole
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from name_builders import DATA, ONLY, assert_complete, catalog, entry_pairs, item_pairs, read, ref_of
 
 from probe_flow.errors import Span
-from probe_flow.formats.mapping_file import Entry, read_flat_mapping
+from probe_flow.mappings.mapping_file import Entry, read_flat_mapping
 from probe_flow.matching.mapping import match_cell_mapping
 from probe_flow.matching.mapping_api_table import PYTORCH_OF, pytorch_name
 from probe_flow.matching.mapping_layers import match_layer_mapping

@@ -6,7 +6,7 @@ import pytest
 from name_builders import DATA, assert_complete, catalog, item_pairs, read, ref_of
 
 from probe_flow.errors import Span
-from probe_flow.formats.mapping_file import Entry, read_flat_mapping
+from probe_flow.mappings.mapping_file import Entry, read_flat_mapping
 from probe_flow.matching.mapping_data import match_data_mapping
 from probe_flow.records import Catalog, Execution, Expectation, NodeKey, Pairs, Slot, SlotRole
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from name_builders import DATA, ONLY, assert_complete, catalog, entry_pairs, item_pairs, read, ref_of
 
 from probe_flow.errors import Span
-from probe_flow.formats.mapping_file import ClassEntries, Entry, read_flat_mapping, read_layer_mapping
+from probe_flow.mappings.mapping_file import ClassEntries, Entry, read_flat_mapping, read_layer_mapping
 from probe_flow.matching.mapping_layers import match_layer_mapping
 from probe_flow.records import Catalog, NodeKey, Pairs
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from name_builders import DATA, ONLY, assert_complete, catalog, entry_pairs, read, ref_of
 
-from probe_flow.formats.dump_json import read_dump_json
+from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.matching.name import match_name
 from probe_flow.records import (
     Catalog,

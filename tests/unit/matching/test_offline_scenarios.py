@@ -12,8 +12,8 @@ from offline_builders import Case, by_golden, by_target, check_complete, codes, 
 from om_writer import GoldenFolder, OmFolder, om_tree
 from rule_builders import desc, op
 
+from probe_flow.dumps.rules.rule_folder import read_rule_files
 from probe_flow.errors import UsageError
-from probe_flow.formats.rule_folder import read_rule_files
 from probe_flow.matching.offline import match_offline
 from probe_flow.matching.offline_models import RuleBook
 from probe_flow.records import Catalog, Execution, Pair

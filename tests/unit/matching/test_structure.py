@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from structure_builders import HIDDEN, Program, layer, layers, write_dump
 from work_done import growth
 
+from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.errors import CODES
-from probe_flow.formats.dump_json import read_dump_json
 from probe_flow.matching.name import match_name
 from probe_flow.matching.structure import match_structure
 from probe_flow.records import GUESS, Catalog, Expectation, Pairs, Phase, TensorRef

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from structure_builders import HIDDEN, Program, layer, layers, tensor, write_dump
 
-from probe_flow.formats.dump_json import read_dump_json
-from probe_flow.formats.mapping_file import read_layer_mapping
+from probe_flow.dumps.dump_json.reader import read_dump_json
+from probe_flow.mappings.mapping_file import read_layer_mapping
 from probe_flow.matching.mapping_layers import match_layer_mapping
 from probe_flow.matching.structure import match_structure
 from probe_flow.matching.structure_layer_check import without_contradictions

@@ -9,9 +9,9 @@ import pytest
 from comparison_rows import IN, OUT, key, pairs_of, row, tensor
 from name_builders import read
 
+from probe_flow.dumps.torchair.fx import read_torchair_fx
+from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.errors import IncompleteError, Severity, UsageError
-from probe_flow.formats.torchair_fx import read_torchair_fx
-from probe_flow.formats.torchair_ge import read_torchair_ge
 from probe_flow.matching.third_side import EXAMPLES, with_reference
 from probe_flow.records import Catalog, Execution, Node, NodeKey, Pair, Pairs, TensorKind
 from probe_flow.stages.registry import stage_types

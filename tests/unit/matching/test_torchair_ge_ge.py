@@ -23,8 +23,8 @@ from torchair_builders import (
 )
 from torchair_checks import by_target, check_complete, golden_of, missing, reasons
 
-from probe_flow.formats.dump_select import Selection
-from probe_flow.formats.torchair_ge import read_torchair_ge
+from probe_flow.dumps.selection import Selection
+from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.matching.torchair import match_torchair
 from probe_flow.records import Pairs, Relation, TensorRef
 

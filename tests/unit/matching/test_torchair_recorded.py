@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from torchair_builders import FIRST_US, GeDump, Op, fx_token
 
-from probe_flow.formats.torchair_fx import read_torchair_fx
-from probe_flow.formats.torchair_ge import read_torchair_ge
+from probe_flow.dumps.torchair.fx import read_torchair_fx
+from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.matching.torchair import match_torchair
 from probe_flow.records import Expectation, Pairs
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from probe_flow.formats.dump_json import read_dump_json
+from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.matching.name import match_name
 from probe_flow.metrics.statistics import compare_statistics
 from probe_flow.records import (

@@ -68,7 +68,7 @@ def test_a_dump_of_any_kind_is_adopted_by_its_reader(path: Path, framework: str)
 
 
 def test_every_kind_that_is_told_apart_has_a_reader() -> None:
-    from probe_flow.formats.sniff import KINDS
+    from probe_flow.dumps.sniff import KINDS
 
     assert set(READERS) == set(KINDS)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from raw_pairs import context
 
-from probe_flow.formats.torchair_fx import read_torchair_fx
+from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.matching.name import match_name
 from probe_flow.records import Catalog, FindingKind
 from probe_flow.stages.compare import Options

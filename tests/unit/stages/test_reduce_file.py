@@ -11,9 +11,9 @@ import pytest
 from ge_writer import DumpTensor
 from reduce_dumps import MIN_MAX, VALUES, fx_name, ge_name, job_of, reduce_one, write_fx, write_ge
 
+from probe_flow.dumps.reduced.reduced_files import read_reduced_array, read_reduced_device
+from probe_flow.dumps.reduced.reduced_names import reduced_name
 from probe_flow.files import whole_files
-from probe_flow.formats.reduced_files import read_reduced_array, read_reduced_device
-from probe_flow.formats.reduced_names import reduced_name
 from probe_flow.metrics.reduction import STATISTICS
 from probe_flow.stages import reduce_file
 from probe_flow.stages.reduce_file import Batch, Ending, reduce_batch

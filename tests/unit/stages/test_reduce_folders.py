@@ -14,11 +14,11 @@ import pytest
 from ge_writer import DumpTensor
 from reduce_dumps import MIN_MAX, VALUES, FakeStop, fx_name, ge_name, reduction, write_fx, write_ge
 
+from probe_flow.dumps.reduced.reduced_files import read_reduced_device
+from probe_flow.dumps.reduced.reduced_names import reduced_name
 from probe_flow.errors import UsageError
 from probe_flow.files import whole_files
 from probe_flow.files.folder_lock import LOCK_NAME, FolderLock
-from probe_flow.formats.reduced_files import read_reduced_device
-from probe_flow.formats.reduced_names import reduced_name
 from probe_flow.stages.reduce_folders import IDLE_SHARE, LONGEST_PAUSE_S, Watch
 from probe_flow.stages.reduce_tensors import Figures
 

@@ -1,0 +1,1 @@
+"""Dumps: from a folder that a framework wrote to a catalog of nodes and tensors."""

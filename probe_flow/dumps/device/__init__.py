@@ -1,0 +1,1 @@
+"""Files that an Ascend device writes, whatever program ran on it."""

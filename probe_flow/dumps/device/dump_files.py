@@ -1,0 +1,140 @@
+"""Sort the files of a TorchAir device dump: graph texts, dump files by folder, and what is neither."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from probe_flow.dumps.device.layout import GeFolder, GraphFileName, ge_folder, graph_file_name
+from probe_flow.dumps.device.source_lines import source_file_name
+from probe_flow.dumps.file_names import (
+    GeFileName,
+    is_hashed,
+    parse_fx_name,
+    parse_ge_name,
+    read_name_mapping,
+    real_name,
+    stem_of,
+)
+from probe_flow.errors import Diagnostic, Severity
+from probe_flow.files.walk import DumpFile, DumpListing
+from probe_flow.records import Problem
+from probe_flow.records.quick import quick
+
+MAPPING_FILE = "mapping.csv"
+_KNOWN = re.compile(r"dynamo_.*|dump_options_.*\.json|convert_failed_file_list\.txt")
+_SKIPPED_SUFFIXES = (".json", ".txt", ".swp", ".py", ".pt", ".log", ".npz", ".npy", ".csv")
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class GeFile:
+    """A dump file with its parsed (real) name.
+
+    ``form`` is ``raw``, ``reduced``, ``statistics`` (of the device) or ``array`` (a `.npy` in place of a raw file).
+    """
+
+    file: DumpFile
+    name: GeFileName
+    form: str = "raw"
+
+
+@dataclass(slots=True)
+class GeFiles:
+    """The files of one device dump, by folder; ``odd`` counts files by what they seem to be, for messages."""
+
+    graphs: list[tuple[DumpFile, GraphFileName]] = field(default_factory=list)
+    sources: list[tuple[DumpFile, GraphFileName]] = field(default_factory=list)
+    folders: dict[tuple[str, ...], list[GeFile]] = field(default_factory=lambda: defaultdict(list))
+    identities: dict[tuple[str, ...], GeFolder] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    odd: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+
+def sort_ge_files(listing: DumpListing) -> GeFiles:
+    """Return the files of a listing by their role; everything that is no dump file becomes a problem."""
+    sorted_files = GeFiles(problems=list(listing.problems))
+    mappings = name_mappings(listing.files, sorted_files.problems)
+    for file in listing.files:
+        graph = graph_file_name(file.name)
+        if graph is not None:
+            sorted_files.graphs.append((file, graph))
+            continue
+        source = source_file_name(file.name)
+        if source is not None:
+            sorted_files.sources.append((file, source))
+            continue
+        if file.name == MAPPING_FILE or _KNOWN.fullmatch(file.name):
+            continue
+        taken = _take(file, mappings.get(file.folders, {}), sorted_files)
+        if taken is not None:
+            sorted_files.folders[file.folders].append(taken)
+            if file.folders not in sorted_files.identities:
+                sorted_files.identities[file.folders] = ge_folder(file.folders)
+    return sorted_files
+
+
+def name_mappings(files: Sequence[DumpFile], problems: list[Problem]) -> dict[tuple[str, ...], Mapping[str, str]]:
+    """Return what the `mapping.csv` of each folder says; rows that say nothing become problems."""
+    found: dict[tuple[str, ...], Mapping[str, str]] = {}
+    for file in files:
+        if file.name == MAPPING_FILE:
+            found[file.folders], bad = read_name_mapping(Path(file.path), file.relative)
+            problems.extend(bad)
+    return found
+
+
+def _take(file: DumpFile, mapping: Mapping[str, str], files: GeFiles) -> GeFile | None:
+    name, form = file.name, "raw"
+    reduced = stem_of(name) if name.endswith(".npz") else None
+    if reduced is not None:
+        name, form = reduced, "reduced"
+    elif name.endswith(".csv"):
+        name, form = name.removesuffix(".csv"), "statistics"
+    if is_hashed(name):
+        found = real_name(name, mapping)
+        if found is None:
+            files.odd["hashed name"] += 1
+            files.problems.append(_unresolved(file))
+            return None
+        name = found
+    parsed = None if name.startswith(".") or name.endswith(_SKIPPED_SUFFIXES) else parse_ge_name(name)
+    if parsed is None or parsed.op_type == "Opdebug":
+        what = _what(file, parsed)
+        files.odd[what] += 1
+        files.problems.append(not_a_dump_file(file, what))
+        return None
+    return GeFile(file, parsed, form)
+
+
+def _what(file: DumpFile, parsed: GeFileName | None) -> str:
+    if parsed is not None:
+        return "overflow record"
+    if file.name.startswith("."):
+        return "hidden file"
+    if file.name.endswith(".npy"):
+        return "FX array" if parse_fx_name(file.name) else "array of another program"
+    return "file of another kind"
+
+
+def not_a_dump_file(file: DumpFile, what: str) -> Problem:
+    """Report a file that is passed over because its name is not that of a dumped tensor."""
+    return Diagnostic("PF3205", f"`{file.relative}` is passed over: {what}", severity=Severity.NOTE, path=file.relative)
+
+
+def _unresolved(file: DumpFile) -> Problem:
+    return hashed_without_mapping(file, f"`{MAPPING_FILE}` beside it does not name it")
+
+
+def hashed_without_mapping(file: DumpFile, why: str) -> Problem:
+    """Report a file whose true name is unknown."""
+    return Diagnostic(
+        "PF3208",
+        f"`{file.relative}` is skipped: its name is a hash and {why}",
+        severity=Severity.WARNING,
+        help=f"copy the dump together with its `{MAPPING_FILE}`",
+        path=file.relative,
+    )

@@ -1,0 +1,75 @@
+"""Say of recorded statistics what their file leaves out: dtype and shape of device tensors, from the graph text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from probe_flow.dumps.graph.edges import fused_outputs
+from probe_flow.dumps.graph.links import GraphLinks, Source
+from probe_flow.dumps.reduced.reduced_tensors import COUNT
+from probe_flow.records import SlotRole, Statistics, TensorKind, TensorRef
+from probe_flow.tensors.dtypes import DEVICE_DTYPE_NAMES, DEVICE_DTYPES
+from probe_flow.tensors.layouts import PLAIN_LAYOUTS
+
+_DTYPES = {name: DEVICE_DTYPES[number] for number, name in DEVICE_DTYPE_NAMES.items()}
+
+
+def with_graph_facts(refs: Sequence[TensorRef], links: GraphLinks, parts: Sequence[str]) -> list[TensorRef]:
+    """Fill in what the graph knows of the tensors of one operator; what the file says itself is left as it is.
+
+    Args:
+        refs: tensors of the operator, inputs before outputs.
+        links: the graph.
+        parts: the graph operators behind the dumped one.
+    """
+    if all(ref.dtype and ref.logical_shape is not None for ref in refs):
+        return list(refs)
+    inputs = [ref for ref in refs if ref.slot.role is SlotRole.INPUT]
+    outputs = [int(ref.slot.path[0]) for ref in refs if ref.slot.role is not SlotRole.INPUT]
+    count = max(outputs, default=-1) + 1
+    exits = [(parts[0], index) for index in range(count)] if len(parts) == 1 else fused_outputs(links, parts, count)
+    sources: list[Source | None] = [*links.input_sources(parts, [ref.numel for ref in inputs]).sources]
+    sources += [exits[index] if index < len(exits) else None for index in outputs]
+    return [_with_facts(ref, links, source) for ref, source in zip(refs, sources, strict=True)]
+
+
+def _with_facts(ref: TensorRef, links: GraphLinks, source: Source | None) -> TensorRef:
+    known = links.output(source) if source is not None else None
+    if ref.kind is not TensorKind.STATISTICS or known is None or source is None:
+        return ref
+    facts: dict[str, Any] = {}
+    stored_dtype = known.get("dtype", "")
+    if not ref.dtype and stored_dtype in _DTYPES:
+        facts.update(dtype=_DTYPES[stored_dtype], stored_dtype=stored_dtype)
+    shape = links.shape(source)
+    if ref.logical_shape is None and shape is not None and _may_be(ref, shape):
+        facts["logical_shape"] = shape
+        if ref.shape is None:
+            facts["shape"] = shape
+        elif ref.recorded is not None and math.prod(shape) != math.prod(ref.shape):
+            facts["recorded"] = _without_padding(ref.recorded, math.prod(ref.shape), math.prod(shape))
+    return replace(ref, **facts) if facts else ref
+
+
+def _may_be(ref: TensorRef, shape: Sequence[int]) -> bool:
+    """Whether a tensor can have the shape that the graph gives: the device may know better."""
+    count, numel = ref.attrs.get(COUNT), math.prod(shape)
+    if isinstance(count, int):
+        return count == numel
+    if ref.shape is None:
+        return True
+    stored = math.prod(ref.shape)
+    return stored == numel if ref.layout in PLAIN_LAYOUTS else stored >= numel
+
+
+def _without_padding(found: Statistics, stored: int, logical: int) -> Statistics:
+    """Return statistics of the logical elements: zeros of the padding lower the mean, and may be the extreme."""
+    mean = found.mean
+    if mean is not None and logical:
+        mean = mean * stored / logical
+    return replace(
+        found, mean=mean, min=None if found.min == 0 else found.min, max=None if found.max == 0 else found.max
+    )

@@ -1,0 +1,217 @@
+"""Turn the dump files of one execution into nodes and tensors, one node per device operator."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from probe_flow.dumps.device.device_file import GeDump, read_ge_header
+from probe_flow.dumps.device.dump_files import GeFile
+from probe_flow.dumps.device.graph_facts import with_graph_facts
+from probe_flow.dumps.device.refs import tensor_refs
+from probe_flow.dumps.device.slice_files import (
+    SlicedOperator,
+    is_slice,
+    numbered_slices,
+    read_slices,
+    recorded_slices,
+    slice_number,
+)
+from probe_flow.dumps.device.statistics_csv import read_device_statistics
+from probe_flow.dumps.file_names import safe_name, without_slice, without_subgraph
+from probe_flow.dumps.graph.links import GraphLinks
+from probe_flow.dumps.reduced.reduced_files import ReducedDevice, read_reduced_device
+from probe_flow.dumps.reduced.reduced_tensors import device_refs
+from probe_flow.dumps.selection import Duplicates, choose, skipped_duplicate
+from probe_flow.errors import Diagnostic, FormatError, Severity
+from probe_flow.files.arrays.npy import npy_tensor_ref
+from probe_flow.records import (
+    Execution,
+    Node,
+    NodeKey,
+    OrderSource,
+    Problem,
+    Slot,
+    SlotRole,
+    TensorKind,
+    TensorRef,
+)
+
+
+@dataclass(slots=True)
+class GeNodes:
+    """The nodes of one execution.
+
+    With ``keeps_slices`` every slice of an operator is a node of its own, whose call is the number of the slice.
+
+    After `read`: ``parts`` has the graph operators behind every node that the graph knows, ``tensors`` its tensors,
+    ``beside`` the reduced files that are passed over because of the full ones.
+    """
+
+    execution: Execution
+    links: GraphLinks | None
+    takes: Callable[[str], bool]
+    duplicates: Duplicates
+    keeps_slices: bool = False
+    problems: list[Problem] = field(default_factory=list)
+    parts: dict[NodeKey, tuple[str, ...]] = field(default_factory=dict)
+    tensors: dict[NodeKey, list[TensorRef]] = field(default_factory=dict)
+    beside: list[str] = field(default_factory=list)
+
+    def read(self, files: Sequence[GeFile]) -> Iterator[tuple[Node, Sequence[TensorRef]]]:
+        """Yield nodes in order of their time stamps, each with its tensors."""
+        groups: dict[tuple[str, str, bool], list[GeFile]] = defaultdict(list)
+        for file in sorted(files, key=lambda file: file.file.relative):
+            name = file.name
+            groups[(name.op_type, name.base_name, name.manual_slice is not None)].append(file)
+        chosen = [self._choose(group) for (_, name, _), group in groups.items() if self._selected(name)]
+        names: dict[str, int] = defaultdict(int)
+        for group in sorted(chosen, key=lambda group: (group[0].name.timestamp, group[0].file.name)):
+            if self.keeps_slices and group[0].form == "raw" and is_slice(group[0]):
+                yield from self._slices(group, names)
+            else:
+                yield self._node(group, names)
+
+    def _selected(self, name: str) -> bool:
+        split = self.links.split(name) if self.links is not None else None
+        return self.takes(name) or (split is not None and len(split.parts) == 1 and self.takes(split.parts[0]))
+
+    def _choose(self, group: list[GeFile]) -> list[GeFile]:
+        """Return the file that counts, or those of all slices; every other one is reported."""
+        raw = [file for file in group if file.form == "raw"]
+        slices = numbered_slices(raw or group, self.duplicates, self.problems)
+        if slices:
+            self.beside += [file.file.relative for file in group if raw and file.form != "raw"]
+            return slices
+        kept = choose(
+            raw or group,
+            self.duplicates,
+            timestamp=lambda file: file.name.timestamp,
+            size=lambda file: file.file.size,
+        )
+        for file in group:
+            if file is kept:
+                continue
+            if file.form == kept.form:
+                self.problems.append(skipped_duplicate(file.file, kept.file, self.duplicates))
+            else:
+                self.beside.append(file.file.relative)
+        return [kept]
+
+    def _node(self, files: Sequence[GeFile], names: dict[str, int]) -> tuple[Node, Sequence[TensorRef]]:
+        file = files[0]
+        form = file.form
+        content: GeDump | ReducedDevice | SlicedOperator | None = None
+        reason: str | None = None
+        if form == "raw" and is_slice(file):
+            content = read_slices(files)
+            reason = None if content.slices else content.trouble
+        elif len(files) > 1 or file.name.manual_slice is not None:
+            self.problems.append(recorded_slices(files))
+            reason = self.problems[-1].message
+        elif form in ("raw", "reduced"):
+            try:
+                content = (read_ge_header if form == "raw" else read_reduced_device)(file.file.path)
+            except FormatError as error:
+                reason = self._malformed(file, error)
+        header_name = content.op_name if content is not None else ""
+        name = self._true_name(file, header_name)
+        key = NodeKey(self.execution, name, call=names[name])
+        names[name] += 1
+        refs: list[TensorRef] = []
+        if isinstance(content, ReducedDevice):
+            refs = self._with_facts(device_refs(content, file.file.path, key))
+        elif isinstance(content, SlicedOperator):
+            refs = content.refs(key)
+            self.problems.extend(content.problems)
+        elif content is not None:
+            refs = tensor_refs(content, file.file.path, key)
+            self.problems.extend(replace(problem, path=file.file.relative) for problem in content.problems)
+        elif reason is None:
+            try:
+                refs = self._without_header(file, key)
+            except FormatError as error:
+                reason = self._malformed(file, error)
+        if reason is not None:
+            slot = Slot(SlotRole.OUTPUT, (0,))
+            refs = [TensorRef(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)]
+        self.tensors[key] = refs
+        return self._describe(key, files, header_name), refs
+
+    def _without_header(self, file: GeFile, key: NodeKey) -> list[TensorRef]:
+        if file.form == "array":
+            return [npy_tensor_ref(file.file.path, key, Slot(SlotRole.OUTPUT, (0,)))]
+        return self._with_facts(read_device_statistics(file.file.path, key))
+
+    def _slices(self, files: Sequence[GeFile], names: dict[str, int]) -> Iterator[tuple[Node, Sequence[TensorRef]]]:
+        content = read_slices(files)
+        name = self._true_name(files[0], content.op_name)
+        first = names[name]
+        for file in files:
+            key = NodeKey(self.execution, name, call=first + slice_number(file))
+            names[name] = key.call + 1
+            self.tensors[key] = content.own_refs(file, key)
+            yield self._describe(key, [file], content.op_name), self.tensors[key]
+        self.problems.extend(content.problems)
+
+    def _malformed(self, file: GeFile, error: FormatError) -> str:
+        self.problems.append(replace(error.diagnostic, path=file.file.relative))
+        return error.diagnostic.message
+
+    def _with_facts(self, refs: list[TensorRef]) -> list[TensorRef]:
+        split = self.links.split(refs[0].node.name) if self.links is not None and refs else None
+        return refs if split is None or self.links is None else with_graph_facts(refs, self.links, split.parts)
+
+    def _describe(self, key: NodeKey, files: Sequence[GeFile], header_name: str) -> Node:
+        file = files[0]
+        attrs: dict[str, object] = {"task_id": file.name.task_id, "file": file.file.relative}
+        if file.name.stream_id is not None:
+            attrs["stream_id"] = file.name.stream_id
+        if len(files) > 1:
+            attrs["slices"] = [part.file.relative for part in files]
+        if header_name and safe_name(without_slice(header_name)) != safe_name(file.name.base_name):
+            attrs["header_name"] = header_name
+        originals: tuple[str, ...] = ()
+        split = self.links.split(key.name) if self.links is not None else None
+        if split is not None and self.links is not None:
+            self.parts[key] = split.parts
+            types = [self.links.ops[part].op_type for part in split.parts]
+            attrs["graph_type"] = types[0] if len(types) == 1 else types
+            if len(split.parts) > 1:
+                originals = split.parts
+                # The golden values of the parts: where to look when only the fused result can be compared.
+                found = (self.links.fx_name((part, 0)) for part in split.parts)
+                attrs["fx_tensors"] = [name for name in found if name is not None]
+            if split.alternative is not None:
+                self.problems.append(_ambiguous(key, split.parts, split.alternative))
+        return Node(
+            key,
+            file.name.op_type,
+            originals=originals,
+            order=file.name.timestamp,
+            order_source=OrderSource.TIMESTAMP,
+            attrs=attrs,
+        )
+
+    def _true_name(self, file: GeFile, header_name: str) -> str:
+        """Return the operator's name with its ``/`` and ``.``: from the header, else from the graph."""
+        written, header_name = file.name.base_name, without_slice(header_name)
+        if header_name and safe_name(header_name) == safe_name(written):
+            written = header_name
+        # The device puts sliced operators into subgraphs, whose names the graph text does not have.
+        inner = without_subgraph(written)
+        if written == header_name == inner or self.links is None:
+            return written
+        split = self.links.split(written) or (self.links.split(inner) if inner != written else None)
+        return split.parts[0] if split is not None and len(split.parts) == 1 else written
+
+
+def _ambiguous(key: NodeKey, parts: Sequence[str], other: Sequence[str]) -> Problem:
+    return Diagnostic(
+        "PF3224",
+        f"`{key.name}` can be {' + '.join(parts)} or {' + '.join(other)}; the first is taken",
+        severity=Severity.WARNING,
+        help="compare the operators around it to see which is right",
+        tensor=key.name,
+    )

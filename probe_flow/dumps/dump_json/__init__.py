@@ -1,0 +1,1 @@
+"""Dumps of eager PyTorch and MindSpore programs: dump.json and the files beside it."""

@@ -1,0 +1,255 @@
+"""The entries of one dump.json: each becomes a node with its tensors, or a problem. A file counts whole or not."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+
+from probe_flow.dumps.dump_json.folders import DumpFile
+from probe_flow.dumps.dump_json.names import EntryKind, EntryName, parse_entry_name
+from probe_flow.dumps.dump_json.problems import ProblemList
+from probe_flow.dumps.dump_json.stream import DATA, EntryStream
+from probe_flow.dumps.dump_json.tensor_files import TensorFiles
+from probe_flow.dumps.dump_json.tree import CallTree, Stacks, read_call_tree, read_stacks
+from probe_flow.dumps.dump_json.unrecorded_calls import calls_without_entry
+from probe_flow.dumps.dump_json.values import Flattened, Flattener, has_known_shape
+from probe_flow.errors import Diagnostic, FormatError, Severity
+from probe_flow.records import Node, NodeKey, OrderSource, Phase, TensorRef
+
+TENSOR, STATISTICS = "tensor", "statistics"
+LOST_CALLS = "lost_calls"
+"""Key of `Catalog.attrs`: nodes that the dump has no entry of although they were collected."""
+
+_FRAMEWORKS = ("pytorch", "mindspore", "mindtorch")
+
+
+@dataclass(slots=True)
+class Reading:
+    """What has been read so far, over all files; tasks by name of the file, with the first file that has it."""
+
+    nodes: dict[NodeKey, Node] = field(default_factory=dict)
+    tensors: list[TensorRef] = field(default_factory=list)
+    stacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    problems: list[Diagnostic] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    tasks: dict[str, tuple[str, str]] = field(default_factory=dict)
+    levels: dict[str, None] = field(default_factory=dict)
+    frameworks: dict[str, None] = field(default_factory=dict)
+    lost: list[Node] = field(default_factory=list)
+    entries: int = 0
+    has_stacks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """What the files beside one dump.json say; names of parents are taken apart once."""
+
+    tree: CallTree
+    stacks: Stacks
+    names: dict[str, str] = field(default_factory=dict)
+
+    def name_of(self, entry: str) -> str:
+        """Return the name of a parent without call number and direction."""
+        name = self.names.get(entry)
+        if name is None:
+            parsed = parse_entry_name(entry)
+            name = self.names[entry] = parsed.name if parsed else entry
+        return name
+
+
+def read_file(file: DumpFile, number: int, patterns: Sequence[str] | None, reading: Reading) -> None:
+    """Add what one file holds.
+
+    Args:
+        file: the file.
+        number: its number, which keeps its stacks apart from those of other files.
+        patterns: glob patterns of node names to keep; None keeps all.
+        reading: what has been read so far.
+
+    Raises:
+        FormatError: PF3402 no entry, PF3407 to PF3409 not to be used; then nothing of it was added.
+    """
+    folder = file.file.parent
+    problems = ProblemList(file.shown)
+    sides = _Sides(read_call_tree(folder, problems), read_stacks(folder, f"{number}:", problems))
+    files = TensorFiles(folder, problems)
+    entries = _Entries(file, patterns, sides, Flattener(str(file.file), files), problems, reading)
+    stream = EntryStream(file.file, file.shown)
+    count = 0
+    seen: set[str] = set()
+    for entry, value in stream:
+        count += 1
+        entries.read(entry, value)
+        seen.add(entry)
+    top = _checked_top(stream, file)
+    task = str(top.get("task") or STATISTICS)
+    if not count:
+        raise _empty(file, task)
+    for key in stream.repeated:
+        message = f"`{key}` is written more than once in one object of `{file.shown}`; the last one counts"
+        problems.add("PF3412", message, severity=Severity.WARNING)
+    if patterns is None:
+        files.report_unnamed()
+    framework = top.get("framework")
+    reading.frameworks[framework if framework in _FRAMEWORKS else stream.framework or "pytorch"] = None
+    _note_task(task, file, problems, reading)
+    reading.levels[str(top.get("level"))] = None
+    reading.entries += count
+    reading.nodes.update(entries.nodes)
+    reading.tensors.extend(entries.tensors)
+    reading.lost.extend(entries.lost(seen, task))
+    reading.stacks.update(sides.stacks.frames)
+    reading.has_stacks = reading.has_stacks or sides.stacks.found
+    reading.problems.extend(problems.finish())
+
+
+def _checked_top(stream: EntryStream, file: DumpFile) -> Mapping[str, object]:
+    top = stream.top
+    if not isinstance(top, dict):
+        raise _wrong_top(file, f"its top level is a {type(top).__name__} instead of an object")
+    if not stream.has_entries:
+        found = f"a {type(top[DATA]).__name__} instead of an object" if DATA in top else "missing"
+        raise _wrong_top(file, f"its `{DATA}` is {found}")
+    return top
+
+
+def _note_task(task: str, file: DumpFile, problems: ProblemList, reading: Reading) -> None:
+    """Keep the task of a file; several files of one name should have one."""
+    name = file.file.name
+    first, shown = reading.tasks.setdefault(name, (task, file.shown))
+    if task != first:
+        problems.add(
+            "PF3429",
+            f"`{file.shown}` has the task `{task}`, `{shown}` has `{first}`",
+            severity=Severity.WARNING,
+            help="dump all ranks with one configuration, or select those that fit together",
+        )
+
+
+class _Entries:
+    """The nodes and tensors of one file."""
+
+    def __init__(
+        self,
+        file: DumpFile,
+        patterns: Sequence[str] | None,
+        sides: _Sides,
+        flattener: Flattener,
+        problems: ProblemList,
+        reading: Reading,
+    ) -> None:
+        self.nodes: dict[NodeKey, Node] = {}
+        self._found = Flattened()
+        self._file = file
+        self._patterns = patterns
+        self._sides = sides
+        self._flattener = flattener
+        self._problems = problems
+        self._earlier = reading.nodes
+        self._names = reading.names
+
+    @property
+    def tensors(self) -> Sequence[TensorRef]:
+        """The tensors so far."""
+        return self._found.tensors
+
+    def read(self, entry: str, value: object) -> None:
+        """Add the node and the tensors of one entry."""
+        name = parse_entry_name(entry) or self._as_it_stands(entry)
+        if not self._is_selected(name):
+            return
+        shown = self._file.shown
+        key = NodeKey(self._file.execution, self._names.setdefault(name.name, name.name), name.call, name.phase)
+        if key in self.nodes or key in self._earlier:
+            message = f"`{entry}` of `{shown}` names the same call as an earlier entry and is left out"
+            self._problems.add("PF3412", message, tensor=entry)
+            return
+        if not has_known_shape(value, name.kind):
+            self._report_shape(entry, value)
+            return
+        self._flattener.flatten(value, name=entry, kind=name.kind, node=key, result=self._found)
+        self.nodes[key] = self._node(entry, name, key)
+        if self._found.problems:
+            self._report_unread()
+
+    def lost(self, seen: AbstractSet[str], task: str) -> Iterator[Node]:
+        """Yield the selected calls of which the dump has no entry, as nodes, by what lies beside it.
+
+        Args:
+            seen: names of all entries.
+            task: what the dump is.
+        """
+        if task == TENSOR and any(tensor.checksum is not None for tensor in self.tensors):
+            return  # dumped against an earlier dump: the collector may have stopped before the modules that it was in
+        for entry, name, evidence in calls_without_entry(seen, self._sides.tree, self._sides.stacks, task):
+            if self._is_selected(name):
+                key = NodeKey(self._file.execution, name.name, name.call, name.phase)
+                node = self._node(entry, name, key)
+                yield replace(node, attrs={**node.attrs, "evidence": evidence})
+
+    def _is_selected(self, name: EntryName) -> bool:
+        patterns = self._patterns
+        return patterns is None or any(fnmatch.fnmatchcase(name.name, pattern) for pattern in patterns)
+
+    def _report_unread(self) -> None:
+        """Report what of the last entry could not be understood."""
+        (item, reason), *others = self._found.problems
+        more = f" (and {len(others)} more of this entry)" if others else ""
+        self._problems.add(
+            "PF3411",
+            f"`{item}` of `{self._file.shown}` cannot be read{more}: {reason}",
+            tensor=item,
+            help="dump this call again, or leave it out with `select.nodes`",
+        )
+        self._found.problems.clear()
+
+    def _node(self, entry: str, name: EntryName, key: NodeKey) -> Node:
+        sides = self._sides
+        parent_entry = sides.tree.parents.get(entry)
+        attrs: dict[str, object] = {"entry": entry, "kind": name.kind._value_}
+        if parent_entry is not None:
+            attrs["parent_entry"] = parent_entry
+        if entry in sides.tree.micro_steps:
+            attrs["micro_step"] = sides.tree.micro_steps[entry]
+        return Node(
+            key,
+            name.op_type,
+            name.module if parent_entry is None else sides.name_of(parent_entry),
+            stack_id=sides.stacks.of_entry.get(entry),
+            order=len(self._earlier) + len(self.nodes),
+            order_source=OrderSource.FILE,
+            attrs=attrs,
+        )
+
+    def _as_it_stands(self, entry: str) -> EntryName:
+        """Keep an entry whose name follows no grammar under its full name."""
+        message = f"`{entry}` of `{self._file.shown}` is not named like a call of an API or a module"
+        cure = "it is compared with an entry of the same name"
+        self._problems.add("PF3410", message, severity=Severity.WARNING, tensor=entry, help=cure)
+        return EntryName(EntryKind.API, entry, entry.rpartition(".")[2], 0, Phase.NONE)
+
+    def _report_shape(self, entry: str, value: object) -> None:
+        found = "an object with unknown keys" if isinstance(value, dict) else f"a {type(value).__name__}"
+        message = f"`{entry}` of `{self._file.shown}` is {found} and is left out"
+        cure = "an entry is an object with `input_args`, `input`, `output` or parameters"
+        self._problems.add("PF3416", message, tensor=entry, help=cure)
+
+
+def _wrong_top(file: DumpFile, what: str) -> FormatError:
+    return FormatError(
+        Diagnostic(
+            "PF3408",
+            f"`{file.shown}` is no dump: {what}",
+            path=str(file.file),
+            help="a dump.json is an object with `task`, `level` and `data`",
+        )
+    )
+
+
+def _empty(file: DumpFile, task: str) -> FormatError:
+    cure = "check that the collector was started and stopped around the model, and its `list`, `scope`, `rank`, `step`"
+    if task == "structure":
+        cure = "a structure dump holds no values; dump again with task `statistics`"
+    return FormatError(Diagnostic("PF3402", f"`{file.shown}` holds no entry", path=str(file.file), help=cure))

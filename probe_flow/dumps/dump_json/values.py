@@ -1,0 +1,310 @@
+"""Values of dump.json entries, flattened: one TensorRef per leaf, with the item name that result files show.
+
+Flattening follows the collectors' rules: None is one item; an empty list or object is none; lists recurse by index,
+objects by key; an object with a textual ``type`` (or a point-to-point operation) is a leaf. Keyword arguments share
+the ``input`` name space with positional ones. Gradients of parameters drop their list index.
+
+A dump may have millions of leaves, so what they share (slots, shapes, dtypes) is made once and each costs few steps.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import itemgetter
+from typing import TypeAlias
+
+from probe_flow.dumps.dump_json.leaves import canonical_dtype, is_scalar_type, opaque_text, typed_scalar
+from probe_flow.dumps.dump_json.names import EntryKind
+from probe_flow.dumps.dump_json.numbers import BadNumberError, dimension, statistic
+from probe_flow.dumps.dump_json.tensor_files import TensorFiles
+from probe_flow.records import Extent, NodeKey, Slot, SlotRole, Statistics, TensorKind, TensorRef
+
+MAX_DEPTH = 400
+"""Nesting limit of the collectors; deeper values are not theirs."""
+
+_SECTIONS = (
+    ("input_args", SlotRole.INPUT, "input"),
+    ("input_kwargs", SlotRole.INPUT, "input"),
+    ("input", SlotRole.INPUT, "input"),
+    ("parameters", SlotRole.PARAMETER, "parameters"),
+    ("output", SlotRole.OUTPUT, "output"),
+)
+"""Key of an entry, role of its slots and word in item names, in the order of reports."""
+
+_SECTION_KEYS = frozenset(key for key, _, _ in _SECTIONS)
+_TENSOR_ATTRS = ("requires_grad", "data_name", "layout", "hsdp_shard_size", "device_mesh", "placements")
+_USUAL = ("type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "requires_grad")
+_USUAL_COUNT = len(_USUAL)
+_usual_values = itemgetter(*_USUAL)
+_EMPTY: tuple[object, ...] = (None, [], {})
+_STATISTICS = TensorKind.STATISTICS
+"""Looked up for each tensor: a member of an enumeration takes longer to find than most else."""
+
+_P2P_ATTRS = ("op", "peer", "tag", "group_id")
+_NOTHING = Statistics()
+_NO_STATISTICS = "the dump recorded no statistics of this tensor"
+
+_Path: TypeAlias = tuple[int | str, ...]
+_Leaf: TypeAlias = dict[str, object]
+
+
+@dataclass(slots=True)
+class Flattened:
+    """Tensors of entries, and what of them could not be understood (item name and reason)."""
+
+    tensors: list[TensorRef] = field(default_factory=list)
+    problems: list[tuple[str, str]] = field(default_factory=list)
+
+
+def has_known_shape(entry: object, kind: EntryKind) -> bool:
+    """Say whether an entry's value is an object with at least one of the keys of its kind (or empty)."""
+    if kind is EntryKind.DEBUG:
+        return True
+    if not isinstance(entry, dict):
+        return False
+    return kind is EntryKind.PARAMETERS_GRAD or not entry or not _SECTION_KEYS.isdisjoint(entry)
+
+
+class Flattener:
+    """Makes tensors of the values of one file.
+
+    Args:
+        source: the file, for people.
+        files: its tensor files.
+    """
+
+    def __init__(self, source: str, files: TensorFiles) -> None:
+        self._source = source
+        self._files = files
+        self._shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self._known_shapes: dict[bytes, tuple[int, ...]] = {}  # marshalled, True and 2.0 are not 1 and 2
+        self._words: dict[str, tuple[str, str]] = {}
+
+    def flatten(self, entry: object, *, name: str, kind: EntryKind, node: NodeKey, result: Flattened) -> None:
+        """Add the tensors of one entry in report order: inputs, parameters, outputs, parameter gradients.
+
+        Args:
+            entry: its value, of known shape.
+            name: its full name, the start of item names.
+            kind: what the entry is.
+            node: owner of the tensors.
+            result: what to add to.
+        """
+        if kind is EntryKind.DEBUG:
+            self._add(entry, SlotRole.DEBUG, name, node, result)
+        elif not isinstance(entry, dict):
+            raise TypeError(f"`{name}` is a {type(entry).__name__}")
+        elif kind is EntryKind.PARAMETERS_GRAD:
+            for parameter, value in entry.items():
+                only = value[0] if isinstance(value, list) and len(value) == 1 else value
+                for path, leaf in _leaves(only, (parameter,)):
+                    self._add_leaf(leaf, SlotRole.PARAMETER_GRAD, path, name, node, result)
+        else:
+            self._add_sections(entry, name, node, result)
+
+    def _add_sections(self, entry: _Leaf, name: str, node: NodeKey, result: Flattened) -> None:
+        first, inputs = len(result.tensors), 0
+        for key, role, word in _SECTIONS:
+            value = entry.get(key)
+            if value not in _EMPTY:
+                self._add(value, role, f"{name}.{word}", node, result)
+                inputs += word == "input"
+        if inputs > 1:  # slots of one section differ
+            _drop_repeated(result, first)
+
+    def _add(self, value: object, role: SlotRole, prefix: str, node: NodeKey, result: Flattened) -> None:
+        """Add the leaves of one section, or of a value that stands where a section should."""
+        if isinstance(value, list):
+            for index, child in enumerate(value):
+                if type(child) is dict and len(child) == _USUAL_COUNT:
+                    usual = self._usual(child, f"{prefix}.{index}", node, _slot(role, (index,)))
+                    if usual is not None:
+                        result.tensors.append(usual)
+                        continue
+                if child is None or (type(child) is dict and type(child.get("type")) is str):
+                    self._add_leaf(child, role, (index,), prefix, node, result)
+                else:
+                    for path, leaf in _leaves(child, (index,)):
+                        self._add_leaf(leaf, role, path, prefix, node, result)
+        elif isinstance(value, dict) and not _is_leaf(value):
+            for key, child in value.items():
+                for path, leaf in _leaves(child, (key,)):
+                    self._add_leaf(leaf, role, path, prefix, node, result)
+        else:
+            item = prefix if role is SlotRole.DEBUG else f"{prefix}.0"
+            result.tensors.append(self._tensor(value, item, node, _slot(role, (0,)), result.problems))
+
+    def _add_leaf(
+        self, leaf: object, role: SlotRole, path: _Path, prefix: str, node: NodeKey, result: Flattened
+    ) -> None:
+        item = f"{prefix}.{path[0] if len(path) == 1 else '.'.join(map(str, path))}"
+        result.tensors.append(self._tensor(leaf, item, node, _slot(role, path), result.problems))
+
+    def _usual(self, value: _Leaf, item: str, node: NodeKey, slot: Slot) -> TensorRef | None:
+        """Return a tensor with four statistics, as most are; None for others, and for shapes not yet seen."""
+        try:
+            word, stored, raw_shape, high, low, mean, norm, grad = _usual_values(value)
+            words, types = self._words[stored], self._words[word]
+            shape = self._known_shapes[marshal.dumps(raw_shape, 0)]
+        except (KeyError, TypeError, ValueError):
+            return None
+        if not (type(high) is type(low) is type(mean) is type(norm) is float):
+            return None
+        dtype, stored = words
+        recorded = Statistics(low, high, mean, norm)
+        attrs = {"item": item, "requires_grad": grad, "type": types[1]}
+        # By position: a keyword costs as much as storing its value.
+        return TensorRef(
+            node,
+            slot,
+            _STATISTICS,
+            dtype,
+            stored,
+            shape,
+            shape,
+            "ND",
+            0,
+            (),
+            recorded,
+            None,
+            None,
+            attrs,
+            None,
+            self._source,
+        )
+
+    def _tensor(
+        self, value: object, item: str, node: NodeKey, slot: Slot, problems: list[tuple[str, str]]
+    ) -> TensorRef:
+        attrs: dict[str, object] = {"item": item}
+        if value is None:
+            return TensorRef(node, slot, TensorKind.NULL, attrs=attrs, source=self._source)
+        if isinstance(value, dict) and _is_leaf(value):
+            if "type" not in value:
+                attrs["p2p"] = {key: value[key] for key in _P2P_ATTRS if key in value}
+                value = value["tensor"]
+            if isinstance(value, dict) and isinstance(value.get("type"), str):
+                try:
+                    return self._leaf(value, attrs, node, slot)
+                except BadNumberError as error:
+                    reason = str(error)
+            else:
+                reason = "the tensor of a point-to-point operation is no tensor object"
+        elif len(slot.path) > MAX_DEPTH:
+            reason = f"the value is nested deeper than {MAX_DEPTH} levels"
+        else:
+            reason = f"a bare {type(value).__name__} stands where an object with a `type` is expected"
+        problems.append((item, reason))
+        return TensorRef(node, slot, TensorKind.UNREADABLE, attrs=attrs, reason=reason, source=self._source)
+
+    def _leaf(self, value: _Leaf, attrs: dict[str, object], node: NodeKey, slot: Slot) -> TensorRef:
+        if "shape" in value or "dtype" in value:
+            return self._with_statistics(value, attrs, node, slot)
+        word, held, source = str(value["type"]), value.get("value"), self._source
+        if is_scalar_type(word) and isinstance(held, (bool, int, float, str)):
+            held = typed_scalar(held, word)
+            return TensorRef(node, slot, TensorKind.SCALAR, word, word, (), (), value=held, attrs=attrs, source=source)
+        if held is None:
+            attrs["no_value"] = str(held) if "value" in value else ""
+        text = opaque_text(value)
+        return TensorRef(node, slot, TensorKind.OPAQUE, word, word, value=text, attrs=attrs, source=source)
+
+    def _with_statistics(self, value: _Leaf, attrs: dict[str, object], node: NodeKey, slot: Slot) -> TensorRef:
+        raw_dtype, raw_shape = value.get("dtype"), value.get("shape")
+        if not isinstance(raw_dtype, str) or not isinstance(raw_shape, list):
+            raise BadNumberError(f"a `{value['type']}` has no dtype or no shape")
+        shape = self._shape(raw_shape)
+        dtype, stored = self._dtype(raw_dtype)
+        recorded = Statistics(
+            statistic(value, "Min"), statistic(value, "Max"), statistic(value, "Mean"), statistic(value, "Norm")
+        )
+        for key in _TENSOR_ATTRS:
+            if key in value:
+                attrs[key] = value[key]
+        attrs["type"] = self._dtype(str(value["type"]))[1]
+        checksum = value.get("md5")
+        kind, source, reason = TensorKind.STATISTICS, self._source, None
+        extents: tuple[Extent, ...] = ()
+        data_name = value.get("data_name")
+        if isinstance(data_name, str) and data_name:
+            if "/" not in data_name:
+                attrs["item"] = data_name.rpartition(".")[0]
+            held = self._files.look_up(data_name, str(attrs["item"]), dtype, shape)
+            kind, dtype, shape, reason = held.kind, held.dtype, held.shape, held.reason
+            extents, source = held.extents, held.source or source
+        elif recorded == _NOTHING:
+            reason = _NO_STATISTICS
+        return TensorRef(
+            node,
+            slot,
+            kind,
+            dtype,
+            stored,
+            shape,
+            shape,
+            extents=extents,
+            recorded=recorded,
+            checksum=checksum if isinstance(checksum, str) else None,
+            attrs=attrs,
+            reason=reason,
+            source=source,
+        )
+
+    def _shape(self, raw: list[object]) -> tuple[int, ...]:
+        dims = tuple([dimension(dim) for dim in raw])
+        shape = self._shapes.setdefault(dims, dims)
+        self._known_shapes[marshal.dumps([*dims], 0)] = shape
+        return shape
+
+    def _dtype(self, raw: str) -> tuple[str, str]:
+        """Return canonical and own name of a dtype, the same objects for every tensor."""
+        words = self._words.get(raw)
+        if words is None:
+            words = self._words[raw] = (canonical_dtype(raw), raw)
+        return words
+
+
+@lru_cache(maxsize=1 << 14)
+def _slot(role: SlotRole, path: _Path) -> Slot:
+    """Return a slot, the same object for the tensors of all dumps: matching compares them by the hundred thousand."""
+    return Slot(role, path)
+
+
+def _drop_repeated(result: Flattened, first: int) -> None:
+    """Leave out a slot that occurs twice in an entry (its tensors begin at `first`): arguments under two keys."""
+    tensors = result.tensors[first:]
+    if len({tensor.slot for tensor in tensors}) == len(tensors):
+        return
+    seen: set[Slot] = set()
+    kept = []
+    for tensor in tensors:
+        if tensor.slot in seen:
+            what = "occurs twice in its entry; the second one is left out"
+            result.problems.append((str(tensor.attrs["item"]), what))
+        else:
+            seen.add(tensor.slot)
+            kept.append(tensor)
+    result.tensors[first:] = kept
+
+
+def _leaves(value: object, path: _Path) -> Iterator[tuple[_Path, object]]:
+    """Yield the leaves below a value, in order. Values nested deeper than the limit come as they are (no leaf form)."""
+    pending: list[tuple[_Path, object]] = [(path, value)]
+    while pending:
+        path, value = pending.pop()
+        if len(path) > MAX_DEPTH or not isinstance(value, (list, dict)) or _is_leaf(value):
+            yield path, value
+            continue
+        children: list[tuple[int | str, object]] = (
+            list(enumerate(value)) if isinstance(value, list) else list(value.items())
+        )
+        pending.extend(((*path, key), child) for key, child in reversed(children))
+
+
+def _is_leaf(value: object) -> bool:
+    return isinstance(value, dict) and (
+        isinstance(value.get("type"), str) or (isinstance(value.get("class_type"), str) and "tensor" in value)
+    )

@@ -1,0 +1,105 @@
+"""Derive the data flow between dumped operators from a GE graph, passing over operators that were not dumped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from probe_flow.dumps.graph.links import GraphLinks, Source
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedOp:
+    """A dumped operator as the graph knows it: its parts, element counts of its inputs, number of its outputs."""
+
+    parts: tuple[str, ...]
+    input_numels: tuple[int | None, ...]
+    outputs: int
+
+
+Link = tuple[str, int, str, int]
+"""(producer, output, consumer, input), producer and consumer by dumped name."""
+
+
+def dumped_links(links: GraphLinks, dumped: Mapping[str, DumpedOp]) -> list[Link]:
+    """Return every direct flow from a dumped output to a dumped input.
+
+    An operator in between that was not dumped lets all of its inputs through: what it reads may explain what it gives.
+    """
+    owners = {part: name for name, op in dumped.items() for part in op.parts}
+    origins = _Origins(links, owners, dumped)
+    found: list[Link] = []
+    for name, op in dumped.items():
+        sources = links.input_sources(op.parts, op.input_numels).sources
+        for index, source in enumerate(sources):
+            if source is not None:
+                found.extend((producer, output, name, index) for producer, output in origins.of(source))
+    return found
+
+
+class _Origins:
+    """Resolves graph tensors to the dumped outputs that they come from, each operator once."""
+
+    def __init__(self, links: GraphLinks, owners: Mapping[str, str], dumped: Mapping[str, DumpedOp]) -> None:
+        self._links = links
+        self._owners = owners
+        self._dumped = dumped
+        self._passed: dict[str, tuple[Source, ...]] = {}
+        self._output_index: dict[str, dict[Source, int]] = {}
+
+    def of(self, source: Source) -> tuple[Source, ...]:
+        owner = self._owners.get(source[0])
+        if owner is not None:
+            return ((owner, self._output(owner, source)),)
+        if source[0] not in self._passed:
+            self._pass_over(source[0])
+        return self._passed.get(source[0], ())
+
+    def _pass_over(self, start: str) -> None:
+        """Fill `_passed` for an undumped operator and all undumped ones above it, without recursion."""
+        pending = [start]
+        open_ops: set[str] = set()
+        while pending:
+            name = pending[-1]
+            op = self._links.ops.get(name)
+            inputs: Sequence[Source] = [] if op is None else [source for source in op.inputs if source is not None]
+            if name not in open_ops:
+                open_ops.add(name)
+                above = {source[0] for source in inputs if source[0] not in self._owners}
+                pending.extend(sorted(name for name in above if name not in open_ops and name not in self._passed))
+                continue
+            pending.pop()
+            if name in self._passed:
+                continue
+            # A cycle (no writer makes one) finds its own start unfinished; what is known by then is the answer.
+            reached: dict[Source, None] = {}
+            for source in inputs:
+                if (owner := self._owners.get(source[0])) is not None:
+                    reached[(owner, self._output(owner, source))] = None
+                else:
+                    reached.update(dict.fromkeys(self._passed.get(source[0], ())))
+            self._passed[name] = tuple(reached)
+
+    def _output(self, owner: str, source: Source) -> int:
+        """Return which dumped output of `owner` a graph tensor is."""
+        parts = self._dumped[owner].parts
+        if len(parts) == 1:
+            return source[1]
+        if owner not in self._output_index:
+            exits = fused_outputs(self._links, parts, self._dumped[owner].outputs)
+            self._output_index[owner] = {exit_: index for index, exit_ in enumerate(exits)}
+        return self._output_index[owner].get(source, 0)
+
+
+def fused_outputs(links: GraphLinks, parts: Sequence[str], dumped: int) -> list[Source]:
+    """Return which graph tensors the `dumped` outputs of a fused operator are.
+
+    As many as its last part has: these. As many as leave it in all: these, part by part. Otherwise the first ones of
+    the last part.
+    """
+    last = [(parts[-1], index) for index in range(len(links.ops[parts[-1]].outputs))]
+    if dumped > len(last):
+        leaving = links.external_outputs(parts)
+        if len(leaving) == dumped:
+            return leaving
+    return last[:dumped]

@@ -1,0 +1,268 @@
+"""Answer questions about one GE graph: which operators a dump name means, and which tensors enter and leave them."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from probe_flow.dumps.file_names import safe_name
+from probe_flow.dumps.graph.fused_names import FusedSplit, name_lengths, split_fused_name
+from probe_flow.records import Execution, Graph, GraphOp
+
+Source = tuple[str, int]
+"""A tensor of the graph: (producer, output index)."""
+
+FX_NAME = "_fx_tensor_name"
+
+CONSTANT_TYPES = frozenset({"Data", "RefData", "Const", "Constant", "FileConstant", "Variable", "ConstPlaceHolder"})
+"""Types that only hold a value: graph inputs, weights, constants."""
+
+VIEW_TYPES = frozenset(
+    {
+        "Reshape", "View", "ViewCopy", "Squeeze", "SqueezeV2", "SqueezeV3", "Unsqueeze", "UnsqueezeV2", "UnsqueezeV3",
+        "ExpandDims", "Flatten", "FlattenV2", "Identity", "IdentityN", "Bitcast", "PhonyConcat", "PhonySplit",
+    }
+)  # fmt: skip
+"""Types that move no data; the device drops them."""
+
+MAYBE_VIEW_TYPES = frozenset(
+    {"Split", "SplitD", "SplitV", "SplitVD", "Unpack", "Pack", "Slice", "SliceD", "StridedSlice", "StridedSliceD",
+     "ConcatD", "BroadcastTo", "Expand", "Fill", "Range", "Shape", "Size", "Rank", "Cast", "TransData", "TensorMove"}
+)  # fmt: skip
+"""Types that the device often replaces by addressing; taken as dropped when it dumped none of that type."""
+
+PRIVATE_TYPES = ("Cast", "TransData")
+"""Words in the types of operators that a device inserts on its own."""
+
+RELAY_TYPES = VIEW_TYPES | {"Cast", "TransData", "TensorMove"}
+"""Types whose only result is the value of their first input in another form."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputSources:
+    """Where each dumped input comes from and which part reads it (None: unknown); whether shapes had to decide."""
+
+    sources: tuple[Source | None, ...]
+    readers: tuple[str | None, ...]
+    is_aligned: bool = False
+
+
+def graph_of(graphs: Sequence[Graph], execution: Execution) -> Graph | None:
+    """Return the graph text of an execution: same graph id, same rank where both are known."""
+    for graph in graphs:
+        if graph.id == execution.graph and (None in (graph.rank, execution.rank) or graph.rank == execution.rank):
+            return graph
+    return None
+
+
+class GraphLinks:
+    """Index over the operators of one graph.
+
+    Args:
+        graph: the graph; of operators that share a name the first counts.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.ops: dict[str, GraphOp] = {}
+        for op in graph.ops:
+            self.ops.setdefault(op.name, op)
+        self._spellings: dict[str, list[str]] = {}
+        for name in self.ops:
+            self._spellings[name] = [name]
+        for name in self.ops:
+            safe = safe_name(name)
+            if safe != name:
+                self._spellings.setdefault(safe, []).append(name)
+        self._lengths = name_lengths(self._spellings)
+        self._shapes: dict[Source, tuple[int, ...] | None] = {}
+        self._splits: dict[str, FusedSplit | None] = {}
+        self._inputs: dict[tuple[tuple[str, ...], tuple[int | None, ...]], InputSources] = {}
+
+    @cached_property
+    def _neighbours(self) -> frozenset[tuple[str, str]]:
+        return frozenset((source[0], op.name) for op in self.graph.ops for source in op.inputs if source is not None)
+
+    @cached_property
+    def consumers(self) -> dict[str, list[GraphOp]]:
+        """Producer -> the operators that read any of its outputs, in file order."""
+        found: dict[str, list[GraphOp]] = defaultdict(list)
+        for op in self.graph.ops:
+            for producer in dict.fromkeys(source[0] for source in op.inputs if source is not None):
+                found[producer].append(op)
+        return found
+
+    def split(self, name: str) -> FusedSplit | None:
+        """Return the graph operators that a dump name means (one, or the parts of a fused operator), or None."""
+        if name not in self._splits:
+            found = self._spellings.get(name) or self._spellings.get(safe_name(name))
+            if found:
+                self._splits[name] = FusedSplit((found[0],), (found[1],) if len(found) > 1 else None)
+            else:
+                self._splits[name] = split_fused_name(name, self._spellings, self._is_connected, lengths=self._lengths)
+        return self._splits[name]
+
+    def spellings(self) -> Sequence[str]:
+        """All names by which a dump can mean an operator, for hints."""
+        return list(self._spellings)
+
+    def _is_connected(self, first: str, second: str) -> bool:
+        return (first, second) in self._neighbours or (second, first) in self._neighbours
+
+    def fx_name(self, source: Source) -> str | None:
+        """Return the FX tensor that a graph tensor is, e.g. ``add_1-aten.add.Tensor.OUTPUT.0``."""
+        output = self.output(source)
+        return output.get(FX_NAME) or None if output is not None else None
+
+    def output(self, source: Source) -> dict[str, str] | None:
+        """Return the descriptor of a graph tensor, None when the graph does not describe it."""
+        op = self.ops.get(source[0])
+        return dict(op.outputs[source[1]]) if op is not None and source[1] < len(op.outputs) else None
+
+    def numel(self, source: Source | None) -> int | None:
+        """Return the element count that the graph gives a tensor; None when unknown or dynamic."""
+        shape = self.shape(source) if source is not None else None
+        return None if shape is None else math.prod(shape)
+
+    def shape(self, source: Source) -> tuple[int, ...] | None:
+        """Return the shape that the graph gives a tensor; None when unknown or dynamic."""
+        if source not in self._shapes:
+            self._shapes[source] = self._read_shape(source)
+        return self._shapes[source]
+
+    def _read_shape(self, source: Source) -> tuple[int, ...] | None:
+        op = self.ops.get(source[0])
+        if op is None or source[1] >= len(op.outputs):
+            return None
+        text = op.outputs[source[1]].get("shape")
+        if text is None:
+            return None
+        try:
+            dims = tuple(int(dim) for dim in text.split(",") if dim)
+        except ValueError:
+            return None
+        return dims if all(dim >= 0 for dim in dims) else None
+
+    def external_inputs(self, parts: Sequence[str]) -> list[tuple[Source | None, str]]:
+        """Return the tensors that enter the parts from outside with their readers, part by part in input order."""
+        own = set(parts)
+        return [
+            (source, part)
+            for part in parts
+            for source in self.ops[part].inputs
+            if source is None or len(parts) == 1 or source[0] not in own
+        ]
+
+    def external_outputs(self, parts: Sequence[str]) -> list[Source]:
+        """Return what leaves a fused operator, part by part: inner tensors that others read, then the last part's."""
+        last = parts[-1]
+        own = set(parts)
+        outputs: list[Source] = []
+        for part in parts[:-1]:
+            readers = [op for op in self.consumers.get(part, ()) if op.name not in own]
+            read = {source for op in readers for source in op.inputs if source is not None and source[0] == part}
+            outputs.extend(sorted(read, key=lambda source: source[1]))
+        outputs.extend((last, index) for index in range(len(self.ops[last].outputs) or 1))
+        return outputs
+
+    def input_sources(self, parts: Sequence[str], numels: Sequence[int | None]) -> InputSources:
+        """Say for each dumped input which graph tensor it is.
+
+        Args:
+            parts: the operators behind the dumped one.
+            numels: element count per dumped input (None: unknown).
+
+        The k-th dumped input is the k-th external one when the counts agree, with unconnected optional inputs or
+        repeated tensors left out if only then they do; surplus dumped inputs are parameters that the graph does not
+        show. Where an element count contradicts this, inputs are aligned in order by element count.
+        """
+        question = (tuple(parts), tuple(numels))
+        found = self._inputs.get(question)
+        if found is None:  # every step of a graph asks the same, and so do its reader and its matcher
+            found = self._inputs[question] = self._input_sources(*question)
+        return found
+
+    def _input_sources(self, parts: Sequence[str], numels: Sequence[int | None]) -> InputSources:
+        every = self.external_inputs(parts)
+        connected = [(source, reader) for source, reader in every if source is not None]
+        first_readers: dict[Source | None, str] = {}
+        for source, reader in connected:
+            first_readers.setdefault(source, reader)
+        for candidate in (every, connected, list(first_readers.items())):
+            if len(candidate) == len(numels) and self._fits(candidate, numels):
+                return _sources(candidate)
+        if len(every) < len(numels) and len(parts) == 1 and self._fits(every, numels):
+            return _sources([*every, *([(None, parts[0])] * (len(numels) - len(every)))])
+        wanted = [self.numel(source) for source, _ in connected]
+        chosen: list[tuple[Source | None, str | None]] = [(None, None)] * len(numels)
+        for at, index in align(numels, wanted):
+            chosen[at] = connected[index]
+        return _sources(chosen, is_aligned=True)
+
+    def _fits(self, inputs: Sequence[tuple[Source | None, str]], numels: Sequence[int | None]) -> bool:
+        for (source, _), numel in zip(inputs, numels, strict=False):
+            expected = self.numel(source)
+            if expected is not None and numel is not None and expected != numel:
+                return False
+        return True
+
+
+def _sources(inputs: Sequence[tuple[Source | None, str | None]], *, is_aligned: bool = False) -> InputSources:
+    return InputSources(tuple(source for source, _ in inputs), tuple(reader for _, reader in inputs), is_aligned)
+
+
+MAX_ALIGNED = 512
+"""Longest lists that are aligned; real operators have at most a few hundred inputs."""
+
+
+def align(
+    first: Sequence[Hashable], second: Sequence[Hashable], *, bonus: Sequence[tuple[int, int]] = ()
+) -> list[tuple[int, int]]:
+    """Align two lists of element counts (or other facts) in order; unknown ones (None) align with nothing.
+
+    The longest alignment wins; among equal ones the one with more `bonus` pairs (equal shapes), then the earliest.
+
+    >>> align([32, 8, 4], [8, 99, 4])
+    [(1, 0), (2, 2)]
+    """
+    if None not in first and list(first) == list(second):
+        return [(at, at) for at in range(len(first))]
+    if len(first) > MAX_ALIGNED or len(second) > MAX_ALIGNED:
+        pairs = zip(first, second, strict=False)
+        return [(at, at) for at, (one, other) in enumerate(pairs) if one is not None and one == other]
+    extra = set(bonus)
+    rows, columns = len(first), len(second)
+    best = [[(0, 0)] * (columns + 1) for _ in range(rows + 1)]
+    for i in range(rows - 1, -1, -1):
+        for j in range(columns - 1, -1, -1):
+            score = max(best[i + 1][j], best[i][j + 1])
+            if first[i] is not None and first[i] == second[j]:
+                length, equal = best[i + 1][j + 1]
+                score = max(score, (length + 1, equal + ((i, j) in extra)))
+            best[i][j] = score
+    return _walk(best, first, second, extra)
+
+
+def _walk(
+    best: list[list[tuple[int, int]]],
+    first: Sequence[Hashable],
+    second: Sequence[Hashable],
+    extra: set[tuple[int, int]],
+) -> list[tuple[int, int]]:
+    pairs: list[tuple[int, int]] = []
+    i = j = 0
+    while i < len(first) and j < len(second):
+        if first[i] is not None and first[i] == second[j]:
+            length, equal = best[i + 1][j + 1]
+            if best[i][j] == (length + 1, equal + ((i, j) in extra)):
+                pairs.append((i, j))
+                i, j = i + 1, j + 1
+                continue
+        if best[i + 1][j] == best[i][j]:
+            i += 1
+        else:
+            j += 1
+    return pairs

@@ -1,0 +1,1 @@
+"""Kernel dumps of MindSpore's graph mode."""

@@ -1,0 +1,150 @@
+"""The tensors of one iteration of a MindSpore kernel dump: from file names, from `statistic.csv`, or from both."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from probe_flow.dumps.mindspore_graph.names import PARAMETER, OpName, TensorFileName
+from probe_flow.errors import FormatError
+from probe_flow.files.arrays.npy import npy_tensor_ref
+from probe_flow.files.walk import DumpFile
+from probe_flow.records import NodeKey, Problem, Slot, SlotRole, Statistics, TensorKind, TensorRef
+from probe_flow.tensors.dtypes import DTYPES
+
+UNKNOWN = "unknown"
+"""Type of what stands for tensors that cannot be told apart."""
+
+LAST = 10**19
+"""A time behind every timestamp."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One tensor as the dump names it.
+
+    Args:
+        op_type, op, slot, timestamp: from the file name or the row.
+        source: file, for people.
+        layout, dtype: the format's own words.
+        file: the tensor file; None when only statistics were kept.
+        shape, recorded, checksum: what `statistic.csv` says.
+        digits: significant digits of its numbers, where that is less than their dtype holds.
+        reason: why the row cannot be used.
+    """
+
+    op_type: str
+    op: OpName
+    slot: Slot
+    timestamp: int
+    source: str
+    layout: str = ""
+    dtype: str = ""
+    file: DumpFile | None = None
+    shape: tuple[int, ...] | None = None
+    recorded: Statistics | None = None
+    checksum: str | None = None
+    digits: int | None = None
+    reason: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the node: without the operator's number, parameters told from operators."""
+        return f"{PARAMETER}.{self.op.base}" if self.op_type == PARAMETER else self.op.base
+
+    @property
+    def place(self) -> tuple[int, bool, int]:
+        """Order in time; within one moment inputs before outputs."""
+        return self.timestamp, self.slot.role is SlotRole.OUTPUT, int(self.slot.path[0])
+
+
+def item_of_file(file: DumpFile, name: TensorFileName) -> Item:
+    """Return the item behind a tensor file; `name` is its true name."""
+    return Item(
+        name.op_type, name.op, name.slot, name.timestamp, file.path, layout=name.layout, dtype=name.dtype, file=file
+    )
+
+
+def unnamed_item(file: DumpFile, reason: str) -> Item:
+    """Return an item for a file whose tensors cannot be told, so that it ends in the result."""
+    stem = file.name.removesuffix(".npy")
+    return Item(UNKNOWN, OpName(stem, stem), Slot(SlotRole.OUTPUT), LAST, file.path, reason=reason)
+
+
+def empty_item(reason: str) -> Item:
+    """Return what stands for the lost tensors of an iteration without any."""
+    return Item(UNKNOWN, OpName("all", "all"), Slot(SlotRole.OUTPUT), LAST, "", reason=reason)
+
+
+def join(files: Iterable[Item], rows: Iterable[Item]) -> list[Item]:
+    """Return all items in order of time; a row joins the file of the same tensor, the n-th with the n-th."""
+    sides: list[dict[object, list[Item]]] = [defaultdict(list), defaultdict(list)]
+    for side, items in zip(sides, (files, rows), strict=True):
+        for item in sorted(items, key=lambda item: item.place):
+            side[item.op_type, item.op.full, item.slot].append(item)
+    joined: list[Item] = []
+    for key in {**sides[0], **sides[1]}:
+        for file, row in zip_longest(sides[0].get(key, ()), sides[1].get(key, ())):
+            if file is None or row is None:
+                joined.append(file or row)
+            else:
+                joined.append(replace(file, recorded=row.recorded, checksum=row.checksum))
+    return sorted(joined, key=lambda item: item.place)
+
+
+def calls_of(items: Sequence[Item]) -> list[list[Item]]:
+    """Split the items of an iteration into calls of operators, in order of time.
+
+    Operators in loops dump every time under the same name: a slot that occurs again begins another call.
+    """
+    calls: list[list[Item]] = []
+    open_calls: dict[object, tuple[list[Item], set[Slot]]] = {}
+    for item in items:
+        operator = item.op_type, item.op.full
+        current = open_calls.get(operator)
+        if current is None or item.slot in current[1]:
+            current = [], set()
+            open_calls[operator] = current
+            calls.append(current[0])
+        current[0].append(item)
+        current[1].add(item.slot)
+    return calls
+
+
+def tensor_ref(item: Item, key: NodeKey, problems: list[Problem]) -> TensorRef:
+    """Describe one item as a tensor of the catalog; a file that cannot be read is unreadable, with its reason."""
+    attrs: dict[str, object] = {"item": f"{item.op.full}.{item.slot}"}
+    if item.layout:
+        attrs["format"] = item.layout
+    if item.file is None:
+        return _statistics(item, key, attrs)
+    try:
+        ref = npy_tensor_ref(item.file.path, key, item.slot, attrs)
+    except FormatError as error:
+        problems.append(replace(error.diagnostic, path=item.file.relative))
+        reason = error.diagnostic.message
+        return TensorRef(key, item.slot, TensorKind.UNREADABLE, attrs=attrs, reason=reason, source=item.source)
+    return replace(ref, stored_dtype=item.dtype or ref.stored_dtype, recorded=item.recorded, checksum=item.checksum)
+
+
+def _statistics(item: Item, key: NodeKey, attrs: dict[str, object]) -> TensorRef:
+    if item.reason is not None:
+        return TensorRef(key, item.slot, TensorKind.UNREADABLE, attrs=attrs, reason=item.reason, source=item.source)
+    if item.digits is not None:
+        attrs["significant_digits"] = item.digits
+    word = item.dtype.lower()
+    return TensorRef(
+        key,
+        item.slot,
+        TensorKind.STATISTICS,
+        dtype=word if word in DTYPES else item.dtype,
+        stored_dtype=item.dtype,
+        shape=item.shape,
+        logical_shape=item.shape,
+        recorded=item.recorded,
+        checksum=item.checksum,
+        attrs=attrs,
+        source=item.source,
+    )

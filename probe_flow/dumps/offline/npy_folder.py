@@ -1,0 +1,190 @@
+"""Read a folder of arrays (`{op}.{output index}.{timestamp}.npy`) that a framework wrote into a catalog."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from probe_flow.dumps.device.device_file import read_ge_header
+from probe_flow.dumps.device.refs import tensor_refs
+from probe_flow.dumps.file_names import safe_name
+from probe_flow.dumps.offline.names import name_filter, names_of_quantised, owner_of_input
+from probe_flow.dumps.offline.npy_folder_files import ArrayFile, ArrayFiles, array_files, one_array
+from probe_flow.dumps.reduced.reduced_tensors import array_ref, task_of
+from probe_flow.dumps.selection import EVERYTHING, Duplicates, Selection, choose, skipped_duplicate
+from probe_flow.errors import Diagnostic, FormatError, UsageError
+from probe_flow.files.arrays.npy import npy_tensor_ref
+from probe_flow.files.binary_file import malformed
+from probe_flow.files.existing import is_file
+from probe_flow.files.walk import fingerprint, list_dump_or_file
+from probe_flow.records import (
+    Catalog,
+    Execution,
+    Node,
+    NodeKey,
+    OrderSource,
+    Problem,
+    Slot,
+    SlotRole,
+    TensorKind,
+    TensorRef,
+)
+
+FRAMEWORK = "npy"
+
+_MAX_NAMES = 5
+_MAX_LISTED = 5
+
+
+def read_npy_folder(
+    path: str | os.PathLike[str],
+    *,
+    side: str,
+    select: Selection = EVERYTHING,
+    duplicates: Duplicates = "newest",
+    quantised: bool | None = None,
+) -> Catalog:
+    """Describe one array, or every array of a folder; the folders below it are not read. Data stay on disk.
+
+    All files must be of one suffix: ``.npy``, or the older ``.pb`` or ``.quant``, which hold a device container each.
+    The catalog has one execution, which says nothing of rank, step and graph, so that only ``nodes`` selects.
+    `Node.attrs` has ``clean_name`` (``/`` and ``.`` as ``_``) and ``timestamp`` (of the oldest file, which orders the
+    nodes); `Catalog.attrs` has ``is_quantised``, ``quantised_names`` (some that show it), ``suffix``, ``select`` and,
+    for one array, ``file`` (its name).
+
+    Args:
+        path: the folder, or one file: a ``.npy`` of any name, or one that is named as those of a folder are.
+        side: name of the stage.
+        select: which nodes to read, by their names as the files have them. Arrays tell no rank, step or graph, so that
+            the rest cannot choose, which a problem says.
+        duplicates: which of several files of one tensor counts.
+        quantised: whether the model is quantised; None = told by the names of its operators.
+
+    Raises:
+        UsageError: PF3201 if nothing is there, PF3300 files of several kinds in it, PF3304 nothing selected.
+        IncompleteError: PF3202 if it holds no such array.
+    """
+    listing = list_dump_or_file(path)
+    is_one = is_file(Path(path))
+    found = one_array(listing.files[0]) if is_one else array_files(listing)
+    found.problems.extend(select.unanswered((Execution(),)))
+    reader = _Reader(duplicates, found.problems)
+    reader.read(found.files, name_filter(select.nodes))
+    if not reader.nodes:
+        raise UsageError(_keeps_nothing(found))
+    marks = names_of_quantised((name, "") for name in dict.fromkeys(file.name.op for file in found.files))
+    return Catalog(
+        side,
+        FRAMEWORK,
+        task_of(reader.tensors),
+        str(listing.root),
+        reader.nodes,
+        tuple(reader.tensors),
+        problems=tuple(found.problems),
+        fingerprint=fingerprint(file.file for file in found.files),
+        attrs={
+            "select": select.as_attrs(),
+            "is_quantised": bool(marks) if quantised is None else quantised,
+            "quantised_names": marks[:_MAX_NAMES],
+            "suffix": found.files[0].name.suffix,
+            **({"file": listing.files[0].name} if is_one else {}),
+        },
+    )
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Collects nodes and tensors."""
+
+    duplicates: Duplicates
+    problems: list[Problem]
+    nodes: dict[NodeKey, Node] = field(default_factory=dict)
+    tensors: list[TensorRef] = field(default_factory=list)
+
+    def read(self, files: Sequence[ArrayFile], takes: Callable[[str], bool]) -> None:
+        """Read the operators that ``takes`` accepts, in order of their oldest files."""
+        names = {file.name.op for file in files}
+        owners: dict[str, dict[Slot, list[ArrayFile]]] = defaultdict(lambda: defaultdict(list))
+        for file in files:
+            owner = owner_of_input(file.name.op, names)
+            role = SlotRole.OUTPUT if owner is None else SlotRole.INPUT
+            owners[owner or file.name.op][Slot(role, (file.name.index,))].append(file)
+        chosen = [
+            (name, [(slot, self._choose(slots[slot])) for slot in sorted(slots, key=_slot_order)])
+            for name, slots in owners.items()
+            if takes(name)
+        ]
+        for name, slots in sorted(chosen, key=lambda item: (_time(item[1]), item[0])):
+            self._add(name, slots)
+
+    def _choose(self, files: Sequence[ArrayFile]) -> ArrayFile:
+        kept = choose(
+            files, self.duplicates, timestamp=lambda file: file.name.timestamp, size=lambda file: file.file.size
+        )
+        self.problems += [
+            skipped_duplicate(file.file, kept.file, self.duplicates) for file in files if file is not kept
+        ]
+        return kept
+
+    def _add(self, name: str, slots: Sequence[tuple[Slot, ArrayFile]]) -> None:
+        key = NodeKey(Execution(), name)
+        time = _time(slots)
+        facts = {"clean_name": safe_name(name), "timestamp": time}
+        self.nodes[key] = Node(key, "", order=time, order_source=OrderSource.TIMESTAMP, attrs=facts)
+        for slot, file in slots:
+            try:
+                ref = _tensor_ref(file, key, slot)
+            except FormatError as error:
+                self.problems.append(replace(error.diagnostic, path=file.file.relative))
+                reason = error.diagnostic.message
+                ref = TensorRef(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)
+            self.tensors.append(ref)
+
+
+def _slot_order(slot: Slot) -> tuple[object, ...]:
+    return slot.role is SlotRole.OUTPUT, slot.path
+
+
+def _time(slots: Sequence[tuple[Slot, ArrayFile]]) -> int:
+    return min(file.name.timestamp for _, file in slots)
+
+
+def _tensor_ref(file: ArrayFile, key: NodeKey, slot: Slot) -> TensorRef:
+    path = file.file.path
+    if file.name.suffix != "npy":
+        return _container_ref(path, key, slot)
+    return array_ref(path, key, slot) if file.name.is_reduced else npy_tensor_ref(path, key, slot)
+
+
+def _container_ref(path: str, key: NodeKey, slot: Slot) -> TensorRef:
+    """Describe the tensor of a device container that holds one: its only output, or that of the index in the name.
+
+    Raises:
+        FormatError: as `read_ge_header`; PF3306 when it does not hold this output.
+    """
+    dump = read_ge_header(path)
+    index = 0 if len(dump.outputs) == 1 else int(slot.path[0])
+    if index >= len(dump.outputs):
+        raise malformed(
+            "PF3306",
+            path,
+            f"`{Path(path).name}` is named after output {slot.index} and holds {len(dump.outputs)} outputs",
+            help_text="dump this operator again, or exclude it with `select.nodes`",
+        )
+    problem = dump.outputs[index].problem
+    if problem is not None:
+        raise FormatError(problem)
+    return replace(tensor_refs(dump, path, key)[len(dump.inputs) + index], slot=slot)
+
+
+def _keeps_nothing(found: ArrayFiles) -> Diagnostic:
+    names = list(dict.fromkeys(file.name.op for file in found.files))
+    shown = ", ".join(f"`{name}`" for name in names[:_MAX_LISTED])
+    return Diagnostic(
+        "PF3304",
+        "`select` keeps nothing of the arrays",
+        help=f"the folder holds {len(names)} operators, such as {shown}",
+    )

@@ -1,0 +1,162 @@
+"""Read the device dump of an offline model (OM) into a catalog."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from probe_flow.dumps.device.dump_files import GeFile
+from probe_flow.dumps.device.nodes import GeNodes
+from probe_flow.dumps.file_names import safe_name
+from probe_flow.dumps.offline.names import name_filter, names_of_quantised
+from probe_flow.dumps.offline.om_files import OmFiles, sort_om_files, with_true_names
+from probe_flow.dumps.offline.om_folders import om_executions
+from probe_flow.dumps.reduced.reduced_tensors import reduced_beside_tensors, task_of
+from probe_flow.dumps.selection import EVERYTHING, Duplicates, Selection, keeps_no_node
+from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
+from probe_flow.files.existing import is_file
+from probe_flow.files.walk import DumpListing, fingerprint, list_dump_or_file, no_dump_file
+from probe_flow.records import Catalog, Execution, Node, NodeKey, Problem, TensorRef
+
+FRAMEWORK = "om"
+
+Slices = Literal["joined", "separate"]
+
+_MAX_NAMES = 5
+
+
+def read_om(
+    path: str | os.PathLike[str],
+    *,
+    side: str,
+    select: Selection = EVERYTHING,
+    duplicates: Duplicates = "newest",
+    time: str | None = None,
+    last_step: bool = False,
+    slices: Slices = "joined",
+    quantised: bool | None = None,
+) -> Catalog:
+    """Describe every tensor of a device dump; tensor data stay on disk.
+
+    Files that cannot be taken become `Catalog.problems`; an operator whose file is damaged stays, with one tensor of
+    kind ``unreadable``. `Node.attrs` has ``clean_name`` (``/`` and ``.`` as ``_``), ``task_id``, ``stream_id`` where
+    the file tells, ``timestamp`` and ``file``. `Catalog.attrs` has ``is_quantised``, ``quantised_names`` (some that
+    show it), ``op_debug`` (overflow records, for `dumps.device.overflow_records`), ``select`` and, for one device file,
+    ``file`` (its name).
+
+    Args:
+        path: a folder of device files, any folder of ``{time}/{device_id}/{model_name}/{model_id}/{data_index}``, or
+            one device file.
+        side: name of the stage.
+        select: what to read: ranks are device ids, steps data indices, graphs model ids or model names, nodes patterns
+            of true or cleaned operator names.
+        duplicates: which of several files of one operator counts.
+        time: 14-digit name of the run to read when several overlap; default the newest.
+        last_step: read only the last step of each model.
+        slices: whether the slices that the device cut an operator into are one node, or one each, whose call is the
+            number of the slice.
+        quantised: whether the model is quantised; None = told by the names of its operators.
+
+    Raises:
+        UsageError: PF3201 if the path or the run is not there, PF3300 files of both sides in one folder, PF3303
+            folders that cannot be told apart, PF3304 nothing selected.
+        IncompleteError: PF3202 if it holds no device file.
+    """
+    listing = list_dump_or_file(path)
+    root = listing.root
+    files = sort_om_files(listing)
+    if not files.folders:
+        if is_file(Path(path)):
+            raise UsageError(no_dump_file(listing.files[0], "named as device files are"))
+        raise IncompleteError(_nothing_to_read(root, listing, files))
+    problems = files.problems
+    executions = om_executions(files.folders, select, problems, root_name=root.name, time=time, last_step=last_step)
+    problems.extend(select.unanswered(executions))
+    found, tensors = _read(executions, name_filter(select.nodes), duplicates, slices, problems)
+    if not found:
+        raise UsageError(keeps_no_node(file.name.base_name for files in executions.values() for file in files))
+    marks = names_of_quantised(
+        (file.name.base_name, file.name.op_type) for members in executions.values() for file in members
+    )
+    return Catalog(
+        side,
+        FRAMEWORK,
+        task_of(tensors),
+        str(root),
+        found,
+        tuple(tensors),
+        problems=tuple(problems),
+        fingerprint=fingerprint(listing.files),
+        attrs={
+            "select": select.as_attrs(),
+            "is_quantised": bool(marks) if quantised is None else quantised,
+            "quantised_names": marks[:_MAX_NAMES],
+            "op_debug": tuple(files.op_debug),
+            **({"file": listing.files[0].name} if is_file(Path(path)) else {}),
+        },
+    )
+
+
+def _read(
+    executions: Mapping[Execution, Sequence[GeFile]],
+    takes: Callable[[str], bool],
+    duplicates: Duplicates,
+    slices: Slices,
+    problems: list[Problem],
+) -> tuple[dict[NodeKey, Node], list[TensorRef]]:
+    """Return the operators that are taken and their tensors; add to ``problems`` what is wrong with their files."""
+    found: dict[NodeKey, Node] = {}
+    tensors: list[TensorRef] = []
+    beside: list[str] = []
+    for execution, members in executions.items():
+        reader = GeNodes(execution, None, takes, duplicates, keeps_slices=slices == "separate")
+        for node, refs in reader.read(with_true_names(members)):
+            found[node.key] = _with_names(node)
+            tensors.extend(refs)
+        problems.extend(reader.problems)
+        beside.extend(reader.beside)
+    problems.extend(_renamed(node) for node in found.values() if "header_name" in node.attrs)
+    if beside:
+        problems.append(reduced_beside_tensors(beside))
+    return found, tensors
+
+
+def _with_names(node: Node) -> Node:
+    facts = {"clean_name": safe_name(node.key.name), "timestamp": node.order}
+    return replace(node, attrs={**node.attrs, **facts})
+
+
+def _renamed(node: Node) -> Problem:
+    path = str(node.attrs["file"])
+    return Diagnostic(
+        "PF3302",
+        f"`{path}` is named after `{node.key.name}`, its header names `{node.attrs['header_name']}`",
+        severity=Severity.WARNING,
+        help="the name of the file counts; give the file its own name again if it was renamed",
+        path=path,
+    )
+
+
+def _nothing_to_read(root: Path, listing: DumpListing, files: OmFiles) -> Diagnostic:
+    found = [f"{count} x {what}" for what, count in files.odd.items()]
+    found += [f"{len(files.op_debug)} x overflow record"] if files.op_debug else []
+    if listing.files:
+        what = ", ".join(found) or "nothing"
+        message = f"`{root.name}` holds no device dump file; found {what} in {len(listing.files)} files"
+    else:
+        message = f"`{root.name}` holds no device dump file, nor any other"
+    return Diagnostic(
+        "PF3202",
+        message,
+        help="these look like arrays of a framework: read them with `dump.npy`"
+        if files.arrays
+        else "give the folder of a finished dump",
+        notes=(
+            "looked for `{op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}` in any folder",
+            "outputs of an original model are arrays named `{op_name}.{index}.{timestamp}.npy`",
+        ),
+        path=str(root),
+    )

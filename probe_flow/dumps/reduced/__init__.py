@@ -1,0 +1,1 @@
+"""Reduced dump files: statistics in place of tensors."""

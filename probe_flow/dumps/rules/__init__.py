@@ -1,0 +1,1 @@
+"""Fusion rules: JSON of ATC and AMCT, and the offline model itself."""

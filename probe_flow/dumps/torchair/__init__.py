@@ -1,0 +1,1 @@
+"""Dumps of TorchAir: the device graph (GE) and the framework graph (FX)."""

@@ -1,0 +1,139 @@
+"""Telling what kind of dump lies at a path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from om_writer import GoldenFolder, OmFolder, om_tree
+
+from probe_flow.dumps import sniff
+from probe_flow.dumps.dump_json.head import read_head
+from probe_flow.dumps.sniff import DUMP_JSON, MINDSPORE_GRAPH, NPY, OM, TORCHAIR_FX, TORCHAIR_GE, kind_of_dump
+from probe_flow.errors import IncompleteError, UsageError
+
+ROOT = Path(__file__).parents[3]
+TORCHAIR = ROOT / "examples" / "torchair" / "healthy"
+GE_RUN = "msprobe_ge_dump/worldsize1_global_rank0/20260101000000"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        (TORCHAIR / "msprobe_ge_dump", TORCHAIR_GE),
+        (TORCHAIR / GE_RUN, TORCHAIR_GE),
+        (TORCHAIR / GE_RUN / "0" / "graph_1_0", TORCHAIR_GE),
+        (TORCHAIR / "msprobe_fx_dump", TORCHAIR_FX),
+        (ROOT / "tests/data/dump_json/pt_types", DUMP_JSON),
+        (ROOT / "tests/data/dump_json/pt_debug/step1", DUMP_JSON),
+        (ROOT / "tests/data/dump_json/twin_tensor/step0/proc1000/dump.json", DUMP_JSON),
+    ],
+)
+def test_real_dumps_are_told_apart(path: Path, kind: str) -> None:
+    assert kind_of_dump(str(path)) == kind
+
+
+@pytest.mark.parametrize("name", ["statistic.csv", "Conv2D.Conv2D-op1.0.0.1623124369613540.output.0.DefaultFormat.npy"])
+def test_kernel_dumps_of_mindspore_are_told_by_their_folders(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "rank_0" / "Net" / "1" / "0"
+    folder.mkdir(parents=True)
+    (folder / name).write_bytes(b"")
+
+    assert kind_of_dump(str(tmp_path)) == MINDSPORE_GRAPH
+    assert kind_of_dump(str(tmp_path / "rank_0" / "Net")) == MINDSPORE_GRAPH
+
+
+def test_a_reduced_dump_is_of_the_kind_of_the_dump(tmp_path: Path) -> None:
+    (tmp_path / "Conv2D.conv1.3.4.1700000000002000_min_max.npz").write_bytes(b"")
+    assert kind_of_dump(str(tmp_path)) == OM
+
+
+def test_several_kinds_are_named_with_an_example_of_each() -> None:
+    with pytest.raises(UsageError) as caught:
+        kind_of_dump(str(TORCHAIR))
+
+    assert caught.value.diagnostic.code == "PF3431"
+    for word in ("2 kinds", "torchair_ge (`msprobe_ge_dump/", "torchair_fx (`msprobe_fx_dump/"):
+        assert word in caught.value.diagnostic.message
+
+
+def test_nothing_known_lists_what_was_looked_for_and_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    for path, held in ((tmp_path, "it holds `notes.txt`"), (tmp_path / "notes.txt", "it holds no file")):
+        with pytest.raises(UsageError) as caught:
+            kind_of_dump(str(path))
+        assert caught.value.diagnostic.code == "PF3430"
+        assert all(kind in caught.value.diagnostic.notes[0] for kind in sniff.KINDS)
+        assert caught.value.diagnostic.notes[1] == held
+
+
+def test_a_path_that_is_not_there_names_near_ones(tmp_path: Path) -> None:
+    (tmp_path / "step0").mkdir()
+    with pytest.raises(UsageError) as caught:
+        kind_of_dump(str(tmp_path / "stpe0"))
+
+    assert (caught.value.diagnostic.code, caught.value.diagnostic.help) == ("PF3401", "did you mean `step0`?")
+
+
+def test_files_of_tensors_are_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "d" / "step0" / "rank0" / "dump_tensor_data"
+    folder.mkdir(parents=True)
+    (folder / "add-aten.add.INPUT.0.20260101000000000185.npy").write_bytes(b"")
+    (folder.parent / "dump.json").write_text("{}")
+    monkeypatch.setattr(sniff, "MAX_NAMES", 1)
+
+    assert kind_of_dump(str(tmp_path)) == DUMP_JSON
+
+
+def test_a_name_that_no_file_can_have_does_not_exist(tmp_path: Path) -> None:
+    for path in ("a" * 5000, str(tmp_path / ("b" * 300) / "c")):
+        with pytest.raises(UsageError) as caught:
+            kind_of_dump(path)
+        assert caught.value.diagnostic.code == "PF3401"
+        assert read_head(Path(path)) is None
+
+
+def test_a_folder_that_cannot_be_listed_is_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(root: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(sniff, "_names", refuse)
+    with pytest.raises(IncompleteError) as caught:
+        kind_of_dump(str(tmp_path))
+
+    assert caught.value.diagnostic.code == "PF3409"
+    assert "right to read" in caught.value.diagnostic.help
+
+
+def test_device_files_are_of_an_offline_model_unless_something_says_torchair(tmp_path: Path) -> None:
+    flat = OmFolder(tmp_path / "flat")
+    flat.op("Add", "a/b", at=1, outputs=[[1]])
+    OmFolder(om_tree(tmp_path / "run", time="20260101000000", model="net")).op("Add", "a", at=1, outputs=[[1]])
+    named = OmFolder(om_tree(tmp_path / "named", time="20260101000000", model="graph_1_0"))
+    named.op("Add", "a", at=1, outputs=[[1]])
+    beside = OmFolder(om_tree(tmp_path / "beside", time="20260101000000", model="net"))
+    beside.op("Add", "a", at=1, outputs=[[1]])
+    (tmp_path / "beside" / "dynamo_original_graph_1_rank_0_pid_7_ts_20260101000000000001.txt").write_text("")
+
+    kinds = {name: kind_of_dump(str(tmp_path / name)) for name in ("flat", "run", "named", "beside")}
+    assert kinds == {"flat": OM, "run": OM, "named": TORCHAIR_GE, "beside": TORCHAIR_GE}
+    assert kind_of_dump(str(named.path)) == TORCHAIR_GE
+    assert kind_of_dump(str(tmp_path / "run" / "20260101000000" / "0")) == OM
+
+
+def test_arrays_of_a_framework_are_told_by_their_names(tmp_path: Path) -> None:
+    GoldenFolder(tmp_path / "golden").output("conv/1", 0, [1.0])
+    GoldenFolder(tmp_path / "odd").path.joinpath("x.input.0.1.npy").write_bytes(b"")
+
+    assert kind_of_dump(str(tmp_path / "golden")) == NPY
+    with pytest.raises(UsageError) as caught:
+        kind_of_dump(str(tmp_path / "odd"))
+    assert caught.value.diagnostic.code == "PF3430"
+
+
+def test_both_sides_in_one_folder_are_two_kinds(tmp_path: Path) -> None:
+    GoldenFolder(tmp_path / "golden").output("conv", 0, [1.0])
+    OmFolder(tmp_path / "target").op("Conv2D", "conv", at=1, outputs=[[1]])
+    with pytest.raises(UsageError, match=r"npy .*om ") as caught:
+        kind_of_dump(str(tmp_path))
+    assert caught.value.diagnostic.code == "PF3431"
