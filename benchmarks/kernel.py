@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from benchmarks.dumps import base_values
 from benchmarks.timing import Spread, thread_seconds
-from probe_flow.metrics.kernel import Scratch, measure
+from probe_flow.metrics.kernel.compare import Scratch, measure
 
 COPIED_BYTES = 256 * 2**20
 Array = npt.NDArray[Any]

@@ -14,7 +14,7 @@ import click
 from probe_flow.cli.main import COMMANDS, group
 from probe_flow.errors import CODES
 from probe_flow.errors.reference import diagnostics_page
-from probe_flow.metrics.reference import reference_page
+from probe_flow.metrics.catalogue.reference import reference_page
 from probe_flow.reports import schemas
 from probe_flow.stages.registry import BUILT_IN, stage_types
 from probe_flow.workflow import schema as workflow_schema

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from probe_flow.analysis.measured import PRODUCED
-from probe_flow.metrics.statistics import compare_statistics
+from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import (
     ComparedPair,
     Comparison,

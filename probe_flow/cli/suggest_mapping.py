@@ -13,7 +13,7 @@ from probe_flow.cli.peer_syntax import PeerCommand
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 
 if TYPE_CHECKING:
-    from probe_flow.matching.structure_layer_mapping import SuggestedEntry, Suggestion
+    from probe_flow.matching.structure.layer_mapping import SuggestedEntry, Suggestion
     from probe_flow.records import Catalog
 
 MAX_OF_ONE_CODE = 3
@@ -42,10 +42,10 @@ def command(*, target_path: str, golden_path: str, output_path: str, rank: int |
     from probe_flow.cli.running import shown_path
     from probe_flow.engine.outcome import EXIT_INCOMPLETE
     from probe_flow.files.atomic import atomic_text
-    from probe_flow.matching.structure import match_structure
-    from probe_flow.matching.structure_layer_check import without_contradictions
-    from probe_flow.matching.structure_layer_mapping import suggest_layer_mapping
-    from probe_flow.matching.structure_layer_text import layer_mapping_text
+    from probe_flow.matching.structure.layer_check import without_contradictions
+    from probe_flow.matching.structure.layer_mapping import suggest_layer_mapping
+    from probe_flow.matching.structure.layer_text import layer_mapping_text
+    from probe_flow.matching.structure.match_structure import match_structure
 
     cwd = Path.cwd()
     output = cwd / output_path

@@ -13,7 +13,7 @@ from probe_flow.files.atomic import atomic_text
 from probe_flow.files.existing import is_there
 from probe_flow.formats.baseline_file import BaselineFile, read_baseline
 from probe_flow.formats.baseline_text import baseline_text
-from probe_flow.metrics.error_figure import error_figure, number
+from probe_flow.metrics.catalogue.error_figure import error_figure, number
 from probe_flow.records import Baseline, BaselineUse, Deviant, ExcuseKind, FindingKind, Status
 from probe_flow.records.baseline import FAILING_ROW, NONFINITE_ROW, NodePlace, largest, plain_name, stand
 from probe_flow.reports.run_folder import StoredRun

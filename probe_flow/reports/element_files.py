@@ -22,7 +22,7 @@ from probe_flow.elements.blocks import open_tensor
 from probe_flow.elements.converted_values import array_form
 from probe_flow.files.arrays.npz import npy_header
 from probe_flow.files.atomic import atomic_bytes, atomic_text
-from probe_flow.metrics.kernel import BLOCK
+from probe_flow.metrics.kernel.compare import BLOCK
 from probe_flow.reports.element_scan import Rows, Scan, scan
 from probe_flow.reports.element_view import ElementView, elements_of, short_prefix
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.metrics.registry import metrics as known_metrics
+from probe_flow.metrics.catalogue.registry import metrics as known_metrics
 from probe_flow.records import (
     Catalog,
     Comparison,

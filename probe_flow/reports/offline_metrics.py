@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from probe_flow.metrics.catalogue import BUILT_IN
-from probe_flow.metrics.third_side import PREFIX, THIRD_SIDE
+from probe_flow.metrics.catalogue.metrics import BUILT_IN
+from probe_flow.metrics.catalogue.third_side import PREFIX, THIRD_SIDE
 from probe_flow.records import ComparedPair, Measurement, Mode, SideSummary
 from probe_flow.reports.offline_groups import NOT_COMPUTED
 from probe_flow.reports.rows import shape_of

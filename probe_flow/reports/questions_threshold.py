@@ -264,7 +264,7 @@ def _order(row: Record) -> int:
 
 
 def _not_measured(metric: str, measured: Iterable[str], run: StoredRun) -> UsageError:
-    from probe_flow.metrics.registry import metrics
+    from probe_flow.metrics.catalogue.registry import metrics
 
     names = sorted(measured)
     listed = ", ".join(names[:_MAX_LISTED]) + (" ..." if len(names) > _MAX_LISTED else "")

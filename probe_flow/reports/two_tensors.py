@@ -9,8 +9,8 @@ import numpy as np
 
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import Diagnostic, UsageError
-from probe_flow.metrics.derive import derive
-from probe_flow.metrics.kernel import BLOCK, measure
+from probe_flow.metrics.catalogue.derive import derive
+from probe_flow.metrics.kernel.compare import BLOCK, measure
 from probe_flow.records import TensorRef
 from probe_flow.reports.console_facts import figure
 from probe_flow.reports.tensor_values import absolute_errors, magnitudes

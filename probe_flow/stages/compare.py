@@ -39,7 +39,7 @@ def _metric(name: str) -> str:
 
 def _known(name: str, metrics: str | list[str]) -> str:
     from probe_flow.errors import UsageError
-    from probe_flow.metrics.registry import metric_ids
+    from probe_flow.metrics.catalogue.registry import metric_ids
 
     try:
         metric_ids(metrics)
@@ -56,7 +56,7 @@ def _arguments(given: dict[str, dict[str, str | int | float | bool]]) -> dict[st
 
 def _check_arguments(metric: str, arguments: dict[str, str | int | float | bool]) -> None:
     from probe_flow.errors import UsageError
-    from probe_flow.metrics.scope import with_arguments
+    from probe_flow.metrics.catalogue.scope import with_arguments
 
     try:
         with_arguments(metric, arguments)
@@ -66,7 +66,7 @@ def _check_arguments(metric: str, arguments: dict[str, str | int | float | bool]
 
 def _only(only: Only | None) -> Only | None:
     from probe_flow.errors import did_you_mean
-    from probe_flow.metrics.registry import metrics
+    from probe_flow.metrics.catalogue.registry import metrics
 
     for key, wanted in (only.where if only else {}).items():
         if key in ROW_FACTS:

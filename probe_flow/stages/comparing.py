@@ -16,10 +16,10 @@ from probe_flow.analysis.policies.registry import policy_named
 from probe_flow.analysis.policies.rules import Rule, RulePolicy
 from probe_flow.analysis.silent_operators import silence_problems, silent_sides
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.metrics.catalogue import METRIC_SETS
-from probe_flow.metrics.registry import metric_ids
-from probe_flow.metrics.scope import Scope, with_arguments
-from probe_flow.metrics.third_side import of_two_sides
+from probe_flow.metrics.catalogue.metrics import METRIC_SETS
+from probe_flow.metrics.catalogue.registry import metric_ids
+from probe_flow.metrics.catalogue.scope import Scope, with_arguments
+from probe_flow.metrics.catalogue.third_side import of_two_sides
 from probe_flow.records import ComparedPair, Comparison, Pairs
 from probe_flow.stages.base import Context
 from probe_flow.stages.details import look_closer

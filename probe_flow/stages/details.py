@@ -14,9 +14,9 @@ import numpy as np
 
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import FormatError, NotComparableError
-from probe_flow.metrics.error_maps import LAYOUT, ErrorMaps, indexed_shape
-from probe_flow.metrics.first_elements import count_of_first
-from probe_flow.metrics.kernel import BLOCK
+from probe_flow.metrics.kernel.compare import BLOCK
+from probe_flow.metrics.kernel.error_maps import LAYOUT, ErrorMaps, indexed_shape
+from probe_flow.metrics.kernel.first_elements import count_of_first
 from probe_flow.records import ComparedPair, ErrorMap, Mode, Role, Status, TensorDetail, TensorRef
 from probe_flow.stages.aligned_sides import aligned_sides
 from probe_flow.stages.base import Context

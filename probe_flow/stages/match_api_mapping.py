@@ -25,7 +25,7 @@ class Options(MatchOptions):
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the pairs."""
     from probe_flow.mappings.api_mapping_file import read_api_mapping
-    from probe_flow.matching.mapping import match_api_mapping
+    from probe_flow.matching.mapping.match_mapping import match_api_mapping
 
     entries = read_api_mapping(options.mapping) if options.mapping else ()
     pairs = match_api_mapping(

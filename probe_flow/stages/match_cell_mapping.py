@@ -25,7 +25,7 @@ class Options(LayerNameOptions):
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the pairs."""
     from probe_flow.mappings.mapping_file import read_flat_mapping
-    from probe_flow.matching.mapping import match_cell_mapping
+    from probe_flow.matching.mapping.match_mapping import match_cell_mapping
 
     entries = read_flat_mapping(options.mapping, what="cell mapping") if options.mapping else ()
     pairs = match_cell_mapping(

@@ -24,7 +24,7 @@ class Options(MatchOptions):
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the pairs."""
     from probe_flow.mappings.mapping_file import read_flat_mapping
-    from probe_flow.matching.mapping_data import match_data_mapping
+    from probe_flow.matching.mapping.data import match_data_mapping
 
     pairs = match_data_mapping(
         inputs["target"][0],

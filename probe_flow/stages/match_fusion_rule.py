@@ -13,8 +13,8 @@ from probe_flow.stages.base import CatalogOf, Context, IsPath, Kind, Model, Stag
 from probe_flow.stages.match_options import MatchOptions, judged_by_reference
 
 if TYPE_CHECKING:
-    from probe_flow.matching.offline import Select
-    from probe_flow.matching.offline_models import RuleBook
+    from probe_flow.matching.offline.match_offline import Select
+    from probe_flow.matching.offline.models import RuleBook
 
 RulePath = Annotated[str, IsPath()]
 
@@ -74,7 +74,7 @@ class Options(MatchOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the pairs."""
-    from probe_flow.matching.offline import match_offline
+    from probe_flow.matching.offline.match_offline import match_offline
 
     pairs = match_offline(
         inputs["target"][0],
@@ -92,7 +92,7 @@ def _book(options: Options) -> RuleBook:
     """Read the rules; a file that holds none is a mistake in the workflow, like a mapping that cannot be read."""
     from probe_flow.dumps.rules.rule_file import read_rule_file
     from probe_flow.dumps.rules.rule_folder import read_rule_files
-    from probe_flow.matching.offline_models import RuleBook
+    from probe_flow.matching.offline.models import RuleBook
 
     try:
         files, is_folder = read_rule_files(options.fusion_rule) if options.fusion_rule is not None else ((), False)
@@ -104,7 +104,7 @@ def _book(options: Options) -> RuleBook:
 
 
 def _select(select: RuleSelect | None) -> Select | None:
-    from probe_flow.matching.offline_select import selected_by_ids, selected_by_range
+    from probe_flow.matching.offline.by_ids import selected_by_ids, selected_by_range
 
     if select is None:
         return None

@@ -25,7 +25,7 @@ class Options(LayerNameOptions):
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the pairs."""
     from probe_flow.mappings.mapping_file import read_layer_mapping
-    from probe_flow.matching.mapping_layers import match_layer_mapping
+    from probe_flow.matching.mapping.layers import match_layer_mapping
 
     pairs = match_layer_mapping(
         inputs["target"][0],

@@ -22,7 +22,7 @@ class Options(MatchOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the pairs."""
-    from probe_flow.matching.name import match_name
+    from probe_flow.matching.name.match_name import match_name
 
     pairs = match_name(
         inputs["target"][0],

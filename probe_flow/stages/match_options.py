@@ -42,14 +42,14 @@ class LayerNameOptions(MatchOptions):
     @property
     def aliases(self) -> Mapping[str, str]:
         """Other names of parameters -> the common name."""
-        from probe_flow.matching.parameter_names import PARAMETER_ALIASES
+        from probe_flow.matching.shared.parameter_names import PARAMETER_ALIASES
 
         return PARAMETER_ALIASES if self.param_alias is None else self.param_alias
 
 
 def judged_by_reference(pairs: Pairs, inputs: Mapping[str, Sequence[Any]]) -> Pairs:
     """Return the pairs with the tensors of the stage's reference, or as they are where it has none."""
-    from probe_flow.matching.third_side import with_reference
+    from probe_flow.matching.shared.third_side import with_reference
 
     found = inputs.get("reference")
     return with_reference(pairs, found[0]) if found else pairs

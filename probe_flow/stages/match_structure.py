@@ -17,7 +17,7 @@ class Options(MatchOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the pairs."""
-    from probe_flow.matching.structure import match_structure
+    from probe_flow.matching.structure.match_structure import match_structure
 
     pairs = match_structure(
         inputs["target"][0],

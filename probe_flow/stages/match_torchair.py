@@ -21,7 +21,7 @@ class Options(MatchOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the pairs."""
-    from probe_flow.matching.torchair import match_torchair
+    from probe_flow.matching.torchair.match_torchair import match_torchair
 
     pairs = match_torchair(
         inputs["target"][0],

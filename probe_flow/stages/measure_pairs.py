@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from probe_flow.analysis.measured import MeasuredPair, in_execution_order
 from probe_flow.elements.tensor_store import TensorStore
 from probe_flow.errors import Diagnostic
-from probe_flow.metrics.backends import backend_named
-from probe_flow.metrics.kernel import MeasureOptions, Record, SpanRecord
-from probe_flow.metrics.record_text import record_of, record_text
-from probe_flow.metrics.registry import options_for
-from probe_flow.metrics.scope import WHOLE, Scope
+from probe_flow.metrics.backends.choice import backend_named
+from probe_flow.metrics.catalogue.registry import options_for
+from probe_flow.metrics.catalogue.scope import WHOLE, Scope
+from probe_flow.metrics.kernel.compare import MeasureOptions, Record, SpanRecord
+from probe_flow.metrics.sums.record_text import record_of, record_text
 from probe_flow.records import Measurement, Pair, Pairs, TensorKind, TensorRef
 from probe_flow.stages.aligned_sides import aligned_sides
 from probe_flow.stages.base import Context

@@ -16,10 +16,19 @@ from probe_flow.elements.blocks import TensorBlocks, open_tensor
 from probe_flow.elements.same_bytes import holds_same
 from probe_flow.elements.tensor_store import TensorStore
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError, Severity
-from probe_flow.metrics.first_elements import FirstElements, count_of_first
-from probe_flow.metrics.kept_blocks import KeptBlocks
-from probe_flow.metrics.kernel import BLOCK, Blocks, MeasureOptions, Record, Scratch, SpanRecord, measure, measure_span
-from probe_flow.metrics.reduction import reduce_blocks
+from probe_flow.metrics.catalogue.reduction import reduce_blocks
+from probe_flow.metrics.kernel.compare import (
+    BLOCK,
+    Blocks,
+    MeasureOptions,
+    Record,
+    Scratch,
+    SpanRecord,
+    measure,
+    measure_span,
+)
+from probe_flow.metrics.kernel.first_elements import FirstElements, count_of_first
+from probe_flow.metrics.kernel.kept_blocks import KeptBlocks
 from probe_flow.records import TensorRef
 from probe_flow.stages.mixed_sides import Reduced
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from probe_flow.files.opening import open_bytes
-from probe_flow.metrics.record_text import LAYOUT
+from probe_flow.metrics.sums.record_text import LAYOUT
 from probe_flow.records import Extent, TensorRef
 from probe_flow.stages.measuring import Task
 

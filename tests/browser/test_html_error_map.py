@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from report_builders import comparison, measurement, row, tensor
 
-from probe_flow.metrics.error_maps import ErrorMaps
+from probe_flow.metrics.kernel.error_maps import ErrorMaps
 from probe_flow.records import Comparison, Status, TensorDetail
 
 pytestmark = pytest.mark.browser

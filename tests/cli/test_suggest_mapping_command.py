@@ -8,7 +8,7 @@ from pathlib import Path
 from structure_builders import Program, layers, tensor
 
 from probe_flow.mappings.mapping_file import read_layer_mapping
-from probe_flow.matching.structure_layer_mapping import SuggestedEntry, Suggestion
+from probe_flow.matching.structure.layer_mapping import SuggestedEntry, Suggestion
 
 DATA = Path(__file__).parents[1] / "data" / "dump_json"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "dump_json"
@@ -134,7 +134,7 @@ def test_an_entry_that_values_contradict_is_left_out_with_a_warning(probe_flow, 
             program.linear(f"net.{name}", seed=f"seed {names.index(name)}")
         program.write(tmp_path / side)
     wrong = tuple(SuggestedEntry(("net", one), ("net", other), 0.9, 1) for one, other in ("pb", "qa"))
-    structure = "probe_flow.matching.structure_layer_mapping.suggest_layer_mapping"
+    structure = "probe_flow.matching.structure.layer_mapping.suggest_layer_mapping"
     monkeypatch.setattr(structure, lambda _: Suggestion({"TopLayer": wrong}, 2))
     done = probe_flow("suggest-mapping", "-tp", "target", "-gp", "golden")
     assert done.code == 3

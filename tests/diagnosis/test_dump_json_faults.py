@@ -21,7 +21,7 @@ from probe_flow.analysis.measured import MeasuredPair, in_execution_order
 from probe_flow.analysis.policies.base import judge_all
 from probe_flow.analysis.policies.dump_json import DumpJsonPolicy
 from probe_flow.dumps.dump_json.reader import read_dump_json
-from probe_flow.matching.name import match_name
+from probe_flow.matching.name.match_name import match_name
 from probe_flow.records import (
     Catalog,
     Finding,

@@ -17,7 +17,7 @@ from named_origins import compare, is_truth, origins
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.files.binary_file import BinaryFile
-from probe_flow.matching.torchair import match_torchair
+from probe_flow.matching.torchair.match_torchair import match_torchair
 from probe_flow.records import Comparison, FindingKind, Mode, Role
 from probe_flow.stages.base import Context, Settings
 from probe_flow.stages.compare import Options

@@ -8,7 +8,7 @@ import pytest
 from generate.torchair_fusion import FUSION_FAULTS, FUSION_HEALTHY, FusionCase
 
 from probe_flow.dumps.torchair.ge import read_torchair_ge
-from probe_flow.matching.torchair import match_torchair
+from probe_flow.matching.torchair.match_torchair import match_torchair
 from probe_flow.records import Comparison, Expectation, Finding, FindingKind, Role
 from probe_flow.stages.base import Context, Settings
 from probe_flow.stages.compare import Options

@@ -10,8 +10,8 @@ from generate.torchair import HEALTHY, SINGLE_FAULTS
 
 from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.dumps.torchair.ge import read_torchair_ge
-from probe_flow.matching.third_side import with_reference
-from probe_flow.matching.torchair import match_torchair
+from probe_flow.matching.shared.third_side import with_reference
+from probe_flow.matching.torchair.match_torchair import match_torchair
 from probe_flow.records import Comparison, FindingKind
 from probe_flow.stages.base import Context, Settings
 from probe_flow.stages.compare import Options

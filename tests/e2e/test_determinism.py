@@ -11,7 +11,7 @@ import pytest
 from torchair_builders import GeDump, Op, fx_token, graph_text, write_device_op, write_fx_node
 
 from e2e.projects import SAMPLE, TORCHAIR, Command, Done, write_dumps
-from probe_flow.metrics.kernel import BLOCK
+from probe_flow.metrics.kernel.compare import BLOCK
 from probe_flow.stages import measuring
 from probe_flow.stages.base import Settings
 

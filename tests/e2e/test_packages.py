@@ -42,7 +42,7 @@ class Options(StageOptions):
 STAGE = StageType("dump.acme", Kind.CATALOG, Options, lambda *_: None, "A stage.", foresee)
 """
 METRIC = """
-from probe_flow.metrics.metric import Metric
+from probe_flow.metrics.catalogue.metric import Metric
 
 METRIC = Metric("acme_err", "nothing", "[0, inf]", "1", "acme", compute=lambda record: 0.0)
 """

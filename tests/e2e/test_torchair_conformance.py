@@ -35,7 +35,7 @@ from torchair_checks import check_complete, golden_of, missing, reasons
 from e2e.projects import TORCHAIR
 from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.dumps.torchair.ge import read_torchair_ge
-from probe_flow.matching.torchair import match_torchair
+from probe_flow.matching.torchair.match_torchair import match_torchair
 
 TESTS = Path(__file__).parents[1]
 DOCS = TESTS.parent / "docs"
@@ -62,7 +62,7 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "e2e/test_peer_torchair.py::test_every_cell_of_the_24_columns_is_that_of_msprobe",
         ),
         "2 all layouts and mixed versions": (
-            "unit/matching/test_torchair.py::TestExecutions::test_layouts_mix",
+            "unit/matching/torchair/test_match_torchair.py::TestExecutions::test_layouts_mix",
             "unit/dumps/torchair/test_fx.py::test_steps_count_from_zero_in_every_layout",
             "unit/dumps/torchair/test_ge.py::test_earlier_layout_takes_the_rank_from_the_only_graph_text",
             "unit/dumps/torchair/test_ge.py::test_oldest_graph_text_takes_its_id_from_its_own_name",
@@ -73,11 +73,11 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "2 eleven graphs": (
             "unit/dumps/torchair/test_ge.py::test_eleven_graphs_keep_their_ids_in_numeric_order",
-            "unit/matching/test_torchair.py::TestExecutions::test_eleven_graphs_pair_by_id",
+            "unit/matching/torchair/test_match_torchair.py::TestExecutions::test_eleven_graphs_pair_by_id",
         ),
         "2 a graph compiled but never run": (
             "unit/dumps/torchair/test_ge.py::test_a_graph_that_was_compiled_but_never_ran_is_noted",
-            "unit/matching/test_torchair.py::TestExecutions"
+            "unit/matching/torchair/test_match_torchair.py::TestExecutions"
             "::test_a_graph_that_was_compiled_but_never_ran_disturbs_nothing",
         ),
         "2 a graph run twice": (
@@ -87,7 +87,7 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "2 several ranks": (
             "unit/dumps/torchair/test_ge.py::TestSelection::test_ranks_steps_and_graphs",
             "unit/dumps/torchair/test_ge.py::test_devices_of_the_earlier_layout_become_ranks_and_it_is_said",
-            "unit/matching/test_torchair.py::TestExecutions::test_step_offset_and_pair_ranks",
+            "unit/matching/torchair/test_match_torchair.py::TestExecutions::test_step_offset_and_pair_ranks",
         ),
         "3 surplus bytes": (
             "unit/dumps/device/test_device_file.py::test_every_dtype_comes_back",
@@ -126,29 +126,29 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "5 twelve inputs of a cat": (
             "unit/dumps/torchair/test_fx.py::test_twelve_list_items_are_ordered_as_numbers",
-            "unit/matching/test_torchair.py::TestRules::test_twelve_inputs_of_a_cat_pair_in_numeric_order",
+            "unit/matching/torchair/test_match_torchair.py::TestRules::test_twelve_inputs_of_a_cat_pair_in_numeric_order",
         ),
         "5 scalars, None, texts and lists among the arguments": (
             "unit/dumps/torchair/test_fx.py::test_what_is_no_tensor_is_opaque_and_never_unpickled",
-            "unit/matching/test_torchair.py::TestGaps::test_what_is_no_tensor_is_explained",
-            "unit/matching/test_torchair.py::TestRules::test_a_permutation_never_pairs_with_the_two_axes_of_a_transposition",
+            "unit/matching/torchair/test_match_torchair.py::TestGaps::test_what_is_no_tensor_is_explained",
+            "unit/matching/torchair/test_match_torchair.py::TestRules::test_a_permutation_never_pairs_with_the_two_axes_of_a_transposition",
         ),
         "5 operators of several outputs": (
-            "unit/matching/test_torchair.py::TestRules::test_outputs_of_several_numbers",
+            "unit/matching/torchair/test_match_torchair.py::TestRules::test_outputs_of_several_numbers",
         ),
         "6 an input that enters a fused operator in the middle": (
-            "unit/matching/test_torchair.py::TestRules"
+            "unit/matching/torchair/test_match_torchair.py::TestRules"
             "::test_a_fused_operator_gives_its_last_output_and_takes_inputs_in_the_middle",
             "unit/dumps/torchair/test_ge.py::TestFused::test_an_input_that_enters_in_the_middle_gets_its_edge",
         ),
         "6 fused parts that the golden side lacks": (
-            "unit/matching/test_torchair.py::TestRules::test_fused_parts_that_the_golden_side_lacks_are_missing",
-            "unit/matching/test_torchair_ge_ge.py::TestGoldenPartsWithoutFile"
+            "unit/matching/torchair/test_match_torchair.py::TestRules::test_fused_parts_that_the_golden_side_lacks_are_missing",
+            "unit/matching/torchair/test_ge_pairs.py::TestGoldenPartsWithoutFile"
             "::test_no_part_with_a_file_is_a_reason_and_no_crash",
         ),
-        "6 three fused parts": ("unit/matching/test_torchair.py::TestRules::test_three_fused_parts",),
+        "6 three fused parts": ("unit/matching/torchair/test_match_torchair.py::TestRules::test_three_fused_parts",),
         "6 names that are prefixes of each other": (
-            "unit/matching/test_torchair.py::TestRules::test_names_that_are_prefixes_of_each_other",
+            "unit/matching/torchair/test_match_torchair.py::TestRules::test_names_that_are_prefixes_of_each_other",
         ),
         "7 NaN and infinities, equal and unequal": (
             "unit/metrics/test_metric_values.py::test_special_values_are_left_out_and_the_rest_is_measured",
@@ -163,7 +163,7 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "unit/analysis/test_policies.py::test_empty_tensors_pass",
         ),
         "7 other element counts": (
-            "unit/matching/test_torchair.py::TestRules::test_different_element_counts_keep_the_pair_and_say_so",
+            "unit/matching/torchair/test_match_torchair.py::TestRules::test_different_element_counts_keep_the_pair_and_say_so",
             "unit/reports/test_csv_torchair.py::test_other_element_counts_are_unmatched_and_fail",
         ),
         "7 int8 on one side": (

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from probe_flow.dumps.dump_json.reader import read_dump_json
-from probe_flow.matching.name import match_name
+from probe_flow.matching.name.match_name import match_name
 
 FAULTS, HEALTHY = 44, 16
 

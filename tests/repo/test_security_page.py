@@ -194,9 +194,9 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "unit/elements/test_tensor_store.py::test_a_copy_that_declares_what_it_does_not_hold_is_made_anew",
     ),
     "Compiled code (`NUMBA_CACHE_DIR`": (
-        "unit/metrics/test_compiled_code.py::test_code_that_others_can_write_is_not_run_but_compiled_again",
-        "unit/metrics/test_compiled_code.py::test_code_of_another_user_is_not_run",
-        "unit/metrics/test_compiled_code.py::test_damaged_code_is_compiled_again",
+        "unit/metrics/backends/test_compiled_code.py::test_code_that_others_can_write_is_not_run_but_compiled_again",
+        "unit/metrics/backends/test_compiled_code.py::test_code_of_another_user_is_not_run",
+        "unit/metrics/backends/test_compiled_code.py::test_damaged_code_is_compiled_again",
     ),
 }
 

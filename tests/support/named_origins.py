@@ -6,7 +6,7 @@ from pathlib import Path
 
 from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.dumps.torchair.ge import read_torchair_ge
-from probe_flow.matching.torchair import match_torchair
+from probe_flow.matching.torchair.match_torchair import match_torchair
 from probe_flow.records import Comparison, Finding, FindingKind
 from probe_flow.stages.base import Context, Settings
 from probe_flow.stages.compare import Options

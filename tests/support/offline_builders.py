@@ -15,10 +15,10 @@ from probe_flow.dumps.offline.npy_folder import read_npy_folder
 from probe_flow.dumps.offline.om_dump import read_om
 from probe_flow.dumps.rules.rule_file import read_rule_file
 from probe_flow.elements.blocks import open_tensor
-from probe_flow.matching.fusion_rules import FusionRules
-from probe_flow.matching.offline import match_offline
-from probe_flow.matching.offline_models import RuleBook
-from probe_flow.matching.offline_select import Selection
+from probe_flow.matching.offline.by_ids import Selection
+from probe_flow.matching.offline.match_offline import match_offline
+from probe_flow.matching.offline.models import RuleBook
+from probe_flow.matching.rules.merge import FusionRules
 from probe_flow.records import Catalog, Pair, Pairs, SlotRole, TensorRef
 from probe_flow.stages.aligned_sides import aligned_sides
 

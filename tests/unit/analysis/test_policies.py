@@ -15,7 +15,7 @@ from probe_flow.analysis.policies.registry import policy_named, policy_names
 from probe_flow.analysis.policies.rules import Rule, RulePolicy
 from probe_flow.analysis.policies.torchair import TorchairPolicy
 from probe_flow.errors import UsageError
-from probe_flow.metrics.statistics import compare_statistics
+from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import Measurement, Mode, NodeKey, Pair, SideSummary, Statistics, Status
 
 PASS, WARNING, FAIL = Status.PASS, Status.WARNING, Status.FAIL

@@ -9,8 +9,8 @@ from comparison_rows import row, statistics
 
 from probe_flow.analysis.policies.offline import OfflinePolicy
 from probe_flow.analysis.policies.registry import policy_named
-from probe_flow.metrics.registry import find_metric
-from probe_flow.metrics.statistics import compare_statistics
+from probe_flow.metrics.catalogue.registry import find_metric
+from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import Measurement, Mode, SideSummary, Statistics, Status
 
 PASS, WARNING, FAIL = Status.PASS, Status.WARNING, Status.FAIL

@@ -8,7 +8,7 @@ import pytest
 from comparison_rows import OUT, checksum_row, row
 
 from probe_flow.analysis.policies.torchair import TorchairPolicy
-from probe_flow.metrics.statistics import compare_statistics
+from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import Measurement, Mode, SideSummary, Statistics, Status
 
 PASS, FAIL, NOT_COMPARABLE = Status.PASS, Status.FAIL, Status.NOT_COMPARABLE

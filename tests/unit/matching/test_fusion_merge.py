@@ -8,7 +8,7 @@ import pytest
 from rule_builders import desc, model, op
 
 from probe_flow.dumps.rules.rule_json import parse_rule_json
-from probe_flow.matching.fusion_rules import FusionRules, fusion_rules
+from probe_flow.matching.rules.merge import FusionRules, fusion_rules
 from probe_flow.records import Relation
 
 

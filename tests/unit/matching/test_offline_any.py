@@ -10,8 +10,8 @@ from offline_builders import check_complete
 
 from probe_flow.dumps.rules.records import RuleFile, RuleGraph, RuleOp, RuleOutput
 from probe_flow.errors import UsageError
-from probe_flow.matching.offline import match_offline
-from probe_flow.matching.offline_models import RuleBook
+from probe_flow.matching.offline.match_offline import match_offline
+from probe_flow.matching.offline.models import RuleBook
 from probe_flow.records import (
     Catalog,
     Execution,

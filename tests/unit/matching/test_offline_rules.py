@@ -13,7 +13,7 @@ from rule_builders import desc, op
 
 from probe_flow.analysis.silent_operators import silent_operators
 from probe_flow.errors import UsageError
-from probe_flow.matching.offline_select import Selection, selected_by_ids, selected_by_range
+from probe_flow.matching.offline.by_ids import Selection, selected_by_ids, selected_by_range
 from probe_flow.records import NodeKey, Pairs, Relation
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -14,8 +14,8 @@ from rule_builders import desc, op
 
 from probe_flow.dumps.rules.rule_folder import read_rule_files
 from probe_flow.errors import UsageError
-from probe_flow.matching.offline import match_offline
-from probe_flow.matching.offline_models import RuleBook
+from probe_flow.matching.offline.match_offline import match_offline
+from probe_flow.matching.offline.models import RuleBook
 from probe_flow.records import Catalog, Execution, Pair
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -11,17 +11,17 @@ import pytest
 from array_blocks import ArrayBlocks
 
 from probe_flow.errors import UsageError
-from probe_flow.metrics import registry
-from probe_flow.metrics.catalogue import BUILT_IN, METRIC_SETS
-from probe_flow.metrics.derive import derive
-from probe_flow.metrics.kernel import measure
-from probe_flow.metrics.metric import Metric
-from probe_flow.metrics.options import MeasureOptions
-from probe_flow.metrics.record import Record
-from probe_flow.metrics.reference import reference_page
-from probe_flow.metrics.registry import Metrics, find_metric, metric_ids, metrics, options_for
-from probe_flow.metrics.statistics import compare_statistics
-from probe_flow.metrics.third_side import THIRD_SIDE, of_two_sides
+from probe_flow.metrics.catalogue import registry
+from probe_flow.metrics.catalogue.derive import derive
+from probe_flow.metrics.catalogue.metric import Metric
+from probe_flow.metrics.catalogue.metrics import BUILT_IN, METRIC_SETS
+from probe_flow.metrics.catalogue.reference import reference_page
+from probe_flow.metrics.catalogue.registry import Metrics, find_metric, metric_ids, metrics, options_for
+from probe_flow.metrics.catalogue.statistics import compare_statistics
+from probe_flow.metrics.catalogue.third_side import THIRD_SIDE, of_two_sides
+from probe_flow.metrics.kernel.compare import measure
+from probe_flow.metrics.sums.options import MeasureOptions
+from probe_flow.metrics.sums.record import Record
 from probe_flow.records import Mode, Statistics
 
 ROOT = Path(__file__).parents[3]
@@ -139,7 +139,7 @@ def test_a_metric_of_a_broken_package_says_why(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_registry_loads_no_numpy() -> None:
-    code = "import sys, probe_flow.metrics.registry, probe_flow.metrics.derive; sys.exit('numpy' in sys.modules)"
+    code = "import sys, probe_flow.metrics.catalogue.registry, probe_flow.metrics.catalogue.derive; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 

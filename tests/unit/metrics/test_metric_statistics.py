@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probe_flow.metrics.statistics import compare_statistics
+from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import Statistics
 
 NAN, INF = math.nan, math.inf

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from metric_oracle import IDS, oracle
 
-from probe_flow.metrics.catalogue import BUILT_IN
-from probe_flow.metrics.derive import derive
-from probe_flow.metrics.kernel import measure, relative_eps
-from probe_flow.metrics.registry import options_for
+from probe_flow.metrics.catalogue.derive import derive
+from probe_flow.metrics.catalogue.metrics import BUILT_IN
+from probe_flow.metrics.catalogue.registry import options_for
+from probe_flow.metrics.kernel.compare import measure, relative_eps
 from probe_flow.records import Mode
 
 NAN, INF = math.nan, math.inf

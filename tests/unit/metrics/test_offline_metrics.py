@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
-from probe_flow.metrics.derive import derive
-from probe_flow.metrics.kernel import measure
-from probe_flow.metrics.registry import metric_ids, options_for
+from probe_flow.metrics.catalogue.derive import derive
+from probe_flow.metrics.catalogue.registry import metric_ids, options_for
+from probe_flow.metrics.kernel.compare import measure
 
 IDS = metric_ids("offline")
 NAN, INF = math.nan, math.inf

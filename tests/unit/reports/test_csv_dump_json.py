@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from probe_flow.dumps.dump_json.reader import read_dump_json
-from probe_flow.matching.name import match_name
-from probe_flow.metrics.statistics import compare_statistics
+from probe_flow.matching.name.match_name import match_name
+from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import (
     Catalog,
     ComparedPair,

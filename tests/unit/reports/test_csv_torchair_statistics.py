@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from report_builders import comparison, good_row, measurement, row, tensor
 
-from probe_flow.metrics.statistics import compare_statistics
+from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import ComparedPair, Measurement, Mode, SideSummary, SlotRole, Statistics, Status, TensorKind
 from probe_flow.reports.csv_torchair import write_percent_csv, write_torchair_csv
 

@@ -12,7 +12,7 @@ from call_rows import SAME, Call, Plain, compared
 
 from probe_flow.analysis.first_difference import first_differences
 from probe_flow.dumps.dump_json.reader import read_dump_json
-from probe_flow.matching.name import match_name
+from probe_flow.matching.name.match_name import match_name
 from probe_flow.records import Comparison, Statistics
 from probe_flow.reports.diff_analyze import write_entries_json, write_first_json
 from probe_flow.stages.compare import Options

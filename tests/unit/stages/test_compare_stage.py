@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 from raw_pairs import context, pairs_of, raw
 
-from probe_flow.metrics.catalogue import METRIC_SETS
+from probe_flow.metrics.catalogue.metrics import METRIC_SETS
 from probe_flow.records import Execution, NodeKey, Role, Status
 from probe_flow.stages import measure_pairs
 from probe_flow.stages.compare import Options, Require

@@ -14,7 +14,7 @@ from ge_writer import DATA_TYPES, FORMATS, container, field_bytes, field_varint,
 from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.files.arrays.npy import npy_tensor_ref
-from probe_flow.metrics.kernel import MeasureOptions
+from probe_flow.metrics.kernel.compare import MeasureOptions
 from probe_flow.records import Execution, NodeKey, Slot, SlotRole, TensorRef
 from probe_flow.stages.measuring import measure_batch, plan_batches, plan_tasks
 

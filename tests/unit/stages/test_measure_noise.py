@@ -10,7 +10,7 @@ import pytest
 from raw_pairs import context
 
 from probe_flow.dumps.torchair.fx import read_torchair_fx
-from probe_flow.matching.name import match_name
+from probe_flow.matching.name.match_name import match_name
 from probe_flow.records import Catalog, FindingKind
 from probe_flow.stages.compare import Options
 from probe_flow.stages.comparing import compare_pairs

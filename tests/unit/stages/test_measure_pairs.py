@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from probe_flow.files.arrays.npy import npy_tensor_ref
-from probe_flow.metrics.registry import metric_ids
+from probe_flow.metrics.catalogue.registry import metric_ids
 from probe_flow.records import Execution, NodeKey, Pair, Slot, SlotRole
 from probe_flow.stages.base import Context, Settings
 from probe_flow.stages.measure_pairs import measure_pairs

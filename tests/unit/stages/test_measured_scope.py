@@ -10,11 +10,11 @@ import pytest
 from pydantic import ValidationError
 from raw_pairs import context, pairs_of, raw
 
-from probe_flow.metrics import derive as derive_module
-from probe_flow.metrics import registry
-from probe_flow.metrics.kernel import BLOCK
-from probe_flow.metrics.metric import Metric
-from probe_flow.metrics.scope import with_arguments
+from probe_flow.metrics.catalogue import derive as derive_module
+from probe_flow.metrics.catalogue import registry
+from probe_flow.metrics.catalogue.metric import Metric
+from probe_flow.metrics.catalogue.scope import with_arguments
+from probe_flow.metrics.kernel.compare import BLOCK
 from probe_flow.stages.compare import Options
 from probe_flow.stages.comparing import compare_pairs
 from probe_flow.stages.measure_pairs import planned_fields
@@ -75,7 +75,7 @@ def test_what_is_kept_of_some_elements_is_not_taken_for_others(tmp_path):
 
 
 def _limited(limit):
-    from probe_flow.metrics.scope import Scope
+    from probe_flow.metrics.catalogue.scope import Scope
 
     return Scope(max_elements=limit)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from raw_pairs import raw
 
-from probe_flow.metrics.kernel import BLOCK, MeasureOptions, SpanRecord, fold
+from probe_flow.metrics.kernel.compare import BLOCK, MeasureOptions, SpanRecord, fold
 from probe_flow.records import Extent, TensorKind
 from probe_flow.stages import measuring
 from probe_flow.stages.measuring import MAX_TASKS_PER_BATCH, Batch, Task, measure_batch, plan_batches, plan_tasks

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from raw_pairs import context, pairs_of, raw
 
-from probe_flow.metrics.registry import metric_ids
+from probe_flow.metrics.catalogue.registry import metric_ids
 from probe_flow.records import Execution, Mode, NodeKey, Pair, Slot, SlotRole, Statistics, TensorKind, TensorRef
 from probe_flow.stages.base import Context, Settings
 from probe_flow.stages.measure_pairs import measure_pairs, planned_fields

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from probe_flow.metrics.options import MeasureOptions
+from probe_flow.metrics.sums.options import MeasureOptions
 from probe_flow.records import Execution, Extent, NodeKey, Slot, SlotRole, TensorKind, TensorRef
 from probe_flow.stages.measuring import Task
 from probe_flow.stages.result_keys import key_of, task_fields

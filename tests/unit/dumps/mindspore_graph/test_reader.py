@@ -15,8 +15,8 @@ from mindspore_graph_builders import DATA, read_array, turn_into_statistics, unp
 from probe_flow.dumps.mindspore_graph.reader import read_mindspore_graph
 from probe_flow.dumps.selection import Selection
 from probe_flow.elements.blocks import open_tensor
-from probe_flow.matching.name import match_name
-from probe_flow.metrics.statistics import compare_statistics
+from probe_flow.matching.name.match_name import match_name
+from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import Catalog, NodeKey, Phase, SlotRole, TensorKind
 
 BLOCK = "Default_network-Loss_net-Net_b1-Block"

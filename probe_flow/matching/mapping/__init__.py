@@ -1,0 +1,1 @@
+"""Matching under a mapping file: modules, APIs, layers or tensors by their other name."""

@@ -1,0 +1,96 @@
+"""Names of APIs under an API mapping: entries of a file first, then the built-in table of MindSpore and PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from probe_flow.errors import Diagnostic
+from probe_flow.mappings.api_mapping_file import ApiEntry, ArgumentMap
+from probe_flow.mappings.mapping_file import Entry
+from probe_flow.matching.mapping.use import leads_nowhere, useless
+from probe_flow.matching.name.name_space import Arguments, Named
+from probe_flow.matching.shared.api_table import pytorch_name
+from probe_flow.matching.shared.nearest_names import NearestNames
+from probe_flow.records import Phase, SlotRole
+
+RULE = "api_mapping"
+TABLE_CONFIDENCE = 0.95
+_ANY = "*"
+
+
+@dataclass(slots=True)
+class ApiNames:
+    """Renames the APIs of one side to those of the other.
+
+    Args:
+        entries: of an API mapping file; the first that fits a name counts, one without wildcard before those with.
+        theirs: names of the APIs of the other side.
+        uses_table: whether the built-in table counts for names that no entry speaks of.
+        word: what the side that is renamed is called.
+    """
+
+    entries: Sequence[ApiEntry]
+    theirs: Collection[str]
+    uses_table: bool
+    word: str = "target"
+    _exact: dict[str, ApiEntry] = field(default_factory=dict)
+    _used: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for entry in self.entries:
+            if _ANY not in entry.mindspore:
+                self._exact.setdefault(entry.mindspore, entry)
+
+    def rename(self, name: str) -> Named:
+        """Return the common name of an API."""
+        entry = self._exact.get(name) or next((each for each in self.entries if _fits(each.mindspore, name)), None)
+        if entry is not None:
+            self._used.add(id(entry))
+            return Named(entry.pytorch, RULE, entry.span, arguments=_arguments(entry.maps))
+        known = pytorch_name(name) if self.uses_table else None
+        if known is None or known == name or (known not in self.theirs and name in self.theirs):
+            return Named(name)
+        return Named(known, RULE, confidence=TABLE_CONFIDENCE)
+
+    def problems(self, mine: Iterable[str]) -> list[Diagnostic]:
+        """Return warnings about entries that match none of the names of this side, or lead to none of the other."""
+        own = NearestNames(("api", name) for name in mine)
+        nearest = NearestNames(("api", name) for name in self.theirs)
+        found = []
+        for entry in self.entries:
+            shown = Entry(entry.mindspore, entry.pytorch, entry.span)
+            if id(entry) not in self._used:
+                found.append(useless("API mapping", shown, own.of("api", entry.mindspore), side=self.word))
+            elif entry.pytorch not in self.theirs:
+                near = nearest.of("api", entry.pytorch)
+                found.append(leads_nowhere("API mapping", shown, entry.pytorch, near, side=self.word))
+        return found
+
+
+def _fits(pattern: str, name: str) -> bool:
+    """Return whether a name fits a pattern in which `*` stands for any one segment."""
+    if _ANY not in pattern:
+        return False
+    wanted, parts = pattern.split("."), name.split(".")
+    return len(wanted) == len(parts) and all(w in (_ANY, p) for w, p in zip(wanted, parts, strict=True))
+
+
+def _arguments(maps: Mapping[str, ArgumentMap]) -> Arguments | None:
+    """Return the tables of an entry.
+
+    The inputs of a backward are the gradients of the outputs. Its outputs come in an order of their own, not in that of
+    the arguments; like the peer we let the list of outputs say which of them correspond.
+    """
+    tables: dict[tuple[Phase, SlotRole], ArgumentMap] = {}
+    if (args := maps.get("args")) is not None:
+        tables[Phase.FORWARD, SlotRole.INPUT] = args
+    if (outputs := maps.get("outputs")) is not None:
+        places = ((Phase.FORWARD, SlotRole.OUTPUT), (Phase.BACKWARD, SlotRole.INPUT), (Phase.BACKWARD, SlotRole.OUTPUT))
+        tables.update(dict.fromkeys(places, outputs))
+    if (parameters := maps.get("parameters")) is not None:
+        tables[Phase.FORWARD, SlotRole.PARAMETER] = parameters
+    if (gradients := maps.get("parameters_grad")) is not None:
+        tables[Phase.NONE, SlotRole.PARAMETER_GRAD] = gradients
+    return Arguments(MappingProxyType(tables)) if tables else None

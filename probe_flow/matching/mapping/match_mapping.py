@@ -1,0 +1,148 @@
+"""Matching under a cell mapping or an API mapping: the matcher by name, in a name space that the mapping makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from probe_flow.errors import Diagnostic
+from probe_flow.mappings.api_mapping_file import ApiEntry
+from probe_flow.mappings.mapping_file import Entry
+from probe_flow.matching.mapping.apis import ApiNames
+from probe_flow.matching.mapping.cells import GRADIENTS, CellNames, split_prefix
+from probe_flow.matching.name.name_space import Named, NameSpace, family, is_cross_framework, names_of
+from probe_flow.matching.name.pairs import pair_by_names
+from probe_flow.matching.shared.parameter_names import PARAMETER_ALIASES
+from probe_flow.records import Catalog, Pairs
+
+CELL_MAPPING = "cell_mapping"
+PLACE_CONFIDENCE = 0.95
+_MODULES = ("module", "parameters_grad")
+
+
+def match_cell_mapping(
+    target: Catalog,
+    golden: Catalog,
+    *,
+    entries: Sequence[Entry] = (),
+    aliases: Mapping[str, str] = PARAMETER_ALIASES,
+    pair_ranks: Mapping[int, int] | None = None,
+    step_offset: int = 0,
+) -> Pairs:
+    """Pair two dumps whose modules have other names, by the entries of a cell mapping.
+
+    `Cell` and `Module` are one. Across frameworks a module also meets the one of another class at the same path, the
+    built-in table of APIs counts, and leftover primitives of MindSpore meet the API that they make up.
+
+    Args:
+        target, golden: the dumps.
+        entries: of the mapping file; none: only the prefix changes.
+        aliases: other names of parameters -> the common name.
+        pair_ranks: target rank -> golden rank, where the numbers differ.
+        step_offset: golden step minus target step.
+    """
+    space = mapped_names(target, golden, cells=entries, aliases=aliases)
+    return pair_by_names(target, golden, space=space, pair_ranks=pair_ranks, step_offset=step_offset)
+
+
+def match_api_mapping(
+    target: Catalog,
+    golden: Catalog,
+    *,
+    entries: Sequence[ApiEntry] = (),
+    pair_ranks: Mapping[int, int] | None = None,
+    step_offset: int = 0,
+) -> Pairs:
+    """Pair two dumps whose APIs have other names, by an API mapping and, across frameworks, the built-in table.
+
+    The names on the left of the file are those of the MindSpore side; where there is none or two, those of the target.
+
+    Args:
+        target, golden: the dumps.
+        entries: of the mapping file; none: the built-in table only.
+        pair_ranks: target rank -> golden rank, where the numbers differ.
+        step_offset: golden step minus target step.
+    """
+    space = mapped_names(target, golden, apis=entries)
+    return pair_by_names(target, golden, space=space, pair_ranks=pair_ranks, step_offset=step_offset)
+
+
+def mapped_names(
+    target: Catalog,
+    golden: Catalog,
+    *,
+    cells: Sequence[Entry] = (),
+    apis: Sequence[ApiEntry] = (),
+    aliases: Mapping[str, str] = PARAMETER_ALIASES,
+) -> NameSpace:
+    """Return the name space that a cell mapping and an API mapping make of two dumps."""
+    cell_names = CellNames(cells)
+    golden_modules = _Modules(names_of(golden)) if is_cross_framework(target, golden) else None
+    mine = _Side(api_names(target, golden, apis, is_target=True), cell_names, golden_modules)
+    theirs = _Side(api_names(target, golden, apis, is_target=False), None, None)
+
+    def unused() -> list[Diagnostic]:
+        names = names_of(target), names_of(golden)
+        found = cell_names.problems(*names) if cells else []
+        for side, own in zip((mine, theirs), names, strict=True):
+            if side.apis is not None:
+                found += side.apis.problems([name for kind, name in own if kind == "api"])
+        return found
+
+    asked = {entry.pytorch for entry in apis}
+    names = (lambda name: name in asked or cell_names.names(name)) if cells or apis else None
+    return NameSpace(mine, theirs, aliases, is_mapping=True, unused=unused, names=names)
+
+
+def api_names(target: Catalog, golden: Catalog, entries: Sequence[ApiEntry], *, is_target: bool) -> ApiNames | None:
+    """Return what renames the APIs of a side; None for the side whose names count."""
+    is_foreign = is_cross_framework(target, golden)
+    is_target_renamed = not (is_foreign and family(golden) == "mindspore")
+    if is_target is not is_target_renamed or not (entries or is_foreign):
+        return None
+    others = frozenset(name for kind, name in names_of(golden if is_target else target) if kind == "api")
+    return ApiNames(entries, others, uses_table=is_foreign, word="target" if is_target else "golden")
+
+
+class _Modules:
+    """Modules of a dump by their path; the classes of one layer differ between frameworks (`Dense`, `Linear`)."""
+
+    def __init__(self, names: Iterable[tuple[str, str]]) -> None:
+        self._at: dict[str, set[str]] = {}
+        for kind, name in names:
+            if kind in _MODULES:
+                renamed = ".".join(split_prefix(name.removesuffix(GRADIENTS)))
+                self._at.setdefault(renamed.rpartition(".")[0], set()).add(renamed)
+
+    def at_place_of(self, renamed: str) -> str:
+        """Return the only module at the path of another one, or that one where there is none or several."""
+        inner = renamed.removesuffix(GRADIENTS)
+        there = self._at.get(inner.rpartition(".")[0], set())
+        if inner in there or len(there) != 1:
+            return renamed
+        return next(iter(there)) + renamed[len(inner) :]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """Renames the nodes of one side."""
+
+    apis: ApiNames | None
+    cells: CellNames | None
+    others: _Modules | None
+
+    def __call__(self, name: str, kind: str, parent: str | None) -> Named:  # noqa: ARG002
+        if kind == "debug":
+            return Named(name)
+        entry = None
+        renamed = name
+        if self.cells is not None:
+            renamed, entry = self.cells.rename(name, kind)
+        elif kind != "api":
+            renamed = ".".join(split_prefix(name)) if "." in name else name
+        span = entry.span if entry is not None else None
+        if kind == "api" and entry is None and self.apis is not None:
+            return self.apis.rename(name)
+        if kind in _MODULES and self.others is not None and (place := self.others.at_place_of(renamed)) != renamed:
+            return Named(place, CELL_MAPPING, span, PLACE_CONFIDENCE)
+        return Named(renamed, CELL_MAPPING if renamed != name else "", span)

@@ -1,0 +1,1 @@
+"""Matching by name: entries, calls and tensors of equal names."""

@@ -1,0 +1,130 @@
+"""Why a node has no partner: the condition that failed, and the nearest names of the other side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+from probe_flow.matching.name.calls import CallPairs
+from probe_flow.matching.name.side import Side
+from probe_flow.matching.shared.nearest_names import NearestNames
+from probe_flow.records import Expectation, Node, Phase, Reason, ReasonCode
+
+_ONLY_KIND = {"L0": "module", "L1": "api"}
+
+
+class Reasons:
+    """Says why nodes of one execution stay alone.
+
+    Args:
+        label: the execution, for people.
+        mine, other: the side of the nodes, and the other one (None: the execution is not there).
+        word: ``golden`` or ``target``, what the other side is called.
+        paired: which nodes are paired.
+        is_foreign: whether the sides come from different frameworks that meet under a mapping.
+        names: of a mapping that states what is compared: whether it names a node, by its common name.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        mine: Side,
+        other: Side | None,
+        word: str,
+        paired: CallPairs,
+        *,
+        is_foreign: bool,
+        names: Callable[[str], bool] | None = None,
+    ) -> None:
+        self._label = label
+        self._mine = mine
+        self._other = other
+        self._word = word
+        self._paired, self._theirs = paired.golden_of, paired.target_of
+        if word == "target":
+            self._paired, self._theirs = self._theirs, self._paired
+        self._is_foreign = is_foreign
+        self._asks_for = names
+
+    def of(self, number: int) -> Reason:
+        """Return the reason of one node."""
+        word, node = self._word, self._mine.nodes[number]
+        if self._other is None:
+            text = f"{self._label} has no counterpart in the {word}"
+            return Reason(f"no_{word}_execution", text, Expectation.MISSING)
+        if number in self._mine.repeats:
+            text = f"`{entry_of(node)}` is a recomputed forward, which the {word} does not have"
+            return Reason("recomputed", text, Expectation.EXPECTED)
+        kind = node.attrs.get("kind")
+        if kind in _ONLY_KIND.values() and self._other.level in _ONLY_KIND and kind != _ONLY_KIND[self._other.level]:
+            text = f"the {word} was dumped at level {self._other.level}, which records no {kind} calls"
+            return Reason("not_dumped", text, Expectation.EXPECTED)
+        if (self._mine.names[number], node.key.phase) not in self._names:
+            return self._no_name(number, node)
+        where = f" in `{node.parent}`" if node.parent else ""
+        text = f"no call of `{self._mine.named[number].text}`{where} in the {word} corresponds to `{entry_of(node)}`"
+        return Reason(f"no_{word}_call", text, Expectation.MISSING)
+
+    def _no_name(self, number: int, node: Node) -> Reason:
+        word, named = self._word, self._mine.named[number]
+        direction = "" if node.key.phase is Phase.NONE else f" ({node.key.phase.value})"
+        scope = self._mine.scopes[number]
+        if self._is_foreign and node.attrs.get("kind") == "api" and isinstance(scope, int) and scope in self._paired:
+            caller = entry_of(self._mine.nodes[scope])
+            text = f"the {word} has no `{named.text}`{direction}: it is internal to `{caller}`, which is paired"
+            return Reason("framework_internal", text, Expectation.EXPECTED)
+        origin = f" (from `{node.key.name}`{f' by {named.span.brief}' if named.span else ''})" if named.rule else ""
+        if self._is_outside(number):
+            text = f"the mapping names no `{named.text}`{direction}, and the {word} has none: outside the comparison"
+            return Reason(ReasonCode.OUTSIDE_MAPPING.value, text, Expectation.OUTSIDE)
+        near = self._nearest.clause(str(node.attrs.get("kind")), named.text)
+        text = f"the {word} has no `{named.text}`{direction}{origin}{near}"
+        return Reason(f"no_{word}_node", text, Expectation.MISSING)
+
+    def _is_outside(self, number: int) -> bool:
+        """Return whether a mapping that states what is compared leaves a node out.
+
+        It does not name the node, and at the same place the other side has such nodes as well: names differ there.
+        Where it has none, a call is missing, be it because the program ended early.
+        """
+        return self._is_unnamed(self._mine, number) and self._place(self._mine, number) in self._unnamed_there
+
+    def _is_unnamed(self, side: Side, number: int) -> bool:
+        named = side.named[number]
+        return self._asks_for is not None and named.span is None and not self._asks_for(named.name)
+
+    def _place(self, side: Side, number: int) -> tuple[object, ...]:
+        """Return kind and direction of a node, and its caller on this side where that is paired."""
+        node, scope = side.nodes[number], side.scopes[number]
+        if side is not self._mine:
+            scope = self._theirs.get(scope) if isinstance(scope, int) else None
+        elif scope not in self._paired:
+            scope = None
+        return node.attrs.get("kind"), node.key.phase, scope
+
+    @cached_property
+    def _unnamed_there(self) -> set[tuple[object, ...]]:
+        """The places of the other side's nodes that have no partner and that the mapping does not name."""
+        other = self._other
+        assert other is not None
+        lone = (number for number in range(len(other.nodes)) if number not in self._theirs)
+        return {self._place(other, number) for number in lone if self._is_unnamed(other, number)}
+
+    @cached_property
+    def _names(self) -> frozenset[tuple[str, Phase]]:
+        assert self._other is not None
+        return frozenset(zip(self._other.names, (node.key.phase for node in self._other.nodes), strict=True))
+
+    @cached_property
+    def _nearest(self) -> NearestNames:
+        assert self._other is not None
+        return NearestNames(
+            (str(node.attrs.get("kind")), named.text)
+            for node, named in zip(self._other.nodes, self._other.named, strict=True)
+        )
+
+
+def entry_of(node: Node) -> str:
+    """Return the entry's own name, or one made of the key."""
+    entry = node.attrs.get("entry")
+    return str(entry) if entry is not None else f"{node.key.name}#{node.key.call}.{node.key.phase.value}"

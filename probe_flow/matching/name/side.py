@@ -1,0 +1,146 @@
+"""One execution of a catalog, prepared for matching by name: nodes by number, their tensors, callers and repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+
+from probe_flow.dumps.dump_json.names import parse_entry_name
+from probe_flow.matching.name.name_space import Named, Rename, own_name
+from probe_flow.matching.name.recompute import find_recomputed
+from probe_flow.records import Catalog, Execution, Node, NodeKey, Phase, TensorRef
+
+Scope = int | str | None
+"""What called a node: a node number, the name of something that was not dumped, or None for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Nodes of one execution by number, in the order of the dump.
+
+    Args:
+        nodes: the nodes.
+        tensors: tensors of each node.
+        scopes: caller of each node.
+        repeats: recomputed forward -> the forward that it repeats.
+        named: what each node is called where both sides meet.
+        names: the same as text.
+        level: level of the dump (``L0``: modules only, ``L1``: APIs only, ``mix``).
+        records_callers: whether the dump says who called whom; else the paths of modules are all that is known.
+        of_phase: nodes of each phase by call number (the dump has them in the order of completion).
+    """
+
+    nodes: Sequence[Node]
+    tensors: Sequence[Sequence[TensorRef]]
+    scopes: Sequence[Scope]
+    repeats: Mapping[int, int]
+    named: Sequence[Named]
+    names: Sequence[str]
+    level: str
+    records_callers: bool
+    of_phase: Mapping[Phase, Sequence[int]]
+    shapes: dict[int, Hashable] = field(default_factory=dict)
+
+    def numbers(self, phase: Phase) -> Sequence[int]:
+        """Return the nodes of one phase by call number."""
+        return self.of_phase[phase]
+
+    def shape_signature(self, number: int) -> Hashable:
+        """Return the shapes of all tensors of a node, with their slots."""
+        if number not in self.shapes:
+            self.shapes[number] = tuple(
+                (tensor.slot.role.value, tensor.slot.path, tensor.logical_shape) for tensor in self.tensors[number]
+            )
+        return self.shapes[number]
+
+    def neighbour_signature(self, number: int) -> Hashable:
+        """Return the names of what the dump has before and after a node."""
+        before = self.names[number - 1] if number else None
+        after = self.names[number + 1] if number + 1 < len(self.nodes) else None
+        return before, after
+
+    def full_signature(self, number: int) -> Hashable:
+        """Return shapes and neighbours together."""
+        return self.shape_signature(number), self.neighbour_signature(number)
+
+
+def sides_of(catalog: Catalog, rename: Rename = own_name) -> dict[Execution, Side]:
+    """Return the prepared executions of a catalog, in order of first appearance."""
+    renamer = _Renamer(rename)
+    level = str(catalog.attrs.get("level", ""))
+    owned = _by_node(catalog)
+    runs: dict[Execution, tuple[list[Node], list[list[TensorRef]]]] = {}
+    for run, nodes in groupby(catalog.nodes.values(), attrgetter("key.execution")):
+        mine, tensors = runs.setdefault(run, ([], []))
+        some = list(nodes)
+        mine.extend(some)
+        tensors.extend([owned[node.key] for node in some])
+    return {run: _side(nodes, tensors, level, renamer) for run, (nodes, tensors) in runs.items()}
+
+
+def _by_node(catalog: Catalog) -> dict[NodeKey, list[TensorRef]]:
+    """Return the tensors of each node, none for some."""
+    owned: dict[NodeKey, list[TensorRef]] = {key: [] for key in catalog.nodes}
+    last: object = None
+    mine: list[TensorRef] = []
+    for tensor in catalog.tensors:
+        if tensor.node is not last:  # hashing a key costs more than all else; readers share one per node
+            last = tensor.node
+            mine = owned[last]
+        mine.append(tensor)
+    return owned
+
+
+class _Renamer:
+    """Renames nodes and callers, each distinct one once."""
+
+    def __init__(self, rename: Rename) -> None:
+        self._rename = rename
+        self._known: dict[tuple[str, str | None], Named] = {}
+        self._callers: dict[str, str] = {}
+
+    def of(self, node: Node) -> Named:
+        what = node.key.name, node.parent
+        found = self._known.get(what)
+        if found is None:
+            found = self._known[what] = self._rename(node.key.name, str(node.attrs.get("kind", "api")), node.parent)
+        return found
+
+    def caller(self, entry: str) -> str:
+        """Return the common name of a caller that was not dumped."""
+        found = self._callers.get(entry)
+        if found is None:
+            found = self._callers[entry] = self._caller(entry)
+        return found
+
+    def _caller(self, entry: str) -> str:
+        parsed = parse_entry_name(entry)
+        if parsed is None:
+            return self._rename(entry, "module", None).name
+        return f"{self._rename(parsed.name, parsed.kind.value, None).name}.{parsed.call}.{parsed.phase.value}"
+
+
+def _side(nodes: list[Node], tensors: list[list[TensorRef]], level: str, renamer: _Renamer) -> Side:
+    callers = [node.attrs.get("parent_entry") for node in nodes]
+    records_callers = any(caller is not None for caller in callers)
+    by_entry = {node.attrs.get("entry"): number for number, node in enumerate(nodes)} if records_callers else {}
+    scopes: list[Scope] = []
+    for node, caller in zip(nodes, callers, strict=True):
+        scope = node.parent if caller is None else by_entry.get(caller, str(caller))
+        scopes.append(renamer.caller(scope) if isinstance(scope, str) else scope)
+    named = [renamer.of(node) for node in nodes]
+    names = [each.name for each in named]
+    repeats = find_recomputed(nodes)
+    return Side(nodes, tensors, scopes, repeats, named, names, level, records_callers, _by_phase(nodes))
+
+
+def _by_phase(nodes: Sequence[Node]) -> dict[Phase, list[int]]:
+    found: dict[Phase, list[int]] = {phase: [] for phase in Phase}
+    for number, node in enumerate(nodes):
+        found[node.key.phase].append(number)
+    calls = [node.key.call for node in nodes]
+    for numbers in found.values():
+        numbers.sort(key=calls.__getitem__)
+    return found

@@ -1,0 +1,223 @@
+"""Pairing of the tensors of two paired nodes, where kinds and dtypes can be compared at all.
+
+By slot, but for calls of APIs of different frameworks: their slots may mean different arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from probe_flow.errors import Span
+from probe_flow.matching.name.name_space import NO_ALIASES, Arguments
+from probe_flow.matching.shared.slots_by_shape import no_slot, pair_foreign_call
+from probe_flow.records import Expectation, Pair, Phase, Reason, Slot, SlotRole, TensorKind, TensorRef
+from probe_flow.records.quick import quick
+
+_FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
+_CLASSES = (
+    ("bool", ("bool",)),
+    ("integer", ("int", "uint")),
+    ("float", tuple(_FLOATS)),
+    ("complex", ("complex64", "complex128")),
+)
+_STATISTICS, _TENSOR = TensorKind.STATISTICS, TensorKind.TENSOR
+"""Asked for each tensor: a member costs more to look up and to hash than to compare."""
+
+_slot_of = attrgetter("slot")
+
+_PARAMETERS = frozenset({SlotRole.PARAMETER, SlotRole.PARAMETER_GRAD})
+
+_OTHER_GRADIENTS = frozenset({"cross_entropy"})
+"""APIs of several autograd nodes: the frameworks record the gradients of different ones."""
+
+SlotOf = Callable[[TensorRef], Slot | None]
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How two nodes were paired, and with which liberties their tensors may be.
+
+    Args:
+        group: id of the group.
+        rule, span, confidence: of the pairs.
+        is_cross_framework: whether the sides come from different frameworks.
+        checks_dtypes: whether tensors of different dtype classes stay unmatched.
+        aliases: other names of parameters -> the common name.
+        arguments: rename the slots of target and golden.
+        is_foreign_call: whether both are calls of APIs, of different frameworks, whose slots no mapping renames.
+    """
+
+    group: str
+    rule: str
+    span: Span | None = None
+    confidence: float = 1.0
+    is_cross_framework: bool = False
+    checks_dtypes: bool = True
+    aliases: Mapping[str, str] = field(default_factory=lambda: NO_ALIASES)
+    arguments: tuple[Arguments | None, Arguments | None] = (None, None)
+    is_foreign_call: bool = False
+
+    def pair(self, one: TensorRef | None, other: TensorRef | None, reason: Reason | None = None) -> Pair:
+        """Return one pair made by this decision; confidence is that of two-sided pairs."""
+        is_whole = one is not None and other is not None
+        return Pair(one, other, self.group, self.rule, None, self.span, self.confidence if is_whole else 1.0, reason)
+
+
+def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decision: Decision) -> list[Pair]:
+    """Return the pairs of two paired nodes; what has no partner comes one-sided, with the reason.
+
+    Tensors of equal slot (arguments of one name or shape, where APIs of different frameworks were called) are paired
+    when their dtypes are equal or of one class: the usual floats among each other; across frameworks also integers of
+    any width. None pairs with None, a scalar with a scalar of the same type.
+
+    Args:
+        target, golden: tensors of the nodes, in report order.
+        decision: how the nodes were paired.
+    """
+    is_renamed = decision.arguments != (None, None)
+    twosomes: Iterable[tuple[TensorRef | None, TensorRef | None]]
+    if decision.is_foreign_call:
+        twosomes = pair_foreign_call(target, golden)
+    elif not is_renamed and [*map(_slot_of, target)] == [*map(_slot_of, golden)]:
+        twosomes = zip(target, golden, strict=True)
+    else:
+        twosomes = by_slot(target, golden, decision)
+    group, rule, span, confidence = decision.group, decision.rule, decision.span, decision.confidence
+    is_foreign = decision.is_cross_framework
+    pairs: list[Pair] = []
+    for one, other in twosomes:
+        if one is None or other is None:
+            shown = one or other
+            assert shown is not None
+            pairs.append(decision.pair(one, other, _no_slot(shown, decision, is_target=other is None)))
+            continue
+        kind = one.kind
+        is_alike = (
+            kind is other.kind and (kind is _STATISTICS or kind is _TENSOR) and one.dtype == other.dtype
+        )  # beyond doubt, as most are
+        if is_alike and not (is_foreign and _is_other_gradient(one)):
+            pairs.append(Pair(one, other, group, rule, None, span, confidence))
+        else:
+            pairs += pair_twosome(one, other, decision)
+    return pairs
+
+
+def pair_twosome(one: TensorRef, other: TensorRef, decision: Decision) -> tuple[Pair, ...]:
+    """Return the pair of two tensors that belong together, or both alone where they cannot be compared."""
+    obstacle = _obstacle(one, other, decision)
+    if obstacle is None:
+        return (decision.pair(one, other, _note(one, other)),)
+    return decision.pair(one, None, obstacle), decision.pair(None, other, obstacle)
+
+
+def _is_numeric(tensor: TensorRef) -> bool:
+    return tensor.kind is _STATISTICS or tensor.kind is _TENSOR
+
+
+def by_slot(
+    target: Sequence[TensorRef], golden: Sequence[TensorRef], decision: Decision
+) -> Iterator[tuple[TensorRef | None, TensorRef | None]]:
+    """Yield both sides by slot, target order first. A slot that a reader gave twice pairs in order."""
+    mine, theirs = (_renaming(arguments) for arguments in decision.arguments)
+    rest: dict[Slot, list[TensorRef]] = {}
+    alone: list[TensorRef] = []
+    for tensor in golden:
+        slot = theirs(tensor)
+        if slot is None:
+            alone.append(tensor)
+        else:
+            rest.setdefault(slot, []).append(tensor)
+    wanted = {slot for tensor in target if (slot := mine(tensor)) is not None}
+    by_alias = {_common(slot, decision.aliases): slot for slot in rest if slot not in wanted}
+    for tensor in target:
+        slot = mine(tensor)
+        candidates = rest.get(slot) if slot is not None else None
+        if not candidates and slot is not None and decision.aliases:
+            candidates = rest.get(by_alias.get(_common(slot, decision.aliases), slot))
+        yield tensor, candidates.pop(0) if candidates else None
+    yield from ((None, tensor) for left in rest.values() for tensor in left)
+    yield from ((None, tensor) for tensor in alone)
+
+
+def _renaming(arguments: Arguments | None) -> SlotOf:
+    if arguments is None:
+        return lambda tensor: tensor.slot
+    return lambda tensor: arguments.common(tensor.slot, tensor.node.phase)
+
+
+def _common(slot: Slot, aliases: Mapping[str, str]) -> Slot:
+    """Return the slot under the name that both frameworks understand (`gamma` is `weight`)."""
+    last = slot.path[-1] if slot.path else None
+    if slot.role not in _PARAMETERS or not isinstance(last, str):
+        return slot
+    return Slot(slot.role, (*slot.path[:-1], aliases.get(last, last)))
+
+
+def _no_slot(tensor: TensorRef, decision: Decision, *, is_target: bool) -> Reason:
+    if decision.is_foreign_call:
+        return no_slot(tensor, is_target=is_target, is_foreign=True, is_row=False)
+    mine, theirs = decision.arguments if is_target else decision.arguments[::-1]
+    phase = tensor.node.phase
+    slot = mine.common(tensor.slot, phase) if mine is not None else tensor.slot
+    if slot is None or (theirs is not None and theirs.lists(slot.role, phase)):
+        where = f" of {decision.span.brief}" if decision.span else ""
+        text = f"the API mapping{where} leaves out `{tensor.slot}`"
+        return Reason("not_mapped", text, Expectation.OUTSIDE)
+    side = "golden" if is_target else "target"
+    expectation = Expectation.EXPECTED if tensor.kind is TensorKind.NULL else Expectation.MISSING
+    return Reason(f"no_{side}_slot", f"the {side}'s call has no `{slot}`", expectation)
+
+
+def _obstacle(one: TensorRef, other: TensorRef, decision: Decision) -> Reason | None:
+    """Return why two tensors of one slot cannot be compared, None when they can."""
+    if TensorKind.UNREADABLE in (one.kind, other.kind):
+        return None
+    if decision.is_cross_framework and _is_other_gradient(one):
+        text = "the frameworks record the gradient of different autograd nodes of this API: these are not compared"
+        return Reason("other_autograd_node", text, Expectation.EXPECTED)
+    if _is_numeric(one) and _is_numeric(other):
+        is_same = one.dtype == other.dtype or (one.dtype in _FLOATS and other.dtype in _FLOATS)
+        if is_same or not decision.checks_dtypes:
+            return None
+        if decision.is_cross_framework and _class_of(one.dtype) == _class_of(other.dtype) is not None:
+            return None
+        return _unlike("dtype", one, other)
+    if one.kind is not other.kind:
+        return _unlike("kind", one, other)
+    if one.kind is TensorKind.NULL or one.stored_dtype == other.stored_dtype:
+        return None
+    return _unlike("type", one, other)
+
+
+def _is_other_gradient(tensor: TensorRef) -> bool:
+    key = tensor.node
+    if key.phase is not Phase.BACKWARD or tensor.slot.role is not SlotRole.OUTPUT:
+        return False
+    return key.name.rpartition(".")[2] in _OTHER_GRADIENTS
+
+
+def _class_of(dtype: str) -> str | None:
+    word = dtype.rstrip("0123456789") if dtype.startswith(("int", "uint")) else dtype
+    return next((name for name, members in _CLASSES if word in members), None)
+
+
+def _unlike(code: str, one: TensorRef, other: TensorRef) -> Reason:
+    text = f"target is {_described(one)}, golden {_described(other)}: these are not compared"
+    is_gap = _is_numeric(one) or _is_numeric(other)
+    return Reason(f"{code}_incompatible", text, Expectation.MISSING if is_gap else Expectation.EXPECTED)
+
+
+def _described(tensor: TensorRef) -> str:
+    if tensor.kind is TensorKind.NULL:
+        return "None"
+    return tensor.stored_dtype or tensor.dtype or tensor.kind.value
+
+
+def _note(one: TensorRef, other: TensorRef) -> Reason | None:
+    if one.dtype == other.dtype or TensorKind.UNREADABLE in (one.kind, other.kind):
+        return None
+    text = f"dtypes differ: target {_described(one)}, golden {_described(other)}"
+    return Reason("dtype_differs", text, Expectation.EXPECTED)

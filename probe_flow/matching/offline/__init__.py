@@ -1,0 +1,1 @@
+"""Matching of offline models by fusion rules, by name, or by a guess."""

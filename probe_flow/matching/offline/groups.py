@@ -1,0 +1,210 @@
+"""Match one execution of a device dump by fusion rules: each fusion group with what it was made of.
+
+Rules of the pairs: `one_to_one`, `many_to_one`, `one_to_many`, `many_to_many`, `l1` - by the relation of the fusion
+group; `cast_skipped` - casts and changes of layout lie between the tensor and what it is compared with;
+`network_input` - what is fed to the model, compared with what the golden operator read; `inner_input` - an input of an
+operator that gives no original tensor itself; `name_parts` - a guess: the rules know the operators that the device
+operator is named after (see `offline_fused_names`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import replace
+
+from probe_flow.errors import Span
+from probe_flow.matching.offline.align import Aligned, align
+from probe_flow.matching.offline.axes import Told
+from probe_flow.matching.offline.index import DumpIndex
+from probe_flow.matching.offline.match_state import Ledger
+from probe_flow.matching.offline.name_parts import NAME_PARTS
+from probe_flow.matching.offline.network_inputs import FedInputs
+from probe_flow.matching.offline.no_golden import no_golden_dump
+from probe_flow.matching.offline.nodes import is_inner, op_key
+from probe_flow.matching.offline.origins import NETWORK_INPUTS, Origin, Origins
+from probe_flow.matching.offline.reasons import expected, inner_node, outside
+from probe_flow.matching.rules.merge import FusionGroup, FusionOp, FusionRules
+from probe_flow.records import Group, NodeKey, Reason, ReasonCode, Relation, SlotRole, TensorKind, TensorRef
+
+RULE_NAMES = {
+    Relation.ONE_TO_ONE: "one_to_one",
+    Relation.MANY_TO_ONE: "many_to_one",
+    Relation.ONE_TO_MANY: "one_to_many",
+    Relation.MANY_TO_MANY: "many_to_many",
+    Relation.L1: "l1",
+}
+
+
+class GroupMatch:
+    """Pairs the tensors of one execution, group by group.
+
+    Args:
+        target: the device side.
+        golden: its golden side.
+        rules: the fusion rules.
+        ledger: takes the decisions.
+        group_prefix: stands before the index of a group, so that groups of several executions differ.
+        selected: ids of the operators to compare; None = all.
+        guessed: names of operators whose rules are a guess.
+    """
+
+    def __init__(
+        self,
+        target: DumpIndex,
+        golden: DumpIndex,
+        rules: FusionRules,
+        ledger: Ledger,
+        *,
+        group_prefix: str = "",
+        selected: Container[int] | None = None,
+        guessed: Container[str] = (),
+    ) -> None:
+        self.target = target
+        self.golden = golden
+        self.rules = rules
+        self.group_prefix = group_prefix
+        self.selected = selected
+        self.guessed = guessed
+        self.origins = Origins(rules, golden.output)
+        self.taken: dict[NodeKey, FusionOp] = {}
+        self._fed = FedInputs(rules, self.origins, golden)
+        self._ledger = ledger
+        self._span = Span(rules.files[0]) if rules.files else None
+        for op in rules.ops:
+            key = target.node(op.name)
+            if key is not None:
+                self.taken.setdefault(key, op)
+
+    def run(self) -> None:
+        """Decide every tensor of the operators that the rules name."""
+        for group in self.rules.groups:
+            self._match_group(group)
+
+    def key_of(self, op: FusionOp) -> NodeKey | None:
+        """Return the dumped node of an operator, None when it has no file."""
+        key = self.target.node(op.name)
+        return key if key is not None and self.taken[key] is op else None
+
+    def is_selected(self, op: FusionOp) -> bool:
+        """Whether an operator is to be compared."""
+        return self.selected is None or op.id in self.selected
+
+    def _match_group(self, group: FusionGroup) -> None:
+        ops = [op for op in group.ops if self.is_selected(op)]
+        shown = self._l1_ends(ops) if group.relation is Relation.L1 else None
+        for op in group.ops:
+            key = self.key_of(op)
+            if key is None:
+                continue
+            for ref in self.target.tensors[key]:
+                reason = self._passed_by(op, ref, group, shown)
+                if reason is None:
+                    self._match(op, ref, group)
+                else:
+                    self._ledger.leave(ref, reason, group=self._id(group), is_target=True)
+        keys = (self.key_of(op) or op_key(self.target, op) for op in group.ops)
+        self._ledger.groups.append(
+            Group(self._id(group), group.relation, tuple(dict.fromkeys(keys)), self._golden_nodes(group.ops))
+        )
+
+    def _golden_nodes(self, ops: Iterable[FusionOp]) -> tuple[NodeKey, ...]:
+        names = dict.fromkeys(name for op in ops for name in op.originals)
+        found = (self.golden.node(name) for name in names)
+        return tuple(dict.fromkeys(key for key in found if key is not None))
+
+    def _passed_by(
+        self, op: FusionOp, ref: TensorRef, group: FusionGroup, shown: Container[str] | None
+    ) -> Reason | None:
+        """Return why a tensor is not even looked up."""
+        role = ref.slot.role
+        if not self.is_selected(op):
+            return outside(ReasonCode.NOT_SELECTED, f"`{op.name}` (id {op.id}) is not selected")
+        if op.is_filtered:
+            return expected(
+                ReasonCode.QUANTISED, f"`{op.name}` computes quantised values, which the golden does not have"
+            )
+        if role is SlotRole.INPUT and not op.compares_inputs:
+            return expected(ReasonCode.QUANTISED, f"the inputs of `{op.name}` are quantised, the golden's are not")
+        if role is SlotRole.OUTPUT and not op.compares_outputs:
+            return expected(ReasonCode.QUANTISED, f"the outputs of `{op.name}` are quantised, the golden's are not")
+        if ref.kind is TensorKind.NULL:
+            return expected("not_tensor", ref.reason or "the slot is empty")
+        if role not in (SlotRole.INPUT, SlotRole.OUTPUT) or not isinstance(ref.slot.path[0], int):
+            return expected("not_tensor", "neither an input nor an output of the operator")
+        if shown is not None and op.name not in shown:
+            return expected("l1_inner", f"`{op.name}` lies inside an L1 group, of which first and last are compared")
+        if is_inner(op, group) and role is SlotRole.OUTPUT:
+            return inner_node(op.name)
+        return None
+
+    def _l1_ends(self, ops: list[FusionOp]) -> set[str]:
+        """Return the operators of an L1 group to compare: the newest, and the oldest if it is of other originals."""
+        dumped = [(key, op) for op in ops if (key := self.key_of(op)) is not None]
+        dumped.sort(key=lambda item: self.target.nodes[item[0]].order)
+        if not dumped:
+            return set()
+        oldest, newest = dumped[0][1], dumped[-1][1]
+        return {newest.name} if oldest.originals == newest.originals else {oldest.name, newest.name}
+
+    def _match(self, op: FusionOp, ref: TensorRef, group: FusionGroup) -> None:
+        role, index = ref.slot.role, ref.slot.path[0]
+        assert isinstance(index, int)
+        origin = self.origins.of(op, role, index)
+        if isinstance(origin, Reason):
+            self._ledger.leave(ref, origin, group=self._id(group), is_target=True)
+            return
+        if origin.golden is None:
+            self._match_fed(op, ref, group, origin)
+            return
+        note = None
+        rule = "inner_input" if is_inner(op, group) else RULE_NAMES[group.relation]
+        if origin.passed:
+            rule = "cast_skipped"
+            between = ", ".join(f"`{name}`" for name in origin.passed)
+            note = expected("cast_skipped", f"compared with the value that {between} got from `{origin.op.name}`")
+        confidence = 1.0
+        if op.name in self.guessed:
+            rule, confidence = "name_parts", NAME_PARTS
+            note = expected(
+                ReasonCode.GUESSED, f"a guess: the rules know the parts of the name `{op.name}`, not the operator"
+            )
+        aligned = _with_layout(align(ref, origin.golden, told=_told(origin)), origin)
+        self._ledger.pair(
+            ref,
+            origin.golden,
+            aligned,
+            group=self._id(group),
+            rule=rule,
+            span=self._span,
+            confidence=confidence,
+            note=note,
+        )
+
+    def _match_fed(self, op: FusionOp, ref: TensorRef, group: FusionGroup, origin: Origin) -> None:
+        """Compare what is fed to the network with what the golden operator read, or say that there is no golden."""
+        found = self._fed.golden_of(op, ref, origin) if origin.op.op_type in NETWORK_INPUTS else None
+        if found is None:
+            self._ledger.leave(ref, no_golden_dump(origin), group=self._id(group), is_target=True)
+            return
+        golden, aligned = found
+        note = expected("network_input", f"`{origin.op.name}` feeds the network: compared with what `{golden.id}` read")
+        self._ledger.pair(ref, golden, aligned, group=self._id(group), rule="network_input", span=self._span, note=note)
+
+    def _id(self, group: FusionGroup) -> str:
+        return f"{self.group_prefix}{group.index}"
+
+
+def _told(origin: Origin) -> Told:
+    output = origin.output
+    if output is None:
+        return Told()
+    shape = output.origin_shape
+    return Told(output.origin_layout, shape if shape is not None and all(dim >= 0 for dim in shape) else None)
+
+
+def _with_layout(aligned: Aligned, origin: Origin) -> Aligned:
+    """Keep the layout that the rules name in ``rule_layout`` of the target tensor, for tables that show it."""
+    layout = origin.output.origin_layout if origin.output is not None else ""
+    if not layout:
+        return aligned
+    return replace(aligned, target=replace(aligned.target, attrs={**aligned.target.attrs, "rule_layout": layout}))

@@ -1,0 +1,222 @@
+"""Guess which arrays of the original model a device dump holds, where no rule file says it.
+
+Rules of the pairs, most certain first; each says in its reason that it is a guess:
+
+==============  ==========  ==================================================================================
+rule            confidence  evidence
+==============  ==========  ==================================================================================
+``name``        0.9         the device operator has the name of the golden one
+``name_parts``  0.8         its name is made of golden names: a fused operator, which gives the last one's output
+``shape``       0.6         between the same pairs, the only tensor of this shape on both sides
+``order``       0.4         the same, but several of the shape, as many on both sides: taken in order
+``address``     0.9 of it   an input, by the address that its producer wrote; casts and changes of layout too
+``input``       0.6         an input, by number, of the golden operator that its own operator is compared with
+==============  ==========  ==================================================================================
+
+Shapes are compared without padding and in any usual order of axes. What several tensors could be stays without partner,
+and its reason names some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from probe_flow.dumps.file_names import safe_name
+from probe_flow.errors import Diagnostic, Severity
+from probe_flow.matching.offline.addresses import Feeds, address_edges, feeds, nodes_in_order
+from probe_flow.matching.offline.align import Aligned, align
+from probe_flow.matching.offline.alike import AMBIGUOUS, Joined, join_alike
+from probe_flow.matching.offline.index import DumpIndex
+from probe_flow.matching.offline.match_state import Ledger
+from probe_flow.matching.offline.name_parts import NAME_PARTS, NameParts
+from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES
+from probe_flow.matching.offline.reasons import expected, missing
+from probe_flow.matching.offline.stretches import stretches
+from probe_flow.records import Group, NodeKey, Reason, ReasonCode, Relation, SlotRole, TensorRef
+
+NAME, SHAPE, ORDER, ADDRESS, INPUT = 0.9, 0.6, 0.4, 0.9, 0.6
+
+_NO_ORIGINAL = PASSED_TYPES | HELD_TYPES | NETWORK_INPUTS
+_WHY = {
+    "name": "the names are equal",
+    "name_parts": "its name is made of names of the golden, of which this is the last",
+    "shape": "the only tensor of this shape in this place",
+    "order": "one of several tensors of this shape in this place, taken in order",
+    "address": "its address holds what was compared with it",
+    "input": "the input of the same number of the operator compared with its own",
+}
+
+
+def match_by_guess(target: DumpIndex, golden: DumpIndex, ledger: Ledger, prefix: str) -> None:
+    """Decide every tensor of a device execution and of a folder of arrays."""
+    _Guess(target, golden, ledger, prefix).run()
+
+
+class _Guess:
+    def __init__(self, target: DumpIndex, golden: DumpIndex, ledger: Ledger, prefix: str) -> None:
+        self._target = target
+        self._golden = golden
+        self._ledger = ledger
+        self._order = nodes_in_order(target)
+        self._golden_order = nodes_in_order(golden)
+        self._groups = {key: f"{prefix}{number}" for number, key in enumerate(self._order)}
+        self._golden_groups = {
+            key: f"{prefix}{number}" for number, key in enumerate(self._golden_order, start=len(self._order))
+        }
+        self._places = {key: place for place, key in enumerate(self._golden_order)}
+        self._parts = NameParts(safe_name(name) for name in golden.names())
+        self._found: dict[int, tuple[TensorRef, str, float]] = {}
+        self._taken: set[int] = set()
+        self._partners: dict[NodeKey, NodeKey] = {}
+        self._inside: dict[NodeKey, NodeKey] = {}
+        self._between: dict[NodeKey, NodeKey] = {}
+        self._candidates: dict[int, Sequence[TensorRef]] = {}
+
+    def run(self) -> None:
+        for key in self._order:
+            self._by_name(key)
+        self._by_shape()
+        found = feeds(self._target)
+        for key in self._order:
+            self._by_address(key, found)
+        for key in self._order:
+            self._decide(key)
+        for key in self._golden_order:
+            self._leave_golden(key)
+        self._ledger.edges.extend(address_edges(self._target, found))
+        self._ledger.problems.append(self._summary())
+
+    def _by_name(self, key: NodeKey) -> None:
+        if self._target.nodes[key].op_type in _NO_ORIGINAL:
+            return
+        golden, rule, confidence = self._golden.same_node(key), "name", NAME
+        if golden is None:
+            found = (self._golden.node(part) for part in self._parts.of(safe_name(key.name)))
+            parts = [part for part in found if part is not None]
+            golden, rule, confidence = (parts[-1] if parts else None), "name_parts", NAME_PARTS
+            self._inside.update((part, key) for part in parts[:-1])
+            if parts:
+                between = self._golden_order[self._places[parts[0]] + 1 : self._places[parts[-1]]]
+                self._between.update((part, key) for part in between)
+        if golden is None:
+            return
+        self._partners[key] = golden
+        for ref in self._target.of(key, SlotRole.OUTPUT):
+            other = self._golden.tensor(golden.name, SlotRole.OUTPUT, ref.slot.path[0])
+            if other is not None and id(other) not in self._taken:
+                self._take(ref, other, rule, confidence)
+
+    def _by_shape(self) -> None:
+        mine = [
+            (ref, self._mark(ref))
+            for key in self._order
+            if self._target.nodes[key].op_type not in _NO_ORIGINAL
+            for ref in self._target.of(key, SlotRole.OUTPUT)
+        ]
+        other = [
+            (ref, id(ref) if id(ref) in self._taken else None)
+            for key in self._golden_order
+            if key not in self._inside
+            for ref in self._golden.of(key, SlotRole.OUTPUT)
+        ]
+        for stretch in stretches(mine, other):
+            joined: Joined = join_alike(stretch.target, stretch.golden)
+            for ref, golden, is_only in joined.pairs:
+                self._take(ref, golden, *(("shape", SHAPE) if is_only else ("order", ORDER)))
+                self._partners.setdefault(ref.node, golden.node)
+            self._candidates.update(joined.candidates)
+
+    def _mark(self, ref: TensorRef) -> int | None:
+        found = self._found.get(id(ref))
+        return None if found is None else id(found[0])
+
+    def _by_address(self, key: NodeKey, found: Feeds) -> None:
+        partner = self._partners.get(key)
+        for ref in self._target.of(key, SlotRole.INPUT):
+            writer = found.get(id(ref))
+            behind = self._found.get(id(writer)) if writer is not None else None
+            if behind is not None:
+                self._take(ref, behind[0], "address", behind[2] * ADDRESS)
+            elif partner is not None:
+                other = self._golden.tensor(partner.name, SlotRole.INPUT, ref.slot.path[0])
+                if other is not None:
+                    self._take(ref, other, "input", INPUT)
+        if self._target.nodes[key].op_type in PASSED_TYPES:
+            inputs, outputs = self._target.of(key, SlotRole.INPUT), self._target.of(key, SlotRole.OUTPUT)
+            behind = self._found.get(id(inputs[0])) if inputs else None
+            if behind is not None and len(outputs) == 1:
+                self._take(outputs[0], behind[0], "address", behind[2] * ADDRESS)
+
+    def _take(self, ref: TensorRef, golden: TensorRef, rule: str, confidence: float) -> None:
+        if align(ref, golden).problem is None:
+            self._found[id(ref)] = golden, rule, confidence
+            self._taken.add(id(golden))
+
+    def _decide(self, key: NodeKey) -> None:
+        group = self._groups[key]
+        golden_nodes: dict[NodeKey, None] = {}
+        for ref in self._target.tensors[key]:
+            found = self._found.get(id(ref))
+            if found is None:
+                self._ledger.leave(ref, self._unknown(ref), group=group, is_target=True)
+                continue
+            golden, rule, confidence = found
+            golden_nodes[golden.node] = None
+            note = expected(ReasonCode.GUESSED, f"a guess without rule file: {_WHY[rule]}")
+            aligned: Aligned = align(ref, golden)
+            self._ledger.pair(ref, golden, aligned, group=group, rule=rule, confidence=confidence, note=note)
+        partner = self._partners.get(key)
+        sides = (partner,) if partner is not None else tuple(golden_nodes)
+        self._ledger.groups.append(Group(group, Relation.ONE_TO_ONE, (key,), sides))
+
+    def _unknown(self, ref: TensorRef) -> Reason:
+        if not ref.has_numbers:
+            return expected("not_tensor", ref.reason or "the slot is empty")
+        candidates = self._candidates.get(id(ref), ())
+        if candidates:
+            return missing("ambiguous", f"without a rule file it could be {_listed(candidates)}")
+        op_type = self._target.nodes[ref.node].op_type
+        if op_type in _NO_ORIGINAL or ref.slot.role is not SlotRole.OUTPUT:
+            return expected("no_rules", "without a rule file nothing says where this value is made")
+        return missing("no_rules", "without a rule file nothing says what this is: no golden name or shape fits")
+
+    def _leave_golden(self, key: NodeKey) -> None:
+        left = [ref for ref in self._golden.tensors[key] if not self._ledger.is_paired(ref)]
+        for ref in left:
+            self._ledger.leave(ref, self._unused(ref), group=self._golden_groups[key], is_target=False)
+        if left:
+            self._ledger.groups.append(Group(self._golden_groups[key], Relation.ONE_TO_ONE, (), (key,)))
+
+    def _unused(self, ref: TensorRef) -> Reason:
+        if ref.slot.role is SlotRole.INPUT:
+            return expected("covered_by_producer", "what an operator reads is compared where it is made")
+        fused = self._inside.get(ref.node)
+        if fused is not None:
+            return expected("internal", f"by its name, `{fused.name}` computes it inside: a guess without rule file")
+        candidates = self._candidates.get(id(ref), ())
+        if candidates:
+            return missing("ambiguous", f"without a rule file it could be {_listed(candidates)}")
+        fused = self._between.get(ref.node)
+        if fused is not None:
+            text = (
+                f"it ran between what `{fused.name}` is named after, so that computes it inside: a guess without rules"
+            )
+            return expected("internal", text)
+        return missing("no_rules", "without a rule file nothing says which device operator computes it")
+
+    def _summary(self) -> Diagnostic:
+        outputs = [ref for key in self._order for ref in self._target.of(key, SlotRole.OUTPUT)]
+        rules = [self._found[id(ref)][1] for ref in outputs if id(ref) in self._found]
+        named = sum(rule in ("name", "name_parts") for rule in rules)
+        return Diagnostic(
+            "PF4406",
+            f"no rule file: {len(rules)} of {len(outputs)} outputs of the device are compared by a guess, {named} of "
+            "them by name",
+            severity=Severity.WARNING,
+            help="give `fusion_rule`: the JSON that ATC makes of the offline model, or the `.om` itself",
+        )
+
+
+def _listed(refs: Sequence[TensorRef]) -> str:
+    more = f" or {len(refs) - AMBIGUOUS} more" if len(refs) > AMBIGUOUS else ""
+    return " or ".join(f"`{ref.id}`" for ref in refs[:AMBIGUOUS]) + more

@@ -1,0 +1,130 @@
+"""What the rules tell of the nodes of a device dump, dumped or not, and how data flow between them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from probe_flow.dumps.graph.links import MAYBE_VIEW_TYPES, VIEW_TYPES
+from probe_flow.matching.offline.index import DumpIndex
+from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES, Origins
+from probe_flow.matching.rules.merge import FusionGroup, FusionOp, FusionRules
+from probe_flow.records import Edge, Node, NodeKey, OrderSource, Reason, Relation, SlotRole
+
+NEVER_DUMPED = NETWORK_INPUTS | HELD_TYPES | PASSED_TYPES
+"""Types of operators that a device may run without writing a file, or does not run."""
+
+_MAYBE_UNDUMPED = NEVER_DUMPED | VIEW_TYPES | MAYBE_VIEW_TYPES
+
+_SOURCES = NETWORK_INPUTS | HELD_TYPES
+
+
+def op_key(target: DumpIndex, op: FusionOp) -> NodeKey:
+    """Return the key of an operator that has no file."""
+    return NodeKey(target.execution, op.name)
+
+
+def is_inner(op: FusionOp, group: FusionGroup) -> bool:
+    """Tell whether an operator is one of several for the same originals and gives none of their tensors."""
+    return op.is_inner and len(group.ops) > 1 and group.relation is not Relation.L1
+
+
+def silent_outputs(
+    target: DumpIndex,
+    rules: FusionRules,
+    taken: Mapping[NodeKey, FusionOp],
+    edges: Iterable[Edge],
+    *,
+    selected: Container[int] | None = None,
+) -> Mapping[NodeKey, int]:
+    """Return the operators that ran and have no file, with how many of their outputs others read.
+
+    What can have left an operator out of a healthy dump is taken for the cause: its type (constants, casts, views, and
+    what devices replace by addressing), a dump of inputs only, an operator of another name that may be it, a subgraph
+    of which nothing ran, an inner operator of a fused one, quantisation, a selection.
+    """
+    if any(key not in taken for key in target.nodes) or not any(
+        ref.slot.role is SlotRole.OUTPUT for refs in target.tensors.values() for ref in refs
+    ):
+        return {}
+    ran = {op.graph for op in taken.values()}
+    dumped = {id(op) for op in taken.values()}
+    read: dict[NodeKey, set[int]] = defaultdict(set)
+    for edge in edges:
+        read[edge.producer].add(edge.output)
+    return {
+        key: len(read[key])
+        for group in rules.groups
+        for op in group.ops
+        if id(op) not in dumped
+        and op.graph in ran
+        and op.originals
+        and op.op_type not in _MAYBE_UNDUMPED
+        and op.compares_outputs
+        and not (op.is_filtered or op.l1_group or is_inner(op, group))
+        and (selected is None or op.id in selected)
+        and (key := op_key(target, op)) not in target.nodes
+        and key in read
+    }
+
+
+def told_nodes(
+    target: DumpIndex, rules: FusionRules, taken: Mapping[NodeKey, FusionOp], silent: Mapping[NodeKey, int]
+) -> Iterator[Node]:
+    """Yield the nodes of all operators of the rules, with type, originals and passes as the rules have them.
+
+    `Node.relation_attrs` has ``op`` (the name in the rules), ``op_id`` (place in the order of execution by the rules),
+    ``filtered`` for operators of which quantisation leaves nothing to compare, ``inner`` for those that give no tensor
+    of their originals, and what the rules say of the kernel. `Node.attrs` has ``dumped: False`` for operators without
+    file, which stand in the order of execution where their ids put them, and ``silent_outputs`` for those
+    of ``silent``.
+    """
+    keys = {id(op): key for key, op in taken.items()}
+    inner = {id(op) for group in rules.groups for op in group.ops if is_inner(op, group)}
+    order = 0
+    for op in rules.ops:
+        key = keys.get(id(op))
+        if key is None and op_key(target, op) in target.nodes:  # another graph has an operator of this name
+            continue
+        node = target.nodes[key] if key is not None else _undumped(target, op, order, silent)
+        order = max(order, node.order)
+        facts = {"op": op.name, "op_id": str(op.id), **op.kernel}
+        if op.is_filtered:
+            facts["filtered"] = "yes"
+        if id(op) in inner:
+            facts["inner"] = "yes"
+        yield replace(
+            node,
+            op_type=op.op_type or node.op_type,
+            originals=op.originals,
+            passes=op.passes,
+            relation_attrs={**node.relation_attrs, **facts},
+        )
+
+
+def _undumped(target: DumpIndex, op: FusionOp, order: int, silent: Mapping[NodeKey, int]) -> Node:
+    key = op_key(target, op)
+    facts: dict[str, object] = {"dumped": False}
+    if key in silent:
+        facts["silent_outputs"] = silent[key]
+    return Node(key, op.op_type, order=order, order_source=OrderSource.GRAPH, attrs=facts)
+
+
+def told_edges(
+    target: DumpIndex, rules: FusionRules, taken: Mapping[NodeKey, FusionOp], origins: Origins
+) -> Iterator[Edge]:
+    """Yield who feeds whom. What only holds values feeds nobody: an input that it fills is a source."""
+    keys = {id(op): key for key, op in taken.items()}
+    for op in rules.ops:
+        for number in range(len(op.inputs)):
+            found = origins.producer(op, number)
+            if isinstance(found, Reason) or found[0].op_type in _SOURCES:
+                continue
+            producer, output = found
+            yield Edge(
+                keys.get(id(producer)) or op_key(target, producer),
+                output,
+                keys.get(id(op)) or op_key(target, op),
+                number,
+            )

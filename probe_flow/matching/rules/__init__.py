@@ -1,0 +1,1 @@
+"""Fusion rules of several files, merged into those of one comparison."""

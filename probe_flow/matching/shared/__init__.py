@@ -1,0 +1,1 @@
+"""What the matchers share: executions, nearest names, alignment, the third side."""

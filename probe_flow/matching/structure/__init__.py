@@ -1,0 +1,1 @@
+"""Matching by structure, where names say nothing."""

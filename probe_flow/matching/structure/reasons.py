@@ -1,0 +1,133 @@
+"""Why a node or a tensor has no partner by structure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from probe_flow.matching.name.calls import CallPairs
+from probe_flow.matching.name.reasons import Reasons, entry_of
+from probe_flow.matching.name.side import Side
+from probe_flow.matching.shared.operations import is_bookkeeping
+from probe_flow.matching.structure.align import Link
+from probe_flow.matching.structure.likeness import node_likeness, words
+from probe_flow.matching.structure.nodes import NodeLinks
+from probe_flow.matching.structure.tree import ROOT, Tree
+from probe_flow.records import Expectation, Phase, Reason, TensorRef
+
+MAX_SEARCHED = 64
+"""Siblings among which the nearest candidates are looked for."""
+
+MAX_NAMED = 3
+_FROM_NAMES = frozenset({"recomputed", "not_dumped"})
+_ONE_KIND = frozenset({"L0", "L1"})
+"""Levels of a dump that record modules only, or APIs only."""
+
+
+class StructureReasons:
+    """Says why nodes of one execution stay alone."""
+
+    def __init__(
+        self, label: str, sides: tuple[Side | None, Side | None], links: NodeLinks, *, is_foreign: bool
+    ) -> None:
+        self._sides = sides
+        self._links = links
+        self._is_foreign = is_foreign
+        self._word = ("golden", "target")
+        paired = CallPairs()
+        paired.add((link.target[0], link.golden[0]) for link in links.links)
+        self._looked_through: dict[int, set[int]] = {}
+        self._forwards = [
+            {(node.key.name, node.key.call): n for n, node in enumerate(side.nodes) if node.key.phase is Phase.FORWARD}
+            if side is not None
+            else {}
+            for side in sides
+        ]
+        self._plain = [
+            Reasons(label, mine, other, word, paired, is_foreign=False) if mine is not None else None
+            for mine, other, word in zip(sides, sides[::-1], self._word, strict=True)
+        ]
+
+    def of(self, number: int, *, is_target: bool) -> Reason:
+        """Return the reason of one node."""
+        which = 0 if is_target else 1
+        side, plain = self._sides[which], self._plain[which]
+        assert side is not None
+        assert plain is not None
+        other = self._sides[1 - which]
+        if other is None or number in side.repeats or other.level in _ONE_KIND:
+            found = plain.of(number)
+            if other is None or found.code in _FROM_NAMES:
+                return found
+        word, node = self._word[which], side.nodes[number]
+        entry = entry_of(node)
+        tree = self._tree(node.key.phase, which)
+        forward = self._forward(side, number, which)
+        if forward is not None:
+            text = f"the forward of `{entry}` has no counterpart in the {word}"
+            expectation = self.of(forward, is_target=is_target).expectation
+            return Reason(f"no_{word}_forward", text, expectation)
+        if tree is None or number not in tree.traits:
+            return Reason(f"no_{word}_node", f"nothing in the {word} corresponds to `{entry}`", Expectation.MISSING)
+        if tree.is_module(number) and number in self._dissolved(tree, which):
+            text = f"`{entry}` is a level of modules that the {word} does not have; what it holds is paired"
+            return Reason("wrapper", text, Expectation.EXPECTED)
+        if self._is_foreign and is_bookkeeping(tree.traits[number].family):
+            text = f"`{entry}` changes shape, view or dtype only, which the {word}'s framework does otherwise"
+            return Reason("framework_internal", text, Expectation.EXPECTED)
+        text = f"nothing in the {word} fits `{entry}` by structure{self._nearest(tree, number, which)}"
+        return Reason(f"no_{word}_node", text, Expectation.MISSING)
+
+    def _tree(self, phase: Phase, which: int) -> Tree | None:
+        trees = self._links.trees.get(phase)
+        return trees[which] if trees is not None else None
+
+    def _forward(self, side: Side, number: int, which: int) -> int | None:
+        """Return the forward of a backward call, where that is alone as well."""
+        key = side.nodes[number].key
+        forward = self._forwards[which].get((key.name, key.call)) if key.phase is Phase.BACKWARD else None
+        return None if forward is None or forward in self._linked(which) else forward
+
+    def _linked(self, which: int) -> Mapping[int, Link]:
+        return self._links.of_golden if which else self._links.of_target
+
+    def _dissolved(self, tree: Tree, which: int) -> set[int]:
+        """Return the modules without partner of which all that they hold is paired, or such a module."""
+        if id(tree) not in self._looked_through:
+            found: set[int] = set()
+            linked = self._linked(which)
+            for number in tree.bottom_up:
+                below = tree.children.get(number)
+                if below and number not in linked and all(child in linked or child in found for child in below):
+                    found.add(number)
+            self._looked_through[id(tree)] = found
+        return self._looked_through[id(tree)]
+
+    def _nearest(self, tree: Tree, number: int, which: int) -> str:
+        """Return the nearest nodes under the caller's counterpart, with what is unlike."""
+        trees = self._links.trees[tree.side.nodes[number].key.phase]
+        other = trees[1 - which]
+        linked = self._linked(which)
+        caller = tree.parent[number]
+        while caller != ROOT and caller not in linked:
+            caller = tree.parent[caller]
+        link = linked.get(caller)
+        counterpart = ROOT if link is None else (link.golden if which == 0 else link.target)[0]
+        mine = tree.traits[number]
+        candidates = sorted(
+            ((node_likeness(mine, other.traits[n]), -n) for n in other.children.get(counterpart, [])[:MAX_SEARCHED]),
+            reverse=True,
+        )
+        named = []
+        taken = self._linked(1 - which)
+        for likeness, minus in candidates[:MAX_NAMED]:
+            if likeness <= 0:
+                break
+            why = "it has a partner already" if -minus in taken else words(mine, other.traits[-minus])
+            named.append(f"`{entry_of(other.side.nodes[-minus])}` ({why})")
+        return f"; nearest: {', '.join(named)}" if named else ""
+
+
+def within_row(ref: TensorRef) -> Reason:
+    """Say why a tensor that passes between the calls of a row has no partner."""
+    text = f"`{ref.slot}` passes between calls that together are one call on the other side"
+    return Reason("internal", text, Expectation.EXPECTED)

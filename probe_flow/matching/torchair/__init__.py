@@ -1,0 +1,1 @@
+"""Matching of TorchAir dumps through the graph text."""

@@ -1,0 +1,195 @@
+"""Explain the FX tensors of one execution that no device tensor was compared with.
+
+The evidence is the graph text and what the device dumped; see `matching.torchair.match_torchair` for the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from probe_flow.dumps.graph.links import CONSTANT_TYPES, MAYBE_VIEW_TYPES, VIEW_TYPES, Source
+from probe_flow.matching.torchair.arguments import align_arguments, is_parameter, is_parameter_list, places_of
+from probe_flow.matching.torchair.fx_golden import GoldenIndex, dtype_class
+from probe_flow.matching.torchair.fx_pairs import FxMatch
+from probe_flow.matching.torchair.graph import FxGraph
+from probe_flow.matching.torchair.nodes import DumpedNode
+from probe_flow.matching.torchair.reasons import NearestNames, expected, missing, outside
+from probe_flow.matching.torchair.recorded_arguments import align_recorded, is_number
+from probe_flow.records import GraphOp, Pair, Reason, ReasonCode, SlotRole, TensorKind, TensorRef
+
+
+@dataclass(slots=True)
+class Leftovers:
+    """Explains golden tensors of one execution.
+
+    Args:
+        match: the finished match of the execution.
+        golden: its golden side.
+        graph: its graph; None when there is none.
+        is_graph_incomplete: the graph text was cut off, so absence from it proves nothing.
+        target_selects_nodes: the target was read with a node selection.
+        hints: nearest names among the dumped device operators.
+    """
+
+    match: FxMatch
+    golden: GoldenIndex
+    graph: FxGraph | None
+    is_graph_incomplete: bool
+    target_selects_nodes: bool
+    hints: NearestNames
+    _dumped_types: set[str] | None = None
+    _arguments: dict[str, dict[int, Source]] = field(default_factory=dict)
+
+    def pairs(self, group_prefix: str) -> list[Pair]:
+        """Return one one-sided pair per golden tensor that was not used, in catalog order."""
+        groups: dict[str, str] = {}
+        found: list[Pair] = []
+        for ref in self.golden.tensors:
+            if id(ref) not in self.match.used:
+                key = self.golden.keys[ref.node]
+                group = groups.setdefault(key, f"{group_prefix}{len(groups)}")
+                found.append(Pair(None, ref, group, "none", confidence=0.0, reason=self.reason(ref, key)))
+        return found
+
+    def reason(self, ref: TensorRef, key: str) -> Reason:
+        """Return why a golden tensor has no partner."""
+        if ref.kind is TensorKind.UNREADABLE:
+            return missing("unreadable", ref.reason or "the tensor cannot be read")
+        is_input = ref.slot.role is SlotRole.INPUT
+        if not ref.has_numbers:
+            is_gap = not is_input and self._has_device_output(ref, key)
+            return (missing if is_gap else expected)("not_tensor", ref.reason or "the argument is no tensor")
+        if is_input and is_parameter(ref) and self.match.may_be_input(ref, key):
+            return missing("count_mismatch", "a device input in another place has its type and element count")
+        if is_input and ref.shape == ():
+            return expected("argument", "a number among the arguments; the device has it as an attribute or constant")
+        if self.graph is None:
+            return missing(
+                "no_graph", "no graph text belongs to this execution, so no device operator carries its name"
+            )
+        return self._input_reason(ref, key, self.graph) if is_input else self._output_reason(ref, key, self.graph)
+
+    def _has_device_output(self, ref: TensorRef, key: str) -> bool:
+        """Return whether the device dumped numbers for an output that is no tensor here."""
+        index = ref.slot.path[0]
+        source = self.graph.carriers.get((key, index)) if self.graph is not None and isinstance(index, int) else None
+        if source is None or self.graph is None:
+            return False
+        node = self.match.by_op.get(self.graph.links.ops[source[0]].name)
+        return node is not None and any(item.slot.path == (source[1],) and item.has_numbers for item in node.outputs)
+
+    def _output_reason(self, ref: TensorRef, key: str, graph: FxGraph) -> Reason:
+        index = ref.slot.path[0]
+        source = graph.carriers.get((key, index)) if isinstance(index, int) else None
+        if source is None:
+            return self._no_carrier(key, graph)
+        op = graph.links.ops[source[0]]
+        node = self.match.by_op.get(op.name)
+        if node is None:
+            return self._undumped(op)
+        if len(node.parts) > 1 and source not in node.exits[: len(node.outputs)]:
+            return expected(
+                "internal", f"computed inside the fused operator `{node.name}`, which gives only its result"
+            )
+        if any(item.kind is TensorKind.UNREADABLE for item in node.outputs):
+            return missing("unreadable", f"the device file of `{node.name}` is unreadable")
+        if not self.match.has_outputs:
+            return expected("not_dumped", "the target dump holds no outputs at all")
+        shown = next((item for item in node.outputs if item.slot.path == (source[1],)), None)
+        if shown is not None and not shown.has_numbers:
+            return missing("dtype_unsupported", f"output {source[1]} of `{node.name}` cannot be read as numbers")
+        return missing("no_target_op", f"the device dump of `{node.name}` has no output {source[1]}")
+
+    def _no_carrier(self, key: str, graph: FxGraph) -> Reason:
+        if self.is_graph_incomplete:
+            return missing("no_graph_op", "the graph text is cut off; the operator of this name may lie behind the cut")
+        if self.match.is_graph_foreign:
+            return missing(
+                "no_graph_op", "the graph text has none of the dumped operators: it belongs to another graph"
+            )
+        if not graph.carriers:
+            return missing("no_fx_name", "the graph text names no FX tensors; dump with a newer TorchAir")
+        if graph.carrying_ops.get(key):
+            return expected("device_no_dump", "the device operator of this FX node does not compute this output")
+        return expected("device_no_dump", "no device operator carries this name: renamed by a later view, or folded")
+
+    def _undumped(self, op: GraphOp) -> Reason:
+        if op.op_type in VIEW_TYPES or op.op_type in CONSTANT_TYPES:
+            return expected(
+                "device_no_dump", f"`{op.name}` ({op.op_type}) moves no data and does not run on the device"
+            )
+        if op.op_type in MAYBE_VIEW_TYPES and op.op_type not in self._types():
+            return expected("device_no_dump", f"the device ran no {op.op_type} of its own; `{op.name}` is addressing")
+        if self.target_selects_nodes:
+            return outside(ReasonCode.FILTERED.value, f"`{op.name}` is not among the selected target nodes")
+        return missing(
+            "no_target_op", f"the device dump has no file of `{op.name}` ({op.op_type}){self.hints.hint(op.name)}"
+        )
+
+    def _types(self) -> set[str]:
+        """Return the graph types of all dumped operators."""
+        if self._dumped_types is None:
+            ops = self.graph.links.ops if self.graph is not None else {}
+            self._dumped_types = {ops[part].op_type for part in self.match.by_op}
+        return self._dumped_types
+
+    def _input_reason(self, ref: TensorRef, key: str, graph: FxGraph) -> Reason:
+        source = self._argument_sources(key, graph).get(id(ref))
+        if source is not None and (reason := self._covered(source, graph)) is not None:
+            return reason
+        if ref.numel is None and (is_number(ref) or dtype_class(ref.dtype) == "int"):
+            return expected("argument", "numbers among the arguments; the device has them as attributes or constants")
+        if is_parameter_list(ref):
+            return expected("argument", "a list of integers among the arguments, a parameter of the device operator")
+        ops = graph.carrying_ops.get(key)
+        if not ops:
+            return self._no_carrier(key, graph)
+        node = self._node_of(ops)
+        if node is None:
+            return self._undumped(ops[0])
+        if source is not None and graph.is_internal(source):
+            return expected("internal", f"enters the expansion inside `{node.name}`")
+        if any(item.kind is TensorKind.UNREADABLE for item in node.outputs):
+            return missing("unreadable", f"the device file of `{node.name}` is unreadable")
+        if not node.inputs:
+            return expected("not_dumped", f"the device dump of `{node.name}` holds no inputs")
+        if source is not None and graph.values(source):
+            return self._uncompared_producer(graph.values(source)[0][0], graph)
+        if len(node.parts) > 1:
+            return expected("internal", f"enters the fused operator `{node.name}` or is made inside it")
+        like = "statistics like its own" if ref.numel is None else f"its type and {ref.numel} elements"
+        return missing("count_mismatch", f"no input of `{node.name}` has {like}")
+
+    def _covered(self, source: Source, graph: FxGraph) -> Reason | None:
+        for name, _ in graph.values(source):
+            value = self.golden.outputs.get(name)
+            if value is not None and id(value) in self.match.used:
+                return expected("covered_by_producer", f"its value is compared as output {name[1]} of `{name[0]}`")
+        return None
+
+    def _uncompared_producer(self, name: tuple[str, int], graph: FxGraph) -> Reason:
+        """Explain an input whose producer was not compared either: with the producer's reason."""
+        value = self.golden.outputs.get(name)
+        if value is None:
+            return missing("no_golden_op", f"its producer `{name[0]}` is not in the golden dump and no input fits it")
+        reason = self._output_reason(value, name[0], graph)
+        return Reason(reason.code, f"its producer `{name[0]}`: {reason.text}", reason.expectation)
+
+    def _node_of(self, ops: list[GraphOp]) -> DumpedNode | None:
+        return next((node for op in ops if (node := self.match.by_op.get(op.name)) is not None), None)
+
+    def _argument_sources(self, key: str, graph: FxGraph) -> dict[int, Source]:
+        """Return which graph tensor each tensor argument of a node is, by the shapes of the graph."""
+        if key not in self._arguments:
+            places = places_of(graph, key, ())
+            arguments = self.golden.arguments(key)
+            pairs: Sequence[tuple[int, int]]
+            if any(argument.numel is None for argument in arguments):
+                pairs = align_recorded(graph, self.golden, places, (), arguments)
+            else:
+                pairs = align_arguments(places, arguments).pairs
+            self._arguments[key] = {
+                id(arguments[j]): source for i, j in pairs if (source := places[i].source) is not None
+            }
+        return self._arguments[key]

@@ -1,0 +1,136 @@
+"""Ask a GE graph about FX values: which FX tensor a graph tensor is, and which FX node an unnamed operator serves."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from probe_flow.dumps.file_names import FxOutput, parse_output_name
+from probe_flow.dumps.graph.links import CONSTANT_TYPES, RELAY_TYPES, GraphLinks, Source
+from probe_flow.matching.torchair.relays import upstream
+from probe_flow.records import Graph, GraphOp
+
+MAX_EXPANSION = 64
+"""Operators that are visited to find the end of a converter's expansion; real ones have fewer than twenty."""
+
+
+class FxGraph:
+    """A GE graph together with the FX names that its tensors carry.
+
+    Attributes:
+        carriers: FX tensor -> the graph tensor that is it.
+        carrying_ops: FX key -> operators with an output of that key.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.links = GraphLinks(graph)
+        self.carriers: dict[FxOutput, Source] = {}
+        self.carrying_ops: dict[str, list[GraphOp]] = defaultdict(list)
+        self._names: dict[Source, FxOutput] = {}
+        self._values: dict[Source, list[tuple[FxOutput, str]]] = {}
+        self._owners: dict[str, str | None] = {}
+        self._expansions: dict[str, list[GraphOp]] = {}
+        for op in graph.ops:
+            for index, output in enumerate(op.outputs):
+                name = parse_output_name(output.get("_fx_tensor_name", ""))
+                if name is not None:
+                    self._names[(op.name, index)] = name
+                    self.carriers.setdefault(name, (op.name, index))
+                    if op not in self.carrying_ops[name[0]][-1:]:
+                        self.carrying_ops[name[0]].append(op)
+
+    def name(self, source: Source) -> FxOutput | None:
+        """Return the FX tensor that a graph tensor is by its own name."""
+        return self._names.get(source)
+
+    def values(self, source: Source) -> Sequence[tuple[FxOutput, str]]:
+        """Return FX tensors with the value of a graph tensor, nearest first, with the relays that lie between.
+
+        Relays (views, casts within one class of types) hand the value of their first input on.
+        """
+        found = self._values.get(source)
+        if found is None:
+            named = ((self._names.get(tensor), through) for tensor, through in upstream(self.links, source))
+            found = self._values[source] = [(name, through) for name, through in named if name is not None]
+        return found
+
+    def is_constant(self, source: Source) -> bool:
+        """Tell whether a graph tensor is a constant: of a constant type other than a graph input, or not described."""
+        op = self.links.ops.get(source[0])
+        return op is None or (op.op_type in CONSTANT_TYPES and not self.is_graph_input(source))
+
+    def is_graph_input(self, source: Source) -> bool:
+        """Tell whether a graph tensor enters the graph from outside (an activation or a weight)."""
+        op = self.links.ops.get(source[0])
+        return op is not None and op.op_type in ("Data", "RefData")
+
+    def is_internal(self, source: Source) -> bool:
+        """Tell whether a graph tensor is computed without being an FX tensor: inside a converter's expansion."""
+        if source in self._names or self.values(source):
+            return False
+        root = self.root(source)
+        return not self.is_constant(root) and not self.is_graph_input(root)
+
+    def root(self, source: Source) -> Source:
+        """Follow unnamed relays upwards to the tensor whose value they hand on."""
+        seen: set[str] = set()
+        while source not in self._names and source[0] not in seen:
+            seen.add(source[0])
+            op = self.links.ops.get(source[0])
+            if op is None or op.op_type not in RELAY_TYPES or not op.inputs or op.inputs[0] is None:
+                break
+            source = op.inputs[0]
+        return source
+
+    def owner(self, op_name: str) -> str | None:
+        """Return the FX key that an operator works for: its own, or that of the expansion it belongs to."""
+        if op_name not in self._owners:
+            self._owners[op_name] = self._find_owner(op_name)
+        return self._owners[op_name]
+
+    def expansion(self, key: str) -> Sequence[GraphOp]:
+        """Return the operators that a converter made of an FX node, in file order: those named, and unnamed before."""
+        if key not in self._expansions:
+            self._expansions[key] = self._find_expansion(key)
+        return self._expansions[key]
+
+    def _find_expansion(self, key: str) -> list[GraphOp]:
+        inside: dict[str, GraphOp] = {}
+        pending = list(self.carrying_ops.get(key, ()))
+        while pending and len(inside) < MAX_EXPANSION:
+            op = pending.pop()
+            if op.name in inside:
+                continue
+            inside[op.name] = op
+            for source in op.inputs:
+                above = self.links.ops.get(source[0]) if source is not None else None
+                if above is not None and above.op_type not in CONSTANT_TYPES and not self._is_named(above):
+                    pending.append(above)
+        return sorted(inside.values(), key=lambda op: op.position)
+
+    def _is_named(self, op: GraphOp) -> bool:
+        return any((op.name, index) in self._names for index in range(len(op.outputs)))
+
+    def _own_key(self, op: GraphOp) -> str | None:
+        for index in range(len(op.outputs)):
+            name = self._names.get((op.name, index))
+            if name is not None:
+                return name[0]
+        return None
+
+    def _find_owner(self, op_name: str) -> str | None:
+        start = self.links.ops.get(op_name)
+        pending = [start] if start is not None else []
+        seen: set[str] = set()
+        keys: dict[str, None] = {}
+        while pending and len(seen) < MAX_EXPANSION:
+            op = pending.pop()
+            if op.name in seen:
+                continue
+            seen.add(op.name)
+            key = self._own_key(op)
+            if key is not None:
+                keys[key] = None
+            else:
+                pending.extend(self.links.consumers.get(op.name, ()))
+        return next(iter(keys)) if len(keys) == 1 else None

@@ -1,0 +1,202 @@
+"""Match the executions of a TorchAir comparison one by one, and collect pairs, groups and problems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from probe_flow.dumps.graph.links import GraphLinks, graph_of
+from probe_flow.errors import Diagnostic, Severity
+from probe_flow.matching.shared.executions import leaves_out
+from probe_flow.matching.torchair.fx_golden import GoldenIndex, tensors_by_execution
+from probe_flow.matching.torchair.fx_leftovers import Leftovers
+from probe_flow.matching.torchair.fx_pairs import FxMatch
+from probe_flow.matching.torchair.ge_golden import GeGolden
+from probe_flow.matching.torchair.ge_leftovers import GeLeftovers
+from probe_flow.matching.torchair.ge_pairs import GeMatch
+from probe_flow.matching.torchair.graph import FxGraph
+from probe_flow.matching.torchair.graph_texts import GraphTexts
+from probe_flow.matching.torchair.reasons import MAX_HINTS, NearestNames, missing, outside
+from probe_flow.records import Catalog, Execution, Graph, Group, Pair, Reason, ReasonCode, Relation, TensorRef
+
+
+@dataclass(slots=True)
+class TorchairRun:
+    """Collects pairs, groups and problems over all executions."""
+
+    target: Catalog
+    golden: Catalog
+    pairs: list[Pair] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
+    problems: list[Diagnostic] = field(default_factory=list)
+    _budget: list[int] = field(default_factory=lambda: [MAX_HINTS])
+    _fx_graphs: dict[str, FxGraph] = field(default_factory=dict)
+    _texts: GraphTexts = field(default_factory=GraphTexts)
+    _target_tensors: Mapping[Execution, Sequence[TensorRef]] = field(default_factory=dict)
+    _golden_tensors: Mapping[Execution, Sequence[TensorRef]] = field(default_factory=dict)
+    _indices: dict[Execution, GoldenIndex] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._target_tensors = tensors_by_execution(self.target)
+        self._golden_tensors = tensors_by_execution(self.golden)
+
+    def match(self, execution: Execution, partner: Execution) -> None:
+        """Match two executions, and report what neither side explains."""
+        matched: FxMatch | GeMatch
+        leftovers: Leftovers | GeLeftovers
+        if self.golden.framework == "torchair_ge":
+            matched, leftovers = self._match_device(execution, partner)
+        else:
+            matched, leftovers = self._match_fx(execution, partner)
+        pairs, groups = matched.run()
+        self.pairs.extend(pairs)
+        self.groups.extend(groups)
+        self._add_one_sided(leftovers.pairs(f"{len(self.groups)}."), {group.id for group in groups})
+        if matched.links is None:
+            self.problems.append(_no_graph(execution))
+        elif matched.is_graph_foreign and not leftovers.is_graph_incomplete:
+            self.problems.append(_foreign_graph(execution, len(matched.nodes)))
+
+    def _match_fx(self, execution: Execution, partner: Execution) -> tuple[FxMatch, Leftovers]:
+        text = graph_of(self.target.graphs, execution)
+        graph = None
+        if text is not None:
+            graph = self._fx_graphs.get(text.file) or self._fx_graphs.setdefault(text.file, FxGraph(text))
+        golden = self._indices.get(partner)
+        if golden is None:
+            golden = self._indices[partner] = GoldenIndex(self._golden_tensors[partner], self.golden)
+        matched = FxMatch(
+            self.target,
+            self._target_tensors[execution],
+            graph,
+            golden,
+            golden_selects_nodes=_selects(self.golden, "nodes"),
+            hints=self._hints(graph.links if graph is not None else None, lambda: list(golden.nodes)),
+            group_prefix=f"{len(self.groups)}.",
+        )
+        leftovers = Leftovers(
+            matched,
+            golden,
+            graph,
+            is_graph_incomplete=_is_incomplete(self.target, text),
+            target_selects_nodes=_selects(self.target, "nodes"),
+            hints=NearestNames(lambda: [node.name for node in matched.nodes], self._budget),
+        )
+        return matched, leftovers
+
+    def _match_device(self, execution: Execution, partner: Execution) -> tuple[GeMatch, GeLeftovers]:
+        texts = graph_of(self.target.graphs, execution), graph_of(self.golden.graphs, partner)
+        self.problems.extend(self._texts.check(execution, *texts))
+        mine, theirs = texts[0] or texts[1], texts[1] or texts[0]
+        links = self._texts.links(mine)
+        golden = GeGolden(self.golden, self._golden_tensors[partner], self._texts.links(theirs))
+        matched = GeMatch(
+            self.target,
+            self._target_tensors[execution],
+            links,
+            golden,
+            golden_selects_nodes=_selects(self.golden, "nodes"),
+            hints=self._hints(links, golden.names),
+            group_prefix=f"{len(self.groups)}.",
+        )
+        leftovers = GeLeftovers(
+            matched,
+            is_graph_incomplete=_is_incomplete(self.target, texts[0]) or _is_incomplete(self.golden, texts[1]),
+            target_selects_nodes=_selects(self.target, "nodes"),
+            hints=NearestNames(lambda: [node.name for node in matched.nodes], self._budget),
+        )
+        return matched, leftovers
+
+    def _hints(
+        self, links: GraphLinks | None, golden: Callable[[], Sequence[str]]
+    ) -> tuple[NearestNames, NearestNames]:
+        spellings: Callable[[], Sequence[str]] = links.spellings if links is not None else list
+        return NearestNames(spellings, self._budget), NearestNames(golden, self._budget)
+
+    def one_sided(self, execution: Execution, *, is_target: bool) -> None:
+        """Report an execution that the other side lacks, tensor by tensor and as a problem."""
+        mine, other = (self.target, self.golden) if is_target else (self.golden, self.target)
+        tensors = (self._target_tensors if is_target else self._golden_tensors)[execution]
+        word = "golden" if is_target else "target"
+        if leaves_out(other, execution):
+            reason = outside(ReasonCode.FILTERED.value, f"{execution} is not selected on the {word} side")
+            severity, code = Severity.NOTE, "PF4011"
+        else:
+            wanted = execution if _is_known(execution) else "execution for it"
+            reason = missing(f"no_{word}_execution", f"the {word} dump has no {wanted}")
+            severity, code = Severity.WARNING, "PF4001" if is_target else "PF4002"
+        found = ", ".join(str(known) for known in other.executions[:_MAX_LISTED]) or "none"
+        self.problems.append(
+            Diagnostic(
+                code,
+                f"{execution} of `{mine.side}` is not compared ({len(tensors)} tensors): {reason.text}",
+                severity=severity,
+                help=f"executions of the {word} dump: {found}{_how_to_pair(mine, other)}",
+            )
+        )
+        self._add_one_sided(_one_sided(tensors, reason, f"{len(self.groups)}.", is_target=is_target))
+
+    def _add_one_sided(self, pairs: Sequence[Pair], known: AbstractSet[str] = frozenset()) -> None:
+        groups: dict[str, Group] = {}
+        for pair in pairs:
+            if pair.group not in groups and pair.group not in known:
+                key = (pair.shown.node,)
+                mine, other = (key, ()) if pair.target is not None else ((), key)
+                groups[pair.group] = Group(pair.group, Relation.ONE_TO_ONE, mine, other)
+        self.pairs.extend(pairs)
+        self.groups.extend(groups.values())
+
+
+_MAX_LISTED = 8
+
+
+def _is_known(execution: Execution) -> bool:
+    return (execution.rank, execution.step, execution.graph) != (None, None, None)
+
+
+def _how_to_pair(mine: Catalog, other: Catalog) -> str:
+    """Return what helps two sides whose executions have other numbers, or none."""
+    nameless = next((side for side in (mine, other) if any(each.step is None for each in side.executions)), None)
+    if nameless is not None:
+        return f"; `{nameless.side}` names no step: give the folder above, or `select` one step of the other side"
+    return "; `step_offset` and `pair_ranks` of the match pair steps and ranks that are numbered otherwise"
+
+
+def _one_sided(tensors: Sequence[TensorRef], reason: Reason, prefix: str, *, is_target: bool) -> list[Pair]:
+    pairs: list[Pair] = []
+    node, count = None, -1
+    for ref in tensors:
+        if ref.node is not node and ref.node != node:
+            node, count = ref.node, count + 1
+        mine, other = (ref, None) if is_target else (None, ref)
+        pairs.append(Pair(mine, other, f"{prefix}{count}", "none", confidence=0.0, reason=reason))
+    return pairs
+
+
+def _selects(catalog: Catalog, key: str) -> bool:
+    select = catalog.attrs.get("select")
+    return isinstance(select, Mapping) and key in select
+
+
+def _is_incomplete(catalog: Catalog, graph: Graph | None) -> bool:
+    incomplete = catalog.attrs.get("incomplete_graphs", ())
+    return graph is not None and isinstance(incomplete, tuple) and graph.file in incomplete
+
+
+def _no_graph(execution: Execution) -> Diagnostic:
+    return Diagnostic(
+        "PF4005",
+        f"nothing of {execution} can be matched: it has no graph text",
+        severity=Severity.WARNING,
+        help="copy `dynamo_original_graph_*.txt` from the folder of the device dump",
+    )
+
+
+def _foreign_graph(execution: Execution, operators: int) -> Diagnostic:
+    return Diagnostic(
+        "PF4005",
+        f"the graph text of {execution} has none of the {operators} dumped operators: it belongs to another graph",
+        severity=Severity.WARNING,
+        help="copy `dynamo_original_graph_*.txt` of this very run from the folder of the device dump",
+    )

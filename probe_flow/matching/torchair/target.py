@@ -1,0 +1,132 @@
+"""What matching a device execution has in common whatever the golden side is: nodes, private operators, the pairs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from probe_flow.dumps.graph.links import GraphLinks
+from probe_flow.matching.torchair.nodes import DumpedNode, attach_parts, dumped_nodes, group_of
+from probe_flow.matching.torchair.notes import shape_note, transform_of, unusable
+from probe_flow.matching.torchair.reasons import NearestNames, expected, missing
+from probe_flow.records import Catalog, Group, Pair, Reason, SlotRole, TensorKind, TensorRef
+
+
+class TargetMatch(ABC):
+    """Matches one target execution with one golden execution.
+
+    After `run`: ``used`` has the golden tensors that the pairs hold, ``by_op`` the dumped node of every graph operator.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        tensors: Sequence[TensorRef],
+        links: GraphLinks | None,
+        *,
+        golden_selects_nodes: bool,
+        hints: tuple[NearestNames, NearestNames],
+        group_prefix: str,
+    ) -> None:
+        self.links = links
+        self.nodes = dumped_nodes(catalog, tensors, group_prefix)
+        self.by_op = attach_parts(self.nodes, links) if links is not None else {}
+        self.used: dict[int, Pair] = {}
+        self.has_inputs = any(node.inputs for node in self.nodes)
+        self.has_outputs = any(ref.kind is not TensorKind.UNREADABLE for node in self.nodes for ref in node.outputs)
+        self._golden_selects_nodes = golden_selects_nodes
+        self._graph_hints, self._golden_hints = hints
+        self._pairs: dict[int, Pair] = {}
+
+    @property
+    def is_graph_foreign(self) -> bool:
+        """Whether the graph has none of the dumped operators, so that it proves nothing about any of them."""
+        return self.links is not None and not self.by_op and not all(node.is_private for node in self.nodes)
+
+    def run(self) -> tuple[list[Pair], list[Group]]:
+        """Return the pairs of every target tensor, in catalog order, and one group per device operator."""
+        for node in self.nodes:
+            if node.parts:
+                self._match_outputs(node)
+                self._match_inputs(node)
+            else:
+                self._match_unknown(node)
+        self._finish()
+        pairs = [
+            self._pairs[id(ref)]
+            for node in self.nodes
+            for ref in (*node.inputs, *node.outputs)
+            if id(ref) in self._pairs
+        ]
+        return pairs, [group_of(node) for node in self.nodes]
+
+    @abstractmethod
+    def _match_outputs(self, node: DumpedNode) -> None:
+        """Pair or leave every output of an operator of the graph."""
+
+    @abstractmethod
+    def _match_inputs(self, node: DumpedNode) -> None:
+        """Pair or leave every input of an operator of the graph, or keep it for `_finish`."""
+
+    @abstractmethod
+    def _finish(self) -> None:
+        """Pair or leave what was kept."""
+
+    # Operators that the graph does not know
+
+    def _match_unknown(self, node: DumpedNode) -> None:
+        if node.is_private and self._match_self(node):
+            return
+        for ref in (*node.inputs, *node.outputs):
+            self._leave(node, ref, unusable(ref) or self._unknown(node))
+
+    def _match_self(self, node: DumpedNode) -> bool:
+        """Compare what a private cast or layout change gives with what it got."""
+        if not node.inputs or not node.outputs:
+            return False
+        before, after = node.inputs[0], node.outputs[0]
+        if not before.has_numbers or not after.has_numbers:
+            return False
+        note = expected("self", f"inserted by the device: output compared with input of the same `{node.node.op_type}`")
+        node.is_self = True
+        self._pairs[id(after)] = Pair(after, before, node.group, "self", reason=note)
+        for ref in (*node.inputs[1:], *node.outputs[1:]):
+            self._leave(node, ref, expected("internal", "a further tensor of an operator that the device inserted"))
+        return True
+
+    def _unknown(self, node: DumpedNode) -> Reason:
+        if self.links is None:
+            return missing("no_graph", "no graph text belongs to this execution, so its operators have no names")
+        if node.is_private:
+            return expected("internal", f"inserted by the device: the graph has no `{node.name}`")
+        hint = self._graph_hints.hint(node.name)
+        return missing("no_graph_op", f"`{node.name}` is neither an operator of the graph nor made of such{hint}")
+
+    # Bookkeeping
+
+    def _pair(
+        self,
+        node: DumpedNode,
+        ref: TensorRef,
+        golden: TensorRef,
+        rule: str,
+        *,
+        note: Reason | None = None,
+        confidence: float = 1.0,
+    ) -> None:
+        is_argument = ref.slot.role is SlotRole.INPUT and rule != "edge"
+        pair = Pair(
+            ref,
+            golden,
+            node.group,
+            rule,
+            confidence=confidence,
+            reason=shape_note(ref, golden, is_argument=is_argument) or note,
+            transform=transform_of(ref, golden),
+        )
+        self._pairs[id(ref)] = pair
+        self.used.setdefault(id(golden), pair)
+        node.golden_nodes[golden.node] = None
+
+    def _leave(self, node: DumpedNode, ref: TensorRef, reason: Reason) -> None:
+        self._pairs[id(ref)] = Pair(ref, None, node.group, "none", confidence=0.0, reason=reason)

@@ -1,0 +1,87 @@
+"""The backends of the kernel: what one is, and how it is chosen. Numba is imported only to compile."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol
+
+import numpy as np
+
+from probe_flow.errors import Diagnostic, UsageError, did_you_mean
+from probe_flow.metrics.backends import numpy_backend
+from probe_flow.metrics.sums.block_sums import Rules, Scratch, Values
+from probe_flow.metrics.sums.record import Record
+
+WORTH_COMPILED_BYTES = 256 * 10**6
+"""Bytes of both sides from which on compiled code pays off, loading it included (measured)."""
+
+
+class MeasureBlock(Protocol):
+    """From the values of a block to its record; see `numpy_backend.measure_block` for the arguments."""
+
+    def __call__(self, target: Values, golden: Values, start: int, rules: Rules, scratch: Scratch) -> Record: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One way to measure blocks. Sums of two backends agree to 1e-12, counts, extremes and indices exactly."""
+
+    name: str
+    version: str
+    measure_block: MeasureBlock
+
+    @property
+    def label(self) -> str:
+        """Name and version, for the run's record."""
+        return f"{self.name} {self.version}"
+
+
+NUMPY = Backend(numpy_backend.NAME, np.__version__, numpy_backend.measure_block)
+
+BACKEND_NAMES = ("numpy", "numba")
+
+
+def backend_named(name: str, pair_bytes: int = 0) -> Backend:
+    """Return the backend of a name, or the better one.
+
+    Args:
+        name: ``numpy``, ``numba`` or ``auto``: numba where it can be imported and there is enough to measure.
+        pair_bytes: bytes of both sides of all pairs of the run; matters to ``auto`` only.
+
+    Raises:
+        UsageError: PF5116 if numba is asked for and cannot be imported, or the name is unknown.
+    """
+    if name == NUMPY.name or (name == "auto" and pair_bytes < WORTH_COMPILED_BYTES):
+        return NUMPY
+    if name == "auto":
+        try:
+            return _numba()
+        except ImportError:
+            return NUMPY
+    if name != "numba":
+        raise UsageError(
+            Diagnostic(
+                "PF5116",
+                f"there is no metrics backend `{name}`",
+                help=did_you_mean(name, BACKEND_NAMES) or "backends: auto, " + ", ".join(BACKEND_NAMES),
+            )
+        )
+    try:
+        return _numba()
+    except ImportError as error:
+        raise UsageError(
+            Diagnostic(
+                "PF5116",
+                f"the metrics backend `numba` cannot be used: {error}",
+                help="pip install 'probe-flow[accel]', or ask for the backend `auto` or `numpy`",
+            )
+        ) from error
+
+
+@functools.cache
+def _numba() -> Backend:
+    import_module("probe_flow.metrics.backends.compiled_code").check()
+    backend = import_module("probe_flow.metrics.backends.numba_backend")
+    return Backend(backend.NAME, backend.VERSION, backend.measure_block)

@@ -1,0 +1,190 @@
+"""The numpy backend's ways through ordinary blocks: few calls for small ones, little memory for full ones.
+
+Which way a block goes depends on its size alone. A row of an array is summed pairwise, like an array of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from probe_flow.metrics.sums.block_sums import (
+    FIVE_THOUSANDTHS,
+    ONE_THOUSANDTH,
+    Floats,
+    Relative,
+    Rules,
+    Scratch,
+    Values,
+    count_below,
+    load,
+    moments_of,
+    product_sum,
+    significant_of,
+    summed,
+    tiny_values,
+    zeros_apart,
+)
+from probe_flow.metrics.sums.figures import Bounds, Figures, can_square, is_ordinary, ordinary_record
+from probe_flow.metrics.sums.record import Record, Significant
+
+ROWS = 9
+SMALL = 8192
+"""Elements up to which calls cost more than memory: all sums come from one call over rows. Above, each product is
+summed while it is still in the processor's cache (measured at 65,536 elements: 1.4 times as fast as rows)."""
+
+
+_Moments = tuple[tuple[float, float], tuple[float, float]]
+
+
+class _Block(NamedTuple):
+    """What was found in a block, the last two if the rules ask for them."""
+
+    figures: Figures
+    bounds: tuple[Bounds, Bounds]
+    moments: _Moments | tuple[None, None]
+    significant: Significant | None
+
+
+def measure_plain(target: Values, golden: Values, start: int, rules: Rules, scratch: Scratch) -> Record | None:
+    """Return the record of a block of real values without masked figures, None if the block is not ordinary.
+
+    Arguments are those of `numpy_backend.measure_block`, of at least one element.
+    """
+    found = (_by_rows if target.size <= SMALL else _in_place)(target, golden, rules, scratch)
+    if found is None:
+        return None
+    return ordinary_record(
+        found.figures, target.size, start, found.bounds, found.moments, significant=found.significant
+    )
+
+
+def _by_rows(target: Values, golden: Values, rules: Rules, scratch: Scratch) -> _Block | None:
+    """Look at a block with the values and all that is to be summed as rows of one array."""
+    count = target.size
+    rows = scratch.rows[: ROWS * count].reshape(ROWS, count)
+    bounds = _load_both(target, golden, rows, scratch)
+    if not (is_ordinary(target, bounds[0]) and is_ordinary(golden, bounds[1])):
+        return None
+    x, y, error, magnitude, ratio = rows[:5]
+    np.subtract(x, y, out=error)
+    np.abs(error, out=error)
+    place = int(error.argmax())
+    max_abs = float(error[place])
+    if not can_square(max_abs):
+        return None
+    np.abs(y, out=magnitude)
+    np.divide(error, magnitude, out=ratio)
+    np.multiply(rows[:3], rows[:3], out=rows[5:8])
+    np.multiply(x, y, out=rows[8])
+    totals = np.add.reduce(rows, axis=1).tolist()
+    relative = Relative(ratio, totals[4])
+    if not math.isfinite(totals[4]):  # a zero among the golden values makes it infinite or NaN
+        relative = zeros_apart(ratio, error, y, rules.eps, 0)
+    sums = (totals[0], totals[1], totals[5], totals[6], totals[8], totals[2], totals[7], totals[3])
+    moments = _moments(x, y, totals, scratch.work[:count]) if rules.moments else (None, None)
+    tiny = tiny_values(magnitude, scratch) if rules.significant else None
+    return _Block(
+        _figures(sums, error, (max_abs, place), relative, bounds, scratch),
+        bounds,
+        moments,
+        significant_of(tiny, relative) if tiny is not None else None,
+    )
+
+
+def _in_place(target: Values, golden: Values, rules: Rules, scratch: Scratch) -> _Block | None:
+    """Look at a block, overwriting both sides by what is next to be summed."""
+    x, target_bounds = load(target, scratch.target, scratch)
+    y, golden_bounds = load(golden, scratch.golden, scratch)
+    if not (is_ordinary(target, target_bounds) and is_ordinary(golden, golden_bounds)):
+        return None
+    work = scratch.work[: target.size]
+    of_sides = (
+        summed(x),
+        summed(y),
+        product_sum(x, x, work),
+        product_sum(y, y, work),
+        product_sum(x, y, work),
+    )
+    moments = _moments(x, y, of_sides, work) if rules.moments else (None, None)
+    error = np.subtract(x, y, out=x)
+    np.abs(error, out=error)
+    place = int(error.argmax())
+    max_abs = float(error[place])
+    if not can_square(max_abs):
+        return None
+    of_errors = (summed(error), product_sum(error, error, work))
+    magnitude = np.abs(y, out=y)
+    sums = (*of_sides, *of_errors, summed(magnitude))
+    tiny = tiny_values(magnitude, scratch) if rules.significant else None
+    ratio = np.divide(error, magnitude, out=magnitude)
+    total = summed(ratio)
+    relative = Relative(ratio, total)
+    if not math.isfinite(total):  # a zero among the golden values makes it infinite or NaN
+        relative = zeros_apart(ratio, error, golden, rules.eps, 0)
+    bounds = target_bounds, golden_bounds
+    return _Block(
+        _figures(sums, error, (max_abs, place), relative, bounds, scratch),
+        bounds,
+        moments,
+        significant_of(tiny, relative) if tiny is not None else None,
+    )
+
+
+def _moments(x: Floats, y: Floats, totals: Sequence[float], work: Floats) -> _Moments:
+    """Return mean and squared deviations of both sides, whose sums come first in ``totals``."""
+    return moments_of(x, totals[0], work), moments_of(y, totals[1], work)
+
+
+def _figures(
+    sums: tuple[float, float, float, float, float, float, float, float],
+    error: Floats,
+    worst: tuple[float, int],
+    relative: Relative,
+    bounds: tuple[Bounds, Bounds],
+    scratch: Scratch,
+) -> Figures:
+    """Return the figures; ``sums``: sides, their squares, products, errors, their squares, golden magnitudes."""
+    mask = scratch.mask[: error.size]
+    ratio = relative.errors
+    rel_place = int(ratio.argmax())
+    max_rel = float(ratio[rel_place])
+    return Figures(
+        sums[0],
+        sums[1],
+        sums[2],
+        sums[3],
+        sums[4],
+        sums[7],
+        sums[5],
+        sums[6],
+        summed(ratio) if relative.total is None else relative.total,
+        count_below(ONE_THOUSANDTH, ratio, max_rel, mask),
+        count_below(FIVE_THOUSANDTHS, ratio, max_rel, mask),
+        int(np.count_nonzero(np.not_equal(error, 0.0, out=mask))) if worst[0] else 0,
+        relative.misses,
+        bounds[0][0],
+        bounds[1][0],
+        bounds[0][1],
+        bounds[1][1],
+        worst[0],
+        max_rel,
+        worst[1],
+        rel_place,
+        relative.miss_index,
+        *relative.zero_figures,
+    )
+
+
+def _load_both(target: Values, golden: Values, rows: Floats, scratch: Scratch) -> tuple[Bounds, Bounds]:
+    """Fill the first two rows; the bounds are NaN when a value is."""
+    if target.dtype.kind in "biu" or golden.dtype.kind in "biu":
+        return load(target, rows[0], scratch)[1], load(golden, rows[1], scratch)[1]
+    np.copyto(rows[0], target)
+    np.copyto(rows[1], golden)
+    lows = np.minimum.reduce(rows[:2], axis=1).tolist()
+    highs = np.maximum.reduce(rows[:2], axis=1).tolist()
+    return (lows[0], highs[0]), (lows[1], highs[1])

@@ -1,0 +1,1 @@
+"""Metrics as data: formulas, sets, and those of installed packages."""

@@ -1,0 +1,1 @@
+"""One pass over a pair of tensors: sums, extremes and counts, folded into one record."""

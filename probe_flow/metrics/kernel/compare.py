@@ -1,0 +1,185 @@
+"""The one-pass comparison kernel: reads both tensors block by block and returns one record.
+
+The kernel never writes to its inputs, holds a few blocks in memory whatever the tensor's size, and gives the same bits
+however the blocks are spread over tasks.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import numpy as np
+
+from probe_flow.errors import Diagnostic, NotComparableError
+from probe_flow.metrics.backends import numpy_backend
+from probe_flow.metrics.backends.choice import backend_named
+from probe_flow.metrics.kernel.kept_blocks import kept
+from probe_flow.metrics.kernel.minmax import measure_minmax
+from probe_flow.metrics.kernel.softmax import measure_softmax
+from probe_flow.metrics.sums.block_sums import Rules, Scratch, Values
+from probe_flow.metrics.sums.options import MeasureOptions
+from probe_flow.metrics.sums.record import BLOCK, EPS32, EPS64, Record, SpanRecord, fold, join
+from probe_flow.metrics.sums.tree import reduce_span
+
+__all__ = [
+    "BLOCK",
+    "EPS32",
+    "EPS64",
+    "Blocks",
+    "MeasureOptions",
+    "Record",
+    "Scratch",
+    "SpanRecord",
+    "backend_label",
+    "fold",
+    "measure",
+    "measure_minmax",
+    "measure_softmax",
+    "measure_span",
+    "relative_eps",
+    "summarise",
+    "summarise_span",
+]
+
+_NARROW_FLOATS = frozenset({"float32", "float16", "bfloat16", "hifloat8", "complex64", "complex32"})
+
+
+class Blocks(Protocol):
+    """The logical elements of a tensor in C order, read piece by piece.
+
+    ``dtype`` is a canonical name (`probe_flow.tensors.dtypes`). ``read`` returns elements ``[start, stop)`` as a 1-D
+    array of any numpy or ml_dtypes dtype; it may be a view of read-only memory and is never written to.
+    """
+
+    @property
+    def numel(self) -> int: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    def read(self, start: int, stop: int) -> Values: ...
+
+
+@functools.cache
+def relative_eps(target_dtype: str, golden_dtype: str) -> float:
+    """Return what is added to both sides of a relative error where the golden value is zero.
+
+    Float32's epsilon when both sides are floats of at most 32 bits (or complex ones of at most 2 x 32), else
+    float64's: integers and bools are compared as float64.
+    """
+    narrow = all(name in _NARROW_FLOATS or name.startswith("float8") for name in (target_dtype, golden_dtype))
+    return EPS32 if narrow else EPS64
+
+
+def backend_label(options: MeasureOptions) -> str:
+    """Return name and version of the backend, for the run's record."""
+    return backend_named(options.backend).label
+
+
+def measure_span(
+    target: Blocks,
+    golden: Blocks,
+    first_block: int,
+    n_blocks: int,
+    options: MeasureOptions | None = None,
+    scratch: Scratch | None = None,
+) -> SpanRecord:
+    """Measure blocks ``[first_block, first_block + n_blocks)`` of a pair.
+
+    Args:
+        target: values under test.
+        golden: reference values, the denominators of relative errors.
+        first_block: number of the first block of `BLOCK` elements.
+        n_blocks: number of blocks; a pair without elements is one span of 0 blocks.
+        options: extra figures and the backend. ``softmax`` and ``minmax`` are second passes and not part of a span;
+            ``max_elements`` is for who opens the tensors (`first_elements.FirstElements`).
+        scratch: buffers of the calling thread; made anew when None.
+
+    Raises:
+        NotComparableError: PF5102 if the element counts differ.
+        UsageError: PF5116 if the backend cannot be used.
+    """
+    if target.numel != golden.numel:
+        raise NotComparableError(
+            Diagnostic(
+                "PF5102",
+                f"element counts differ: target {target.numel}, golden {golden.numel}",
+                help="check which tensors were paired",
+            )
+        )
+    rules = _rules(target.dtype, golden.dtype, options)
+    buffers = scratch or Scratch()
+    measure_block = backend_named(options.backend).measure_block if options else numpy_backend.measure_block
+
+    def block(start: int, stop: int) -> Record:
+        return measure_block(_read(target, start, stop), _read(golden, start, stop), start, rules, buffers)
+
+    return _span(block, target.numel, first_block, n_blocks)
+
+
+def measure(
+    target: Blocks, golden: Blocks, options: MeasureOptions | None = None, scratch: Scratch | None = None
+) -> Record:
+    """Measure a whole pair; arguments and errors as in `measure_span`, the second pass included when asked for."""
+    buffers = scratch or Scratch()
+    if options is None or not options.needs_whole_pair:
+        return fold([measure_span(target, golden, 0, _block_count(target), options, buffers)])
+    first, second = kept(target), kept(golden)
+    record = fold([measure_span(first, second, 0, _block_count(target), options, buffers)])
+    return record._replace(
+        softmax=measure_softmax(first, second, record, buffers) if options.softmax else None,
+        minmax=measure_minmax(first, second, record, buffers) if options.minmax else None,
+    )
+
+
+def summarise_span(
+    values: Blocks,
+    first_block: int,
+    n_blocks: int,
+    options: MeasureOptions | None = None,
+    scratch: Scratch | None = None,
+) -> SpanRecord:
+    """Return the statistics of some blocks of one tensor: a record with a target side only."""
+    rules = _rules(values.dtype, values.dtype, options)
+    buffers = scratch or Scratch()
+
+    def block(start: int, stop: int) -> Record:
+        return numpy_backend.summarise_block(_read(values, start, stop), rules, buffers)
+
+    return _span(block, values.numel, first_block, n_blocks)
+
+
+def summarise(values: Blocks, options: MeasureOptions | None = None, scratch: Scratch | None = None) -> Record:
+    """Return the statistics of one whole tensor: a record with a target side only."""
+    return fold([summarise_span(values, 0, _block_count(values), options, scratch)])
+
+
+def _rules(target_dtype: str, golden_dtype: str, options: MeasureOptions | None) -> Rules:
+    extra = options or MeasureOptions()
+    return Rules(relative_eps(target_dtype, golden_dtype), extra.moments, extra.masked, extra.significant)
+
+
+def _block_count(values: Blocks) -> int:
+    return -(-values.numel // BLOCK)
+
+
+def _span(block: Callable[[int, int], Record], numel: int, first_block: int, n_blocks: int) -> SpanRecord:
+    if first_block < 0 or n_blocks < 0 or (first_block + n_blocks) > -(-numel // BLOCK):
+        raise ValueError(f"blocks {first_block} to {first_block + n_blocks} of a tensor of {numel} elements")
+
+    def records() -> Iterator[Record]:
+        # A tensor without elements has one record, so that it folds like any other.
+        for number in range(first_block, first_block + (n_blocks or (not numel))):
+            yield block(number * BLOCK, min(numel, (number + 1) * BLOCK))
+
+    with np.errstate(all="ignore"):
+        return SpanRecord(first_block, n_blocks, reduce_span(first_block, records(), join))
+
+
+def _read(values: Blocks, start: int, stop: int) -> Values:
+    found = values.read(start, stop)
+    if found.shape != (stop - start,):
+        raise ValueError(f"asked for elements {start} to {stop}, got an array of shape {found.shape}")
+    return found

@@ -1,0 +1,1 @@
+"""Sums, extremes and counts of a block, and how blocks fold into one record."""

@@ -1,0 +1,88 @@
+"""Primitives that together are one API: in order, by shapes, without callers, and with their gradients."""
+
+from __future__ import annotations
+
+from name_builders import ONLY, assert_complete, catalog, entry_pairs, item_pairs, ref_of
+
+from probe_flow.matching.mapping.match_mapping import match_api_mapping
+from probe_flow.records import Catalog, NodeKey, Phase, Slot, SlotRole, TensorRef
+
+IN, OUT = SlotRole.INPUT, SlotRole.OUTPUT
+
+
+def tensors(entry: str, key: NodeKey, slots: dict[str, tuple[int, ...]]) -> list[TensorRef]:
+    found = []
+    for text, shape in slots.items():
+        role, _, number = text.partition(".")
+        attrs = {"item": f"{entry}.{text}"}
+        found.append(ref_of(key, Slot(SlotRole(role), (int(number),)), logical_shape=shape, attrs=attrs))
+    return found
+
+
+def calls(*entries: tuple[str, dict[str, tuple[int, ...]]], framework: str) -> Catalog:
+    refs = []
+    for entry, slots in entries:
+        name, call, way = entry.rsplit(".", 2)
+        refs += tensors(entry, NodeKey(ONLY, name, int(call), Phase(way)), slots)
+    return catalog([entry for entry, _ in entries], tensors=refs, framework=framework)
+
+
+def matmul(number: int, width: int) -> tuple[str, dict[str, tuple[int, ...]]]:
+    shapes = {"input.0": (4, 8), "input.1": (width, 8), "output.0": (4, width)}
+    return f"Primitive.m.MatMul.{number}.forward", shapes
+
+
+def bias_add(number: int, width: int) -> tuple[str, dict[str, tuple[int, ...]]]:
+    shapes = {"input.0": (4, width), "input.1": (width,), "output.0": (4, width)}
+    return f"Primitive.b.BiasAdd.{number}.forward", shapes
+
+
+def linear(number: int, width: int, *, has_bias: bool = True) -> tuple[str, dict[str, tuple[int, ...]]]:
+    shapes = {"input.0": (4, 8), "input.1": (width, 8), **({"input.2": (width,)} if has_bias else {})}
+    return f"Functional.linear.{number}.forward", {**shapes, "output.0": (4, width)}
+
+
+def test_a_matmul_that_only_one_side_has_shifts_nothing() -> None:
+    target = calls(matmul(0, 3), matmul(1, 5), bias_add(0, 5), matmul(2, 6), bias_add(1, 6), framework="mindspore")
+    golden = calls(linear(0, 5), linear(1, 6), framework="pytorch")
+
+    pairs = match_api_mapping(target, golden)
+    found = item_pairs(pairs)
+    assert_complete(pairs)
+    assert found["Primitive.b.BiasAdd.0.forward.output.0"] == "Functional.linear.0.forward.output.0"
+    assert found["Primitive.m.MatMul.2.forward.input.1"] == "Functional.linear.1.forward.input.1"
+    assert ("Primitive.m.MatMul.0.forward", None) in entry_pairs(pairs)
+
+
+def test_a_linear_without_bias_is_a_matmul_alone() -> None:
+    target = calls(matmul(0, 5), framework="mindspore")
+
+    pairs = match_api_mapping(target, calls(linear(0, 5, has_bias=False), framework="pytorch"))
+    assert_complete(pairs)
+    assert all(pair.target and pair.golden for pair in pairs.pairs)
+    assert {pair.confidence for pair in pairs.pairs} == {0.8}
+
+
+def test_gradients_follow_the_forward() -> None:
+    norm = {"input.0": (4, 8), "input.1": (8,), "input.2": (8,), "output.0": (4, 8)}
+    other = {"input.0": (4, 8), "input.2": (8,), "input.3": (8,), "output.0": (4, 8)}
+    back = {"input.0": (4, 8), "output.0": (8,), "output.1": (8,), "output.2": (4, 8)}
+    swapped = {"input.0": (4, 8), "output.0": (4, 8), "output.1": (8,), "output.2": (8,)}
+    target = calls(
+        ("Primitive.n.LayerNorm.0.forward", norm), ("Primitive.n.LayerNorm.0.backward", back), framework="mindspore"
+    )
+    golden = calls(
+        ("Functional.layer_norm.0.forward", other), ("Functional.layer_norm.0.backward", swapped), framework="pytorch"
+    )
+
+    found = item_pairs(match_api_mapping(target, golden))
+    assert found["Primitive.n.LayerNorm.0.backward.output.0"] == "Functional.layer_norm.0.backward.output.2"
+    assert found["Primitive.n.LayerNorm.0.backward.output.2"] == "Functional.layer_norm.0.backward.output.0"
+    assert None not in found.values()
+
+
+def test_a_cell_of_mindspore_is_never_taken_apart_within_one_framework() -> None:
+    target = calls(matmul(0, 5), framework="mindspore")
+
+    pairs = match_api_mapping(target, calls(linear(0, 5, has_bias=False), framework="mindspore"))
+    assert {pair.rule for pair in pairs.pairs} == {"none"}

@@ -1,0 +1,259 @@
+"""Alignment of offline pairs: what compare reads of both sides is the same sequence of values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ge_writer import to_layout
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from offline_builders import Case, by_target, values
+from om_writer import tensor
+from rule_builders import desc, op
+
+from probe_flow.records import NodeKey, Pair, Slot, SlotRole, TensorKind, TensorRef
+from probe_flow.records.node import Execution
+
+ORDERS = {"NCHW": (0, 1, 2, 3), "NHWC": (0, 2, 3, 1), "HWCN": (2, 3, 1, 0), "CHWN": (1, 2, 3, 0)}
+ORDERS_5D = {"NCDHW": (0, 1, 2, 3, 4), "NDHWC": (0, 2, 3, 4, 1)}
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.arange(1, np.prod(shape, dtype=int) + 1, dtype=np.float32).reshape(shape)
+
+
+def one_pair(
+    path: Path,
+    logical: np.ndarray,
+    layout: str,
+    golden: np.ndarray,
+    *,
+    label: str = "NCHW",
+    header_shape: tuple[int, ...] | None,
+    rule_shape: tuple[int, ...] | None = None,
+) -> Pair:
+    """Match one operator: its device output in `layout`, whose original the rules describe."""
+    case = Case(path)
+    case.device("Conv2D", "conv", outputs=[tensor(logical, layout=layout, original_shape=header_shape)])
+    case.golden.output("conv", 0, golden)
+    output = desc("conv", 0, origin_layout=label, origin_shape=rule_shape)
+    rule = case.rule(op("conv", originals=["conv"], number=1, outputs=[output]))
+    return by_target(case.match(rule=rule))["conv.output.0"]
+
+
+def check_equal(pair: Pair, logical: np.ndarray) -> None:
+    assert pair.reason is None, pair.reason
+    target, golden = values(pair)
+    np.testing.assert_array_equal(target, golden)
+    np.testing.assert_array_equal(np.sort(target), np.sort(logical.reshape(-1)))
+
+
+@pytest.mark.parametrize("layout", ["NC1HWC0", "FRACTAL_Z", "NCHW", "NHWC", "HWCN", "CHWN"])
+@pytest.mark.parametrize("label", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("told", ["header", "rule", "golden"])
+def test_four_axes_in_any_layout_equal_the_golden_in_the_order_of_the_label(
+    tmp_path: Path, layout: str, label: str, told: str
+) -> None:
+    logical = numbers(2, 20, 3, 5)
+    golden = logical.transpose(ORDERS[label])
+    pair = one_pair(
+        tmp_path,
+        logical,
+        layout,
+        golden,
+        label=label,
+        header_shape=golden.shape if told == "header" else None,
+        rule_shape=golden.shape if told == "rule" else None,
+    )
+    check_equal(pair, logical)
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 2, 2), (1, 16, 16, 16), (3, 1, 1, 3), (4, 4, 4, 1)])
+@pytest.mark.parametrize("layout", ["NC1HWC0", "NHWC", "NCHW", "FRACTAL_Z"])
+@pytest.mark.parametrize("label", ["NCHW", "NHWC"])
+def test_where_several_orders_fit_the_label_decides(
+    tmp_path: Path, shape: tuple[int, ...], layout: str, label: str
+) -> None:
+    logical = numbers(*shape)
+    golden = logical.transpose(ORDERS[label])
+    check_equal(one_pair(tmp_path, logical, layout, golden, label=label, header_shape=golden.shape), logical)
+
+
+@pytest.mark.parametrize("layout", ["NC1HWC0", "NCHW", "NHWC"])
+@pytest.mark.parametrize("label", ["NCHW", "NHWC"])
+def test_a_golden_in_the_other_order_than_the_label_is_seen_by_its_shape(
+    tmp_path: Path, layout: str, label: str
+) -> None:
+    logical = numbers(2, 20, 3, 5)
+    other = {"NCHW": "NHWC", "NHWC": "NCHW"}[label]
+    golden, header = logical.transpose(ORDERS[other]), logical.transpose(ORDERS[label])
+    pair = one_pair(tmp_path, logical, layout, golden, label=label, header_shape=header.shape)
+    check_equal(pair, logical)
+
+
+@pytest.mark.parametrize("label", ["NCHW", "NHWC", "ND", ""])
+@pytest.mark.parametrize("is_flipped", [False, True])
+def test_plain_tensors_in_nd_are_turned_only_when_shapes_show_it(tmp_path: Path, label: str, is_flipped: bool) -> None:
+    logical = numbers(2, 20, 3, 5)
+    golden = logical.transpose(ORDERS["NHWC"]) if is_flipped else logical
+    pair = one_pair(tmp_path, logical, "ND", golden, label=label, header_shape=logical.shape)
+    if is_flipped and label == "NHWC":  # NHWC is what both labels and shapes call the header's shape
+        assert pair.transform
+    check_equal(pair, logical)
+
+
+@pytest.mark.parametrize("layout", ["NDC1HWC0", "NCDHW", "NDHWC"])
+@pytest.mark.parametrize("label", ["NCDHW", "NDHWC"])
+@pytest.mark.parametrize("told", ["header", "golden"])
+def test_five_axes(tmp_path: Path, layout: str, label: str, told: str) -> None:
+    logical = numbers(2, 18, 3, 4, 5)
+    golden = logical.transpose(ORDERS_5D[label])
+    shape = golden.shape if told == "header" else None
+    check_equal(one_pair(tmp_path, logical, layout, golden, label=label, header_shape=shape), logical)
+
+
+@pytest.mark.parametrize("shape", [(5,), (40, 18), (3, 40, 18), (2, 3, 17, 33)])
+@pytest.mark.parametrize("told", ["header", "rule", "golden"])
+def test_matrices_in_blocks_keep_their_axes(tmp_path: Path, shape: tuple[int, ...], told: str) -> None:
+    logical = numbers(*shape)
+    pair = one_pair(
+        tmp_path,
+        logical,
+        "FRACTAL_NZ",
+        logical,
+        label="ND",
+        header_shape=shape if told == "header" else None,
+        rule_shape=shape if told == "rule" else None,
+    )
+    check_equal(pair, logical)
+
+
+@pytest.mark.parametrize(("shape", "golden"), [((1, 20, 1, 1), (1, 20)), ((2, 20, 3, 5), (2, 300)), ((2, 3), (6,))])
+def test_axes_that_the_golden_merges(tmp_path: Path, shape: tuple[int, ...], golden: tuple[int, ...]) -> None:
+    logical = numbers(*shape)
+    layout = "NC1HWC0" if len(shape) == 4 else "ND"
+    check_equal(one_pair(tmp_path, logical, layout, logical.reshape(golden), header_shape=shape), logical)
+
+
+def test_axes_that_a_golden_with_channels_last_merges(tmp_path: Path) -> None:
+    logical = numbers(2, 20, 3, 5)
+    last = logical.transpose(ORDERS["NHWC"])
+    pair = one_pair(tmp_path, logical, "NC1HWC0", last.reshape(2, 300), label="NHWC", header_shape=last.shape)
+    check_equal(pair, logical)
+
+
+@pytest.mark.parametrize("shape", [(20,), (3, 20), (2, 20, 5)])
+def test_fewer_axes_in_a_layout_of_four(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    padded = {1: (1, *shape, 1, 1), 2: (*shape, 1, 1)}.get(len(shape), (*shape[:2], 1, shape[-1]))
+    logical = numbers(*padded)
+    check_equal(one_pair(tmp_path, logical, "NC1HWC0", logical.reshape(shape), header_shape=shape), logical)
+
+
+def test_wrong_shapes_of_the_rule_give_way_to_the_golden(tmp_path: Path) -> None:
+    logical = numbers(4, 20, 3, 5)
+    pair = one_pair(tmp_path, logical, "NC1HWC0", logical, header_shape=None, rule_shape=(-1, 20, 3, 5))
+    check_equal(pair, logical)
+
+
+@pytest.mark.parametrize("layout", ["NC1HWC0", "FRACTAL_Z", "NCHW", "ND"])
+@pytest.mark.parametrize(("header", "rule"), [((1, 8, 4, 4), (1, 8, 4, 4)), ((1, 8, 4, 4), None), (None, (1, 8, 4, 4))])
+def test_a_golden_of_more_channels_is_not_compared_with_padding(
+    tmp_path: Path, layout: str, header: tuple[int, ...] | None, rule: tuple[int, ...] | None
+) -> None:
+    """Eight channels lie in blocks of sixteen: there is room for the ninth of the golden."""
+    logical, golden = numbers(1, 8, 4, 4), numbers(1, 9, 4, 4)
+    pair = one_pair(tmp_path, logical, layout, golden, header_shape=header, rule_shape=rule)
+    assert pair.reason is not None
+    assert (pair.reason.code, pair.reason.facts) == ("shape_mismatch", ("(1, 8, 4, 4)", "(1, 9, 4, 4)"))
+
+
+def test_other_sizes_are_said_with_both_shapes(tmp_path: Path) -> None:
+    pair = one_pair(tmp_path, numbers(2, 3, 4, 5), "ND", numbers(1, 3, 4, 5), header_shape=(2, 3, 4, 5))
+    assert pair.reason is not None
+    assert pair.reason.code == "shape_mismatch"
+    assert pair.reason.text.startswith("the target has shape (2, 3, 4, 5), the golden (1, 3, 4, 5): ")
+
+
+def test_a_matrix_beyond_its_blocks_names_the_shape_that_fits(tmp_path: Path) -> None:
+    pair = one_pair(tmp_path, numbers(20, 18), "FRACTAL_NZ", numbers(40, 18), header_shape=(40, 18))
+    assert pair.reason is not None
+    assert (pair.reason.code, pair.reason.facts) == ("blocks_mismatch", ("(40, 18)", "(32, 32)"))
+    assert "shape (40, 18) does not fit" in pair.reason.text
+
+
+def one_lie(path: Path, logical: np.ndarray, claimed: int) -> Pair:
+    """Match weights that are stored without groups and whose header claims some."""
+    case = Case(path)
+    stored = to_layout(logical, "FRACTAL_Z", c0=16, groups=1)
+    bytes_of = tensor(stored, sub_format=claimed, format=4, original_shape=logical.shape)
+    case.device("Conv2D", "conv", outputs=[bytes_of])
+    case.golden.output("conv", 0, logical)
+    rule = case.rule(op("conv", originals=["conv"], number=1, outputs=[desc("conv", 0, origin_shape=logical.shape)]))
+    return by_target(case.match(rule=rule))["conv.output.0"]
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 20, 33), (20, 33, 3, 3)])
+def test_groups_that_the_blocks_contradict_are_the_reason_and_not_equal_shapes(
+    tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    reason = one_lie(tmp_path, numbers(*shape), 4).reason
+    assert reason is not None
+    assert reason.code == "blocks_contradict"
+    assert f"does not hold {shape} in the 4 groups of its sub-format, but it does without groups" in reason.text
+    assert "golden" not in reason.text
+
+
+def test_the_same_weights_without_a_claim_are_compared(tmp_path: Path) -> None:
+    check_equal(one_lie(tmp_path, numbers(3, 3, 20, 33), 0), numbers(3, 3, 20, 33))
+
+
+def test_an_unknown_layout_is_named(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.device("Conv2D", "conv", outputs=[tensor(numbers(1, 3, 4, 5), format=5)])
+    case.golden.output("conv", 0, numbers(1, 3, 4, 5))
+    rule = case.rule(op("conv", originals=["conv"], number=1, outputs=[desc("conv", 0)]))
+    pair = by_target(case.match(rule=rule))["conv.output.0"]
+    assert pair.reason is not None
+    assert (pair.reason.code, pair.reason.facts) == ("layout_unsupported", ("NC1C0HWPAD",))
+    assert pair.reason.text == "no conversion is known of the storage layout `NC1C0HWPAD`"
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    shape=st.tuples(*[st.integers(1, 20)] * 4),
+    layout=st.sampled_from(["NC1HWC0", "FRACTAL_Z", "NHWC", "NCHW", "HWCN"]),
+    label=st.sampled_from(["NCHW", "NHWC"]),
+    golden_layout=st.sampled_from(["NC1HWC0", "NCHW", "NHWC"]),
+)
+def test_any_pair_of_device_layouts(
+    tmp_path: Path, shape: tuple[int, ...], layout: str, label: str, golden_layout: str
+) -> None:
+    """Both sides are device tensors, which give their logical shape in the order of the label."""
+    from probe_flow.matching.offline.align import align
+    from probe_flow.matching.offline.axes import Told
+
+    logical = numbers(*shape)
+    told = tuple(shape[axis] for axis in ORDERS[label])
+    sides = [_raw(tmp_path, side, to_layout(logical, each), each, told) for side, each in
+             (("target", layout), ("golden", golden_layout))]  # fmt: skip
+    aligned = align(sides[0], sides[1], told=Told(label))
+    check_equal(Pair(aligned.target, aligned.golden, "0", "x", transform=aligned.transform), logical)
+
+
+def _raw(folder: Path, name: str, stored: np.ndarray, layout: str, logical: tuple[int, ...]) -> TensorRef:
+    from probe_flow.records import Extent
+
+    path = folder / name
+    path.write_bytes(np.ascontiguousarray(stored).tobytes())
+    return TensorRef(
+        NodeKey(Execution(), "conv"),
+        Slot(SlotRole.OUTPUT),
+        TensorKind.TENSOR,
+        dtype="float32",
+        shape=stored.shape,
+        logical_shape=logical,
+        layout=layout,
+        extents=(Extent(str(path), 0, stored.nbytes),),
+    )
