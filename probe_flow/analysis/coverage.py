@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from probe_flow.analysis.guesses import doubtful_rows
-from probe_flow.analysis.measured import PRODUCED, MeasuredPair
+from probe_flow.analysis.search.guesses import doubtful_rows
 from probe_flow.analysis.silent_operators import SilentOperator
 from probe_flow.errors import Diagnostic
 from probe_flow.records import (
@@ -23,6 +22,7 @@ from probe_flow.records import (
     TensorRef,
     Verdict,
 )
+from probe_flow.records.measured import PRODUCED, MeasuredPair
 
 _OTHER_HASHES = "PF5117"
 

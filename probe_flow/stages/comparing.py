@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from probe_flow.analysis.conclude import conclude
 from probe_flow.analysis.coverage import Required, caveats, cover, incompleteness
 from probe_flow.analysis.gate import gate_passes
-from probe_flow.analysis.measured import in_execution_order
 from probe_flow.analysis.policies.base import Policy, judge_all
 from probe_flow.analysis.policies.bounds import Bound, parse_bound
 from probe_flow.analysis.policies.registry import policy_named
 from probe_flow.analysis.policies.rules import Rule, RulePolicy
+from probe_flow.analysis.search.conclude import conclude
 from probe_flow.analysis.silent_operators import silence_problems, silent_sides
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.metrics.catalogue.metrics import METRIC_SETS
@@ -21,6 +20,7 @@ from probe_flow.metrics.catalogue.registry import metric_ids
 from probe_flow.metrics.catalogue.scope import Scope, with_arguments
 from probe_flow.metrics.catalogue.third_side import of_two_sides
 from probe_flow.records import ComparedPair, Comparison, Pairs
+from probe_flow.records.measured import in_execution_order
 from probe_flow.stages.base import Context
 from probe_flow.stages.details import look_closer
 from probe_flow.stages.excusing import excuse, open_baseline, waiver_metrics

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
-from probe_flow.analysis.baseline import weigh
-from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.policies.bounds import parse_bound
-from probe_flow.analysis.waivers import Waiver, waive
+from probe_flow.analysis.suppressions.baseline import weigh
+from probe_flow.analysis.suppressions.waivers import Waiver, waive
 from probe_flow.errors import Diagnostic
 from probe_flow.files.yaml.places import nearest
 from probe_flow.formats.baseline_file import read_baseline
 from probe_flow.records import Baseline, BaselineUse, Coverage, Finding, Pairs, Verdict, WaiverUse
+from probe_flow.records.measured import MeasuredPair
 from probe_flow.stages.base import Context
 
 if TYPE_CHECKING:

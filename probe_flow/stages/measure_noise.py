@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from probe_flow.analysis.measured import MeasuredPair
-from probe_flow.analysis.noise import with_noise
+from probe_flow.analysis.model.noise import with_noise
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.records import Catalog, Mode, NodeKey, Pair, Pairs, Slot, TensorRef
+from probe_flow.records.measured import MeasuredPair
 from probe_flow.stages.base import Context
 from probe_flow.stages.measure_pairs import measure_pairs
 

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from probe_flow.analysis.measured import MeasuredPair, in_execution_order
 from probe_flow.elements.tensor_store import TensorStore
 from probe_flow.errors import Diagnostic
 from probe_flow.metrics.backends.choice import backend_named
@@ -18,6 +17,7 @@ from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.metrics.kernel.compare import MeasureOptions, Record, SpanRecord
 from probe_flow.metrics.sums.record_text import record_of, record_text
 from probe_flow.records import Measurement, Pair, Pairs, TensorKind, TensorRef
+from probe_flow.records.measured import MeasuredPair, in_execution_order
 from probe_flow.stages.aligned_sides import aligned_sides
 from probe_flow.stages.base import Context
 from probe_flow.stages.measurements import (

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from probe_flow.analysis.measured import MeasuredPair, ThirdSide
-from probe_flow.analysis.witness import with_figures
+from probe_flow.analysis.search.reference_check import with_figures
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.metrics.catalogue.third_side import PREFIX, of_two_sides
 from probe_flow.records import Measurement, Mode, NodeKey, Pair, Pairs, TensorKind, TensorRef
+from probe_flow.records.measured import MeasuredPair, ThirdSide
 from probe_flow.stages.base import Context
 from probe_flow.stages.measure_pairs import measure_pairs, planned_fields
 from probe_flow.stages.result_keys import Fields

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.dumps.reduced.reduced_tensors import COUNT
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.metrics.catalogue.derive import derive, side_summary
@@ -14,6 +13,7 @@ from probe_flow.metrics.catalogue.statistics import COMPARED, compare_statistics
 from probe_flow.metrics.kernel.checksum import checksum_equal
 from probe_flow.metrics.kernel.compare import Record, SpanRecord, fold
 from probe_flow.records import Measurement, Mode, Pair, ReasonCode, SideSummary, Statistics, TensorKind, TensorRef
+from probe_flow.records.measured import MeasuredPair
 from probe_flow.stages.mixed_sides import figures_to_take, hashed_dtype, is_mixed
 
 ANALYSIS_IDS = ("cosine", "euclidean_distance", "relative_euclidean_distance", "max_abs_err")

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.analysis.measured import MeasuredPair, Pick
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import FormatError, NotComparableError
 from probe_flow.records import Mode, Node, Pairs, SlotRole, TensorKind, TensorRef
+from probe_flow.records.measured import MeasuredPair, Pick
 from probe_flow.stages.base import Context
 
 SLAB_BYTES = 64 * 2**20

@@ -293,7 +293,7 @@ def _merged(path: str, comparison: Comparison) -> tuple[Merged, list[Diagnostic]
 
 def _first_differences(options: Options, comparison: Comparison) -> tuple[Differences, list[Diagnostic]]:
     """Return the first differences by the thresholds of the options, and what is to say where there are none."""
-    from probe_flow.analysis.first_difference import first_differences
+    from probe_flow.analysis.first_difference.search import first_differences
     from probe_flow.errors import Diagnostic, Severity
 
     mappings = (entry.diff_analyze for entry in options.formats if isinstance(entry, FormatWithOption))

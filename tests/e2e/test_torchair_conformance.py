@@ -168,7 +168,7 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "7 int8 on one side": (
             "unit/analysis/test_policies.py::test_torchair_does_not_judge_a_quantised_side",
-            "unit/analysis/test_deviation.py::test_a_side_whose_scale_is_unknown_is_no_distance_away",
+            "unit/analysis/model/test_deviation.py::test_a_side_whose_scale_is_unknown_is_no_distance_away",
         ),
         "8 the reducer while files grow": (
             "unit/stages/test_reduce_folders.py::test_a_growing_file_is_reduced_when_it_is_whole",

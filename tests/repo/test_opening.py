@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "probe_flow"
 
 ELSEWHERE = {
     "files/opening.py": "the one way itself",
-    "metrics/backends/compiled_code.py": "on the floor of formats: looks at the owner of the file too, and waits for nothing",
+    "metrics/backends/compiled_code.py": "looks at the owner of the file too, and waits for nothing",
     "cli/main.py": "/dev/null, for writing",
     "errors/explanations.py": "files of the package",
     "reports/html_assets.py": "files of the package",

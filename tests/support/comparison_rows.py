@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from probe_flow.analysis.deviation import Deviation
-from probe_flow.analysis.measured import MeasuredPair
+from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.records import (
     Catalog,
     Edge,
@@ -28,6 +27,7 @@ from probe_flow.records import (
     TensorRef,
     Verdict,
 )
+from probe_flow.records.measured import MeasuredPair
 
 IN, OUT, PARAM = SlotRole.INPUT, SlotRole.OUTPUT, SlotRole.PARAMETER
 RUN = Execution(rank=0, step=0, graph=1)

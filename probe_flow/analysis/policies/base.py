@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from probe_flow.analysis.measured import MeasuredPair, by_node
 from probe_flow.records import Expectation, Status, TensorKind, Verdict
+from probe_flow.records.measured import MeasuredPair, by_node
 
 _INCOMPARABLE = ("PF5", "PF3102", "PF3103")
 """Codes of pairs that were read but cannot be compared: no numbers, several parts, everything of comparing."""

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from probe_flow.analysis.measured import MeasuredPair
-from probe_flow.analysis.plain_values import gap
+from probe_flow.analysis.model.plain_values import gap
 from probe_flow.dumps.dump_json.apis import UNDEFINED, WITH_BUFFERS
 from probe_flow.records import Mode, Status, TensorKind, Verdict
+from probe_flow.records.measured import MeasuredPair
 
 JUMP_INPUT_LIMIT = 0.1
 JUMP_OUTPUT_LIMIT = 0.5

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from probe_flow.analysis.measured import MeasuredPair
-from probe_flow.analysis.plain_values import plain_gap
+from probe_flow.analysis.model.plain_values import plain_gap
 from probe_flow.analysis.policies.bounds import Bound
 from probe_flow.records import Measurement, Status, Verdict
+from probe_flow.records.measured import MeasuredPair
 
 WHERE_KEYS = ("node", "op_type", "direction", "dtype")
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from probe_flow.analysis.measured import MeasuredPair
-from probe_flow.analysis.plain_values import plain_gap
-from probe_flow.analysis.quantised import unknown_scale
+from probe_flow.analysis.model.plain_values import plain_gap
+from probe_flow.analysis.model.quantised import unknown_scale
 from probe_flow.records import Measurement, Mode, Status, TensorRef, Verdict
+from probe_flow.records.measured import MeasuredPair
 
 COSINE_LIMIT = 0.99
 MAX_RELATIVE_LIMIT = 0.01

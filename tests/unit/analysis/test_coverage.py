@@ -9,7 +9,6 @@ from comparison_rows import IN, golden_only, key, pairs_of, row, target_only, te
 
 from probe_flow.analysis.coverage import Required, caveats, cover, incompleteness
 from probe_flow.analysis.gate import gate_passes
-from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.policies.base import judge_all
 from probe_flow.analysis.silent_operators import SilentOperator, silence_problems, silent_sides
 from probe_flow.dumps.dump_json.entries import LOST_CALLS
@@ -37,6 +36,7 @@ from probe_flow.records import (
     TensorKind,
     Verdict,
 )
+from probe_flow.records.measured import MeasuredPair
 
 SHAPES = Diagnostic("PF5102", "element counts differ")
 BROKEN = Diagnostic("PF3101", "the file is too short")

@@ -8,7 +8,6 @@ from importlib.metadata import EntryPoint
 import pytest
 from comparison_rows import IN, OUT, argument, checksum_row, key, row, statistics, statistics_measured, tensor
 
-from probe_flow.analysis.measured import MeasuredPair
 from probe_flow.analysis.policies.bounds import Bound, parse_bound
 from probe_flow.analysis.policies.dump_json import DumpJsonPolicy
 from probe_flow.analysis.policies.registry import policy_named, policy_names
@@ -17,6 +16,7 @@ from probe_flow.analysis.policies.torchair import TorchairPolicy
 from probe_flow.errors import UsageError
 from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import Measurement, Mode, NodeKey, Pair, SideSummary, Statistics, Status
+from probe_flow.records.measured import MeasuredPair
 
 PASS, WARNING, FAIL = Status.PASS, Status.WARNING, Status.FAIL
 

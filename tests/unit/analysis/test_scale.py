@@ -9,10 +9,10 @@ import pytest
 from comparison_rows import IN, OUT, PARAM, edge, key, measured, pairs_of, passes, row, target_only, tensor
 from work_done import growth
 
-from probe_flow.analysis.conclude import conclude
 from probe_flow.analysis.coverage import Required, cover, incompleteness
 from probe_flow.analysis.policies.base import judge_all
 from probe_flow.analysis.policies.torchair import TorchairPolicy
+from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import Statistics, TensorKind
 
 NODES = 500

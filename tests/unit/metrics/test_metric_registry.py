@@ -139,7 +139,8 @@ def test_a_metric_of_a_broken_package_says_why(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_registry_loads_no_numpy() -> None:
-    code = "import sys, probe_flow.metrics.catalogue.registry, probe_flow.metrics.catalogue.derive; sys.exit('numpy' in sys.modules)"
+    modules = "probe_flow.metrics.catalogue.registry, probe_flow.metrics.catalogue.derive"
+    code = f"import sys, {modules}; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from call_rows import SAME, Call, Plain, compared
 
-from probe_flow.analysis.first_difference import first_differences
+from probe_flow.analysis.first_difference.search import first_differences
 from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.matching.name.match_name import match_name
 from probe_flow.records import Comparison, Statistics

@@ -270,7 +270,7 @@ def test_a_failing_search_for_first_differences_costs_its_files_only(
     def broken(*_arguments: Any) -> Any:
         raise ZeroDivisionError("nothing to divide")
 
-    monkeypatch.setattr("probe_flow.analysis.first_difference.first_differences", broken)
+    monkeypatch.setattr("probe_flow.analysis.first_difference.search.first_differences", broken)
     ran = Ran(tmp_path, ["diff_analyze", "markdown"], compared(Call("Torch.a")))
     assert ran.names == ["report.md"]
     assert [each.message for each in ran.reported] == [

@@ -1,0 +1,1 @@
+"""The first entries that differ, over ranks that communicate."""

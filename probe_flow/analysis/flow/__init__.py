@@ -1,0 +1,1 @@
+"""Where each row came from, and in which order rows happened."""

@@ -1,0 +1,188 @@
+"""Rows by the call that owns them, and what bears on a call beyond its own inputs.
+
+A call is a node of the target: an operator, API or module, once, in one direction. What bears on it: the modules around
+it, the calls inside it, the forward call whose activations its gradient uses, the other ranks of a collective.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from probe_flow.analysis.model.gradients import is_gated
+from probe_flow.records import Node, NodeKey, Pairs, Phase
+from probe_flow.records.measured import PRODUCED, MeasuredPair
+
+GRADIENTS = ".parameters_grad"
+"""Ends the name under which a dump keeps the gradients of a module's parameters."""
+
+_COLLECTIVES = ("allreduce", "allgather", "reducescatter", "alltoall")
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """One call with its measured rows, by number.
+
+    Args:
+        key, node: identity; the catalog's node, None when it lists none.
+        read, written: measured rows of what it reads and writes.
+        container: the module call around it.
+        inside: the calls that it contains.
+        forward: rows of the forward calls whose values a gradient depends on.
+        incoming: for gradients of parameters: rows of the gradients that reach the module.
+        peers: input rows of the same collective on other ranks.
+        is_gradient: whether it belongs to the backward pass.
+    """
+
+    key: NodeKey
+    node: Node | None
+    read: list[int] = field(default_factory=list)
+    written: list[int] = field(default_factory=list)
+    container: Call | None = None
+    inside: list[Call] = field(default_factory=list)
+    forward: tuple[int, ...] = ()
+    incoming: tuple[int, ...] = ()
+    peers: tuple[int, ...] = ()
+
+    is_gradient: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_gradient = is_gradient(self.key)
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether its derivative jumps somewhere."""
+        return self.node is not None and is_gated(self.node.op_type)
+
+    def around(self) -> Iterator[Call]:
+        """Yield the modules around it, innermost first."""
+        seen = {id(self)}
+        call = self.container
+        while call is not None and id(call) not in seen:
+            seen.add(id(call))
+            yield call
+            call = call.container
+
+
+class Calls:
+    """All calls of the target that have rows, and the call of each row."""
+
+    def __init__(self, rows: Sequence[MeasuredPair], pairs: Pairs) -> None:
+        self.by_key: dict[NodeKey, Call] = {}
+        self.of: list[Call | None] = []
+        known: dict[int, Call] = {}  # keys are shared between rows, and hashing one is slow
+        nodes = pairs.target.nodes
+        for number, row in enumerate(rows):
+            tensor = row.pair.target
+            if tensor is None:
+                self.of.append(None)
+                continue
+            call = known.get(id(tensor.node))
+            if call is None:
+                call = self.by_key.get(tensor.node)
+                if call is None:
+                    call = self.by_key[tensor.node] = Call(tensor.node, nodes.get(tensor.node))
+                known[id(tensor.node)] = call
+            if row.measurement is not None:
+                (call.written if tensor.slot.role in PRODUCED else call.read).append(number)
+            self.of.append(call)
+        self.gradients = {
+            (call.key.execution, call.key.name): call for call in self if call.key.name.endswith(GRADIENTS)
+        }
+        self._connect_modules(pairs)
+        self._connect_gradients()
+        self._connect_ranks(rows)
+
+    def __iter__(self) -> Iterator[Call]:
+        return iter(self.by_key.values())
+
+    def gradients_of(self, module: Call) -> Call | None:
+        """Return the call that holds the gradients of a module's parameters."""
+        return self.gradients.get((module.key.execution, module.key.name + GRADIENTS))
+
+    def _connect_modules(self, pairs: Pairs) -> None:
+        parents = {key.name: node.parent for key, node in pairs.target.nodes.items() if node.parent}
+        if not parents and not any("parent_entry" in node.attrs for node in pairs.target.nodes.values()):
+            return
+        entries: dict[tuple[object, ...], Call] = {}
+        for call in self:
+            key, node = call.key, call.node
+            entries.setdefault((key.execution, key.name, key.phase), call)
+            if node is not None and "entry" in node.attrs:
+                entries[key.execution, node.attrs["entry"]] = call
+        for call in self:
+            call.container = self._container(call, entries, parents)
+            if call.container is not None:
+                call.container.inside.append(call)
+
+    @staticmethod
+    def _container(call: Call, entries: dict[tuple[object, ...], Call], parents: dict[str, str]) -> Call | None:
+        if call.node is None:
+            return None
+        run, phase = call.key.execution, call.key.phase
+        exact = call.node.attrs.get("parent_entry")
+        found = entries.get((run, exact)) if exact is not None else None
+        name, seen = call.node.parent, {call.key.name}
+        while found is None and name is not None and name not in seen:  # modules that have no rows are passed
+            seen.add(name)
+            found = entries.get((run, name, phase))
+            name = parents.get(name)
+        return found if found is not call else None
+
+    def _connect_gradients(self) -> None:
+        if not any(call.is_gradient for call in self):
+            return
+        forward: dict[object, list[int]] = defaultdict(list)
+        incoming: dict[object, list[int]] = defaultdict(list)
+        for call in self:
+            key = call.key
+            if key.phase is Phase.FORWARD:
+                rows = call.read + call.written
+                forward[key.execution, key.name, key.call] += rows
+                forward[key.execution, key.name + GRADIENTS] += rows
+            elif key.phase is Phase.BACKWARD:
+                for owner in (call, call.container):
+                    if owner is not None:
+                        incoming[key.execution, owner.key.name + GRADIENTS] += call.read
+        for call in self:
+            key = call.key
+            if key.phase is Phase.BACKWARD:
+                call.forward = tuple(forward.get((key.execution, key.name, key.call), ()))
+            elif key.name.endswith(GRADIENTS):
+                call.forward = tuple(forward.get((key.execution, key.name), ()))
+                call.incoming = tuple(incoming.get((key.execution, key.name), ()))
+
+    def _connect_ranks(self, rows: Sequence[MeasuredPair]) -> None:
+        if len({call.key.execution.rank for call in self}) < 2:
+            return
+        collectives = [call for call in self if is_collective(call)]
+        inputs: dict[object, list[int]] = defaultdict(list)
+        for call in collectives:
+            inputs[same_call(call.key)] += call.read
+        for call in collectives:
+            rank = call.key.execution.rank
+            call.peers = tuple(n for n in inputs[same_call(call.key)] if rows[n].node.execution.rank != rank)
+
+
+def is_gradient(key: NodeKey) -> bool:
+    """Say whether a node belongs to the backward pass: a backward call, or the gradients of a module's parameters."""
+    return key.phase is Phase.BACKWARD or key.name.endswith(GRADIENTS)
+
+
+def is_collective(call: Call) -> bool:
+    """Say whether a call exchanges tensors between ranks, by its name and type."""
+    return call.key.name.startswith("Distributed.") or _is_exchange(call.node.op_type if call.node else "")
+
+
+@lru_cache(maxsize=4096)
+def _is_exchange(op_type: str) -> bool:
+    lower = op_type.lower()
+    return lower.startswith("hcom") or any(word in lower.replace("_", "") for word in _COLLECTIVES)
+
+
+def same_call(key: NodeKey) -> tuple[object, ...]:
+    """Return what a call has in common with the same call of other ranks."""
+    _, *run = key.execution.identity
+    return (*run, key.name, key.call, key.phase)

@@ -1,0 +1,252 @@
+"""Where each compared tensor came from: the earlier rows whose errors it carries.
+
+With a graph (`Catalog.edges`) an input comes from the outputs that feed it, and an input without a producer is a
+source: a parameter, a constant or an input of the network. A node without any edge that the graph's text does not have
+either (the device's own casts and layout changes) has unknown ancestry. Without a graph, a tensor that equals an
+earlier one in the golden's statistics is taken for that one; what is found nowhere has unknown ancestry. A gate that
+works in place (``relu_``, ``F.relu(inplace=True)``) is recorded with the gradient that reached it on both ends, since
+its input is its output by then; what it made of that gradient shows as the next one of its size that nothing wrote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from probe_flow.analysis.model.gradients import is_gated
+from probe_flow.records import Execution, NodeKey, Pairs, Phase, Relation, SlotRole, TensorKind
+from probe_flow.records.measured import PRODUCED, MeasuredPair
+
+MAX_PASSED = 64
+"""Nodes that were not compared which one search passes before it gives up: what lies that far back is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Ancestry of rows, by row number.
+
+    Args:
+        producers: input row -> earlier rows that hold its value; ``()`` = a source; absent = unknown.
+        reaching: node -> rows that feed its outputs: its own inputs, and for inputs that were not compared what feeds
+            those, through nodes that were not compared either; absent = unknown, or no input at all.
+        through: node -> the nodes that were not compared on the way, whose arithmetic lies between.
+        before: the same for input rows that do not hold what their producers gave; of a gradient the gate in place.
+    """
+
+    producers: Mapping[int, tuple[int, ...]]
+    reaching: Mapping[NodeKey, tuple[int, ...]]
+    through: Mapping[NodeKey, tuple[NodeKey, ...]]
+    before: Mapping[int, tuple[NodeKey, ...]] = field(default_factory=dict)
+
+
+_OFFLINE = ("om", "npy")
+"""Dumps of operators in the order in which they ran, which is no path of values."""
+
+
+def is_flow_unknown(pairs: Pairs) -> bool:
+    """Say whether nothing tells what an operator without compared inputs got its values from.
+
+    Of an offline model only the rules know that; one call after another of a program is a path by itself.
+    """
+    return pairs.target.framework in _OFFLINE and not pairs.target.edges
+
+
+def link(rows: Sequence[MeasuredPair], pairs: Pairs) -> Links:
+    """Return the ancestry of every measured row; ``rows`` in execution order."""
+    if pairs.target.edges:
+        return _ByEdges(rows, pairs).links()
+    inputs: dict[NodeKey, list[int]] = defaultdict(list)
+    unseen: dict[NodeKey, str] = {}
+    for number, row in enumerate(rows):
+        tensor = row.pair.target
+        if tensor is None or tensor.slot.role in PRODUCED:
+            continue
+        if row.measurement is not None:
+            inputs[tensor.node].append(number)
+        elif tensor.kind is TensorKind.TENSOR or tensor.kind is TensorKind.STATISTICS:
+            unseen[tensor.node] = row.pair.group
+    reaching = {key: tuple(numbers) for key, numbers in inputs.items()}
+    through = _within_groups(unseen, inputs, pairs) if unseen else {}
+    for key in unseen:
+        reaching.pop(key, None)
+        if key in through:
+            reaching[key] = tuple(n for each in (key, *through[key]) for n in inputs.get(each, ()))
+    producers, gates = _by_value(rows, pairs)
+    if is_flow_unknown(pairs):  # outputs of equal values are no copies because one stands before the other
+        producers = {number: found for number, found in producers.items() if not rows[number].is_produced}
+    return Links(producers, reaching, through, gates)
+
+
+def _within_groups(
+    unseen: Mapping[NodeKey, str], inputs: Mapping[NodeKey, Sequence[int]], pairs: Pairs
+) -> dict[NodeKey, tuple[NodeKey, ...]]:
+    """Return the earlier nodes of each node's group: together they are one node of the golden.
+
+    An input that was not compared lies between them (the product that a bias is added to).
+    """
+    groups = {group.id: group.target_nodes for group in pairs.groups if group.relation is Relation.MANY_TO_ONE}
+    found = {}
+    for key, group in unseen.items():
+        nodes = groups.get(group, ())
+        before = nodes[: nodes.index(key)] if key in nodes else ()
+        if any(inputs.get(node) for node in before):
+            found[key] = before
+    return found
+
+
+class _ByEdges:
+    """Follows the edges of the target's graph."""
+
+    def __init__(self, rows: Sequence[MeasuredPair], pairs: Pairs) -> None:
+        self.inputs: dict[NodeKey, dict[object, int]] = defaultdict(dict)
+        self.outputs: dict[tuple[NodeKey, object], int] = {}
+        for number, row in enumerate(rows):
+            if row.measurement is None or row.pair.target is None:
+                continue
+            place = row.pair.target.slot.path[0]
+            if row.is_produced:
+                self.outputs[row.node, place] = number
+            else:
+                self.inputs[row.node][place] = number
+        self.feeding: dict[NodeKey, dict[int, list[tuple[NodeKey, int]]]] = defaultdict(lambda: defaultdict(list))
+        self.known = {op.name for graph in pairs.target.graphs for op in graph.ops}
+        self.linked: set[NodeKey] = set()
+        for edge in pairs.target.edges:
+            self.linked.update((edge.producer, edge.consumer))
+            self.feeding[edge.consumer][edge.input].append((edge.producer, edge.output))
+
+    def links(self) -> Links:
+        producers: dict[int, tuple[int, ...]] = {}
+        reaching: dict[NodeKey, tuple[int, ...]] = {}
+        through: dict[NodeKey, tuple[NodeKey, ...]] = {}
+        before: dict[int, tuple[NodeKey, ...]] = {}
+        for node, inputs in self.inputs.items():
+            for place, number in inputs.items():
+                fed = self.feeding.get(node, {}).get(place, []) if isinstance(place, int) else []
+                found = self._behind(fed)
+                if found is not None and (found[0] or (not fed and self._is_of_graph(node))):
+                    producers[number] = found[0]
+                    if found[1]:
+                        before[number] = found[1]
+        for node in dict.fromkeys(node for node, _ in self.outputs):
+            reached = self._reach(node)
+            if reached is None:
+                continue
+            through[node] = reached[1]
+            if reached[0] or not self.feeding.get(node):
+                reaching[node] = reached[0]
+        return Links(producers, reaching, through, before)
+
+    def _is_of_graph(self, node: NodeKey) -> bool:
+        return not self.known or node.name in self.known or node in self.linked
+
+    def _reach(self, node: NodeKey) -> tuple[tuple[int, ...], tuple[NodeKey, ...]] | None:
+        own = self.inputs.get(node, {})
+        unseen = [
+            source for place, sources in self.feeding.get(node, {}).items() if place not in own for source in sources
+        ]
+        found = self._behind(unseen)
+        if found is None:
+            return None
+        rows, skipped = found
+        return tuple(dict.fromkeys((*own.values(), *rows))), skipped
+
+    def _behind(self, sources: Sequence[tuple[NodeKey, int]]) -> tuple[tuple[int, ...], tuple[NodeKey, ...]] | None:
+        """Return the compared rows behind these outputs and the nodes passed on the way; None when that is too far."""
+        found: dict[int, None] = {}
+        skipped: dict[NodeKey, None] = {}
+        pending = list(sources)
+        while pending:
+            node, output = pending.pop()
+            row = self.outputs.get((node, output))
+            if row is not None:
+                found[row] = None
+            elif node not in skipped:
+                if len(skipped) == MAX_PASSED:
+                    return None
+                skipped[node] = None
+                own = self.inputs.get(node, {})
+                found.update(dict.fromkeys(own.values()))
+                for place, more in self.feeding.get(node, {}).items():
+                    if place not in own:
+                        pending.extend(more)
+        return tuple(sorted(found)), tuple(skipped)
+
+
+_WEIGHTED = re.compile(
+    r"(?i)(linear|dense|conv(_?transpose)?_?\d?d?|(layer|batch|group|instance|rms)_?norm|embedding|prelu|gru|lstm|rnn)\d?"
+)
+"""Types of which every tensor but the first is a parameter or buffer, unless something before wrote it."""
+
+
+def _by_value(
+    rows: Sequence[MeasuredPair], pairs: Pairs
+) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[NodeKey, ...]]]:
+    """Return `Links.producers` by equal values, and `Links.before` for what gates in place made."""
+    runs: dict[Execution, int] = {}
+    places: dict[int, int] = {}  # by the object, since hashing a run is slow
+    keys = []
+    for row in rows:
+        run = row.node.execution
+        place = places.get(id(run))
+        if place is None:
+            place = places[id(run)] = runs.setdefault(run, len(runs))
+        keys.append(_fingerprint(row, place))
+    parameters = {
+        key
+        for key, row in zip(keys, rows, strict=True)
+        if key is not None and row.pair.shown.slot.role is SlotRole.PARAMETER
+    }
+    last: dict[object, int] = {}
+    producers: dict[int, tuple[int, ...]] = {}
+    gates: dict[int, tuple[NodeKey, ...]] = {}
+    passed: dict[object, int] = {}  # (execution, elements) -> gradient that a gate in place has yet to act on
+    for number, (row, key) in enumerate(zip(rows, keys, strict=True)):
+        if row.measurement is None:
+            continue
+        role = row.pair.shown.slot.role
+        if key is not None and key in last:
+            producers[number] = (last[key],)
+            if row.is_produced and rows[last[key]].node == row.node and _is_gate(row, pairs):
+                passed[key[:2]] = number
+        elif role is SlotRole.INPUT and row.node.phase is Phase.BACKWARD and key is not None and key[:2] in passed:
+            gate = passed.pop(key[:2])
+            producers[number], gates[number] = (gate,), (rows[gate].node,)
+        elif role is SlotRole.PARAMETER or (role is SlotRole.INPUT and (key in parameters or _is_weight(row, pairs))):
+            producers[number] = ()
+        if key is not None:
+            last[key] = number
+    return producers, gates
+
+
+def _is_gate(row: MeasuredPair, pairs: Pairs) -> bool:
+    """Whether a row is of the backward pass of a call whose derivative jumps."""
+    node = pairs.target.nodes.get(row.node)
+    return row.node.phase is Phase.BACKWARD and node is not None and is_gated(node.op_type)
+
+
+def _is_weight(row: MeasuredPair, pairs: Pairs) -> bool:
+    """Whether an input that nothing wrote is a weight by its place in the call."""
+    tensor = row.pair.shown
+    if tensor.node.phase is not Phase.FORWARD or tensor.slot.path[:1] in ((0,), ()):
+        return False
+    node = pairs.target.nodes.get(tensor.node)
+    return node is not None and _WEIGHTED.fullmatch(node.op_type) is not None
+
+
+def _fingerprint(row: MeasuredPair, run: int) -> tuple[object, ...] | None:
+    """Return what identifies the golden values, or None when that says too little (constants, scalars).
+
+    It begins with execution and number of elements.
+
+    What the dump recorded comes first: it is the same in both modes, and of the same precision wherever a tensor shows.
+    """
+    measurement, golden = row.measurement, row.pair.golden
+    if measurement is None or measurement.golden is None or golden is None or measurement.count < 2:
+        return None
+    statistics = golden.recorded or measurement.golden.statistics
+    if statistics.l2norm is None or statistics.min == statistics.max:
+        return None
+    return run, measurement.count, statistics.min, statistics.max, statistics.l2norm

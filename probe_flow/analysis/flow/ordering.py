@@ -1,0 +1,57 @@
+"""When rows happened: the order in which they are judged, and the one in which what is found is told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from probe_flow.analysis.flow.calls import Calls
+from probe_flow.records import Execution
+from probe_flow.records.measured import MeasuredPair, mixed, number_or_first
+
+
+def in_time(calls: Calls) -> list[int]:
+    """Return row numbers by step, then by execution and node order: what happened first comes first.
+
+    Gradients of parameters come behind the gradients that they were made of, wherever the collector wrote them down.
+    """
+
+    def key(number: int) -> tuple[int, int, int, bool, int]:
+        call = calls.of[number]
+        assert call is not None
+        run = call.key.execution
+        return (
+            number_or_first(run.step),
+            number_or_first(run.micro_step),
+            max(number, call.incoming[-1]) if call.incoming else number,
+            bool(call.incoming),
+            number,
+        )
+
+    numbers = [n for n, call in enumerate(calls.of) if call is not None]
+    steps = {(call.key.execution.step, call.key.execution.micro_step) for call in calls}
+    if len(steps) < 2 and not any(call.incoming for call in calls):
+        return numbers  # as they come
+    return sorted(numbers, key=key)
+
+
+def side_by_side(found: Iterable[int], order: Sequence[int], rows: Sequence[MeasuredPair]) -> list[int]:
+    """Sort rows by step, graph and place in their execution: ranks run at the same time, not one after the other.
+
+    Args:
+        found: row numbers.
+        order: all row numbers in the order of `in_time`, rank by rank within a step.
+        rows: all rows.
+    """
+    wanted = set(found)
+    if len({rows[number].node.execution.rank for number in wanted}) < 2:
+        return [number for number in order if number in wanted]
+    seen: Counter[Execution] = Counter()
+    keys: dict[int, tuple[object, ...]] = {}
+    for number in order:
+        run = rows[number].node.execution
+        seen[run] += 1
+        if number in wanted:
+            step = number_or_first(run.step), number_or_first(run.micro_step)
+            keys[number] = (*step, mixed(run.graph), seen[run], number_or_first(run.rank), number)
+    return sorted(keys, key=keys.__getitem__)

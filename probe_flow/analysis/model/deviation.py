@@ -1,0 +1,316 @@
+"""How far one tensor is from its golden partner, in the few figures that the search for the origin needs.
+
+All figures are absolute (in units of the tensor) except ``gain``. They come from a `Measurement` alone, so the
+analysis runs again without touching a tensor. In statistics mode the root mean square of the error is not known;
+what the differences of norm and mean prove of it is used instead (a lower bound).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from operator import sub
+from typing import TypeAlias
+
+from probe_flow.analysis.model.quantised import quantised_side
+from probe_flow.records import ErrorShape, Measurement, Mode, Statistics, TensorRef
+from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.quick import quick
+
+UNIT = {
+    "float64": 2.0**-40,
+    "float32": 2.0**-20,
+    "float16": 2.0**-11,
+    "bfloat16": 2.0**-8,
+    "hifloat8": 2.0**-3,
+    "float8_e4m3fn": 2.0**-4,
+    "float8_e5m2": 2.0**-3,
+    "complex64": 2.0**-20,
+    "complex128": 2.0**-40,
+    "complex32": 2.0**-11,
+    "": 2.0**-8,
+}
+"""Relative error that storing a value in the dtype explains: half a step for 16 bits and less. For wider types half
+a step would accuse every device: float32 products run in reduced precision there, float64 is emulated. Statistics of
+which no dtype is known may be of bfloat16."""
+
+SYSTEMATIC = 2.0**-19
+"""Change of scale that does not average out: approximated functions and reduced products err in one direction."""
+
+OTHER_FRAMEWORK = 8.0
+"""How many times as large both are for float32 where two frameworks are compared: their kernels are made of other
+approximations and default settings. The epsilon of a layer norm is 1e-5 in one and 1e-7 in the other, which scales
+tensors of variance 1 by 5e-6, five steps of `UNIT`."""
+
+STEP = {"float16": 2.0**-24, "complex32": 2.0**-24, "float8_e4m3fn": 2.0**-9, "float8_e5m2": 2.0**-16}
+"""Distance between neighbours near zero, where values are so small that relative errors say nothing."""
+
+SIZE_OF_TOP = 0.5
+"""Root mean square of values of which only the extremes are known, relative to the larger one: 0.58 for uniform values,
+0.35 to 0.2 for a hundred to a million normally distributed ones."""
+
+
+DIGITS = "significant_digits"
+"""Attribute of a tensor: decimal digits that its dump keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """What needs no fault: ``unit`` by dtype (`UNIT`), and a common change of scale (`SYSTEMATIC`)."""
+
+    unit: Mapping[str, float]
+    systematic: float
+
+
+WITHIN_FRAMEWORK = Rounding(UNIT, SYSTEMATIC)
+ACROSS_FRAMEWORKS = Rounding(
+    {dtype: unit * (OTHER_FRAMEWORK if unit == UNIT["float32"] else 1.0) for dtype, unit in UNIT.items()},
+    SYSTEMATIC * OTHER_FRAMEWORK,
+)
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """Error of one tensor.
+
+    Args:
+        rms: root mean square of the error over finite elements.
+        peak: largest absolute error.
+        gain: relative difference in scale, <target, golden> / <golden, golden> - 1: rounding noise cancels in it,
+            a wrong factor does not.
+        offset: difference of the means.
+        size: root mean square of the golden values.
+        top: largest absolute golden value.
+        spread: standard deviation of the golden values.
+        count: elements.
+        unit: relative error that storage explains (`UNIT` of the coarser side).
+        step: absolute error that storage explains near zero (`STEP`).
+        nonfinite: positions where NaN or infinities disagree (statistics: 1 when the extremes show that some do).
+        least: smallest golden magnitude where all values have one sign, else 0.
+        systematic: change of scale that needs no fault (`SYSTEMATIC`).
+        is_bare: whether the extremes of its fractions are all that is known.
+    """
+
+    rms: float
+    peak: float
+    gain: float
+    offset: float
+    size: float
+    top: float
+    spread: float
+    count: int
+    unit: float
+    step: float
+    nonfinite: int
+    least: float = 0.0
+    systematic: float = SYSTEMATIC
+    is_bare: bool = False
+
+    @property
+    def relative(self) -> float:
+        """``rms`` relative to the golden's size; inf when only the target is not zero."""
+        if self.size > 0:
+            return self.rms / self.size
+        return math.inf if self.rms > 0 else 0.0
+
+    @property
+    def likely(self) -> float:
+        """Root mean square of the error where statistics only prove a part of it.
+
+        Noise of this size moves each extreme by about as much (more where it grows with the values), norm and mean by
+        as much over the root of the count: the middle one of the three guesses, which a common factor or a single
+        wrong element does not spoil. Where extremes are all there is, theirs is the only one.
+        """
+        root = math.sqrt(self.count)
+        extreme = self.peak * math.sqrt(self.size / self.top) if self.top else self.peak
+        if self.is_bare:
+            return extreme
+        guesses = sorted((extreme, abs(self.gain) * self.size * root, abs(self.offset) * root))
+        return max(self.rms, guesses[1])
+
+    def with_rms(self, rms: float) -> Deviation:
+        """Return the same with another root mean square of the error."""
+        if rms == self.rms:
+            return self
+        return Deviation(
+            rms, self.peak, self.gain, self.offset, self.size, self.top, self.spread, self.count, self.unit, self.step,
+            self.nonfinite, self.least, self.systematic, self.is_bare,
+        )  # fmt: skip
+
+
+def deviation_of(row: MeasuredPair, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation | None:
+    """Return the deviation of a measured row, None when nothing numeric was measured or the tensor is empty.
+
+    None also where one side alone is quantised: the distance of its values is that of an unknown scale.
+
+    A tensor without any position that is finite on both sides has a deviation only if NaN or infinities disagree:
+    zero in every figure, with ``nonfinite`` set.
+    """
+    measurement, target, golden = row.measurement, row.pair.target, row.pair.golden
+    if measurement is None or target is None or golden is None:
+        return None
+    mode, count = measurement.mode, measurement.count
+    if (mode is not Mode.STATISTICS and mode is not Mode.TENSOR) or count == 0:
+        return None
+    if measurement.golden is None or measurement.target is None:
+        return None
+    is_self = row.pair.rule == "self"
+    if is_self and target.dtype == "bool" != golden.dtype:
+        return None  # a cast to bool compared with its own input: distances say nothing there
+    if quantised_side(row):
+        return None
+    statistics = measurement.golden.statistics
+    numbers = _numbers(statistics)
+    low, high, mean, norm = numbers
+    mismatch = measurement.nonfinite_mismatch
+    least, errors, size, top, spread = 0.0, None, 0.0, 0.0, 0.0
+    if low is not None or high is not None:
+        top = max(abs(low or 0.0), abs(high or 0.0))
+        size = top * SIZE_OF_TOP if norm is None else abs(norm) / math.sqrt(_finite(statistics, count))
+        spread = size if mean is None else math.sqrt(max(0.0, size * size - mean * mean))
+        if low is not None and high is not None and (low > 0.0 or high < 0.0):
+            least = max(0.0, low, -high)
+        is_tensor = mode is Mode.TENSOR
+        errors = _tensor_errors(measurement, size) if is_tensor else _statistic_errors(measurement, numbers, size)
+    if errors is None and not mismatch:
+        return None
+    rms, peak, gain, offset = errors or _NO_ERRORS
+    unit, step = rounding.unit.get(target.dtype, 0.0), STEP.get(target.dtype, 0.0)
+    if golden.dtype != target.dtype and (golden.dtype or target.dtype not in rounding.unit):
+        unit = max(unit, rounding.unit.get(golden.dtype, 0.0))
+        step = max(step, STEP.get(golden.dtype, 0.0))
+    if mode is Mode.STATISTICS:
+        unit = max(unit, _of_digits(target, golden))
+    if is_self and target.dtype not in UNIT and golden.dtype in UNIT:
+        step = max(step, 1.0)  # a cast to whole numbers drops the fraction
+    return Deviation(
+        rms, peak, gain, offset, size, top, spread, count, unit, step, mismatch, least, rounding.systematic,
+        mode is Mode.STATISTICS and mean is None and norm is None and unit > 0.0,
+    )  # fmt: skip
+
+
+_NO_ERRORS = (0.0, 0.0, 0.0, 0.0)
+_Numbers: TypeAlias = tuple[float | None, float | None, float | None, float | None]
+
+
+SHAPED = 0.8
+"""Share of an error, as root mean square, that a common factor or offset must be to be its shape."""
+
+CREST = 2.0
+"""Largest error over root mean square from which few elements hold the error, in what it is for normal noise."""
+
+
+def shape_of(deviation: Deviation | None, figure: str, row: MeasuredPair) -> ErrorShape | None:
+    """Return what an error looks like; None where nothing numeric or extremes alone are known of it.
+
+    Args:
+        deviation: the error.
+        figure: by which figure it was found (`Suspect.figure`).
+        row: where it was measured.
+    """
+    if figure == "pick":
+        return ErrorShape.CHOICE
+    if deviation is None or deviation.is_bare or not deviation.rms or figure == "nonfinite":
+        return None
+    is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
+    noise = CREST * math.sqrt(2.0 * math.log(max(3, deviation.count)))
+    if deviation.peak > noise * (deviation.likely if is_proven else deviation.rms):
+        return ErrorShape.PART
+    rounded = 2.0 * deviation.unit * deviation.top
+    shapes = {
+        ErrorShape.FACTOR: (abs(deviation.gain) * deviation.size, 2.0 * abs(deviation.gain) * deviation.top),
+        ErrorShape.OFFSET: (abs(deviation.offset), 2.0 * abs(deviation.offset)),
+    }
+    for shape, (rms, peak) in shapes.items():
+        # Statistics prove no more than the norm shows, so there extremes must move along.
+        if rms >= SHAPED * deviation.rms and (not is_proven or deviation.peak <= peak + rounded):
+            return shape
+    return ErrorShape.NOISE
+
+
+def _numbers(statistics: Statistics) -> _Numbers:
+    """Return extremes, mean and norm of the finite values.
+
+    Statistics recorded by a framework are infinite where a value is (masked scores); the finite extreme serves then.
+    """
+    low, high, mean, norm = statistics.min, statistics.max, statistics.mean, statistics.l2norm
+    try:
+        if mean is None and norm is None:  # extremes alone: half of the time would go into raising and catching
+            if (low + high) * 0.0 == 0.0:  # type: ignore[operator]  # None is what the except clause is for
+                return float(low), float(high), None, None  # type: ignore[arg-type]
+        elif (low + high + mean + norm) * 0.0 == 0.0:  # type: ignore[operator]
+            return low, high, mean, norm
+    except (TypeError, OverflowError):
+        pass
+    return _number(low), _number(high), _number(mean), _number(norm)
+
+
+def _finite(statistics: Statistics, count: int) -> int:
+    return max(1, count - (statistics.nan or 0) - (statistics.inf or 0))
+
+
+def _of_digits(*sides: TensorRef) -> float:
+    """Return by how much the decimal digits that dumps keep set two records of one number apart; 0 where both keep all.
+
+    Each side rounds by half a step, which is no noise of elements that would average out.
+    """
+    digits = [found for side in sides if DIGITS in side.attrs and isinstance(found := side.attrs[DIGITS], int)]
+    return 0.5 * sum(10.0 ** (1 - kept) for kept in digits)
+
+
+def _tensor_errors(measurement: Measurement, size: float) -> tuple[float, float, float, float] | None:
+    metrics = measurement.metrics
+    distance, peak = metrics.get("euclidean_distance"), metrics.get("max_abs_err")
+    if distance is None and measurement.count == 1:
+        distance = peak  # not given for scalars, where it is the same
+    if distance is None or peak is None:
+        return None
+    assert measurement.target is not None
+    assert measurement.golden is not None
+    statistics = measurement.golden.statistics
+    gain = offset = 0.0
+    if not measurement.nonfinite_mismatch:  # else the sides' norms and means are of different elements
+        gain = _gain(measurement, size, float(peak))
+        offset = _difference(_number(measurement.target.statistics.mean), _number(statistics.mean))
+    return float(distance) / math.sqrt(_finite(statistics, measurement.count)), float(peak), gain, offset
+
+
+def _gain(measurement: Measurement, size: float, peak: float) -> float:
+    """Return <target, golden> / <golden, golden> - 1; 0 for a golden tensor of zeros and for single elements."""
+    assert measurement.target is not None
+    assert measurement.golden is not None
+    norms = _number(measurement.target.statistics.l2norm), _number(measurement.golden.statistics.l2norm)
+    if not peak or not size or norms[0] is None or not norms[1]:
+        return 0.0
+    if not norms[0]:
+        return -1.0
+    cosine = measurement.metrics.get("cosine")
+    return 0.0 if cosine is None or math.isnan(cosine) else cosine * norms[0] / norms[1] - 1.0
+
+
+def _statistic_errors(measurement: Measurement, golden: _Numbers, size: float) -> tuple[float, float, float, float]:
+    assert measurement.target is not None
+    target = _numbers(measurement.target.statistics)
+    if target == golden:
+        return _NO_ERRORS
+    try:
+        low, high, offset, norm = map(sub, target, golden)
+    except TypeError:  # one of them is not known
+        low, high, offset, norm = map(_difference, target, golden)
+    root = math.sqrt(measurement.count)
+    peak, norms = max(abs(high), abs(low)), norm / root
+    # With neither norm nor mean (integers) the extremes are all there is: one element may be all the error.
+    proven = max(abs(norms), abs(offset), peak / root)
+    return proven, peak, norms / size if size and golden[3] else 0.0, offset
+
+
+def _difference(target: float | None, golden: float | None) -> float:
+    """Return target - golden, 0 where one of them is missing or not finite."""
+    return 0.0 if target is None or golden is None else target - golden
+
+
+def _number(value: float | None) -> float | None:
+    """Return a finite float; recorded infinities and NaN tell nothing about distances."""
+    return None if value is None or not math.isfinite(value) else float(value)

@@ -1,0 +1,182 @@
+"""How much error a gradient may have: from the gradients that reach its call, and from what the forward pass saved.
+
+To first order a gradient is the incoming one times the derivative, and the derivative is made of forward values: the
+relative errors of both add. Both are relative to the size of what is summed up, not to what is left of it: a gradient
+that is mathematically zero (a bias before a batch norm) is all rounding noise. Where the derivative jumps (relu at 0,
+the place of a maximum) a few elements may be anything.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from probe_flow.analysis.model.deviation import Deviation
+from probe_flow.analysis.model.families import Family
+from probe_flow.analysis.model.growth import (
+    FLIP_SHARE,
+    HUGE,
+    MIN_FLIPS,
+    PEAK_OVER_RMS,
+    TINY,
+    Allowance,
+    coherent_product,
+    common_share,
+)
+
+GATED = re.compile(
+    r"(?i)(relu|threshold|hardtanh|hardsigmoid|hardswish|hardshrink|softshrink|clamp|clip|maximum|minimum|max_?pool|"
+    r"amax|amin|topk|sort|median|gather|scatter|index_select|take_along)|^_*(max|min|abs|l1_?loss)_*$"
+)
+"""Types whose derivative jumps somewhere, by a part of their name."""
+
+
+@lru_cache(maxsize=4096)
+def is_gated(op_type: str) -> bool:
+    """Say whether the derivative of an operator jumps: a few elements of its gradient may be anything."""
+    return GATED.search(op_type) is not None
+
+
+RARE = 0.02
+"""Expected number of flipped gates below which none is allowed."""
+
+GATE_GAIN = 0.5
+"""Change of scale per share of flipped gates: what is lost on one side is missing from the product of both."""
+
+STEEP = 10.0
+"""Largest ratio of a tensor's size to its smallest value by which a power may raise relative errors."""
+
+UNSTEADY = 1.5
+"""Margin of the explained error: errors are correlated, and a derivative of a wrong value bends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A tensor of the forward call: its error, whether the call wrote it, and its shape's element count."""
+
+    deviation: Deviation
+    is_result: bool
+
+
+def gradient_allowance(
+    family: Family,
+    output: Deviation,
+    incoming: Sequence[Deviation],
+    saved: Sequence[Saved],
+    *,
+    is_gated: bool,
+    hidden: float = 0.0,
+) -> Allowance:
+    """Return the error that a gradient may have.
+
+    Args:
+        family: arithmetic of the forward call.
+        output: the gradient.
+        incoming: gradients that reach the call.
+        saved: tensors of the forward call.
+        is_gated: whether its derivative jumps.
+        hidden: relative error that each of them may have beyond what is known (statistics).
+    """
+    unit = max([output.unit, *[tensor.unit for tensor in incoming], *[each.deviation.unit for each in saved]])
+    scale = max([output.size, *[_scale(family, output, tensor, saved) for tensor in incoming]])
+    relative = sum([min(tensor.relative, 1e6) for tensor in incoming])
+    worst = max(
+        (min(tensor.relative * _steepness(family, tensor), 1.0) for tensor in _factors(family, output, saved)),
+        default=0.0,
+    )
+    known = relative + 2.0 * worst
+    doubt = hidden * (1 + len(incoming))
+    floor = unit * scale + output.step
+    explained = UNSTEADY * scale * (known + doubt)
+    top = max([output.top, *[tensor.top for tensor in incoming]])
+    peak = PEAK_OVER_RMS * (floor + explained) + 2.0 * unit * output.top
+    common = common_share(output.count) * (floor + explained) / max(output.size, TINY)
+    peak += output.top * min(1e6, max((_peak_ratio(tensor) for tensor in incoming), default=0.0))
+    if is_gated:
+        decided = max((min(each.deviation.relative, 1.0) for each in saved), default=0.0)
+        moved = FLIP_SHARE * max(decided, hidden, unit / 4.0 if unit > _FINE else 0.0) * output.count
+        if moved > RARE:
+            share = min(1.0, max(MIN_FLIPS, moved) / output.count)
+            explained += math.sqrt(share) * max(output.size, *(tensor.size for tensor in incoming), 0.0)
+            peak += 2.0 * top
+            common += GATE_GAIN * share
+    gain = max(output.systematic, common)
+    gain += 2.0 * sum([abs(tensor.gain) for tensor in incoming]) + doubt
+    return Allowance(min(floor, HUGE), min(explained, HUGE), min(peak, HUGE), min(gain, HUGE), min(scale, HUGE))
+
+
+_LINEAR = frozenset({Family.MOVE, Family.SUM, Family.TOTAL})
+"""Families whose gradients do not depend on the values of the forward pass."""
+
+_FINE = 2.0**-16
+
+
+def _steepness(family: Family, tensor: Deviation) -> float:
+    """How much larger a relative error is at the smallest value of a positive tensor, whose powers are the largest."""
+    return min(STEEP, tensor.size / tensor.least) if family is Family.SCALE and tensor.least > 0.0 else 1.0
+
+
+def _factors(family: Family, output: Deviation, saved: Sequence[Saved]) -> list[Deviation]:
+    """Return the forward values that the derivative is made of."""
+    read = [each.deviation for each in saved if not each.is_result]
+    if family in _LINEAR:
+        return []
+    if family is Family.PRODUCT:
+        return [tensor for tensor in read if tensor.count != output.count] or read
+    if family is Family.SCALE and len(read) > 1:
+        return read
+    return [each.deviation for each in saved]
+
+
+def coherent_gradient_error(
+    family: Family, output: Deviation, incoming: Sequence[Deviation], saved: Sequence[Saved]
+) -> float:
+    """Return what differences of the incoming gradients' means add up to where many of their elements are summed."""
+    read = [each.deviation for each in saved if not each.is_result] if family is Family.PRODUCT else []
+    sums = [abs(tensor.offset) * tensor.count / output.count for tensor in incoming if tensor.count > output.count]
+    products = [coherent_product(output, tensor, other) for tensor in incoming for other in read]
+    return max([0.0, *sums, *products])
+
+
+def flipped_share(relative: float, count: int) -> float:
+    """Return the relative error that flipped gates may leave in a gradient of so many elements."""
+    moved = FLIP_SHARE * relative * count
+    return math.sqrt(min(1.0, max(MIN_FLIPS, moved) / count)) if moved > RARE else 0.0
+
+
+def _peak_ratio(tensor: Deviation) -> float:
+    return tensor.peak / max(tensor.size, TINY)
+
+
+def _scale(family: Family, output: Deviation, incoming: Deviation, saved: Sequence[Saved]) -> float:
+    """Size of the terms that the gradient is a sum of: incoming gradient times derivative."""
+    terms = max(1.0, incoming.count / output.count)
+    total = incoming.size * math.sqrt(terms)
+    read = [each.deviation for each in saved if not each.is_result]
+    written = [each.deviation for each in saved if each.is_result]
+    if family in (Family.PRODUCT, Family.ATTENTION):
+        like = [tensor for tensor in read if tensor.count != output.count] or read
+        products = [0.5 * _product(output, incoming, tensor) for tensor in like]
+        if family is Family.ATTENTION:
+            products += [incoming.size * tensor.size for tensor in read]
+        # Weights and inputs are products with the incoming gradient, biases its sum.
+        return max([*products, total if output.count * 4 <= incoming.count or not read else 0.0])
+    if family is Family.NORMALISE and read:
+        source = max(read, key=lambda tensor: tensor.count)
+        slope = max((tensor.size for tensor in written), default=1.0) / max(source.spread, TINY)
+        own = incoming.size * slope if output.count == source.count else 0.0
+        return max(own, total if output.count < incoming.count else 0.0)
+    if family is Family.EXPONENTIAL:
+        return 2.0 * incoming.size * min(1.0, max((tensor.size for tensor in written), default=1.0))
+    if family is Family.SCALE and output.count < incoming.count:
+        return total * max((tensor.size for tensor in read), default=1.0)
+    return total if terms > 1.0 else 0.0
+
+
+def _product(output: Deviation, first: Deviation, second: Deviation) -> float:
+    """Size that a product of unrelated factors has."""
+    length = math.sqrt(max(1.0, first.count * second.count / max(1, output.count)))
+    return first.size * second.size * math.sqrt(length)

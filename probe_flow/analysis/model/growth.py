@@ -1,0 +1,273 @@
+"""How much error an operator's output may have: what rounding leaves (floor) and what its inputs' errors explain.
+
+First-order bounds per family of arithmetic. With ``r`` the rms error, ``s`` the rms size and ``u`` the relative
+error of storage: moving and contracting keep r; sums add r; products and scalings add r/s; normalising divides by
+the spread instead of the size; exponentials turn an absolute error into a relative one. Sums that cancel raise the
+floor: it is u times the size of what was summed, not of what is left (Higham, Accuracy and Stability of Numerical
+Algorithms, chapters 3 and 4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from probe_flow.analysis.model.deviation import Deviation
+from probe_flow.analysis.model.families import Family
+from probe_flow.records.quick import quick
+
+PEAK_OVER_RMS = 6.0
+"""Largest of a million normally distributed errors, in standard deviations, and a margin."""
+
+
+TINY = 1e-300
+"""Keeps ratios of all-zero tensors finite."""
+
+HUGE = 1e300
+"""Largest allowance: products of extreme float64 figures end here instead of at infinity."""
+
+ROUNDED = 0.3
+"""Root mean square error of whole numbers that were rounded from slightly different values: a few are off by one."""
+
+FLIP_SHARE = 10.0
+"""Share of flipped decisions (comparison, top k) per relative error of what was decided on."""
+
+UNCANCELLED = 2.0
+"""What the terms of a product would add up to without cancelling, in sizes of the output, where that is not known."""
+
+MIN_FLIPS = 3.0
+"""So many flipped decisions need no explanation once the inputs differ at all."""
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """Error that needs no fault, absolute, as root mean square and as peak.
+
+    ``scale`` is the size of the terms whose rounding the floor stands for; ``offset`` bounds the difference of the
+    means where only statistics are known.
+    """
+
+    floor: float
+    explained: float
+    peak: float
+    gain: float
+    scale: float = 0.0
+    offset: float = HUGE
+
+    @property
+    def rms(self) -> float:
+        """Floor and explained error together."""
+        return self.floor + self.explained
+
+
+def allowance(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> Allowance:
+    """Return the error that ``output`` may have, given the measured errors of its node's inputs.
+
+    Every figure is finite and at least 0, and none shrinks when an input's error grows.
+    """
+    if family is Family.DISCRETE:
+        return _decisions(output, inputs)
+    unit = max([output.unit, *[tensor.unit for tensor in inputs]])
+    scale = _summed_size(family, output, inputs)
+    floor = unit * scale + output.step
+    explained = _explained(family, output, inputs)
+    peak = _peak(family, output, inputs, unit, floor + explained)
+    if _is_rounded(output, inputs):
+        floor, peak = floor + ROUNDED, peak + 1.0
+    gain = 2.0 * sum([abs(tensor.gain) for tensor in inputs])
+    gain += max(output.systematic, _common_share(family, output, inputs) * (floor + explained) / max(output.size, TINY))
+    if floor + explained + peak + gain + scale <= HUGE:
+        return Allowance(floor, explained, peak, gain, scale)
+    return Allowance(_bounded(floor), _bounded(explained), _bounded(peak), _bounded(gain), _bounded(scale))
+
+
+def explained_error(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
+    """Return how much of an error those of the inputs explain: `Allowance.explained` of `allowance` alone."""
+    if family is Family.DISCRETE:
+        return _decisions(output, inputs).explained
+    return _bounded(_explained(family, output, inputs))
+
+
+def _bounded(value: float) -> float:
+    """Return the value, `HUGE` where it overflowed (NaN: zero times infinity)."""
+    return value if value <= HUGE else HUGE
+
+
+def _decisions(output: Deviation, inputs: Sequence[Deviation]) -> Allowance:
+    """Return what decisions (argmax, comparison) may do: nothing on equal inputs, else a few flips of any size."""
+    relative = max((min(tensor.relative, 1.0) for tensor in inputs), default=0.0)
+    floor = output.unit * output.size + output.step
+    flip = max(output.peak, 2.0 * output.top)
+    share = min(1.0, max(FLIP_SHARE * relative, MIN_FLIPS / output.count)) if relative else 0.0
+    explained = flip * math.sqrt(share)
+    peak = floor + (flip if relative else 0.0)
+    gain = (floor + explained) / max(output.size, TINY)
+    return Allowance(_bounded(floor), _bounded(explained), _bounded(peak), _bounded(gain), output.size)
+
+
+def _is_rounded(output: Deviation, inputs: Sequence[Deviation]) -> bool:
+    """Whether whole numbers were made of inexact fractions (casts, quantisation)."""
+    return output.unit == 0.0 and any(tensor.unit > 0.0 and tensor.rms > 0.0 for tensor in inputs)
+
+
+def _common_share(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
+    """Return the share of the allowed error that a change of scale may make up.
+
+    Noise averages out over the elements, but not fully: errors of weights and channels are shared by many of them.
+    A slice may keep just the part of its input that is off by a factor.
+    """
+    if family is Family.MOVE and any(tensor.count > output.count for tensor in inputs):
+        return 1.0
+    return common_share(output.count)
+
+
+def common_share(count: int) -> float:
+    """Return the share of noise that does not average out over so many elements: some of it is shared by many."""
+    return min(0.5, 0.1 + 2.0 / math.sqrt(count))
+
+
+def widest(allowances: Sequence[Allowance]) -> Allowance:
+    """Return the largest of each figure: what a node may have whose arithmetic is one or all of several kinds."""
+    if len(allowances) == 1:
+        return allowances[0]
+    return Allowance(
+        max(allowed.floor for allowed in allowances),
+        max(allowed.explained for allowed in allowances),
+        max(allowed.peak for allowed in allowances),
+        max(allowed.gain for allowed in allowances),
+        max(allowed.scale for allowed in allowances),
+    )
+
+
+def _summed_size(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
+    """Size of the terms whose rounding ends up in the output."""
+    if family in (Family.MOVE, Family.CONTRACT, Family.SCALE):
+        return output.size
+    if family in (Family.SUM, Family.UNKNOWN):
+        return max([output.size, *[tensor.size for tensor in inputs if _fits(tensor, output)]])
+    if family is Family.PRODUCT and len(inputs) >= 2:
+        return max(output.size, 0.5 * _typical_product(output, inputs))
+    if family is Family.WEIGHTED:
+        return max([output.size, *(tensor.size for tensor in _addends(output, inputs))])
+    if family in (Family.REDUCE, Family.TOTAL) and inputs:
+        source = _source(inputs)
+        terms = _terms(source, output) if family is Family.TOTAL else 1.0
+        return max(output.size, source.size * math.sqrt(terms))
+    if family is Family.NORMALISE and inputs:
+        source = _source(inputs)
+        steep = output.size * max(1.0, source.size / max(source.spread, TINY))
+        # The statistics that a norm returns (mean, reciprocal deviation) are sums over its input.
+        return max(steep, source.size) if output.count < source.count else steep
+    if family is Family.EXPONENTIAL and inputs:
+        return output.size * max(1.0, min(16.0, max(tensor.size for tensor in inputs)))
+    return output.size
+
+
+def _source(inputs: Sequence[Deviation]) -> Deviation:
+    """Return what a reduction reads; weights and axes are smaller."""
+    return max(inputs, key=lambda tensor: tensor.count)
+
+
+def _terms(tensor: Deviation, output: Deviation) -> float:
+    """Return how many elements of an input go into one of the output."""
+    return max(1.0, tensor.count / output.count)
+
+
+def _fits(tensor: Deviation, output: Deviation) -> bool:
+    """Whether an input can be an operand of the sum (tables and scalars of other size are not)."""
+    return tensor.count <= output.count
+
+
+def _addends(output: Deviation, inputs: Sequence[Deviation]) -> list[Deviation]:
+    """Return the inputs that may be added to a product as they are (a shortcut)."""
+    return [tensor for tensor in inputs if tensor.count == output.count]
+
+
+def _typical_product(output: Deviation, inputs: Sequence[Deviation]) -> float:
+    """Size that a product of unrelated factors has: s_a * s_b * sqrt(length of the sum)."""
+    first, second = sorted(inputs, key=lambda tensor: -tensor.count)[:2]
+    length = math.sqrt(max(1.0, first.count * second.count / max(1, output.count)))
+    return first.size * second.size * math.sqrt(length)
+
+
+def _explained(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
+    if not inputs:
+        return 0.0
+    relative = sum([min(tensor.relative, 1e6) for tensor in inputs])
+    absolute = sum([tensor.rms * math.sqrt(_terms(tensor, output)) for tensor in inputs])
+    if family in (Family.MOVE, Family.CONTRACT):
+        # A slice may keep just the wrong part of its input; a table lookup returns rows of one input.
+        return max(1.2 * absolute, output.size * min(relative, 1e6))
+    if family is Family.SUM:
+        return 1.2 * absolute
+    if family is Family.SCALE:
+        return 1.5 * output.size * relative
+    if family is Family.REDUCE:
+        return max(output.size * relative, sum(tensor.rms for tensor in inputs))
+    if family is Family.TOTAL:
+        return max(output.size * relative, absolute)
+    if family is Family.PRODUCT:
+        # Where the product cancels, the error is relative to what its terms would usually add up to.
+        uncancelled = _typical_product(output, inputs) if len(inputs) > 1 else UNCANCELLED * output.size
+        return 1.5 * relative * max(output.size, uncancelled)
+    if family is Family.WEIGHTED:
+        parts = [UNCANCELLED * output.size * min(tensor.relative, 1e6) for tensor in inputs]
+        return max(math.hypot(*parts), 1.2 * sum(tensor.rms for tensor in _addends(output, inputs)))
+    if family is Family.NORMALISE:
+        source = _source(inputs)
+        rest = sum(min(tensor.relative, 1e6) for tensor in inputs if tensor is not source)
+        own = output.size * source.rms / max(source.spread, TINY)
+        if output.count < source.count:
+            own = max(own, source.rms)
+        return 2.0 * own + 1.5 * output.size * rest
+    if family in (Family.EXPONENTIAL, Family.ATTENTION):
+        exponent = max(min(tensor.peak, 1.0) for tensor in inputs)
+        return output.size * max(exponent, relative)
+    return 3.0 * max(output.size * relative, absolute)
+
+
+def _peak(family: Family, output: Deviation, inputs: Sequence[Deviation], unit: float, rms: float) -> float:
+    own = PEAK_OVER_RMS * rms + 2.0 * unit * output.top
+    if not inputs:
+        return own
+    worst = max([tensor.peak for tensor in inputs])
+    if family in (Family.MOVE, Family.CONTRACT, Family.REDUCE, Family.TOTAL):
+        return own + 1.2 * worst
+    if family is Family.SUM:
+        return own + sum(tensor.peak for tensor in inputs)
+    relative = max(tensor.peak / max(_yardstick(family, tensor), TINY) for tensor in inputs)
+    if family in (Family.EXPONENTIAL, Family.ATTENTION):
+        relative = max(relative, min(worst, 1.0))
+    return own + output.top * min(relative, 1e6)
+
+
+def coherent_error(family: Family, output: Deviation, inputs: Sequence[Deviation]) -> float:
+    """Return what differences of the inputs' means add up to in the output: they have one sign, so nothing cancels.
+
+    Zero for families that sum nothing up. A mean that is off by ``d`` leaves ``n d`` in a sum of ``n`` terms, and
+    ``n d m`` in a product of length ``n`` with something of mean ``m``.
+    """
+    if family is Family.TOTAL and inputs:
+        source = _source(inputs)
+        return abs(source.offset) * _terms(source, output)
+    if family is Family.PRODUCT and len(inputs) > 1:
+        first, second = sorted(inputs, key=lambda tensor: -tensor.count)[:2]
+        return coherent_product(output, first, second)
+    return 0.0
+
+
+def coherent_product(output: Deviation, first: Deviation, second: Deviation) -> float:
+    """Return the same for a product of two tensors."""
+    length = math.sqrt(max(1.0, first.count * second.count / max(1, output.count)))
+    return length * (abs(first.offset) * _mean(second) + abs(second.offset) * _mean(first))
+
+
+def _mean(tensor: Deviation) -> float:
+    """Return the magnitude of the mean of the golden values."""
+    return math.sqrt(max(0.0, tensor.size * tensor.size - tensor.spread * tensor.spread))
+
+
+def _yardstick(family: Family, tensor: Deviation) -> float:
+    return min(tensor.size, tensor.spread) if family is Family.NORMALISE else tensor.size

@@ -1,0 +1,132 @@
+"""What inputs that were not compared add to the error of what is made of them: quantised values and rounded weights.
+
+A device runs some products in int8 where the golden has floats, and keeps in float16 the weights that the golden dump
+does not show. Neither is a fault. Quantising with step ``d`` leaves an error of ``d / sqrt(12)``; the step is the
+largest value over the number of steps. Errors of weights are shared by all that they are multiplied with, so that part
+of them does not average out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from probe_flow.analysis.model.deviation import UNIT, Deviation
+from probe_flow.analysis.model.growth import PEAK_OVER_RMS, TINY, Allowance, common_share
+from probe_flow.analysis.model.quantised import unknown_scale
+from probe_flow.records import NodeKey, Pairs, ReasonCode, SlotRole, TensorKind, TensorRef
+from probe_flow.records.measured import MeasuredPair
+
+STEPS = {"int8": 127.0, "int4": 7.0, "int2": 1.0}
+"""Quantised types: steps from zero to the largest value."""
+
+SPARE = 1.5
+"""How much larger than the largest value at hand the one is that a scale was made for: other inputs had larger ones."""
+
+UNKNOWN_CREST = 8.0
+"""Largest value over root mean square where nothing is known of what was quantised: activations behind a relu."""
+
+WEIGHT_CREST = 5.0
+"""The same for weights: one scale for all channels. One scale a channel makes it about 3."""
+
+CRESTS = (1.0, 30.0)
+"""Least and largest ratio that is believed."""
+
+ROUNDED_WEIGHT = 0.5
+"""Root mean square error of stored values, in units of `UNIT`, which is the largest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Relative error that inputs which were not compared leave: root mean square, and what all elements share of it."""
+
+    rms: float
+    shared: float
+
+
+NO_NOISE = Noise(0.0, 0.0)
+
+
+class HiddenInputs:
+    """The inputs of target nodes that were not compared and bring an error of their own.
+
+    Args:
+        rows: all rows.
+        pairs: what they come from; without edges it is not known which inputs are weights.
+    """
+
+    def __init__(self, rows: Sequence[MeasuredPair], pairs: Pairs) -> None:
+        self._fed = {(edge.consumer, edge.input) for edge in pairs.target.edges}
+        self._of: dict[NodeKey, list[TensorRef]] = {}
+        self._quantised: dict[NodeKey, TensorRef] = {}
+        for row in rows:
+            tensor = row.pair.target
+            if tensor is None or (tensor.numel or 0) < 2 or _is_compared(row):
+                continue
+            if tensor.slot.role is SlotRole.INPUT and tensor.kind is TensorKind.TENSOR and self._brings_error(tensor):
+                self._of.setdefault(tensor.node, []).append(tensor)
+            if tensor.dtype in STEPS or (row.pair.reason is not None and row.pair.reason.is_any(ReasonCode.QUANTISED)):
+                self._quantised.setdefault(tensor.node, tensor)
+        self.quantised_runs = frozenset(key.execution.identity for key in self._quantised)
+
+    def _brings_error(self, tensor: TensorRef) -> bool:
+        return tensor.dtype in STEPS or (bool(self._fed) and not self._is_fed(tensor) and UNIT.get(tensor.dtype, 0) > 0)
+
+    def _is_fed(self, tensor: TensorRef) -> bool:
+        return (tensor.node, tensor.slot.path[0]) in self._fed
+
+    def has_weights(self, nodes: Collection[NodeKey]) -> bool:
+        """Say whether what these nodes compute with has weights that were not compared."""
+        return any(not self._is_fed(tensor) for key in nodes for tensor in self._of.get(key, ()))
+
+    def noise(self, nodes: Collection[NodeKey], known: Sequence[Deviation]) -> Noise:
+        """Return the error that these nodes' inputs bring, given the deviations of those that were compared."""
+        if not self._of and not self._quantised:
+            return NO_NOISE
+        crest = max((d.top / d.size for d in known if d.size > 0.0), default=UNKNOWN_CREST)
+        crest = SPARE * min(max(crest, CRESTS[0]), CRESTS[1])
+        errors = [(error, common_share(count)) for error, count in self._errors(nodes, crest)]
+        return Noise(math.hypot(*(error for error, _ in errors)), math.hypot(*(error * part for error, part in errors)))
+
+    def _errors(self, nodes: Collection[NodeKey], crest: float) -> list[tuple[float, int]]:
+        """Return the relative error of each of them, with the number of its elements."""
+        hidden = [tensor for key in nodes for tensor in self._of.get(key, ())]
+        errors = [(self._error(tensor, crest), tensor.numel or 1) for tensor in hidden]
+        if any(tensor.dtype in STEPS for tensor in hidden):
+            return errors
+        # A framework keeps quantised values in floats, and no inputs.
+        found = [self._quantised[key] for key in nodes if key in self._quantised]
+        for tensor in found[:1]:
+            errors += [(_of_steps(each, STEPS["int8"]), tensor.numel or 1) for each in (crest, WEIGHT_CREST)]
+        return errors
+
+    def _error(self, tensor: TensorRef, crest: float) -> float:
+        steps = STEPS.get(tensor.dtype)
+        if steps is None:
+            return ROUNDED_WEIGHT * UNIT[tensor.dtype]
+        return _of_steps(crest if self._is_fed(tensor) else WEIGHT_CREST, steps)
+
+
+def _is_compared(row: MeasuredPair) -> bool:
+    return row.measurement is not None and (row.pair.golden is None or unknown_scale(row) is None)
+
+
+def _of_steps(crest: float, steps: float) -> float:
+    """Return the relative error of values rounded to so many steps from zero to the largest."""
+    return crest / (steps * math.sqrt(12.0))
+
+
+def with_noise(allowed: Allowance, noise: Noise, output: Deviation) -> Allowance:
+    """Return an allowance for an output that carries the errors of hidden inputs too."""
+    if not noise.rms or not output.unit:
+        return allowed
+    scale = max(allowed.scale, output.size)
+    floor = noise.rms * scale
+    return replace(
+        allowed,
+        floor=allowed.floor + floor,
+        peak=allowed.peak + PEAK_OVER_RMS * floor + 2.0 * noise.rms * output.top,
+        gain=allowed.gain + noise.shared * scale / max(output.size, TINY),
+        offset=allowed.offset + noise.shared * scale,
+    )

@@ -1,0 +1,117 @@
+"""What a parameter that an optimizer changed may be off by: its error of the step before, and that of the change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from probe_flow.analysis.flow.calls import Calls
+from probe_flow.analysis.model.deviation import Deviation
+from probe_flow.records import Mode, Phase, Statistics
+from probe_flow.records.measured import MeasuredPair
+
+UPDATE = 4.0
+"""Largest change of a parameter's elements in a step, in changes of its extremes, mean and norm."""
+
+DECIDED = 0.5
+"""Error of an update, in its size, wherever the gradients differ at all: an optimizer that divides them by their own
+size (Adam) turns the noise of elements that are zero in mathematics into whole steps."""
+
+SMALL_STEP = 0.1
+"""Change that a step of an optimizer makes at most in what a parameter's statistics say, in its size."""
+
+_RECORDED = ("min", "max", "mean", "l2norm")
+
+
+class Updates:
+    """The parameters that were read so far, and how far their latest change may have taken each."""
+
+    def __init__(self, rows: Sequence[MeasuredPair], deviations: Sequence[Deviation | None], calls: Calls) -> None:
+        """``deviations`` of the rows, which the caller may go on to change."""
+        self._rows = rows
+        self._deviations = deviations
+        self._calls = calls
+        self._latest: dict[object, int] = {}
+        self.gradients: dict[int, tuple[int, ...]] = {}
+        """Row of a parameter that was changed -> rows of the gradients that it was changed by; ``()``: not dumped."""
+        self._hidden: dict[int, float] = {}
+        """The same row -> relative error that it is likely to have where statistics show less."""
+
+    def add(self, number: int) -> None:
+        """Take note of a row that nothing in its step produced."""
+        if self._rows[number].node.phase is Phase.FORWARD:
+            self._latest[self._identity(number)] = number
+
+    def error(self, number: int, usual: float, *, is_known: bool) -> float | None:
+        """Return the error that a parameter may have, None where it was not compared in a step before.
+
+        Args:
+            number: its row.
+            usual: relative error of a gradient that was not dumped.
+            is_known: whether it is a parameter; else it must look like one, which a step changes by little.
+        """
+        if self._rows[number].is_produced or self._rows[number].node.phase is not Phase.FORWARD:
+            return None
+        before = self._latest.get(self._identity(number))
+        error = self._deviations[before] if before is not None else None
+        if before is None or error is None:
+            return None
+        change = self._change(before, number, max(1, error.count))
+        if not is_known and change > SMALL_STEP * error.size:
+            return None
+        gradients = self.gradients[number] = self._gradients_of(before)
+        found = [each for n in gradients if (each := self._deviations[n]) is not None]
+        gradient = max((min(each.relative, 1e3) for each in found), default=usual)
+        likely = max((min(each.likely / each.size, 1.0) for each in found if each.size), default=usual)
+        self._hidden[number] = min(1.0, UPDATE * change * likely / error.size) if error.size else 0.0
+        return 2.0 * error.rms + UPDATE * change * (max(gradient, DECIDED) if gradient else 0.0)
+
+    def error_of(self, number: int) -> float:
+        """Return the relative error of a changed parameter.
+
+        It follows the data that the gradients were made of, so it does not average out in products with these.
+        """
+        row, error = self._rows[number], self._deviations[number]
+        shown = min(error.relative, 1.0) if error is not None else 0.0
+        is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
+        return max(shown, self._hidden[number]) if is_proven else shown
+
+    def _change(self, before: int, number: int, count: int) -> float:
+        """Return the largest change of the golden's statistics, that of the norm for one of ``count`` elements."""
+        sides = [self._golden(row) for row in (before, number)]
+        changes = (
+            abs(float(b) - float(a)) / (math.sqrt(count) if name == "l2norm" else 1.0)
+            for name in _RECORDED
+            if (a := getattr(sides[0], name)) is not None and (b := getattr(sides[1], name)) is not None
+        )
+        return max(changes, default=0.0)
+
+    def _gradients_of(self, number: int) -> tuple[int, ...]:
+        """Return the rows of a parameter's gradient: that of its module, else of the call that read it."""
+        call, mine = self._calls.of[number], self._deviations[number]
+        assert call is not None
+        modules = [call, call.container] if call.container is not None else [call]
+        owners = [owner for module in modules if (owner := self._calls.gradients_of(module)) is not None]
+        found = [n for owner in owners for n in owner.written]
+        like = [n for n in found if self._is_like(n, mine)]
+        if not found and (backward := self._calls.by_key.get(replace(call.key, phase=Phase.BACKWARD))) is not None:
+            like = [n for n in backward.written if self._is_like(n, mine)]
+        return tuple(like or found)
+
+    def _is_like(self, number: int, parameter: Deviation | None) -> bool:
+        gradient = self._deviations[number]
+        return gradient is not None and parameter is not None and gradient.count == parameter.count
+
+    def _golden(self, number: int) -> Statistics:
+        golden = self._rows[number].pair.golden
+        assert golden is not None
+        measurement = self._rows[number].measurement
+        if golden.recorded is not None:
+            return golden.recorded
+        return measurement.golden.statistics if measurement and measurement.golden else Statistics()
+
+    def _identity(self, number: int) -> object:
+        key, slot = self._rows[number].node, self._rows[number].pair.shown.slot
+        run = key.execution
+        return run.rank, run.graph, key.name, key.call, slot

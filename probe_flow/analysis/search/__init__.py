@@ -1,0 +1,1 @@
+"""Where the divergence begins, and what is concluded of it."""

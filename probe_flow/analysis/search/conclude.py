@@ -1,0 +1,370 @@
+"""Turn the search for the origin into findings with evidence in words, and into the role of every row."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from probe_flow.analysis.flow.calls import is_gradient
+from probe_flow.analysis.flow.ordering import side_by_side
+from probe_flow.analysis.flow.producers import Writers
+from probe_flow.analysis.model.deviation import Deviation, shape_of
+from probe_flow.analysis.model.noise import not_deterministic
+from probe_flow.analysis.search.checksums import is_hashed_late, search_checksums
+from probe_flow.analysis.search.drift import find_drift
+from probe_flow.analysis.search.golden_errors import golden_errors
+from probe_flow.analysis.search.near_misses import behind_extremes, near_misses
+from probe_flow.analysis.search.not_compared import NotCompared
+from probe_flow.analysis.search.origin import Diagnosis, Suspect, diagnose
+from probe_flow.analysis.search.reference_check import witness_of
+from probe_flow.records import Finding, FindingKind, Mode, Pairs, Phase, Role, Status, Verdict
+from probe_flow.records.measured import MeasuredPair, number_or_first
+
+STRONG = 2.0
+"""A suspect of this score is an origin even downstream of another one: its inputs' errors do not explain it."""
+
+LATER = 5.0
+"""The same where it depends on a suspect of an earlier step, whose error went into a parameter: what is made with that
+is off in one direction, which does not average out as noise does."""
+
+NEAREST = 3
+"""Operators before an origin that its evidence names where extremes do not clear them; findings name the others too."""
+
+
+def conclude(
+    rows: Sequence[MeasuredPair], pairs: Pairs, verdicts: Sequence[Verdict]
+) -> tuple[tuple[Finding, ...], list[Verdict]]:
+    """Return the findings, the most important first, and the verdicts with their roles."""
+    diagnosis = diagnose(rows, pairs)
+    writers = Writers(rows)
+    apart = NotCompared(rows, diagnosis)
+    origins, shown = _forward_once(_origins(diagnosis, rows), writers, rows)
+    origins, echoes = _apart_once(origins, shown, apart)
+    heirs = _heirs(diagnosis, origins)
+    findings = [_origin_finding(suspect, rows, diagnosis, heirs, shown[suspect.row], apart) for suspect in origins]
+    findings.extend(
+        _nonfinite_finding(suspect, rows) for suspect in diagnosis.suspects if suspect.figure == "nonfinite"
+    )
+    checksums = search_checksums(rows, diagnosis.order)
+    wrote = {number: writers.of(number) for number in side_by_side(checksums.origins, diagnosis.order, rows)}
+    findings.extend(_checksum_finding(number, rows, writer) for number, writer in wrote.items())
+    shown.update(wrote)
+    if not findings:
+        findings.extend(find_drift(rows, diagnosis))
+    findings.extend(near_misses(rows, diagnosis, findings))
+    findings.extend(behind_extremes(rows, diagnosis, findings))
+    findings.extend(golden_errors(rows, diagnosis))
+    findings.extend(not_deterministic(rows, diagnosis.order))
+    origin_rows = {row if writer is None else writer for row, writer in shown.items()}
+    inherited = diagnosis.tainted.keys() | checksums.inherited | echoes | (shown.keys() - origin_rows)
+    roles = [
+        Verdict(
+            verdict.status,
+            verdict.rule_ids,
+            verdict.reasons,
+            _role(number, verdict, diagnosis, origin_rows, inherited),
+            diagnosis.scores.get(number),
+        )
+        for number, verdict in enumerate(verdicts)
+    ]
+    return tuple(_with_parts(finding, pairs) for finding in _first_nonfinite_only(findings)), roles
+
+
+def _with_parts(finding: Finding, pairs: Pairs) -> Finding:
+    """Name the operators that a fused one was made of: which of them is wrong shows only on a side without fusion."""
+    node = pairs.target.nodes.get(finding.node) if finding.node is not None else None
+    if node is None or len(node.originals) < 2:
+        return finding
+    return replace(finding, evidence=f"{finding.evidence}; fused of {' + '.join(f'`{op}`' for op in node.originals)}")
+
+
+def _origins(diagnosis: Diagnosis, rows: Sequence[MeasuredPair]) -> list[Suspect]:
+    """Return the suspects to blame, in order of time: the strong ones, then weak ones that nothing feeds.
+
+    Weak ones that the first strong one depends on stand before it: what it inherits, and where it is a gradient all
+    that the forward pass computed. Where NaN begins behind another suspect is not an origin of divergence but a
+    finding of its own.
+    """
+    strong = [
+        suspect
+        for suspect in diagnosis.suspects
+        if suspect.score >= _least_score(suspect, diagnosis, rows)
+        and not (suspect.figure == "nonfinite" and suspect.inherits)
+    ]
+    # Behind a strong one, what is a little more than explained is its echo.
+    first = next((place for place, suspect in enumerate(diagnosis.suspects) if suspect in strong[:1]), None)
+    weak = [suspect for suspect in diagnosis.suspects[:first] if suspect.score < STRONG and not suspect.inherits]
+    before = [suspect for suspect in weak if strong and _bears_on(suspect, strong[0], diagnosis, rows)]
+    return before + strong + [suspect for suspect in weak if suspect not in before]
+
+
+def _least_score(suspect: Suspect, diagnosis: Diagnosis, rows: Sequence[MeasuredPair]) -> float:
+    """Return the score from which a suspect is an origin whatever it depends on."""
+    root = diagnosis.tainted.get(suspect.row)
+    steps = [number_or_first(rows[n].node.execution.step) for n in (suspect.row, root) if n is not None]
+    return LATER if steps[-1] < steps[0] else STRONG
+
+
+def _bears_on(earlier: Suspect, later: Suspect, diagnosis: Diagnosis, rows: Sequence[MeasuredPair]) -> bool:
+    """Whether a suspect feeds a later one, or is of the forward pass where that is a gradient.
+
+    Where extremes are all that is known, what lies between may agree, and how far they differ says little.
+    """
+    is_bare = later.deviation is not None and later.deviation.is_bare
+    if is_bare or diagnosis.tainted.get(later.row) == earlier.row:
+        return True
+    return is_gradient(rows[later.row].node) and not is_gradient(rows[earlier.row].node)
+
+
+def _forward_once(
+    origins: Sequence[Suspect], writers: Writers, rows: Sequence[MeasuredPair]
+) -> tuple[list[Suspect], dict[int, int | None]]:
+    """Leave out gradients of a call that is blamed itself; return the others with the rows that wrote them."""
+    shown = {suspect.row: writers.of(suspect.row) for suspect in origins}
+    nodes = {suspect.row: rows[suspect.row if (row := shown[suspect.row]) is None else row].node for suspect in origins}
+    blamed = {(key.execution, key.name, key.call) for key in nodes.values() if key.phase is Phase.FORWARD}
+    kept = [
+        suspect
+        for suspect in origins
+        if not (
+            suspect.figure != "nonfinite"
+            and (key := nodes[suspect.row]).phase is Phase.BACKWARD
+            and (key.execution, key.name, key.call) in blamed
+        )
+    ]
+    return kept, {suspect.row: shown[suspect.row] for suspect in kept}
+
+
+def _apart_once(
+    origins: Sequence[Suspect], shown: dict[int, int | None], apart: NotCompared
+) -> tuple[list[Suspect], set[int]]:
+    """Show outputs of another size than the golden's in place of what they feed, each once; return the others too."""
+    kept: list[Suspect] = []
+    echoes: set[int] = set()
+    named: set[int] = set()
+    for suspect in origins:
+        row = apart.before(suspect)
+        if row is not None and shown[suspect.row] is None and apart.differs(row):
+            shown[suspect.row] = row
+            if row in named:
+                echoes.add(suspect.row)
+                continue
+            named.add(row)
+        kept.append(suspect)
+    return kept, echoes
+
+
+def _heirs(diagnosis: Diagnosis, origins: Sequence[Suspect]) -> Mapping[int, int]:
+    """Return origin row -> number of rows that descend from it."""
+    chosen = {suspect.row for suspect in origins}
+    return Counter(root for row, root in diagnosis.tainted.items() if row not in chosen)
+
+
+def _role(
+    number: int, verdict: Verdict, diagnosis: Diagnosis, origin_rows: AbstractSet[int], inherited: AbstractSet[int]
+) -> Role:
+    if number in origin_rows:
+        return Role.ORIGIN
+    if number in inherited:
+        return Role.INHERITED
+    if diagnosis.deviations[number] is not None or verdict.status is Status.PASS:
+        return Role.CLEAN
+    return Role.UNKNOWN
+
+
+def _origin_finding(
+    suspect: Suspect,
+    rows: Sequence[MeasuredPair],
+    diagnosis: Diagnosis,
+    heirs: Mapping[int, int],
+    writer: int | None,
+    apart: NotCompared,
+) -> Finding:
+    """Return the finding of a suspect, at the row that wrote what it read (``writer``) where that is to blame."""
+    row = rows[suspect.row]
+    count = heirs.get(suspect.row, 0)
+    tail = f"; {count} later tensor{'s inherit' if count != 1 else ' inherits'} it" if count else ""
+    shown = row if writer is None else rows[writer]
+    between = apart.before(suspect)
+    evidence = _evidence(suspect, rows, diagnosis, None if between is None else rows[between])
+    return Finding(
+        kind=FindingKind.ORIGIN,
+        node=shown.node,
+        slot=shown.pair.shown.slot,
+        evidence=_head(row, writer, rows, apart) + evidence + _by_reference(row) + tail,
+        severity=suspect.score,
+        row=suspect.row if writer is None else writer,
+        metrics=row.measurement.metrics if row.measurement else {},
+        size=_size(suspect, row),
+        shape=shape_of(suspect.deviation, suspect.figure, row),
+    )
+
+
+def _size(suspect: Suspect, row: MeasuredPair) -> str:
+    """Return how large the error is that nothing explains, for a line that has room for a few words."""
+    deviation, target, golden = suspect.deviation, row.pair.target, row.pair.golden
+    if deviation is None or suspect.allowance is None:
+        return f"{target.value!r}, golden {golden.value!r}" if target and golden else "another value"
+    if suspect.figure == "nonfinite":
+        return _nonfinite_places(deviation.nonfinite)
+    if suspect.figure == "pick":
+        return _picked(row)
+    shape = {
+        "rms": "",
+        "peak": f", single elements off by {deviation.peak:.2g}",
+        "gain": f", scale {deviation.gain:+.2%}",
+        "offset": f", mean {deviation.offset:+.2g}",
+    }[suspect.figure]
+    return ("not exact" if math.isinf(suspect.excess) else f"{suspect.excess:.3g} x rounding") + shape
+
+
+def _picked(row: MeasuredPair) -> str:
+    assert row.pick is not None
+    if math.isinf(row.pick.gap):
+        return "picks an index out of range"
+    return f"picks a value {row.pick.gap:.2g} away from the one due"
+
+
+def _nonfinite_places(count: int) -> str:
+    return f"nan or inf at {count} position{'' if count == 1 else 's'}"
+
+
+def _head(row: MeasuredPair, writer: int | None, rows: Sequence[MeasuredPair], apart: NotCompared) -> str:
+    """Say why another row is shown in place of the one that is off."""
+    if writer is None:
+        return ""
+    if rows[writer].pair.golden is None:
+        return f"has no counterpart in the golden and wrote `{row.pair.shown.id}`: "
+    return f"has another shape than the golden ({apart.told(writer)}); behind it, at `{row.pair.shown.id}`: "
+
+
+def _by_reference(row: MeasuredPair) -> str:
+    witness = witness_of(row)
+    return "" if witness is None else f"; {witness}"
+
+
+def _evidence(
+    suspect: Suspect, rows: Sequence[MeasuredPair], diagnosis: Diagnosis, between: MeasuredPair | None
+) -> str:
+    """Return what speaks against a suspect; ``between`` could not be compared and lies before it."""
+    row, deviation, allowed = rows[suspect.row], suspect.deviation, suspect.allowance
+    if deviation is None or allowed is None:
+        target, golden = row.pair.target, row.pair.golden
+        values = f"{target.value!r}, golden {golden.value!r}" if target and golden else "different"
+        return f"argument `{row.pair.shown.slot}` is {values}"
+    if suspect.figure == "nonfinite":
+        where = _nonfinite_places(deviation.nonfinite)
+        return f"{where} unlike the golden, and nothing that explains it before"
+    if suspect.figure == "pick":
+        assert row.pick is not None
+        return (
+            f"{_picked(row)}, judged by its own input `{row.pick.slot}`, whose error explains a near tie only, "
+            f"{suspect.excess:.3g} times as near"
+        )
+    floor = allowed.floor / deviation.size if deviation.size else 0.0
+    what = "output" if row.is_produced else row.pair.shown.slot.role.value
+    size = (
+        f"relative error {deviation.relative:.1e}" if deviation.size else f"error {deviation.rms:.1e}, golden is zero"
+    )
+    detail = {
+        "rms": "",
+        "peak": f", single elements off by up to {deviation.peak:.2g} among values up to {deviation.top:.2g}",
+        "gain": f", scale off by {deviation.gain:+.2%}",
+        "offset": f", mean off by {deviation.offset:+.2g}",
+    }[suspect.figure]
+    found = f"{what} differs ({size}{detail}"
+    explains = "rounding and the inputs explain" if row.is_produced else "rounding explains"
+    ratio = "where exact values are due" if math.isinf(suspect.excess) else f"{suspect.excess:.3g} x what {explains}"
+    if not row.is_produced:
+        nearest = _nearest(suspect, rows, diagnosis)
+        doubt = nearest and f"; minimum and maximum before it agree, which does not clear {nearest}"
+        return f"{found}, {ratio}, floor {floor:.1e}) before the node has done anything{doubt}"
+    inputs = [d for n in suspect.inputs if (d := diagnosis.deviations[n]) is not None]
+    if inputs:
+        agree = "inputs agree" if between is None else f"what was compared before `{between.pair.shown.id}` agrees"
+        if suspect.is_by_extremes:
+            agree += f" in minimum and maximum, which does not clear {_nearest(suspect, rows, diagnosis) or 'them'}"
+        return f"{agree} ({_largest(inputs)}, floor {floor:.1e}), {found}, {ratio})"
+    compared = "not all inputs were compared" if _has_compared_input(suspect.row, rows) else "no input was compared"
+    if diagnosis.is_flow_unknown:
+        compared += " and no edge is known, so whether it inherits the error is open"
+    return f"{compared} (floor {floor:.1e}), {found}, {ratio})"
+
+
+def _largest(inputs: Sequence[Deviation]) -> str:
+    """Return the largest error of some inputs; where a golden is zero none is relative to it."""
+    relative = [each.relative for each in inputs if math.isfinite(each.relative)]
+    absolute = [each.rms for each in inputs if not math.isfinite(each.relative)]
+    texts = [f"{max(relative):.1e}"] if relative else []
+    texts += [f"error {max(absolute):.1e} where the golden is zero"] if absolute else []
+    return ", ".join(texts)
+
+
+def _nearest(suspect: Suspect, rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> str:
+    """Return the operators before a suspect that its extremes do not clear, in words; empty where there are none."""
+    return ", ".join(f"`{rows[n].node.name}`" for n in diagnosis.hidden.get(suspect.row, ())[:NEAREST])
+
+
+def _has_compared_input(number: int, rows: Sequence[MeasuredPair]) -> bool:
+    """Whether an input of the row's node was measured; the rows of a node stand together."""
+    node = rows[number].node
+    before = itertools.takewhile(lambda n: rows[n].node == node, range(number - 1, -1, -1))
+    return any(rows[n].measurement is not None and not rows[n].is_produced for n in before)
+
+
+def _nonfinite_finding(suspect: Suspect, rows: Sequence[MeasuredPair]) -> Finding:
+    row = rows[suspect.row]
+    measurement = row.measurement
+    assert measurement is not None
+    count = measurement.nonfinite_mismatch
+    extent = (
+        "in its recorded extremes"
+        if measurement.mode is Mode.STATISTICS
+        else f"{count} of {measurement.count} elements"
+    )
+    return Finding(
+        kind=FindingKind.NONFINITE_ORIGIN,
+        node=row.node,
+        slot=row.pair.shown.slot,
+        evidence=f"first nan or inf that the other side does not have: {extent}",
+        severity=float(count),
+        row=suspect.row,
+        metrics=measurement.metrics,
+        size=f"nan or inf in {extent.removeprefix('in ')}",
+    )
+
+
+def _checksum_finding(number: int, rows: Sequence[MeasuredPair], writer: int | None) -> Finding:
+    row = rows[number]
+    shown = row if writer is None else rows[writer]
+    head = "" if writer is None else f"has no counterpart in the golden and wrote `{row.pair.shown.id}`: "
+    what = "checksum differs although the checksums of the inputs are equal"
+    if not row.is_produced:
+        what = f"checksum of the {row.pair.shown.slot.role.value} differs, and nothing before it explains that"
+    doubt = "; its recorded statistics agree, so it may have been hashed late" if is_hashed_late(row) else ""
+    return Finding(
+        kind=FindingKind.CHECKSUM_ORIGIN,
+        node=shown.node,
+        slot=shown.pair.shown.slot,
+        evidence=head + what + doubt,
+        severity=1.0,
+        row=number if writer is None else writer,
+        size="checksum differs",
+    )
+
+
+def _first_nonfinite_only(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Keep one finding about non-finite values: where they begin. What follows only inherits."""
+    seen = False
+    kept = []
+    for finding in findings:
+        if finding.kind is FindingKind.NONFINITE_ORIGIN:
+            if seen:
+                continue
+            seen = True
+        kept.append(finding)
+    return tuple(kept)

@@ -1,0 +1,92 @@
+"""Where to look when what is named turns out to be innocent: what comes near to being an origin, what extremes hide.
+
+An error that stays just below its limit accuses nobody, but what it spoils later may. So the largest of those before
+the first origin are suspects too, which fail nothing. Where nothing fails they must stand out more. And an error inside
+of the range leaves minimum and maximum as they are: where these are all that is known, the first tensor that shows it
+may lie behind the one where it began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from probe_flow.analysis.search.origin import Diagnosis
+from probe_flow.records import Finding, FindingKind, NodeKey
+from probe_flow.records.measured import MeasuredPair
+
+BESIDE_OTHERS = 0.6
+"""Share of the limit from which a tensor is a suspect where something fails: one healthy run in 200 has such a one."""
+
+ALONE = 0.8
+"""The same where nothing fails: beyond all that healthy runs were seen to reach (0.71)."""
+
+MOST = 2
+"""Suspects of this kind that are named: with an origin that is wrong, three places to look at."""
+
+
+def near_misses(rows: Sequence[MeasuredPair], diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings, which fail nothing, for the tensors nearest to being accused, the nearest first.
+
+    Args:
+        rows: all rows.
+        diagnosis: what the search found.
+        findings: what was concluded from it; only tensors before the first row that they name are looked at.
+    """
+    least = BESIDE_OTHERS if findings else ALONE
+    named = {finding.row for finding in findings if finding.kind is FindingKind.ORIGIN}
+    near: dict[NodeKey, tuple[float, int]] = {}
+    for number in diagnosis.order:
+        if number in named:
+            break
+        score = diagnosis.scores.get(number, 0.0)
+        if least <= score <= 1.0 and number not in diagnosis.tainted:
+            node = rows[number].node
+            near[node] = max(near.get(node, (0.0, 0)), (score, number), key=lambda each: each[0])
+    ranked = sorted(near.values(), key=lambda each: -each[0])
+    return [_finding(rows[number], number, score, diagnosis) for score, number in ranked[:MOST]]
+
+
+def behind_extremes(rows: Sequence[MeasuredPair], diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings, which fail nothing, for the outputs before the first origin whose extremes do not clear them.
+
+    Args:
+        rows: all rows.
+        diagnosis: what the search found.
+        findings: what was concluded from it; what they name already is left out.
+
+    Returns:
+        Empty unless the first origin was found by extremes alone; the nearest first.
+    """
+    first = next((each.row for each in findings if each.kind is FindingKind.ORIGIN and each.row is not None), None)
+    named = {finding.row for finding in findings}
+    hidden = () if first is None else diagnosis.hidden.get(first, ())
+    return [_hidden_finding(rows[n], n, rows[first]) for n in hidden if first is not None and n not in named]
+
+
+def _hidden_finding(row: MeasuredPair, number: int, origin: MeasuredPair) -> Finding:
+    return Finding(
+        kind=FindingKind.SUSPECT,
+        node=row.node,
+        slot=row.pair.shown.slot,
+        evidence=f"`{origin.pair.shown.id}` was computed from it, and its minimum and maximum, which agree, do not "
+        "clear it",
+        severity=0.0,
+        fails=False,
+        row=number,
+        metrics=row.measurement.metrics if row.measurement else {},
+    )
+
+
+def _finding(row: MeasuredPair, number: int, score: float, diagnosis: Diagnosis) -> Finding:
+    deviation = diagnosis.deviations[number]
+    error = f"relative error {deviation.relative:.1e}, " if deviation is not None and deviation.size else ""
+    return Finding(
+        kind=FindingKind.SUSPECT,
+        node=row.node,
+        slot=row.pair.shown.slot,
+        evidence=f"`{row.pair.shown.id}` comes near to being an origin: {error}{score:.0%} of what it takes",
+        severity=score,
+        fails=False,
+        row=number,
+        metrics=row.measurement.metrics if row.measurement else {},
+    )

@@ -1,0 +1,319 @@
+"""Find where the divergence begins: tensors whose error neither rounding nor the errors of their inputs explain.
+
+Every compared tensor is judged locally, by three figures (rms, peak, gain) against its `Allowance`. One that exceeds
+it is a suspect. Suspects that nothing suspected feeds are origins, the earliest in time first; a tensor that carries
+error and descends from a suspect inherits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
+from probe_flow.analysis.flow.ordering import in_time, side_by_side
+from probe_flow.analysis.model.budget import Allowances
+from probe_flow.analysis.model.deviation import Deviation
+from probe_flow.analysis.model.growth import Allowance
+from probe_flow.analysis.model.plain_values import plain_gap
+from probe_flow.analysis.search.guesses import is_doubtful
+from probe_flow.analysis.search.lineage import hidden_before
+from probe_flow.analysis.search.reference_check import clears
+from probe_flow.records import Mode, NodeKey, Pairs
+from probe_flow.records.measured import MeasuredPair, Pick
+
+LIMITS = {"rms": 2.5, "peak": 1.5, "gain": 2.5, "offset": 2.5}
+"""How many times its allowance a figure must be to accuse. The largest healthy ratios measured are about 0.9, 0.5 and
+0.9: see docs/explanation/diagnosis.md."""
+
+STATISTICS_LIMITS = {"rms": 1.25, "peak": 0.75, "gain": 1.7, "offset": 1.2}
+"""The same for what the forward pass computed where only statistics are known. These prove a part of the error, the
+rest averages out in them, and what inputs may hide is allowed in full: the largest healthy ratios measured are 0.6,
+0.35, 0.8 and 0.8."""
+
+GRADIENT_LIMITS = {"rms": 1.6, "peak": 0.75, "gain": 2.0, "offset": 1.6}
+"""The same for gradients, behind gates whose noise is estimated only: 0.8, 0.35, 1.1 and 0.9."""
+
+PICKED = 2.0
+"""Distance of a picked value from the one due that is a near tie, in the largest error of what was picked from: two
+values change places where each is off."""
+
+SAME_VALUE = 2.0**-20
+"""Relative difference of float arguments that says nothing: they may come from a computation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A row whose error is not explained.
+
+    Args:
+        row: row number.
+        score: largest excess over the limits; above 1.
+        figure: which figure it was: ``rms``, ``peak``, ``gain``, ``offset``, ``nonfinite``, ``pick`` for
+            indices, or ``value`` for scalar arguments, which have no deviation.
+        deviation: the row's error.
+        allowance: what it was allowed.
+        inputs: rows that were weighed as explanation.
+        inherits: whether an earlier suspect feeds it.
+        limit: how many times its allowance the figure may be.
+    """
+
+    row: int
+    score: float
+    figure: str
+    deviation: Deviation | None
+    allowance: Allowance | None
+    inputs: tuple[int, ...]
+    inherits: bool
+    limit: float = 1.0
+
+    @property
+    def excess(self) -> float:
+        """How many times its allowance the figure is."""
+        return self.score * self.limit
+
+    @property
+    def is_by_extremes(self) -> bool:
+        """Whether minimum and maximum are all that is known of the row, and finite values all that is wrong."""
+        return self.deviation is not None and self.deviation.is_bare and self.figure != "nonfinite"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What the search found.
+
+    Args:
+        suspects: in order of time, ranks side by side, origins and amplifiers alike.
+        tainted: row -> the suspect's row that it descends from.
+        deviations: per row, None where nothing was measured.
+        order: row numbers in order of time.
+        scales: row -> size of the terms that its rounding errors are relative to, where it was judged.
+        scores: row -> its largest figure over what is explained, 1 being the limit, where it was judged.
+        cleared: rows that would be suspects if the reference did not say that the target is no worse than the golden,
+            or repeated runs that they differ by as much; in order of time, without those that inherit from a suspect.
+        quantised_runs: identities of the executions in which the target computed with quantised values.
+        passed: node of a suspect -> the nodes between it and the nearest compared tensors before it.
+        hidden: row that extremes alone accuse -> outputs before it, the nearest first, whose extremes do not show
+            whether it began there.
+        is_flow_unknown: no edge between operators is known, so that each suspect stands for itself.
+    """
+
+    suspects: tuple[Suspect, ...]
+    tainted: Mapping[int, int]
+    deviations: Sequence[Deviation | None]
+    order: Sequence[int]
+    scales: Mapping[int, float]
+    scores: Mapping[int, float]
+    cleared: tuple[int, ...] = ()
+    quantised_runs: frozenset[object] = frozenset()
+    passed: Mapping[NodeKey, tuple[NodeKey, ...]] = field(default_factory=dict)
+    hidden: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    is_flow_unknown: bool = False
+
+
+def diagnose(rows: Sequence[MeasuredPair], pairs: Pairs) -> Diagnosis:
+    """Judge every measured row against what explains it; ``rows`` in execution order."""
+    return _Search(rows, pairs).run()
+
+
+class _Search:
+    """One pass in order of time; holds what is known so far."""
+
+    def __init__(self, rows: Sequence[MeasuredPair], pairs: Pairs) -> None:
+        self.rows = rows
+        self.calls = Calls(rows, pairs)
+        self.allowances = Allowances(rows, pairs, self.calls)
+        self.deviations = self.allowances.deviations
+        self.order = in_time(self.calls)
+        self.suspects: dict[int, Suspect] = {}
+        self.tainted: dict[int, int] = {}
+        self.wild: set[int] = set()
+        self.first_nonfinite: int | None = None
+        self.damaged: dict[Call, int] = {}
+        self.scores: dict[int, float] = {}
+        self.cleared: set[int] = set()
+
+    def run(self) -> Diagnosis:
+        for number in self.order:
+            deviation = self.deviations[number]
+            if deviation is not None:
+                if self._judge(number, deviation):
+                    self._remember(number, deviation)
+            elif not self.rows[number].is_produced:
+                self._judge_argument(number)
+        suspects = tuple(self.suspects[number] for number in side_by_side(self.suspects, self.order, self.rows))
+        tainted = self._resolved()
+        cleared = tuple(n for n in self.order if n in self.cleared and n not in self.suspects and n not in tainted)
+        scales, quantised = self.allowances.scales, self.allowances.hidden.quantised_runs
+        through = self.allowances.links.through if suspects else {}
+        passed = {key: through.get(key, ()) for key in {self.rows[suspect.row].node for suspect in suspects}}
+        return Diagnosis(
+            suspects, tainted, self.deviations, self.order, scales, self.scores, cleared, quantised, passed,
+            self._hidden_before(suspects), self.allowances.is_flow_unknown,
+        )  # fmt: skip
+
+    def _hidden_before(self, suspects: Sequence[Suspect]) -> dict[int, tuple[int, ...]]:
+        """Return the suspects that extremes alone accuse, with what may hide their error before them."""
+        return {
+            each.row: hidden_before(each.row, self.rows, self.deviations, self.allowances.sources)
+            for each in suspects
+            if each.is_by_extremes and not self._shows_again(each.row)
+        }
+
+    def _shows_again(self, number: int) -> bool:
+        """Whether an input holds the very tensor of a row before it, so that nothing was computed in between."""
+        row = self.rows[number]
+        if row.is_produced or row.measurement is None:
+            return False
+        before = [self.rows[n].measurement for n in self.allowances.sources(number) or ()]
+        return any(each is not None and each.golden == row.measurement.golden for each in before)
+
+    def _resolved(self) -> dict[int, int]:
+        """Return the heirs with their suspects: a collective may come before what another rank did to it."""
+        found = {}
+        for number in self.tainted:
+            root, seen = number, {number}
+            while root in self.tainted and self.tainted[root] not in seen:
+                root = self.tainted[root]
+                seen.add(root)
+            if root in self.suspects:
+                found[number] = root
+        return found
+
+    def _judge_argument(self, number: int) -> None:
+        """Accuse a scalar argument that differs; behind an earlier suspect it may have been computed from it."""
+        gap = plain_gap(self.rows[number])
+        if gap is None or gap <= SAME_VALUE or gap <= 2.0 * self.allowances.recent(number):
+            return
+        ancestor = self._root(next(iter(self.suspects))) if self.suspects else None
+        score = 1.0 + SAME_VALUE if ancestor is not None else math.inf
+        self.suspects[number] = Suspect(number, score, "value", None, None, (), ancestor is not None)
+        self.wild.add(number)
+        if ancestor is not None:
+            self.tainted[number] = ancestor
+
+    def _judge(self, number: int, deviation: Deviation) -> bool:
+        """Judge a row; return whether its error may explain others."""
+        row, call = self.rows[number], self.calls.of[number]
+        assert call is not None
+        if self.allowances.is_rounding(number, deviation):
+            self.scores[number] = 0.0
+            return True
+        sources = self.allowances.sources(number)
+        produced = row.is_produced
+        peers = call.peers if produced and sources is not None else ()
+        behind = (*(sources or ()), *peers)
+        known = [(n, d) for n in behind if (d := self.deviations[n]) is not None]
+        allowed = self.allowances.of(number, deviation, behind, sources)
+        limits = self._limits(number)
+        figure, score = self._worst_figure(number, deviation, allowed, limits)
+        if row.pick is not None:
+            figure, score = "pick", self._pick_score(row.pick, call)
+        # Without a path to the errors before it, an output is judged by what outputs are usually off by.
+        is_alone = produced and sources is None and self.allowances.is_flow_unknown
+        updated = self.allowances.updates.gradients.get(number, ())
+        around = (*behind, *(call.forward if produced else updated))
+        ancestor = self._ancestor(call, around, peers, produced=produced)
+        # Wrong indices, masks, arguments and NaN may do anything to what is computed from them, and what is wrong
+        # inside a module to what the module returns.
+        is_wild = any(n in self.wild for n in (around if produced else updated)) or (produced and call in self.damaged)
+        if is_wild:
+            score = 0.0
+        begins = deviation.nonfinite and not is_wild and not any(d.nonfinite for _, d in known)
+        if begins and not self._clears(number, "nonfinite"):
+            if sources is None and self.first_nonfinite is not None:
+                ancestor = self._root(self.first_nonfinite)
+            else:
+                figure, score = "nonfinite", math.inf
+        if score > 1.0 and is_doubtful(row, deviation):
+            self.allowances.forget(number)
+            return False
+        self.scores[number] = score
+        if score > 1.0:
+            self.suspects[number] = Suspect(
+                number,
+                score,
+                figure,
+                deviation,
+                allowed,
+                tuple(n for n, _ in known),
+                ancestor is not None,
+                limits.get(figure, 1.0),
+            )
+            for module in call.around():
+                self.damaged.setdefault(module, number)
+        error = deviation.likely if deviation.is_bare else deviation.rms
+        if ancestor is not None and (score > 1.0 or error > 2.0 * allowed.floor or deviation.nonfinite):
+            self.tainted[number] = ancestor
+        elif sources is None and not is_alone and score <= 1.0 and self.suspects and error > 6.0 * allowed.floor:
+            self.tainted[number] = self._root(next(iter(self.suspects)))
+        return not is_alone or score <= 1.0 or figure == "nonfinite"
+
+    def _limits(self, number: int) -> Mapping[str, float]:
+        """Return how many times its allowance each figure of a row may be."""
+        row = self.rows[number]
+        is_computed = row.is_produced and number not in self.allowances.links.producers
+        is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
+        if not (is_computed and is_proven):
+            return LIMITS
+        return GRADIENT_LIMITS if is_gradient(row.node) else STATISTICS_LIMITS
+
+    def _worst_figure(
+        self, number: int, deviation: Deviation, allowed: Allowance, limits: Mapping[str, float]
+    ) -> tuple[str, float]:
+        """Return the worst figure and its score, of those that neither reference nor noise clears."""
+        scores = _scores(deviation, allowed, limits)
+        worst = max(scores, key=scores.__getitem__)
+        if scores[worst] > 1.0 and (self.rows[number].third is not None or self.rows[number].noise):
+            scores = {name: 0.0 if s > 1.0 and self._clears(number, name) else s for name, s in scores.items()}
+            worst = max(scores, key=lambda name: scores[name])
+        return worst, scores[worst]
+
+    def _pick_score(self, pick: Pick, call: Call) -> float:
+        """Return how far picked values are from those due, in what the error of the input they come from explains."""
+        read = [d for n in call.read if self.rows[n].pair.shown.slot == pick.slot and (d := self.deviations[n])]
+        return _ratio(pick.gap, max((PICKED * (d.peak + d.unit * d.top) for d in read), default=0.0))
+
+    def _clears(self, number: int, figure: str) -> bool:
+        is_cleared = clears(self.rows[number], figure)
+        if is_cleared:
+            self.cleared.add(number)
+        return is_cleared
+
+    def _ancestor(self, call: Call, behind: Sequence[int], peers: Sequence[int], *, produced: bool) -> int | None:
+        """Return the suspect that a row descends from, or the input of another rank that may turn out to be one."""
+        known = next((self._root(n) for n in behind if n in self.suspects or n in self.tainted), None)
+        if known is None and produced:
+            known = self.damaged.get(call)
+        if known is not None:
+            return known
+        wrong = [(d.relative, -n) for n in peers if (d := self.deviations[n]) is not None and (d.rms or d.nonfinite)]
+        return -max(wrong)[1] if wrong else None
+
+    def _root(self, number: int) -> int:
+        return self.tainted.get(number, number)
+
+    def _remember(self, number: int, deviation: Deviation) -> None:
+        self.allowances.remember(number, deviation)
+        is_exact = deviation.unit == 0.0 and deviation.rms > 0.0
+        if deviation.nonfinite or (is_exact and (number in self.suspects or number in self.tainted)):
+            self.wild.add(number)
+        if deviation.nonfinite and self.first_nonfinite is None:
+            self.first_nonfinite = number
+
+
+def _scores(deviation: Deviation, allowed: Allowance, limits: Mapping[str, float]) -> dict[str, float]:
+    """Return how many times over its limit each figure is."""
+    return {
+        "rms": _ratio(deviation.rms, allowed.rms) / limits["rms"],
+        "peak": _ratio(deviation.peak, allowed.peak) / limits["peak"],
+        "gain": _ratio(abs(deviation.gain), allowed.gain) / limits["gain"],
+        "offset": _ratio(abs(deviation.offset), allowed.offset) / limits["offset"],
+    }
+
+
+def _ratio(value: float, allowed: float) -> float:
+    if value <= 0.0:
+        return 0.0
+    return value / allowed if allowed > 0.0 else math.inf

@@ -1,0 +1,106 @@
+"""What a reference says of a row: how far target and golden are from it, and whether the target is to blame at all.
+
+A target is accused only where it is worse than the golden's own error. By how much it may be, and which error counts as
+none, is that of the vendor's benchmark standard for operators (level L0): the root mean square error may be 2 times the
+benchmark device's, the largest one 10 times, the mean one 2 times, and errors below the minimum error of the dtype
+count as that. It takes the largest relative error where we take the largest absolute one, which elements near zero do
+not decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from probe_flow.analysis.model.deviation import UNIT, Deviation, deviation_of
+from probe_flow.analysis.model.noise import is_within_noise
+from probe_flow.records import Pair
+from probe_flow.records.measured import MeasuredPair
+
+MULTIPLIERS: Mapping[str, float] = MappingProxyType({"rms": 2.0, "peak": 10.0, "gain": 2.0, "offset": 2.0})
+"""How many times the golden's own error a figure of the target may be."""
+
+MINIMUM_ERROR: Mapping[str, float] = MappingProxyType(
+    {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-14, "complex32": 2.0**-11, "complex64": 2.0**-14}
+)
+"""Relative error that counts as none, by the target's dtype; for other dtypes that of storage."""
+
+NO_WITNESS = 0.5
+"""A target that is off from the reference by half its size is not cleared by it: they may have nothing in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """Both sides of a row against the reference.
+
+    Args:
+        target, golden: how far each is from it.
+        least: relative error that counts as none.
+    """
+
+    target: Deviation
+    golden: Deviation
+    least: float
+
+    def excess(self, figure: str) -> float:
+        """Return the target's error over the golden's: ``rms``, ``peak``, ``gain`` or ``offset``."""
+        floors = {
+            "rms": self.least * self.target.size,
+            "peak": self.least * self.target.top,
+            "gain": self.least,
+            "offset": self.least * self.target.size,
+        }
+        error = abs(getattr(self.target, figure))
+        allowed = max(abs(getattr(self.golden, figure)), floors[figure])
+        if allowed > 0.0:
+            return float(error / allowed)
+        return math.inf if error else 0.0
+
+    def clears(self, figure: str) -> bool:
+        """Say whether the target is not worse than the golden in a figure, ``nonfinite`` included."""
+        if figure == "nonfinite":
+            return self.target.nonfinite == 0
+        return self.target.relative <= NO_WITNESS and self.excess(figure) <= MULTIPLIERS[figure]
+
+    def __str__(self) -> str:
+        return (
+            f"against the reference the target is off by {self.target.relative:.1e}, the golden by "
+            f"{self.golden.relative:.1e}: {self.excess('rms'):.3g} x (limit {MULTIPLIERS['rms']:g})"
+        )
+
+
+def witness_of(row: MeasuredPair) -> Witness | None:
+    """Return what the reference says of a row, None where none was measured or nothing numeric was."""
+    pair, third = row.pair, row.third
+    if third is None or pair.target is None or pair.golden is None or pair.reference is None:
+        return None
+    sides = (
+        deviation_of(MeasuredPair(Pair(side, pair.reference, pair.group, pair.rule), measurement))
+        for side, measurement in ((pair.target, third.target), (pair.golden, third.golden))
+    )
+    target, golden = sides
+    if target is None or golden is None:
+        return None
+    least = MINIMUM_ERROR.get(pair.target.dtype, UNIT.get(pair.target.dtype, 0.0))
+    return Witness(target, golden, least)
+
+
+def clears(row: MeasuredPair, figure: str) -> bool:
+    """Say whether the target of a row is not to blame in a figure, by the reference or by the noise of repeats."""
+    witness = witness_of(row)
+    return (witness is not None and witness.clears(figure)) or is_within_noise(row, figure)
+
+
+def with_figures(row: MeasuredPair) -> MeasuredPair:
+    """Return a row whose measurement has the metrics of three sides: ``excess_error`` and those like it."""
+    witness = witness_of(row)
+    if witness is None or row.measurement is None:
+        return row
+    figures = {
+        "excess_error": witness.excess("rms"),
+        "excess_peak": witness.excess("peak"),
+        "golden_error": witness.golden.relative,
+    }
+    return replace(row, measurement=replace(row.measurement, metrics={**row.measurement.metrics, **figures}))

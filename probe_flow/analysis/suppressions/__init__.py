@@ -1,0 +1,1 @@
+"""What does not fail the gate: waivers and the baseline."""

@@ -1,0 +1,151 @@
+"""Where tensors come from: by the edges of a graph, or by equal golden values where there is none."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+from comparison_rows import IN, OUT, PARAM, edge, key, pairs_of, row, target_only, tensor
+
+from probe_flow.analysis.flow.links import MAX_PASSED, link
+from probe_flow.records import Graph, GraphOp, Group, Relation
+
+
+def test_an_input_comes_from_the_output_that_feeds_it():
+    rows = [row("a"), row("b", IN), row("b")]
+    found = link(rows, pairs_of(rows, edges=[edge("a", "b")]))
+    assert found.producers == {1: (0,)}
+    assert found.reaching[key("b")] == (1,)
+    assert found.through[key("b")] == ()
+
+
+def test_an_input_without_producer_is_a_source():
+    rows = [row("a", IN), row("a", PARAM, "weight"), row("a"), row("b", IN)]
+    found = link(rows, pairs_of(rows, edges=[edge("a", "b")]))
+    assert found.producers[0] == ()
+    assert found.producers[1] == ()
+    assert found.producers[3] == (2,)
+
+
+def test_a_node_that_the_graph_does_not_have_is_no_source():
+    graph = Graph(1, 0, (GraphOp("a", "Relu", 0), GraphOp("b", "Relu", 1), GraphOp("c", "Relu", 2)), "graph.txt")
+    rows = [row("a"), row("b", IN), row("trans_Cast_9", IN), row("trans_Cast_9"), row("c", IN)]
+    found = link(rows, pairs_of(rows, edges=[edge("a", "b")], graphs=(graph,)))
+    assert found.producers == {1: (0,), 4: ()}
+    assert found.reaching[key("trans_Cast_9")] == (2,)
+
+
+def test_edges_tell_outputs_and_inputs_of_a_node_apart():
+    rows = [row("a", OUT, 0), row("a", OUT, 1), row("b", IN, 0), row("b", IN, 1)]
+    found = link(rows, pairs_of(rows, edges=[edge("a", "b", 0, output=1), edge("a", "b", 1, output=0)]))
+    assert found.producers == {2: (1,), 3: (0,)}
+
+
+def test_nodes_that_were_not_compared_are_passed():
+    # a -> x -> y -> b, where x and y have no partner; y also reads the compared input row of its own.
+    rows = [row("a"), target_only(tensor("x")), row("y", IN, 1), row("b", IN), row("b")]
+    edges = [edge("a", "x"), edge("x", "y"), edge("y", "b")]
+    found = link(rows, pairs_of(rows, edges=edges))
+    assert found.producers[3] == (0, 2)
+    assert found.reaching[key("b")] == (3,)
+
+
+def test_inputs_that_were_not_dumped_are_reached_behind_the_node():
+    # b has no input rows at all: what feeds its output is a, through x.
+    rows = [row("a"), row("b")]
+    found = link(rows, pairs_of(rows, edges=[edge("a", "x"), edge("x", "b")]))
+    assert found.reaching[key("b")] == (0,)
+    assert found.through[key("b")] == (key("x"),)
+
+
+def test_a_row_that_feeds_twice_counts_once():
+    rows = [row("a"), row("b")]
+    found = link(rows, pairs_of(rows, edges=[edge("a", "b", 0), edge("a", "b", 1)]))
+    assert found.reaching[key("b")] == (0,)
+
+
+def test_an_input_fed_by_nothing_that_was_compared_has_unknown_ancestry():
+    rows = [row("b", IN), row("b"), row("c")]
+    found = link(rows, pairs_of(rows, edges=[edge("x", "b"), edge("x", "c")]))
+    assert 0 not in found.producers
+    assert found.reaching[key("b")] == (0,)
+    assert key("c") not in found.reaching
+
+
+def test_a_node_that_reads_nothing_is_a_source():
+    rows = [row("constant"), row("b", IN)]
+    found = link(rows, pairs_of(rows, edges=[edge("constant", "b")]))
+    assert found.reaching[key("constant")] == ()
+
+
+def test_loops_end():
+    rows = [row("a"), row("b", IN)]
+    found = link(rows, pairs_of(rows, edges=[edge("x", "y"), edge("y", "x"), edge("a", "y"), edge("x", "b")]))
+    assert found.producers[1] == (0,)
+
+
+def test_what_lies_behind_a_long_uncompared_chain_is_unknown():
+    def chain(length):
+        names = ["a", *(f"x{n}" for n in range(length)), "b"]
+        rows = [row("a"), row("b", IN), row("b")]
+        return link(rows, pairs_of(rows, edges=[edge(*two) for two in itertools.pairwise(names)]))
+
+    assert chain(MAX_PASSED).producers[1] == (0,)
+    assert 1 not in chain(MAX_PASSED + 1).producers
+
+
+def test_executions_do_not_mix():
+    first, second = key("b", step=0), key("b", step=1)
+    rows = [row(key("a", step=0)), row(key("a", step=1)), row(first, IN), row(second, IN)]
+    edges = [edge(key("a", step=0), first), edge(key("a", step=1), second)]
+    found = link(rows, pairs_of(rows, edges=edges))
+    assert found.producers == {2: (0,), 3: (1,)}
+
+
+def test_without_a_graph_equal_golden_values_are_one_tensor():
+    rows = [row("a", mark=1.0), row("b", IN, mark=1.0), row("b", mark=2.0), row("c", IN, mark=1.0), row("c", mark=3.0)]
+    found = link(rows, pairs_of(rows))
+    # The nearest one before: an in-place operator may have touched the first.
+    assert found.producers == {1: (0,), 3: (1,)}
+    assert found.reaching == {key("b"): (1,), key("c"): (3,)}
+
+
+def test_without_a_graph_a_parameter_is_a_source_and_new_values_are_unknown():
+    rows = [row("a", PARAM, "weight", mark=1.0), row("a", IN, mark=2.0), row("a", mark=3.0)]
+    found = link(rows, pairs_of(rows))
+    assert found.producers == {0: ()}
+    assert found.reaching[key("a")] == (0, 1)
+
+
+def test_without_a_graph_constants_and_scalars_identify_nothing():
+    ones = {"size": 0.0, "mark": 0.0}
+    rows = [row("a", **ones), row("b", IN, **ones), row("c", count=1, mark=4.0), row("d", IN, count=1, mark=4.0)]
+    assert link(rows, pairs_of(rows)).producers == {}
+
+
+def test_without_a_graph_executions_do_not_mix():
+    rows = [row(key("a", step=0), mark=1.0), row(key("b", step=1), IN, mark=1.0)]
+    assert link(rows, pairs_of(rows)).producers == {}
+
+
+def product_and_bias(*, relation=Relation.MANY_TO_ONE):
+    """A product and the addition of its bias, which together are one node of the golden; the product is inside."""
+    rows = [
+        row("mm", IN, 0), row("mm", IN, 1), target_only(tensor("mm")),
+        target_only(tensor("bias", IN, 0)), row("bias", IN, 1), row("bias"),
+    ]  # fmt: skip
+    group = Group("g", relation, (key("mm"), key("bias")), (key("linear"),))
+    return rows, replace(pairs_of(rows, {"mm": "MatMul", "bias": "BiasAdd"}), groups=(group,))
+
+
+def test_an_input_inside_a_group_comes_from_the_inputs_of_the_nodes_before():
+    found = link(*product_and_bias())
+    assert found.reaching[key("bias")] == (4, 0, 1)
+    assert found.through[key("bias")] == (key("mm"),)
+    assert found.reaching[key("mm")] == (0, 1)
+
+
+def test_a_node_of_which_an_input_was_not_compared_has_unknown_ancestry():
+    found = link(*product_and_bias(relation=Relation.ONE_TO_ONE))
+    assert key("bias") not in found.reaching
+    assert found.reaching[key("mm")] == (0, 1)

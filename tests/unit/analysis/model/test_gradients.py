@@ -1,0 +1,78 @@
+"""What a gradient may be off by: hand-made figures."""
+
+from __future__ import annotations
+
+import pytest
+from comparison_rows import deviation
+
+from probe_flow.analysis.model.families import Family
+from probe_flow.analysis.model.gradients import (
+    GATED,
+    Saved,
+    coherent_gradient_error,
+    flipped_share,
+    gradient_allowance,
+)
+
+U = 2.0**-11
+
+
+def allowed(family, output, incoming, saved=(), **more):
+    return gradient_allowance(family, output, incoming, saved, **{"is_gated": False, **more})
+
+
+def test_a_sum_is_held_against_its_terms_not_against_what_is_left():
+    # 400 gradients of size 1 add up to nothing: rounding of the terms leaves U * sqrt(100) each.
+    zero = deviation(size=1e-9, count=4)
+    found = allowed(Family.PRODUCT, zero, [deviation(count=400)], [Saved(deviation(count=100), is_result=False)])
+    assert found.scale >= 10.0
+    assert found.floor == pytest.approx(U * found.scale)
+
+
+def test_differences_of_means_add_up_in_the_gradient_of_a_bias_and_of_a_weight():
+    # 4608 incoming elements summed to 8: 576 each.
+    incoming = [deviation(count=4608, offset=1e-3)]
+    assert coherent_gradient_error(Family.NORMALISE, deviation(count=8), incoming, []) == pytest.approx(0.576)
+    # The weight of (64, 10) -> (64, 5) sums 64 products with the data, whose mean is 0.6.
+    data = Saved(deviation(count=640, spread=0.8), is_result=False)
+    weight = coherent_gradient_error(Family.PRODUCT, deviation(count=50), [deviation(count=320, offset=1e-3)], [data])
+    assert weight == pytest.approx(max(64 * 1e-3 * 0.6, 320 / 50 * 1e-3))
+    assert coherent_gradient_error(Family.CONTRACT, deviation(), [deviation(offset=1e-3)], []) == 0.0
+
+
+def test_a_linear_operation_needs_nothing_of_the_forward_pass():
+    wrong = [Saved(deviation(rms=0.5), is_result=False)]
+    found = [allowed(family, deviation(), [deviation()], wrong) for family in (Family.SUM, Family.SCALE)]
+    assert found[0].explained == 0.0
+    assert found[1].explained > 0.5
+
+
+def test_a_matrix_product_depends_on_the_other_factor():
+    weight, data = deviation(rms=0.01, count=50), deviation(rms=0.3, count=100)
+    saved = [Saved(data, is_result=False), Saved(weight, is_result=False)]
+    of_data = allowed(Family.PRODUCT, deviation(count=100), [deviation(count=200)], saved)
+    of_weight = allowed(Family.PRODUCT, deviation(count=50), [deviation(count=200)], saved)
+    assert of_data.explained / of_data.scale == pytest.approx(1.5 * 2 * 0.01)
+    assert of_weight.explained / of_weight.scale == pytest.approx(1.5 * 2 * 0.3)
+
+
+def test_gates_may_flip_as_far_as_the_forward_error_reaches():
+    saved = [Saved(deviation(rms=0.004), is_result=False)]
+    output, incoming = deviation(count=10_000), [deviation(count=10_000)]
+    plain = allowed(Family.CONTRACT, output, incoming, saved)
+    gated = allowed(Family.CONTRACT, output, incoming, saved, is_gated=True)
+    assert gated.explained - plain.explained == pytest.approx(0.2)  # 10 * 0.004 of the elements
+    assert gated.peak > plain.peak + output.top
+
+
+def test_no_gate_flips_where_none_is_expected():
+    assert flipped_share(1e-7, 1000) == 0.0
+    assert flipped_share(1e-2, 1000) == pytest.approx(0.1**0.5)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "is_gated"),
+    [("relu", True), ("max_pool2d", True), ("ReLU", True), ("max", True), ("gelu", False), ("smooth_l1_loss", False)],
+)
+def test_gates_are_known_by_name(op_type, is_gated):
+    assert (GATED.search(op_type) is not None) is is_gated

@@ -1,0 +1,229 @@
+"""Allowances per family, computed by hand, and what must hold for all of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, replace
+
+import pytest
+from comparison_rows import deviation
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from probe_flow.analysis.model.families import Family
+from probe_flow.analysis.model.growth import allowance, coherent_error, widest
+
+U = 2.0**-11
+
+
+def test_without_inputs_only_rounding_is_allowed():
+    found = allowance(Family.MOVE, deviation(size=2.0, top=6.0), [])
+    assert (found.floor, found.explained) == (2.0 * U, 0.0)
+    assert found.rms == 2.0 * U
+    assert found.peak == pytest.approx(6.0 * 2.0 * U + 2.0 * U * 6.0)
+    # A tenth and two root-hundredths of the noise may be a common factor.
+    assert found.gain == pytest.approx(0.3 * U)
+
+
+@pytest.mark.parametrize("count", [4, 10**4, 10**8])
+def test_a_common_factor_of_a_millionth_accuses_no_float32_kernel(count):
+    # Approximated functions err in one direction, by a few units of the last place, however many elements there are.
+    single = deviation(size=2.0, count=count, unit=2.0**-20, gain=1e-6, rms=2e-6)
+    found = allowance(Family.CONTRACT, single, [deviation(size=2.0, count=count, unit=2.0**-20)])
+    assert single.gain < 2.5 * found.gain
+    assert single.rms < 2.5 * found.rms
+    assert 2.5 * found.gain < 1e-4, "an error of a ten-thousandth still does"
+
+
+@pytest.mark.parametrize("family", [Family.MOVE, Family.CONTRACT])
+def test_moves_and_contractions_keep_absolute_errors(family):
+    found = allowance(family, deviation(size=0.5), [deviation(rms=0.1)])
+    assert found.explained == pytest.approx(0.12)
+    assert found.floor == pytest.approx(0.5 * U)
+
+
+def test_a_slice_may_hold_the_whole_error_of_its_input_and_its_whole_factor():
+    found = allowance(Family.MOVE, deviation(count=25), [deviation(rms=0.1, count=100)])
+    assert found.explained == pytest.approx(1.2 * 0.1 * 2.0)
+    assert found.gain == pytest.approx(found.rms)
+
+
+def test_sums_add_absolute_errors_and_round_at_the_size_of_their_terms():
+    # 100 - 99.9: what is left is a thousandth of what was summed.
+    terms = [deviation(size=100.0, rms=0.1), deviation(size=99.9, rms=0.2)]
+    found = allowance(Family.SUM, deviation(size=0.1), terms)
+    assert found.explained == pytest.approx(1.2 * 0.3)
+    assert found.floor == pytest.approx(100.0 * U)
+    assert found.peak >= 0.0
+
+
+def test_a_table_larger_than_the_sum_is_no_term_of_it():
+    table = deviation(size=1000.0, count=10_000)
+    assert allowance(Family.SUM, deviation(size=0.1), [table]).floor == pytest.approx(0.1 * U)
+
+
+def test_totals_round_at_the_root_of_what_was_summed():
+    # 10,000 terms of size 1 into 100 sums that cancel to 0.01.
+    found = allowance(Family.TOTAL, deviation(size=0.01), [deviation(rms=0.001, count=10_000)])
+    assert found.floor == pytest.approx(10.0 * U)
+    assert found.explained == pytest.approx(0.001 * 10.0)
+
+
+def test_means_that_differ_add_up_in_a_sum():
+    # 400 terms that are each off by 0.01 the same way: every one of the 4 sums of 100 is off by 1.
+    assert coherent_error(Family.TOTAL, deviation(count=4), [deviation(count=400, offset=-0.01)]) == pytest.approx(1.0)
+    assert coherent_error(Family.REDUCE, deviation(count=4), [deviation(count=400, offset=0.01)]) == 0.0
+
+
+def test_means_that_differ_add_up_in_a_product_with_what_has_a_mean():
+    # (20, 30) times (30, 10): sums of 30 products. Weights off by 0.01, data of mean 0.6 (size 1, spread 0.8).
+    data, weights = deviation(count=600, spread=0.8), deviation(count=300, offset=0.01)
+    output = deviation(count=200)
+    assert coherent_error(Family.PRODUCT, output, [data, weights]) == pytest.approx(30 * 0.01 * 0.6)
+    assert coherent_error(Family.PRODUCT, output, [deviation(count=600), weights]) == 0.0, "nothing with mean zero"
+    assert coherent_error(Family.PRODUCT, output, [data]) == 0.0
+
+
+def test_means_do_not():
+    found = allowance(Family.REDUCE, deviation(size=0.01), [deviation(rms=0.001, count=10_000)])
+    assert found.floor == pytest.approx(1.0 * U)
+    assert found.explained == pytest.approx(0.001)
+
+
+def test_scaling_adds_relative_errors():
+    found = allowance(Family.SCALE, deviation(size=4.0), [deviation(rms=0.01), deviation(size=2.0, rms=0.04)])
+    assert found.explained == pytest.approx(1.5 * 4.0 * (0.01 + 0.02))
+
+
+def test_products_add_relative_errors():
+    # (10, 100) x (100, 10): 1000 x 1000 / 100 = 100 squared, so a typical entry is 1 x 1 x sqrt(100) = 10.
+    factors = [deviation(rms=0.01, count=1000), deviation(rms=0.02, count=1000)]
+    found = allowance(Family.PRODUCT, deviation(size=10.0), factors)
+    assert found.explained == pytest.approx(1.5 * 0.03 * 10.0)
+    assert found.floor == pytest.approx(10.0 * U)
+
+
+def test_products_that_cancel_are_judged_by_what_they_would_usually_be():
+    factors = [deviation(rms=0.01, count=1000), deviation(count=1000)]
+    found = allowance(Family.PRODUCT, deviation(size=1e-6), factors)
+    assert found.explained == pytest.approx(1.5 * 0.01 * 10.0)
+    assert found.floor == pytest.approx(5.0 * U)
+    # Mathematically zero in the golden: still noise.
+    assert allowance(Family.PRODUCT, deviation(size=0.0), factors).explained == found.explained
+
+
+def test_a_product_with_weights_that_are_not_shown_takes_errors_together_as_noise():
+    # An activation and a shortcut: they are not multiplied with each other, and their errors have nothing in common.
+    image, shortcut = deviation(size=2.0, rms=0.006, count=50), deviation(size=4.0, rms=0.016, count=100)
+    found = allowance(Family.WEIGHTED, deviation(size=1.0), [image, shortcut])
+    assert found.explained == pytest.approx(max(2.0 * math.hypot(0.003, 0.004), 1.2 * 0.016))
+    assert found.floor == pytest.approx(4.0 * U)
+    assert allowance(Family.WEIGHTED, deviation(), []).rms == U
+
+
+def test_a_norm_of_a_small_spread_magnifies():
+    # mean 10, spread 0.01: an error of 0.001 is a tenth of the spread.
+    source = deviation(size=10.0, spread=0.01, rms=0.001)
+    found = allowance(Family.NORMALISE, deviation(size=1.0), [source])
+    assert found.explained == pytest.approx(2.0 * 0.1)
+    assert found.floor == pytest.approx(1000.0 * U)
+
+
+def test_one_wrong_element_before_a_norm_may_be_as_far_off_as_the_spread_says():
+    source = deviation(size=10.0, spread=0.01, rms=1e-6, peak=0.001)
+    assert allowance(Family.NORMALISE, deviation(size=1.0, top=3.0), [source]).peak >= 3.0 * 0.1
+
+
+def test_mean_and_reciprocal_deviation_of_a_norm():
+    source = deviation(size=10.0, spread=0.01, rms=0.001, count=1000)
+    mean = allowance(Family.NORMALISE, deviation(size=10.0, count=10), [source])
+    assert mean.explained >= 2.0 * 0.001
+    assert mean.floor >= 10.0 * U
+    # 1 / 0.01 = 100, off by as much as the error is of the spread: 10.
+    reciprocal = allowance(Family.NORMALISE, deviation(size=100.0, count=10), [source])
+    assert reciprocal.explained == pytest.approx(2.0 * 10.0)
+
+
+def test_exponentials_turn_absolute_errors_into_relative_ones():
+    found = allowance(Family.EXPONENTIAL, deviation(size=0.1, top=1.0), [deviation(size=8.0, rms=0.01, peak=0.05)])
+    assert found.explained == pytest.approx(0.1 * 0.05)
+    assert found.floor == pytest.approx(0.1 * 8.0 * U)
+    # The one probability near 1 moves with the exponent, however small the others are.
+    assert found.peak >= 1.0 * 0.05
+
+
+def test_large_exponents_bound_what_is_allowed():
+    wild = deviation(size=1e4, rms=100.0, peak=1e4)
+    found = allowance(Family.EXPONENTIAL, deviation(size=0.1), [wild])
+    assert found.explained == pytest.approx(0.1 * 1.0)
+    assert found.floor == pytest.approx(0.1 * 16.0 * U)
+
+
+def test_decisions_may_flip_a_few_times_once_inputs_differ():
+    indices = deviation(size=1000.0, top=5000.0, rms=80.0, peak=800.0, unit=0.0)
+    exact = allowance(Family.DISCRETE, indices, [deviation()])
+    assert (exact.floor, exact.explained, exact.peak) == (0.0, 0.0, 0.0)
+    near = allowance(Family.DISCRETE, indices, [deviation(rms=1e-3)])
+    # 3 of 100 flips, each by as much as twice the largest index.
+    assert near.explained == pytest.approx(10_000.0 * math.sqrt(0.03))
+    assert near.peak == 10_000.0
+
+
+def test_whole_numbers_made_of_fractions_are_off_by_one():
+    found = allowance(Family.MOVE, deviation(unit=0.0, size=40.0), [deviation(rms=1e-4, size=40.0)])
+    assert found.peak > 1.0
+    assert 0.3 < found.floor < 0.5
+    exact = allowance(Family.MOVE, deviation(unit=0.0, size=40.0), [deviation(unit=0.0, size=40.0)])
+    assert (exact.floor, exact.peak) == (0.0, 0.0)
+
+
+def test_unknown_arithmetic_is_wider_than_any_usual_one():
+    inputs = [deviation(rms=0.01), deviation(rms=0.01)]
+    unknown = allowance(Family.UNKNOWN, deviation(), inputs)
+    for family in (Family.MOVE, Family.SUM, Family.SCALE, Family.CONTRACT):
+        assert unknown.rms >= allowance(family, deviation(), inputs).rms
+
+
+def test_widest_takes_each_figure_for_itself():
+    one, other = (
+        allowance(Family.SUM, deviation(), [deviation(size=9.0)]),
+        allowance(Family.SCALE, deviation(), [deviation(rms=0.5)]),
+    )
+    both = widest([one, other])
+    assert both.floor == one.floor
+    assert both.explained == other.explained
+    assert both.peak == max(one.peak, other.peak)
+
+
+SIZES = st.one_of(st.just(0.0), st.floats(1e-30, 1e30), st.floats(1e150, 1e308))
+ERRORS = st.one_of(st.just(0.0), st.floats(1e-30, 1e30), st.just(math.inf))
+
+
+@st.composite
+def deviations(draw):
+    size = draw(SIZES)
+    return deviation(
+        rms=draw(ERRORS), peak=draw(ERRORS), gain=draw(st.floats(-10, 10)), size=size, top=size * 1.5,
+        spread=size * draw(st.floats(0, 1)), count=draw(st.integers(1, 10**7)),
+        unit=draw(st.sampled_from([0.0, 2.0**-11, 2.0**-20])),
+    )  # fmt: skip
+
+
+@given(st.sampled_from(Family), deviations(), st.lists(deviations(), max_size=3))
+@settings(max_examples=60, deadline=None)
+def test_allowances_are_finite_and_not_negative(family, output, inputs):
+    found = allowance(family, output, inputs)
+    for field in fields(found):
+        value = getattr(found, field.name)
+        assert math.isfinite(value)
+        assert value >= 0.0
+
+
+@given(st.sampled_from(Family), deviations(), st.lists(deviations(), min_size=1, max_size=3), st.floats(1.0, 1e6))
+@settings(max_examples=60, deadline=None)
+def test_a_larger_error_of_an_input_never_shrinks_the_allowance(family, output, inputs, factor):
+    first = inputs[0]
+    worse = replace(first, rms=first.rms * factor, peak=first.peak * factor, gain=first.gain * factor)
+    before, after = allowance(family, output, inputs), allowance(family, output, [worse, *inputs[1:]])
+    for name in ("floor", "explained", "peak", "gain", "rms"):
+        assert getattr(after, name) >= getattr(before, name) * (1 - 1e-12)

@@ -1,0 +1,149 @@
+"""What inputs that were not compared add to the allowance of what is made of them, computed by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from comparison_rows import IN, OUT, deviation, edge, key, pairs_of, passes, row, target_only, tensor
+
+from probe_flow.analysis.model.growth import Allowance
+from probe_flow.analysis.model.unseen_inputs import HiddenInputs, Noise, with_noise
+from probe_flow.analysis.search.conclude import conclude
+from probe_flow.records import Expectation, FindingKind, Node, Reason
+from probe_flow.records.measured import MeasuredPair
+
+U = 2.0**-11
+ROOT12 = math.sqrt(12.0)
+STEP = 1.0 / (127.0 * ROOT12)
+PART = 0.1 + 2.0 / math.sqrt(100.0)
+TYPES = {"quant": "AscendQuant", "conv": "Conv2D", "relu": "Relu"}
+
+
+def hidden(node: str, place: int, *, role=IN, code: str = "no_golden_dump", **more) -> MeasuredPair:
+    found = target_only(tensor(node, role, place, **more), expected=True)
+    return replace(found, pair=replace(found.pair, reason=Reason(code, code, Expectation.EXPECTED)))
+
+
+def noise_of(rows, *nodes, edges=(), known=()):
+    return HiddenInputs(rows, pairs_of(rows, TYPES, edges)).noise([key(node) for node in nodes], known)
+
+
+def test_weights_that_were_not_compared_are_rounded():
+    rows = [row("conv", IN), hidden("conv", 1), hidden("conv", 2), row("conv")]
+    found = noise_of(rows, "conv", edges=[edge("before", "conv")])
+    each = 0.5 * U
+    assert found.rms == pytest.approx(math.hypot(each, each))
+    assert found.shared == pytest.approx(PART * math.hypot(each, each))
+
+
+def test_what_something_feeds_is_no_weight_and_scalars_and_indices_are_none_either():
+    rows = [
+        hidden("conv", 0), hidden("conv", 1, shape=()), hidden("conv", 2, dtype="int32"), row("conv"),
+        hidden("conv", 0, role=OUT),
+    ]  # fmt: skip
+    assert noise_of(rows, "conv", edges=[edge("before", "conv")]) == Noise(0.0, 0.0)
+
+
+def test_without_edges_nobody_knows_which_inputs_are_weights():
+    assert noise_of([hidden("conv", 1), row("conv")], "conv") == Noise(0.0, 0.0)
+
+
+def test_int8_values_are_off_by_a_step_over_the_root_of_12():
+    rows = [row("quant", IN), hidden("conv", 0, dtype="int8"), hidden("conv", 1, dtype="int8"), row("conv")]
+    edges = [edge("before", "quant"), edge("quant", "conv")]
+    # Values up to 4 times their size, half as much again in reserve; weights up to 5 times.
+    found = noise_of(rows, "conv", "quant", edges=edges, known=[deviation(size=0.5, top=2.0)])
+    assert found.rms == pytest.approx(math.hypot(6.0 * STEP, 5.0 * STEP))
+    assert found.shared == pytest.approx(PART * found.rms)
+    blind = noise_of(rows, "conv", "quant", edges=edges)
+    assert blind.rms == pytest.approx(math.hypot(12.0 * STEP, 5.0 * STEP))
+
+
+def test_int4_has_seven_steps():
+    rows = [hidden("conv", 1, dtype="int4"), row("conv")]
+    assert noise_of(rows, "conv").rms == pytest.approx(5.0 / (7.0 * ROOT12))
+
+
+def test_a_framework_that_keeps_quantised_values_in_floats_is_known_by_the_reason():
+    rows = [hidden("conv", 0, role=OUT, dtype="float32", code="quantised"), row("dequant")]
+    found = noise_of(rows, "dequant", "conv", known=[deviation(size=1.0, top=4.0)])
+    assert found.rms == pytest.approx(math.hypot(6.0 * STEP, 5.0 * STEP))
+    assert noise_of(rows, "dequant") == Noise(0.0, 0.0)
+
+
+def test_noise_raises_every_figure():
+    allowed = Allowance(floor=0.001, explained=0.01, peak=0.1, gain=0.0001, scale=2.0)
+    found = with_noise(allowed, Noise(0.01, 0.003), deviation(size=1.0, top=3.0))
+    assert found.floor == pytest.approx(0.001 + 0.02)
+    assert found.explained == 0.01
+    assert found.peak == pytest.approx(0.1 + 6.0 * 0.02 + 2.0 * 0.01 * 3.0)
+    assert found.gain == pytest.approx(0.0001 + 0.003 * 2.0)
+    assert with_noise(allowed, Noise(0.0, 0.0), deviation()) is allowed
+    assert with_noise(allowed, Noise(0.01, 0.003), deviation(unit=0.0)) is allowed
+
+
+def int8_rows(error: float):
+    rows = [
+        row("quant", IN), hidden("quant", 0, role=OUT, dtype="int8", code="quantised"),
+        hidden("conv", 0, dtype="int8", code="quantised"), hidden("conv", 1, dtype="int8"),
+        row("conv", relative=error), row("relu", IN, relative=error), row("relu", relative=error),
+    ]  # fmt: skip
+    return rows, pairs_of(rows, TYPES, [edge("quant", "conv"), edge("conv", "relu")])
+
+
+def findings_of(rows, pairs):
+    return conclude(rows, pairs, passes(rows))[0]
+
+
+def test_an_int8_product_is_not_blamed_for_its_steps():
+    assert findings_of(*int8_rows(0.02)) == ()
+
+
+def test_an_int8_product_is_blamed_for_more():
+    (found,) = findings_of(*int8_rows(0.08))
+    assert (found.kind, found.node.name) == (FindingKind.ORIGIN, "conv")
+
+
+def test_outputs_of_a_network_with_int8_inside_drift_later():
+    rows, pairs = int8_rows(0.03)
+    rows += [row("last", IN, dtype="float32", relative=0.03), row("last", dtype="float32", relative=0.03)]
+    pairs = pairs_of(rows, TYPES, [*pairs.target.edges, edge("relu", "last")])
+    assert findings_of(rows, pairs) == ()
+
+
+def measured_int8_rows(error: float):
+    """The same network where the golden side has what the device holds in int8, as floats of another scale."""
+    far = {"dtype": "int8", "golden_dtype": "float32", "relative": 40.0}
+    rows = [
+        row("quant", IN), row("quant", **far), row("conv", IN, **far), hidden("conv", 1, dtype="int8"),
+        row("conv", relative=error), row("relu", IN, relative=error), row("relu", relative=error),
+    ]  # fmt: skip
+    return rows, pairs_of(rows, TYPES, [edge("quant", "conv"), edge("conv", "relu")])
+
+
+@pytest.mark.parametrize(("error", "origins"), [(0.02, []), (0.08, ["conv"])])
+def test_values_of_an_unknown_scale_accuse_nobody_and_excuse_as_int8_does(error, origins):
+    assert [found.node.name for found in findings_of(*measured_int8_rows(error))] == origins
+
+
+@pytest.mark.parametrize(("error", "blamed"), [(0.0062, []), (0.3, ["pool"])])
+def test_an_input_behind_operators_without_file_carries_what_they_computed(error, blamed):
+    # quant (int8, not compared) -> conv -> relu -> pool: of conv and relu the device has no file.
+    rows = [row("quant", IN), hidden("quant", 0, role=OUT, dtype="int8"), row("pool", IN, relative=error)]
+    edges = [edge("x", "quant"), edge("quant", "conv"), edge("conv", "relu"), edge("relu", "pool")]
+    pairs = pairs_of(rows, {**TYPES, "pool": "MaxPool"}, edges)
+    missing = {key(name): Node(key(name), op_type) for name, op_type in TYPES.items() if name != "quant"}
+    pairs = replace(pairs, target=replace(pairs.target, nodes={**pairs.target.nodes, **missing}))
+    findings, _ = conclude(rows, pairs, passes(rows))
+    assert [found.node.name for found in findings if found.kind is FindingKind.ORIGIN] == blamed
+
+
+def test_an_input_behind_views_alone_holds_what_was_there_before():
+    rows = [row("a", IN), row("a", relative=U), row("b", IN, relative=20 * U)]
+    pairs = pairs_of(rows, {"a": "Relu", "b": "Relu"}, [edge("x", "a"), edge("a", "view"), edge("view", "b")])
+    view = {key("view"): Node(key("view"), "Reshape")}
+    pairs = replace(pairs, target=replace(pairs.target, nodes={**pairs.target.nodes, **view}))
+    findings, _ = conclude(rows, pairs, passes(rows))
+    assert [found.node.name for found in findings] == ["b"]
