@@ -15,7 +15,7 @@ from probe_flow.cli.main import COMMANDS, group
 from probe_flow.errors import CODES
 from probe_flow.errors.reference import diagnostics_page
 from probe_flow.metrics.catalogue.reference import reference_page
-from probe_flow.reports import schemas
+from probe_flow.record import schemas
 from probe_flow.stages.registry import BUILT_IN, stage_types
 from probe_flow.workflow import schema as workflow_schema
 from probe_flow.workflow.reference import workflow_page
@@ -163,7 +163,7 @@ def _summary() -> str:
     from probe_flow.engine.execute import execute
     from probe_flow.engine.plan import make_plan
     from probe_flow.engine.scheduler import make_scheduler
-    from probe_flow.reports.console import render_summary
+    from probe_flow.reports.terminal.console import render_summary
     from probe_flow.workflow.loader import load_workflow
 
     plan = make_plan(load_workflow(ROOT / "workflows" / "torchair_ge_vs_fx.yaml", env={}, cwd=ROOT))

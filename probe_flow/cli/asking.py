@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from probe_flow.reports.questions import EVERYWHERE, Scope, sides
-from probe_flow.reports.run_folder import StoredRun, read_run
+from probe_flow.record.run_folder import StoredRun, read_run
+from probe_flow.runs.queries.base import EVERYWHERE, Scope, sides
 
 if TYPE_CHECKING:
-    from probe_flow.engine.reopen import StoredDumps
-    from probe_flow.reports.named_answer import NamedAnswer
-    from probe_flow.reports.questions_subgraph import Subgraph
-    from probe_flow.reports.questions_tensor import TensorView
-    from probe_flow.reports.questions_threshold import Threshold
-    from probe_flow.reports.stored_nodes import StoredNodes
+    from probe_flow.record.stored_nodes import StoredNodes
+    from probe_flow.runs.queries.named_answer import NamedAnswer
+    from probe_flow.runs.queries.subgraph import Subgraph
+    from probe_flow.runs.queries.tensor import TensorView
+    from probe_flow.runs.queries.threshold import Threshold
+    from probe_flow.runs.reopen import StoredDumps
 
 DRAWN_DEPTH = 2
 """Steps each way of a drawing when none are given."""
@@ -55,7 +55,7 @@ class Asker:
     @classmethod
     def of(cls, folder: Path, moved: Iterable[str] = ()) -> Asker:
         """Return the run in a folder, with ``SIDE=PATH`` of dumps that were moved; errors as `read_run`, PF7206."""
-        from probe_flow.engine.reopen import parse_dumps
+        from probe_flow.runs.reopen import parse_dumps
 
         return cls(read_run(folder), str(folder), parse_dumps(moved) if moved else {})
 
@@ -63,7 +63,7 @@ class Asker:
     def nodes(self) -> StoredNodes:
         """The nodes of the run, read at the first use."""
         if self._nodes is None:
-            from probe_flow.reports.stored_nodes import StoredNodes
+            from probe_flow.record.stored_nodes import StoredNodes
 
             self._nodes = StoredNodes(self.run)
         return self._nodes
@@ -72,7 +72,7 @@ class Asker:
     def dumps(self) -> StoredDumps:
         """The dumps of the run, listed at the first use."""
         if self._dumps is None:
-            from probe_flow.engine.reopen import StoredDumps
+            from probe_flow.runs.reopen import StoredDumps
 
             self._dumps = StoredDumps(self.run, self.moved)
         return self._dumps
@@ -85,8 +85,8 @@ class Asker:
 
     def threshold(self, wanted: Threshold, *, limit: int | None, scope: Scope = EVERYWHERE) -> Reply:
         """Return the nodes beyond a threshold."""
-        from probe_flow.reports.answers import threshold_lines
-        from probe_flow.reports.questions_threshold import beyond
+        from probe_flow.runs.queries.answers import threshold_lines
+        from probe_flow.runs.queries.threshold import beyond
 
         answer = beyond(self.run, wanted, limit=limit, scope=scope)
         return Reply(threshold_lines(answer), answer.data())
@@ -98,8 +98,8 @@ class Asker:
 
         A limit of 0 shows all of them in full.
         """
-        from probe_flow.reports.answers_node import node_lines
-        from probe_flow.reports.questions_node import MAX_VIEWS, node_view
+        from probe_flow.runs.queries.answers_node import node_lines
+        from probe_flow.runs.queries.node import MAX_VIEWS, node_view
 
         answer = node_view(self.run, self.nodes, wanted, depth=depth, scope=scope, limit=_views(limit, MAX_VIEWS))
         graph = answer.views[0].graph if answer.views else None
@@ -108,7 +108,7 @@ class Asker:
 
     def tensor(self, wanted: str, *, limit: int | None = None, scope: Scope = EVERYWHERE) -> Reply:
         """Return what is known of the tensors that a name means."""
-        from probe_flow.reports.answers_tensor import tensor_lines
+        from probe_flow.runs.queries.answers_tensor import tensor_lines
 
         answer = self.tensor_answer(wanted, limit=limit, scope=scope)
         return Reply(tensor_lines(answer), answer.data(shown="tensors", counted="rows"))
@@ -117,7 +117,7 @@ class Asker:
         self, wanted: str, *, limit: int | None = None, scope: Scope = EVERYWHERE
     ) -> NamedAnswer[TensorView]:
         """Return the same as data, with where the elements lie."""
-        from probe_flow.reports.questions_tensor import MAX_VIEWS, tensor_view
+        from probe_flow.runs.queries.tensor import MAX_VIEWS, tensor_view
 
         return tensor_view(self.run, self.dumps, wanted, scope=scope, limit=_views(limit, MAX_VIEWS))
 
@@ -144,16 +144,16 @@ class Asker:
 
     def unmatched(self, *, limit: int | None, scope: Scope = EVERYWHERE) -> Reply:
         """Return what has no counterpart."""
-        from probe_flow.reports.answers import unmatched_lines
-        from probe_flow.reports.questions_rows import unmatched
+        from probe_flow.runs.queries.answers import unmatched_lines
+        from probe_flow.runs.queries.rows import unmatched
 
         answer = unmatched(self.run, limit=limit, scope=scope)
         return Reply(unmatched_lines(answer), answer.data())
 
     def origin(self, *, scope: Scope = EVERYWHERE) -> Reply:
         """Return where the divergence begins."""
-        from probe_flow.reports.answers import origin_lines
-        from probe_flow.reports.questions_rows import origin
+        from probe_flow.runs.queries.answers import origin_lines
+        from probe_flow.runs.queries.rows import origin
 
         answer = origin(self.run, scope=scope)
         return Reply(origin_lines(answer), answer.data())
@@ -172,8 +172,8 @@ def write_drawing(graph: Subgraph, path: Path) -> str:
         IncompleteError: PF7001 when the file cannot be written.
     """
     from probe_flow.files.atomic import atomic_text
-    from probe_flow.reports.subgraph_dot import dot_text, drawn_by_dot
-    from probe_flow.reports.subgraph_svg import drawn_in_layers
+    from probe_flow.runs.draw.dot import dot_text, drawn_by_dot
+    from probe_flow.runs.draw.svg import drawn_in_layers
 
     text, by = dot_text(graph), "as text for graphviz"
     if path.suffix.lower() not in (".dot", ".gv"):

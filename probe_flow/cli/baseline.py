@@ -36,9 +36,9 @@ def command() -> None:
 )
 def accept(*, run: Path, output: Path) -> None:
     """Write what fails the gate of RUN into a file with one line a node, to be reviewed and kept with the workflow."""
-    from probe_flow.reports.baseline_accept import accept as accept_run
-    from probe_flow.reports.baseline_text import accepted_lines
-    from probe_flow.reports.run_folder import read_run
+    from probe_flow.record.run_folder import read_run
+    from probe_flow.runs.baseline.accept import accept as accept_run
+    from probe_flow.runs.baseline.text import accepted_lines
 
     for line in accepted_lines(accept_run(read_run(run), output), str(output)):
         click.echo(line)
@@ -49,8 +49,8 @@ def accept(*, run: Path, output: Path) -> None:
 @format_option
 def show(*, file: Path, output_format: str) -> None:
     """Show what a baseline FILE accepts."""
-    from probe_flow.formats.baseline_file import read_baseline
-    from probe_flow.reports.baseline_text import file_json, file_lines
+    from probe_flow.record.baseline_file import read_baseline
+    from probe_flow.runs.baseline.text import file_json, file_lines
 
     found = read_baseline(file)
     if output_format == "json":
@@ -67,9 +67,9 @@ def show(*, file: Path, output_format: str) -> None:
 @format_option
 def check(*, run: Path, file: Path, tolerance: float, output_format: str) -> int:
     """Hold RUN against a baseline FILE that its workflow need not name. Exit code 1 when something is worse."""
-    from probe_flow.reports.baseline_accept import check as check_run
-    from probe_flow.reports.baseline_text import check_json, check_lines
-    from probe_flow.reports.run_folder import read_run
+    from probe_flow.record.run_folder import read_run
+    from probe_flow.runs.baseline.accept import check as check_run
+    from probe_flow.runs.baseline.text import check_json, check_lines
 
     uses = check_run(read_run(run), file, tolerance=tolerance)
     if output_format == "json":

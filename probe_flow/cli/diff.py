@@ -56,16 +56,16 @@ def command(
     from probe_flow.cli.console import show
     from probe_flow.cli.running import OBJECTS_BETWEEN_COLLECTIONS
     from probe_flow.files.atomic import atomic_text
-    from probe_flow.reports.run_diff import diff_runs
-    from probe_flow.reports.run_diff_text import EXIT_CODES, diff_json, diff_lines, outcome
-    from probe_flow.reports.run_folder import read_run
+    from probe_flow.record.run_folder import read_run
+    from probe_flow.runs.diff.differences import diff_runs
+    from probe_flow.runs.diff.text import EXIT_CODES, diff_json, diff_lines, outcome
 
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     names = str(run_a), str(run_b)
     found = diff_runs(read_run(run_a), read_run(run_b), tolerance=tolerance)
     show(found.problems)
     if html is not None:
-        from probe_flow.reports.run_diff_html import write_diff_html
+        from probe_flow.runs.diff.page import write_diff_html
 
         write_diff_html(found, html, names=names)
     lines = list(diff_lines(found, limit=limit or None, names=names))

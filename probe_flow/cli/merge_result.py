@@ -28,8 +28,8 @@ def command(*, input_dir: str, output_dir: str, config_path: str) -> int:
     the order of the dumps; where a measure has no number, the cell shows the largest values of both sides.
     """
     from probe_flow.cli.console import show
-    from probe_flow.reports.rank_merge_config import read_merge_config
-    from probe_flow.reports.rank_merge_sources import merge_folder
+    from probe_flow.reports.rank_merge.config import read_merge_config
+    from probe_flow.reports.rank_merge.sources import merge_folder
 
     folder, output = Path(input_dir), Path(output_dir)
     if not folder.is_dir():

@@ -69,9 +69,9 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet
     from probe_flow.engine.cache import cache_folder
     from probe_flow.engine.execute import execute
     from probe_flow.engine.plan import with_scheduler
-    from probe_flow.reports.conclusion import last_line
-    from probe_flow.reports.console import render_summary
-    from probe_flow.reports.run_json import run_json_text
+    from probe_flow.record.conclusion import last_line
+    from probe_flow.record.run_json import run_json_text
+    from probe_flow.reports.terminal.console import render_summary
 
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     scheduler = plan.executor.open()
@@ -98,7 +98,7 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet
         _show_reported(reported, folder)
     show(ended, sources=plan.workflow.sources)
     if how.is_annotated:
-        from probe_flow.reports.annotations import annotate, github_text
+        from probe_flow.reports.ci.annotations import annotate, github_text
 
         click.echo(github_text(annotate(outcome.comparisons.values(), outcome.record, root=cwd)), nl=False)
     if as_json:

@@ -90,7 +90,7 @@ def _ni(
 ) -> None:
     """Show all that is known of an operator."""
     from probe_flow.cli.asking import write_drawing
-    from probe_flow.reports.questions import Scope
+    from probe_flow.runs.queries.base import Scope
 
     depth = max(depth, 1) if output is not None else depth
     reply = asker.node(_one(name, named), depth=depth, has_attributes=attributes, scope=Scope(graph=graph))
@@ -109,8 +109,8 @@ def _pt(asker: Asker, *, name: str | None, named: str | None) -> None:
     if not is_file(wanted):
         _print(asker.tensor(wanted))
         return
-    from probe_flow.reports.answers_tensor import file_lines
     from probe_flow.reports.tensor_values import values_of
+    from probe_flow.runs.queries.answers_tensor import file_lines
 
     for line in file_lines(wanted, values_of(_file_ref(Path(wanted)))):
         click.echo(line)
@@ -135,7 +135,7 @@ def _cp(
     save: bool,
 ) -> None:
     """Compare two tensors element by element: names of the run or `.npy` files; the second is the golden one."""
-    from probe_flow.reports.two_tensors import compare_two
+    from probe_flow.runs.two_tensors import compare_two
 
     both = (*names, *(named or ()))
     if len(both) != 2:
@@ -162,7 +162,7 @@ def _cp(
 @click.pass_obj
 def _ls(asker: Asker, *, part: str | None, op_type: str, name: str, fusion: str, kernel: str) -> None:
     """Count operators by type, or list those that hold every given part."""
-    from probe_flow.reports.answers_nodes import counted_lines, listed_lines
+    from probe_flow.runs.queries.answers_nodes import counted_lines, listed_lines
 
     wanted = [op_type, name or part or "", fusion, kernel]
     if not any(wanted):
@@ -174,7 +174,7 @@ def _ls(asker: Asker, *, part: str | None, op_type: str, name: str, fusion: str,
 
 
 def _low_cosine(asker: Asker, bound: float, limit: int) -> Reply:
-    from probe_flow.reports.questions_threshold import Relation, Threshold
+    from probe_flow.runs.queries.threshold import Relation, Threshold
 
     return asker.threshold(Threshold("cosine", bound, Relation.AT_MOST), limit=limit or None)
 

@@ -13,7 +13,7 @@ from probe_flow.cli.console import show
 from probe_flow.cli.shell_aliases import ALIASES
 from probe_flow.cli.shell_verbs import VERBS
 from probe_flow.errors import ProbeFlowError, did_you_mean
-from probe_flow.reports.console_facts import printable
+from probe_flow.record.facts import printable
 
 USAGE = 2
 LEAVING = frozenset({"exit", "quit", "q"})
@@ -46,7 +46,7 @@ class Session:
 
     def greeting(self) -> str:
         """Return the first line that the user sees."""
-        from probe_flow.reports.conclusion import last_line
+        from probe_flow.record.conclusion import last_line
 
         return f"{last_line(self.asker.run.record, folder=self.asker.shown)}\n`help` lists what can be asked"
 

@@ -18,7 +18,7 @@ from probe_flow.errors import Diagnostic, IncompleteError, UsageError
 
 if TYPE_CHECKING:
     from probe_flow.cli.asking import Asker, Reply
-    from probe_flow.reports.questions import Scope
+    from probe_flow.runs.queries.base import Scope
 
 DEFAULT_LIMIT = 20
 ROWS_A_GROUP = 5
@@ -136,7 +136,7 @@ def _is_pattern(asker: Asker, name: str) -> bool:
 
 def _asked(asker: Asker, name: str, options: Mapping[str, Any]) -> Reply:
     from probe_flow.cli.asking import DRAWN_DEPTH
-    from probe_flow.reports.questions_threshold import Relation, parse_threshold
+    from probe_flow.runs.queries.threshold import Relation, parse_threshold
 
     scope, limit = _scope(options), options["limit"]
     if name == "tensor":
@@ -158,9 +158,9 @@ def _asked(asker: Asker, name: str, options: Mapping[str, Any]) -> Reply:
 def _reply(asker: Asker, question: Callable[[], Reply], options: Mapping[str, Any]) -> int:
     """Print an answer; where the nodes cannot be read, say so and show rows instead."""
     from probe_flow.cli.asking import write_drawing
-    from probe_flow.reports.conclusion import last_line
-    from probe_flow.reports.json_values import json_value
-    from probe_flow.reports.run_view import conclusions
+    from probe_flow.record.conclusion import last_line
+    from probe_flow.record.json_values import json_value
+    from probe_flow.runs.queries.view import conclusions
 
     try:
         reply = question()
@@ -186,7 +186,7 @@ def _reply(asker: Asker, question: Callable[[], Reply], options: Mapping[str, An
 
 
 def _rows_or_summary(asker: Asker, options: Mapping[str, Any]) -> None:
-    from probe_flow.reports.run_view import Filter, Selection, render_rows, render_run, run_json
+    from probe_flow.runs.queries.view import Filter, Selection, render_rows, render_run, run_json
 
     stored, folder, scope = asker.run, asker.shown, _scope(options)
     wanted = Filter(options["verdict"], options["role"], options["node"])
@@ -200,7 +200,7 @@ def _rows_or_summary(asker: Asker, options: Mapping[str, Any]) -> None:
         for line in render_rows(selection, stored, folder=folder):
             click.echo(line)
     elif options["quiet"]:
-        from probe_flow.reports.conclusion import last_line
+        from probe_flow.record.conclusion import last_line
 
         click.echo(last_line(stored.record, folder=folder))
     else:
@@ -210,7 +210,7 @@ def _rows_or_summary(asker: Asker, options: Mapping[str, Any]) -> None:
 
 
 def _scope(options: Mapping[str, Any]) -> Scope:
-    from probe_flow.reports.questions import Scope
+    from probe_flow.runs.queries.base import Scope
 
     return Scope(options["comparison"], options["rank"], options["step"], options["graph"])
 

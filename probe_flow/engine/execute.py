@@ -35,8 +35,8 @@ from probe_flow.engine.signals import Signals
 from probe_flow.engine.tasks import StageTasks
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError, out_of_memory
 from probe_flow.files.leftovers import remove_leftovers, remove_scratch
+from probe_flow.record.run_json import LISTS, write_run_json
 from probe_flow.records import Comparison
-from probe_flow.reports.run_json import LISTS, write_run_json
 from probe_flow.stages.base import Context, Settings
 from probe_flow.stages.sizes import size_bytes
 from probe_flow.workflow.resolved import options_for_run

@@ -21,7 +21,7 @@ from probe_flow.files.existing import is_file
 from probe_flow.files.leftovers import is_temporary, remove_leftovers
 from probe_flow.files.lock_file import STALE_S, HeldError, LockFile
 from probe_flow.files.opening import open_bytes, read_text
-from probe_flow.reports.run_schema import RUN_SCHEMA
+from probe_flow.record.run_schema import RUN_SCHEMA
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -12,9 +12,9 @@ from typing import Any
 import probe_flow
 from probe_flow.engine.outcome import StageOutcome
 from probe_flow.engine.plan import Plan
+from probe_flow.record.run_json import LISTS
+from probe_flow.record.run_schema import RUN_SCHEMA
 from probe_flow.records import Catalog
-from probe_flow.reports.run_json import LISTS
-from probe_flow.reports.run_schema import RUN_SCHEMA
 
 _LIBRARIES = ("numpy", "dask", "h5py", "ml_dtypes", "numba", "torch")
 

@@ -12,9 +12,9 @@ from typing import Any
 from probe_flow.engine.plan import PlannedStage
 from probe_flow.engine.record import input_facts
 from probe_flow.errors import Diagnostic, InternalError, Severity
+from probe_flow.record.jsonl import write_comparison_jsonl, write_details_jsonl, write_nodes_jsonl
+from probe_flow.record.run_json import comparison_summary
 from probe_flow.records import Catalog, Comparison, Pairs
-from probe_flow.reports.jsonl import write_comparison_jsonl, write_details_jsonl, write_nodes_jsonl
-from probe_flow.reports.run_json import comparison_summary
 from probe_flow.stages.base import AtOnce, Files, Kind
 
 _RECORD_OF: Mapping[Kind, type] = {Kind.CATALOG: Catalog, Kind.PAIRS: Pairs, Kind.COMPARISON: Comparison}

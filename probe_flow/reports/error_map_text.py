@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from probe_flow.record.facts import figure
 from probe_flow.records import ErrorMap
-from probe_flow.reports.console_facts import figure
-from probe_flow.reports.questions import number
+from probe_flow.runs.queries.base import number
 
 MAX_LINES = 16
 """Lines of a map; more rows of cells share one, as the worst of them."""

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from probe_flow.records import ComparedPair, Comparison, Expectation, FindingKind, Role, Status, TensorKind
-from probe_flow.reports.questions import number
+from probe_flow.runs.queries.base import number
 
 
 class Mark(enum.Enum):

@@ -20,25 +20,25 @@ ENTRY_POINTS = "probe_flow.reports"
 
 BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
-        "torchair": "probe_flow.reports.csv_torchair:write_torchair_csv",
-        "torchair_percent": "probe_flow.reports.csv_torchair:write_percent_csv",
-        "torchair_legacy": "probe_flow.reports.csv_torchair_legacy:write_torchair_legacy_csv",
-        "dump_json": "probe_flow.reports.csv_dump_json:write_dump_json_csv",
-        "dump_json_msprobe": "probe_flow.reports.csv_dump_json_msprobe:write_msprobe_csv",
-        "offline": "probe_flow.reports.csv_offline:write_offline_csv",
-        "msaccucmp": "probe_flow.reports.csv_offline_msaccucmp:write_msaccucmp_csv",
+        "torchair": "probe_flow.reports.tables.torchair.layout:write_torchair_csv",
+        "torchair_percent": "probe_flow.reports.tables.torchair.layout:write_percent_csv",
+        "torchair_legacy": "probe_flow.reports.tables.torchair.legacy:write_torchair_legacy_csv",
+        "dump_json": "probe_flow.reports.tables.dump_json.layout:write_dump_json_csv",
+        "dump_json_msprobe": "probe_flow.reports.tables.dump_json.msprobe:write_msprobe_csv",
+        "offline": "probe_flow.reports.tables.offline.layout:write_offline_csv",
+        "msaccucmp": "probe_flow.reports.tables.offline.msaccucmp:write_msaccucmp_csv",
     }
 )
 
 TABLES: Mapping[str, str] = MappingProxyType(
     {
-        "torchair": "probe_flow.reports.csv_torchair:torchair_table",
-        "torchair_percent": "probe_flow.reports.csv_torchair:percent_table",
-        "torchair_legacy": "probe_flow.reports.csv_torchair_legacy:legacy_table",
-        "dump_json": "probe_flow.reports.csv_dump_json:dump_json_table",
-        "dump_json_msprobe": "probe_flow.reports.csv_dump_json_msprobe:msprobe_table",
-        "offline": "probe_flow.reports.csv_offline:offline_table",
-        "msaccucmp": "probe_flow.reports.csv_offline_msaccucmp:msaccucmp_table",
+        "torchair": "probe_flow.reports.tables.torchair.layout:torchair_table",
+        "torchair_percent": "probe_flow.reports.tables.torchair.layout:percent_table",
+        "torchair_legacy": "probe_flow.reports.tables.torchair.legacy:legacy_table",
+        "dump_json": "probe_flow.reports.tables.dump_json.layout:dump_json_table",
+        "dump_json_msprobe": "probe_flow.reports.tables.dump_json.msprobe:msprobe_table",
+        "offline": "probe_flow.reports.tables.offline.layout:offline_table",
+        "msaccucmp": "probe_flow.reports.tables.offline.msaccucmp:msaccucmp_table",
     }
 )
 """Our layouts as tables, for files other than CSV."""

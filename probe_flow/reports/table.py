@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias, cast
 
 from probe_flow.files.atomic import atomic_text
-from probe_flow.reports.float_texts import Number, number_texts
+from probe_flow.record.float_texts import Number, number_texts
 from probe_flow.reports.row_colors import Color
 
 _BATCH = 1024

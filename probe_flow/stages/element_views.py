@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from probe_flow.errors import Diagnostic, Severity, did_you_mean
 from probe_flow.records import ComparedPair, Comparison, Group, Mode
-from probe_flow.reports.element_view import ElementView, plain_prefix
+from probe_flow.reports.elements.element_view import ElementView, plain_prefix
 from probe_flow.stages.aligned_sides import aligned_sides
 from probe_flow.stages.details import LookBatch, look_at, look_of
 

@@ -12,7 +12,7 @@ from probe_flow.analysis.suppressions.baseline import weigh
 from probe_flow.analysis.suppressions.waivers import Waiver, waive
 from probe_flow.errors import Diagnostic
 from probe_flow.files.yaml.places import nearest
-from probe_flow.formats.baseline_file import read_baseline
+from probe_flow.record.baseline_file import read_baseline
 from probe_flow.records import Baseline, BaselineUse, Coverage, Finding, Pairs, Verdict, WaiverUse
 from probe_flow.records.measured import MeasuredPair
 from probe_flow.stages.base import Context

@@ -19,8 +19,8 @@ from probe_flow.stages.report_detail import Detail
 if TYPE_CHECKING:
     from probe_flow.errors import Diagnostic
     from probe_flow.records import Comparison, Differences
-    from probe_flow.reports.files import Form, ReportFile, Request
-    from probe_flow.reports.rank_merge_sources import Merged
+    from probe_flow.reports.formats import Form, ReportFile, Request
+    from probe_flow.reports.rank_merge.sources import Merged
 
 DEFAULT_XLSX = "torchair"
 
@@ -165,7 +165,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     A file that cannot be written costs itself: the others are written, and the run is incomplete for it.
     """
     from probe_flow.files.leftovers import remove_leftovers
-    from probe_flow.reports.files import Request, files_of
+    from probe_flow.reports.formats import Request, files_of
 
     folder = Path(options.output) if options.output else context.output
     if options.output:
@@ -195,7 +195,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
 
 def forms(options: Options) -> tuple[Form, ...]:
     """Return the files that the options ask for, in their order, each once."""
-    from probe_flow.reports.files import Form
+    from probe_flow.reports.formats import Form
     from probe_flow.reports.registry import TABLES
 
     layouts = [entry.csv for entry in options.formats if isinstance(entry, FormatWithOption)]
@@ -229,7 +229,7 @@ def _with_layout(name: str, form: Form) -> str:
 
 def _as_known(comparison: Comparison, context: Context) -> Comparison:
     """Return the comparison with every reason to call the run incomplete that is known by now."""
-    from probe_flow.reports.conclusion import error_reasons
+    from probe_flow.record.conclusion import error_reasons
 
     problems = context.facts.get("problems") or ()
     errors = error_reasons(
@@ -282,8 +282,8 @@ _PREPARED: Mapping[str, Callable[[Form, Options, Request, Context], tuple[Reques
 
 def _merged(path: str, comparison: Comparison) -> tuple[Merged, list[Diagnostic]]:
     from probe_flow.errors import ProbeFlowError
-    from probe_flow.reports.rank_merge_config import read_merge_config
-    from probe_flow.reports.rank_merge_sources import merge_comparison
+    from probe_flow.reports.rank_merge.config import read_merge_config
+    from probe_flow.reports.rank_merge.sources import merge_comparison
 
     try:
         return merge_comparison(comparison, read_merge_config(path))

@@ -30,8 +30,8 @@ class Options(StageOptions):
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the paths of the files written; those of several matches (of a matrix) are numbered."""
     from probe_flow.records import Comparison
-    from probe_flow.reports.files import Form, Request, files_of
-    from probe_flow.reports.offline_mapping import rows_of
+    from probe_flow.reports.formats import Form, Request, files_of
+    from probe_flow.reports.tables.offline.mapping import rows_of
 
     folder = Path(options.output) if options.output else context.output
     written: list[Path] = []

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from probe_flow.records import Comparison
-from probe_flow.reports.html import write_html
+from probe_flow.reports.html.page import write_html
 
 READY_S = 60
 """Seconds until a report must be usable; the machine of the tests may be busy with others."""

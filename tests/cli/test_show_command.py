@@ -8,8 +8,8 @@ import fake_stages
 import pytest
 from fake_stages import write_project
 
-from probe_flow.reports.run_folder import read_run
-from probe_flow.reports.run_view import Filter, row_table, worst_rows
+from probe_flow.record.run_folder import read_run
+from probe_flow.runs.queries.view import Filter, row_table, worst_rows
 
 LAST = "FAIL n2 (Fake) output 0, rank 0, graph 1, step 0 | 5 of 5 compared | out/run.json"
 

@@ -15,8 +15,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from stored_runs import node, packaged_run, row, write_run
 
-from probe_flow.reports.run_schema import run_schema
-from probe_flow.reports.stored_records import misfit
+from probe_flow.record.run_schema import run_schema
+from probe_flow.record.stored_records import misfit
 
 JUNK: list[Any] = [None, 5, -1.5, "x", [], {}, [1, {"a": 2}], {"a": [1]}, True, "nan", 10**400, "\udcff"]
 QUESTIONS = [

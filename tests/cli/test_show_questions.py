@@ -372,7 +372,7 @@ def test_a_run_of_an_older_version_is_refused(runs, probe_flow, tmp_path):
 def test_closer_looks_are_written_as_their_schema_says(runs):
     import jsonschema
 
-    from probe_flow.reports.schemas import schema
+    from probe_flow.record.schemas import schema
 
     lines = (runs("torchair") / "details.jsonl").read_text().splitlines()
     for line in lines:

@@ -14,7 +14,7 @@ import pytest
 
 from probe_flow.errors import ProbeFlowError
 from probe_flow.files.opening import open_bytes
-from probe_flow.formats.baseline_file import read_baseline
+from probe_flow.record.baseline_file import read_baseline
 
 SECONDS = 60
 PIPE = "it is a pipe, not a regular file"

@@ -22,8 +22,8 @@ from generate.torchair import (
 )
 from named_origins import compare, is_truth, origins
 
+from probe_flow.record.run_json import comparison_summary
 from probe_flow.records import Role, Status
-from probe_flow.reports.run_json import comparison_summary
 
 
 def misses(specs, folder: Path) -> list[str]:

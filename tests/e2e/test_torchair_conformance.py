@@ -164,7 +164,7 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "7 other element counts": (
             "unit/matching/torchair/test_match_torchair.py::TestRules::test_different_element_counts_keep_the_pair_and_say_so",
-            "unit/reports/test_csv_torchair.py::test_other_element_counts_are_unmatched_and_fail",
+            "unit/reports/tables/torchair/test_layout.py::test_other_element_counts_are_unmatched_and_fail",
         ),
         "7 int8 on one side": (
             "unit/analysis/test_policies.py::test_torchair_does_not_judge_a_quantised_side",

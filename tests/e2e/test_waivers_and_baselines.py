@@ -17,7 +17,7 @@ import pytest
 
 from e2e.projects import SAMPLE, WORKFLOWS, Command, Done, sample_params, sample_sets
 from probe_flow.cli.main import main
-from probe_flow.reports.schemas import schema
+from probe_flow.record.schemas import schema
 
 EXAMPLES = SAMPLE.parent / "dump_json"
 

@@ -31,11 +31,11 @@ from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.errors import FormatError
 from probe_flow.files.arrays.torch_file import read_torch_header
-from probe_flow.formats.baseline_file import read_baseline
-from probe_flow.formats.baseline_text import baseline_text
 from probe_flow.mappings.api_mapping_file import read_api_mapping
 from probe_flow.mappings.mapping_file import read_flat_mapping, read_layer_mapping
+from probe_flow.record.baseline_file import read_baseline
 from probe_flow.records import Execution, Extent, NodeKey, Slot, SlotRole, TensorKind, TensorRef
+from probe_flow.runs.baseline.file_text import baseline_text
 from probe_flow.tensors.encoding import TORCH
 
 _NODE = NodeKey(Execution(), "node")

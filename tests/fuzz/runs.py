@@ -33,19 +33,19 @@ from probe_flow.engine.plan import make_plan
 from probe_flow.engine.scheduler import make_scheduler
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, ProbeFlowError
 from probe_flow.files.shards import Entry, ShardStore, inspect
-from probe_flow.formats.baseline_text import baseline_text
+from probe_flow.record.conclusion import last_line
+from probe_flow.record.run_folder import read_run
 from probe_flow.records import Execution, NodeKey, TensorRef
-from probe_flow.reports.baseline_accept import baseline_of
-from probe_flow.reports.conclusion import last_line
-from probe_flow.reports.questions import Scope
-from probe_flow.reports.questions_threshold import Relation, parse_threshold
-from probe_flow.reports.rank_merge_config import read_merge_config
-from probe_flow.reports.rank_merge_sources import merge_folder
-from probe_flow.reports.run_diff import diff_runs
-from probe_flow.reports.run_diff_html import write_diff_html
-from probe_flow.reports.run_diff_text import diff_json, diff_lines, outcome
-from probe_flow.reports.run_folder import read_run
-from probe_flow.reports.run_view import Filter, Selection, render_rows, render_run, run_json
+from probe_flow.reports.rank_merge.config import read_merge_config
+from probe_flow.reports.rank_merge.sources import merge_folder
+from probe_flow.runs.baseline.accept import baseline_of
+from probe_flow.runs.baseline.file_text import baseline_text
+from probe_flow.runs.diff.differences import diff_runs
+from probe_flow.runs.diff.page import write_diff_html
+from probe_flow.runs.diff.text import diff_json, diff_lines, outcome
+from probe_flow.runs.queries.base import Scope
+from probe_flow.runs.queries.threshold import Relation, parse_threshold
+from probe_flow.runs.queries.view import Filter, Selection, render_rows, render_run, run_json
 from probe_flow.stages.parse_files import Batch, Source, Wanted, parse_batch
 from probe_flow.workflow.loader import load_workflow
 

@@ -127,7 +127,7 @@ def summaries(tmp_path_factory: pytest.TempPathFactory) -> str:
     from probe_flow.engine.execute import execute
     from probe_flow.engine.plan import make_plan
     from probe_flow.engine.scheduler import make_scheduler
-    from probe_flow.reports.console import render_summary
+    from probe_flow.reports.terminal.console import render_summary
 
     texts = []
     for kind in ("faulty", "healthy"):

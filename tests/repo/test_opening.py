@@ -15,7 +15,7 @@ ELSEWHERE = {
     "metrics/backends/compiled_code.py": "looks at the owner of the file too, and waits for nothing",
     "cli/main.py": "/dev/null, for writing",
     "errors/explanations.py": "files of the package",
-    "reports/html_assets.py": "files of the package",
+    "reports/html/assets.py": "files of the package",
     "files/streamed_file.py": "its own temporary file, new and for writing",
     "files/whole_files.py": "its own temporary file, new and for writing",
     "files/lock_file.py": "makes the lock where there is none; waits for nothing",

@@ -61,15 +61,15 @@ PROMISES: dict[str, tuple[str, ...]] = {
     ),
     "Names from a dump are only text": (
         "browser/test_html_report.py::test_hostile_names_are_text_and_run_nothing",
-        "unit/reports/test_html.py::test_hostile_texts_stay_inside_the_data",
-        "unit/reports/test_html_assets.py::test_our_scripts_put_no_text_into_the_page_as_markup",
+        "unit/reports/html/test_page.py::test_hostile_texts_stay_inside_the_data",
+        "unit/reports/html/test_assets.py::test_our_scripts_put_no_text_into_the_page_as_markup",
         "unit/reports/test_cells.py::test_guarded_text_comes_back_from_a_csv_file_and_never_begins_like_a_formula",
-        "unit/reports/test_csv_torchair.py::test_names_and_reasons_never_become_formulas_and_come_back_whole",
+        "unit/reports/tables/torchair/test_layout.py::test_names_and_reasons_never_become_formulas_and_come_back_whole",
         "unit/reports/test_xlsx.py::test_text_is_never_a_formula_or_a_link",
-        "unit/reports/test_rank_merge.py::test_merged_text_is_never_a_formula",
-        "unit/reports/test_annotations.py::test_no_name_can_begin_a_command_of_its_own",
-        "unit/reports/test_junit.py::test_text_is_escaped_as_the_standard_library_escapes_it",
-        "unit/reports/test_same_places.py::test_names_of_ranks_cannot_reach_the_terminal_unescaped",
+        "unit/reports/rank_merge/test_merge.py::test_merged_text_is_never_a_formula",
+        "unit/reports/ci/test_annotations.py::test_no_name_can_begin_a_command_of_its_own",
+        "unit/reports/ci/test_junit.py::test_text_is_escaped_as_the_standard_library_escapes_it",
+        "unit/record/test_same_places.py::test_names_of_ranks_cannot_reach_the_terminal_unescaped",
         "e2e/test_bad_input.py::test_names_of_files_cannot_lead_out_or_steer_the_terminal",
     ),
     "Comparing leaves every file of a dump as it was": (
@@ -183,8 +183,8 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "e2e/test_trust.py::test_questions_to_a_hostile_run_folder_run_nothing",
     ),
     "`report.html` loads nothing from anywhere": (
-        "unit/reports/test_html_assets.py::test_the_policy_allows_the_scripts_of_the_page_and_nothing_else",
-        "unit/reports/test_html_assets.py::test_the_page_names_nothing_to_load",
+        "unit/reports/html/test_assets.py::test_the_policy_allows_the_scripts_of_the_page_and_nothing_else",
+        "unit/reports/html/test_assets.py::test_the_page_names_nothing_to_load",
     ),
     "Files of the cache are read as numbers; one that is damaged or of another program counts as absent": (
         "unit/files/test_shards.py::test_a_shard_that_was_cut_off_is_a_reported_miss",

@@ -12,7 +12,7 @@ from probe_flow.records import Mode
 _INTRODUCTION = """\
 # Metrics
 
-<!-- Written from the metric registry (`probe_flow.metrics.catalogue.reference`). A test holds it equal; do not edit by hand. -->
+<!-- Written from the metric registry (`metrics.catalogue.reference`). A test holds it equal; do not edit by hand. -->
 
 One id stands for one formula, in workflow files, results and code. *t* is the target, *g* the golden tensor, *n* the
 number of positions where both are finite.

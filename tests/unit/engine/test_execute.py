@@ -19,7 +19,7 @@ from probe_flow.engine.execute import RunOutcome, execute
 from probe_flow.engine.plan import make_plan
 from probe_flow.engine.scheduler import make_scheduler
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError
-from probe_flow.reports.schemas import schema
+from probe_flow.record.schemas import schema
 
 TWO_BRANCHES = """\
   other: {uses: compare.fake, pairs: pairs}

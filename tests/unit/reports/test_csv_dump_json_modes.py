@@ -29,8 +29,8 @@ from probe_flow.records import (
     TensorRef,
     Verdict,
 )
-from probe_flow.reports.csv_dump_json import Layout, layout_of, write_dump_json_csv
-from probe_flow.reports.csv_dump_json_msprobe import write_msprobe_csv
+from probe_flow.reports.tables.dump_json.layout import Layout, layout_of, write_dump_json_csv
+from probe_flow.reports.tables.dump_json.msprobe import write_msprobe_csv
 
 KEY = NodeKey(Execution(), "Torch.add", 0)
 SIX = ("Cosine", "EucDist", "MaxAbsErr", "MaxRelativeErr", "One Thousandth Err Ratio", "Five Thousandths Err Ratio")

@@ -13,7 +13,7 @@ from report_builders import comparison, good_row, measurement, row, tensor
 
 from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import ComparedPair, Measurement, Mode, SideSummary, SlotRole, Statistics, Status, TensorKind
-from probe_flow.reports.csv_torchair import write_percent_csv, write_torchair_csv
+from probe_flow.reports.tables.torchair.layout import write_percent_csv, write_torchair_csv
 
 RELATIVE = ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr")
 DIFFERENCES = ("Max diff", "Min diff", "Mean diff", "L2norm diff")

@@ -14,12 +14,12 @@ from report_builders import comparison, good_row, missing_golden, missing_target
 from stored_runs import row as stored_row
 
 from probe_flow.analysis.coverage import cover
+from probe_flow.record.jsonl import write_comparison_jsonl
+from probe_flow.record.run_json import comparison_summary
 from probe_flow.records import ComparedPair, Excuse, ExcuseKind, FindingKind, Role, Status, TensorKind
 from probe_flow.records.measured import MeasuredPair
-from probe_flow.reports.html_payload import payload
-from probe_flow.reports.jsonl import write_comparison_jsonl
+from probe_flow.reports.html.payload import payload
 from probe_flow.reports.marks import LOOKS, Mark, RowMarks, StoredMarks, fill_of, is_missing, mark_of
-from probe_flow.reports.run_json import comparison_summary
 
 
 def judged(order: int, status: Status, role: Role, *, excess: float | None = None, **more: Any) -> ComparedPair:

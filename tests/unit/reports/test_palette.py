@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from probe_flow.reports.html_assets import asset_text
+from probe_flow.reports.html.assets import asset_text
 from probe_flow.reports.marks import LOOKS, Mark
 from probe_flow.reports.palette import COLOURS, INKS, SURFACES, palette_css
 

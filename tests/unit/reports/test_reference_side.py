@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from report_builders import GOOD_METRICS, comparison, good_row, measurement, missing_golden, stats, tensor
 
+from probe_flow.record.jsonl import write_comparison_jsonl, write_nodes_jsonl
 from probe_flow.records import Catalog, Comparison, Extent
-from probe_flow.reports.csv_torchair import write_torchair_csv
-from probe_flow.reports.html_payload import payload
-from probe_flow.reports.jsonl import write_comparison_jsonl, write_nodes_jsonl
+from probe_flow.reports.html.payload import payload
 from probe_flow.reports.registry import TABLES
 from probe_flow.reports.registry import table as table_of
+from probe_flow.reports.tables.torchair.layout import write_torchair_csv
 
 FIGURES = {
     "reference.cosine": 0.5,

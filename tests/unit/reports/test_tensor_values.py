@@ -11,9 +11,10 @@ from hypothesis.extra import numpy as npst
 from probe_flow.errors import UsageError
 from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.records import Execution, NodeKey, Slot, SlotRole
-from probe_flow.reports import tensor_values, two_tensors
+from probe_flow.reports import tensor_values
 from probe_flow.reports.tensor_values import values_of, worst_elements
-from probe_flow.reports.two_tensors import compare_two
+from probe_flow.runs import two_tensors
+from probe_flow.runs.two_tensors import compare_two
 
 KEY = NodeKey(Execution(None, None, None), "x")
 

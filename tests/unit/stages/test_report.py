@@ -15,13 +15,16 @@ from report_builders import comparison, good_row, origin
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.records import Comparison, Role, Status
-from probe_flow.reports import files, registry
+from probe_flow.reports import formats as files
+from probe_flow.reports import registry
 from probe_flow.stages.base import AtOnce, Context, Settings
 from probe_flow.stages.report import STAGE, Options, forms
 
 ALL = [{"csv": "dump_json"}, "jsonl", "junit", "xlsx", {"xlsx": "torchair"}, "markdown", "annotations",
        {"annotations": "gitlab"}]  # fmt: skip
-ENTRY_POINT = EntryPoint("theirs", "probe_flow.reports.csv_dump_json:write_dump_json_csv", registry.ENTRY_POINTS)
+ENTRY_POINT = EntryPoint(
+    "theirs", "probe_flow.reports.tables.dump_json.layout:write_dump_json_csv", registry.ENTRY_POINTS
+)
 FACTS: dict[str, Any] = {
     "workflow": {"name": "demo", "path": "demo.yaml"},
     "timings": {"started": "2026-01-02T03:04:05+00:00"},

@@ -1,0 +1,217 @@
+"""What to do about a finding: the steps of the decision guide that its facts lead to, as codes and sentences.
+
+Source of the order: custom operators before built-in ones, 16 bits before full precision, fusion beside both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from probe_flow.record.rows import source_line
+from probe_flow.records import (
+    ComparedPair,
+    Comparison,
+    Edge,
+    ErrorShape,
+    Finding,
+    FindingKind,
+    Node,
+    NodeKey,
+    Slot,
+    SlotRole,
+    TensorKind,
+)
+
+HALF = frozenset({"float16", "bfloat16"})
+MAX_PARTS = 4
+
+FAR = 20.0
+"""Severity of an origin from which more precision is not the first thing to try: about 50 times what one rounding of
+each element explains. That is what a sum of 2500 values loses when each step is rounded at random."""
+
+_SHAPES: dict[ErrorShape | None, tuple[str, str]] = {
+    ErrorShape.FACTOR: (
+        "PF7421",
+        "is off by one factor, which rounding does not do: compare scales, divisors and attributes",
+    ),
+    ErrorShape.OFFSET: (
+        "PF7422",
+        "is off by one amount, which rounding does not do: look for an addend that one side lacks",
+    ),
+    ErrorShape.PART: (
+        "PF7423",
+        "is wrong in a few elements only: see where they lie, and look at borders, tails and padding",
+    ),
+    ErrorShape.CHOICE: ("PF7424", "picks other elements than its own input says: compare axis, order and ties"),
+}
+"""Errors that more precision does not cure: code, and what is wrong with the operator and what to look at."""
+
+_BETWEEN = "look at what lies between the two"
+
+_ACCUSING = frozenset({FindingKind.ORIGIN, FindingKind.NONFINITE_ORIGIN, FindingKind.CHECKSUM_ORIGIN})
+
+_CUSTOM_KERNELS = frozenset({"0", "1", "2", "10", "11"})
+"""Values of `_fe_imply_type` for kernels that were added to the device's own library (CANN, OpImplType)."""
+
+_OVERLOAD = re.compile(r"(?P<namespace>\w+)\.\w+\.\w+")
+_OWN_NAMESPACES = frozenset({"aten", "prims", "prim", "npu", "torchair", "quantized", "c10d", "_c10d_functional"})
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One step: a code that `explain` tells more about, and what it means here."""
+
+    code: str
+    text: str
+
+
+def advise(findings: Collection[Finding], comparison: Comparison) -> list[tuple[Advice, ...]]:
+    """Return the steps for each finding, the most telling first; none where the evidence says it all."""
+    facts = _Facts(findings, comparison) if findings else None
+    return [tuple(_steps(finding, facts)) for finding in findings] if facts is not None else []
+
+
+class _Facts:
+    """What the steps of some findings depend on: the rows of their nodes and of what feeds these.
+
+    Args:
+        findings: of the comparison.
+        comparison: what was compared.
+    """
+
+    def __init__(self, findings: Collection[Finding], comparison: Comparison) -> None:
+        self.pairs = comparison.pairs
+        self.target, self.golden = comparison.pairs.target, comparison.pairs.golden
+        self._comparison = comparison
+        named = {finding.node for finding in findings if finding.node is not None}
+        inputs = {finding.node for finding in findings if finding.slot and finding.slot.role is SlotRole.INPUT}
+        self._edges = [edge for edge in self.target.edges if edge.consumer in inputs] if inputs else []
+        self._rows: dict[NodeKey, list[ComparedPair]] = {
+            key: [] for key in (*named, *(edge.producer for edge in self._edges))
+        }
+        for row in comparison.rows if self._rows else ():
+            side = row.pair.target or row.pair.golden
+            if side is not None and side.node in self._rows:
+                self._rows[side.node].append(row)
+
+    def rows(self, key: NodeKey) -> list[ComparedPair]:
+        return self._rows.get(key, [])
+
+    def producer(self, key: NodeKey, slot: Slot) -> Edge | None:
+        """Return the edge that feeds an input, None where nothing does or the dump does not tell."""
+        return next((edge for edge in self._edges if edge.consumer == key and (edge.input,) == slot.path[:1]), None)
+
+    def was_measured(self, edge: Edge) -> bool:
+        """Whether the output that an edge begins at was compared."""
+        slot = Slot(SlotRole.OUTPUT, (edge.output,))
+        return any(row.measurement is not None and row.pair.shown.slot == slot for row in self.rows(edge.producer))
+
+    def ran_between(self, edge: Edge) -> list[Node]:
+        """Return the operators that ran between the ends of an edge, that no edge knows, and of which no row tells."""
+        ends = self.target.nodes.get(edge.producer), self.target.nodes.get(edge.consumer)
+        if ends[0] is None or ends[1] is None:
+            return []
+        between = {
+            key: node
+            for key, node in self.target.nodes.items()
+            if key.execution == edge.consumer.execution and ends[0].order < node.order < ends[1].order
+        }
+        for other in self.target.edges if between else ():
+            between.pop(other.producer, None)
+            between.pop(other.consumer, None)
+        for row in self._comparison.rows if between else ():
+            if row.measurement is not None and row.pair.target is not None:
+                between.pop(row.pair.target.node, None)
+        return sorted(between.values(), key=lambda node: node.order)
+
+
+def _steps(finding: Finding, facts: _Facts) -> Iterator[Advice]:
+    if finding.kind is FindingKind.DRIFT:
+        yield Advice("PF7415", "no operator is to blame: raise precision where the error grows most")
+    key = finding.node
+    if key is None or finding.kind not in _ACCUSING:
+        return
+    row = next((row for row in facts.rows(key) if row.order == finding.row), None)
+    if row is not None and row.pair.golden is None:
+        source = source_line(facts.pairs, key)
+        call = f", called at {source[0]}:{source[1]}: take it out there" if source else ": take the call out"
+        text = f"only the target executes `{key.name}`{call} or add it to the golden's program, then compare again"
+        yield Advice("PF7419", text)
+    elif finding.slot is not None and finding.slot.role is not SlotRole.OUTPUT:
+        yield _before_the_node(key, finding.slot, row, facts)
+    else:
+        if finding.kind is FindingKind.NONFINITE_ORIGIN:
+            yield Advice("PF7416", f"NaN or infinity begins at `{key.name}`: look at the size of its inputs")
+        is_far = finding.kind is FindingKind.ORIGIN and finding.severity >= FAR
+        yield from _of_operator(key, facts, is_far=is_far, shape=finding.shape)
+
+
+def _before_the_node(key: NodeKey, slot: Slot, row: ComparedPair | None, facts: _Facts) -> Advice:
+    name = f"`{key.name}`"
+    if row is not None and TensorKind.SCALAR in {side.kind for side in (row.pair.target, row.pair.golden) if side}:
+        return Advice("PF7417", f"{name} gets another argument than in the golden: make the two programs alike")
+    if slot.role in (SlotRole.PARAMETER, SlotRole.BUFFER):
+        return Advice("PF7410", f"a weight of {name} differs: load the same checkpoint on both sides")
+    edge = facts.producer(key, slot)
+    if edge is None:
+        text = f"{name} already reads something else: give both sides the same inputs, weights and random state"
+        return Advice("PF7410", text)
+    wrote = f"`{edge.producer.name}` wrote"
+    if facts.was_measured(edge):
+        unknown = facts.ran_between(edge)[:MAX_PARTS]
+        named = ", ".join(f"`{node.key.name}` ({node.op_type})" for node in unknown)
+        look = f"look at {named}, which ran between the two and was not compared" if named else _BETWEEN
+        return Advice("PF7418", f"{name} reads another value than {wrote}: {look}")
+    return Advice("PF7420", f"what {wrote} was not compared and {name} reads it: dump it on both sides")
+
+
+def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape | None) -> Iterator[Advice]:
+    node, rows = facts.target.nodes.get(key), facts.rows(key)
+    name = f"`{key.name}` ({node.op_type})" if node is not None and node.op_type else f"`{key.name}`"
+    if node is not None and len(node.originals) > 1:
+        parts = " + ".join(f"`{part}`" for part in node.originals[:MAX_PARTS])
+        more = f" and {len(node.originals) - MAX_PARTS} more" if len(node.originals) > MAX_PARTS else ""
+        if facts.target.framework == facts.golden.framework and _is_apart(rows, facts):
+            text = (
+                f"{name} is fused of {parts}{more}, and the golden ran them apart: keep this fusion off and report it"
+            )
+            yield Advice("PF7411", text)
+            return
+        yield Advice("PF7411", f"{name} is fused of {parts}{more}: compare with a dump made with fusion switched off")
+    if shape in _SHAPES:
+        yield Advice(_SHAPES[shape][0], f"{name} {_SHAPES[shape][1]}")
+    half = sorted({row.pair.target.dtype for row in rows if row.pair.target is not None} & HALF)
+    if _is_custom(node, rows, facts):
+        yield Advice("PF7412", f"{name} is a custom operator: test its kernel by itself on the dumped inputs")
+    elif shape in _SHAPES:
+        text = f"if these are alike, reproduce {name} alone on the dumped inputs and report it"
+        yield Advice("PF7414", text)
+    elif half and is_far:
+        types = " and ".join(half)
+        text = f"{name} is off by far more than {types} explains: reproduce it alone on the dumped inputs and report it"
+        yield Advice("PF7414", text)
+    elif half:
+        yield Advice("PF7413", f"{name} computes in {' and '.join(half)}: let it compute in float32 and compare again")
+    else:
+        yield Advice("PF7414", f"{name} is a built-in operator: reproduce it alone on the dumped inputs and report it")
+
+
+def _is_apart(rows: list[ComparedPair], facts: _Facts) -> bool:
+    """Whether the golden is a dump of the same device whose operators are not fused here."""
+    golden = {row.pair.golden.node for row in rows if row.pair.golden is not None}
+    return bool(golden) and all(len(node.originals) < 2 for key in golden if (node := facts.golden.nodes.get(key)))
+
+
+def _is_custom(node: Node | None, rows: list[ComparedPair], facts: _Facts) -> bool:
+    if node is None:
+        return False
+    told = {**node.attrs, **node.relation_attrs}
+    if str(told.get("_is_custom_op", "")).lower() in ("true", "1"):
+        return True
+    if str(told.get("_fe_imply_type", "")) in _CUSTOM_KERNELS:
+        return True
+    golden = {row.pair.golden.node for row in rows if row.pair.golden is not None}
+    found = (_OVERLOAD.fullmatch(other.op_type) for key in golden if (other := facts.golden.nodes.get(key)))
+    return any(match is not None and match["namespace"] not in _OWN_NAMESPACES for match in found)

@@ -1,0 +1,1 @@
+"""Results for CI systems: JUnit, annotations, Markdown."""

@@ -1,0 +1,214 @@
+"""What a CI system shows beside the code: GitHub workflow commands, or a GitLab code quality report.
+
+GitHub reads lines ``::error file=...,line=...::message`` from the output of a step, with ``%``, line ends and, in
+properties, ``:`` and ``,`` in percent form. GitLab reads a JSON list of objects with ``description``, ``check_name``,
+``fingerprint``, ``severity`` and ``location``.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from probe_flow.files.atomic import atomic_text
+from probe_flow.record.conclusion import caveats, dumps_line, last_line, verdict_word
+from probe_flow.record.facts import operator, printable, slot, where
+from probe_flow.record.rows import source_line
+from probe_flow.record.run_json import comparison_summary
+from probe_flow.records import Comparison, Finding, Status
+
+MAX_PROBLEMS_OF_ONE_CODE = 3
+"""A damaged dump may have thousands; GitHub itself shows ten annotations of a level."""
+
+
+class Level(enum.Enum):
+    """The words of GitHub."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTICE = "notice"
+
+
+_LEVELS = {"error": Level.ERROR, "warning": Level.WARNING, "note": Level.NOTICE}
+_GITLAB = {Level.ERROR: "critical", Level.WARNING: "minor", Level.NOTICE: "info"}
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """One remark. Lines and columns count from 1, the end is exclusive; None = not known.
+
+    Args:
+        level: how grave it is.
+        check: what found it: a kind of finding, ``incomplete``, or a diagnostic code.
+        title: a few words.
+        message: the rest.
+        file: the file that it belongs to.
+    """
+
+    level: Level
+    check: str
+    title: str
+    message: str
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    end_line: int | None = None
+    end_column: int | None = None
+
+
+def annotate(comparisons: Iterable[Comparison], run: Mapping[str, Any], *, root: Path) -> list[Annotation]:
+    """Return what is worth a remark: the verdict, findings, why the run is incomplete, and problems with a place.
+
+    Where something is wrong, or has to be known beside the verdict, the last line of the terminal comes first.
+    A finding that the gate fails on is an error, a weaker one a notice. It stands at the innermost source line of its
+    operator outside installed packages, where the dump has stacks. Of problems of one code the first three are told;
+    a reason why the run is incomplete that only repeats a problem is not.
+
+    Args:
+        comparisons: what was compared.
+        run: facts of run.json: the conclusions, ``incomplete`` and ``problems``.
+        root: folder that paths are shown relative to, as CI systems want them: the checkout.
+    """
+    found = [each for comparison in comparisons for each in _of_findings(comparison, root)]
+    if run.get("verdict") == "fail" or caveats(run):
+        level = Level.NOTICE if run.get("verdict") == "pass" else Level.ERROR
+        found.insert(0, Annotation(level, "verdict", verdict_word(run), f"{last_line(run)}\n{dumps_line(run)}"))
+    problems = run.get("problems") or ()
+    told = {f"[{problem.get('code')}]" for problem in problems}
+    found += [
+        Annotation(Level.ERROR, "incomplete", "incomplete", str(cause))
+        for cause in run.get("incomplete") or ()
+        if not any(code in str(cause) for code in told)
+    ]
+    found += _of_problems(problems, root)
+    return found
+
+
+def github_text(found: Iterable[Annotation]) -> str:
+    """Return the annotations as workflow commands of GitHub, one a line."""
+    return "".join(_github_line(each) + "\n" for each in found)
+
+
+def gitlab_text(found: Sequence[Annotation], *, workflow: str, root: Path) -> str:
+    """Return the annotations as a code quality report of GitLab.
+
+    Args:
+        found: the annotations.
+        workflow: the workflow file, the place of what has no other; that report has no entry without a place.
+        root: the checkout.
+    """
+    records = []
+    for each in found:
+        path, line = each.file or _relative(workflow, root), each.line or 1
+        identity = "\0".join((each.check, path, str(line), each.title, each.message))
+        records.append(
+            {
+                "description": printable(f"{each.title}: {each.message}"),
+                "check_name": each.check,
+                "fingerprint": hashlib.sha256(identity.encode("utf-8", "backslashreplace")).hexdigest(),
+                "severity": _GITLAB[each.level],
+                "location": {"path": printable(path), "lines": {"begin": line}},
+            }
+        )
+    return json.dumps(records, indent=2, ensure_ascii=False) + "\n"
+
+
+def write_annotations(text: str, path: Path) -> None:
+    """Write one of the texts above.
+
+    Raises:
+        IncompleteError: PF7001 when the file cannot be written.
+    """
+    with atomic_text(path) as file:
+        file.write(text)
+
+
+def _of_findings(comparison: Comparison, root: Path) -> Iterator[Annotation]:
+    places = comparison_summary(comparison)["findings"]
+    for finding, place in zip(comparison.findings, places, strict=True):
+        level = Level.ERROR if finding.fails and comparison.gate != "all_pass" else Level.NOTICE
+        kind = finding.kind.value.replace("_", " ")
+        where_is = ", ".join(part for part in (operator(place), slot(place), where(place)) if part)
+        file, line = _source(comparison, finding)
+        yield Annotation(
+            level,
+            finding.kind.value,
+            kind,
+            f"{where_is}: {finding.evidence}",
+            _relative(file, root) if file else None,
+            line,
+        )
+    failing = sum(row.verdict.status is Status.FAIL and row.verdict.excuse is None for row in comparison.rows)
+    if comparison.gate == "all_pass" and failing:
+        yield Annotation(Level.ERROR, "all_pass", "gate all_pass", f"{failing} of {len(comparison.rows)} rows fail")
+
+
+def _source(comparison: Comparison, finding: Finding) -> tuple[str | None, int | None]:
+    """Return the innermost source line of a finding's operator that is no library's, or nothing."""
+    found = source_line(comparison.pairs, finding.node) if finding.node is not None else None
+    return found or (None, None)
+
+
+def _of_problems(problems: Iterable[Mapping[str, Any]], root: Path) -> list[Annotation]:
+    kept: dict[str, list[Annotation]] = {}
+    counts: dict[str, int] = {}
+    for problem in problems:
+        code = str(problem.get("code"))
+        counts[code] = counts.get(code, 0) + 1
+        if counts[code] <= MAX_PROBLEMS_OF_ONE_CODE:
+            kept.setdefault(code, []).append(_of_problem(code, problem, root))
+    for code, count in counts.items():
+        if count > MAX_PROBLEMS_OF_ONE_CODE:
+            text = f"and {count - MAX_PROBLEMS_OF_ONE_CODE} more of {code}, all in run.json"
+            kept[code].append(Annotation(Level.NOTICE, code, code, text))
+    return [each for same in kept.values() for each in same]
+
+
+def _of_problem(code: str, problem: Mapping[str, Any], root: Path) -> Annotation:
+    file = problem.get("file")
+    parts = (problem.get("message"), problem.get("help"))
+    return Annotation(
+        _LEVELS.get(str(problem.get("severity")), Level.NOTICE),
+        code,
+        code,
+        "\n".join(str(part) for part in parts if part),
+        _relative(str(file), root) if file else None,
+        problem.get("line"),
+        problem.get("column"),
+        problem.get("end_line"),
+        problem.get("end_column"),
+    )
+
+
+def _relative(file: str, root: Path) -> str:
+    path = PurePosixPath(file)
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def _github_line(each: Annotation) -> str:
+    end_column = each.end_column - 1 if each.end_column and each.end_line == each.line else None  # inclusive there
+    fields = (
+        ("title", f"probe_flow: {each.title}"),
+        ("file", each.file),
+        ("line", each.line),
+        ("endLine", each.end_line),
+        ("col", each.column if end_column else None),
+        ("endColumn", end_column),
+    )
+    properties = ",".join(f"{name}={_property(value)}" for name, value in fields if value)
+    return f"::{each.level.value} {properties}::{_data(each.message)}"
+
+
+def _data(text: str) -> str:
+    """Return text for the message of a command; line ends stay line ends, other control characters become text."""
+    lines = "\n".join(map(printable, text.split("\n")))
+    return lines.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(value: object) -> str:
+    return _data(printable(value)).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,1 @@
+"""Element-wise views of chosen tensors."""

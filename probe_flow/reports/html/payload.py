@@ -1,0 +1,171 @@
+"""The data of the HTML report: all rows as columns, what the run concluded, and where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from probe_flow.errors import Diagnostic, Severity
+from probe_flow.metrics.catalogue.registry import metrics as known_metrics
+from probe_flow.record.json_values import json_value
+from probe_flow.records import (
+    Catalog,
+    Comparison,
+    ErrorMap,
+    Role,
+    Status,
+    TensorDetail,
+)
+from probe_flow.reports.html.columns import Strings
+from probe_flow.reports.html.nodes import NodeTable
+from probe_flow.reports.html.numbers import short_number
+from probe_flow.reports.html.rows import row_columns
+from probe_flow.reports.html.summary import summary
+from probe_flow.reports.marks import RowMarks, marks_data
+
+FORMAT = 2
+"""Version of the payload, for whoever reads it out of a report."""
+
+MAX_PROBLEMS = 500
+"""Problems listed; the number of all of them is stated, and events.jsonl has every one."""
+
+_RUN_FACTS = ("run_id", "workflow", "params", "versions", "timings", "executor", "stages")
+_REFERENCE_PREFIX = "reference."
+
+
+def payload(comparison: Comparison, *, run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return everything that the report shows, as JSON values.
+
+    Texts stand once in ``strings``; columns of texts hold places in it. A column is a list with one cell a row, or one
+    value that all rows share, or absent when no row has any. Numbers have 6 significant digits. The same comparison
+    and facts give the same payload.
+
+    Args:
+        comparison: what is reported.
+        run: facts of run.json so far; what is not there is not shown.
+    """
+    strings = Strings()
+    nodes = NodeTable(strings)
+    catalogs = _catalogs(comparison)
+    marks = list(map(RowMarks.of(comparison).of_row, comparison.rows))
+    rows = row_columns(comparison, strings, nodes, marks)
+    places = {row.order: place for place, row in enumerate(comparison.rows)}
+    problems = _all_problems(comparison, catalogs.values())
+    errors = [problem for _, problem in problems if problem.severity is Severity.ERROR]
+    found = {
+        "format": FORMAT,
+        "summary": summary(comparison, marks, places, errors, run),
+        "run": {name: json_value(run[name]) for name in _RUN_FACTS if name in run},
+        "dumps": [_dump(side, catalog) for side, catalog in catalogs.items()],
+        "statuses": [status.value for status in Status],
+        "roles": [role.value for role in Role],
+        "marks": marks_data(),
+        "count": len(comparison.rows),
+        "order": _order(comparison),
+        "rows": rows,
+        "definitions": _definitions(rows["metrics"]),
+        "details": {str(places[order]): _detail(detail) for order, detail in _sorted_details(comparison, places)},
+        "problems": {"count": len(problems), "shown": [_problem(*each) for each in problems[:MAX_PROBLEMS]]},
+    }
+    found["edges"] = nodes.edges(catalogs.values())
+    found["nodes"] = nodes.nodes()
+    return {**found, "stacks": nodes.stacks(), "executions": nodes.executions(), "strings": strings.texts}
+
+
+def _order(comparison: Comparison) -> list[int] | None:
+    """Return the numbers of the rows in comparison.jsonl, None when they are their places."""
+    orders = [row.order for row in comparison.rows]
+    return None if orders == list(range(len(orders))) else orders
+
+
+def _catalogs(comparison: Comparison) -> dict[str, Catalog]:
+    pairs = comparison.pairs
+    sides = {"target": pairs.target, "golden": pairs.golden, "reference": pairs.reference}
+    return {side: catalog for side, catalog in sides.items() if catalog is not None}
+
+
+def _definitions(ids: Iterable[str]) -> dict[str, Any]:
+    """Return what the metrics mean; one that the registry does not know has no entry."""
+    known = known_metrics()
+    found = {}
+    for metric_id in ids:
+        metric = known.get(metric_id)
+        if metric is not None:
+            against = " Against the reference." if metric_id.startswith(_REFERENCE_PREFIX) else ""
+            found[metric_id] = {
+                "text": metric.definition + against,
+                "range": metric.range,
+                "unit": metric.unit,
+                "better": metric.better.value,
+            }
+    return found
+
+
+def _sorted_details(comparison: Comparison, places: Mapping[int, int]) -> list[tuple[int, TensorDetail]]:
+    return sorted((order, detail) for order, detail in comparison.details.items() if order in places)
+
+
+def _detail(detail: TensorDetail) -> dict[str, Any]:
+    found = {
+        "start": detail.start,
+        "target": [short_number(value) for value in detail.target],
+        "golden": [short_number(value) for value in detail.golden],
+        "edges": [short_number(value) for value in detail.edges],
+        "counts": list(detail.counts),
+        "equal": detail.equal,
+    }
+    return {**found, "maps": [_map(each) for each in detail.maps]} if detail.maps else found
+
+
+def _map(found: ErrorMap) -> dict[str, Any]:
+    rows, columns = found.cells
+    return {
+        "shape": found.shape,
+        "down": found.down,
+        "across": found.across,
+        "cell": found.cell,
+        "rows": rows,
+        "columns": columns,
+        "errors": [short_number(error) for error in found.errors],
+        "alike": found.alike,
+        "mismatch": found.mismatch,
+    }
+
+
+def _dump(side: str, catalog: Catalog) -> dict[str, Any]:
+    return {
+        "side": side,
+        "root": catalog.root,
+        "framework": catalog.framework,
+        "task": catalog.task,
+        "nodes": len(catalog.nodes),
+        "tensors": len(catalog.tensors),
+        "fingerprint": catalog.fingerprint,
+    }
+
+
+def _all_problems(comparison: Comparison, catalogs: Iterable[Catalog]) -> list[tuple[str, Diagnostic]]:
+    """Return the problems of both dumps, of matching and of comparing, each once, with where it was met."""
+    found = {_identity(problem): (catalog.side, problem) for catalog in catalogs for problem in catalog.problems}
+    for origin, problems in (
+        ("match", (*comparison.pairs.problems, *comparison.pairs.unused)),
+        ("compare", comparison.problems),
+    ):
+        for problem in problems:  # a later stage repeats what it was given
+            found.setdefault(_identity(problem), (origin, problem))
+    return list(found.values())
+
+
+def _identity(problem: Diagnostic) -> tuple[object, ...]:
+    return problem.code, problem.message, problem.path, problem.tensor, problem.span
+
+
+def _problem(origin: str, problem: Diagnostic) -> dict[str, Any]:
+    return {
+        "origin": origin,
+        "code": problem.code,
+        "severity": problem.severity.value,
+        "message": problem.message,
+        "place": str(problem.span) if problem.span else problem.path,
+        "help": problem.help,
+    }

@@ -1,0 +1,150 @@
+"""The first screen of the HTML report: the verdict, where it begins, how much was compared, what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from probe_flow.errors import Diagnostic
+from probe_flow.record.conclusion import (
+    caveats,
+    concluded,
+    dumps_line,
+    error_reasons,
+    headline,
+    last_line,
+    verdict_word,
+)
+from probe_flow.record.excuses import excuses_text
+from probe_flow.record.facts import advice_texts, gaps, inherited, operator, slot, where
+from probe_flow.record.json_values import json_value
+from probe_flow.record.same_places import SamePlace, same_places
+from probe_flow.records import Comparison
+from probe_flow.reports.marks import GROUPS, Mark
+from probe_flow.reports.terminal.console import count_missing, note_on_failing_rows
+
+MAX_GAPS = 12
+MAX_FINDINGS = 50
+MAX_EXCUSES = 12
+
+
+def summary(
+    comparison: Comparison,
+    marks: Sequence[Mark],
+    places: Mapping[int, int],
+    errors: Sequence[Diagnostic],
+    run: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return what stands above the rows.
+
+    Args:
+        comparison: what is reported.
+        marks: those of its rows, in order.
+        places: `ComparedPair.order` -> place of the row in the report.
+        errors: problems that make the run incomplete, whatever the comparison says.
+        run: facts of run.json so far.
+    """
+    incomplete = _incomplete(comparison, errors)
+    # What the terminal summary knows of a run, from this comparison alone: the run itself has not ended yet.
+    facts = concluded(replace(comparison, incomplete=tuple(incomplete)), run)
+    word = verdict_word(facts)
+    passing_on = inherited([comparison])
+    groups = same_places(facts["findings"])
+    return {
+        "dumps": dumps_line(facts),
+        "verdict": facts["verdict"],
+        "word": word,
+        "headline": headline(facts, word),
+        "conclusion": last_line(facts),
+        "caveats": caveats(facts),
+        "note": ". ".join(filter(None, (note_on_failing_rows(facts, passing_on), *_excuses(facts)))),
+        "incomplete": incomplete,
+        "counts": facts["counts"],
+        "roles": _roles(comparison, marks),
+        "coverage": facts["coverage"],
+        "gaps": [
+            {"count": gap.count, "side": gap.side, "kind": gap.kind, "example": gap.example}
+            for gap in gaps([comparison], limit=MAX_GAPS)
+        ],
+        "findings": _findings(groups, places),
+        "more_findings": max(0, len(groups) - MAX_FINDINGS),
+        "gate": facts["gate"],
+        "next": _next_step(facts),
+        "advice": advice_texts(facts) if facts["verdict"] == "fail" else [],
+    }
+
+
+def _roles(comparison: Comparison, marks: Sequence[Mark]) -> list[dict[str, Any]]:
+    """Return how many rows have which role, for those of `GROUPS` that occur.
+
+    ``missing`` counts those of them that lower the coverage, ``excused`` those that a waiver or the baseline takes out
+    of the gate.
+    """
+    counts = Counter(marks)
+    excused = Counter(mark for row, mark in zip(comparison.rows, marks, strict=True) if row.verdict.excuse is not None)
+    return [
+        {
+            "name": group[0].value,
+            "count": count,
+            "missing": counts[Mark.MISSING] if Mark.MISSING in group else 0,
+            "excused": sum(excused[mark] for mark in group),
+        }
+        for group in GROUPS
+        if (count := sum(counts[mark] for mark in group))
+    ]
+
+
+def _excuses(facts: Mapping[str, Any]) -> list[str]:
+    """Return what became of waivers and baseline, one sentence each."""
+    named = zip(("waiver", "baseline"), excuses_text(facts), strict=True)
+    texts = [f"{name}: {text}" for name, found in named for text in found]
+    more = [f"and {len(texts) - MAX_EXCUSES} more, in run.json"] if len(texts) > MAX_EXCUSES else []
+    return texts[:MAX_EXCUSES] + more
+
+
+def _incomplete(comparison: Comparison, errors: Sequence[Diagnostic]) -> list[str]:
+    """Return why the run is incomplete: what the comparison says, and errors that it does not tell of."""
+    told = tuple(comparison.incomplete)
+    untold = [(error.code, error.message) for error in errors]
+    return [*told, *error_reasons(each for each in untold if not any(each[0] in reason for reason in told))]
+
+
+def _findings(groups: Sequence[SamePlace], places: Mapping[int, int]) -> list[dict[str, Any]]:
+    """Return a conclusion for each tensor, then as many of the same in other executions as there is room for."""
+    heads = [_finding(found.first, places) | {"also": found.elsewhere} for found in groups[:MAX_FINDINGS]]
+    repeats = (other for found in groups for other in found.others)
+    room = MAX_FINDINGS - len(heads)
+    return heads + [_finding(other, places) | {"repeats": True} for other in islice(repeats, room)]
+
+
+def _finding(finding: Mapping[str, Any], places: Mapping[int, int]) -> dict[str, Any]:
+    """Return one conclusion, with the row that shows it where there is one."""
+    is_placed = finding["node"] is not None
+    return {
+        "kind": finding["kind"],
+        "fails": finding["fails"],
+        "operator": operator(finding) if is_placed else None,
+        "slot": slot(finding),
+        "where": where(finding) if is_placed else "",
+        "golden": json_value(finding["golden_node"]),
+        "evidence": finding["evidence"],
+        "severity": finding["severity"],
+        "row": places.get(finding["row"]) if finding["row"] is not None else None,
+        "metrics": finding["metrics"],
+    }
+
+
+def _next_step(run: Mapping[str, Any]) -> str:
+    first = run["first_divergence"] or run["nonfinite_origin"]
+    if run["verdict"] == "incomplete":
+        return "Remove the causes listed here, then run the same workflow again."
+    if run["verdict"] == "pass" and (count := count_missing(run)):
+        return f"See why {count} tensor{'' if count == 1 else 's'} had no counterpart; what was compared is right."
+    if run["verdict"] == "pass":
+        return "Nothing has to be done. A click on the heading of the errors shows the largest ones."
+    if first is not None:
+        return f"Look at the inputs and outputs of {operator(first)}."
+    return "Go through the failing rows: press n for the next one."

@@ -1,0 +1,1 @@
+"""Result tables, a folder for each family of layouts."""

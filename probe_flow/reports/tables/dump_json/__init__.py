@@ -1,0 +1,1 @@
+"""Tables in the layouts of dump.json comparison."""

@@ -1,0 +1,275 @@
+"""Tables in the layout of dump.json comparison (the 26.x result files), with `Role` as last column.
+
+Column names, their order and the texts of the cells follow that layout in its three modes: tensors, statistics,
+checksums. ``Result`` is a translation of our verdict, ``Err_message`` our reasons.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from probe_flow.records import ComparedPair, Comparison, NodeKey, SideSummary, Status, TensorRef
+from probe_flow.reports.row_colors import Color
+from probe_flow.reports.table import Cell, Rows, Table, write_csv
+from probe_flow.reports.tables.dump_json.differences import difference_columns, published_difference_columns
+from probe_flow.reports.tables.dump_json.metrics import metric_cells, published_metric_cells
+from probe_flow.reports.tables.dump_json.sides import (
+    ABSENT,
+    Side,
+    Value,
+    checksum_text,
+    file_names,
+    guarded,
+    published_checksum,
+    published_side,
+    side_of,
+    value_cells,
+)
+
+PREFIX = (
+    "NPU Name",
+    "Bench Name",
+    "NPU Dtype",
+    "Bench Dtype",
+    "NPU Tensor Shape",
+    "Bench Tensor Shape",
+    "NPU Requires_grad",
+    "Bench Requires_grad",
+)
+DIFFERENCES = (
+    "Max diff",
+    "Min diff",
+    "Mean diff",
+    "L2norm diff",
+    "MaxRelativeErr",
+    "MinRelativeErr",
+    "MeanRelativeErr",
+    "NormRelativeErr",
+)
+METRICS = (
+    "Cosine",
+    "EucDist",
+    "MaxAbsErr",
+    "MaxRelativeErr",
+    "One Thousandth Err Ratio",
+    "Five Thousandths Err Ratio",
+)
+STATISTICS = (
+    "NPU max",
+    "NPU min",
+    "NPU mean",
+    "NPU l2norm",
+    "Bench max",
+    "Bench min",
+    "Bench mean",
+    "Bench l2norm",
+)
+CHECKSUMS = ("NPU MD5", "BENCH MD5")
+CONSISTENT = "Requires_grad Consistent"
+JUDGEMENT = (CONSISTENT, "Result", "Err_message")
+STACK = "NPU_Stack_Info"
+FILES = "Data_name"
+ROLE = "Role"
+
+RESULTS: Mapping[Status, str] = MappingProxyType(
+    {
+        Status.PASS: "pass",
+        Status.WARNING: "warning",
+        Status.FAIL: "error",
+        Status.ERROR: "error",
+        Status.UNMATCHED_TARGET: "unmatched_target",
+        Status.UNMATCHED_GOLDEN: "unmatched_golden",
+        Status.NOT_COMPARABLE: "not_comparable",
+        Status.SKIPPED: "skipped",
+    }
+)
+"""Our verdicts in the words of this layout. What was not judged is never called a pass."""
+
+_GRADS = slice(6, 8)
+_BATCH = 1024
+
+_COLORS: Mapping[Status, Color] = MappingProxyType(
+    {
+        Status.PASS: Color.GREEN,
+        Status.WARNING: Color.YELLOW,
+        Status.FAIL: Color.RED,
+        Status.ERROR: Color.RED,
+        Status.UNMATCHED_TARGET: Color.NONE,
+        Status.UNMATCHED_GOLDEN: Color.NONE,
+        Status.NOT_COMPARABLE: Color.NONE,
+        Status.SKIPPED: Color.NONE,
+    }
+)
+
+
+class Layout(enum.Enum):
+    """What the tables show, by what both dumps hold."""
+
+    TENSOR = "tensor"
+    STATISTICS = "statistics"
+    CHECKSUM = "md5"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns between the prefix and the judgement."""
+        if self is Layout.CHECKSUM:
+            return CHECKSUMS
+        return (*(METRICS if self is Layout.TENSOR else DIFFERENCES), *STATISTICS)
+
+
+def layout_of(comparison: Comparison) -> Layout:
+    """Return the layout of what both sides hold; statistics where they hold different things."""
+    tasks = {comparison.pairs.target.task, comparison.pairs.golden.task}
+    for layout in (Layout.TENSOR, Layout.CHECKSUM):
+        if tasks == {layout.value}:
+            return layout
+    return Layout.STATISTICS
+
+
+def write_dump_json_csv(comparison: Comparison, path: Path) -> None:
+    """Write the rows of a comparison, in their order, as one UTF-8 file.
+
+    NaN is written ``Nan``, infinities with a leading blank as that layout does, a statistic that was not recorded
+    ``None``, all cells of a missing side ``N/A``. Text that a spreadsheet would evaluate gets an apostrophe in front.
+
+    Args:
+        comparison: what to write.
+        path: the file; it appears whole or not at all.
+
+    Raises:
+        IncompleteError: PF7001 when it cannot be written.
+    """
+    write_csv(dump_json_table(comparison), path)
+
+
+def dump_json_table(comparison: Comparison) -> Table:
+    """Return the same as a table for other kinds of files; a row's mark follows its verdict."""
+    layout = layout_of(comparison)
+    stacks = StackColumn.of(comparison)
+    rows = _rows(comparison, layout, stacks)
+    return Table((*header_of(layout, stacks), ROLE), numbers_of(layout), rows)
+
+
+def header_of(layout: Layout, stacks: StackColumn | None) -> tuple[str, ...]:
+    """Return the columns of a layout as the published tables have them."""
+    return (
+        *PREFIX,
+        *layout.columns,
+        *JUDGEMENT,
+        *((STACK,) if stacks else ()),
+        *((FILES,) if layout is Layout.TENSOR else ()),
+    )
+
+
+def numbers_of(layout: Layout) -> frozenset[str]:
+    """Return the columns that hold numbers."""
+    return frozenset() if layout is Layout.CHECKSUM else frozenset(layout.columns)
+
+
+def _rows(comparison: Comparison, layout: Layout, stacks: StackColumn | None) -> Rows:
+    for rows in batches(comparison.rows):
+        columns = facts(rows, layout, OURS)
+        verdicts = [row.verdict for row in rows]
+        columns += (
+            ["True" if target == golden else "False" for target, golden in zip(*columns[_GRADS], strict=True)],
+            [RESULTS[verdict.status] for verdict in verdicts],
+            [_messages(verdict.reasons) if verdict.reasons else "[]" for verdict in verdicts],
+        )
+        if stacks is not None:
+            columns.append(list(map(stacks.cell, rows)))
+        if layout is Layout.TENSOR:
+            columns.append([file_names(row.pair.target, row.pair.golden) for row in rows])
+        columns.append([verdict.role._value_ for verdict in verdicts])
+        yield from zip([_COLORS[verdict.status] for verdict in verdicts], zip(*columns, strict=True), strict=True)
+
+
+def batches(rows: Sequence[ComparedPair]) -> Iterator[Sequence[ComparedPair]]:
+    """Yield the rows, as many at a time as cells are made of at once."""
+    return (rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH))
+
+
+class CellTexts(NamedTuple):
+    """How the cells of a table are made: what is shown of a side, its checksum, the metrics of a row, differences."""
+
+    side: Callable[[TensorRef | None, SideSummary | None], Side]
+    checksum: Callable[[TensorRef | None], str]
+    metrics: Callable[[ComparedPair, Side, Side], Sequence[Cell]]
+    differences: Callable[[Sequence[Sequence[Value]], Sequence[Sequence[Value]]], list[Sequence[Cell]]]
+
+
+OURS = CellTexts(side_of, checksum_text, lambda row, _target, _golden: metric_cells(row), difference_columns)
+PUBLISHED = CellTexts(published_side, published_checksum, published_metric_cells, published_difference_columns)
+"""As msprobe has them, where that says less than we know."""
+
+
+def sides_of(rows: Sequence[ComparedPair], texts: CellTexts) -> tuple[list[Side], list[Side]]:
+    """Return what is shown of the target's side of each row, and of the golden's."""
+    targets, goldens = [], []
+    for row in rows:
+        pair, measured = row.pair, row.measurement
+        targets.append(texts.side(pair.target, measured.target if measured is not None else None))
+        goldens.append(texts.side(pair.golden, measured.golden if measured is not None else None))
+    return targets, goldens
+
+
+def facts(rows: Sequence[ComparedPair], layout: Layout, texts: CellTexts) -> list[Sequence[Cell]]:
+    """Return the columns before the judgement: names, types, differences or metrics, statistics or checksums."""
+    targets, goldens = sides_of(rows, texts)
+    *target_texts, target_values = zip(*targets, strict=True)
+    *golden_texts, golden_values = zip(*goldens, strict=True)
+    columns: list[Sequence[Cell]] = [column for both in zip(target_texts, golden_texts, strict=True) for column in both]
+    if layout is Layout.CHECKSUM:
+        sides = ([row.pair.target for row in rows], [row.pair.golden for row in rows])
+        return [*columns, *(list(map(texts.checksum, side)) for side in sides)]
+    target_columns, golden_columns = list(zip(*target_values, strict=True)), list(zip(*golden_values, strict=True))
+    if layout is Layout.TENSOR:
+        columns += zip(*map(texts.metrics, rows, targets, goldens), strict=True)
+    else:
+        columns += texts.differences(target_columns, golden_columns)
+    return [*columns, *map(value_cells, target_columns), *map(value_cells, golden_columns)]
+
+
+@lru_cache(maxsize=1024)
+def _messages(reasons: tuple[str, ...]) -> str:
+    return guarded(json.dumps(list(reasons), ensure_ascii=False))
+
+
+class StackColumn:
+    """The target's source frames on the first row of an entry, ``N/A`` on the others."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        catalog = comparison.pairs.target
+        self._nodes = catalog.nodes
+        self._stacks = catalog.stacks
+        self._shown: NodeKey | None = None
+        self._texts: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, comparison: Comparison) -> StackColumn | None:
+        """Return the column, or None where the target has no source frames."""
+        catalog = comparison.pairs.target
+        return cls(comparison) if catalog.stacks or catalog.attrs.get("has_stacks") else None
+
+    def cell(self, row: ComparedPair) -> str:
+        """Return the cell of a row; rows come in their order, those of an entry one after the other."""
+        tensor = row.pair.target
+        if tensor is None or tensor.node is self._shown:
+            return ABSENT
+        if tensor.node == self._shown:
+            return ABSENT
+        self._shown = tensor.node
+        node = self._nodes.get(tensor.node)
+        if node is None or node.stack_id is None:
+            return ABSENT
+        text = self._texts.get(node.stack_id)
+        if text is None:
+            frames = self._stacks.get(node.stack_id)
+            text = ABSENT if frames is None else guarded(str(list(frames)))
+            self._texts[node.stack_id] = text
+        return text

@@ -1,0 +1,82 @@
+"""The dump.json table as msprobe 26.2 writes it: its columns alone, and its own rules in `Result` and `Err_message`.
+
+For scripts that read those files. What these tables leave out or call a pass (rows that only the golden side has, rows
+without partner) stands in every other result of the run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from probe_flow.records import ComparedPair, Comparison, NodeKey
+from probe_flow.reports.row_colors import Color
+from probe_flow.reports.table import Cell, Table, write_csv
+from probe_flow.reports.tables.dump_json.layout import (
+    PREFIX,
+    PUBLISHED,
+    Layout,
+    StackColumn,
+    batches,
+    facts,
+    header_of,
+    layout_of,
+    numbers_of,
+)
+from probe_flow.reports.tables.dump_json.rules import Marks, judge_entry
+from probe_flow.reports.tables.dump_json.sides import file_names, guarded
+
+_COLORS = {"pass": Color.GREEN, "warning": Color.YELLOW, "error": Color.RED}
+
+
+def write_msprobe_csv(comparison: Comparison, path: Path) -> None:
+    """Write the table as one UTF-8 file.
+
+    Raises:
+        IncompleteError: PF7001 when it cannot be written.
+    """
+    write_csv(msprobe_table(comparison), path)
+
+
+def msprobe_table(comparison: Comparison) -> Table:
+    """Return the same as a table for other kinds of files."""
+    layout = layout_of(comparison)
+    stacks = StackColumn.of(comparison)
+    rows = _rows(comparison, layout, stacks)
+    return Table(header_of(layout, stacks), numbers_of(layout), rows)
+
+
+def _rows(comparison: Comparison, layout: Layout, stacks: StackColumn | None) -> Iterator[tuple[Color, Sequence[Cell]]]:
+    columns = (*PREFIX, *layout.columns)
+    targets = [row for row in comparison.rows if row.pair.target is not None]
+    for node, group in groupby(_facts(targets, layout), key=_node):
+        rows, shown = zip(*group, strict=True)
+        judged = judge_entry([dict(zip(columns, cells, strict=True)) for cells in shown], api=_api(comparison, node))
+        for row, cells, marks in zip(rows, shown, judged, strict=True):
+            last = [stacks.cell(row)] if stacks is not None else []
+            if layout is Layout.TENSOR:
+                last.append(file_names(row.pair.target, row.pair.golden))
+            yield _COLORS[marks.result], [*cells, *_judgement(cells, marks), *last]
+
+
+def _node(row: tuple[ComparedPair, Sequence[Cell]]) -> NodeKey:
+    return row[0].pair.shown.node
+
+
+def _api(comparison: Comparison, node: NodeKey) -> str:
+    found = comparison.pairs.target.nodes.get(node)
+    entry = str(found.attrs.get("entry", node.name)) if found is not None else node.name
+    return (*entry.split("."), "")[1]
+
+
+def _facts(targets: Sequence[ComparedPair], layout: Layout) -> Iterator[tuple[ComparedPair, Sequence[Cell]]]:
+    """Yield the rows with their cells before the judgement."""
+    for rows in batches(targets):
+        yield from zip(rows, zip(*facts(rows, layout, PUBLISHED), strict=True), strict=True)
+
+
+def _judgement(cells: Sequence[Cell], marks: Marks) -> tuple[str, str, str]:
+    grads = cells[PREFIX.index("NPU Requires_grad")], cells[PREFIX.index("Bench Requires_grad")]
+    return str(grads[0] == grads[1]), marks.result, guarded(json.dumps(marks.messages))

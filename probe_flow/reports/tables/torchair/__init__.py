@@ -1,0 +1,1 @@
+"""Tables in the layouts of TorchAir comparison."""

@@ -1,0 +1,355 @@
+"""The TorchAir result table as CSV: the published columns, with rank, graph, token, match and colour added."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+
+from probe_flow.record.rows import RowReader, checksum_of, reason_of, shape_of, statistics_of
+from probe_flow.records import ComparedPair, Comparison, Mode, NodeKey, SideSummary, SlotRole, Status, TensorRef
+from probe_flow.reports.accuracy import accuracy_of
+from probe_flow.reports.cells import number_cell, text_cell
+from probe_flow.reports.row_colors import Color, colored
+from probe_flow.reports.table import Cell, Table, write_csv
+from probe_flow.reports.tables.torchair.reference_columns import NUMBERS as REFERENCE_NUMBERS
+from probe_flow.reports.tables.torchair.reference_columns import reference_cells, reference_columns
+
+NOT_AVAILABLE = "N/A"
+UNSUPPORTED = "unsupported"
+UNMATCHED = "unmatched"
+
+RESULTS: Mapping[Status, str] = MappingProxyType(
+    {
+        Status.PASS: "PASS",
+        Status.WARNING: "PASS",
+        Status.FAIL: "FAIL",
+        Status.NOT_COMPARABLE: "FAIL",
+        Status.ERROR: "FAIL",
+        Status.UNMATCHED_TARGET: NOT_AVAILABLE,
+        Status.UNMATCHED_GOLDEN: NOT_AVAILABLE,
+        Status.SKIPPED: NOT_AVAILABLE,
+    }
+)
+"""This layout knows PASS and FAIL only; where nothing was compared there is no result."""
+
+_TENSOR_COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "Cosine": ("cosine",),
+        "EucDist": ("euclidean_distance",),
+        "MaxAbsErr": ("max_abs_err",),
+        "MaxRelativeErr": ("max_rel_err_eps", "max_rel_err"),
+        "One Thousandth Err Ratio": ("err_ratio_1e3_eps", "err_ratio_1e3"),
+        "Five Thousandth Err Ratio": ("err_ratio_5e3_eps", "err_ratio_5e3"),
+    }
+)
+"""The metrics of each column; the first that was asked for is shown. The published formulas are the first ones."""
+
+_STATISTICS_COLUMNS: Mapping[str, str] = MappingProxyType(
+    {
+        "Max diff": "max_diff",
+        "Min diff": "min_diff",
+        "Mean diff": "mean_diff",
+        "L2norm diff": "l2norm_diff",
+        "MaxRelativeErr": "max_diff_rel",
+        "MinRelativeErr": "min_diff_rel",
+        "MeanRelativeErr": "mean_diff_rel",
+        "NormRelativeErr": "l2norm_diff_rel",
+    }
+)
+_CHECKSUM_COLUMNS = ("NPU MD5", "BENCH MD5")
+
+_HEAD = (
+    "Rank",
+    "Graph",
+    "Token",
+    "API Name",
+    "Stack Info",
+    "Data Name",
+    "NPU Dtype",
+    "Bench Dtype",
+    "NPU Tensor Shape",
+    "Bench Tensor Shape",
+)
+_TAIL = (
+    "NPU max",
+    "NPU min",
+    "NPU mean",
+    "NPU l2norm",
+    "Bench max",
+    "Bench min",
+    "Bench mean",
+    "Bench l2norm",
+    "Requires_grad Consistent",
+    "Result",
+    "Accuracy Reached or Not",
+    "Err_message",
+    "Match",
+    "Color",
+)
+
+_RELATIVE_COLUMNS = {column: name for column, name in _STATISTICS_COLUMNS.items() if name.endswith("_rel")}
+
+_NUMBERS = frozenset(
+    (
+        "Rank",
+        "Graph",
+        "Token",
+        *_TENSOR_COLUMNS,
+        *_STATISTICS_COLUMNS,
+        *(f"{side} {name}" for side in ("NPU", "Bench") for name in ("max", "min", "mean", "l2norm")),
+    )
+)
+
+_COSINE_SHOWN_ROUNDED = 0.9999
+_DECIMALS = 12
+_OF_SCALARS = frozenset({"MaxAbsErr", "MaxRelativeErr"})
+"""Columns shown with 12 decimals; also the only ones that mean something for a scalar."""
+
+_ONE_TENSOR_SUFFIXES = (".npy", ".pt")
+_SLOT_WORDS: Mapping[SlotRole, str] = MappingProxyType({SlotRole.INPUT: "inputs", SlotRole.OUTPUT: "outputs"})
+
+
+def write_torchair_csv(comparison: Comparison, path: Path) -> None:
+    """Write every row of a comparison, those without a partner too, in execution order.
+
+    The metric columns are those of the mode that was compared; a comparison that mixes modes has the columns of each,
+    and ``MaxRelativeErr`` (a name of two modes) then belongs to the row's own mode. ``N/A`` = not computable,
+    ``unsupported`` = has no meaning for a scalar, ``NaN`` = not a number, ``inf`` = division by zero. Relative figures
+    are plain ratios: 0.05 is 5 %.
+
+    Raises:
+        IncompleteError: PF7001 when the file cannot be written.
+    """
+    write_csv(torchair_table(comparison), path)
+
+
+def torchair_table(comparison: Comparison) -> Table:
+    """Return the same as a table for other kinds of files."""
+    return _table(comparison, in_percent=False)
+
+
+def write_percent_csv(comparison: Comparison, path: Path) -> None:
+    """Write the same with relative errors of statistics as text in per cent, as tables of that kind used to show them.
+
+    Raises:
+        IncompleteError: PF7001 when the file cannot be written.
+    """
+    write_csv(percent_table(comparison), path)
+
+
+def percent_table(comparison: Comparison) -> Table:
+    """Return the same as a table for other kinds of files."""
+    return _table(comparison, in_percent=True)
+
+
+def _table(comparison: Comparison, *, in_percent: bool) -> Table:
+    modes = _modes(comparison)
+    header = (*torchair_header(modes), *reference_columns(comparison))
+    return Table(header, _NUMBERS | REFERENCE_NUMBERS, _rows(comparison, modes, in_percent=in_percent))
+
+
+def torchair_header(modes: Sequence[Mode]) -> tuple[str, ...]:
+    """Return the columns for the modes that occur."""
+    return (*_HEAD, *_mode_columns(modes), *_TAIL)
+
+
+def _modes(comparison: Comparison) -> tuple[Mode, ...]:
+    """Return the modes that occur; a scalar's value is shown in the columns of real data."""
+    found = {row.measurement.mode for row in comparison.rows if row.measurement is not None}
+    modes = {Mode.TENSOR if mode is Mode.VALUE else mode for mode in found}
+    return tuple(mode for mode in Mode if mode in modes) or (_planned_mode(comparison),)
+
+
+def _planned_mode(comparison: Comparison) -> Mode:
+    """Return what would have been compared, where nothing could be."""
+    tasks = {comparison.pairs.target.task, comparison.pairs.golden.task}
+    return next((mode for task, mode in _MODES_OF_TASKS.items() if task in tasks), Mode.TENSOR)
+
+
+def _mode_columns(modes: Sequence[Mode]) -> tuple[str, ...]:
+    columns: dict[str, None] = {}
+    for mode in modes:
+        columns.update(dict.fromkeys(_COLUMNS_OF[mode]))
+    return tuple(columns)
+
+
+_MODES_OF_TASKS: Mapping[str, Mode] = MappingProxyType({"statistics": Mode.STATISTICS, "md5": Mode.CHECKSUM})
+
+_COLUMNS_OF: Mapping[Mode, Sequence[str]] = MappingProxyType(
+    {
+        Mode.TENSOR: tuple(_TENSOR_COLUMNS),
+        Mode.STATISTICS: tuple(_STATISTICS_COLUMNS),
+        Mode.CHECKSUM: _CHECKSUM_COLUMNS,
+    }
+)
+
+
+def _rows(comparison: Comparison, modes: Sequence[Mode], *, in_percent: bool) -> Iterator[tuple[Color, list[Cell]]]:
+    reader = RowReader(comparison)
+    columns = _mode_columns(modes)
+    nothing = [NOT_AVAILABLE] * len(columns)
+    has_reference = bool(reference_columns(comparison))
+    node: NodeKey | None = None
+    node_cells: tuple[str, ...] = ()
+    for row, color in colored(comparison.rows):
+        pair, measured = row.pair, row.measurement
+        if node is not pair.shown.node:  # rows of a node stand together
+            node = pair.shown.node
+            node_cells = _node_cells(node, reader.op_type(row))
+        cells = _mode_cells(row, in_percent=in_percent)
+        yield (
+            color,
+            [
+                *node_cells,
+                text_cell("; ".join(reader.stack(row))) or NOT_AVAILABLE,
+                *_tensor_cells(pair.target, pair.golden, reader),
+                *([cells.get(column, NOT_AVAILABLE) for column in columns] if cells else nothing),
+                *_side_cells(pair.target, measured.target if measured is not None else None),
+                *_side_cells(pair.golden, measured.golden if measured is not None else None),
+                _requires_grad(row),
+                RESULTS[row.verdict.status],
+                accuracy_of(row).value,
+                text_cell(reason_of(row) or ""),
+                _word_cell(pair.rule) if _is_two_sided(row) else UNMATCHED,
+                color.value,
+                *(reference_cells(row) if has_reference else ()),
+            ],
+        )
+
+
+def _node_cells(node: NodeKey, op_type: str) -> tuple[str, ...]:
+    execution, name = node.execution, node.name
+    return (
+        number_cell(execution.rank, blank=NOT_AVAILABLE),
+        NOT_AVAILABLE if execution.graph is None else text_cell(str(execution.graph)),
+        number_cell(execution.step, blank=NOT_AVAILABLE),
+        text_cell(f"{op_type}.{name}" if op_type else name),
+    )
+
+
+def _tensor_cells(target: TensorRef | None, golden: TensorRef | None, reader: RowReader) -> tuple[str, ...]:
+    return (
+        text_cell(f"[{_data_name(target, reader)}, {_data_name(golden, reader)}]"),
+        _word_cell(target.dtype) or NOT_AVAILABLE if target is not None else NOT_AVAILABLE,
+        _word_cell(golden.dtype) or NOT_AVAILABLE if golden is not None else NOT_AVAILABLE,
+        shape_cell(target, blank=NOT_AVAILABLE),
+        shape_cell(golden, blank=NOT_AVAILABLE),
+    )
+
+
+def _data_name(tensor: TensorRef | None, reader: RowReader) -> str:
+    if tensor is None:
+        return NOT_AVAILABLE
+    file = reader.file(tensor)
+    return tensor.id if file is None else slot_path(tensor, file)
+
+
+def slot_path(tensor: TensorRef, file: str) -> str:
+    """Return the name of a tensor's data: the file, with ``,inputs,N`` where one file holds several tensors."""
+    if file.endswith(_ONE_TENSOR_SUFFIXES):
+        return file
+    word = _SLOT_WORDS.get(tensor.slot.role, tensor.slot.role.value)
+    return f"{file},{word},{tensor.slot.index}"
+
+
+def shape_cell(tensor: TensorRef | None, *, blank: str) -> str:
+    """Return a shape as ``[2, 3]``, a scalar's as ``[]``."""
+    shape = shape_of(tensor) if tensor is not None else None
+    return blank if shape is None else _shape_text(shape)
+
+
+@lru_cache(maxsize=4096)
+def _shape_text(shape: tuple[int, ...]) -> str:
+    return str(list(shape))
+
+
+_word_cell = lru_cache(maxsize=4096)(text_cell)
+"""`text_cell` of words that many rows share."""
+
+
+def _is_two_sided(row: ComparedPair) -> bool:
+    return row.pair.target is not None and row.pair.golden is not None
+
+
+def _mode_cells(row: ComparedPair, *, in_percent: bool) -> Mapping[str, Cell]:
+    measured = row.measurement
+    if measured is None:
+        return {}
+    if measured.mode is Mode.CHECKSUM:
+        pair = row.pair
+        sums = (checksum_of(pair.target, measured.target), checksum_of(pair.golden, measured.golden))
+        return {
+            column: text_cell(text) if text else NOT_AVAILABLE
+            for column, text in zip(_CHECKSUM_COLUMNS, sums, strict=True)
+        }
+    if measured.mode is Mode.STATISTICS:
+        cells: dict[str, Cell] = {
+            column: _number(measured.metrics.get(name)) for column, name in _STATISTICS_COLUMNS.items()
+        }
+        if in_percent:
+            cells |= {column: _percent(measured.metrics.get(name)) for column, name in _RELATIVE_COLUMNS.items()}
+        return cells
+    is_unsupported = _unsupported(row)
+    return {
+        column: UNSUPPORTED if is_unsupported(column) else _metric(column, first_of(names, measured.metrics))
+        for column, names in _TENSOR_COLUMNS.items()
+    }
+
+
+def _unsupported(row: ComparedPair) -> Callable[[str], bool]:
+    """Return which columns mean nothing here: most of a scalar's, and the direction of a single number."""
+    measured = row.measurement
+    assert measured is not None
+    sides = [side for side in (row.pair.target, row.pair.golden) if side is not None]
+    if measured.mode is Mode.VALUE or any(shape_of(side) == () for side in sides):
+        return lambda column: column not in _OF_SCALARS
+    if any(side.numel == 1 for side in sides):
+        return lambda column: column == "Cosine"
+    return lambda _column: False
+
+
+def first_of(names: Sequence[str], metrics: Mapping[str, float | None]) -> float | None:
+    """Return the first of these metrics that was measured, None when none was or it could not be computed."""
+    return next((metrics[name] for name in names if name in metrics), None)
+
+
+def _metric(column: str, value: float | None) -> Cell:
+    if value is None or isinstance(value, int):
+        return _number(value)
+    if column == "Cosine" and value > _COSINE_SHOWN_ROUNDED:
+        return _number(round(value, 6))
+    return _number(round(value, _DECIMALS) if column in _OF_SCALARS else value)
+
+
+def _number(value: float | None) -> Cell:
+    """Return a number as it is, what no spreadsheet takes for one as text."""
+    if value is None:
+        return NOT_AVAILABLE
+    if value.__class__ is float and math.isfinite(value):
+        return value
+    return number_cell(value, blank=NOT_AVAILABLE, nan="NaN")
+
+
+def _percent(value: float | None) -> Cell:
+    return _number(value) if value is None or not math.isfinite(value) else f"{value * 100}%"
+
+
+def _side_cells(tensor: TensorRef | None, summary: SideSummary | None) -> list[Cell]:
+    known = statistics_of(tensor, summary)
+    return [_number(as_number(value)) for value in (known.max, known.min, known.mean, known.l2norm)]
+
+
+def as_number(value: float | None) -> float | None:
+    """Return the extremes of truth values as the numbers 0 and 1, anything else as it is."""
+    return int(value) if isinstance(value, bool) else value
+
+
+def _requires_grad(row: ComparedPair) -> str:
+    target, golden = row.pair.target, row.pair.golden
+    if target is None or golden is None:
+        return NOT_AVAILABLE
+    flags = target.attrs.get("requires_grad"), golden.attrs.get("requires_grad")
+    return NOT_AVAILABLE if None in flags else str(str(flags[0]) == str(flags[1]))

@@ -1,0 +1,1 @@
+"""Stored runs: questions, differences, baselines, drawings, without the dumps."""

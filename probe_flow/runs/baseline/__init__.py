@@ -1,0 +1,1 @@
+"""Baselines made of stored runs."""

@@ -1,0 +1,242 @@
+"""The rows of two stored runs side by side: which show the same tensor, and what became of it."""
+
+from __future__ import annotations
+
+import enum
+import math
+import sys
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from probe_flow.metrics.catalogue.error_figure import error_figure
+from probe_flow.record.run_folder import StoredRun
+from probe_flow.records import ExcuseKind, Status
+from probe_flow.records.baseline import NodePlace, plain_name
+
+COMPARED = frozenset({Status.PASS.value, Status.WARNING.value, Status.FAIL.value})
+
+RELATIVE = frozenset({"relative_euclidean_distance", "l2norm_diff_rel", "cosine", "mean_rel_err", "max_rel_err"})
+
+ROUNDING: Mapping[str, float] = {
+    "float64": 2.0**-53,
+    "float32": 2.0**-24,
+    "float16": 2.0**-11,
+    "bfloat16": 2.0**-8,
+    "float8_e4m3fn": 2.0**-4,
+    "float8_e4m3fnuz": 2.0**-4,
+    "float8_e5m2": 2.0**-3,
+    "float8_e5m2fnuz": 2.0**-3,
+    "hifloat8": 2.0**-3,
+}
+"""Half a unit in the last place of the significand: a relative error up to this is what storing a value costs."""
+
+
+class Kind(enum.Enum):
+    """What became of a tensor; the first that applies, in this order."""
+
+    WORSE = "worse"
+    LOST = "lost"
+    VANISHED = "vanished"
+    BETTER = "better"
+    GAINED = "gained"
+    APPEARED = "appeared"
+    CHANGED = "changed"
+    REMATCHED = "rematched"
+
+
+MEANINGS: Mapping[Kind, str] = {
+    Kind.WORSE: "the error has grown, or NaN, infinities or a differing checksum have come",
+    Kind.LOST: "compared in A, in B not compared any more",
+    Kind.VANISHED: "in A only",
+    Kind.BETTER: "the error has shrunk, or NaN, infinities or a differing checksum have gone",
+    Kind.GAINED: "not compared in A, compared in B",
+    Kind.APPEARED: "in B only",
+    Kind.CHANGED: "another verdict, with an error of the same size",
+    Kind.REMATCHED: "compared with another golden tensor, with the same verdict and an error of the same size",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RowFacts:
+    """What the difference needs of a row of one run."""
+
+    verdict: str
+    role: str
+    golden: str
+    rule: str
+    figure: tuple[str, float] | None
+    nonfinite: int
+    is_equal: bool | None
+    dtypes: tuple[str, ...]
+    is_excused: bool
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether its values were judged."""
+        return self.verdict in COMPARED
+
+
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """A tensor that is not in both runs the same.
+
+    Args:
+        kind: what became of it.
+        place: where it is, in the words of ``comparison.jsonl``.
+        before, after: the row in A and in B; None where it has none.
+        is_rematched: whether it is compared with another golden tensor.
+    """
+
+    kind: Kind
+    place: Mapping[str, Any]
+    before: RowFacts | None
+    after: RowFacts | None
+    is_rematched: bool = False
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether it is for the worse, and neither waived nor in the baseline of B."""
+        if self.kind is Kind.WORSE:
+            return self.after is not None and not self.after.is_excused
+        return self.kind is Kind.LOST or (
+            self.kind is Kind.VANISHED and self.before is not None and self.before.is_compared
+        )
+
+
+_EXCUSES = frozenset(kind.value for kind in ExcuseKind)
+
+_PLACE = ("comparison", "rank", "graph", "step", "node", "call", "phase", "direction", "index")
+_Key = tuple[Any, ...]
+
+At = tuple[int | None, int | None]
+"""Rank and step."""
+
+
+class RunRows:
+    """The rows of one run by the tensor that they show; a tensor may be in several pairs.
+
+    Args:
+        run: the run.
+        is_named: whether places name the comparison.
+    """
+
+    def __init__(self, run: StoredRun, *, is_named: bool) -> None:
+        self.nodes: set[NodePlace] = set()
+        self.places: set[At] = set()
+        self._op_types: dict[_Key, str] = {}
+        self._by_key: dict[_Key, list[RowFacts]] = {}
+        only = run.comparisons[0] if len(run.comparisons) == 1 else None
+        for row in run.rows():
+            comparison = (row.get("comparison") or only) if is_named else None
+            side = "target" if row.get("target") is not None else "golden"
+            key = (side, comparison, *(row.get(name) for name in _PLACE[1:]))
+            self._by_key.setdefault(key, []).append(_facts(row))
+            self._op_types[key] = sys.intern(row.get("op_type") or "")
+            self.places.add((row.get("rank"), row.get("step")))
+            self.nodes.add((row.get("graph"), plain_name(row["node"]), row.get("call") or 0, row.get("phase") or ""))
+
+    def pairs(
+        self, before: RunRows, names: Mapping[str, str]
+    ) -> Iterator[tuple[Mapping[str, Any], tuple[RowFacts | None, RowFacts | None]]]:
+        """Yield place, row before and row now of every tensor: in the order of this run, then those that it lacks.
+
+        Args:
+            before: rows of the other run.
+            names: stage of this run -> stage of the other one.
+        """
+        left = dict(before._by_key)
+        for key, rows in self._by_key.items():
+            old = left.pop((key[0], names.get(key[1], key[1]), *key[2:]), [])
+            place = self._place(key)
+            for pair in _aligned(old, rows):
+                yield place, pair
+        for key, rows in left.items():
+            place = before._place(key)
+            for row in rows:
+                yield place, (row, None)
+
+    def _place(self, key: _Key) -> dict[str, Any]:
+        return {**dict(zip(_PLACE, key[1:], strict=True)), "op_type": self._op_types[key], "side": key[0]}
+
+
+def _aligned(old: Sequence[RowFacts], new: Sequence[RowFacts]) -> Iterator[tuple[RowFacts | None, RowFacts | None]]:
+    """Pair the rows of one tensor: those with the same golden tensor, then the others in order."""
+    if len(old) == len(new) == 1:
+        yield old[0], new[0]
+        return
+    by_golden: defaultdict[str, deque[int]] = defaultdict(deque)
+    for place, row in enumerate(old):
+        by_golden[row.golden].append(place)
+    same = [by_golden[row.golden].popleft() if by_golden[row.golden] else None for row in new]
+    waiting = deque(old[place] for place in sorted(place for places in by_golden.values() for place in places))
+    for row, place_before in zip(new, same, strict=True):
+        if place_before is not None:
+            yield old[place_before], row
+        else:
+            yield waiting.popleft() if waiting else None, row
+    for row in waiting:
+        yield row, None
+
+
+def _facts(row: Mapping[str, Any]) -> RowFacts:
+    sides = [side for side in (row.get("target"), row.get("golden")) if isinstance(side, Mapping)]
+    metrics = row.get("metrics") or {}
+    golden = row.get("golden")
+    counts = [((side.get("nan") or 0), (side.get("inf") or 0)) for side in sides]
+    equal = metrics.get("checksum_equal")
+    figure = error_figure(metrics)
+    return RowFacts(
+        verdict=sys.intern(row["verdict"]),
+        role=sys.intern(row.get("role") or "unknown"),
+        golden=sys.intern(str(golden.get("name") or "")) if isinstance(golden, Mapping) else "",
+        rule=sys.intern(row.get("rule") or ""),
+        figure=figure,
+        nonfinite=sum(abs(one - other) for one, other in zip(*counts, strict=True)) if len(counts) == 2 else 0,
+        is_equal=equal if isinstance(equal, bool) else None,
+        dtypes=tuple(sys.intern(str(side.get("dtype") or "")) for side in sides),
+        is_excused=not _EXCUSES.isdisjoint(row),
+    )
+
+
+def change_of(
+    place: Mapping[str, Any], old: RowFacts | None, new: RowFacts | None, tolerance: float
+) -> RowChange | None:
+    """Return what became of a tensor from its row in A to that in B; None where it is the same.
+
+    An error has grown when it is more than the tolerance above that of A, and more than the rounding of its dtype.
+    """
+    if old is None or new is None:
+        return RowChange(Kind.APPEARED if old is None else Kind.VANISHED, place, old, new)
+    is_rematched = old.golden != new.golden
+    kind = _kind(old, new, tolerance)
+    if kind is None and is_rematched:
+        kind = Kind.REMATCHED
+    return RowChange(kind, place, old, new, is_rematched) if kind is not None else None
+
+
+def _kind(old: RowFacts, new: RowFacts, tolerance: float) -> Kind | None:
+    if old.is_compared != new.is_compared:
+        return Kind.LOST if old.is_compared else Kind.GAINED
+    if old.is_compared:
+        if _is_worse(old, new, tolerance):
+            return Kind.WORSE
+        if _is_worse(new, old, tolerance):
+            return Kind.BETTER
+    return Kind.CHANGED if old.verdict != new.verdict else None
+
+
+def _is_worse(old: RowFacts, new: RowFacts, tolerance: float) -> bool:
+    if new.nonfinite > old.nonfinite or (old.is_equal is True and new.is_equal is False):
+        return True
+    if new.nonfinite < old.nonfinite or (old.is_equal is False and new.is_equal is True):
+        return False
+    if old.figure is None or new.figure is None or old.figure[0] != new.figure[0]:
+        return old.verdict != Status.FAIL.value and new.verdict == Status.FAIL.value
+    metric, before = old.figure
+    after = new.figure[1]
+    rounding = max((ROUNDING.get(dtype, 0.0) for dtype in new.dtypes), default=0.0) if metric in RELATIVE else 0.0
+    if math.isnan(before) or math.isnan(after):
+        return math.isnan(after) and not math.isnan(before)
+    return after > before * (1.0 + tolerance) and after > rounding

@@ -1,0 +1,1 @@
+"""Questions to a stored run, and their answers as text."""

@@ -1,0 +1,150 @@
+"""Answers to questions about a stored run, as lines of text: thresholds, what was not matched, the origin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from probe_flow.record.facts import figure, operator, printable, slot, where
+from probe_flow.record.same_places import same_places
+from probe_flow.record.text_table import text_table
+from probe_flow.runs.queries.base import place
+from probe_flow.runs.queries.rows import OriginAnswer, UnmatchedAnswer
+from probe_flow.runs.queries.threshold import NodeValues, Part, ThresholdAnswer
+from probe_flow.runs.queries.view import row_table
+
+_MAX_VALUES = 4
+_MAX_FINDINGS = 10
+_MAX_REASON = 100
+
+_MEANING = {
+    Part.SUSPECT: "every input that can be compared is on the good side, an output is not",
+    Part.INHERITED: "an input is beyond the threshold already, or the analysis found the error upstream",
+    Part.INPUTS_ONLY: "the inputs are, the outputs are not",
+    Part.UNKNOWN: "no input can be compared",
+}
+
+
+def threshold_lines(answer: ThresholdAnswer) -> Iterator[str]:
+    """Yield what is beyond a threshold, in execution order, and below it what cannot be judged."""
+    threshold = answer.threshold
+    counts = ", ".join(f"{answer.counts[part]} {part.value}" for part in Part if answer.counts[part])
+    yield f"{answer.found} of {answer.checked} nodes have {threshold}" + (f": {counts}" if counts else "")
+    if answer.nodes:
+        yield ""
+        columns = ("", "role", "node", "where", "inputs", "outputs")
+        yield from text_table(columns, [_threshold_cells(node, part.value) for node, part in answer.nodes])
+        yield from _more(len(answer.nodes), answer.found)
+        yield ""
+        shown = {part for _, part in answer.nodes}
+        yield from (f"  {part.value}: {meaning}" for part, meaning in _MEANING.items() if part in shown)
+    if answer.unknown_count:
+        yield ""
+        yield f"{answer.unknown_count} nodes cannot be judged: {threshold.metric} is NaN or not computable"
+        yield ""
+        header = ("node", "where", "outputs", "reason")
+        yield from text_table(header, [_unknown_cells(node) for node in answer.unknown])
+        yield from _more(len(answer.unknown), answer.unknown_count)
+    if answer.alone:
+        yield ""
+        yield f"{answer.alone} rows have no counterpart on the other side; `--unmatched` lists them"
+
+
+def _threshold_cells(node: NodeValues, part: str) -> tuple[str, ...]:
+    record = {**place(node.known), "op_type": node.op_type}
+    role = "origin" if "origin" in node.roles else ""
+    return part, role, operator(record), where(record), _values(node.inputs), _values(node.outputs)
+
+
+def _unknown_cells(node: NodeValues) -> tuple[str, ...]:
+    record = {**place(node.known), "op_type": node.op_type}
+    reason = printable(node.reasons[0] if node.reasons else "")
+    shown = reason if len(reason) <= _MAX_REASON else reason[: _MAX_REASON - 3] + "..."
+    return operator(record), where(record), _values(node.outputs), shown
+
+
+def _values(values: Sequence[tuple[str, float | None]]) -> str:
+    shown = []
+    for name, value in values[:_MAX_VALUES]:
+        index = printable(name.partition(" ")[2])
+        shown.append(f"{index}: {'-' if value is None else 'nan' if math.isnan(value) else figure(value)}")
+    more = f" (+{len(values) - _MAX_VALUES})" if len(values) > _MAX_VALUES else ""
+    return "  ".join(shown) + more
+
+
+def _more(shown: int, found: int) -> Iterator[str]:
+    if shown < found:
+        yield f"  the first {shown} of {found} are shown, `--limit 0` shows all"
+
+
+def unmatched_lines(answer: UnmatchedAnswer) -> Iterator[str]:
+    """Yield what has no counterpart, by side and reason."""
+    yield f"{answer.count} of {answer.total} rows have one side only"
+    for name in ("target", "golden"):
+        coverage = answer.coverage.get(name)
+        if isinstance(coverage, Mapping):
+            yield (
+                f"  {name}: {coverage.get('tensors', 0)} tensors, {coverage.get('compared', 0)} compared, "
+                f"{coverage.get('expected', 0)} left out as expected, {coverage.get('missing', 0)} missing"
+            )
+    for group in answer.groups:
+        yield ""
+        yield f"{group.count} x {group.side} only, {group.verdict.replace('_', ' ')}: {printable(group.reason)}"
+        yield from row_table(group.rows, has_reasons=False)
+        yield from _more(len(group.rows), group.count)
+
+
+def origin_lines(answer: OriginAnswer) -> Iterator[str]:
+    """Yield where the divergence begins, with the rows of that node, and what else the analysis names."""
+    named = answer.named
+    places = same_places(answer.findings)
+    same = next((found for found in places if _is_named(found.first, named)), None)
+    if named is None:
+        yield "no place is named where the two sides part"
+    else:
+        what = "the divergence begins" if answer.first is not None else "NaN or infinity begins"
+        yield f"{what} at {operator(named)}" + (f", {where(named)}" if where(named) else "")
+        golden = named.get("golden_node")
+        yield from _fact("tensor", slot(named))
+        yield from _fact("also in", same.elsewhere if same is not None else "")
+        yield from _fact("golden", printable(golden) if golden else "")
+        yield from _fact("evidence", printable(named.get("evidence") or ""))
+        for text in _advice(answer, named):
+            yield from _fact("to do", text)
+        yield from _fact("inherited", f"{answer.inherited} rows pass an error on" if answer.inherited else "")
+        if answer.rows:
+            yield ""
+            yield from row_table(answer.rows, has_reasons=True)
+    if answer.first is not None and answer.nonfinite is not None:
+        yield ""
+        yield f"NaN or infinity begins at {_one_line(answer.nonfinite)}"
+    others = [found for found in places if found is not same]
+    if others:
+        yield ""
+        yield f"other findings: {len(others)}"
+        for found in others[:_MAX_FINDINGS]:
+            also = f"; also in {found.elsewhere}" if found.others else ""
+            yield f"  {printable(found.first.get('kind'))}: {_one_line(found.first)}{also}"
+        if len(others) > _MAX_FINDINGS:
+            yield f"  and {len(others) - _MAX_FINDINGS} more, which `--format json` lists"
+
+
+def _advice(answer: OriginAnswer, named: Mapping[str, Any]) -> list[str]:
+    same = (finding for finding in answer.findings if _is_named(finding, named))
+    steps = next((finding["advice"] for finding in same if finding.get("advice")), ())
+    return [printable(f"{each.get('text')} ({each.get('code')})") for each in steps]
+
+
+def _fact(name: str, text: str) -> Iterator[str]:
+    if text:
+        yield f"  {name:<10} {text}"
+
+
+def _one_line(named: Mapping[str, Any]) -> str:
+    head = ", ".join(part for part in (operator(named), slot(named), where(named)) if part)
+    return f"{head}: {printable(named.get('evidence') or '')}"
+
+
+def _is_named(finding: Mapping[str, Any], named: Mapping[str, Any] | None) -> bool:
+    return named is not None and all(finding.get(key) == value for key, value in named.items())

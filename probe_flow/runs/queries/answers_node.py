@@ -1,0 +1,187 @@
+"""What a stored run knows of a node, as lines of text, with its neighbourhood drawn by indentation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from probe_flow.record.facts import figure, printable, where
+from probe_flow.record.json_values import json_value
+from probe_flow.record.stored_nodes import Link, StoredNode, texts
+from probe_flow.record.text_table import text_table
+from probe_flow.runs.queries.base import metric_of, number, place, reasons_of, sides
+from probe_flow.runs.queries.named_answer import MAX_OTHERS, NamedAnswer
+from probe_flow.runs.queries.node import Judgement, NodeView, stack_of
+from probe_flow.runs.queries.subgraph import Shown, Subgraph
+
+_MAX_FRAMES = 6
+_MAX_NEIGHBOURS = 16
+_MAX_CHILDREN = 10
+_MAX_ATTRIBUTE = 2000
+_MAX_VALUE = 40
+
+_NUMBERS = ("min", "max", "mean", "l2norm")
+_HEADER = ("tensor", "verdict", "role", "side", "dtype", "shape", "layout", *_NUMBERS, "nan", "inf", "error", "cosine")
+_RIGHT = frozenset({*_NUMBERS, "nan", "inf", "error", "cosine"})
+_ERRORS = ("relative_euclidean_distance", "l2norm_diff_rel")
+
+
+def node_lines(answer: NamedAnswer[NodeView], *, has_attributes: bool) -> Iterator[str]:
+    """Return the lines of what is known of the nodes that a name means.
+
+    Args:
+        answer: the answer.
+        has_attributes: whether each attribute is told; else only their names.
+    """
+    view_lines = partial(_view_lines, has_attributes=has_attributes)
+    return answer.lines(view_lines, counted="nodes", where="their names")
+
+
+def _view_lines(view: NodeView, *, has_attributes: bool) -> Iterator[str]:
+    node = view.node
+    places = where({**place(node.known), "call": None})
+    yield f"{_titled(node)}  [{node.side}{', ' + places if places else ''}]"
+    facts = {
+        "verdict": _words(view.judgement),
+        "in the dump": printable(node.entry) if node.entry and node.entry != node.name else "",
+        "parent": printable(node.parent or ""),
+        "holds": _listed(view.children, _MAX_CHILDREN),
+        "originals": _listed(texts(view.record.get("originals")), MAX_OTHERS),
+        "passes": _listed(texts(view.record.get("passes")), MAX_OTHERS),
+    }
+    yield from (f"  {name:<11}  {text}" for name, text in facts.items() if text)
+    yield from _attribute_lines(view.record.get("attributes"), is_full=has_attributes)
+    yield from _frame_lines(stack_of(view))
+    yield from _tensor_lines(view)
+    yield from _flow_lines(view)
+    if view.graph is not None:
+        yield from _graph_lines(view.graph)
+
+
+def _titled(node: StoredNode) -> str:
+    return printable(node.title) + (f" ({printable(node.op_type)})" if node.op_type else "")
+
+
+def _words(judgement: Judgement) -> str:
+    verdict, role = judgement
+    words = [printable(verdict).replace("_", " ") if verdict else "", role or ""]
+    return ", ".join(word for word in words if word) or "no row"
+
+
+def _listed(names: Sequence[str], limit: int) -> str:
+    more = f" ... ({len(names)} in all)" if len(names) > limit else ""
+    return ", ".join(printable(name) for name in names[:limit]) + more
+
+
+def _attribute_lines(attributes: object, *, is_full: bool) -> Iterator[str]:
+    if not isinstance(attributes, Mapping) or not attributes:
+        return
+    if not is_full:
+        names = _listed([str(name) for name in attributes], MAX_OTHERS)
+        yield f"  {'attributes':<11}  {names}  (`--attrs` tells them)"
+        return
+    yield "  attributes"
+    for name, value in attributes.items():
+        text = printable(value if isinstance(value, str) else json.dumps(json_value(value), ensure_ascii=False))
+        yield f"    {printable(name)}: {text if len(text) <= _MAX_ATTRIBUTE else text[:_MAX_ATTRIBUTE] + ' ...'}"
+
+
+def _frame_lines(frames: Sequence[str]) -> Iterator[str]:
+    own = [frame for frame in frames if "site-packages" not in frame] or frames
+    if frames:
+        others = len(frames) - len(own)
+        yield "  called from" + (f" ({others} frames of installed packages left out)" if others else "")
+        yield from (f"    {printable(' '.join(frame.split()))}" for frame in own[:_MAX_FRAMES])
+        if len(own) > _MAX_FRAMES:
+            yield f"    ... {len(own) - _MAX_FRAMES} more"
+
+
+def _tensor_lines(view: NodeView) -> Iterator[str]:
+    """Yield the tensors of the rows, a line for each side; of nodes without rows what their record says."""
+    rows = [cells for row in view.rows for cells in _row_cells(row)]
+    if not rows:
+        rows = [_argument_cells(each) for each in _list(view.record.get("arguments")) if isinstance(each, Mapping)]
+    if rows:
+        yield "  tensors"
+        yield from text_table(_HEADER, rows, right=_RIGHT, indent=4)
+    for reason in dict.fromkeys(reason for row in view.rows for reason in reasons_of(row)):
+        yield f"    - {printable(reason)}"
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _row_cells(row: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    head: tuple[str, ...] = (
+        printable(f"{row.get('direction')} {row.get('index')}"),
+        printable(row.get("verdict")).replace("_", " "),
+        "" if row.get("role") in (None, "unknown") else printable(row["role"]),
+    )
+    error = next((value for value in (metric_of(row, name) for name in _ERRORS) if value is not None), None)
+    tail = ("" if error is None else f"{error:.3g}", _figure(metric_of(row, "cosine")))
+    for name, tensor in sides(row):
+        scalar = tensor.get("value")
+        shape = "" if tensor.get("shape") is None else printable(tensor["shape"]).replace(" ", "")
+        numbers = [_figure(number(tensor.get(key))) for key in _NUMBERS]
+        if scalar is not None:
+            numbers = [printable(scalar)[:_MAX_VALUE], "", "", ""]
+        yield (
+            *head,
+            name,
+            printable(tensor.get("dtype") or ""),
+            shape,
+            printable(tensor.get("layout") or ""),
+            *numbers,
+            *(str(tensor[key]) if tensor.get(key) is not None else "" for key in ("nan", "inf")),
+            *tail,
+        )
+        head, tail = ("", "", ""), ("", "")
+
+
+def _argument_cells(argument: Mapping[str, Any]) -> tuple[str, ...]:
+    shape = argument.get("shape")
+    value = argument.get("value")
+    return (
+        printable(f"{argument.get('direction')} {argument.get('index')}"), "", "", "",
+        printable(argument.get("dtype") or argument.get("kind") or ""),
+        "" if shape is None else printable(shape).replace(" ", ""),
+        "", "" if value is None else printable(value)[:_MAX_VALUE], *[""] * (len(_NUMBERS) - 1), "", "", "", "",
+    )  # fmt: skip
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else figure(value)
+
+
+def _flow_lines(view: NodeView) -> Iterator[str]:
+    if not view.has_flow:
+        before, after = (_titled(node) if node is not None else "-" for node in (view.before, view.after))
+        yield f"  {'executed':<11}  after {before}, before {after} (this dump does not tell who feeds whom)"
+        return
+    for name, links, sign in (("fed by", view.producers, "<-"), ("feeds", view.consumers, "->")):
+        for number_, (link, judged) in enumerate(links[:_MAX_NEIGHBOURS]):
+            yield f"  {name if not number_ else '':<11}  {_link(link, judged, sign)}"
+        if len(links) > _MAX_NEIGHBOURS:
+            yield f"  {'':<11}  ... {len(links) - _MAX_NEIGHBOURS} more"
+
+
+def _link(link: Link, judged: Judgement, sign: str) -> str:
+    slots = (f"input {link.input}", f"output {link.output}")
+    own, other = slots if sign == "<-" else slots[::-1]
+    return f"{own} {sign} {_titled(link.node)} {other}  [{_words(judged)}]"
+
+
+def _graph_lines(graph: Subgraph) -> Iterator[str]:
+    yield f"  neighbourhood, {graph.depth} {'step' if graph.depth == 1 else 'steps'} each way"
+    for shown in sorted(graph.nodes, key=lambda each: (each.distance, each.node.order)):
+        yield f"    {_step(shown)}{_titled(shown.node)}" + (f"  [{shown.judged}]" if shown.judged else "")
+    if graph.left_out:
+        yield f"    ... and at least {graph.left_out} more, which are too many to show"
+
+
+def _step(shown: Shown) -> str:
+    sign = "=" if not shown.distance else f"{shown.distance:+d}"
+    return f"{sign:>4}  "

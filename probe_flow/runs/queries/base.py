@@ -1,0 +1,179 @@
+"""What the questions to a stored run share: where they look, how names are found, numbers of its rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from heapq import nlargest
+from typing import Any
+
+from probe_flow.errors import Diagnostic, UsageError, did_you_mean
+from probe_flow.record.json_values import WORDS
+
+Record = Mapping[str, Any]
+
+Identity = tuple[Any, ...]
+"""Comparison, rank, graph, step, node, call and phase: one call of a node in one execution of one comparison."""
+
+_IDENTITY = ("comparison", "rank", "graph", "step", "node", "call", "phase")
+
+MAX_COMPARED = 2000
+"""Names that an unknown one is compared with, letter by letter."""
+
+_UNCLEAN = re.compile(r"[^A-Za-z0-9_]")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which part of a run a question is about; None = all of it.
+
+    Args:
+        comparison: stage that compared.
+        rank, step: as the records have them.
+        graph: id as text, because some dumps have numbers and some have words.
+    """
+
+    comparison: str | None = None
+    rank: int | None = None
+    step: int | None = None
+    graph: str | None = None
+
+    @property
+    def narrows(self) -> bool:
+        """Whether rank, step or graph leave anything out."""
+        return (self.rank, self.step, self.graph) != (None, None, None)
+
+    def keeps(self, record: Record) -> bool:
+        """Say whether a row or a node lies in it; the comparison is chosen where records are read."""
+        return (
+            (self.rank is None or record.get("rank") == self.rank)
+            and (self.step is None or record.get("step") == self.step)
+            and (self.graph is None or str(record.get("graph")) == self.graph)
+        )
+
+
+EVERYWHERE = Scope()
+
+
+@dataclass(frozen=True, slots=True)
+class NamesFound:
+    """Names that a user's words mean.
+
+    Args:
+        names: in their order of appearance.
+        how: ``exact``, ``cleaned`` (equal but for characters that file names cannot hold) or ``part``.
+    """
+
+    names: tuple[str, ...]
+    how: str
+
+
+def find_names(wanted: str, names: Iterable[str], *, what: str, path: str) -> NamesFound:
+    """Return the names that are meant: the one itself, else those equal when cleaned, else those that contain it.
+
+    Args:
+        wanted: what the user wrote.
+        names: all there are.
+        what: ``node`` or ``tensor``, for the message.
+        path: folder of the run, for the message.
+
+    Raises:
+        UsageError: PF7201 when no name fits.
+    """
+    known = list(dict.fromkeys(names))
+    if wanted in known:
+        return NamesFound((wanted,), "exact")
+    clean = cleaned(wanted)
+    same = tuple(name for name in known if cleaned(name) == clean)
+    if same:
+        return NamesFound(same, "cleaned")
+    if clean.strip("_"):
+        fold = clean.casefold()
+        parts = tuple(name for name in known if fold in cleaned(name).casefold())
+        if parts:
+            return NamesFound(parts, "part")
+    raise UsageError(
+        Diagnostic(
+            "PF7201",
+            f"there is no {what} `{wanted}` in this run",
+            path=path,
+            help=_near(wanted, known) or f"`probe-flow show {path} --verdict fail` lists rows with their names",
+        )
+    )
+
+
+def _near(wanted: str, known: Sequence[str]) -> str | None:
+    """Return names that are alike: as a whole, else in the part that a person remembers."""
+    short: dict[str, str] = {}
+    for name in known:
+        for part in (name.rpartition("/")[2], *name.replace("/", ".").split(".")):
+            short.setdefault(part.casefold(), name)
+    found = did_you_mean(wanted, _likeliest(wanted, known))
+    if found is not None:
+        return found
+    parts = get_close_matches(wanted.rpartition("/")[2].casefold(), short, n=3, cutoff=0.7)
+    return "did you mean " + " or ".join(f"`{short[part]}`" for part in parts) + "?" if parts else None
+
+
+def _likeliest(wanted: str, names: Sequence[str]) -> Sequence[str]:
+    """Return the names that share the most runs of three letters: comparing all of a large run takes minutes."""
+    if len(names) <= MAX_COMPARED:
+        return names
+    runs = {wanted[start : start + 3] for start in range(max(1, len(wanted) - 2))}
+    return nlargest(MAX_COMPARED, names, key=lambda name: sum(run in name for run in runs))
+
+
+def cleaned(name: str) -> str:
+    """Return a name as file names of dumps hold it: whatever is no letter, digit or underscore becomes one."""
+    return _UNCLEAN.sub("_", name)
+
+
+def identity(row: Record) -> Identity:
+    """Return which call of which node a row or node record is of."""
+    return tuple([row.get(key) for key in _IDENTITY])
+
+
+def place(known: Identity) -> dict[str, Any]:
+    """Return an identity as the keys of a record; without the comparison where a run has only one."""
+    found = dict(zip(_IDENTITY, known, strict=True))
+    if found["comparison"] is None:
+        del found["comparison"]
+    return found
+
+
+def number(value: object) -> float | None:
+    """Return a number of a record, whose NaN and infinities are words; None for everything else."""
+    if isinstance(value, (bool, int, float)):
+        try:
+            return float(value)
+        except OverflowError:  # integers have no bounds in JSON
+            return float("inf") if value > 0 else float("-inf")
+    return float(value) if isinstance(value, str) and value in WORDS else None
+
+
+def reasons_of(row: Record) -> list[str]:
+    """Return why a row is as it is, and why it does not count where it is waived or accepted."""
+    excuses = (f"{word}: {row[word]}" for word in ("waived", "accepted") if row.get(word))
+    return [str(row["reason"]), *excuses] if row.get("reason") else list(excuses)
+
+
+def metric_of(row: Record, metric: str) -> float | None:
+    """Return a metric of a row as a number; None when it is not computable or the row has none."""
+    metrics = row.get("metrics")
+    return number(metrics.get(metric)) if isinstance(metrics, Mapping) else None
+
+
+def side(row: Record, name: str) -> Record | None:
+    """Return what a row says of one side, None when it has none."""
+    found = row.get(name)
+    return found if isinstance(found, Mapping) else None
+
+
+def sides(row: Record) -> Iterator[tuple[str, Record]]:
+    """Yield the sides that a row has, with their names."""
+    for name in ("target", "golden", "reference"):
+        found = side(row, name)
+        if found is not None:
+            yield name, found

@@ -1,0 +1,105 @@
+"""A heat map of a run as text: executions down, operators in order of execution across, the worst of each as a sign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from probe_flow.record.facts import printable
+from probe_flow.reports.marks import LOOKS, Mark, StoredMarks
+
+MAX_LINES = 16
+LEAST_CELLS = 10
+MARGIN = 2
+
+_MARKS = tuple(Mark)
+"""By their ranks."""
+
+Place = tuple[str, ...]
+
+
+class HeatText:
+    """Collects what a run found, execution by execution, from rows that pass by.
+
+    Args:
+        record: what run.json says of the run.
+    """
+
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        self._marks = StoredMarks(record)
+        self._bands: dict[Place, list[int]] = {}
+        self._nodes: dict[Place, tuple[object, ...]] = {}
+
+    def watching(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Yield records of ``comparison.jsonl``, which come in execution order, and remember what they say."""
+        for row in rows:
+            place = _place(row)
+            band = self._bands.setdefault(place, [])
+            node = row["node"], row.get("call"), row.get("phase")
+            if self._nodes.get(place) != node:
+                self._nodes[place] = node
+                band.append(0)
+            band[-1] = max(band[-1], self._marks.of(row)[0].rank)
+            yield row
+
+    def lines(self, *, width: int) -> list[str]:
+        """Return a line for each execution and what the signs mean; nothing when there is only one execution.
+
+        Of many executions those with the worst are shown.
+        """
+        if len(self._bands) < 2:
+            return []
+        kept = self._kept()
+        labels = {place: " ".join(place) or "the only execution" for place in kept}
+        room = max(map(len, labels.values()))
+        cells = max(LEAST_CELLS, width - room - 2 * MARGIN)
+        indent = " " * MARGIN
+        found = [_squeezed(self._bands[place], cells) for place in kept]
+        lines = [
+            f"{indent}{label.ljust(room)}{indent}{_text(band)}".rstrip()
+            for label, band in zip(labels.values(), found, strict=True)
+        ]
+        rest = len(self._bands) - len(kept)
+        more = [f"{indent}and {rest} more execution{'s' if rest > 1 else ''} that fared no worse"] if rest else []
+        seen = {rank for band in found for rank in band}
+        looks = [LOOKS[_MARKS[rank]] for rank in sorted(seen, reverse=True) if rank]
+        meanings = [f"{look.letter} {look.word}" for look in looks]
+        return [*lines, *more, f"{indent}{', '.join(meanings)}"] if meanings else [*lines, *more]
+
+    def _kept(self) -> list[Place]:
+        """Return the places of at most so many lines, in order of execution: all, or those that are not as healthy."""
+        order = {place: number for number, place in enumerate(self._bands)}
+        if len(order) <= MAX_LINES:
+            return list(order)
+        ranked = sorted(order, key=lambda place: _weight(self._bands[place]), reverse=True)
+        worse = [place for place in ranked if _weight(self._bands[place]) > (0, 0)]
+        return sorted((worse or ranked)[:MAX_LINES], key=order.__getitem__)
+
+
+def _place(row: Mapping[str, Any]) -> Place:
+    names = ("comparison", "rank", "graph", "step")
+    return tuple(
+        printable(row[name]) if name == "comparison" else f"{name} {printable(row[name])}"
+        for name in names
+        if row.get(name) is not None
+    )
+
+
+def _weight(band: Sequence[int]) -> tuple[int, int]:
+    worst = max(band)
+    return (worst, band.count(worst)) if worst > Mark.MISSING.rank else (0, 0)
+
+
+def _squeezed(band: Sequence[int], cells: int) -> list[int]:
+    """Return a band in at most so many cells, each the worst of the operators in it."""
+    if len(band) <= cells:
+        return list(band)
+    found = [0] * cells
+    for place, rank in enumerate(band):
+        cell = place * cells // len(band)
+        found[cell] = max(found[cell], rank)
+    return found
+
+
+def _text(band: Iterable[int]) -> str:
+    return "".join(LOOKS[_MARKS[rank]].letter for rank in band)

@@ -1,0 +1,179 @@
+"""Find the tensors of a stored run's rows in its dumps, as far as these are still where they were or where told."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from probe_flow.errors import Diagnostic, ProbeFlowError, UsageError
+from probe_flow.files.existing import is_there
+from probe_flow.record.rows import file_of
+from probe_flow.record.run_folder import StoredRun
+from probe_flow.records import Catalog, TensorKind, TensorRef
+from probe_flow.stages.base import Context, Settings, StageOptions, StageType
+from probe_flow.stages.registry import stage_types
+
+SIDES = ("target", "golden", "reference")
+AUTO = "dump.auto"
+SELF = "self"
+"""Rule of the pairs that have both tensors from the target: input and output of an operator that only moves data."""
+
+
+def parse_dumps(texts: Iterable[str]) -> dict[str, str]:
+    """Return folders of dumps by side, from ``SIDE=PATH``.
+
+    Raises:
+        UsageError: PF7206 when a text is none.
+    """
+    found = {}
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not equals or not path or name not in SIDES:
+            raise UsageError(
+                Diagnostic(
+                    "PF7206",
+                    f"`--dump {text}` is not SIDE=PATH",
+                    help=f"write e.g. `--dump target=PATH`; sides: {', '.join(SIDES)}",
+                )
+            )
+        found[name] = path
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """A dump that the run read: stage, how it was read, where it lay."""
+
+    stage: str
+    uses: str
+    path: str
+
+
+class StoredDumps:
+    """The dumps of a run; each is listed when a tensor of it is first asked for, its tensors are not read.
+
+    Args:
+        run: the run.
+        moved: where the dumps of some sides lie now.
+    """
+
+    def __init__(self, run: StoredRun, moved: Mapping[str, str]) -> None:
+        self._inputs = list(_inputs(run))
+        self._moved = moved
+        self._catalogs: dict[_Input, Catalog | str] = {}
+        self._tensors: dict[_Input, Mapping[str, Sequence[TensorRef]]] = {}
+
+    def find(self, row: Mapping[str, Any], side: str) -> tuple[list[TensorRef], str]:
+        """Return the tensors with elements that may be the row's, the likeliest first; and why there is none."""
+        wanted = row[side]
+        reasons, found = [], []
+        for given in self._candidates("target" if row.get("rule") == SELF else side):
+            catalog = self._catalog(given)
+            if isinstance(catalog, str):
+                reasons.append(catalog)
+                continue
+            named = self._named(given, catalog).get(str(wanted.get("name")), ())
+            tensors = [ref for ref in named if _is_in(ref, wanted.get("file"), catalog.root)]
+            ranked = sorted(tensors, key=lambda ref: not _same_execution(ref, row))
+            found += [ref for ref in ranked if ref.kind is TensorKind.TENSOR]
+            if tensors and not found:
+                reasons.append("the dump holds statistics only" if tensors[0].recorded else "it has no elements")
+        if found:
+            return found, ""
+        return [], reasons[0] if reasons else "no dump of this run has it"
+
+    def _named(self, given: _Input, catalog: Catalog) -> Mapping[str, Sequence[TensorRef]]:
+        """Return the tensors of a dump by their ids."""
+        if given not in self._tensors:
+            found: defaultdict[str, list[TensorRef]] = defaultdict(list)
+            for ref in catalog.tensors:
+                found[ref.id].append(ref)
+            self._tensors[given] = found
+        return self._tensors[given]
+
+    def _candidates(self, side: str) -> list[_Input]:
+        """Return the dumps that may be a side's: the one named like it first; a moved one only by itself."""
+        named = [given for given in self._inputs if given.stage == side]
+        if side in self._moved:
+            uses = named[0].uses if named else AUTO
+            return [_Input(side, uses, self._moved[side])]
+        rest = [given for given in self._inputs if given.stage not in SIDES]
+        return named or rest
+
+    def _catalog(self, given: _Input) -> Catalog | str:
+        if given not in self._catalogs:
+            self._catalogs[given] = _read(given)
+        return self._catalogs[given]
+
+
+def _inputs(run: StoredRun) -> Iterator[_Input]:
+    uses = {str(stage.get("name")): str(stage.get("uses")) for stage in run.record["stages"]}
+    for given in run.record.get("inputs", ()):
+        stage = str(given.get("stage"))
+        if isinstance(given.get("path"), str):
+            yield _Input(stage, uses.get(stage, ""), given["path"])
+
+
+def _read(given: _Input) -> Catalog | str:
+    """Return the catalog of a dump, or why there is none."""
+    if not is_there(given.path):
+        return f"there is no dump at `{given.path}` (`--dump SIDE=PATH` says where it is)"
+    stage, options = _stage(given)
+    try:
+        catalog = stage.run(options, {}, _context(given.stage))
+    except ProbeFlowError as error:
+        return f"the dump at `{given.path}` cannot be read: {error.diagnostic.message}"
+    return catalog if isinstance(catalog, Catalog) else f"`{given.uses}` reads no dump"
+
+
+def _stage(given: _Input) -> tuple[StageType, StageOptions]:
+    """Return the stage that read a dump, with options that adopt it as a whole; `dump.auto` where it takes others."""
+    from pydantic import ValidationError
+
+    known = stage_types()
+    if given.uses.startswith("dump.") and given.uses in known:
+        try:
+            stage = known[given.uses]
+            return stage, stage.options.model_validate({"uses": given.uses, "path": given.path})
+        except (ValidationError, UsageError):  # a package's stage may name its path otherwise, or be broken
+            pass
+    return known[AUTO], known[AUTO].options.model_validate({"uses": AUTO, "path": given.path})
+
+
+def _context(stage: str) -> Context:
+    def no_map(*_: object, **__: object) -> Iterator[tuple[int, Any]]:
+        raise NotImplementedError("adopting a dump needs no workers")
+
+    return Context(
+        stage=stage,
+        output=Path(os.devnull),
+        map=no_map,
+        emit=_silent,
+        report=lambda _problems: None,
+        settings=Settings(),
+        facts={},
+    )
+
+
+def _silent(event: str, **fields: Any) -> None:
+    """Send nothing: a question leaves no trace in the run's folder."""
+
+
+def _is_in(ref: TensorRef, recorded: object, root: str) -> bool:
+    """Say whether a tensor lies in the file that a row states."""
+    file = file_of(ref)
+    if file is None or recorded is None:
+        return True
+    start = root.rstrip("/") + "/"
+    relative = file[len(start) :] if file.startswith(start) else file.rpartition("/")[2]
+    return relative == recorded or relative.rpartition("/")[2] == str(recorded).rpartition("/")[2]
+
+
+def _same_execution(ref: TensorRef, row: Mapping[str, Any]) -> bool:
+    execution = ref.node.execution
+    here: Sequence[object] = (execution.rank, execution.step, str(execution.graph))
+    return tuple(here) == (row.get("rank"), row.get("step"), str(row.get("graph")))
