@@ -13,7 +13,8 @@ import threading
 from pathlib import Path
 
 from probe_flow.cli.main import main as probe_flow_main
-from probe_flow.stages import measure_pairs, measuring
+from probe_flow.measure import batches as measuring
+from probe_flow.measure import run as measure_pairs
 
 
 def main() -> int:

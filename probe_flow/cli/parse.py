@@ -100,8 +100,8 @@ def command(
     from probe_flow.elements.converted_files import FileKind
     from probe_flow.engine.scheduler import make_scheduler
     from probe_flow.engine.tasks import StageTasks
-    from probe_flow.stages.parse_files import Wanted
-    from probe_flow.stages.parse_folder import parse_paths
+    from probe_flow.transform.parse.parse_files import Wanted
+    from probe_flow.transform.parse.parse_folder import parse_paths
 
     wanted = Wanted(
         Path(output_path),

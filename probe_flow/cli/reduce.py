@@ -17,8 +17,8 @@ from probe_flow.errors import Diagnostic, IncompleteError, Severity
 
 if TYPE_CHECKING:
     from probe_flow.engine.scheduler import Scheduler
-    from probe_flow.stages.reduce_folders import Watch
-    from probe_flow.stages.reduce_summary import Summary
+    from probe_flow.transform.reduce.reduce_folders import Watch
+    from probe_flow.transform.reduce.reduce_summary import Summary
 
 INTERRUPTED = 130
 SHOWN = 20
@@ -89,10 +89,10 @@ def command(
     from probe_flow.cli.reduce_display import display_on
     from probe_flow.engine.progress import Silent
     from probe_flow.engine.tasks import StageTasks
-    from probe_flow.stages.reduce_folders import Reduction, Wanted
-    from probe_flow.stages.reduce_functions import load_functions
-    from probe_flow.stages.reduce_stop import Stop
-    from probe_flow.stages.reduce_tensors import Figures
+    from probe_flow.transform.reduce.reduce_folders import Reduction, Wanted
+    from probe_flow.transform.reduce.reduce_functions import load_functions
+    from probe_flow.transform.reduce.reduce_stop import Stop
+    from probe_flow.transform.reduce.reduce_tensors import Figures
 
     names = _statistics(statistics)
     _check_suffix(suffix)
@@ -160,7 +160,7 @@ def _check_suffix(suffix: str) -> None:
 def _watch(
     interval: float | None, settle: float | None, idle: float | None, stop_file: str | None, *, is_watched: bool
 ) -> Watch | None:
-    from probe_flow.stages.reduce_folders import Watch
+    from probe_flow.transform.reduce.reduce_folders import Watch
 
     given = {"--interval": interval, "--settle": settle, "--idle": idle, "--stop-file": stop_file}
     named = [name for name, value in given.items() if value is not None]

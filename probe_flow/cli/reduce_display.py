@@ -12,7 +12,7 @@ from typing import TextIO
 from probe_flow.cli.console import can_redraw, show
 from probe_flow.cli.progress import PLAIN_PERIOD_S, UPDATES_PER_S
 from probe_flow.errors import Diagnostic
-from probe_flow.stages.reduce_summary import Summary
+from probe_flow.transform.reduce.reduce_summary import Summary
 
 Tell = Callable[[Summary, Diagnostic | None], None]
 

@@ -18,7 +18,7 @@ from probe_flow.stages.base import Context, Kind, Settings
 from probe_flow.workflow.resolved import options_for_run
 
 if TYPE_CHECKING:
-    from probe_flow.stages.result_keys import Fields
+    from probe_flow.measure.result_keys import Fields
 
 NEVER = "never measured"
 
@@ -68,10 +68,10 @@ def cache_states(plan: Plan, folder: Path) -> list[CacheState]:
 
 
 def _state(stage: str, pairs: Any, options: Any, plan: Plan, folder: Path) -> CacheState:
+    from probe_flow.compare.reference import with_reference_fields
+    from probe_flow.compare.steps import chosen_metrics, measured_scope
     from probe_flow.files.shards import ShardStore
-    from probe_flow.stages.comparing import chosen_metrics, measured_scope
-    from probe_flow.stages.measure_reference import with_reference_fields
-    from probe_flow.stages.result_keys import key_of
+    from probe_flow.measure.result_keys import key_of
 
     store = ShardStore(shared_store(folder))
     ids, scope = chosen_metrics(options, pairs), measured_scope(options)
@@ -89,7 +89,7 @@ def _nearest(labels: Iterable[tuple[str, str]], wanted: Mapping[str, Fields]) ->
 
     Operators of any two models may be named alike, so results of the same files are nearer than all others.
     """
-    from probe_flow.stages.result_keys import differences
+    from probe_flow.measure.result_keys import differences
 
     nearest: dict[str, tuple[int, int, tuple[str, ...]]] = {}
     for _, label in labels:

@@ -38,7 +38,7 @@ from probe_flow.files.leftovers import remove_leftovers, remove_scratch
 from probe_flow.record.run_json import LISTS, write_run_json
 from probe_flow.records import Comparison
 from probe_flow.stages.base import Context, Settings
-from probe_flow.stages.sizes import size_bytes
+from probe_flow.transform.sizes import size_bytes
 from probe_flow.workflow.resolved import options_for_run
 
 

@@ -10,7 +10,7 @@ from probe_flow.engine.limits import fitting_workers, worker_bytes, workers_with
 from probe_flow.engine.scheduler import Scheduler, check_scheduler, make_scheduler
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.machine import usable_cpus
-from probe_flow.stages.sizes import size_bytes
+from probe_flow.transform.sizes import size_bytes
 from probe_flow.workflow.models import Trust
 from probe_flow.workflow.resolved import Workflow
 

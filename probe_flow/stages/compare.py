@@ -211,7 +211,7 @@ class Options(StageOptions):
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the comparison."""
-    from probe_flow.stages.comparing import compare_pairs
+    from probe_flow.compare.steps import compare_pairs
 
     suspects = inputs["only.comparison"][0] if options.only else None
     return compare_pairs(inputs["pairs"][0], options, context, suspects)

@@ -20,7 +20,7 @@ from probe_flow.cli.reduce_display import plain_lines
 from probe_flow.engine.auto import HUGE_WORK_BYTES, LARGE_WORK_BYTES
 from probe_flow.errors import Diagnostic
 from probe_flow.files.folder_lock import FolderLock
-from probe_flow.stages.reduce_summary import Summary
+from probe_flow.transform.reduce.reduce_summary import Summary
 
 
 def files(root):
@@ -211,7 +211,7 @@ def test_reducing_loads_neither_the_library_of_options_nor_other_readers(tmp_pat
     code = (
         "import sys; from probe_flow.cli.main import main\n"
         "code = main(['reduce', 'ge', '--quiet'])\n"
-        "unwanted = ('pydantic', 'dask', 'structlog', 'h5py', 'probe_flow.stages.adopt_any')\n"
+        "unwanted = ('pydantic', 'dask', 'structlog', 'h5py', 'probe_flow.stages.dump.adopt_any')\n"
         "print(code, [name for name in unwanted if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)

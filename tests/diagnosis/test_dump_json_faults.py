@@ -21,6 +21,7 @@ from probe_flow.analysis.policies.dump_json import DumpJsonPolicy
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.matching.name.match_name import match_name
+from probe_flow.measure.results import incomparable, measurement_without_data
 from probe_flow.records import (
     Catalog,
     Finding,
@@ -34,7 +35,6 @@ from probe_flow.records import (
     TensorRef,
 )
 from probe_flow.records.measured import MeasuredPair, in_execution_order
-from probe_flow.stages.measurements import incomparable, measurement_without_data
 
 DATA = Path(__file__).parents[1] / "data/dump_json"
 ORIGINS = (FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN)

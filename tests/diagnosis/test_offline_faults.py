@@ -13,10 +13,10 @@ from generate.offline_cases import FAULTS, HEALTHY, HELD_OUT_FAULTS, HELD_OUT_HE
 from generate.offline_pairs import Case, Spec
 from offline_builders import match
 
+from probe_flow.compare.steps import compare_pairs
 from probe_flow.records import Comparison, Finding, FindingKind, Role
 from probe_flow.stages.base import Context, Settings
 from probe_flow.stages.compare import Options
-from probe_flow.stages.comparing import compare_pairs
 
 VISIBLE = 4.0
 """How many times the healthy difference a fault must be at the tensor where it first shows."""

@@ -14,6 +14,7 @@ from generate.torchair import EXTRA_HEALTHY, HEALTHY, SINGLE_FAULTS
 from generate.torchair_reduced import FULL, SCRIPT, reduce_golden, reduce_target
 from named_origins import compare, is_truth, origins
 
+from probe_flow.compare.steps import compare_pairs
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.files.binary_file import BinaryFile
@@ -21,8 +22,7 @@ from probe_flow.matching.torchair.match_torchair import match_torchair
 from probe_flow.records import Comparison, FindingKind, Mode, Role
 from probe_flow.stages.base import Context, Settings
 from probe_flow.stages.compare import Options
-from probe_flow.stages.comparing import compare_pairs
-from probe_flow.stages.reduce_tensors import Figures, reduce_device
+from probe_flow.transform.reduce.reduce_tensors import Figures, reduce_device
 
 SHOWN_BY_EXTREMES = (
     "scale_1_percent", "scale_5_percent", "inside_fused", "norm_eps", "stale_buffer", "nan", "overflow", "wrong_index",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from generate.torchair import HEALTHY, SINGLE_FAULTS
 
+from probe_flow.compare.steps import compare_pairs
 from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.matching.shared.third_side import with_reference
@@ -15,7 +16,6 @@ from probe_flow.matching.torchair.match_torchair import match_torchair
 from probe_flow.records import Comparison, FindingKind
 from probe_flow.stages.base import Context, Settings
 from probe_flow.stages.compare import Options
-from probe_flow.stages.comparing import compare_pairs
 
 
 def compare(target: Path, golden: Path) -> Comparison:

@@ -241,8 +241,8 @@ def load() -> None:
     import h5py
 
     import probe_flow.engine.execute
-    import probe_flow.stages.measuring as measuring
-    import probe_flow.stages.report
+    import probe_flow.measure.batches as measuring
+    import probe_flow.stages.report.report
     from probe_flow.cli.main import COMMANDS
 
     del dask, h5py, probe_flow

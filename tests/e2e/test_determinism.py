@@ -11,8 +11,8 @@ import pytest
 from torchair_builders import GeDump, Op, fx_token, graph_text, write_device_op, write_fx_node
 
 from e2e.projects import SAMPLE, TORCHAIR, Command, Done, write_dumps
+from probe_flow.measure import batches as measuring
 from probe_flow.metrics.kernel.compare import BLOCK
-from probe_flow.stages import measuring
 from probe_flow.stages.base import Settings
 
 SHAPE = (7, BLOCK - 11)
@@ -140,7 +140,7 @@ def test_what_the_cache_kept_gives_the_same_bytes(probe_flow, dumps, reference, 
     def measured_again(batch):
         raise AssertionError(f"{len(batch.tasks)} tasks are measured again")
 
-    monkeypatch.setattr("probe_flow.stages.measure_pairs.measure_batch", measured_again)
+    monkeypatch.setattr("probe_flow.measure.run.measure_batch", measured_again)
     assert results(probe_flow("run", TORCHAIR, *sets, cache="kept")) == reference
 
 

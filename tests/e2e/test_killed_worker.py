@@ -28,9 +28,7 @@ def test_a_run_whose_cluster_is_gone_ends_and_goes_on_elsewhere(probe_flow, dump
         patch.setattr("probe_flow.engine.distributed.LOOK_S", 0.5)
         patch.setattr("probe_flow.engine.distributed.IDLE_S", 3.0)
         patch.setattr("probe_flow.engine.execute.Settings", partial(Settings, batch_bytes=1))
-        patch.setattr(
-            "probe_flow.stages.measure_pairs.measure_batch", scheduler_jobs.measure_but_die_before_handing_add_over
-        )
+        patch.setattr("probe_flow.measure.run.measure_batch", scheduler_jobs.measure_but_die_before_handing_add_over)
         lost = probe_flow("run", TORCHAIR, *dumps.sets(), "--scheduler", "distributed", "--workers", 1, cache="cache")
     assert lost.code == 3
     assert lost.record["verdict"] == "incomplete"
@@ -52,7 +50,7 @@ def test_pairs_of_a_lost_batch_are_errors_and_all_others_have_their_verdict(prob
         pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
     whole = probe_flow("run", TORCHAIR, *dumps.sets(), "--scheduler", "sync")
     monkeypatch.setattr("probe_flow.engine.execute.Settings", partial(Settings, batch_bytes=1))
-    monkeypatch.setattr("probe_flow.stages.measure_pairs.measure_batch", scheduler_jobs.measure_or_die)
+    monkeypatch.setattr("probe_flow.measure.run.measure_batch", scheduler_jobs.measure_or_die)
     done = probe_flow("run", TORCHAIR, *dumps.sets(), "--scheduler", scheduler, "--workers", 2)
     assert done.code == 3
     assert done.record["verdict"] == "incomplete"

@@ -11,9 +11,9 @@ import pytest
 
 from e2e.projects import TORCHAIR
 from probe_flow.cli import main as cli
+from probe_flow.compare import steps as comparing
 from probe_flow.errors import ProbeFlowError, out_of_memory
 from probe_flow.files.machine import START_BYTES, THREAD_BYTES, address_space_needed
-from probe_flow.stages import comparing
 
 MIB = 2**20
 

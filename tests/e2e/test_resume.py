@@ -23,8 +23,8 @@ TASKS_PER_BATCH = 20
 VICTIM = """
 import os, signal, sys
 from pathlib import Path
-import probe_flow.stages.measuring as measuring
-import probe_flow.stages.result_keys as result_keys
+import probe_flow.measure.batches as measuring
+import probe_flow.measure.result_keys as result_keys
 
 measuring.MAX_TASKS_PER_BATCH = {tasks}
 point, number = sys.argv[1], int(sys.argv[2])
@@ -53,7 +53,7 @@ def around(owner, name, what, *, after=False):
     setattr(owner, name, wrapper)
 
 
-import probe_flow.stages.measure_pairs as measure_pairs
+import probe_flow.measure.run as measure_pairs
 from probe_flow.files.shards import ShardStore
 import probe_flow.files.shards as shards
 import probe_flow.engine.results as results
@@ -64,7 +64,7 @@ if point == "batch":
     def counted(batch):
         die_at("batch")
         return measure_batch(batch)
-    counted.__module__, counted.__qualname__ = "probe_flow.stages.measuring", "measure_batch"
+    counted.__module__, counted.__qualname__ = "probe_flow.measure.batches", "measure_batch"
     measure_pairs.measure_batch = counted
 around(shards, "_write", "written", after=True)
 around(Path, "replace", "renamed", after=True)

@@ -171,13 +171,13 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "unit/analysis/model/test_deviation.py::test_a_side_whose_scale_is_unknown_is_no_distance_away",
         ),
         "8 the reducer while files grow": (
-            "unit/stages/test_reduce_folders.py::test_a_growing_file_is_reduced_when_it_is_whole",
-            "unit/stages/test_reduce_file.py::test_a_part_of_a_device_file_is_left_for_later",
+            "unit/transform/reduce/test_reduce_folders.py::test_a_growing_file_is_reduced_when_it_is_whole",
+            "unit/transform/reduce/test_reduce_file.py::test_a_part_of_a_device_file_is_left_for_later",
             "unit/files/test_folder_changes.py::test_a_file_waits_until_it_rests",
         ),
         "8 the reducer killed in the middle, and run again": (
             "e2e/test_reduce_killed.py::test_killed_at_random_points_nothing_is_lost_and_a_second_run_completes",
-            "unit/stages/test_reduce_folders.py::test_a_second_run_does_nothing_again",
+            "unit/transform/reduce/test_reduce_folders.py::test_a_second_run_does_nothing_again",
         ),
         "9 more than 2^31 elements": (
             "unit/stages/test_huge_tensors.py::test_blocks_beyond_two_gib_are_read_where_they_lie",

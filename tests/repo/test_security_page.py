@@ -42,7 +42,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "unit/dumps/offline/test_om_dump.py::test_links_out_of_the_dump_are_not_followed",
         "unit/dumps/torchair/test_fx.py::test_links_out_of_the_dump_are_not_followed",
         "unit/dumps/torchair/test_ge.py::test_links_out_of_the_dump_are_not_followed",
-        "unit/stages/test_parse_folder.py::test_links_out_of_the_folder_are_not_followed",
+        "unit/transform/parse/test_parse_folder.py::test_links_out_of_the_folder_are_not_followed",
         "e2e/test_bad_input.py::test_a_link_out_of_the_device_dump_is_not_followed",
         "e2e/test_bad_input.py::test_a_link_out_of_the_fx_dump_is_not_followed",
     ),
@@ -76,10 +76,10 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "e2e/test_trust.py::test_a_run_writes_its_folder_and_the_cache_and_nothing_else",
     ),
     "Only `delete_source: true` of `reduce` deletes dumped files": (
-        "unit/stages/test_reduce_file.py::test_the_dumped_file_goes_only_when_asked",
-        "unit/stages/test_reduce_file.py::test_a_result_that_is_there_is_on_the_disk_before_the_dumped_file_goes",
-        "unit/stages/test_reduce_file.py::test_a_full_disk_costs_the_result_and_keeps_the_dumped_file",
-        "unit/stages/test_reduce_file.py::test_a_file_that_is_replaced_while_it_is_read_is_not_deleted",
+        "unit/transform/reduce/test_reduce_file.py::test_the_dumped_file_goes_only_when_asked",
+        "unit/transform/reduce/test_reduce_file.py::test_a_result_that_is_there_is_on_the_disk_before_the_dumped_file_goes",
+        "unit/transform/reduce/test_reduce_file.py::test_a_full_disk_costs_the_result_and_keeps_the_dumped_file",
+        "unit/transform/reduce/test_reduce_file.py::test_a_file_that_is_replaced_while_it_is_read_is_not_deleted",
     ),
     "The YAML itself is data": (
         "unit/files/yaml/test_positions.py::test_foreign_tags_are_errors_and_nothing_is_made_of_them",
@@ -87,7 +87,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "e2e/test_trust.py::test_an_interpolation_is_no_expression",
     ),
     "`validate` and `plan` import neither the code that `model:` names nor that of `functions:`": (
-        "unit/stages/test_model_run.py::test_validate_and_forecast_import_neither_the_model_nor_numpy",
+        "unit/stages/dump/test_model_run.py::test_validate_and_forecast_import_neither_the_model_nor_numpy",
         "e2e/test_trust.py::test_validate_and_plan_import_no_code_of_the_workflow",
         "e2e/test_packages.py::test_what_model_and_functions_name_is_imported_by_no_look",
     ),
@@ -140,7 +140,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "e2e/test_trust.py::test_worker_processes_are_reached_by_nobody_else",
     ),
     "Scratch files have names that nobody can guess": (
-        "unit/stages/test_reduce_stop.py::test_the_file_for_workers_appears_with_the_signal_and_goes_with_the_stop",
+        "unit/transform/reduce/test_reduce_stop.py::test_the_file_for_workers_appears_with_the_signal_and_goes_with_the_stop",
         "unit/files/test_whole_files.py::test_a_link_at_the_temporary_name_is_not_followed",
         "unit/files/test_streamed_file.py::test_a_link_is_not_written_through",
         "unit/files/test_folder_lock.py::test_a_link_in_place_of_the_lock_is_not_followed",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from probe_flow.compare.steps import compare_pairs
 from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.matching.torchair.match_torchair import match_torchair
 from probe_flow.records import Comparison, Finding, FindingKind
 from probe_flow.stages.base import Context, Settings
 from probe_flow.stages.compare import Options
-from probe_flow.stages.comparing import compare_pairs
 
 
 def compare(target: Path, golden: Path, golden_kind: str = "fx") -> Comparison:

@@ -62,7 +62,7 @@ def die_on_three(number: int) -> int:
 
 def measure_or_die(batch: Any) -> object:
     """Measure a batch, or kill the own process when the node `Add` is in it."""
-    from probe_flow.stages.measuring import measure_batch
+    from probe_flow.measure.batches import measure_batch
 
     if any(task.target.node.name == "Add" for task in batch.tasks):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -115,7 +115,7 @@ def square_but_die_before_handing_over(number: int) -> int:
 
 def measure_but_die_before_handing_add_over(batch: Any) -> object:
     """Measure a batch; a worker of Dask that did so with the node `Add` dies when its scheduler asks for a result."""
-    from probe_flow.stages.measuring import measure_batch
+    from probe_flow.measure.batches import measure_batch
 
     if any(task.target.node.name == "Add" for task in batch.tasks):
         square_but_die_before_handing_over(0)

@@ -212,7 +212,7 @@ def test_the_cache_is_not_asked_for_what_only_a_run_would_show(demo, tmp_path):
 
 def test_code_that_two_stages_run_is_no_dump_that_both_read(tmp_path):
     from probe_flow.engine.paths import input_paths
-    from probe_flow.stages.dump_torchair_fx import Options
+    from probe_flow.stages.dump.dump_torchair_fx import Options
 
     options = Options(
         uses="dump.torchair_fx", model="net:build", import_from=str(tmp_path), inputs={"files": ["x.npy"]}

@@ -12,6 +12,7 @@ from probe_flow.dumps.rules.records import RuleFile, RuleGraph, RuleOp, RuleOutp
 from probe_flow.errors import UsageError
 from probe_flow.matching.offline.match_offline import match_offline
 from probe_flow.matching.offline.models import RuleBook
+from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.records import (
     Catalog,
     Execution,
@@ -24,7 +25,6 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
-from probe_flow.stages.aligned_sides import aligned_sides
 from probe_flow.tensors.layouts import axis_offsets
 
 NAMES = ["a", "b/c", "b_c", "d.e", "f", "g_quant_layer", "h_dequant_layer", "ab", "trans_Cast_1", "é", "*"]

@@ -10,11 +10,11 @@ import pytest
 from pydantic import ValidationError
 from raw_pairs import context, pairs_of, raw
 
+from probe_flow.compare.steps import chosen_metrics, compare_pairs
+from probe_flow.measure import run as measure_pairs
 from probe_flow.metrics.catalogue.metrics import METRIC_SETS
 from probe_flow.records import Execution, NodeKey, Role, Status
-from probe_flow.stages import measure_pairs
 from probe_flow.stages.compare import Options, Require
-from probe_flow.stages.comparing import chosen_metrics, compare_pairs
 
 
 def options(**more):

@@ -22,10 +22,10 @@ from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.files.arrays.torch_file import read_torch_header
 from probe_flow.records import Catalog, Execution, Node, NodeKey, Slot, SlotRole, TensorKind, TensorRef
-from probe_flow.stages import convert_layout, convert_npy, convert_pt
-from probe_flow.stages.convert_tensors import Batch, Job, Wanted, lost_batch
+from probe_flow.stages.convert import convert_layout, convert_npy, convert_pt
 from probe_flow.stages.registry import BUILT_IN
 from probe_flow.tensors.stored_shapes import CONVERTIBLE
+from probe_flow.transform.convert.tensors import Batch, Job, Wanted, lost_batch
 from probe_flow.workflow.loader import load_workflow
 
 STAGES: dict[str, Any] = {stage.STAGE.uses: stage for stage in (convert_layout, convert_npy, convert_pt)}

@@ -11,8 +11,8 @@ from om_writer import GoldenFolder, OmFolder, om_tree
 from pydantic import ValidationError
 
 from probe_flow.records import Catalog
-from probe_flow.stages.adopt_any import adopt_any
 from probe_flow.stages.base import Context, NoCache, Select, Settings
+from probe_flow.stages.dump.adopt_any import adopt_any
 from probe_flow.stages.registry import stage_types
 
 X = np.ones((2, 3), "f4")

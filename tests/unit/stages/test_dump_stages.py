@@ -9,9 +9,9 @@ import pytest
 
 from probe_flow.errors import Severity, UsageError
 from probe_flow.records import Catalog
-from probe_flow.stages.adopt_any import READERS, adopt_any
-from probe_flow.stages.adopt_dump_json import adopt
 from probe_flow.stages.base import Select
+from probe_flow.stages.dump.adopt_any import READERS, adopt_any
+from probe_flow.stages.dump.adopt_dump_json import adopt
 from probe_flow.stages.registry import stage_types
 
 ROOT = Path(__file__).parents[3]

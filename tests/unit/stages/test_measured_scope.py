@@ -10,14 +10,14 @@ import pytest
 from pydantic import ValidationError
 from raw_pairs import context, pairs_of, raw
 
+from probe_flow.compare.steps import compare_pairs
+from probe_flow.measure.run import planned_fields
 from probe_flow.metrics.catalogue import derive as derive_module
 from probe_flow.metrics.catalogue import registry
 from probe_flow.metrics.catalogue.metric import Metric
 from probe_flow.metrics.catalogue.scope import with_arguments
 from probe_flow.metrics.kernel.compare import BLOCK
 from probe_flow.stages.compare import Options
-from probe_flow.stages.comparing import compare_pairs
-from probe_flow.stages.measure_pairs import planned_fields
 
 
 def options(**more):

@@ -11,11 +11,11 @@ import pytest
 from raw_pairs import raw
 
 from probe_flow.elements.same_bytes import holds_same
+from probe_flow.measure import batches as measuring
+from probe_flow.measure.batches import Batch, Task, TaskResult, measure_batch, plan_batches, plan_tasks
 from probe_flow.metrics.kernel.compare import BLOCK, MeasureOptions, fold
 from probe_flow.metrics.kernel.kept_blocks import KEPT_BYTES
 from probe_flow.records import TensorRef
-from probe_flow.stages import measuring
-from probe_flow.stages.measuring import Batch, Task, TaskResult, measure_batch, plan_batches, plan_tasks
 
 PLAIN = MeasureOptions()
 TWO_PASSES = MeasureOptions(minmax=True)

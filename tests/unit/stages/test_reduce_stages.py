@@ -14,7 +14,7 @@ from reduce_dumps import fx_name, write_fx
 from probe_flow.dumps.reduced.reduced_files import read_reduced_array
 from probe_flow.dumps.reduced.reduced_names import reduced_name
 from probe_flow.errors import IncompleteError, WorkflowError
-from probe_flow.stages import reduce_checksum, reduce_minmax, reduce_statistics
+from probe_flow.stages.reduce import reduce_checksum, reduce_minmax, reduce_statistics
 from probe_flow.workflow.loader import load_workflow
 
 STAGES = {stage.STAGE.uses: stage for stage in (reduce_minmax, reduce_statistics, reduce_checksum)}

@@ -14,7 +14,7 @@ import pytest
 from probe_flow.metrics.catalogue import reduction
 from probe_flow.metrics.catalogue.reduction import STATISTICS, needs_sums, reduce_blocks
 from probe_flow.metrics.kernel.compare import BLOCK
-from probe_flow.stages.reduce_options import Statistic
+from probe_flow.stages.reduce.reduce_options import Statistic
 
 RNG = np.random.default_rng(11)
 FLOATS = ["float16", "float32", "float64", ml_dtypes.bfloat16]

@@ -171,5 +171,5 @@ def test_no_finite_error_has_no_extremes(tmp_path):
 
 
 def test_options_load_without_numpy():
-    code = "import sys, probe_flow.stages.report_detail; sys.exit('numpy' in sys.modules)"
+    code = "import sys, probe_flow.stages.report.report_detail; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -11,12 +11,12 @@ import pytest
 from call_rows import SAME, Call, Plain, compared
 
 from probe_flow.analysis.first_difference.search import first_differences
+from probe_flow.compare.steps import compare_pairs
 from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.matching.name.match_name import match_name
 from probe_flow.records import Comparison, Statistics
 from probe_flow.reports.tables.dump_json.diff_analyze import write_entries_json, write_first_json
 from probe_flow.stages.compare import Options
-from probe_flow.stages.comparing import compare_pairs
 
 ROOT = Path(__file__).parents[3]
 EXPECTED = ROOT / "tests" / "data" / "dump_json" / "expected" / "dist_stat_bug_before_comm_da"

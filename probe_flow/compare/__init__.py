@@ -1,0 +1,1 @@
+"""The steps of a comparison: measure, judge, search, cover, suppress, look closer."""

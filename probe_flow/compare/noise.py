@@ -1,0 +1,88 @@
+"""Measure how far repeated runs of a side differ: the noise floor of each of its tensors.
+
+A dump stage that ran its model several times names the folders of the other dumps in ``Catalog.attrs["repeats"]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from probe_flow.analysis.model.noise import with_noise
+from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
+from probe_flow.measure.run import measure_pairs
+from probe_flow.metrics.catalogue.scope import WHOLE, Scope
+from probe_flow.records import Catalog, Mode, NodeKey, Pair, Pairs, Slot, TensorRef
+from probe_flow.records.measured import MeasuredPair
+from probe_flow.stages.base import Context
+
+REPEATS = "repeats"
+"""Attribute of a catalog: folders of the dumps of further runs."""
+
+_Tensors = Mapping[tuple[NodeKey, Slot], TensorRef]
+
+
+def measure_noise(
+    rows: Sequence[MeasuredPair], pairs: Pairs, context: Context, *, scope: Scope = WHOLE
+) -> list[MeasuredPair]:
+    """Return the rows with what repeated runs of their sides differ by; those without repeats as they are.
+
+    Only measured rows are asked about. A repeat that cannot be read is a warning (PF5132).
+    """
+    repeated = {
+        side: [_by_slot(catalog) for catalog in _repeats(getattr(pairs, side), context)]
+        for side in ("target", "golden")
+    }
+    if not any(repeated.values()):
+        return list(rows)
+    twosomes: dict[tuple[int, int], Pair] = {}
+    for row in rows:
+        for tensor, other in _others(row, repeated):
+            run = f"repeat {other.node.name}"
+            named = replace(other, node=NodeKey(other.node.execution, run, other.node.call, other.node.phase))
+            twosomes.setdefault((id(tensor), id(other)), Pair(tensor, named, row.pair.group, "repeat"))
+    if not twosomes:
+        return list(rows)
+    found = measure_pairs(list(twosomes.values()), (), context, scope=scope)
+    measured = dict(zip(twosomes, found, strict=True))
+    return [
+        with_noise(replace(row, noise=tuple(measured[id(one), id(other)] for one, other in _others(row, repeated))))
+        for row in rows
+    ]
+
+
+def _others(row: MeasuredPair, repeated: Mapping[str, Sequence[_Tensors]]) -> Iterator[tuple[TensorRef, TensorRef]]:
+    """Yield each side of a row with the same tensor of each further run."""
+    if row.measurement is None or row.measurement.mode is Mode.VALUE or row.pair.rule == "self":
+        return
+    for side, runs in repeated.items():
+        tensor: TensorRef | None = getattr(row.pair, side)
+        for tensors in runs:
+            other = tensors.get((tensor.node, tensor.slot)) if tensor is not None else None
+            if tensor is not None and other is not None and other.kind is tensor.kind and other.numel == tensor.numel:
+                yield tensor, other
+
+
+def _by_slot(catalog: Catalog) -> _Tensors:
+    return {(tensor.node, tensor.slot): tensor for tensor in catalog.tensors}
+
+
+def _repeats(catalog: Catalog, context: Context) -> Iterator[Catalog]:
+    from probe_flow.dumps.torchair.fx import FRAMEWORK
+
+    folders = catalog.attrs.get(REPEATS, ())
+    if catalog.framework == FRAMEWORK and isinstance(folders, (list, tuple)):
+        found = (_repeat(catalog, str(folder), context) for folder in folders)
+        yield from (run for run in found if run is not None)
+
+
+def _repeat(catalog: Catalog, folder: str, context: Context) -> Catalog | None:
+    from probe_flow.dumps.torchair.fx import read_torchair_fx
+
+    try:
+        return read_torchair_fx(folder, side=catalog.side)
+    except (UsageError, IncompleteError) as error:
+        message = f"a repeated run of `{catalog.side}` cannot be read: {error.diagnostic.message}"
+        cure = "run the stage again; the noise floor of its tensors is unknown"
+        context.report([Diagnostic("PF5132", message, severity=Severity.WARNING, help=cure, path=folder)])
+        return None

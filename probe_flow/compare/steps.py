@@ -1,0 +1,183 @@
+"""What `compare` does: measure every pair, judge it, analyse the whole, and judge the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from probe_flow.analysis.coverage import Required, caveats, cover, incompleteness
+from probe_flow.analysis.gate import gate_passes
+from probe_flow.analysis.policies.base import Policy, judge_all
+from probe_flow.analysis.policies.bounds import Bound, parse_bound
+from probe_flow.analysis.policies.registry import policy_named
+from probe_flow.analysis.policies.rules import Rule, RulePolicy
+from probe_flow.analysis.search.conclude import conclude
+from probe_flow.analysis.silent_operators import silence_problems, silent_sides
+from probe_flow.compare.closer_looks import look_closer
+from probe_flow.compare.noise import measure_noise
+from probe_flow.compare.picks import with_picks
+from probe_flow.compare.reference import measure_reference, reference_problems
+from probe_flow.compare.suppress import excuse, open_baseline, waiver_metrics
+from probe_flow.compare.suspects import only_suspects
+from probe_flow.errors import Diagnostic, Severity
+from probe_flow.measure.results import left_out
+from probe_flow.measure.run import measure_pairs
+from probe_flow.metrics.catalogue.metrics import METRIC_SETS
+from probe_flow.metrics.catalogue.registry import metric_ids
+from probe_flow.metrics.catalogue.scope import Scope, with_arguments
+from probe_flow.metrics.catalogue.third_side import of_two_sides
+from probe_flow.records import ComparedPair, Comparison, Pairs
+from probe_flow.records.measured import in_execution_order
+from probe_flow.stages.base import Context
+
+SAME_DUMP = "same dump on both sides"
+"""What stands beside the verdict of a comparison of a dump with itself."""
+
+SAMPLED_FILES = 32
+"""Pairs whose files are looked at to see whether both sides are one dump."""
+
+if TYPE_CHECKING:
+    from probe_flow.stages.compare import Options, PolicyRule
+
+
+def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Comparison | None) -> Comparison:
+    """Return the comparison of all pairs."""
+    baseline = open_baseline(options, context)
+    policy = _policy(options.policy, pairs)
+    ids = chosen_metrics(options, pairs)
+    ordered = in_execution_order(pairs)
+    selected = only_suspects(ordered, suspects, options.only) if suspects and options.only else None
+    scope = measured_scope(options)
+    rows = measure_pairs(ordered, ids, context, selected=selected, scope=scope)
+    rows = measure_noise(measure_reference(rows, ids, context, scope=scope), pairs, context, scope=scope)
+    rows = with_picks(rows, pairs, context)
+    verdicts = judge_all(rows, policy)
+    context.emit("compare.judged", rows=len(rows), policy=policy.name)
+    findings, roles = conclude(rows, pairs, verdicts)
+    silent = silent_sides(pairs) if selected is None else {}
+    coverage = cover(pairs, rows, verdicts, silent)
+    required = Required(**options.require.model_dump())
+    excused = excuse(
+        rows, pairs, roles, findings, options=options, baseline=baseline, coverage=coverage, context=context
+    )
+    compared = tuple(
+        ComparedPair(number, row.pair, row.measurement, verdict)
+        for number, (row, verdict) in enumerate(zip(rows, excused.verdicts, strict=True))
+    )
+    same = _same_dump(pairs)
+    return Comparison(
+        pairs=pairs,
+        rows=compared,
+        findings=excused.findings,
+        coverage=coverage,
+        gate=options.gate,
+        gate_passed=gate_passes(options.gate, excused.findings, excused.verdicts),
+        incomplete=incompleteness(rows, roles, coverage, required=required, unused=pairs.unused),
+        caveats=(
+            *caveats(
+                pairs,
+                coverage,
+                required=required,
+                only=options.only.comparison if suspects and options.only else None,
+                max_elements=scope.max_elements,
+            ),
+            *([SAME_DUMP] if same is not None else []),
+        ),
+        policy=policy.name,
+        problems=(
+            *(problem for catalog in pairs.catalogs for problem in catalog.problems),
+            *pairs.problems,
+            *pairs.unused,
+            *silence_problems(silent, pairs),
+            *reference_problems(rows),
+            *left_out(rows, scope.max_elements),
+            *_idle_arguments(options, ids),
+            *excused.problems,
+            *([same] if same is not None and not _is_told(same, context) else []),
+        ),
+        details=look_closer(compared, context, max_elements=scope.max_elements),
+        waivers=excused.waivers,
+        baseline=excused.baseline,
+    )
+
+
+def _same_dump(pairs: Pairs) -> Diagnostic | None:
+    """Return a warning (PF2110) where the tensors of both sides lie in the very same files.
+
+    Files are told apart by device and inode, so that links and other spellings of a path are seen through. Some pairs
+    stand for all.
+    """
+    sources = [
+        (pair.target.source, pair.golden.source)
+        for pair in pairs.pairs
+        if pair.target is not None and pair.golden is not None and pair.rule != "self"
+    ]
+    some = dict.fromkeys(sources[:: max(1, len(sources) // SAMPLED_FILES)])
+    if not some or not all(_is_same_file(*files) for files in some):
+        return None
+    return Diagnostic(
+        "PF2110",
+        f"target and golden are the same dump: `{pairs.target.root}` and `{pairs.golden.root}` hold the same files",
+        severity=Severity.WARNING,
+        help="a dump always agrees with itself; name the other side's dump",
+        path=pairs.golden.root,
+    )
+
+
+def _is_told(problem: Diagnostic, context: Context) -> bool:
+    """Whether the plan already warns of it, as it does where both paths are spelt alike."""
+    return any(told.get("code") == problem.code for told in context.facts.get("problems") or ())
+
+
+def _is_same_file(one: str | None, other: str | None) -> bool:
+    try:
+        return one is not None and other is not None and Path(one).samefile(other)
+    except OSError:  # no such file any more: measuring says so
+        return False
+
+
+def chosen_metrics(options: Options, pairs: Pairs) -> tuple[str, ...]:
+    """Return the metric ids that a comparison measures.
+
+    Those asked for, or else the set of the policy's name, or else the default ones; and those that the policy needs.
+    """
+    policy = _policy(options.policy, pairs)
+    chosen = options.metrics or (policy.name if policy.name in METRIC_SETS else "default")
+    return metric_ids(dict.fromkeys((*metric_ids(chosen), *policy.needs, *waiver_metrics(options))))
+
+
+def measured_scope(options: Options) -> Scope:
+    """Return how much of each pair a comparison measures, and the formulas of metrics with arguments."""
+    computes = {metric: with_arguments(metric, given) for metric, given in options.metric_args.items()}
+    return Scope(options.max_elements, computes)
+
+
+def _idle_arguments(options: Options, ids: Sequence[str]) -> Iterator[Diagnostic]:
+    measured = of_two_sides(ids)
+    for metric in options.metric_args:
+        if metric not in measured:
+            yield Diagnostic(
+                "PF6406",
+                f"`metric_args` of `{metric}` are of no use: it is not measured",
+                severity=Severity.WARNING,
+                help=f"add `{metric}` to `metrics`, or remove its arguments",
+            )
+
+
+def _policy(policy: str | list[PolicyRule], pairs: Pairs) -> Policy:
+    if isinstance(policy, str):
+        return policy_named(policy)
+    op_types: dict[Any, str] = {key: node.op_type for key, node in pairs.golden.nodes.items()}
+    op_types.update({key: node.op_type for key, node in pairs.target.nodes.items()})
+    return RulePolicy(tuple(_rule(rule) for rule in policy), op_types)
+
+
+def _rule(rule: PolicyRule) -> Rule:
+    given = rule.where.model_dump(exclude_none=True)
+    where = {key: (value,) if isinstance(value, str) else tuple(value) for key, value in given.items()}
+    return Rule(where, _bounds(rule.pass_), _bounds(rule.warn) if rule.warn is not None else None)
+
+
+def _bounds(texts: dict[str, str]) -> dict[str, Bound]:
+    return {metric: bound for metric, text in texts.items() if (bound := parse_bound(text)) is not None}

@@ -1,0 +1,1 @@
+"""Measuring pairs: tasks, batches, what is kept of earlier runs."""

@@ -1,0 +1,262 @@
+"""Measure many pairs in batches: how `compare` splits its work, and the function that a worker runs.
+
+A task is a run of 65,536-element blocks of one pair. Large tensors become several tasks whose spans are aligned
+powers of two, so folding them gives the same bits on any split. Workers return records, never tensors. The tasks of one
+golden tensor, which are many where its consumers were dumped too, stay together, so that it is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from probe_flow.elements.blocks import TensorBlocks, open_tensor
+from probe_flow.elements.same_bytes import holds_same
+from probe_flow.elements.tensor_store import TensorStore
+from probe_flow.errors import Diagnostic, FormatError, NotComparableError, Severity
+from probe_flow.measure.mixed_sides import Reduced
+from probe_flow.metrics.catalogue.reduction import reduce_blocks
+from probe_flow.metrics.kernel.compare import (
+    BLOCK,
+    Blocks,
+    MeasureOptions,
+    Record,
+    Scratch,
+    SpanRecord,
+    measure,
+    measure_span,
+)
+from probe_flow.metrics.kernel.first_elements import FirstElements, count_of_first
+from probe_flow.metrics.kernel.kept_blocks import KeptBlocks
+from probe_flow.records import TensorRef
+
+SPAN_BLOCKS = 512
+"""Blocks per task of a huge tensor (33.5 million elements); a power of two."""
+
+MAX_TASKS_PER_BATCH = 2048
+
+MAX_COMPARED_TARGETS = 4
+"""Targets of one golden tensor that others are held against."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Blocks ``[first_block, first_block + n_blocks)`` of pair number ``pair``.
+
+    Without a golden the task takes ``statistics`` of one tensor, which is then the ``target`` whatever its side.
+    ``target_key`` and ``golden_key`` name converted copies of tensors that are kept (`TensorStore`).
+    """
+
+    pair: int
+    target: TensorRef
+    golden: TensorRef | None
+    first_block: int
+    n_blocks: int
+    target_key: str | None = None
+    golden_key: str | None = None
+    statistics: tuple[str, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the task reads, both sides."""
+        elements = max(1, self.target.numel or 1)
+        share = min(1.0, self.n_blocks * BLOCK / elements)
+        return int(sum(tensor.nbytes for tensor in self.tensors) * share)
+
+    @property
+    def tensors(self) -> tuple[TensorRef, ...]:
+        """The tensors that it reads."""
+        return (self.target,) if self.golden is None else (self.target, self.golden)
+
+    @property
+    def golden_blocks(self) -> tuple[object, ...]:
+        """What tells the golden blocks that it reads from those of other tasks."""
+        golden = self.golden
+        if golden is None:
+            return (self.pair,)
+        if len(golden.extents) != 1:
+            return (golden.extents, golden.layout, golden.shape, golden.logical_shape, self.first_block)
+        only = golden.extents[0]
+        place = only.file, only.offset, only.nbytes, only.encoding, golden.dtype
+        return (*place, golden.layout, golden.sub_format, golden.shape, golden.logical_shape, self.first_block)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Tasks that one worker runs in one go."""
+
+    tasks: tuple[Task, ...]
+    options: MeasureOptions
+    io: str
+    store: TensorStore | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What came of a task, or why nothing did.
+
+    It is the record of its span (of the whole pair after a second pass), or the statistics of a single tensor.
+    """
+
+    pair: int
+    first_block: int
+    record: SpanRecord | Record | Reduced | None
+    failure: Diagnostic | None = None
+    warnings: tuple[Diagnostic, ...] = ()
+
+
+def plan_tasks(number: int, target: TensorRef, golden: TensorRef, options: MeasureOptions) -> Iterator[Task]:
+    """Yield the tasks of one pair with equal element counts; an empty pair is one task without blocks."""
+    blocks = -(-count_of_first(target.numel or 0, options.max_elements) // BLOCK)
+    if options.needs_whole_pair:  # a second pass needs the extremes of the first, so one worker reads the whole pair
+        yield Task(number, target, golden, 0, blocks)
+        return
+    for first in range(0, max(1, blocks), SPAN_BLOCKS):
+        yield Task(number, target, golden, first, min(SPAN_BLOCKS, blocks - first))
+
+
+def plan_reduction(number: int, tensor: TensorRef, statistics: tuple[str, ...]) -> Task:
+    """Return the task of taking statistics of one side of a pair: one pass in one go, since a checksum is of it all."""
+    return Task(number, tensor, None, 0, -(-(tensor.numel or 0) // BLOCK), statistics=statistics)
+
+
+def plan_batches(
+    tasks: Sequence[Task], options: MeasureOptions, *, io: str, batch_bytes: int, store: TensorStore | None = None
+) -> list[Batch]:
+    """Group tasks into batches of about ``batch_bytes``, the largest tasks first so that the tail is short.
+
+    Tasks that read the same golden blocks follow each other, where the largest of them belongs.
+    """
+    together: dict[tuple[object, ...], list[Task]] = {}
+    for task in sorted(tasks, key=lambda task: (-task.nbytes, task.pair, task.first_block)):
+        together.setdefault(task.golden_blocks, []).append(task)
+    batches: list[Batch] = []
+    current: list[Task] = []
+    size = 0
+
+    for group in together.values():
+        begins = bool(current) and size + sum(task.nbytes for task in group) > batch_bytes
+        for task in group:
+            is_full = size + task.nbytes > batch_bytes or len(current) >= MAX_TASKS_PER_BATCH
+            if begins or (current and is_full):
+                batches.append(Batch(tuple(current), options, io, store))
+                current, size, begins = [], 0, False
+            current.append(task)
+            size += task.nbytes
+    if current:
+        batches.append(Batch(tuple(current), options, io, store))
+    return batches
+
+
+def measure_batch(batch: Batch) -> list[TaskResult]:
+    """Run every task of a batch. A task that fails gives its reason; the others are not affected."""
+    scratch = Scratch()
+    results: list[TaskResult] = []
+    for _, together in groupby(batch.tasks, key=lambda task: task.golden_blocks):
+        results += _measure_together(list(together), batch, scratch)
+    return results
+
+
+def _measure_together(tasks: Sequence[Task], batch: Batch, scratch: Scratch) -> list[TaskResult]:
+    """Run tasks that read the same golden blocks, reading what fits into memory once.
+
+    A target with the bytes of an earlier one (an input, and the output of another operator that it is) is not measured
+    again.
+    """
+    if len(tasks) == 1:
+        return [_measure_task(tasks[0], batch, scratch)]
+    results: list[TaskResult] = []
+    distinct: list[tuple[TensorRef, TaskResult]] = []
+    with ExitStack() as opened:
+        golden = _opened_for_all(tasks[0], batch, opened)
+        for task in tasks:
+            alike = next((found for target, found in distinct if _is_same_target(task, target)), None)
+            if alike is None:
+                result = _measure_task(task, batch, scratch, golden)
+                if result.record is not None and len(distinct) < MAX_COMPARED_TARGETS:
+                    distinct.append((task.target, result))
+            else:
+                result = replace(alike, pair=task.pair, warnings=())
+            results.append(result)
+    return results
+
+
+def _opened_for_all(task: Task, batch: Batch, opened: ExitStack) -> Blocks | None:
+    """Open the golden of several tasks; None where that fails, as it will for each of them."""
+    assert task.golden is not None
+    try:
+        blocks = opened.enter_context(_open(task.golden, task.golden_key, batch, []))
+    except (FormatError, NotComparableError, OSError, MemoryError):
+        return None
+    return KeptBlocks(_limited(blocks, batch.options.max_elements))
+
+
+def _is_same_target(task: Task, measured: TensorRef) -> bool:
+    """Say whether the whole target of a task has the bytes of another."""
+    if task.first_block or task.n_blocks * BLOCK < (task.target.numel or 0):
+        return False
+    try:
+        return holds_same(task.target, measured)
+    except FormatError:  # measuring it will say so
+        return False
+
+
+def lost_batch(batch: Batch, reason: Diagnostic) -> list[TaskResult]:
+    """Return the results of a batch whose worker died each time it was tried: the same failure for every task."""
+    return [TaskResult(task.pair, task.first_block, None, reason) for task in batch.tasks]
+
+
+def _measure_task(task: Task, batch: Batch, scratch: Scratch, shared: Blocks | None = None) -> TaskResult:
+    """Run one task; ``shared`` are its golden blocks where they are open already."""
+    warnings: list[Diagnostic] = []
+    try:
+        if task.golden is None:
+            with _open(task.target, task.target_key, batch, warnings) as elements:
+                found = reduce_blocks(elements, task.statistics, scratch)
+            return TaskResult(task.pair, 0, Reduced(task.statistics, found.figures), None, tuple(warnings))
+        with ExitStack() as opened:
+            limit = batch.options.max_elements
+            target = _limited(opened.enter_context(_open(task.target, task.target_key, batch, warnings)), limit)
+            golden = shared
+            if golden is None:
+                golden = _limited(opened.enter_context(_open(task.golden, task.golden_key, batch, warnings)), limit)
+            if batch.options.needs_whole_pair:
+                return TaskResult(task.pair, 0, measure(target, golden, batch.options, scratch), None, tuple(warnings))
+            record = measure_span(target, golden, task.first_block, task.n_blocks, batch.options, scratch)
+        return TaskResult(task.pair, task.first_block, record, None, tuple(warnings))
+    except (FormatError, NotComparableError) as error:
+        failure = error.diagnostic
+    except (OSError, MemoryError) as error:
+        failure = Diagnostic("PF3190", f"`{task.target.id}` could not be read: {error}", path=task.target.source)
+    except Exception as error:  # a defect must cost one row, not hours of work; the code asks for a report
+        failure = defect(task.target.id, error)
+    return TaskResult(task.pair, task.first_block, None, failure, tuple(warnings))
+
+
+def _limited(tensor: Blocks, max_elements: int) -> Blocks:
+    return FirstElements(tensor, max_elements) if max_elements else tensor
+
+
+def _open(tensor: TensorRef, key: str | None, batch: Batch, warnings: list[Diagnostic]) -> TensorBlocks:
+    """Open a tensor, from its converted copy where one is kept; a copy that cannot be written costs a warning."""
+    if key is not None and batch.store is not None:
+        try:
+            return batch.store.open(tensor, key, io=batch.io)
+        except (OSError, RuntimeError) as error:  # HDF5 raises either
+            warnings.append(
+                Diagnostic(
+                    "PF6205",
+                    f"converted tensors cannot be kept: {getattr(error, 'strerror', None) or error}",
+                    severity=Severity.WARNING,
+                    path=str(batch.store.folder),
+                    help="results are not affected; free space, or set `cache: {tensors: never}`",
+                )
+            )
+    return open_tensor(tensor, io=batch.io)
+
+
+def defect(tensor: str, error: Exception) -> Diagnostic:
+    """Return the problem of a tensor whose measuring failed in a way that nobody foresaw."""
+    return Diagnostic("PF9002", f"measuring `{tensor}` failed: {type(error).__name__}: {error}", tensor=tensor)

@@ -1,0 +1,268 @@
+"""Which pairs can be measured, and how a measurement is made of what the workers return."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from probe_flow.dumps.reduced.reduced_tensors import COUNT
+from probe_flow.errors import Diagnostic, Severity
+from probe_flow.measure.mixed_sides import figures_to_take, hashed_dtype, is_mixed
+from probe_flow.metrics.catalogue.derive import derive, side_summary
+from probe_flow.metrics.catalogue.metric import Compute
+from probe_flow.metrics.catalogue.statistics import COMPARED, compare_statistics
+from probe_flow.metrics.kernel.checksum import checksum_equal
+from probe_flow.metrics.kernel.compare import Record, SpanRecord, fold
+from probe_flow.records import Measurement, Mode, Pair, ReasonCode, SideSummary, Statistics, TensorKind, TensorRef
+from probe_flow.records.measured import MeasuredPair
+
+ANALYSIS_IDS = ("cosine", "euclidean_distance", "relative_euclidean_distance", "max_abs_err")
+"""What the search for the origin needs; measured whatever metrics the workflow asks for."""
+
+_OTHER_SHAPES = (ReasonCode.SHAPE_MISMATCH, ReasonCode.BLOCKS_MISMATCH, ReasonCode.BLOCKS_CONTRADICT)
+"""Codes of matchers that know that two tensors do not lie alike, though they may have as many elements."""
+
+_MEASURABLE = (TensorKind.TENSOR, TensorKind.STATISTICS, TensorKind.SCALAR, TensorKind.NULL)
+
+
+def incomparable(pair: Pair) -> Diagnostic | None:
+    """Return why a two-sided pair cannot be measured, or None."""
+    target, golden = pair.target, pair.golden
+    assert target is not None
+    assert golden is not None
+    if target.kind is golden.kind is TensorKind.STATISTICS and _has_same_extremes_and_shape(target, golden):
+        return None  # nearly always, where there are statistics only
+    for side, tensor in (("target", target), ("golden", golden)):
+        if tensor.kind is TensorKind.UNREADABLE:
+            return Diagnostic("PF3191", f"the {side} is unreadable: {tensor.reason}", path=tensor.source)
+        if tensor.kind not in _MEASURABLE:
+            why = tensor.reason or f"a value of type `{tensor.stored_dtype or tensor.dtype}` is no numeric tensor"
+            return Diagnostic("PF5103", f"the {side} cannot be measured: {why}", tensor=tensor.id)
+    if TensorKind.NULL in (target.kind, golden.kind) or TensorKind.SCALAR in (target.kind, golden.kind):
+        return None if target.kind is golden.kind else _different_kinds(target, golden)
+    if pair.reason is not None and pair.reason.is_any(*_OTHER_SHAPES):
+        return Diagnostic("PF5102", pair.reason.text, tensor=target.id)
+    counts = _count_of(target), _count_of(golden)
+    if None not in counts and counts[0] != counts[1]:
+        return Diagnostic(
+            "PF5102",
+            f"Shape mismatch: target {_shape(target)} has {counts[0]} elements, "
+            f"golden {_shape(golden)} has {counts[1]}",
+            tensor=target.id,
+        )
+    if counts[0] == 0 or target.kind is golden.kind is TensorKind.TENSOR:
+        return None
+    has_figures = bool(figures_to_take(pair)) if is_mixed(pair) else _has_common_figure(target, golden)
+    return None if has_figures else _nothing_in_common(target, golden)
+
+
+def _has_same_extremes_and_shape(target: TensorRef, golden: TensorRef) -> bool:
+    """Whether both sides recorded a maximum, and have a shape, which is the same."""
+    sides = target.recorded, golden.recorded
+    if sides[0] is None or sides[1] is None or sides[0].max is None or sides[1].max is None:
+        return False
+    return target.logical_shape is not None and target.logical_shape == golden.logical_shape
+
+
+def _nothing_in_common(target: TensorRef, golden: TensorRef) -> Diagnostic:
+    if (target.checksum or golden.checksum) and TensorKind.TENSOR in (target.kind, golden.kind):
+        recorded, elements = (target, golden) if target.checksum else (golden, target)
+        what = f"a checksum of {hashed_dtype(recorded) or 'unknown'} values says nothing of {elements.dtype} values"
+        return Diagnostic("PF5117", what, tensor=target.id)
+    if target.checksum and golden.checksum:
+        dtypes = " and ".join(hashed_dtype(tensor) or "an unknown dtype" for tensor in (target, golden))
+        return Diagnostic("PF5117", f"checksums of {dtypes} values cannot be compared", tensor=target.id)
+    return Diagnostic("PF5105", f"nothing that both sides recorded of `{target.id}` can be compared", tensor=target.id)
+
+
+def _count_of(tensor: TensorRef) -> int | None:
+    """Return the number of elements, from what was recorded where the shape is unknown."""
+    numel = tensor.numel
+    if numel is not None:
+        return numel
+    recorded = tensor.attrs.get(COUNT)
+    return recorded if isinstance(recorded, int) else None
+
+
+def _count(target: TensorRef, golden: TensorRef) -> int:
+    """Return how many elements the figures stand for; at least one where neither side knows."""
+    count = _count_of(target)
+    if count is None:
+        count = _count_of(golden)
+    return 1 if count is None else count
+
+
+def _has_checksums(target: TensorRef, golden: TensorRef) -> bool:
+    """Whether both checksums are there and of the same bytes: those of different dtypes always differ."""
+    return bool(target.checksum and golden.checksum) and hashed_dtype(target) == hashed_dtype(golden)
+
+
+def _has_common_figure(target: TensorRef, golden: TensorRef) -> bool:
+    sides = target.recorded or Statistics(), golden.recorded or Statistics()
+    return _has_checksums(target, golden) or any(
+        all(getattr(side, name) is not None for side in sides) for name in COMPARED
+    )
+
+
+def _different_kinds(target: TensorRef, golden: TensorRef) -> Diagnostic:
+    return Diagnostic(
+        "PF5104", f"the target is a {target.kind.value}, the golden a {golden.kind.value}", tensor=target.id
+    )
+
+
+def _shape(tensor: TensorRef) -> str:
+    return str(list(tensor.logical_shape or tensor.shape or ()))
+
+
+def measurement_without_data(pair: Pair) -> Measurement:
+    """Measure a pair of recorded checksums or statistics, scalars or nulls; checksums come before statistics."""
+    target, golden = pair.target, pair.golden
+    assert target is not None
+    assert golden is not None
+    if target.kind is TensorKind.STATISTICS:
+        return _measurement_of_recorded(target, golden)
+    sides = _as_statistics(target.value), _as_statistics(golden.value)
+    metrics = compare_statistics(*sides) if target.kind is TensorKind.SCALAR else {}
+    return Measurement(
+        Mode.VALUE,
+        metrics,
+        SideSummary(sides[0]),
+        SideSummary(sides[1]),
+        nonfinite_mismatch=0,
+        count=1,
+    )
+
+
+def _measurement_of_recorded(target: TensorRef, golden: TensorRef) -> Measurement:
+    own, other = target.recorded or Statistics(), golden.recorded or Statistics()
+    sides = SideSummary(own, target.checksum), SideSummary(other, golden.checksum)
+    count, notes = _count(target, golden), _notes(target, golden)
+    if _has_checksums(target, golden):
+        equal = {"checksum_equal": checksum_equal(target.checksum, golden.checksum)}
+        return Measurement(Mode.CHECKSUM, equal, *sides, count=count, notes=notes)
+    return Measurement(
+        Mode.STATISTICS,
+        compare_statistics(own, other),
+        *sides,
+        int(_extremes_disagree(own, other)),
+        None,
+        count,
+        "",
+        notes,
+    )
+
+
+def _extremes_disagree(target: Statistics, golden: Statistics) -> bool:
+    """Whether a recorded maximum or minimum is NaN or infinite on one side and something else on the other.
+
+    Means and norms are left out: they overflow by themselves.
+    """
+    return _disagree(target.max, golden.max) or _disagree(target.min, golden.min)
+
+
+def _disagree(left: float | None, right: float | None) -> bool:
+    if left is None or right is None or (math.isfinite(left) and math.isfinite(right)):
+        return False
+    return left != right and not (math.isnan(left) and math.isnan(right))
+
+
+def _as_statistics(value: object) -> Statistics:
+    """A scalar is its own extreme, mean and norm; text, None and integers beyond float64 have none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return Statistics()
+    try:
+        number = float(value)
+    except OverflowError:
+        return Statistics(min=value, max=value)
+    return Statistics(min=value, max=value, mean=number, l2norm=abs(number))
+
+
+def derived_ids(ids: Sequence[str]) -> tuple[str, ...]:
+    """Return the metrics asked for and those that the analysis needs."""
+    return tuple(dict.fromkeys((*ids, *ANALYSIS_IDS)))
+
+
+def measurement_of_record(
+    pair: Pair,
+    parts: Sequence[SpanRecord | Record],
+    ids: tuple[str, ...],
+    *,
+    backend: str,
+    computes: Mapping[str, Compute] | None = None,
+) -> Measurement:
+    """Fold the parts of a pair, in order, and derive metrics.
+
+    Args:
+        pair: what was measured.
+        parts: of it.
+        ids: metrics to derive.
+        backend: label of what measured the parts.
+        computes: as of `derive`.
+    """
+    assert pair.target is not None
+    assert pair.golden is not None
+    spans = [part for part in parts if isinstance(part, SpanRecord)]
+    record = fold(spans) if spans else next(part for part in parts if isinstance(part, Record))
+    errors = record.errors
+    assert record.golden is not None
+    assert errors is not None
+    return Measurement(
+        mode=Mode.TENSOR,
+        metrics=derive(record, ids, is_scalar=pair.target.logical_shape == (), computes=computes),
+        target=side_summary(record.target),
+        golden=side_summary(record.golden),
+        nonfinite_mismatch=errors.mismatched,
+        worst_index=record.worst_index if errors.max_abs else None,
+        count=record.numel,
+        backend=backend,
+        notes=(*_notes(pair.target, pair.golden), *_of_the_first(record.numel, pair.target.numel)),
+    )
+
+
+def left_out(rows: Iterable[MeasuredPair], max_elements: int) -> tuple[Diagnostic, ...]:
+    """Say so where a limit left elements out: a row that passes may hide errors behind it."""
+    count = sum(
+        row.measurement is not None
+        and row.measurement.mode is Mode.TENSOR
+        and row.measurement.count < (row.pair.shown.numel or 0)
+        for row in rows
+    )
+    if not count:
+        return ()
+    tensors = f"{count} tensor" + ("s" if count > 1 else "")
+    return (
+        Diagnostic(
+            "PF6405",
+            f"only the first {max_elements} elements of {tensors} were compared",
+            severity=Severity.WARNING,
+            help="remove `max_elements` to compare all",
+        ),
+    )
+
+
+def _of_the_first(compared: int, numel: int | None) -> tuple[str, ...]:
+    if numel is None or compared >= numel:
+        return ()
+    return (f"only the first {compared} of {numel} elements were compared",)
+
+
+def _notes(target: TensorRef, golden: TensorRef) -> tuple[str, ...]:
+    notes = []
+    shapes = target.logical_shape or target.shape, golden.logical_shape or golden.shape
+    if shapes[0] != shapes[1] and None not in shapes:
+        notes.append(f"shape differs: {list(shapes[0] or ())} against {list(shapes[1] or ())}")
+    if (
+        target.dtype != golden.dtype
+        and target.dtype
+        and golden.dtype
+        and _dtype_class(target.dtype) != _dtype_class(golden.dtype)
+    ):
+        notes.append(f"dtype differs: {target.dtype} against {golden.dtype}")
+    return tuple(notes)
+
+
+def _dtype_class(dtype: str) -> str:
+    for name in ("float", "complex", "bool", "int"):
+        if name in dtype:
+            return name
+    return dtype

@@ -1,0 +1,271 @@
+"""Measure all pairs of a comparison: from what the dumps record, from the cache, or in batches over the scheduler.
+
+What a batch brings is kept as soon as it arrives, so that a killed run loses little.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from probe_flow.elements.tensor_store import TensorStore
+from probe_flow.errors import Diagnostic
+from probe_flow.measure.aligned_sides import aligned_sides
+from probe_flow.measure.batches import (
+    Task,
+    TaskResult,
+    defect,
+    lost_batch,
+    measure_batch,
+    plan_batches,
+    plan_reduction,
+    plan_tasks,
+)
+from probe_flow.measure.mixed_sides import (
+    Reduced,
+    element_side,
+    figures_to_take,
+    is_mixed,
+    reduced_of,
+    reduced_text,
+    with_statistics,
+)
+from probe_flow.measure.result_keys import (
+    Fields,
+    Identify,
+    identifier,
+    identity,
+    key_and_label,
+    status_of,
+    task_fields,
+    tensor_key,
+)
+from probe_flow.measure.results import (
+    derived_ids,
+    incomparable,
+    measurement_of_record,
+    measurement_without_data,
+)
+from probe_flow.metrics.backends.choice import backend_named
+from probe_flow.metrics.catalogue.registry import options_for
+from probe_flow.metrics.catalogue.scope import WHOLE, Scope
+from probe_flow.metrics.kernel.compare import MeasureOptions, Record, SpanRecord
+from probe_flow.metrics.sums.record_text import record_of, record_text
+from probe_flow.records import Measurement, Pair, Pairs, TensorKind, TensorRef
+from probe_flow.records.measured import MeasuredPair, in_execution_order
+from probe_flow.stages.base import Context
+
+Part = SpanRecord | Record | Reduced
+"""What a task leaves."""
+
+Place = tuple[int, int]
+"""Pair number and first block: what names a task within a comparison."""
+
+
+def measure_pairs(
+    pairs: Sequence[Pair],
+    ids: tuple[str, ...],
+    context: Context,
+    *,
+    selected: set[int] | None = None,
+    scope: Scope = WHOLE,
+) -> list[MeasuredPair]:
+    """Measure pairs and return them in the same order; those that cannot be measured say why.
+
+    Args:
+        pairs: in execution order.
+        ids: metrics to derive.
+        context: scheduler, cache and settings.
+        selected: numbers of the pairs to measure; None = all.
+        scope: how they are measured.
+    """
+    options = options_for(ids, max_elements=scope.max_elements)
+    work = _Work(context, options)
+    measurements: dict[int, Measurement] = {}
+    with_data = []
+    for number, pair in enumerate(pairs):
+        if pair.target is None or pair.golden is None or (selected is not None and number not in selected):
+            continue
+        failure = incomparable(pair)
+        if failure is not None:
+            work.failures[number] = failure
+        elif TensorKind.TENSOR in (pair.target.kind, pair.golden.kind):
+            with_data.append(number)
+        else:
+            measurements[number] = measurement_without_data(pair)
+    work.measure(list(_tasks(pairs, with_data, options)))
+    derived = derived_ids(ids)
+    for number, parts in work.parts.items():
+        if number not in work.failures:
+            records = [parts[first] for first in sorted(parts)]
+            try:
+                if isinstance(records[0], Reduced):
+                    measurements[number] = measurement_without_data(with_statistics(pairs[number], records[0]))
+                    continue
+                measurements[number] = measurement_of_record(
+                    pairs[number], _records(records), derived, backend=work.backends[number], computes=scope.computes
+                )
+            except Exception as error:  # a metric of a package must cost its rows, not hours of work
+                work.failures[number] = defect(pairs[number].shown.id, error)
+    return [
+        MeasuredPair(pair, measurements.get(number), work.failures.get(number)) for number, pair in enumerate(pairs)
+    ]
+
+
+def planned_fields(
+    pairs: Pairs, ids: tuple[str, ...], *, by: str, scope: Scope = WHOLE
+) -> Iterator[tuple[str, str, Fields]]:
+    """Yield ``(target tensor, identity, key fields)`` of every result that a comparison would measure and keep."""
+    both = [pair for pair in in_execution_order(pairs) if pair.target is not None and pair.golden is not None]
+    with_data = [
+        number for number, pair in enumerate(both) if incomparable(pair) is None and TensorKind.TENSOR in _kinds(pair)
+    ]
+    options = options_for(ids, max_elements=scope.max_elements)
+    identify = identifier(by)
+    for task in _tasks(both, with_data, options):
+        fields = task_fields(task, options.key_text, identify=identify)
+        if fields is not None:
+            yield task.target.id, identity(task), fields
+
+
+def _tasks(pairs: Sequence[Pair], numbers: Sequence[int], options: MeasureOptions) -> Iterator[Task]:
+    for number in numbers:
+        if is_mixed(pairs[number]):
+            yield plan_reduction(number, element_side(pairs[number]), figures_to_take(pairs[number]))
+        else:
+            yield from plan_tasks(number, *aligned_sides(pairs[number]), options)
+
+
+def _kinds(pair: Pair) -> tuple[TensorKind, ...]:
+    return tuple(tensor.kind for tensor in (pair.target, pair.golden) if tensor is not None)
+
+
+def _records(parts: Sequence[Part]) -> list[SpanRecord | Record]:
+    return [part for part in parts if not isinstance(part, Reduced)]
+
+
+@dataclass(slots=True)
+class _Work:
+    """What has been measured so far, and why some of it could not be."""
+
+    context: Context
+    options: MeasureOptions
+    parts: dict[int, dict[int, Part]] = field(default_factory=lambda: defaultdict(dict))
+    backends: dict[int, str] = field(default_factory=dict)
+    failures: dict[int, Diagnostic] = field(default_factory=dict)
+    keys: dict[Place, str] = field(default_factory=dict)
+    labels: dict[Place, str] = field(default_factory=dict)
+
+    def measure(self, tasks: Sequence[Task]) -> None:
+        """Take from the cache what it holds, measure the rest."""
+        remaining = self._recall(tasks)
+        settings = self.context.settings
+        backend = backend_named(settings.metrics_backend, sum(task.nbytes for task in remaining))
+        remaining += self._of_other_backends(tasks, remaining, backend.label)
+        options = replace(self.options, backend=backend.name)
+        store = TensorStore(settings.tensors, settings.keeps_all_tensors) if settings.tensors else None
+        if store is not None:
+            remaining = _with_keys(remaining, store, identifier(self.context.cache.key))
+        batches = plan_batches(remaining, options, io=settings.io, batch_bytes=settings.batch_bytes, store=store)
+        sizes = [sum(task.nbytes for task in batch.tasks) for batch in batches]
+        self.context.emit("compare.planned", tasks=len(tasks), kept=len(tasks) - len(remaining), batches=len(batches))
+        stamps = {(task.pair, task.first_block): _stamp(task) for task in remaining}
+        for index, results in self.context.map(measure_batch, batches, sizes=sizes, lost=lost_batch):
+            changed = {
+                task.pair for task in batches[index].tasks if _stamp(task) != stamps[task.pair, task.first_block]
+            }
+            self._take(results, {task.pair: task for task in batches[index].tasks}, changed, backend.label)
+
+    def _recall(self, tasks: Sequence[Task]) -> list[Task]:
+        cache = self.context.cache
+        identify = identifier(cache.key)
+        for task in tasks:
+            fields = task_fields(task, self.options.key_text, identify=identify)
+            if fields is not None:
+                place = task.pair, task.first_block
+                self.keys[place], self.labels[place] = key_and_label(task, fields)
+        kept = cache.find(list(self.keys.values()))
+        remaining = []
+        for task in tasks:
+            text = kept.get(self.keys.get((task.pair, task.first_block), ""))
+            backend, _, measured = (text or "").partition("\n")
+            record = None if text is None else _readable(measured)
+            if record is None:
+                remaining.append(task)
+            else:
+                self.parts[task.pair][task.first_block] = record
+                self.backends[task.pair] = backend
+        return remaining
+
+    def _of_other_backends(self, tasks: Sequence[Task], remaining: Sequence[Task], backend: str) -> list[Task]:
+        """Drop what is kept of a pair that is measured in part now, if another backend measured it; return its tasks.
+
+        A pair is measured by one backend, so that its result does not depend on what happened to be kept.
+        """
+        mixed = {task.pair for task in remaining if self.backends.get(task.pair, backend) != backend}
+        again = [task for task in tasks if task.pair in mixed and task.first_block in self.parts[task.pair]]
+        for pair in mixed:
+            self.parts[pair].clear()
+        return again
+
+    def _take(self, results: Sequence[TaskResult], tasks: dict[int, Task], changed: set[int], backend: str) -> None:
+        texts = {}
+        for result in results:
+            place = result.pair, result.first_block
+            self.context.report(result.warnings)
+            if result.record is None or result.pair in changed:
+                failure = result.failure or _changed(tasks[result.pair])
+                self.failures.setdefault(result.pair, failure)
+                continue
+            self.parts[result.pair][result.first_block] = result.record
+            self.backends[result.pair] = backend
+            if place in self.keys:
+                texts[self.keys[place]] = f"{backend}\n{_text(result.record)}", self.labels[place]
+        self.context.cache.add(texts)
+
+
+def _with_keys(tasks: Sequence[Task], store: TensorStore, identify: Identify) -> list[Task]:
+    """Return the tasks with the keys of the converted copies that the store wants of their tensors."""
+
+    def key(tensor: TensorRef) -> str | None:
+        return tensor_key(tensor, identify) if store.wants(tensor) else None
+
+    return [
+        replace(task, target_key=key(task.target), golden_key=key(task.golden) if task.golden else None)
+        for task in tasks
+    ]
+
+
+def _text(part: Part) -> str:
+    return reduced_text(part) if isinstance(part, Reduced) else record_text(part)
+
+
+def _readable(text: str) -> Part | None:
+    reduced = reduced_of(text) if text.startswith('["reduced"') else None
+    if reduced is not None:
+        return reduced
+    try:
+        return record_of(text)
+    except ValueError:  # the checksum of the store was right, so another version wrote it: measure again
+        return None
+
+
+def _stamp(task: Task) -> list[tuple[int, int, int] | None]:
+    return [_file_stamp(extent.file) for tensor in task.tensors for extent in tensor.extents]
+
+
+def _file_stamp(file: str) -> tuple[int, int, int] | None:
+    # Without the inode: some remote file systems give a file another one at every look.
+    found = status_of(file)
+    return None if found is None else (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _changed(task: Task) -> Diagnostic:
+    return Diagnostic(
+        "PF3192",
+        f"a file of `{task.target.id}` changed while it was being read",
+        path=task.target.source,
+        tensor=task.target.id,
+        help="wait until the dump is complete and run again",
+    )

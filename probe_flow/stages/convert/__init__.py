@@ -1,0 +1,1 @@
+"""Stages that write tensors as other files."""

@@ -1,0 +1,1 @@
+"""Stages that adopt or make a dump."""

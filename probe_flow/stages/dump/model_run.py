@@ -1,0 +1,217 @@
+"""What dump stages that run a model share: their options, and the run itself in a child process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import InitErrorDetails
+
+from probe_flow.errors import Diagnostic, Severity
+from probe_flow.stages.base import Context, DumpPath, Forecast, IsPath, Model, StageOptions
+from probe_flow.transform.sizes import SIZES, Size, size_bytes
+
+ModuleAttribute = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*$")]
+
+UsedPath = Annotated[str, IsPath(is_data=False)]
+_MAX_LISTED = 10
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+class DrawnTensor(Model):
+    """One tensor of random numbers."""
+
+    shape: list[Annotated[int, Field(ge=0)]] = Field(description="Its shape.", examples=[[1, 3, 224, 224]])
+    dtype: str = Field("float32", description="Dtype of torch, e.g. `float16`, `int64`.")
+    low: float | None = Field(None, description="Least value; default 0.")
+    high: float | None = Field(None, description="End of the range, never drawn; default 1, for integers 10.")
+
+
+class RandomInputs(Model):
+    """Inputs drawn from a seed: floats uniform in [0, 1), integers from 0 to 9, bools fair."""
+
+    seed: int = Field(0, ge=0, description="Seed; the same one draws the same values on every machine.")
+    tensors: list[DrawnTensor] = Field(min_length=1, description="One for each argument of the model.")
+
+
+class Inputs(Model):
+    """Where the arguments of the model come from: exactly one of the options."""
+
+    files: list[UsedPath] | None = Field(
+        None, min_length=1, description="`.npy` arrays or `.pt` files of tensors, one for each argument."
+    )
+    random: RandomInputs | None = Field(None, description="Random numbers of a recorded seed.")
+
+    @field_validator("random")
+    @classmethod
+    def _not_both(cls, random: RandomInputs | None, info: ValidationInfo) -> RandomInputs | None:
+        if random is not None and info.data.get("files") is not None:
+            raise ValueError("give either `files` or `random`")
+        return random
+
+    @model_validator(mode="after")
+    def _one(self) -> Inputs:
+        if self.files is None and self.random is None:
+            raise ValueError("give either `files` or `random`")
+        return self
+
+
+class RunOptions(StageOptions):
+    """Options of a stage that adopts a dump (`path`) or runs a model and writes one (`model`)."""
+
+    path: DumpPath | None = Field(None, description="The folder of a dump to adopt; or give `model`.")
+    model: ModuleAttribute | None = Field(
+        None,
+        description="`module:attribute` of a `torch.nn.Module`, or of a function without arguments that returns one. "
+        "The module is imported and run, in a process of its own, when the workflow runs.",
+        examples=["net:build"],
+    )
+    inputs: ModuleAttribute | Inputs | None = Field(
+        None,
+        description="Arguments of the model: `files`, `random`, or `module:attribute` of a function that returns them "
+        "(a tuple, a mapping of keywords, or a generator of one such for each call).",
+    )
+    import_from: UsedPath | None = Field(
+        None, description="Folder that `model` and `inputs` are imported from; default: the working directory."
+    )
+    calls: int = Field(1, gt=0, description="How often the model is called.")
+    backward: bool = Field(default=False, description="Also run the backward pass of the sum of the results.")
+    seed: int = Field(0, ge=0, description="Seed of torch, numpy and random.")
+    deterministic: bool = Field(default=True, description="Ask torch for deterministic algorithms.")
+    threads: int | None = Field(None, gt=0, description="Threads of torch; default: its own choice.")
+    memory_limit: Size | None = Field(
+        None,
+        description="Memory that the process of the model may take; beyond it the model fails, not the machine.",
+        examples=SIZES,
+    )
+    device: str | None = Field(None, description="Device that model and inputs are moved to, e.g. `cpu`, `npu:0`.")
+    dynamic: bool | None = Field(None, description="`dynamic` of torch.compile: whether shapes may vary.")
+    output: Annotated[str, IsPath(must_exist=False)] | None = Field(
+        None, description="Folder that the dump is written to; default: `dumps/STAGE` in the run's folder."
+    )
+    overwrite: Literal["never", "replace"] = Field(
+        "never", description="Whether an earlier dump of such a stage in `output` is replaced."
+    )
+
+    @field_validator("model", mode="after")
+    @classmethod
+    def _not_both(cls, model: str | None, info: ValidationInfo) -> str | None:
+        if model is not None and info.data.get("path") is not None:
+            raise ValueError("give either `path`, to adopt a dump, or `model`, to make one")
+        return model
+
+    @field_validator(
+        "inputs", "import_from", "calls", "backward", "seed", "deterministic", "threads", "memory_limit", "device",
+        "dynamic", "output", "overwrite", mode="after",
+    )  # fmt: skip
+    @classmethod
+    def _needs_model(cls, value: object, info: ValidationInfo) -> object:
+        return needs_model(value, info)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> RunOptions:
+        if self.path is None and self.model is None:
+            # The same complaint as for any key that is needed: it knows of parameters that are not set.
+            missing = InitErrorDetails(type="missing", loc=("path",), input=None)
+            raise ValidationError.from_exception_data(type(self).__name__, [missing])
+        return self
+
+
+def needs_model(value: object, info: ValidationInfo) -> object:
+    """Reject an option of a run where a dump is adopted."""
+    if value is not None and info.data.get("model", "") is None:
+        raise ValueError("only a stage that runs a `model` takes it; this one adopts a dump")
+    return value
+
+
+def forecast(options: RunOptions, problems: Callable[[], Iterator[Diagnostic]], *, repeat: int = 1) -> Forecast | None:
+    """Return what the plan says of a stage that runs a model; None for one that adopts a dump."""
+    if options.model is None:
+        return None
+    calls = "once" if options.calls == 1 else f"{options.calls} times"
+    children, dumps = ("a child process", "a dump") if repeat == 1 else (f"each of {repeat} child processes", "dumps")
+    where = options.output or "the run's folder"
+    does = f"imports and runs `{options.model}` {calls} in {children} and writes {dumps} to {where}"
+    return Forecast(does, tuple(problems()))
+
+
+def dump_of_model(
+    kind: str, options: RunOptions, dump: Mapping[str, Any], context: Context, *, repeat: int = 1
+) -> list[Path]:
+    """Run the model, as often as to be repeated, and return the folders of the dumps; the first is the dump."""
+    from probe_flow.dumpers.model_job import is_done
+    from probe_flow.dumpers.model_process import run_model
+    from probe_flow.dumpers.run_folder import REPEAT, prepare_output
+
+    own = context.output / "dumps" / (_UNSAFE.sub("_", context.stage).strip("_.") or "dump")
+    output = Path(options.output) if options.output is not None else own
+    jobs = [_job(kind, options, output if not n else output / f"{REPEAT}{n + 1}", dump) for n in range(repeat)]
+    if context.settings.is_resumed and all(is_done(job) for job in jobs):
+        context.emit("model.reused", model=options.model, output=str(output))
+        return [job.dump_folder for job in jobs]
+    prepare_output(output.absolute(), may_replace=options.output is None or options.overwrite == "replace")
+    for job in jobs:
+        Path(job.output).mkdir(exist_ok=True)
+        context.emit("model.started", model=options.model, output=job.output)
+        record = run_model(job)
+        context.emit("model.ended", model=options.model, graphs=record.get("graphs"))
+        if job is jobs[0]:
+            context.report(_breaks(record.get("graph_breaks") or []))
+            context.report(_not_deterministic(record.get("not_deterministic") or []))
+    return [job.dump_folder for job in jobs]
+
+
+def _breaks(reasons: Sequence[str]) -> Iterator[Diagnostic]:
+    """Yield PF6332 if a part of the model ran between graphs, where nothing is dumped."""
+    if reasons:
+        yield Diagnostic(
+            "PF6332",
+            f"{len(reasons)} kinds of graph breaks: what the model computes between its graphs is not dumped",
+            Severity.NOTE,
+            help="write the model so that torch can follow it, if operators are missing",
+            notes=tuple(reasons[:_MAX_LISTED]),
+        )
+
+
+def _not_deterministic(operations: Sequence[str]) -> Iterator[Diagnostic]:
+    """Yield PF6333 if torch has no deterministic form of something that the model did."""
+    if operations:
+        yield Diagnostic(
+            "PF6333",
+            f"torch has no deterministic form of {', '.join(f'`{name}`' for name in operations[:_MAX_LISTED])}",
+            Severity.NOTE,
+            help="`repeat: 2` measures by how much runs differ",
+        )
+
+
+def _job(kind: str, options: RunOptions, output: Path, dump: Mapping[str, Any]) -> Any:
+    from probe_flow.dumpers.model_job import ModelJob
+
+    assert options.model is not None, "a stage without a model runs none"
+    return ModelJob(
+        kind=kind,
+        model=options.model,
+        inputs=_inputs(options.inputs),
+        output=str(output.absolute()),
+        dump=dump,
+        calls=options.calls,
+        import_from=options.import_from,
+        seed=options.seed,
+        is_deterministic=options.deterministic,
+        threads=options.threads,
+        memory_bytes=size_bytes(options.memory_limit) if options.memory_limit is not None else None,
+        device=options.device,
+        has_backward=options.backward,
+        dynamic=options.dynamic,
+    )
+
+
+def _inputs(inputs: str | Inputs | None) -> dict[str, Any]:
+    if inputs is None:
+        return {}
+    if isinstance(inputs, str):
+        return {"callable": inputs}
+    return inputs.model_dump(exclude_none=True)

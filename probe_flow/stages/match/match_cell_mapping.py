@@ -1,0 +1,48 @@
+"""`match.cell_mapping`: pair two dumps whose modules have other names, by a cell mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from probe_flow.stages.base import Context, IsPath, Kind, StageType
+from probe_flow.stages.match.match_options import LayerNameOptions, judged_by_reference
+
+
+class Options(LayerNameOptions):
+    """Pair by name after renaming modules; `Cell` is `Module`, and the frameworks' APIs meet by a built-in table."""
+
+    uses: Literal["match.cell_mapping"]
+    mapping: Annotated[str, IsPath()] | None = Field(
+        None,
+        description="YAML file of `target part: golden part`, e.g. `fc2.Dense: fc2.Linear`; parts are whole segments "
+        "of module names. Default: only `Cell` becomes `Module`.",
+    )
+
+
+def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
+    """Return the pairs."""
+    from probe_flow.mappings.mapping_file import read_flat_mapping
+    from probe_flow.matching.mapping.match_mapping import match_cell_mapping
+
+    entries = read_flat_mapping(options.mapping, what="cell mapping") if options.mapping else ()
+    pairs = match_cell_mapping(
+        inputs["target"][0],
+        inputs["golden"][0],
+        entries=entries,
+        aliases=options.aliases,
+        pair_ranks=options.pair_ranks,
+        step_offset=options.step_offset,
+    )
+    return judged_by_reference(pairs, inputs)
+
+
+STAGE = StageType(
+    uses="match.cell_mapping",
+    produces=Kind.PAIRS,
+    options=Options,
+    run=run,
+    summary="Pair two dumps whose modules have other names.",
+)

@@ -1,0 +1,37 @@
+"""`match.structure`: pair two dumps of one model whose names differ, without a mapping file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from probe_flow.stages.base import Context, Kind, StageType
+from probe_flow.stages.match.match_options import MatchOptions, judged_by_reference
+
+
+class Options(MatchOptions):
+    """Pair calls by module tree, order, shapes, parameters and recorded values; names are weak evidence only."""
+
+    uses: Literal["match.structure"]
+
+
+def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
+    """Return the pairs."""
+    from probe_flow.matching.structure.match_structure import match_structure
+
+    pairs = match_structure(
+        inputs["target"][0],
+        inputs["golden"][0],
+        pair_ranks=options.pair_ranks,
+        step_offset=options.step_offset,
+    )
+    return judged_by_reference(pairs, inputs)
+
+
+STAGE = StageType(
+    uses="match.structure",
+    produces=Kind.PAIRS,
+    options=Options,
+    run=run,
+    summary="Pair two dumps whose names differ, by structure, order, shapes and values.",
+)

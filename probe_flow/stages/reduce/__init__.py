@@ -1,0 +1,1 @@
+"""Stages that reduce a dump to statistics."""

@@ -1,0 +1,32 @@
+"""`reduce.checksum`: reduce a dump to a checksum of each tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from probe_flow.stages.base import Context, Kind, StageType
+from probe_flow.stages.reduce.reduce_options import ReduceOptions, forecast
+
+
+class Options(ReduceOptions):
+    """Replace tensors by the CRC-32 of their bytes."""
+
+    uses: Literal["reduce.checksum"]
+
+
+def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
+    """Return the catalog of the dump as it is then."""
+    from probe_flow.stages.reduce.reduce_stage import run_reduce
+
+    return run_reduce(options, ("crc32",), inputs, context)
+
+
+STAGE = StageType(
+    uses="reduce.checksum",
+    produces=Kind.CATALOG,
+    options=Options,
+    run=run,
+    summary="Reduce a dump to a checksum of each tensor.",
+    forecast=forecast,
+)

@@ -1,0 +1,1 @@
+"""Jobs on files of dumps: reduce, convert, parse."""

@@ -1,0 +1,1 @@
+"""Writing the tensors of a catalog as files of another kind or layout."""

@@ -1,0 +1,168 @@
+"""What every `convert` stage does: write the tensors of a catalog as files, and return the catalog of these."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
+from probe_flow.files.streamed_file import clear_stale
+from probe_flow.records import Catalog, TensorKind
+from probe_flow.stages.base import Context
+from probe_flow.stages.convert.convert_options import ConvertOptions
+from probe_flow.transform.convert.names import add_to_mapping
+from probe_flow.transform.convert.tensors import Batch, Done, Job, Wanted, convert_batch, lost_batch
+
+BATCH_BYTES = 64 * 2**20
+BATCH_TENSORS = 200
+MAX_PROBLEMS = 20
+
+
+def convert_catalog(catalog: Catalog, wanted: Wanted, options: ConvertOptions, context: Context) -> Catalog:
+    """Write tensors of a catalog as files and return it with these in their place.
+
+    Tensors that the wanted layout has no place for, such as a vector in NC1HWC0, stay as they are: PF6510 lists them.
+
+    Raises:
+        UsageError: PF6501, PF6502 the folder of the files.
+        IncompleteError: PF6507 no tensor to convert, PF6508 some are not converted; the others are. PF6511 none has
+            the wanted layout.
+    """
+    is_ours = options.output is None
+    output = context.output / "converted" / context.stage if options.output is None else Path(options.output)
+    jobs = _jobs(catalog, output, options.nodes)
+    if not jobs:
+        raise IncompleteError(_nothing(catalog, options.nodes))
+    if is_ours:
+        _refuse_links(context.output, {output, *(job.folder for job in jobs)})
+    _prepare(output, jobs, catalog)
+    batches = list(_batches(jobs, wanted, replaces=options.replace or is_ours))
+    sizes = [sum(job.ref.nbytes for job in batch.jobs) for batch in batches]
+    found = [done for _, ended in context.map(convert_batch, batches, sizes=sizes, lost=lost_batch) for done in ended]
+    tensors = list(catalog.tensors)
+    for done in found:
+        if done.ref is not None:
+            tensors[done.index] = done.ref
+    if is_ours:
+        _remove_others(output, found)
+    _write_mappings(found)
+    problems = [done.problem for done in sorted(found, key=lambda done: done.index) if done.problem is not None]
+    context.emit("convert.ended", tensors=len(jobs), failed=len(problems), output=str(output))
+    left = sorted(done.index for done in found if done.is_left)
+    if len(left) == len(jobs):
+        raise IncompleteError(_no_layout(catalog, wanted, context.stage))
+    if left:
+        context.report([_left(catalog, left, wanted, context.stage)])
+    if problems:
+        raise IncompleteError((_gaps(len(problems), len(jobs), context.stage, output), *problems[:MAX_PROBLEMS]))
+    return replace(catalog, side=context.stage, root=str(output.resolve()), tensors=tuple(tensors))
+
+
+def _jobs(catalog: Catalog, output: Path, nodes: Sequence[str] | None) -> list[Job]:
+    """Return the tensors with elements, each with the folder that mirrors where its file lies in the dump."""
+    jobs: list[Job] = []
+    for index, ref in enumerate(catalog.tensors):
+        if ref.kind is not TensorKind.TENSOR:
+            continue
+        if nodes is not None and not any(fnmatchcase(ref.node.name, pattern) for pattern in nodes):
+            continue
+        file = Path(ref.extents[0].file if ref.extents else ref.source or "")
+        inside = file.is_relative_to(catalog.root) and catalog.root
+        jobs.append(Job(index, ref, output / file.parent.relative_to(catalog.root) if inside else output))
+    return jobs
+
+
+def _prepare(output: Path, jobs: Sequence[Job], catalog: Catalog) -> None:
+    root = Path(catalog.root).resolve() if catalog.root else None
+    if root is not None and output.resolve() == root:
+        message = f"`{output}` is the folder of the dumped files"
+        raise UsageError(Diagnostic("PF6501", message, path=str(output), help="name another folder with `output`"))
+    try:
+        for folder in {job.folder for job in jobs}:
+            folder.mkdir(parents=True, exist_ok=True)
+            clear_stale(folder)
+    except OSError as error:
+        message = f"`{output}` cannot be used: {error.strerror or error}"
+        cure = "name another folder with `output`, or give yourself the right to write there"
+        raise UsageError(Diagnostic("PF6502", message, path=str(output), help=cure)) from error
+
+
+def _refuse_links(run: Path, folders: Iterable[Path]) -> None:
+    """Refuse folders of the run that are links: what lies behind them is not the run's to replace or remove."""
+    for folder in sorted(folders):
+        for place in (folder, *folder.parents):
+            if place == run:
+                break
+            if place.is_symlink():
+                message = f"`{place}` is a link, and the run clears its own folder only"
+                cure = "remove the link, or name the folder that it leads to with `output`"
+                raise UsageError(Diagnostic("PF6502", message, path=str(place), help=cure))
+
+
+def _batches(jobs: Sequence[Job], wanted: Wanted, *, replaces: bool) -> Iterator[Batch]:
+    current: list[Job] = []
+    size = 0
+    for job in jobs:
+        if current and (size + job.ref.nbytes > BATCH_BYTES or len(current) >= BATCH_TENSORS):
+            yield Batch(tuple(current), wanted, replaces)
+            current, size = [], 0
+        current.append(job)
+        size += job.ref.nbytes
+    yield Batch(tuple(current), wanted, replaces)
+
+
+def _remove_others(folder: Path, found: Sequence[Done]) -> None:
+    """Remove what an earlier run into the same folder left; the folder is the stage's own."""
+    kept = {done.ref.source for done in found if done.ref is not None}
+    for place, _, names in os.walk(os.path.abspath(folder)):  # noqa: PTH100 - as the paths of the files
+        for name in names:
+            if (path := os.path.join(place, name)) not in kept:  # noqa: PTH118
+                Path(path).unlink()
+
+
+def _write_mappings(found: Sequence[Done]) -> None:
+    folders: dict[Path, dict[str, str]] = {}
+    for done in found:
+        if done.long_name is not None and done.ref is not None and done.ref.source is not None:
+            path = Path(done.ref.source)
+            folders.setdefault(path.parent, {})[path.name] = done.long_name
+    for folder, names in folders.items():
+        add_to_mapping(folder, names)
+
+
+def _nothing(catalog: Catalog, nodes: Sequence[str] | None) -> Diagnostic:
+    which = "" if nodes is None else " of " + ", ".join(f"`{pattern}`" for pattern in nodes)
+    message = f"`{catalog.root or catalog.side}` holds no tensor with elements{which}"
+    cure = "correct `nodes`, or the dump stage that is named" if nodes else "a dump of statistics has none to convert"
+    return Diagnostic("PF6507", message, path=catalog.root or None, help=cure)
+
+
+def _left(catalog: Catalog, left: Sequence[int], wanted: Wanted, stage: str) -> Diagnostic:
+    tensors = [catalog.tensors[index] for index in left]
+    shown = [f"`{ref.id}` {list(ref.logical_shape or ref.shape or ())}" for ref in tensors[:MAX_PROBLEMS]]
+    more = [f"and {len(left) - MAX_PROBLEMS} more"] if len(left) > MAX_PROBLEMS else []
+    return Diagnostic(
+        "PF6510",
+        f"{len(left)} tensors of stage `{stage}` have no layout `{wanted.layout}` and stay as they are",
+        severity=Severity.NOTE,
+        notes=(*shown, *more),
+        help="name the nodes to convert with `nodes`, or convert to ND",
+    )
+
+
+def _no_layout(catalog: Catalog, wanted: Wanted, stage: str) -> Diagnostic:
+    message = f"no tensor of stage `{stage}` has a layout `{wanted.layout}`: their number of axes is another one"
+    cure = "name a layout for tensors of that many axes, or ND"
+    return Diagnostic("PF6511", message, path=catalog.root or None, help=cure)
+
+
+def _gaps(failed: int, count: int, stage: str, output: Path) -> Diagnostic:
+    return Diagnostic(
+        "PF6508",
+        f"{failed} of {count} tensors of stage `{stage}` are not converted",
+        path=str(output),
+        help="the reasons follow; the other files are there, and are not written twice",
+    )

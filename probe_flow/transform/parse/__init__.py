@@ -1,0 +1,1 @@
+"""Dumped files, one by one, as arrays."""

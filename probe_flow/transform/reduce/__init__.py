@@ -1,0 +1,1 @@
+"""Statistics in place of tensors, once or while a dump is written."""

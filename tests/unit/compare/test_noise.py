@@ -1,0 +1,89 @@
+"""The noise floor of repeated FX dumps: which tensors, which figures, and a repeat that is gone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from raw_pairs import context
+
+from probe_flow.compare.steps import compare_pairs
+from probe_flow.dumps.torchair.fx import read_torchair_fx
+from probe_flow.matching.name.match_name import match_name
+from probe_flow.records import Catalog, FindingKind
+from probe_flow.stages.compare import Options
+
+RIGHT = np.linspace(1.0, 2.0, 500, dtype=np.float32)
+
+
+def fx(folder: Path, **arrays: np.ndarray) -> Path:
+    """A dump with one node per array, that has only an output."""
+    place = folder / "worldsize1_global_rank0" / "graph_1" / "0"
+    place.mkdir(parents=True)
+    for number, (name, values) in enumerate(arrays.items()):
+        np.save(place / f"{name}-aten.{name}.default.OUTPUT.0.2026010100000000{number:04d}.npy", values)
+    return folder
+
+
+def compare(target: Path, golden: Path, *repeats: Path, side: str = "golden"):
+    sides = {name: read_torchair_fx(path, side=name) for name, path in (("target", target), ("golden", golden))}
+    told: Catalog = replace(sides[side], attrs={**sides[side].attrs, "repeats": tuple(map(str, repeats))})
+    pairs = match_name(**{**sides, side: told})
+    reported: list = []
+    run = replace(context(), report=reported.extend)
+    return compare_pairs(pairs, Options.model_validate({"uses": "compare", "pairs": "p"}), run, None), reported
+
+
+@pytest.mark.parametrize("side", ["target", "golden"])
+def test_the_difference_between_runs_is_the_noise_of_each_tensor(tmp_path, side):
+    noisy = RIGHT * np.float32(1.01)
+    found, _ = compare(
+        fx(tmp_path / "t", add=RIGHT, rand=noisy),
+        fx(tmp_path / "g", add=RIGHT, rand=RIGHT),
+        fx(tmp_path / "r2", add=RIGHT, rand=RIGHT * np.float32(1.02)),
+        fx(tmp_path / "r3", add=RIGHT, rand=RIGHT),
+        side=side,
+    )
+    noise = {row.pair.shown.node.name: row.measurement.metrics["noise_error"] for row in found.rows}
+
+    assert noise["add"] == 0.0
+    assert noise["rand"] == pytest.approx(0.02 if side == "golden" else 0.01, rel=0.02)
+    assert [(finding.kind, finding.node.name) for finding in found.findings] == [
+        (FindingKind.NOT_DETERMINISTIC, "rand")
+    ]
+    assert found.gate_passed
+
+
+def test_a_difference_beyond_the_noise_fails(tmp_path):
+    found, _ = compare(
+        fx(tmp_path / "t", rand=RIGHT * np.float32(1.3)),
+        fx(tmp_path / "g", rand=RIGHT),
+        fx(tmp_path / "r2", rand=RIGHT * np.float32(1.02)),
+    )
+    assert {finding.kind for finding in found.findings} >= {FindingKind.NOT_DETERMINISTIC}
+    assert not found.gate_passed
+
+
+def test_without_repeats_nothing_is_known_of_noise(tmp_path):
+    found, _ = compare(fx(tmp_path / "t", add=RIGHT), fx(tmp_path / "g", add=RIGHT))
+    assert "noise_error" not in found.rows[0].measurement.metrics
+
+
+def test_a_tensor_that_another_run_lacks_or_has_in_another_shape_has_no_noise(tmp_path):
+    found, _ = compare(
+        fx(tmp_path / "t", add=RIGHT, mul=RIGHT, sub=RIGHT),
+        fx(tmp_path / "g", add=RIGHT, mul=RIGHT, sub=RIGHT),
+        fx(tmp_path / "r2", add=RIGHT, mul=RIGHT[:7]),
+    )
+    noise = {row.pair.shown.node.name: row.measurement.metrics.get("noise_error") for row in found.rows}
+    assert noise == {"add": 0.0, "mul": None, "sub": None}
+
+
+def test_a_repeat_that_is_gone_is_a_warning_and_costs_only_the_noise(tmp_path):
+    found, reported = compare(fx(tmp_path / "t", add=RIGHT), fx(tmp_path / "g", add=RIGHT), tmp_path / "gone")
+    assert [problem.code for problem in reported] == ["PF5132"]
+    assert reported[0].path == str(tmp_path / "gone")
+    assert found.rows[0].verdict.status.value == "pass"
+    assert found.incomplete == ()

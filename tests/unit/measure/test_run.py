@@ -1,0 +1,113 @@
+"""Measuring all pairs: a dump that changes meanwhile, and results of two backends."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from probe_flow.files.arrays.npy import npy_tensor_ref
+from probe_flow.measure.run import measure_pairs
+from probe_flow.metrics.catalogue.registry import metric_ids
+from probe_flow.records import Execution, NodeKey, Pair, Slot, SlotRole
+from probe_flow.stages.base import Context, Settings
+
+IDS = metric_ids("default")
+
+
+class Memory:
+    """A cache in memory."""
+
+    key = "stat"
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    def find(self, keys):
+        return {key: self.texts[key] for key in keys if key in self.texts}
+
+    def add(self, texts) -> None:
+        self.texts.update({key: text for key, (text, _) in texts.items()})
+
+
+def ref(path: Path, data: np.ndarray):
+    np.save(path, data)
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    return npy_tensor_ref(path, NodeKey(Execution(), path.stem), Slot(SlotRole.OUTPUT))
+
+
+def pair(tmp_path: Path, name: str, data: np.ndarray) -> Pair:
+    return Pair(ref(tmp_path / f"{name}_t.npy", data), ref(tmp_path / f"{name}_g.npy", data), "g", "exact")
+
+
+def context(cache: Memory, *, meanwhile=lambda: None, calls: list[int] | None = None) -> Context:
+    def in_order(function, batches, **_):
+        for number, batch in enumerate(batches):
+            if calls is not None:
+                calls.append(len(batch.tasks))
+            result = function(batch)
+            meanwhile()
+            yield number, result
+
+    def ignore(*_: object, **__: object) -> None:
+        return None
+
+    return Context("c", Path(), in_order, ignore, ignore, Settings(), {}, cache)
+
+
+@pytest.mark.parametrize("change", ["time", "size", "bytes"])
+def test_a_file_that_changes_while_it_is_read_costs_its_row_and_is_not_kept(tmp_path, change):
+    changing, quiet = (pair(tmp_path, name, np.ones(10, np.float32)) for name in ("changing", "quiet"))
+
+    def touch() -> None:
+        path = Path(changing.target.extents[0].file)
+        if change == "time":
+            os.utime(path, (1_700_000_009, 1_700_000_009))
+        elif change == "bytes":
+            path.write_bytes(path.read_bytes()[:-1] + b"\1")
+            os.utime(path, (1_700_000_000, 1_700_000_000))
+        else:
+            path.write_bytes(path.read_bytes() + b"more")
+
+    cache = Memory()
+    rows = measure_pairs([changing, quiet], IDS, context(cache, meanwhile=touch))
+    assert rows[0].measurement is None
+    assert rows[0].failure.code == "PF3192"
+    assert rows[1].measurement.metrics["max_abs_err"] == 0.0
+    assert len(cache.texts) == 1
+
+
+def test_what_was_measured_is_taken_from_the_cache(tmp_path):
+    pairs = [pair(tmp_path, name, np.arange(5, dtype=np.float32)) for name in ("a", "b")]
+    cache, calls = Memory(), []
+    first = measure_pairs(pairs, IDS, context(cache, calls=calls))
+    again = measure_pairs(pairs, IDS, context(cache, calls=calls))
+    assert calls == [2], "the second time nothing is measured"
+    assert repr(first) == repr(again)
+    assert again[0].measurement.backend.startswith("numpy ")
+
+
+def test_a_text_that_is_no_record_is_measured_again(tmp_path):
+    pairs = [pair(tmp_path, "a", np.arange(5, dtype=np.float32))]
+    cache, calls = Memory(), []
+    measure_pairs(pairs, IDS, context(cache))
+    cache.texts = dict.fromkeys(cache.texts, "numpy 1\nof another version")
+    rows = measure_pairs(pairs, IDS, context(cache, calls=calls))
+    assert calls == [1]
+    assert rows[0].measurement is not None
+
+
+def test_a_pair_is_measured_by_one_backend(tmp_path, monkeypatch):
+    monkeypatch.setattr("probe_flow.measure.batches.SPAN_BLOCKS", 1)
+    pairs = [pair(tmp_path, "a", np.arange(3 * 65536, dtype=np.float32))]
+    cache, calls = Memory(), []
+    measure_pairs(pairs, IDS, context(cache))
+    assert len(cache.texts) == 3
+    keys = list(cache.texts)
+    # As if another backend had measured two of the three spans, and the third had been lost.
+    cache.texts = {key: "other 1\n" + cache.texts[key].partition("\n")[2] for key in keys[:2]}
+    rows = measure_pairs(pairs, IDS, context(cache, calls=calls))
+    assert calls == [3], "spans of two backends are not folded"
+    assert rows[0].measurement.backend.startswith("numpy ")
