@@ -17,8 +17,8 @@ from probe_flow.errors.reference import diagnostics_page
 from probe_flow.metrics.catalogue.reference import reference_page
 from probe_flow.record import schemas
 from probe_flow.stages.registry import BUILT_IN, stage_types
-from probe_flow.workflow import schema as workflow_schema
-from probe_flow.workflow.reference import workflow_page
+from probe_flow.workflow.model import schema as workflow_schema
+from probe_flow.workflow.model.reference import workflow_page
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "images" / "run.svg"
@@ -164,7 +164,7 @@ def _summary() -> str:
     from probe_flow.engine.plan import make_plan
     from probe_flow.engine.scheduler import make_scheduler
     from probe_flow.reports.terminal.console import render_summary
-    from probe_flow.workflow.loader import load_workflow
+    from probe_flow.workflow.loading.loader import load_workflow
 
     plan = make_plan(load_workflow(ROOT / "workflows" / "torchair_ge_vs_fx.yaml", env={}, cwd=ROOT))
     with tempfile.TemporaryDirectory() as folder:

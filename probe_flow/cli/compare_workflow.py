@@ -14,7 +14,7 @@ from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.existing import is_folder
 
 if TYPE_CHECKING:
-    from probe_flow.workflow.resolved import ResolvedStage, Workflow
+    from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
 
 TORCHAIR = "torchair_ge_vs_fx"
 FUSION = "torchair_fusion_on_vs_off"
@@ -110,8 +110,8 @@ def check_match(wanted: Wanted, sides: Sides) -> None:
 
 def comparison_workflow(sides: Sides, paths: Mapping[str, Path], *, cwd: Path, wanted: Wanted) -> Workflow:
     """Return the packaged workflow of a comparison with its dumps, and everything as the command line wants it."""
-    from probe_flow.workflow.loader import load_workflow
-    from probe_flow.workflow.templates import templates
+    from probe_flow.workflow.loading.loader import load_workflow
+    from probe_flow.workflow.templates.packaged import templates
 
     sets = {name: str(path) for name, path in paths.items()}
     template = _template(sides)

@@ -11,7 +11,7 @@ from probe_flow.cli.console import show
 from probe_flow.errors import Diagnostic, Severity, UsageError
 
 if TYPE_CHECKING:
-    from probe_flow.workflow.template_shelf import Template
+    from probe_flow.workflow.templates.shelf import Template
 
 
 @click.command("init")
@@ -50,8 +50,13 @@ def _snippet(name: str) -> str:
 
 
 def _copy(name: str, output: Path, *, with_sample: bool, force: bool) -> None:
-    from probe_flow.workflow.copying import LinkInTheWayError, SampleMissingError, WouldOverwriteError, copy_template
-    from probe_flow.workflow.extending import extend_template
+    from probe_flow.workflow.loading.extending import extend_template
+    from probe_flow.workflow.templates.copying import (
+        LinkInTheWayError,
+        SampleMissingError,
+        WouldOverwriteError,
+        copy_template,
+    )
 
     template = _template(name)
     try:
@@ -80,7 +85,7 @@ def _copy(name: str, output: Path, *, with_sample: bool, force: bool) -> None:
 
 
 def _template(name: str) -> Template:
-    from probe_flow.workflow.template_shelf import shelf
+    from probe_flow.workflow.templates.shelf import shelf
 
     known = shelf()
     template, problem = known.find(name)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from probe_flow.workflow.resolved import Workflow
+    from probe_flow.workflow.model.resolved import Workflow
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -46,6 +46,6 @@ def load(path: str, sets: dict[str, str]) -> Workflow:
     Raises:
         WorkflowError: all mistakes of the file.
     """
-    from probe_flow.workflow.loader import load_workflow
+    from probe_flow.workflow.loading.loader import load_workflow
 
     return load_workflow(Path(path), env=os.environ, cwd=Path.cwd(), sets=sets)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from probe_flow.workflow.resolved import Workflow
+    from probe_flow.workflow.model.resolved import Workflow
 
 Command = TypeVar("Command", bound=Callable[..., object])
 

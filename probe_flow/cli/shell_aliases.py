@@ -218,7 +218,7 @@ def _compared_again(asker: Asker, sets: Mapping[str, str]) -> Asker:
 
 def _check_stages(record: Mapping[str, Any], path: Path, sets: Mapping[str, str]) -> None:
     """Refuse a workflow file that does not say by itself what the run did: `compare` had options for the rest."""
-    from probe_flow.workflow.loader import load_workflow
+    from probe_flow.workflow.loading.loader import load_workflow
 
     try:
         stages = load_workflow(path, sets=sets, env=os.environ, cwd=Path.cwd()).stages

@@ -11,7 +11,7 @@ from probe_flow.cli.console import show
 from probe_flow.cli.plan_options import format_option
 
 if TYPE_CHECKING:
-    from probe_flow.workflow.template_shelf import Template
+    from probe_flow.workflow.templates.shelf import Template
 
 
 @click.command("templates")
@@ -23,7 +23,7 @@ def command(*, output_format: str) -> None:
     names that several templates have, are told on stderr.
     """
     from probe_flow.record.facts import printable
-    from probe_flow.workflow.template_shelf import describe, shelf
+    from probe_flow.workflow.templates.shelf import describe, shelf
 
     known = shelf()
     described = [(each, *describe(each)) for each in known.templates]

@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from probe_flow.dumpers.torchair_fx import torchair_fx_backend
-    from probe_flow.dumpers.torchair_ge import GeDumpOptions, configure_ge_dump
+    from probe_flow.dumpers.torchair.fx import torchair_fx_backend
+    from probe_flow.dumpers.torchair.ge import GeDumpOptions, configure_ge_dump
 
 __all__ = ["GeDumpOptions", "configure_ge_dump", "torchair_fx_backend"]
 

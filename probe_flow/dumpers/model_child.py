@@ -80,7 +80,7 @@ def run_job(job: ModelJob) -> dict[str, Any]:
 
     if job.kind == "torchair_ge":
         # The devices that this package brings must be known before the model is made.
-        from probe_flow.dumpers.torchair_npu import import_torchair
+        from probe_flow.dumpers.torchair.npu import import_torchair
 
         import_torchair()
     _seed(job)
@@ -117,11 +117,11 @@ def _compiled(job: ModelJob, model: Any) -> tuple[Any, Callable[[], dict[str, An
             setattr(torch._dynamo.config, name, _RECOMPILES)
     torch._dynamo.reset()
     if job.kind == "torchair_ge":
-        from probe_flow.dumpers.torchair_npu import ge_backend
+        from probe_flow.dumpers.torchair.npu import ge_backend
 
         backend, settings = ge_backend(job)
         return torch.compile(model, backend=backend, dynamic=job.dynamic), lambda: {"settings": settings}
-    from probe_flow.dumpers.torchair_fx import torchair_fx_backend
+    from probe_flow.dumpers.torchair.fx import torchair_fx_backend
 
     fx = torchair_fx_backend(job.dump_folder, **job.dump)
     compiled = torch.compile(model, backend=fx, dynamic=job.dynamic)

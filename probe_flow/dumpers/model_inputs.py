@@ -12,8 +12,8 @@ import torch
 from torch.utils._pytree import tree_map
 
 from probe_flow.dumpers.dump_files import make_folder, write_array, write_bytes
-from probe_flow.dumpers.fx_tensors import NotHeldError, dtype_name, host_array
 from probe_flow.dumpers.model_source import load_attribute
+from probe_flow.dumpers.torchair.fx_tensors import NotHeldError, dtype_name, host_array
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.opening import open_bytes
 

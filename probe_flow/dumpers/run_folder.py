@@ -7,7 +7,7 @@ from pathlib import Path
 
 from probe_flow.dumpers.dump_files import make_folder
 from probe_flow.dumpers.model_job import FX_FOLDER, GE_FOLDER, INPUT_FOLDER, JOB_FILE, LOG_FILE, RUN_FILE
-from probe_flow.dumpers.torchair_ge import FUSION_FILE
+from probe_flow.dumpers.torchair.ge import FUSION_FILE
 from probe_flow.errors import Diagnostic, UsageError
 
 REPEAT = "repeat_"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from probe_flow.engine.cache import shared_store
 from probe_flow.engine.plan import Plan, needs
 from probe_flow.stages.base import Context, Kind, Settings
-from probe_flow.workflow.resolved import options_for_run
+from probe_flow.workflow.model.resolved import options_for_run
 
 if TYPE_CHECKING:
     from probe_flow.measure.result_keys import Fields

@@ -39,7 +39,7 @@ from probe_flow.record.run_json import LISTS, write_run_json
 from probe_flow.records import Comparison
 from probe_flow.stages.base import Context, Settings
 from probe_flow.transform.sizes import size_bytes
-from probe_flow.workflow.resolved import options_for_run
+from probe_flow.workflow.model.resolved import options_for_run
 
 
 @dataclass(frozen=True, slots=True)

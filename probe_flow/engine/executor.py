@@ -11,8 +11,8 @@ from probe_flow.engine.scheduler import Scheduler, check_scheduler, make_schedul
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.machine import usable_cpus
 from probe_flow.transform.sizes import size_bytes
-from probe_flow.workflow.models import Trust
-from probe_flow.workflow.resolved import Workflow
+from probe_flow.workflow.model.models import Trust
+from probe_flow.workflow.model.resolved import Workflow
 
 _MIB = 2**20
 

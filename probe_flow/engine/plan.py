@@ -11,8 +11,8 @@ from probe_flow.engine.paths import PathSize, exists, first_names, input_paths, 
 from probe_flow.engine.scheduler import Scheduler
 from probe_flow.errors import Diagnostic, Severity, Span, UsageError, WorkflowError, did_you_mean
 from probe_flow.stages.base import Kind
-from probe_flow.workflow.resolved import ResolvedStage, Workflow
-from probe_flow.workflow.sources import COMMAND_LINE
+from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
+from probe_flow.workflow.model.sources import COMMAND_LINE
 
 
 @dataclass(frozen=True, slots=True)

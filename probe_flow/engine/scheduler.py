@@ -12,7 +12,7 @@ from probe_flow.engine.limits import PROCESS_BYTES, fitting_workers, workers_wit
 from probe_flow.errors import Diagnostic, Span, UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from probe_flow.workflow.models import Trust
+    from probe_flow.workflow.model.models import Trust
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")

@@ -47,7 +47,7 @@ from probe_flow.runs.queries.base import Scope
 from probe_flow.runs.queries.threshold import Relation, parse_threshold
 from probe_flow.runs.queries.view import Filter, Selection, render_rows, render_run, run_json
 from probe_flow.transform.parse.parse_files import Batch, Source, Wanted, parse_batch
-from probe_flow.workflow.loader import load_workflow
+from probe_flow.workflow.loading.loader import load_workflow
 
 WORKFLOW = """version: 1
 name: fuzz

@@ -15,7 +15,7 @@ from probe_flow.errors import WorkflowError
 from probe_flow.errors.render import split_lines
 from probe_flow.files.yaml.positions import parse_yaml
 from probe_flow.reports.rank_merge.config import read_merge_config
-from probe_flow.workflow.loader import load_workflow
+from probe_flow.workflow.loading.loader import load_workflow
 
 FILE = "w.yaml"
 

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from probe_flow.cli.main import COMMANDS, group, main
-from probe_flow.workflow.loader import load_workflow
+from probe_flow.workflow.loading.loader import load_workflow
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])

@@ -83,7 +83,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
     ),
     "The YAML itself is data": (
         "unit/files/yaml/test_positions.py::test_foreign_tags_are_errors_and_nothing_is_made_of_them",
-        "unit/workflow/test_loader.py::test_values_are_interpolated_once",
+        "unit/workflow/loading/test_loader.py::test_values_are_interpolated_once",
         "e2e/test_trust.py::test_an_interpolation_is_no_expression",
     ),
     "`validate` and `plan` import neither the code that `model:` names nor that of `functions:`": (
@@ -134,7 +134,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "e2e/test_packages.py::test_code_of_a_stage_that_raises_is_named",
     ),
     "A package that adds templates is not imported": (
-        "unit/workflow/test_template_shelf.py::test_files_of_a_package_are_templates_and_nothing_of_it_is_imported",
+        "unit/workflow/templates/test_shelf.py::test_files_of_a_package_are_templates_and_nothing_of_it_is_imported",
     ),
     "The worker processes of `--scheduler processes` exchange pickles with their parent over a pair of sockets": (
         "e2e/test_trust.py::test_worker_processes_are_reached_by_nobody_else",

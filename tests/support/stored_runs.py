@@ -75,7 +75,7 @@ def packaged_run(workflow: str, output: Path, **sets: str) -> Path:
     from probe_flow.engine.execute import execute
     from probe_flow.engine.plan import make_plan
     from probe_flow.engine.scheduler import make_scheduler
-    from probe_flow.workflow.loader import load_workflow
+    from probe_flow.workflow.loading.loader import load_workflow
 
     loaded = load_workflow(ROOT / "workflows" / f"{workflow}.yaml", env={}, cwd=ROOT, sets=sets)
     execute(make_plan(loaded), scheduler=make_scheduler("sync", 1), cwd=ROOT, output=output)

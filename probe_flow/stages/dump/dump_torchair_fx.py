@@ -14,7 +14,7 @@ from probe_flow.stages.base import Context, DumpPath, Duplicates, Forecast, Kind
 from probe_flow.stages.dump.model_run import RunOptions, dump_of_model, forecast, needs_model
 
 if TYPE_CHECKING:
-    from probe_flow.dumpers.fx_repeats import Unequal
+    from probe_flow.dumpers.torchair.fx_repeats import Unequal
 
 Patterns = list[Annotated[str, Field(min_length=1)]]
 
@@ -107,7 +107,7 @@ def _dump_options(options: Options) -> dict[str, Any]:
 
 
 def _report_noise(folders: Sequence[Path], context: Context) -> None:
-    from probe_flow.dumpers.fx_repeats import not_deterministic, unequal_arrays
+    from probe_flow.dumpers.torchair.fx_repeats import not_deterministic, unequal_arrays
 
     found: dict[tuple[str, str, str], Unequal] = {}
     for other in folders[1:]:

@@ -320,7 +320,7 @@ def test_full_disk_ends_the_model_with_the_reason_and_without_manifest(
 def test_values_are_dropped_after_their_last_use(tmp_path: Path) -> None:
     import weakref
 
-    from probe_flow.dumpers.fx_step import StepDump
+    from probe_flow.dumpers.torchair.fx_step import StepDump
 
     alive: list[Any] = []
     most = 0

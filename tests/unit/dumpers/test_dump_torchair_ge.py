@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from dumper_fakes import new_config, old_config
 
-from probe_flow.dumpers.torchair_ge import GeDumpOptions, configure_ge_dump
+from probe_flow.dumpers.torchair.ge import GeDumpOptions, configure_ge_dump
 from probe_flow.errors import UsageError
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from probe_flow.dumpers import torchair_fx_backend
 from probe_flow.dumpers.requirements import device_problems, missing_modules
-from probe_flow.dumpers.torchair_npu import import_torchair
+from probe_flow.dumpers.torchair.npu import import_torchair
 from probe_flow.errors import UsageError
 
 

@@ -165,7 +165,7 @@ def test_planning_loads_neither_numpy_nor_dask(tmp_path):
     example = Path(__file__).parents[3] / "workflows" / "pytorch_compare.yaml"
     code = (
         "import sys; from pathlib import Path; from probe_flow.engine.plan import make_plan;"
-        "from probe_flow.workflow.loader import load_workflow;"
+        "from probe_flow.workflow.loading.loader import load_workflow;"
         "make_plan(load_workflow(Path(sys.argv[1]), env={}, cwd=Path.cwd()));"
         "print([name for name in ('dask', 'numpy', 'h5py', 'structlog', 'torch') if name in sys.modules])"
     )

@@ -26,7 +26,7 @@ from probe_flow.stages.convert import convert_layout, convert_npy, convert_pt
 from probe_flow.stages.registry import BUILT_IN
 from probe_flow.tensors.stored_shapes import CONVERTIBLE
 from probe_flow.transform.convert.tensors import Batch, Job, Wanted, lost_batch
-from probe_flow.workflow.loader import load_workflow
+from probe_flow.workflow.loading.loader import load_workflow
 
 STAGES: dict[str, Any] = {stage.STAGE.uses: stage for stage in (convert_layout, convert_npy, convert_pt)}
 SHAPE = (2, 5, 3, 4)

@@ -15,7 +15,7 @@ from probe_flow.dumps.reduced.reduced_files import read_reduced_array
 from probe_flow.dumps.reduced.reduced_names import reduced_name
 from probe_flow.errors import IncompleteError, WorkflowError
 from probe_flow.stages.reduce import reduce_checksum, reduce_minmax, reduce_statistics
-from probe_flow.workflow.loader import load_workflow
+from probe_flow.workflow.loading.loader import load_workflow
 
 STAGES = {stage.STAGE.uses: stage for stage in (reduce_minmax, reduce_statistics, reduce_checksum)}
 

@@ -1,0 +1,1 @@
+"""Runners for TorchAir: FX node by node, and GE on a device."""

@@ -1,0 +1,1 @@
+"""From YAML to raw stages and parameters, with places."""

@@ -1,0 +1,87 @@
+"""The workflow after its file was read: checked, with every value known, stages in an order that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from probe_flow.errors import Diagnostic, Span
+from probe_flow.files.yaml.places import Place
+from probe_flow.stages.base import StageOptions, StageType
+from probe_flow.workflow.model.interpolation import RUN_OUTPUT
+from probe_flow.workflow.model.models import Cache, Executor
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedStage:
+    """One stage, or one variant of a stage with a matrix.
+
+    Args:
+        name: in the workflow; a variant is ``stage[m=a]``.
+        type: what it does.
+        options: validated; paths are absolute, ``${run.output}`` is still to be replaced (`options_for_run`).
+        inputs: names of the consumed stages by option (``pairs``, ``only.comparison``).
+        span: where the stage is written.
+        variant: matrix values of this variant.
+        place: of the options.
+    """
+
+    name: str
+    type: StageType
+    options: StageOptions
+    inputs: Mapping[str, tuple[str, ...]]
+    span: Span
+    variant: Mapping[str, object]
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """A workflow that is ready to be planned. Only `load_workflow` makes one.
+
+    Args:
+        path: the file, as it was named.
+        params: values of all parameters; None where an optional one is not set.
+        stages: in topological order, otherwise as written.
+        warnings: what is doubtful but no mistake.
+        sources: texts of the files that spans name, for `errors.render`.
+        templates: names of the templates that it extends, with package and version.
+        is_sample: whether it compares the sample data that it brings.
+    """
+
+    path: Path
+    name: str
+    description: str | None
+    params: Mapping[str, object]
+    stages: tuple[ResolvedStage, ...]
+    executor: Executor
+    cache: Cache
+    io: str
+    metrics_backend: str
+    warnings: tuple[Diagnostic, ...]
+    sources: Mapping[str, str]
+    templates: tuple[str, ...] = ()
+    is_sample: bool = False
+
+
+def options_for_run(options: StageOptions, output: Path) -> StageOptions:
+    """Return the options with ``${run.output}`` replaced by the run's folder."""
+    replaced = _with_output(options, str(output))
+    assert isinstance(replaced, StageOptions)
+    return replaced
+
+
+def _with_output(value: object, output: str) -> object:
+    if isinstance(value, str):
+        return value.replace(RUN_OUTPUT, output)
+    if isinstance(value, list):
+        return [_with_output(item, output) for item in value]
+    if isinstance(value, dict):
+        return {key: _with_output(item, output) for key, item in value.items()}
+    if isinstance(value, BaseModel):
+        fields = {name: getattr(value, name) for name in value.model_fields_set}
+        return value.model_copy(update={name: _with_output(field, output) for name, field in fields.items()})
+    return value

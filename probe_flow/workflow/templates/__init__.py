@@ -1,0 +1,1 @@
+"""Packaged workflows, and those of installed packages."""

@@ -1,0 +1,162 @@
+"""Copy a packaged workflow to a folder of the user's, with the sample dumps that its parameters name."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from probe_flow.errors import Span
+from probe_flow.files.opening import read_text
+from probe_flow.files.whole_files import write_whole
+from probe_flow.files.yaml.positions import parse_yaml
+from probe_flow.workflow.templates.packaged import packaged_root
+
+SAMPLE_FOLDER = "sample"
+
+# Points to a schema beside the packaged workflows, which the copy does not have.
+_EDITOR_LINE = re.compile(r"\A# yaml-language-server:[^\n]*\n")
+
+
+class WouldOverwriteError(Exception):
+    """Something is where the copy should go."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(str(path))
+
+
+class LinkInTheWayError(Exception):
+    """A folder that the copy goes into is a link to another place."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(str(path))
+
+
+class SampleMissingError(Exception):
+    """A packaged workflow names sample data that is not there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(str(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What was copied.
+
+    Args:
+        workflow: the new file.
+        samples: new folders and files of sample data.
+        unset: parameters whose sample data was not copied and which have to be set.
+    """
+
+    workflow: Path
+    samples: tuple[Path, ...]
+    unset: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """A parameter with sample data: where it lies, where its copy goes, where key and value of it are written."""
+
+    param: str
+    source: Path
+    relative: Path
+    key: Span
+    value: Span
+
+
+def copy_template(template: Path, output: Path, *, with_sample: bool, force: bool, root: Path | None = None) -> Copied:
+    """Copy a packaged workflow into a folder.
+
+    Args:
+        template: the packaged file.
+        output: folder to copy to; it is made where it is not there.
+        with_sample: copy the sample data as well, and let the copied workflow name the copy; else it names none.
+        force: replace files that are there, and links to files: what they lead to stays as it is.
+        root: folder that holds ``examples/``; default: the installed one.
+
+    Raises:
+        WouldOverwriteError: a file or sample is there and ``force`` is not given; nothing was copied.
+        LinkInTheWayError: a folder for the sample is a link; nothing was copied.
+        SampleMissingError: the sample data is not installed; nothing was copied.
+    """
+    text = read_text(template)
+    samples = list(_samples(template, text, (root or packaged_root()) / "examples"))
+    workflow = output / template.name
+    copies = {output / SAMPLE_FOLDER / sample.relative: sample.source for sample in samples} if with_sample else {}
+    for source in copies.values():
+        if not source.exists():
+            raise SampleMissingError(source)
+    for path in (workflow, *copies):
+        if os.path.lexists(path) and not force:
+            raise WouldOverwriteError(path)
+    for copy, source in copies.items():
+        _check_folders(output, copy, source)
+    output.mkdir(parents=True, exist_ok=True)
+    for copy, source in copies.items():
+        if source.is_dir():
+            shutil.copytree(source, copy, dirs_exist_ok=True, copy_function=_copy_over)
+        else:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            _copy_over(source, copy)
+    text = _with_copied_paths(text, samples) if with_sample else _without_samples(text, samples)
+    write_whole(workflow, _EDITOR_LINE.sub("", text).encode())
+    unset = () if with_sample else tuple(sample.param for sample in samples)
+    return Copied(workflow, tuple(copies), unset)
+
+
+def _copy_over(source: str | Path, copy: str | Path) -> None:
+    Path(copy).unlink(missing_ok=True)
+    shutil.copyfile(source, copy)
+
+
+def _check_folders(output: Path, copy: Path, source: Path) -> None:
+    """Raise LinkInTheWayError where a folder that a sample is copied into leads out of the output folder."""
+    inside = [copy / Path(folder).relative_to(source) for folder, _, _ in os.walk(source)]
+    above = [folder for folder in copy.parents if folder.is_relative_to(output) and folder != output]
+    for folder in (*reversed(above), *inside):
+        if folder.is_symlink():
+            raise LinkInTheWayError(folder)
+
+
+def _samples(template: Path, text: str, examples: Path) -> Iterator[_Sample]:
+    document, _ = parse_yaml(text, template.name)
+    assert document is not None
+    params = document.values.get("params")
+    for name, param in (params if isinstance(params, dict) else {}).items():
+        sample = param.get("sample")
+        if isinstance(sample, str):
+            source = Path(os.path.normpath(template.parent / sample))
+            place = document.place.children["params"].children[name].children["sample"]
+            yield _Sample(str(name), source, source.relative_to(examples), place.name_span, place.span)
+
+
+def _with_copied_paths(text: str, samples: list[_Sample]) -> str:
+    """Return the workflow with its sample paths pointing at the copies."""
+    return _replaced(text, [(each.value, f"{SAMPLE_FOLDER}/{each.relative.as_posix()}") for each in samples])
+
+
+def _without_samples(text: str, samples: list[_Sample]) -> str:
+    """Return the workflow without its samples: the keys, their values, and the comma behind them."""
+    lines = text.split("\n")
+    spans = []
+    for sample in samples:
+        rest = lines[sample.value.line - 1][sample.value.end_column - 1 :]
+        comma = len(rest) - len(rest.removeprefix(",").lstrip(" "))
+        spans.append(replace(sample.value, column=sample.key.column, end_column=sample.value.end_column + comma))
+    return _replaced(text, [(span, "") for span in spans])
+
+
+def _replaced(text: str, changes: list[tuple[Span, str]]) -> str:
+    """Return a text with something else in places of one line each; from the end, so that columns stay right."""
+    lines = text.split("\n")
+    for span, new in sorted(changes, key=lambda each: (each[0].line, each[0].column), reverse=True):
+        line = lines[span.line - 1]
+        lines[span.line - 1] = line[: span.column - 1] + new + line[span.end_column - 1 :]
+    return "\n".join(lines)
