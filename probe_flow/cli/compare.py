@@ -139,7 +139,7 @@ def command(
     from probe_flow.cli.compare_sides import check_framework, choose_sides
     from probe_flow.cli.compare_workflow import check_match, comparison_workflow
     from probe_flow.cli.running import How, run_plan
-    from probe_flow.engine.plan import make_plan
+    from probe_flow.engine.run.plan import make_plan
 
     cwd = Path.cwd()
     paths = {"target": cwd / target_path, "golden": cwd / golden_path}
@@ -180,7 +180,7 @@ def command(
 
 
 def _check_paths(paths: Mapping[str, Path], mappings: Mapping[str, Path]) -> None:
-    from probe_flow.engine.paths import exists, is_readable
+    from probe_flow.engine.run.paths import exists, is_readable
 
     named = {f"--{name}_path": path for name, path in paths.items()}
     named.update({{**FLAGS, **RULE_FLAGS}[name]: path for name, path in mappings.items()})

@@ -98,8 +98,8 @@ def command(
     from probe_flow.cli.console import can_redraw, show
     from probe_flow.cli.progress import progress_on
     from probe_flow.elements.converted_files import FileKind
-    from probe_flow.engine.scheduler import make_scheduler
-    from probe_flow.engine.tasks import StageTasks
+    from probe_flow.engine.run.tasks import StageTasks
+    from probe_flow.engine.schedulers.base import make_scheduler
     from probe_flow.transform.parse.parse_files import Wanted
     from probe_flow.transform.parse.parse_folder import parse_paths
 
@@ -129,7 +129,7 @@ def command(
 
 def _paths(given: Sequence[str]) -> list[Path]:
     """Return the paths: each option is one, or several with commas in between."""
-    from probe_flow.engine.paths import exists
+    from probe_flow.engine.run.paths import exists
 
     paths: list[Path] = []
     for text in given:

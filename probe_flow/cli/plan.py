@@ -16,8 +16,8 @@ from probe_flow.cli.plan_options import format_option, plan_options
 from probe_flow.errors import ProbeFlowError
 
 if TYPE_CHECKING:
-    from probe_flow.engine.paths import PathSize
-    from probe_flow.engine.plan import Plan, PlannedStage
+    from probe_flow.engine.run.paths import PathSize
+    from probe_flow.engine.run.plan import Plan, PlannedStage
 
 
 @click.command("plan")
@@ -38,7 +38,7 @@ def command(
     output_format: str,
 ) -> None:
     """Show the stages of WORKFLOW in order, why each runs and how much it reads. Checks paths; writes nothing."""
-    from probe_flow.engine.plan import make_plan
+    from probe_flow.engine.run.plan import make_plan
 
     plan = make_plan(
         load(workflow, sets), only=only, until=until, start=start, force=force, scheduler=scheduler, workers=workers
@@ -111,7 +111,7 @@ def plan_lines(plan: Plan, cwd: Path) -> Iterator[str]:
 
 def cache_lines(plan: Plan) -> Iterator[str]:
     """Yield what the cache holds of the plan's comparisons, and what caused the misses. An empty cache is not read."""
-    from probe_flow.engine.cache import cache_folder, shared_store
+    from probe_flow.engine.run.cache import cache_folder, shared_store
 
     folder = cache_folder(plan.workflow.cache.dir, os.environ)
     if not any(shared_store(folder).glob("*.h5")):
@@ -121,7 +121,7 @@ def cache_lines(plan: Plan) -> Iterator[str]:
 
     try:
         check_address_space(os.environ)
-        from probe_flow.engine.cache_state import cache_states, causes_text
+        from probe_flow.engine.run.cache_state import cache_states, causes_text
 
         for state in cache_states(plan, folder):
             yield f"cache: {state.stage}: {causes_text(state)}"

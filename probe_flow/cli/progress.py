@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from probe_flow.engine.outcome import StageOutcome, StageStatus
-from probe_flow.engine.progress import Progress, Silent
+from probe_flow.engine.run.outcome import StageOutcome, StageStatus
+from probe_flow.engine.run.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress

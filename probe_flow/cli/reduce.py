@@ -16,7 +16,7 @@ from probe_flow.cli.plan_options import execution_options
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 
 if TYPE_CHECKING:
-    from probe_flow.engine.scheduler import Scheduler
+    from probe_flow.engine.schedulers.base import Scheduler
     from probe_flow.transform.reduce.reduce_folders import Watch
     from probe_flow.transform.reduce.reduce_summary import Summary
 
@@ -87,8 +87,8 @@ def command(
     """
     from probe_flow.cli.console import show
     from probe_flow.cli.reduce_display import display_on
-    from probe_flow.engine.progress import Silent
-    from probe_flow.engine.tasks import StageTasks
+    from probe_flow.engine.run.progress import Silent
+    from probe_flow.engine.run.tasks import StageTasks
     from probe_flow.transform.reduce.reduce_folders import Reduction, Wanted
     from probe_flow.transform.reduce.reduce_functions import load_functions
     from probe_flow.transform.reduce.reduce_stop import Stop
@@ -185,8 +185,8 @@ def _watch(
 
 def _scheduler(names: tuple[str, ...], scheduler: str | None, workers: int | None) -> Scheduler:
     """Return the scheduler; extremes and checksums are found almost without the interpreter lock."""
-    from probe_flow.engine.auto import HUGE_WORK_BYTES, LARGE_WORK_BYTES
-    from probe_flow.engine.scheduler import make_scheduler
+    from probe_flow.engine.schedulers.auto import HUGE_WORK_BYTES, LARGE_WORK_BYTES
+    from probe_flow.engine.schedulers.base import make_scheduler
     from probe_flow.metrics.catalogue.reduction import needs_sums
 
     above = LARGE_WORK_BYTES if needs_sums(names) else HUGE_WORK_BYTES

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from probe_flow.cli.console import can_redraw, show, wants_color
-from probe_flow.engine.plan import Plan
+from probe_flow.engine.run.plan import Plan
 from probe_flow.errors import Diagnostic, Severity
 
 if TYPE_CHECKING:
-    from probe_flow.engine.execute import RunOutcome
+    from probe_flow.engine.run.execute import RunOutcome
 
 DEFAULT_WIDTH = 100
 
@@ -66,9 +66,9 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet
         how: cache, resume, failed stages and annotations.
     """
     from probe_flow.cli.progress import progress_on
-    from probe_flow.engine.cache import cache_folder
-    from probe_flow.engine.execute import execute
-    from probe_flow.engine.plan import with_scheduler
+    from probe_flow.engine.run.cache import cache_folder
+    from probe_flow.engine.run.execute import execute
+    from probe_flow.engine.run.plan import with_scheduler
     from probe_flow.record.conclusion import last_line
     from probe_flow.record.run_json import run_json_text
     from probe_flow.reports.terminal.console import render_summary

@@ -97,7 +97,7 @@ class Sandbox:
         os.environ.update(PROBE_FLOW_CACHE=str(self.root / "cache"), TMPDIR=str(self.root / "scratch"))
         tempfile.tempdir = None
         if self.scheduler == "beside":
-            from probe_flow.engine import beside
+            from probe_flow.engine.run import background_writers as beside
 
             beside.MIN_ROWS = 0  # type: ignore[misc]
             beside.usable_cpus = lambda: 4
@@ -240,7 +240,7 @@ def load() -> None:
     import dask.threaded
     import h5py
 
-    import probe_flow.engine.execute
+    import probe_flow.engine.run.execute
     import probe_flow.measure.batches as measuring
     import probe_flow.stages.report.report
     from probe_flow.cli.main import COMMANDS

@@ -95,7 +95,7 @@ def test_threads_give_the_same_bytes(probe_flow, dumps, reference, workers):
 def test_other_processes_give_the_same_bytes(probe_flow, dumps, reference, monkeypatch, scheduler):
     if scheduler == "distributed":
         pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
-    monkeypatch.setattr("probe_flow.engine.execute.Settings", partial(Settings, batch_bytes=4 * BLOCK))
+    monkeypatch.setattr("probe_flow.engine.run.execute.Settings", partial(Settings, batch_bytes=4 * BLOCK))
     monkeypatch.setattr(measuring, "SPAN_BLOCKS", 2)
     assert compare(probe_flow, dumps, "--scheduler", scheduler, "--workers", 2) == reference
 
@@ -103,7 +103,7 @@ def test_other_processes_give_the_same_bytes(probe_flow, dumps, reference, monke
 @pytest.mark.parametrize("batch_bytes", [1, 4 * BLOCK, 10**6, 2**30])
 @pytest.mark.parametrize("scheduler", ["sync", "threads"])
 def test_any_size_of_batches_gives_the_same_bytes(probe_flow, dumps, reference, monkeypatch, scheduler, batch_bytes):
-    monkeypatch.setattr("probe_flow.engine.execute.Settings", partial(Settings, batch_bytes=batch_bytes))
+    monkeypatch.setattr("probe_flow.engine.run.execute.Settings", partial(Settings, batch_bytes=batch_bytes))
     assert compare(probe_flow, dumps, "--scheduler", scheduler) == reference
 
 
@@ -119,7 +119,7 @@ def test_any_split_of_a_tensor_gives_the_same_bytes(probe_flow, large, monkeypat
 
     monkeypatch.setattr(measuring, "SPAN_BLOCKS", span_blocks)
     monkeypatch.setattr(measuring, "measure_span", counted)
-    monkeypatch.setattr("probe_flow.engine.execute.Settings", partial(Settings, batch_bytes=1))
+    monkeypatch.setattr("probe_flow.engine.run.execute.Settings", partial(Settings, batch_bytes=1))
     assert compare(probe_flow, large, "--scheduler", "threads", "--workers", 3) == whole
     assert max(spans) == min(span_blocks, 7)
     assert len(spans) == 6 * -(-7 // span_blocks)

@@ -24,10 +24,10 @@ def test_a_run_whose_cluster_is_gone_ends_and_goes_on_elsewhere(probe_flow, dump
 
     with monkeypatch.context() as patch:
         patch.setattr("distributed.nanny.Nanny._on_worker_exit", only_say_so)
-        patch.setattr("probe_flow.engine.distributed.WINDOW_PER_WORKER", 1)
-        patch.setattr("probe_flow.engine.distributed.LOOK_S", 0.5)
-        patch.setattr("probe_flow.engine.distributed.IDLE_S", 3.0)
-        patch.setattr("probe_flow.engine.execute.Settings", partial(Settings, batch_bytes=1))
+        patch.setattr("probe_flow.engine.schedulers.distributed.WINDOW_PER_WORKER", 1)
+        patch.setattr("probe_flow.engine.schedulers.distributed.LOOK_S", 0.5)
+        patch.setattr("probe_flow.engine.schedulers.distributed.IDLE_S", 3.0)
+        patch.setattr("probe_flow.engine.run.execute.Settings", partial(Settings, batch_bytes=1))
         patch.setattr("probe_flow.measure.run.measure_batch", scheduler_jobs.measure_but_die_before_handing_add_over)
         lost = probe_flow("run", TORCHAIR, *dumps.sets(), "--scheduler", "distributed", "--workers", 1, cache="cache")
     assert lost.code == 3
@@ -49,7 +49,7 @@ def test_pairs_of_a_lost_batch_are_errors_and_all_others_have_their_verdict(prob
     if scheduler == "distributed":
         pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
     whole = probe_flow("run", TORCHAIR, *dumps.sets(), "--scheduler", "sync")
-    monkeypatch.setattr("probe_flow.engine.execute.Settings", partial(Settings, batch_bytes=1))
+    monkeypatch.setattr("probe_flow.engine.run.execute.Settings", partial(Settings, batch_bytes=1))
     monkeypatch.setattr("probe_flow.measure.run.measure_batch", scheduler_jobs.measure_or_die)
     done = probe_flow("run", TORCHAIR, *dumps.sets(), "--scheduler", scheduler, "--workers", 2)
     assert done.code == 3

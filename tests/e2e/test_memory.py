@@ -54,7 +54,7 @@ def anonymous_bytes(pid: int) -> int:
 
 
 def is_worker(pid: int) -> bool:
-    return "probe_flow.engine.worker" in command_line(pid)
+    return "probe_flow.engine.schedulers.worker" in command_line(pid)
 
 
 @pytest.mark.parametrize("scheduler", ["sync", "threads", "processes"])

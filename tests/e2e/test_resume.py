@@ -56,8 +56,8 @@ def around(owner, name, what, *, after=False):
 import probe_flow.measure.run as measure_pairs
 from probe_flow.files.shards import ShardStore
 import probe_flow.files.shards as shards
-import probe_flow.engine.results as results
-import probe_flow.engine.execute as execute
+import probe_flow.engine.run.results as results
+import probe_flow.engine.run.execute as execute
 
 if point == "batch":
     measure_batch = measuring.measure_batch

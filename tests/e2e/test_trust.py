@@ -16,7 +16,7 @@ import pytest
 import scheduler_jobs
 
 from e2e.projects import TORCHAIR
-from probe_flow.engine.processes import ProcessScheduler
+from probe_flow.engine.schedulers.processes import ProcessScheduler
 
 WATCHED = """
 import json

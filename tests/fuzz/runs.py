@@ -26,11 +26,11 @@ from probe_flow.cli.asking import Asker
 from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
 from probe_flow.elements.converted_files import FileKind
 from probe_flow.elements.tensor_store import TensorStore, problem_of
-from probe_flow.engine.cache import PAIRS, PARTIAL, VERSION
-from probe_flow.engine.clock import Clock
-from probe_flow.engine.execute import execute
-from probe_flow.engine.plan import make_plan
-from probe_flow.engine.scheduler import make_scheduler
+from probe_flow.engine.run.cache import PAIRS, PARTIAL, VERSION
+from probe_flow.engine.run.clock import Clock
+from probe_flow.engine.run.execute import execute
+from probe_flow.engine.run.plan import make_plan
+from probe_flow.engine.schedulers.base import make_scheduler
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, ProbeFlowError
 from probe_flow.files.shards import Entry, ShardStore, inspect
 from probe_flow.record.conclusion import last_line

@@ -10,7 +10,7 @@ from corpus_cases import CORPUS
 from fuzz.seeds import DATA, ROOT
 from fuzz.target import Target, check_diagnostics
 from fuzz.tree import Tree
-from probe_flow.engine.plan import make_plan
+from probe_flow.engine.run.plan import make_plan
 from probe_flow.errors import WorkflowError
 from probe_flow.errors.render import split_lines
 from probe_flow.files.yaml.positions import parse_yaml

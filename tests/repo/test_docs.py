@@ -124,9 +124,9 @@ def test_pages_do_not_shout(page: Path) -> None:
 @pytest.fixture(scope="module")
 def summaries(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the tutorial's two runs print, white space made even."""
-    from probe_flow.engine.execute import execute
-    from probe_flow.engine.plan import make_plan
-    from probe_flow.engine.scheduler import make_scheduler
+    from probe_flow.engine.run.execute import execute
+    from probe_flow.engine.run.plan import make_plan
+    from probe_flow.engine.schedulers.base import make_scheduler
     from probe_flow.reports.terminal.console import render_summary
 
     texts = []

@@ -92,17 +92,17 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "e2e/test_packages.py::test_what_model_and_functions_name_is_imported_by_no_look",
     ),
     "`validate` and `plan` open no connection to the cluster of `executor.address`": (
-        "unit/engine/test_executor.py::test_a_cluster_at_an_address_is_planned_without_asking_it",
+        "unit/engine/run/test_executor.py::test_a_cluster_at_an_address_is_planned_without_asking_it",
         "e2e/test_trust.py::test_validate_and_plan_open_no_connection",
     ),
     "A run writes into its own folder, the cache, and what its stages name": (
         "e2e/test_trust.py::test_a_run_writes_its_folder_and_the_cache_and_nothing_else",
-        "unit/engine/test_output.py::test_a_folder_with_other_files_is_refused_and_left_alone",
-        "unit/engine/test_output.py::test_a_workflow_name_cannot_leave_the_runs_folder",
+        "unit/engine/run/test_output.py::test_a_folder_with_other_files_is_refused_and_left_alone",
+        "unit/engine/run/test_output.py::test_a_workflow_name_cannot_leave_the_runs_folder",
         "unit/files/test_streamed_file.py::test_another_file_is_left_as_it_is",
     ),
     "A workflow cannot make a run delete files outside its folder": (
-        "unit/engine/test_output.py::test_a_record_cannot_make_us_delete_files_elsewhere",
+        "unit/engine/run/test_output.py::test_a_record_cannot_make_us_delete_files_elsewhere",
         "unit/stages/test_convert_stages.py::test_folders_of_the_run_that_are_links_are_not_cleared",
     ),
     "`init --force` replaces a link": (
@@ -176,7 +176,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
     ),
     "With `trust: network` whoever answers at the address runs code as you": (
         "unit/engine/test_distributed_trust.py::test_the_payload_of_a_hostile_listener_runs_where_the_network_is_trusted",
-        "unit/engine/test_distributed.py::test_a_cluster_at_an_address_runs_every_batch",
+        "unit/engine/schedulers/test_distributed.py::test_a_cluster_at_an_address_runs_every_batch",
     ),
     "`show`, `diff` and the other commands that read a run's folder take it as data": (
         "cli/test_show_damaged.py::test_every_question_ends_with_an_answer_or_a_diagnostic",

@@ -14,13 +14,13 @@ import scheduler_jobs
 from dask_clusters import Cluster, cluster
 from processes_seen import wait_until
 
-from probe_flow.engine.scheduler import BatchLost, make_scheduler
+from probe_flow.engine.schedulers.base import BatchLost, make_scheduler
 from probe_flow.errors import IncompleteError, UsageError
 
 pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
 
-from probe_flow.engine import distributed, own_cluster
-from probe_flow.engine.distributed import Loop
+from probe_flow.engine.schedulers import distributed, own_cluster
+from probe_flow.engine.schedulers.distributed import Loop
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_workers_that_do_not_say_their_versions_are_refused(tmp_path, monkeypatc
     for folder in (package.parent, package):
         (folder / "__init__.py").touch()
     (package / "cluster_versions.py").write_text("import time\ntime.sleep(600)\n")
-    from probe_flow.engine import running_cluster
+    from probe_flow.engine.schedulers import running_cluster
 
     monkeypatch.setattr(running_cluster, "VERSIONS_S", 1.0)
     with cluster(tmp_path, workers=1, path=tmp_path / "site") as found, pytest.raises(UsageError) as caught:

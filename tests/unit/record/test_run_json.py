@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from report_builders import comparison, good_row, missing_golden, missing_target, origin
 
-from probe_flow.engine.record import merge_summaries
+from probe_flow.engine.run.record import merge_summaries
 from probe_flow.record.run_folder import read_run
 from probe_flow.record.run_json import comparison_summary, run_json_text, write_run_json
 from probe_flow.record.run_schema import RUN_SCHEMA

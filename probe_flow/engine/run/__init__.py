@@ -1,0 +1,1 @@
+"""A run: plan, stages, record, cache."""

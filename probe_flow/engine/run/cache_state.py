@@ -1,0 +1,122 @@
+"""What the cache holds of a workflow's comparisons, and for what it lacks: which field differs from what it has.
+
+Reads the dumps' headers and pairs their tensors, as a run would, but measures nothing and writes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from probe_flow.engine.run.cache import shared_store
+from probe_flow.engine.run.plan import Plan, needs
+from probe_flow.stages.base import Context, Kind, Settings
+from probe_flow.workflow.model.resolved import options_for_run
+
+if TYPE_CHECKING:
+    from probe_flow.measure.result_keys import Fields
+
+NEVER = "never measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """One result that the cache lacks.
+
+    Args:
+        tensor: id of the target tensor.
+        fields: what differs from the nearest kept result of such a pair; empty when there is none.
+    """
+
+    tensor: str
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheState:
+    """What the cache holds for one comparing stage."""
+
+    stage: str
+    kept: int
+    misses: tuple[Miss, ...]
+
+    def causes(self) -> Mapping[str, int]:
+        """Return how many misses each field caused, the most frequent first."""
+        counts = Counter(field for miss in self.misses for field in miss.fields or (NEVER,))
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def cache_states(plan: Plan, folder: Path) -> list[CacheState]:
+    """Return the state of every comparing stage whose inputs need no other comparison and no run of a model."""
+    results: dict[str, Any] = {}
+    states: list[CacheState] = []
+    for planned in plan.selected:
+        stage = planned.stage
+        if any(name not in results for name in needs(stage)) or stage.type.foresee(stage.options) is not None:
+            continue
+        inputs = {option: [results[name] for name in names] for option, names in stage.inputs.items()}
+        if stage.type.produces is Kind.COMPARISON and "pairs" in inputs:
+            states.extend(_state(stage.name, pairs, stage.options, plan, folder) for pairs in inputs["pairs"])
+        elif stage.type.produces in (Kind.CATALOG, Kind.PAIRS):
+            options = options_for_run(stage.options, folder)
+            results[stage.name] = stage.type.run(options, inputs, _read_only(stage.name, plan))
+    return states
+
+
+def _state(stage: str, pairs: Any, options: Any, plan: Plan, folder: Path) -> CacheState:
+    from probe_flow.compare.reference import with_reference_fields
+    from probe_flow.compare.steps import chosen_metrics, measured_scope
+    from probe_flow.files.shards import ShardStore
+    from probe_flow.measure.result_keys import key_of
+
+    store = ShardStore(shared_store(folder))
+    ids, scope = chosen_metrics(options, pairs), measured_scope(options)
+    planned = with_reference_fields(pairs, ids, by=plan.workflow.cache.key, scope=scope)
+    keys = {key_of(fields): (tensor, identity, fields) for tensor, identity, fields in planned}
+    found = store.find(list(keys))
+    lacking = [entry for key, entry in keys.items() if key not in found]
+    nearest = _nearest(store.labels(), {identity: fields for _, identity, fields in lacking}) if lacking else {}
+    misses = tuple(Miss(tensor, nearest.get(identity, ())) for tensor, identity, _ in lacking)
+    return CacheState(stage, len(found), misses)
+
+
+def _nearest(labels: Iterable[tuple[str, str]], wanted: Mapping[str, Fields]) -> dict[str, tuple[str, ...]]:
+    """Return per identity in which fields the nearest kept result differs, the newest of those that are as near.
+
+    Operators of any two models may be named alike, so results of the same files are nearer than all others.
+    """
+    from probe_flow.measure.result_keys import differences
+
+    nearest: dict[str, tuple[int, int, tuple[str, ...]]] = {}
+    for _, label in labels:
+        kept = json.loads(label)
+        fields = wanted.get(kept["identity"])
+        if fields is not None:
+            files, names = differences(fields, kept["fields"])
+            found = files, len(names), names
+            if kept["identity"] not in nearest or found[:2] < nearest[kept["identity"]][:2]:
+                nearest[kept["identity"]] = found
+    return {identity: names for identity, (_, _, names) in nearest.items()}
+
+
+def _read_only(stage: str, plan: Plan) -> Context:
+    def no_tasks(*_: object, **__: object) -> Any:
+        raise AssertionError("reading and matching run no batches")
+
+    def ignore(*_: object, **__: object) -> None:
+        return None
+
+    settings = Settings(io=plan.workflow.io, metrics_backend=plan.workflow.metrics_backend)
+    return Context(stage, Path(), no_tasks, ignore, ignore, settings, {})
+
+
+def causes_text(state: CacheState) -> str:
+    """Return one line about a state, for people."""
+    if not state.misses:
+        return f"all {state.kept} results are kept"
+    causes = ", ".join(f"{field} ({count})" for field, count in list(state.causes().items())[:4])
+    return f"{state.kept} results are kept, {len(state.misses)} are not: {causes}"

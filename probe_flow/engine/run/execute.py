@@ -1,0 +1,382 @@
+"""Run a plan: its stages in order, each failure kept apart, and a record of all of it in the run's folder."""
+
+from __future__ import annotations
+
+import gc
+import shlex
+import signal
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from probe_flow.engine.run.background_writers import Beside
+from probe_flow.engine.run.cache import PARTIAL, RunCache, collect_garbage, shared_store, tensor_store
+from probe_flow.engine.run.clock import Clock
+from probe_flow.engine.run.events import FILE_BEGUN, EventLog, open_events
+from probe_flow.engine.run.outcome import StageOutcome, StageStatus, exit_code, run_verdict
+from probe_flow.engine.run.output import (
+    EVENTS_NAME,
+    OWN_FILES,
+    RECORD_NAME,
+    RunFolder,
+    open_run_folder,
+    reopen_run_folder,
+)
+from probe_flow.engine.run.plan import Plan, PlannedStage
+from probe_flow.engine.run.progress import Progress, Silent
+from probe_flow.engine.run.record import base_record, merge_summaries, stage_list
+from probe_flow.engine.run.results import Results, is_strict
+from probe_flow.engine.run.signals import Signals
+from probe_flow.engine.run.tasks import StageTasks
+from probe_flow.engine.schedulers.base import Scheduler
+from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError, out_of_memory
+from probe_flow.files.leftovers import remove_leftovers, remove_scratch
+from probe_flow.record.run_json import LISTS, write_run_json
+from probe_flow.records import Comparison
+from probe_flow.stages.base import Context, Settings
+from probe_flow.transform.sizes import size_bytes
+from probe_flow.workflow.model.resolved import options_for_run
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """What a run left.
+
+    Args:
+        folder: where everything lies.
+        record: what `run.json` says.
+        exit_code: see `probe_flow.engine.run.outcome.exit_code`.
+        stages: one per stage of the workflow.
+        comparisons: results of the comparing stages, by name.
+        diagnostics: warnings of the plan, what stages reported, and what ended stages.
+    """
+
+    folder: Path
+    record: Mapping[str, Any]
+    exit_code: int
+    stages: tuple[StageOutcome, ...]
+    comparisons: Mapping[str, Comparison]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def execute(
+    plan: Plan,
+    *,
+    scheduler: Scheduler,
+    cwd: Path,
+    output: Path | None = None,
+    clock: Clock | None = None,
+    progress: Progress | None = None,
+    cache: Path | None = None,
+    is_resumed: bool = False,
+    keeps_going: bool = False,
+    strict: Sequence[str] = (),
+) -> RunOutcome:
+    """Run the plan and write its record.
+
+    After a stage fails no further stage begins, unless told to keep going: then only what depends on it is skipped.
+    After a signal (Ctrl-C, SIGTERM, SIGHUP) the stage under way is ended and no further one begins. The record says so
+    in either case.
+
+    Args:
+        plan: what to do.
+        scheduler: runs the batches of the stages.
+        cwd: working directory, for a relative or absent `output`.
+        output: folder of the run; None = a new one below ``probe_flow_runs``.
+        clock: time, for names and durations.
+        progress: hears of every step.
+        cache: folder of the cache between runs; None = nothing is kept between runs.
+        is_resumed: continue the run in `output`, or the newest one of this workflow.
+        keeps_going: after a failed stage, run those that do not depend on it.
+        strict: codes of warnings that count as errors, ``x`` for any digit.
+
+    Raises:
+        UsageError: PF6010 to PF6013 when the output folder cannot be used, or warnings of the plan that count as
+            errors; nothing ran then.
+    """
+    severe = [warning for warning in plan.warnings if is_strict(warning, strict)]
+    if severe:
+        raise WorkflowError([replace(each, severity=Severity.ERROR) for each in severe], plan.workflow.sources)
+    clock = clock or Clock()
+    name = plan.workflow.name
+
+    def opened() -> RunFolder:
+        if is_resumed:
+            return reopen_run_folder(output, name, cwd=cwd)
+        return open_run_folder(output, name, now=clock.now(), cwd=cwd)
+
+    with Signals() as signals, opened() as folder:
+        started = folder.started or clock.now().isoformat(timespec="seconds")
+        record = base_record(plan, run_id=folder.run_id, started=started)
+        # The record first: from now on the folder is ours, and what is to be deleted is known, whenever this is killed.
+        write_run_json(
+            {**record, "artifacts": list(dict.fromkeys((*OWN_FILES, *folder.previous)))}, folder.path / RECORD_NAME
+        )
+        folder.clear()
+        if folder.lock.was_left:
+            remove_scratch()
+            if cache is not None:
+                remove_leftovers(cache)
+        with open_events(folder.path / EVENTS_NAME, run_id=folder.run_id, clock=clock) as log:
+            run = _Run(
+                plan, folder, scheduler, clock, progress or Silent(), log, record, signals, cache, keeps_going, strict
+            )
+            with closing(run.files):
+                try:
+                    return run.to_end()
+                finally:
+                    gc.unfreeze()
+
+
+@dataclass(slots=True)
+class _Run:
+    """State of one run."""
+
+    plan: Plan
+    folder: RunFolder
+    scheduler: Scheduler
+    clock: Clock
+    progress: Progress
+    log: EventLog
+    record: dict[str, Any]
+    signals: Signals
+    cache_folder: Path | None = None
+    keeps_going: bool = False
+    strict: Sequence[str] = ()
+    outcomes: list[StageOutcome] = field(default_factory=list)
+    files: Beside = field(init=False)
+    results: Results = field(init=False)
+    cache: RunCache = field(init=False)
+    _began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._began = self.clock.monotonic()
+        self.files = Beside(in_child=self.folder.lock.forget, announce=self._announce)
+        self.results = Results(self.plan.selected, self.folder.path, self.files, strict=self.strict)
+        self.cache = RunCache(
+            shared=shared_store(self.cache_folder) if self.cache_folder else None,
+            partial=self.folder.path / PARTIAL,
+            key=self.plan.workflow.cache.key,
+            report=lambda diagnostics: self._report("cache", diagnostics),
+        )
+
+    def to_end(self) -> RunOutcome:
+        """Run every stage that can run, then say what came of it."""
+        self.log.emit("run.started", workflow=self.plan.workflow.name, stages=len(self.plan.selected))
+        for planned in self.plan.stages:
+            outcome = self._skipped(planned) or self._run_stage(planned)
+            self.outcomes.append(outcome)
+            self.results.done_with(planned)
+            self.progress.stage_ended(outcome)
+            self._save()
+            gc.freeze()  # what a stage leaves lives to the end; walking it in search of garbage takes a tenth of a run
+        self._finish_files()
+        return self._finish(stopped_by=self.signals.number)
+
+    def _skipped(self, planned: PlannedStage) -> StageOutcome | None:
+        """Return the outcome of a stage that does not run, None for one that does."""
+        name, uses = planned.stage.name, planned.stage.type.uses
+        if not planned.is_selected:
+            return StageOutcome(name, uses, StageStatus.NOT_SELECTED, reason=planned.reason)
+        if self.signals.number:
+            return StageOutcome(name, uses, StageStatus.SKIPPED, reason="the run was interrupted before it began")
+        ended = {outcome.name: outcome.status for outcome in self.outcomes}
+        failed = [name for name, status in ended.items() if status is StageStatus.FAILED]
+        lacking = [need for need in planned.needs if ended[need] is not StageStatus.DONE]
+        if lacking:
+            reason = f"it needs `{lacking[0]}`, which {_became(ended[lacking[0]])}"
+        elif failed and not self.keeps_going:
+            reason = f"stage `{failed[0]}` failed before it; `run --keep-going` runs what does not depend on that"
+        else:
+            return None
+        self.log.emit("stage.skipped", stage=name, reason=reason)
+        return StageOutcome(name, uses, StageStatus.SKIPPED, reason=reason)
+
+    def _run_stage(self, planned: PlannedStage) -> StageOutcome:
+        stage = planned.stage
+        began = self.clock.monotonic()
+        emit = self._emit_for(stage.name)
+        emit("stage.started", uses=stage.type.uses)
+        self.progress.stage_started(stage.name, stage.type.uses)
+        outcome = StageOutcome(stage.name, stage.type.uses, StageStatus.DONE)
+
+        def work() -> None:
+            options = options_for_run(stage.options, self.folder.path)
+            result = stage.type.run(options, self.results.inputs_of(planned), self._context(planned))
+            self.results.add(planned, result)
+
+        outcome = replace(self._tried(outcome, work), wall_s=self.clock.monotonic() - began)
+        emit("stage.ended", status=outcome.status.value, wall_s=round(outcome.wall_s, 6), reason=outcome.reason)
+        return outcome
+
+    def _tried(
+        self,
+        outcome: StageOutcome,
+        work: Callable[[], None],
+        guard: Callable[[], AbstractContextManager[None]] | None = None,
+    ) -> StageOutcome:
+        """Do a stage's work, which signals end; return its outcome as it was, or how the work failed."""
+        try:
+            with (guard or self.signals.working)():
+                work()
+        except KeyboardInterrupt:
+            return replace(outcome, status=StageStatus.INTERRUPTED, reason="interrupted")
+        except ProbeFlowError as exc:
+            return _failed(outcome, exc.diagnostics, is_wrong_input=isinstance(exc, UsageError))
+        except Exception as exc:  # a stage of any origin: its failure must not take the record of the others along
+            self.log.emit("stage.crashed", stage=outcome.name, traceback=traceback.format_exc())
+            return _failed(outcome, (out_of_memory(exc) or _unforeseen(outcome.name, exc),))
+        return outcome
+
+    def _finish_files(self) -> None:
+        """Wait for the records of all stages; a stage whose record cannot be written failed."""
+        for place, done in enumerate(self.outcomes):
+            guard = nullcontext if self.signals.number else None  # what was found before a signal is still wanted
+            outcome = self.outcomes[place] = self._tried(done, partial(self.results.finish, done.name), guard)
+            if outcome is not done:
+                self.log.emit("stage.failed", stage=outcome.name, status=outcome.status.value, reason=outcome.reason)
+
+    def _context(self, planned: PlannedStage) -> Context:
+        name = planned.stage.name
+        workflow = self.plan.workflow
+        emit = self._emit_for(name)
+        return Context(
+            stage=name,
+            output=self.folder.path,
+            map=StageTasks(name, self.scheduler, progress=self.progress, emit=emit),
+            emit=emit,
+            report=lambda diagnostics: self._report(name, diagnostics),
+            settings=Settings(
+                io=workflow.io,
+                metrics_backend=workflow.metrics_backend,
+                tensors=tensor_store(self.cache_folder) if self._keeps_tensors() and self.cache_folder else None,
+                keeps_all_tensors=workflow.cache.tensors == "always",
+                is_resumed=self.folder.is_resumed,
+            ),
+            facts=dict(self.record),
+            cache=self.cache.for_stage(forced=name in self.plan.forced),
+            files=self.files,
+            place=planned.stage.place,
+        )
+
+    def _keeps_tensors(self) -> bool:
+        return self.plan.workflow.cache.tensors != "never"
+
+    def _emit_for(self, stage: str) -> Callable[..., None]:
+        def emit(event: str, **fields: Any) -> None:
+            self.folder.lock.touch()
+            self.log.emit(event, **{"stage": stage, **fields})
+
+        return emit
+
+    def _announce(self, path: Path) -> None:
+        if path.is_relative_to(self.folder.path):
+            self.log.emit(FILE_BEGUN, file=str(path.relative_to(self.folder.path)))
+
+    def _report(self, stage: str, diagnostics: Iterable[Diagnostic]) -> None:
+        for problem in self.results.report(stage, diagnostics):
+            self.log.emit("stage.problem", stage=stage, code=problem.code, message=problem.message)
+
+    def _finish(self, *, stopped_by: int) -> RunOutcome:
+        results = self.results
+        failed = [outcome for outcome in self.outcomes if outcome.status is StageStatus.FAILED]
+        incomplete = results.incomplete()
+        code = exit_code(
+            stopped_by=stopped_by,
+            wrong_input=any(outcome.is_wrong_input for outcome in failed),
+            stage_failed=bool(failed),
+            incomplete=bool(incomplete),
+            gate_failed=bool(results.failed_gates()),
+        )
+        unfinished = [f"stage `{o.name}` {o.status.value}: {o.reason}" for o in self.outcomes if _is_gap(o)]
+        if stopped_by:
+            self.results.report("run", [_stopped(stopped_by, self.folder.path)])
+            unfinished.insert(0, f"the run was stopped by {signal.Signals(stopped_by).name}")
+        self.record |= {
+            "status": "interrupted" if stopped_by else "ended",
+            "verdict": run_verdict(code, compared=bool(results.comparisons)),
+            "exit_code": code,
+            "incomplete": unfinished + incomplete,
+        }
+        self.record["timings"]["wall_s"] = round(self.clock.monotonic() - self._began, 6)
+        self._end_cache(interrupted=bool(stopped_by))
+        self._save(whole=True)
+        self.log.emit("run.ended", status=self.record["status"], verdict=self.record["verdict"], exit_code=code)
+        return RunOutcome(
+            self.folder.path, self.record, code, tuple(self.outcomes), results.comparisons, self._diagnostics()
+        )
+
+    def _end_cache(self, *, interrupted: bool) -> None:
+        self.record["cache"] = self.cache.facts()
+        if not interrupted:
+            self.cache.ended()
+        limit = self.plan.workflow.cache.max_size
+        if limit is not None and self.cache_folder is not None:
+            collect_garbage(self.cache_folder, size_bytes(limit))
+
+    def _diagnostics(self) -> tuple[Diagnostic, ...]:
+        ended = [diagnostic for outcome in self.outcomes for diagnostic in outcome.diagnostics]
+        return (*self.plan.warnings, *self.results.problems, *ended)
+
+    def _save(self, *, whole: bool = False) -> None:
+        """Write the record as it stands, so that a run that is killed never leaves an older verdict behind.
+
+        Only that of the end is whole: findings may be thousands, and stages many.
+        """
+        results = self.results
+        self.record |= merge_summaries(results.summaries)
+        self.record |= {
+            "comparisons": results.summaries,
+            "stages": stage_list(self.outcomes),
+            "inputs": results.inputs,
+            "artifacts": [*OWN_FILES, *results.artifacts],
+            "problems": [diagnostic.to_dict() for diagnostic in self._diagnostics()],
+        }
+        shown = self.record if whole else {**self.record, **{key: [] for key in LISTS}}
+        write_run_json(shown, self.folder.path / RECORD_NAME)
+
+
+def _failed(
+    outcome: StageOutcome, diagnostics: tuple[Diagnostic, ...], *, is_wrong_input: bool = False
+) -> StageOutcome:
+    own = tuple(d if d.stage else replace(d, stage=outcome.name) for d in diagnostics)
+    more = f" (and {len(own) - 1} more)" if len(own) > 1 else ""
+    return replace(
+        outcome,
+        status=StageStatus.FAILED,
+        reason=f"[{own[0].code}] {own[0].message}{more}",
+        diagnostics=own,
+        is_wrong_input=is_wrong_input,
+    )
+
+
+def _unforeseen(stage: str, error: Exception) -> Diagnostic:
+    return Diagnostic(
+        "PF6003",
+        f"stage `{stage}` stopped: {type(error).__name__}: {error}",
+        stage=stage,
+        help=f"the traceback is in `{EVENTS_NAME}` of the run's folder, event `stage.crashed`",
+    )
+
+
+def _stopped(number: int, folder: Path) -> Diagnostic:
+    return Diagnostic(
+        "PF6014",
+        f"the run was stopped by {signal.Signals(number).name}",
+        Severity.WARNING,
+        path=str(folder),
+        help=f"`run` with `--resume --output {shlex.quote(str(folder))}` continues it; "
+        "`compare` again takes what was measured from the cache",
+    )
+
+
+def _is_gap(outcome: StageOutcome) -> bool:
+    return outcome.status in (StageStatus.FAILED, StageStatus.SKIPPED, StageStatus.INTERRUPTED)
+
+
+def _became(status: StageStatus) -> str:
+    return "failed" if status is StageStatus.FAILED else "did not run"

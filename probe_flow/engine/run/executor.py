@@ -1,0 +1,123 @@
+"""How the work of a plan is spread: which scheduler, how many workers, and why. Decided without loading any of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from probe_flow.engine.schedulers.auto import LARGE_WORK_BYTES, SMALL_WORK_BYTES, choose, processes_above
+from probe_flow.engine.schedulers.base import Scheduler, check_scheduler, make_scheduler
+from probe_flow.engine.schedulers.limits import fitting_workers, worker_bytes, workers_within
+from probe_flow.errors import Diagnostic, UsageError
+from probe_flow.files.machine import usable_cpus
+from probe_flow.transform.sizes import size_bytes
+from probe_flow.workflow.model.models import Trust
+from probe_flow.workflow.model.resolved import Workflow
+
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """How the work is spread.
+
+    Args:
+        scheduler: a name of `probe_flow.engine.schedulers.base.SCHEDULERS`.
+        workers: batches at the same time; None = as many as the cluster at `address` has threads.
+        reason: the choice in words.
+        address: of a running Dask scheduler.
+        memory_bytes: memory for all workers together; None = that of the machine.
+        backend: what computes the metrics.
+        trust: ``network`` for an address that is not ``tls://``.
+    """
+
+    scheduler: str
+    workers: int | None
+    reason: str
+    address: str | None = None
+    memory_bytes: int | None = None
+    backend: str = "auto"
+    trust: Trust | None = None
+
+    def open(self) -> Scheduler:
+        """Return the scheduler; one at an address is connected to for a moment, to see who works there.
+
+        Raises:
+            UsageError: see `make_scheduler`.
+        """
+        return make_scheduler(
+            self.scheduler,
+            self.workers,
+            address=self.address,
+            trust=self.trust,
+            memory_bytes=self.memory_bytes,
+            processes_above=processes_above(self.backend),
+        )
+
+
+def plan_executor(workflow: Workflow, total_bytes: int, *, scheduler: str | None, workers: int | None) -> Executor:
+    """Return how the work of a workflow is spread.
+
+    Args:
+        workflow: with its settings.
+        total_bytes: below all input paths.
+        scheduler: in place of the workflow's own.
+        workers: in place of the workflow's own.
+
+    Raises:
+        UsageError: PF2103, PF6105 for the scheduler; PF5116 for a metrics backend whose package is not installed;
+            PF6107 for a memory limit below what one worker needs.
+    """
+    settings = workflow.executor
+    name = scheduler or settings.scheduler
+    check_scheduler(name, is_own=settings.address is None)
+    asked = workers or settings.workers
+    memory = size_bytes(settings.memory_limit) if settings.memory_limit else None
+    backend = workflow.metrics_backend
+    if backend == "numba" and find_spec("numba") is None:
+        raise UsageError(_no_numba())
+    if name == "sync":
+        return Executor(name, 1, "as asked for", None, memory, backend)
+    if name == "distributed" and settings.address is not None:
+        reason = f"as asked for, at {settings.address}"
+        return Executor(name, asked, reason, settings.address, memory, backend, settings.trust)
+    if name == "auto":
+        count, reason = _choice(asked, memory, total_bytes, backend)
+        return Executor(name, count, reason, None, memory, backend)
+    count = workers_within(name, asked, memory)
+    return Executor(name, count, "as asked for" + _shortage(count, asked, memory), None, memory, backend)
+
+
+def _no_numba() -> Diagnostic:
+    return Diagnostic(
+        "PF5116",
+        "the metrics backend `numba` needs the package numba, which is not installed",
+        help="pip install 'probe-flow[accel]', or ask for the backend `auto` or `numpy`",
+    )
+
+
+def _choice(asked: int | None, memory: int | None, total_bytes: int, backend: str) -> tuple[int, str]:
+    """Return the workers of `auto` and what it does with work of this size."""
+    threads = workers_within("threads", asked, memory)
+    processes = fitting_workers(threads, worker_bytes("processes"), memory)
+    small, large = SMALL_WORK_BYTES // _MIB, LARGE_WORK_BYTES // _MIB
+    above = processes_above(backend)
+    found = choose(total_bytes, threads=threads, processes=processes, above=above)
+    if found == "processes":
+        return processes, f"above {large} MB in all: {processes} processes" + _shortage(processes, asked, memory)
+    if found == "threads":
+        why = f"{small} to {large} MB in all"
+        if total_bytes > LARGE_WORK_BYTES:
+            why = "the metrics backend runs on threads" if total_bytes <= above else "no memory for two processes"
+        return threads, f"{why}: {threads} threads" + _shortage(threads, asked, memory)
+    why = f"below {small} MB in all" if total_bytes < SMALL_WORK_BYTES else "one worker"
+    return threads, f"{why}: batches run one after another"
+
+
+def _shortage(count: int, asked: int | None, memory: int | None) -> str:
+    """Return in words that memory allows fewer workers than there could be."""
+    wanted = asked or usable_cpus()
+    if count >= wanted:
+        return ""
+    limit = "this machine's memory" if memory is None else f"the memory_limit of {memory / _MIB:.0f} MiB"
+    return f"; {limit} has room for {count} of {wanted} workers"

@@ -1,0 +1,248 @@
+"""The plan: which stages run, in which order and why, over how much data. Made without Dask and without numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from probe_flow.engine.run.executor import Executor, plan_executor
+from probe_flow.engine.run.paths import PathSize, exists, first_names, input_paths, is_readable, measure_path
+from probe_flow.engine.schedulers.base import Scheduler
+from probe_flow.errors import Diagnostic, Severity, Span, UsageError, WorkflowError, did_you_mean
+from probe_flow.stages.base import Kind
+from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
+from probe_flow.workflow.model.sources import COMMAND_LINE
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStage:
+    """One stage of the plan.
+
+    Args:
+        stage: the stage with its options.
+        is_selected: whether it runs.
+        reason: why it runs, or why not.
+        sizes: what lies below its input paths; empty when it does not run.
+    """
+
+    stage: ResolvedStage
+    is_selected: bool
+    reason: str
+    sizes: tuple[PathSize, ...] = ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the stages whose results it takes, each once."""
+        return needs(self.stage)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run would do.
+
+    Args:
+        workflow: the workflow.
+        stages: all of them, in the order in which they run.
+        executor: how the work is spread.
+        warnings: what is worth saying before anything runs, the workflow's own warnings included.
+        forced: stages that ignore what was measured before.
+    """
+
+    workflow: Workflow
+    stages: tuple[PlannedStage, ...]
+    executor: Executor
+    warnings: tuple[Diagnostic, ...] = ()
+    forced: frozenset[str] = frozenset()
+
+    @property
+    def selected(self) -> tuple[PlannedStage, ...]:
+        """The stages that run."""
+        return tuple(planned for planned in self.stages if planned.is_selected)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes below all input paths of the stages that run."""
+        return sum(size.size_bytes for planned in self.selected for size in planned.sizes)
+
+
+def make_plan(
+    workflow: Workflow,
+    *,
+    only: Sequence[str] = (),
+    until: str | None = None,
+    start: str | None = None,
+    force: Sequence[str] = (),
+    scheduler: str | None = None,
+    workers: int | None = None,
+) -> Plan:
+    """Return the plan of a workflow, its paths checked.
+
+    Args:
+        workflow: the validated workflow.
+        only: run these stages and what they need; empty = all.
+        until: run nothing that comes after this stage.
+        start: run this stage, what comes after it, and what these need.
+        force: stages that measure again what was measured before.
+        scheduler: in place of the workflow's own.
+        workers: in place of the workflow's own.
+
+    Raises:
+        WorkflowError: every missing (PF2101) and unreadable (PF2102) path at once, and what stages foresee.
+        UsageError: PF2103 for an unknown scheduler, PF6105 for one whose package is not installed, PF5116 for a
+            metrics backend whose package is not; PF6107 for a memory limit below what one worker needs; PF2108 for a
+            name that no stage has.
+    """
+    _check_names(workflow, (*only, *force, *(name for name in (until, start) if name is not None)))
+    selected = _select(workflow, only, until, start)
+    _check_paths(workflow, [stage for stage in workflow.stages if stage.name in selected])
+    stages = tuple(_planned(stage, workflow, selected) for stage in workflow.stages)
+    total = sum(size.size_bytes for planned in stages for size in planned.sizes)
+    executor = plan_executor(workflow, total, scheduler=scheduler, workers=workers)
+    warnings = (*workflow.warnings, *_same_folders(stages))
+    return Plan(workflow, stages, executor, warnings, frozenset(force))
+
+
+def with_scheduler(plan: Plan, scheduler: Scheduler) -> Plan:
+    """Return the plan with what is known only once its scheduler is there: workers of a cluster, and warnings."""
+    executor = plan.executor
+    if executor.workers is None:
+        executor = replace(executor, workers=scheduler.workers)
+    return replace(plan, executor=executor, warnings=(*plan.warnings, *scheduler.warnings))
+
+
+def needs(stage: ResolvedStage) -> tuple[str, ...]:
+    """Return the names of the stages that a stage takes results from, each once, in the order of its options."""
+    return tuple(dict.fromkeys(name for names in stage.inputs.values() for name in names))
+
+
+def _check_names(workflow: Workflow, names: Sequence[str]) -> None:
+    known = [stage.name for stage in workflow.stages]
+    problems = [
+        Diagnostic(
+            "PF2108",
+            f"workflow `{workflow.name}` has no stage `{name}`",
+            help=did_you_mean(name, known) or "stages: " + ", ".join(known),
+        )
+        for name in names
+        if name not in known
+    ]
+    if problems:
+        raise UsageError(problems)
+
+
+def _select(workflow: Workflow, only: Sequence[str], until: str | None, start: str | None) -> frozenset[str]:
+    """Return the names of the stages that run: what `only` and `start` need, without what follows `until`."""
+    upstream = {stage.name: needs(stage) for stage in workflow.stages}
+    chosen = _closure(only, upstream) if only else set(upstream)
+    if start is not None:
+        chosen &= _closure([name for name in upstream if start in _closure([name], upstream)], upstream)
+    if until is not None:
+        after = {name for name in upstream if name != until and until in _closure([name], upstream)}
+        chosen -= after
+    return frozenset(chosen)
+
+
+def _closure(names: Collection[str], upstream: Mapping[str, Sequence[str]]) -> set[str]:
+    found: set[str] = set()
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            pending.extend(upstream[name])
+    return found
+
+
+def _planned(stage: ResolvedStage, workflow: Workflow, selected: Collection[str]) -> PlannedStage:
+    if stage.name not in selected:
+        return PlannedStage(stage, is_selected=False, reason="left out by the command line")
+    consumers = [other.name for other in workflow.stages if other.name in selected and stage.name in needs(other)]
+    if consumers:
+        reason = "needed by " + ", ".join(f"`{name}`" for name in consumers)
+    else:
+        reason = "its result is what the run is for"
+    forecast = stage.type.foresee(stage.options)
+    if forecast is not None:
+        reason += f"; it {forecast.does}"
+    sizes = tuple(measure_path(option, path) for option, path in input_paths(stage.options, data_only=True))
+    return PlannedStage(stage, is_selected=True, reason=reason, sizes=sizes)
+
+
+def _check_paths(workflow: Workflow, stages: Sequence[ResolvedStage]) -> None:
+    problems = [
+        problem
+        for stage in stages
+        for option, path in input_paths(stage.options)
+        for problem in _path_problem(workflow, stage, option, path)
+    ]
+    problems.extend(problem for stage in stages for problem in _foreseen_problems(stage))
+    if problems:
+        raise WorkflowError(problems, workflow.sources)
+
+
+def _foreseen_problems(stage: ResolvedStage) -> Iterator[Diagnostic]:
+    forecast = stage.type.foresee(stage.options)
+    for problem in forecast.problems if forecast is not None else ():
+        yield replace(problem, span=problem.span or stage.span, stage=stage.name)
+
+
+def _path_problem(workflow: Workflow, stage: ResolvedStage, option: str, path: Path) -> Iterator[Diagnostic]:
+    if is_readable(path):
+        return
+    if exists(path):
+        code, what, label = "PF2102", "cannot be read: permission denied", "not readable"
+        hint = "give yourself the right to read it, or name another path"
+    else:
+        code, what, label = "PF2101", "does not exist", "no such file or folder"
+        hint = _nearest_folder(path)
+    yield Diagnostic(
+        code,
+        f"{option} of stage `{stage.name}`: `{path}` {what}",
+        span=_set_span(workflow, path) or stage.span,
+        label=label,
+        help=hint,
+        stage=stage.name,
+        path=str(path),
+    )
+
+
+def _set_span(workflow: Workflow, path: Path) -> Span | None:
+    """Return the place of the `--set` that gave this path, None when it comes from the file."""
+    for number, line in enumerate(workflow.sources.get(COMMAND_LINE, "").split("\n"), 1):
+        option, _, value = line.partition("=")
+        if workflow.params.get(option.removeprefix("--set ")) == str(path):
+            column = len(option) + 2
+            return Span(COMMAND_LINE, number, column, number, column + len(value))
+    return None
+
+
+def _nearest_folder(path: Path) -> str:
+    """Return the next step for a missing path: names that look alike, or how far the path is right."""
+    parent = next(folder for folder in path.absolute().parents if exists(folder))
+    missing = path.absolute().relative_to(parent).parts[0]
+    near = did_you_mean(missing, first_names(parent))
+    return f"{near} (in `{parent}`)" if near else f"`{parent}` is there, `{missing}` is not in it"
+
+
+def _same_folders(stages: Sequence[PlannedStage]) -> Iterator[Diagnostic]:
+    """Yield a warning for each dump stage that reads what an earlier one reads.
+
+    Stages of two kinds take each its own files from a folder that holds several dumps.
+    """
+    seen: dict[tuple[Path, str], str] = {}
+    for planned in stages:
+        if not planned.is_selected or planned.stage.type.produces is not Kind.CATALOG:
+            continue
+        for _, path in input_paths(planned.stage.options, data_only=True):
+            first = seen.setdefault((path.resolve(), planned.stage.type.uses), planned.stage.name)
+            if first != planned.stage.name:
+                yield Diagnostic(
+                    "PF2110",
+                    f"stages `{first}` and `{planned.stage.name}` read the same dump `{path}`",
+                    Severity.WARNING,
+                    span=planned.stage.span,
+                    label="same dump again",
+                    help="a dump always agrees with itself; name the other side's dump",
+                    stage=planned.stage.name,
+                )

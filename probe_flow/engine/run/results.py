@@ -1,0 +1,199 @@
+"""The results of stages while a consumer remains, and what of them outlives the run: files, facts and problems."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from probe_flow.engine.run.plan import PlannedStage
+from probe_flow.engine.run.record import input_facts
+from probe_flow.errors import Diagnostic, InternalError, Severity
+from probe_flow.record.jsonl import write_comparison_jsonl, write_details_jsonl, write_nodes_jsonl
+from probe_flow.record.run_json import comparison_summary
+from probe_flow.records import Catalog, Comparison, Pairs
+from probe_flow.stages.base import AtOnce, Files, Kind
+
+_RECORD_OF: Mapping[Kind, type] = {Kind.CATALOG: Catalog, Kind.PAIRS: Pairs, Kind.COMPARISON: Comparison}
+
+
+@dataclass(slots=True)
+class Results:
+    """Everything that the stages of one run returned.
+
+    Args:
+        selected: the stages that run.
+        folder: where the records of comparisons are written.
+        files: writes these records.
+        inputs: provenance of the dumps.
+        comparisons: the comparisons, by stage; kept to the end, for the summary on the screen.
+        summaries: what `run.json` says of each comparison.
+        problems: what the stages reported or put into their results.
+        strict: codes of warnings that count as errors, ``x`` for any digit.
+    """
+
+    selected: Sequence[PlannedStage]
+    folder: Path
+    files: Files = field(default_factory=AtOnce)
+    inputs: list[dict[str, Any]] = field(default_factory=list)
+    comparisons: dict[str, Comparison] = field(default_factory=dict)
+    summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    problems: list[Diagnostic] = field(default_factory=list)
+    strict: Sequence[str] = ()
+    _held: dict[str, Any] = field(default_factory=dict)
+    _known: dict[object, set[str]] = field(default_factory=dict)
+    _written: dict[str, bool] = field(default_factory=dict)
+    _begun: dict[str, list[tuple[Path, Callable[[], None]]]] = field(default_factory=dict)
+    _waiting: Counter[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._waiting = Counter(name for planned in self.selected for name in planned.needs)
+
+    @property
+    def artifacts(self) -> list[str]:
+        """Files that are there, in the order in which they were begun; relative to the folder if they lie in it."""
+        return [name for name, is_there in self._written.items() if is_there]
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Names of the stages whose results are still held for a consumer."""
+        return tuple(self._held)
+
+    def inputs_of(self, planned: PlannedStage) -> dict[str, list[Any]]:
+        """Return the results that a stage takes, by option."""
+        return {option: [self._held[name] for name in names] for option, names in planned.stage.inputs.items()}
+
+    def add(self, planned: PlannedStage, result: object) -> None:
+        """Take a stage's result: begin to write what must be written, hold it if a consumer waits.
+
+        Raises:
+            InternalError: PF6004 when the result is not of the kind that the stage declares.
+        """
+        name, kind = planned.stage.name, planned.stage.type.produces
+        expected = _RECORD_OF.get(kind)
+        if expected is not None and not isinstance(result, expected):
+            raise InternalError(_wrong_kind(planned, result))
+        if isinstance(result, Catalog):
+            self.inputs.append(input_facts(name, result))
+            self.report(name, result.problems)
+        elif isinstance(result, Pairs):
+            self.report(name, (*result.problems, *result.unused))
+        elif isinstance(result, Comparison):
+            self._add_comparison(name, result)
+        elif kind is Kind.REPORT:
+            self._add_files(planned, result)
+        if self._waiting[name]:
+            self._held[name] = result
+
+    def done_with(self, planned: PlannedStage) -> None:
+        """Note that a stage needs its inputs no more; drop those that nobody else waits for."""
+        for name in planned.needs:
+            self._waiting[name] -= 1
+            if not self._waiting[name]:
+                self._held.pop(name, None)
+
+    def _add_comparison(self, name: str, comparison: Comparison) -> None:
+        count = sum(planned.stage.type.produces is Kind.COMPARISON for planned in self.selected)
+        folder = self.folder if count == 1 else self.folder / name
+        pairs = comparison.pairs
+        files = [
+            ("comparison.jsonl", write_comparison_jsonl, len(comparison.rows)),
+            ("nodes.jsonl", write_nodes_jsonl, len(pairs.target.nodes) + len(pairs.golden.nodes)),
+        ]
+        if comparison.details:
+            files.append(("details.jsonl", write_details_jsonl, len(comparison.details)))
+        begun = self._begun[name] = []
+        for file_name, write, rows in files:
+            path = folder / file_name
+            begun.append((path, self._begin(partial(write, comparison), path, rows)))
+        self.comparisons[name] = comparison
+        self.summaries[name] = comparison_summary(comparison)
+        self.report(name, comparison.problems, repeats=True)
+
+    def _begin(self, write: Callable[[Path], None], path: Path, rows: int) -> Callable[[], None]:
+        noted: list[Path] = []
+
+        def write_and_note(place: Path) -> None:
+            write(place)
+            noted.append(place)  # a child notes it for itself only
+
+        wait = self.files.begin(write_and_note, path, rows=rows)
+        self._written[self._name_of(path)] = bool(noted)
+        return wait
+
+    def finish(self, stage: str) -> None:
+        """Wait for the records of a stage's comparison; what writing them raises, this raises."""
+        begun = self._begun.pop(stage, [])
+        try:
+            while begun:
+                path, wait = begun[0]
+                wait()
+                self._written[self._name_of(path)] = True
+                del begun[0]
+        finally:
+            for path, _ in begun:
+                del self._written[self._name_of(path)]
+
+    def report(self, stage: str, problems: Iterable[Diagnostic], *, repeats: bool = False) -> list[Diagnostic]:
+        """Keep what a stage reports or puts into its result; return what was not known yet, named after the stage.
+
+        Args:
+            stage: name of the stage.
+            problems: two dumps may have the same problem in files of the same name, so a problem is known by stage.
+            repeats: the result holds the problems of its inputs too, as that of a comparison does.
+        """
+        new = []
+        for problem in problems:
+            if is_strict(problem, self.strict):
+                problem = replace(problem, severity=Severity.ERROR)
+            key = (problem.code, problem.message, problem.path, problem.tensor, problem.span)
+            stages = self._known.setdefault(key, set())
+            is_known = bool(stages) if repeats else stage in stages
+            if not is_known:
+                stages.add(stage)
+                new.append(problem if problem.stage else replace(problem, stage=stage))
+        self.problems += new
+        return new
+
+    def _add_files(self, planned: PlannedStage, result: object) -> None:
+        if isinstance(result, str) or not isinstance(result, Sequence):
+            raise InternalError(_wrong_kind(planned, result))
+        for path in result:
+            self._written[self._name_of(Path(path))] = True
+
+    def _name_of(self, path: Path) -> str:
+        return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)
+
+    def incomplete(self) -> list[str]:
+        """Return why the run is incomplete as far as its results say, each reason once."""
+        reasons = [reason for comparison in self.comparisons.values() for reason in comparison.incomplete]
+        errors = Counter(problem.stage for problem in self.problems if problem.severity is Severity.ERROR)
+        for stage, count in errors.items():
+            first = next(p for p in self.problems if p.stage == stage and p.severity is Severity.ERROR)
+            more = f" (and {count - 1} more)" if count > 1 else ""
+            reasons.append(f"[{first.code}] {first.message}{more}")
+        return list(dict.fromkeys(reasons))
+
+    def failed_gates(self) -> list[str]:
+        """Return the names of the comparisons whose gate said no."""
+        return [name for name, comparison in self.comparisons.items() if not comparison.gate_passed]
+
+
+def is_strict(problem: Diagnostic, strict: Sequence[str]) -> bool:
+    """Return whether a warning is of a code that counts as an error; ``x`` is any digit."""
+    return problem.severity is Severity.WARNING and any(
+        all(wanted in (mine, "x") for wanted, mine in zip(code, problem.code, strict=True)) for code in strict
+    )
+
+
+def _wrong_kind(planned: PlannedStage, result: object) -> Diagnostic:
+    stage, found = planned.stage, type(result).__name__
+    return Diagnostic(
+        "PF6004",
+        f"stage `{stage.name}` (`{stage.type.uses}`) returned a {found}, not a {stage.type.produces.value}",
+        stage=stage.name,
+        help="this is a defect of the stage; report it to its author",
+    )

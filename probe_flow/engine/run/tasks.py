@@ -1,0 +1,109 @@
+"""How a stage's batches reach the scheduler: errors become diagnostics, progress is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from probe_flow.engine.run.progress import Progress
+from probe_flow.engine.schedulers.auto import AutoScheduler
+from probe_flow.engine.schedulers.base import RETRIES, Batch, BatchError, BatchLost, Result, Scheduler
+from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, out_of_memory
+
+if TYPE_CHECKING:
+    from probe_flow.stages.base import Emit  # without the library of options, which `probe-flow reduce` does without
+
+
+class StageTasks:
+    """The `TaskMap` of one stage.
+
+    Args:
+        stage: name of the stage.
+        scheduler: runs the batches.
+        progress: hears of every finished batch.
+        emit: writes one event per call and one per finished batch.
+    """
+
+    def __init__(self, stage: str, scheduler: Scheduler, *, progress: Progress, emit: Emit) -> None:
+        self._stage = stage
+        self._scheduler = scheduler
+        self._progress = progress
+        self._emit = emit
+
+    def __call__(
+        self,
+        function: Callable[[Batch], Result],
+        batches: Sequence[Batch],
+        *,
+        sizes: Sequence[int],
+        lost: Callable[[Batch, Diagnostic], Result] | None = None,
+    ) -> Iterator[tuple[int, Result]]:
+        """Yield ``(index, result)`` in any order.
+
+        Args:
+            function: runs one batch, maybe in another process.
+            batches: its arguments.
+            sizes: their bytes.
+            lost: makes the result of a batch that ended its worker whenever it was tried (PF6106).
+
+        Raises:
+            IncompleteError: PF6002 when a batch raises, the diagnostics of its own error follow; PF6106 when one is
+                lost and there is no `lost`.
+            ValueError: `sizes` does not give one size per batch.
+        """
+        if len(sizes) != len(batches):
+            raise ValueError(f"{len(batches)} batches have {len(sizes)} sizes")
+        total, done = sum(sizes), 0
+        scheduler = self._scheduler.choose(sizes) if isinstance(self._scheduler, AutoScheduler) else self._scheduler
+        self._emit("tasks.started", batches=len(batches), total_bytes=total, scheduler=scheduler.name)
+        try:
+            with closing(scheduler.run(function, batches, sizes)) as results:
+                for index, result in results:
+                    if isinstance(result, BatchLost):
+                        result = self._lost(result, index, batches, lost)
+                    done += sizes[index]
+                    self._emit("batch.done", batch=index, size_bytes=sizes[index], done_bytes=done)
+                    self._progress.stage_advanced(self._stage, done, total)
+                    yield index, result
+        except BatchError as exc:
+            raise self._failure(exc, len(batches)) from exc.__cause__
+
+    def _lost(
+        self,
+        found: BatchLost,
+        index: int,
+        batches: Sequence[Batch],
+        lost: Callable[[Batch, Diagnostic], Result] | None,
+    ) -> Result:
+        diagnostic = Diagnostic(
+            "PF6106",
+            f"batch {index + 1} of {len(batches)} of stage `{self._stage}` ended its worker {RETRIES + 1} times: "
+            f"{found.reason}",
+            stage=self._stage,
+            help=_next_step(found.reason),
+        )
+        self._emit("batch.lost", batch=index, reason=found.reason)
+        if lost is None:
+            raise IncompleteError(diagnostic)
+        return lost(batches[index], diagnostic)
+
+    def _failure(self, error: BatchError, count: int) -> IncompleteError:
+        cause = error.__cause__
+        own = cause.diagnostics if isinstance(cause, ProbeFlowError) else ()
+        lack = out_of_memory(cause) if cause is not None else None
+        diagnostic = Diagnostic(
+            "PF6002",
+            f"batch {error.index + 1} of {count} of stage `{self._stage}` failed: {type(cause).__name__}: {cause}",
+            stage=self._stage,
+            help="the other batches were stopped; run again once the cause is gone",
+        )
+        return IncompleteError((diagnostic, *((lack,) if lack else own)))
+
+
+def _next_step(reason: str) -> str:
+    if "SIGKILL" in reason:
+        return "the system ends processes when memory runs out: use fewer `--workers`, or set `executor.memory_limit`"
+    if "SIGBUS" in reason:
+        return "a file became shorter while it was read: run again when nothing writes to the dump, or set `io: read`"
+    return "run again with `--scheduler sync` to see the error itself"

@@ -1,0 +1,1 @@
+"""Where batches run: here, in threads, in processes, on a cluster."""

@@ -1,0 +1,228 @@
+"""The `processes` scheduler: Dask's threads, each of which has a worker process run its batches.
+
+A pool of processes breaks as a whole when one of them dies, and does not tell which batch was to blame. Here every
+process has its own connection, so a death costs one batch, which is tried again in a new process. The processes are
+started by command line: their environment is set before any library is loaded, and nothing of the main module runs
+a second time.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from multiprocessing.connection import Connection, Pipe
+from types import MappingProxyType
+from typing import Any
+
+from probe_flow.engine.schedulers.base import RETRIES, Batch, BatchLost, Result
+from probe_flow.engine.schedulers.threads import run_in_threads
+from probe_flow.engine.schedulers.worker import WorkerTracebackError
+from probe_flow.files.machine import KILL_S
+
+WORKER_ENVIRONMENT = MappingProxyType(
+    {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMEXPR_NUM_THREADS": "1"}
+)
+"""One thread per process: the processes are the parallelism."""
+
+STOP_S = 1.0
+"""Seconds that running batches get when work is stopped."""
+
+START_S = 300.0
+"""Seconds that a worker process gets to start; on a busy machine with packages on a network it takes long."""
+
+LOOK_S = 1.0
+"""Seconds without an answer after which a worker process is looked at: a batch may take as long as its worker lives."""
+
+UNTOUCHED_BYTES = 64 * 2**20
+"""What a process allocates and never touches (stacks, arenas, library buffers): 38 MB measured."""
+
+_START = (
+    "import sys; sys.path[:] = sys.argv[3:]; from probe_flow.engine.schedulers.worker import serve; "
+    "serve(int(sys.argv[1]), int(sys.argv[2]))"
+)
+
+
+class ProcessScheduler:
+    """Runs batches in processes of this machine; functions and batches must be importable there.
+
+    Args:
+        workers: processes, at least 1.
+        memory_bytes: memory for all of them together, mapped files not counted; None = no limit. An allocation
+            beyond it fails in the worker, where it costs one tensor.
+    """
+
+    name = "processes"
+    warnings = ()
+
+    def __init__(self, workers: int, *, memory_bytes: int | None = None) -> None:
+        self.workers = max(1, workers)
+        self._worker_bytes = 0 if memory_bytes is None else memory_bytes // self.workers + UNTOUCHED_BYTES
+
+    def run(
+        self, function: Callable[[Batch], Result], batches: Sequence[Batch], sizes: Sequence[int]
+    ) -> Generator[tuple[int, Result | BatchLost], None, None]:
+        """Yield ``(index, result)`` as batches finish; when work is stopped, running batches get a second to end."""
+        pool = _Pool(self._worker_bytes)
+        call: Callable[[Batch], Result | BatchLost] = partial(pool.call, function)
+        yield from run_in_threads(call, batches, sizes, workers=self.workers, stop_s=STOP_S, abandon=pool.close)
+
+
+class _Pool:
+    """Worker processes, started when needed and used again."""
+
+    def __init__(self, worker_bytes: int) -> None:
+        self._worker_bytes = worker_bytes
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._all: set[_Worker] = set()
+        self._is_closed = False
+
+    def call(self, function: Callable[[Batch], Result], batch: Batch) -> Result | BatchLost:
+        """Run one batch in a process of its own for the time; try again in a new one when that process dies."""
+        ending = ""
+        for _ in range(1 + RETRIES):
+            worker = self._take()
+            try:
+                is_result, result, text = worker.call((function, batch))
+            except (EOFError, OSError):
+                ending = self._drop(worker)
+                if self._is_closed:
+                    break
+                continue
+            except BaseException:
+                self._drop(worker)
+                raise
+            with self._lock:
+                self._idle.append(worker)
+            if not is_result:
+                raise result from WorkerTracebackError(text)
+            done: Result = result
+            return done
+        return BatchLost(ending)
+
+    def close(self) -> None:
+        """Kill all processes; whoever waits for one is woken, and lets go of it."""
+        with self._lock:
+            self._is_closed = True
+            idle, workers = self._idle, list(self._all)
+        for worker in workers:
+            worker.kill()
+        end_s = time.monotonic() + KILL_S
+        for worker in workers:
+            worker.ending(max(0.0, end_s - time.monotonic()))
+        for worker in idle:
+            self._drop(worker)
+
+    def _take(self) -> _Worker:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+            if self._is_closed:
+                raise RuntimeError("the worker processes were stopped")
+            worker = _Worker(self._worker_bytes)
+            self._all.add(worker)
+        return worker
+
+    def _drop(self, worker: _Worker) -> str:
+        worker.kill()
+        with self._lock:
+            self._all.discard(worker)
+        worker.disconnect()
+        return worker.ending()
+
+
+class _Worker:
+    """One process and the connection to it."""
+
+    def __init__(self, memory_bytes: int) -> None:
+        self._connection, theirs = Pipe()
+        with theirs:
+            self._process = _start(theirs, memory_bytes)
+        self._is_ready = False
+        self._is_killed = False
+
+    def call(self, message: object) -> tuple[bool, Any, str]:
+        """Send a batch and return the answer: whether it ended well, its result or error, the error's traceback.
+
+        Raises:
+            EOFError, OSError: the process died.
+            RuntimeError: it did not even start.
+        """
+        if not self._is_ready:
+            self._await_start()
+        self._connection.send(message)
+        answer: tuple[bool, Any, str] = self._receive()
+        return answer
+
+    def kill(self) -> None:
+        """End the process at once; nothing happens when it has ended."""
+        self._is_killed = True
+        self._process.kill()
+
+    def disconnect(self) -> None:
+        """Close the connection; for the thread that uses it only."""
+        self._connection.close()
+
+    def ending(self, timeout_s: float | None = None) -> str:
+        """Wait for the end of the killed process, `KILL_S` at most, and say how it ended."""
+        try:
+            code = self._process.wait(KILL_S if timeout_s is None else timeout_s)
+        except subprocess.TimeoutExpired:
+            return "hangs in the system and cannot be killed"
+        return f"killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+
+    def _await_start(self) -> None:
+        try:
+            self._receive(START_S)
+        except (EOFError, OSError) as exc:
+            raise RuntimeError("a worker process ended before it could take work; its own words are above") from exc
+        self._is_ready = True
+
+    def _receive(self, timeout_s: float = math.inf) -> Any:
+        """Return what the process sends; wait for it as long as it lives, or for a time.
+
+        The connection alone does not show its end: a process that it started may hold the other side open, and one that
+        cannot be killed holds it itself. Looks are counted, so that the time while this process is stopped does not.
+
+        Raises:
+            EOFError, OSError: the process died, or it was to be killed.
+            RuntimeError: it took longer.
+        """
+        looks = 0
+        while not self._connection.poll(LOOK_S):
+            looks += 1
+            if self._is_killed or (self._process.poll() is not None and not self._connection.poll()):
+                raise EOFError
+            if looks * LOOK_S >= timeout_s:
+                raise RuntimeError(f"a worker process was not ready to work within {timeout_s:.0f} s")
+        return self._connection.recv()
+
+
+def _start(theirs: Connection, memory_bytes: int) -> subprocess.Popen[bytes]:
+    descriptor = theirs.fileno()
+    # A worker is born with SIGINT blocked: Ctrl-C must not end it before it can say that it ignores the signal.
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return subprocess.Popen(  # noqa: S603 (our own interpreter)
+            [sys.executable, "-c", _START, str(descriptor), str(memory_bytes), *sys.path],
+            pass_fds=[descriptor],
+            env={**os.environ, **WORKER_ENVIRONMENT},
+            stdin=subprocess.DEVNULL,
+            stdout=2,  # results of the command alone belong on stdout
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

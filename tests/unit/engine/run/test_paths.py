@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from probe_flow.engine.run.paths import exists, first_names, holds, is_readable, measure_path
+
+
+def fill(folder: Path, count: int) -> Path:
+    folder.mkdir()
+    for number in range(count):
+        (folder / f"f{number}").write_bytes(b"ab")
+    return folder
+
+
+def test_counting_stops_at_its_limit_and_says_so(tmp_path):
+    size = measure_path("path", fill(tmp_path / "dump", 30), max_entries=10)
+    assert (size.files, size.size_bytes, size.is_complete) == (10, 20, False)
+
+
+def test_a_single_file_is_counted_by_itself(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+    size = measure_path("path", tmp_path / "a")
+    assert (size.files, size.size_bytes, size.is_complete) == (1, 3, True)
+
+
+def test_dangling_links_are_no_files(tmp_path):
+    folder = fill(tmp_path / "dump", 1)
+    (folder / "dangling").symlink_to(tmp_path / "gone")
+    assert measure_path("path", folder).files == 1
+
+
+def test_an_empty_folder_holds_nothing(tmp_path):
+    size = measure_path("path", fill(tmp_path / "dump", 0))
+    assert (size.files, size.size_bytes, size.is_complete) == (0, 0, True)
+
+
+def test_holds_finds_a_pattern_at_any_depth(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "dynamo_original_graph_1.txt").write_text("")
+    assert holds(tmp_path, "dynamo_original_graph_*.txt")
+    assert not holds(tmp_path, "dump.json")
+    assert not holds(tmp_path, "dynamo_original_graph_*.txt", max_entries=0)
+
+
+def test_holds_looks_at_the_name_of_a_file(tmp_path):
+    (tmp_path / "dump.json").write_text("")
+    assert holds(tmp_path / "dump.json", "dump.json")
+    assert not holds(tmp_path / "dump.json", "*.txt")
+
+
+def test_names_that_no_system_call_takes_do_not_exist():
+    assert not exists(Path("a\0b"))
+    assert not is_readable(Path("a\0b"))
+    assert not exists(Path("x" * 5000))
+    assert first_names(Path("a/does/not/exist")) == []
+
+
+def test_a_name_that_no_file_can_have_holds_nothing():
+    assert not holds(Path("a" * 5000), "*.txt")
