@@ -65,7 +65,7 @@ def why(*, workflow: str, sets: dict[str, str], limit: int) -> None:
 @DIR_OPTION
 def verify(*, folder: Path | None) -> int:
     """Read every result of the cache and check its checksum. Exit code 3 when something is damaged."""
-    from probe_flow.cli.console import show
+    from probe_flow.cli.terminal.console import show
     from probe_flow.elements.tensor_store import problem_of
     from probe_flow.files.shards import ShardStore, inspect
 

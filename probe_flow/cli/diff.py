@@ -53,8 +53,8 @@ def command(
 
     Exit code 1 when something is worse in RUN_B by more than the tolerance, 3 when RUN_B is incomplete.
     """
-    from probe_flow.cli.console import show
-    from probe_flow.cli.running import OBJECTS_BETWEEN_COLLECTIONS
+    from probe_flow.cli.terminal.console import show
+    from probe_flow.cli.terminal.running import OBJECTS_BETWEEN_COLLECTIONS
     from probe_flow.files.atomic import atomic_text
     from probe_flow.record.run_folder import read_run
     from probe_flow.runs.diff.differences import diff_runs

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from probe_flow.cli.console import wants_color
 from probe_flow.cli.plan_options import format_option
+from probe_flow.cli.terminal.console import wants_color
 
 if TYPE_CHECKING:
     from probe_flow.engine.environment import Check

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from probe_flow.cli.console import show
+from probe_flow.cli.terminal.console import show
 from probe_flow.errors import Diagnostic, Severity, UsageError
 
 if TYPE_CHECKING:

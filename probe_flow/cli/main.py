@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import click
 
 from probe_flow import __version__
-from probe_flow.cli.console import show
-from probe_flow.cli.streams import prepare_streams
+from probe_flow.cli.terminal.console import show
+from probe_flow.cli.terminal.streams import prepare_streams
 from probe_flow.errors import Diagnostic, IncompleteError, InternalError, ProbeFlowError, WorkflowError, out_of_memory
 from probe_flow.errors.render import NO_SOURCES
 
@@ -38,12 +38,12 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "show": ("probe_flow.cli.show", "Show what a run concluded, and its rows."),
         "diff": ("probe_flow.cli.diff", "Show what changed from one run to another."),
         "baseline": ("probe_flow.cli.baseline", "Accept a run; later runs fail only on what is worse."),
-        "shell": ("probe_flow.cli.shell", "Ask a run one thing after the other, at a prompt."),
-        "compare": ("probe_flow.cli.compare", "Compare two dumps by the short command line."),
+        "shell": ("probe_flow.cli.shell.command", "Ask a run one thing after the other, at a prompt."),
+        "compare": ("probe_flow.cli.peer.compare", "Compare two dumps by the short command line."),
         "suggest-mapping": ("probe_flow.cli.suggest_mapping", "Suggest a layer mapping for dumps whose names differ."),
         "reduce": ("probe_flow.cli.reduce", "Reduce dumps to statistics, once or while they are written."),
-        "parse": ("probe_flow.cli.parse", "Convert dumped device files to arrays, torch files or plain bytes."),
-        "merge_result": ("probe_flow.cli.merge_result", "Merge the result tables of several ranks."),
+        "parse": ("probe_flow.cli.peer.parse", "Convert dumped device files to arrays, torch files or plain bytes."),
+        "merge_result": ("probe_flow.cli.peer.merge_result", "Merge the result tables of several ranks."),
         "cache": ("probe_flow.cli.cache", "Look after the results kept between runs."),
         "schema": ("probe_flow.cli.schema", "Print the JSON Schema of workflow files."),
         "explain": ("probe_flow.cli.explain", "Say what a diagnostic code means."),

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from probe_flow.cli.console import show
 from probe_flow.cli.options import load, set_option
 from probe_flow.cli.plan_options import format_option, plan_options
+from probe_flow.cli.terminal.console import show
 from probe_flow.errors import ProbeFlowError
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def cache_lines(plan: Plan) -> Iterator[str]:
 def _size_line(size: PathSize, cwd: Path) -> str:
     from rich.filesize import decimal
 
-    from probe_flow.cli.running import shown_path
+    from probe_flow.cli.terminal.running import shown_path
 
     at_least = "" if size.is_complete else "at least "
     files = "1 file" if size.files == 1 else f"{size.files:,} files"

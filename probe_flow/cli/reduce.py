@@ -85,8 +85,8 @@ def command(
     Exit code: 0 all was reduced, or a watch was ended; 2 a mistake in the command; 3 files are left, with the reasons;
     130 interrupted.
     """
-    from probe_flow.cli.console import show
-    from probe_flow.cli.reduce_display import display_on
+    from probe_flow.cli.terminal.console import show
+    from probe_flow.cli.terminal.reduce_display import display_on
     from probe_flow.engine.run.progress import Silent
     from probe_flow.engine.run.tasks import StageTasks
     from probe_flow.transform.reduce.reduce_folders import Reduction, Wanted

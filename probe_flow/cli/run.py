@@ -60,7 +60,7 @@ def command(
     """
     if annotations and output_format == "json":
         raise click.UsageError("`--annotations` and `--format json` both write to stdout; use the format `annotations`")
-    from probe_flow.cli.running import How, run_plan
+    from probe_flow.cli.terminal.running import How, run_plan
     from probe_flow.engine.run.plan import make_plan
 
     plan = make_plan(

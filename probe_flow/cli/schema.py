@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from probe_flow.cli.console import show
+from probe_flow.cli.terminal.console import show
 
 
 @click.command("schema")

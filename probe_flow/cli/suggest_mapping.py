@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from probe_flow.cli.peer_syntax import PeerCommand
+from probe_flow.cli.peer.peer_syntax import PeerCommand
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def command(*, target_path: str, golden_path: str, output_path: str, rank: int |
     dumps it was made from, and entries that their values contradict are left out. It is written for review, with the
     confidence of every entry and with what could not be decided.
     """
-    from probe_flow.cli.running import shown_path
+    from probe_flow.cli.terminal.running import shown_path
     from probe_flow.engine.run.outcome import EXIT_INCOMPLETE
     from probe_flow.files.atomic import atomic_text
     from probe_flow.matching.structure.layer_check import without_contradictions
@@ -122,7 +122,7 @@ def _conflict(text: str, name: str) -> Diagnostic:
 
 def _show_some(problems: Sequence[Diagnostic]) -> None:
     """Show the first problems of every code, and how many more there are."""
-    from probe_flow.cli.console import show
+    from probe_flow.cli.terminal.console import show
 
     of_code: dict[str, list[Diagnostic]] = {}
     for problem in problems:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from probe_flow.cli.console import show
 from probe_flow.cli.plan_options import format_option
+from probe_flow.cli.terminal.console import show
 
 if TYPE_CHECKING:
     from probe_flow.workflow.templates.shelf import Template

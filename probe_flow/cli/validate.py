@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from probe_flow.cli.console import show, show_json
 from probe_flow.cli.options import load, set_option
+from probe_flow.cli.terminal.console import show, show_json
 from probe_flow.errors import Severity, WorkflowError
 
 UNSET = "PF1302"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from probe_flow.cli.compare_sides import choose_sides
+from probe_flow.cli.peer.compare_sides import choose_sides
 from probe_flow.errors import UsageError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

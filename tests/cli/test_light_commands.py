@@ -13,7 +13,7 @@ import pytest
 from corpus_cases import CORPUS
 
 from probe_flow.cli import main as cli
-from probe_flow.cli.console import wants_color
+from probe_flow.cli.terminal.console import wants_color
 from probe_flow.errors import CODES, Diagnostic, IncompleteError
 
 INVALID = CORPUS / "invalid"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from probe_flow.cli.torchair_sides import GE_GRAPH, is_golden_device, kind_at
+from probe_flow.cli.peer.torchair_sides import GE_GRAPH, is_golden_device, kind_at
 from probe_flow.dumps.dump_json.folders import DUMP_FILE
 from probe_flow.dumps.dump_json.head import DumpHead, read_head
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean

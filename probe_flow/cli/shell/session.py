@@ -8,10 +8,10 @@ from typing import Protocol
 
 import click
 
-from probe_flow.cli.asking import Asker
-from probe_flow.cli.console import show
-from probe_flow.cli.shell_aliases import ALIASES
-from probe_flow.cli.shell_verbs import VERBS
+from probe_flow.cli.shell.aliases import ALIASES
+from probe_flow.cli.shell.verbs import VERBS
+from probe_flow.cli.terminal.asking import Asker
+from probe_flow.cli.terminal.console import show
 from probe_flow.errors import ProbeFlowError, did_you_mean
 from probe_flow.record.facts import printable
 

@@ -8,9 +8,9 @@ from types import MappingProxyType
 
 import click
 
-from probe_flow.cli.compare_workflow import FLAGS, NO_FILE, RULE_FLAGS, Wanted
-from probe_flow.cli.numbers import Numbers
-from probe_flow.cli.peer_syntax import PeerCommand
+from probe_flow.cli.peer.compare_workflow import FLAGS, NO_FILE, RULE_FLAGS, Wanted
+from probe_flow.cli.peer.numbers import Numbers
+from probe_flow.cli.peer.peer_syntax import PeerCommand
 from probe_flow.cli.plan_options import execution_options, verdict_options, with_min_coverage
 from probe_flow.errors import Diagnostic, UsageError
 
@@ -136,9 +136,9 @@ def command(
     run; without an output folder into a new folder below `probe_flow_runs`. For anything else write a workflow file:
     `probe-flow templates` lists examples.
     """
-    from probe_flow.cli.compare_sides import check_framework, choose_sides
-    from probe_flow.cli.compare_workflow import check_match, comparison_workflow
-    from probe_flow.cli.running import How, run_plan
+    from probe_flow.cli.peer.compare_sides import check_framework, choose_sides
+    from probe_flow.cli.peer.compare_workflow import check_match, comparison_workflow
+    from probe_flow.cli.terminal.running import How, run_plan
     from probe_flow.engine.run.plan import make_plan
 
     cwd = Path.cwd()

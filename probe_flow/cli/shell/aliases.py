@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from probe_flow.cli.asking import Asker, Reply
 from probe_flow.cli.number import Number
-from probe_flow.cli.peer_syntax import PeerCommand
+from probe_flow.cli.peer.peer_syntax import PeerCommand
+from probe_flow.cli.terminal.asking import Asker, Reply
 from probe_flow.errors import Diagnostic, UsageError, WorkflowError
 from probe_flow.files.existing import is_file
 
@@ -89,7 +89,7 @@ def _ni(
     output: Path | None,
 ) -> None:
     """Show all that is known of an operator."""
-    from probe_flow.cli.asking import write_drawing
+    from probe_flow.cli.terminal.asking import write_drawing
     from probe_flow.runs.queries.base import Scope
 
     depth = max(depth, 1) if output is not None else depth

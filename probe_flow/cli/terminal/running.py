@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from probe_flow.cli.console import can_redraw, show, wants_color
+from probe_flow.cli.terminal.console import can_redraw, show, wants_color
 from probe_flow.engine.run.plan import Plan
 from probe_flow.errors import Diagnostic, Severity
 
@@ -65,7 +65,7 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet
         quiet: no progress and no warnings; of the summary only the last line.
         how: cache, resume, failed stages and annotations.
     """
-    from probe_flow.cli.progress import progress_on
+    from probe_flow.cli.terminal.progress import progress_on
     from probe_flow.engine.run.cache import cache_folder
     from probe_flow.engine.run.execute import execute
     from probe_flow.engine.run.plan import with_scheduler

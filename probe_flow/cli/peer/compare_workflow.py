@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from probe_flow.cli.compare_sides import OFFLINE, Sides
+from probe_flow.cli.peer.compare_sides import OFFLINE, Sides
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.existing import is_folder
 

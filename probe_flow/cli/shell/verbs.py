@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from probe_flow.cli.asking import Asker
 from probe_flow.cli.show import command as show_command
+from probe_flow.cli.terminal.asking import Asker
 
 _AS_IS = {"ignore_unknown_options": True, "help_option_names": []}
 

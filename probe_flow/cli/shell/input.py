@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from probe_flow.cli.shell_session import HELP, LEAVING, Lines, Session
+from probe_flow.cli.shell.session import HELP, LEAVING, Lines, Session
 from probe_flow.cli.show import command as show_command
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity
 

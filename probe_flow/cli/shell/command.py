@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from probe_flow.cli.console import show
+from probe_flow.cli.terminal.console import show
 
 
 @click.command("shell")
@@ -23,9 +23,9 @@ def command(run: Path, dumps: tuple[str, ...], *, no_history: bool) -> int:
     What was read is kept, names are completed with the Tab key (extra `shell`). Input that is no terminal is read
     line by line; the exit code is then that of the worst line.
     """
-    from probe_flow.cli.asking import Asker
-    from probe_flow.cli.shell_input import history_file, open_lines
-    from probe_flow.cli.shell_session import Session
+    from probe_flow.cli.shell.input import history_file, open_lines
+    from probe_flow.cli.shell.session import Session
+    from probe_flow.cli.terminal.asking import Asker
 
     session = Session(Asker.of(run, dumps))
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from probe_flow.cli.peer_syntax import PeerCommand
+from probe_flow.cli.peer.peer_syntax import PeerCommand
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 
 
@@ -27,7 +27,7 @@ def command(*, input_dir: str, output_dir: str, config_path: str) -> int:
     The tables are those that `compare` writes for folders with a folder per rank, as CSV or as workbooks. Rows keep
     the order of the dumps; where a measure has no number, the cell shows the largest values of both sides.
     """
-    from probe_flow.cli.console import show
+    from probe_flow.cli.terminal.console import show
     from probe_flow.reports.rank_merge.config import read_merge_config
     from probe_flow.reports.rank_merge.sources import merge_folder
 

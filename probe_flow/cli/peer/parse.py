@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from probe_flow.cli.peer_syntax import PeerCommand
+from probe_flow.cli.peer.peer_syntax import PeerCommand
 from probe_flow.cli.plan_options import execution_options
 from probe_flow.errors import IncompleteError, Severity, did_you_mean
 
@@ -95,8 +95,8 @@ def command(
     Exit code: 0 all was converted; 2 a mistake in the command; 3 something is not converted, with the reasons; 130
     interrupted.
     """
-    from probe_flow.cli.console import can_redraw, show
-    from probe_flow.cli.progress import progress_on
+    from probe_flow.cli.terminal.console import can_redraw, show
+    from probe_flow.cli.terminal.progress import progress_on
     from probe_flow.elements.converted_files import FileKind
     from probe_flow.engine.run.tasks import StageTasks
     from probe_flow.engine.schedulers.base import make_scheduler

@@ -1,0 +1,1 @@
+"""Commands in the syntax of msprobe."""

@@ -1,0 +1,1 @@
+"""What commands do with a terminal: questions, progress, the summary, streams, signals."""
