@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GeDumpOptions", "configure_ge_dump", "torchair_fx_backend"]
 
-_HOMES = {"GeDumpOptions": "torchair_ge", "configure_ge_dump": "torchair_ge", "torchair_fx_backend": "torchair_fx"}
+_HOMES = {"GeDumpOptions": "torchair.ge", "configure_ge_dump": "torchair.ge", "torchair_fx_backend": "torchair.fx"}
 
 
 def __getattr__(name: str) -> Any:

@@ -57,8 +57,8 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "unit/dumps/device/test_device_file.py::test_every_layout_is_undone",
         ),
         "1 vectors of metrics": (
-            "unit/metrics/test_metric_values.py::test_vectors_of_the_vendor_tools",
-            "unit/metrics/test_metric_values.py::test_kl_vector_of_the_vendor_tools",
+            "unit/metrics/catalogue/test_metric_values.py::test_vectors_of_the_vendor_tools",
+            "unit/metrics/catalogue/test_metric_values.py::test_kl_vector_of_the_vendor_tools",
             "e2e/test_peer_torchair.py::test_every_cell_of_the_24_columns_is_that_of_msprobe",
         ),
         "2 all layouts and mixed versions": (
@@ -151,23 +151,23 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "unit/matching/torchair/test_match_torchair.py::TestRules::test_names_that_are_prefixes_of_each_other",
         ),
         "7 NaN and infinities, equal and unequal": (
-            "unit/metrics/test_metric_values.py::test_special_values_are_left_out_and_the_rest_is_measured",
-            "unit/analysis/test_policies.py::test_torchair_says_where_nan_differs",
-            "unit/analysis/test_policies.py::test_torchair_passes_a_mask_of_infinities_on_both_sides",
+            "unit/metrics/catalogue/test_metric_values.py::test_special_values_are_left_out_and_the_rest_is_measured",
+            "unit/analysis/policies/test_policies.py::test_torchair_says_where_nan_differs",
+            "unit/analysis/policies/test_policies.py::test_torchair_passes_a_mask_of_infinities_on_both_sides",
         ),
         "7 a golden tensor of zeros": (
-            "unit/metrics/test_metric_values.py::test_zero_golden_is_infinite_strictly_and_counts_by_eps_otherwise",
+            "unit/metrics/catalogue/test_metric_values.py::test_zero_golden_is_infinite_strictly_and_counts_by_eps_otherwise",
         ),
         "7 empty tensors": (
             "unit/dumps/device/test_device_file.py::test_empty_tensors_have_no_elements",
-            "unit/analysis/test_policies.py::test_empty_tensors_pass",
+            "unit/analysis/policies/test_policies.py::test_empty_tensors_pass",
         ),
         "7 other element counts": (
             "unit/matching/torchair/test_match_torchair.py::TestRules::test_different_element_counts_keep_the_pair_and_say_so",
             "unit/reports/tables/torchair/test_layout.py::test_other_element_counts_are_unmatched_and_fail",
         ),
         "7 int8 on one side": (
-            "unit/analysis/test_policies.py::test_torchair_does_not_judge_a_quantised_side",
+            "unit/analysis/policies/test_policies.py::test_torchair_does_not_judge_a_quantised_side",
             "unit/analysis/model/test_deviation.py::test_a_side_whose_scale_is_unknown_is_no_distance_away",
         ),
         "8 the reducer while files grow": (
@@ -180,9 +180,9 @@ WHERE: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "unit/transform/reduce/test_reduce_folders.py::test_a_second_run_does_nothing_again",
         ),
         "9 more than 2^31 elements": (
-            "unit/stages/test_huge_tensors.py::test_blocks_beyond_two_gib_are_read_where_they_lie",
-            "unit/stages/test_huge_tensors.py::test_a_private_layout_of_more_than_2_31_elements_is_gathered",
-            "unit/stages/test_huge_tensors.py"
+            "unit/measure/test_huge_tensors.py::test_blocks_beyond_two_gib_are_read_where_they_lie",
+            "unit/measure/test_huge_tensors.py::test_a_private_layout_of_more_than_2_31_elements_is_gathered",
+            "unit/measure/test_huge_tensors.py"
             "::test_the_last_task_of_a_huge_pair_finds_its_error_with_the_memory_of_a_block",
             "unit/elements/test_joined_blocks.py::test_memory_is_that_of_the_block_and_not_of_the_tensor",
         ),

@@ -35,10 +35,10 @@ PROMISES: dict[str, tuple[str, ...]] = {
     ),
     "No file outside a dump's folder is read": (
         "unit/dumps/dump_json/test_reader.py::test_links_out_of_the_dump_are_not_followed",
-        "unit/formats/test_dump_json_tensors.py::test_links_out_of_the_dump_are_not_followed_and_those_within_are",
-        "unit/formats/test_dump_json_tensors.py::test_a_link_in_place_of_a_tree_is_not_followed",
-        "unit/formats/test_dump_json_tensors.py::test_a_bad_file_costs_its_tensor_and_says_why",
-        "unit/formats/test_mindspore_graph_bad_input.py::test_a_link_out_of_the_dump_is_not_followed",
+        "unit/dumps/dump_json/test_dump_json_tensors.py::test_links_out_of_the_dump_are_not_followed_and_those_within_are",
+        "unit/dumps/dump_json/test_dump_json_tensors.py::test_a_link_in_place_of_a_tree_is_not_followed",
+        "unit/dumps/dump_json/test_dump_json_tensors.py::test_a_bad_file_costs_its_tensor_and_says_why",
+        "unit/dumps/mindspore_graph/test_mindspore_graph_bad_input.py::test_a_link_out_of_the_dump_is_not_followed",
         "unit/dumps/offline/test_om_dump.py::test_links_out_of_the_dump_are_not_followed",
         "unit/dumps/torchair/test_fx.py::test_links_out_of_the_dump_are_not_followed",
         "unit/dumps/torchair/test_ge.py::test_links_out_of_the_dump_are_not_followed",
@@ -103,7 +103,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
     ),
     "A workflow cannot make a run delete files outside its folder": (
         "unit/engine/run/test_output.py::test_a_record_cannot_make_us_delete_files_elsewhere",
-        "unit/stages/test_convert_stages.py::test_folders_of_the_run_that_are_links_are_not_cleared",
+        "unit/transform/convert/test_convert_stages.py::test_folders_of_the_run_that_are_links_are_not_cleared",
     ),
     "`init --force` replaces a link": (
         "cli/test_light_commands.py::test_init_replaces_a_link_and_not_what_it_leads_to",
@@ -122,7 +122,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "`validate` and `plan` import the package of a stage that the workflow uses": (
         "e2e/test_packages.py::test_what_a_workflow_names_is_imported_where_its_options_need_it",
         "e2e/test_packages.py::test_a_stage_of_a_package_is_imported_where_it_is_used",
-        "unit/metrics/test_metric_registry.py::test_a_package_is_imported_when_no_other_can_have_the_metric",
+        "unit/metrics/catalogue/test_metric_registry.py::test_a_package_is_imported_when_no_other_can_have_the_metric",
     ),
     "No command imports a package of which the workflow names nothing": (
         "e2e/test_packages.py::test_no_command_imports_a_package_that_the_workflow_does_not_name",
@@ -146,36 +146,36 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "unit/files/test_folder_lock.py::test_a_link_in_place_of_the_lock_is_not_followed",
     ),
     "Its scheduler and workers listen on the loopback only and speak TLS both ways": (
-        "unit/engine/test_distributed_trust.py::test_an_own_cluster_listens_on_the_loopback_only_and_answers_nobody_without_its_certificate",
+        "unit/engine/schedulers/test_distributed_trust.py::test_an_own_cluster_listens_on_the_loopback_only_and_answers_nobody_without_its_certificate",
     ),
     "It starts no HTTP server and no dashboard": (
-        "unit/engine/test_distributed_trust.py::test_an_own_cluster_listens_on_the_loopback_only_and_answers_nobody_without_its_certificate",
+        "unit/engine/schedulers/test_distributed_trust.py::test_an_own_cluster_listens_on_the_loopback_only_and_answers_nobody_without_its_certificate",
     ),
     "Its key is in no environment": (
-        "unit/engine/test_distributed_trust.py::test_the_key_of_an_own_cluster_is_nowhere_to_be_read",
+        "unit/engine/schedulers/test_distributed_trust.py::test_the_key_of_an_own_cluster_is_nowhere_to_be_read",
     ),
     "Its working files lie in a folder that only you can enter": (
-        "unit/engine/test_distributed_trust.py::test_the_files_of_an_own_cluster_lie_in_a_private_folder_that_goes_with_it",
+        "unit/engine/schedulers/test_distributed_trust.py::test_the_files_of_an_own_cluster_lie_in_a_private_folder_that_goes_with_it",
     ),
     "An address other than `tls://`, `localhost` included": (
-        "unit/engine/test_distributed_trust.py::test_an_address_without_proof_is_refused_before_any_connection",
-        "unit/engine/test_distributed_trust.py::test_the_payload_of_a_hostile_listener_does_not_run_without_consent",
+        "unit/engine/schedulers/test_distributed_trust.py::test_an_address_without_proof_is_refused_before_any_connection",
+        "unit/engine/schedulers/test_distributed_trust.py::test_the_payload_of_a_hostile_listener_does_not_run_without_consent",
         "e2e/test_trust.py::test_a_workflow_with_an_address_that_proves_nothing_is_refused",
     ),
     "A `tls://` address without certificates is refused": (
-        "unit/engine/test_distributed_trust.py::test_a_tls_address_needs_certificates",
-        "unit/engine/test_distributed_trust.py::test_certificates_that_cannot_be_used_are_named",
+        "unit/engine/schedulers/test_distributed_trust.py::test_a_tls_address_needs_certificates",
+        "unit/engine/schedulers/test_distributed_trust.py::test_certificates_that_cannot_be_used_are_named",
     ),
     "At a `tls://` address only a scheduler with a certificate of your authority is talked to": (
-        "unit/engine/test_distributed_trust.py::test_the_payload_of_a_listener_with_a_certificate_of_another_authority_does_not_run",
-        "unit/engine/test_distributed_trust.py::test_a_cluster_is_refused_by_one_whose_authority_it_does_not_know",
-        "unit/engine/test_distributed_trust.py::test_a_cluster_with_certificates_runs_every_batch",
+        "unit/engine/schedulers/test_distributed_trust.py::test_the_payload_of_a_listener_with_a_certificate_of_another_authority_does_not_run",
+        "unit/engine/schedulers/test_distributed_trust.py::test_a_cluster_is_refused_by_one_whose_authority_it_does_not_know",
+        "unit/engine/schedulers/test_distributed_trust.py::test_a_cluster_with_certificates_runs_every_batch",
     ),
     "What listens there and is no scheduler is refused within seconds": (
-        "unit/engine/test_distributed_trust.py::test_what_is_no_scheduler_is_refused",
+        "unit/engine/schedulers/test_distributed_trust.py::test_what_is_no_scheduler_is_refused",
     ),
     "With `trust: network` whoever answers at the address runs code as you": (
-        "unit/engine/test_distributed_trust.py::test_the_payload_of_a_hostile_listener_runs_where_the_network_is_trusted",
+        "unit/engine/schedulers/test_distributed_trust.py::test_the_payload_of_a_hostile_listener_runs_where_the_network_is_trusted",
         "unit/engine/schedulers/test_distributed.py::test_a_cluster_at_an_address_runs_every_batch",
     ),
     "`show`, `diff` and the other commands that read a run's folder take it as data": (

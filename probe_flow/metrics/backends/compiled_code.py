@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import os
 import stat
 import threading
@@ -27,7 +28,11 @@ VERSION = version("numba")
 ENVIRONMENT = "NUMBA_CACHE_DIR"
 """Names the folder of compiled code, as for everything that numba compiles."""
 
-_SOURCES = ("numba_kernels.py", "numba_compiler.py", "block_sums.py")
+_SOURCES = (
+    "probe_flow.metrics.backends.numba_kernels",
+    "probe_flow.metrics.backends.numba_compiler",
+    "probe_flow.metrics.sums.block_sums",
+)
 """What the machine code is made from."""
 
 _DIGEST_BYTES = 32
@@ -119,8 +124,16 @@ def _key() -> str:
     digest = hashlib.blake2b(digest_size=16)
     digest.update("\n".join([*facts, llvm.get_host_cpu_features().flatten()]).encode())
     for source in _SOURCES:
-        digest.update(Path(__file__).with_name(source).read_bytes())
+        digest.update(_file_of(source).read_bytes())
     return digest.hexdigest()
+
+
+def _file_of(module: str) -> Path:
+    """Return the file of a module that may not have been imported, and is not for this."""
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin)
 
 
 def _folders() -> tuple[Path, ...]:

@@ -63,7 +63,7 @@ class SourceReduction:
                 else:
                     self._files[file].append(index)
         if not self._files:
-            raise IncompleteError(_nothing(catalog, suffix))
+            raise IncompleteError(_nothing(catalog))
         if output.resolve() == self._root.resolve() or self._root.resolve() in output.resolve().parents:
             raise UsageError(_in_the_dump(output))
 
@@ -108,7 +108,7 @@ class SourceReduction:
         if not self._left:
             return []
         left = [self._catalog.tensors[index] for index in self._left]
-        shown = tuple(f"`{ref.id}`: {_why(ref, self._suffix)}" for ref in left[:_MAX_LISTED])
+        shown = tuple(f"`{ref.id}`: {_why(ref)}" for ref in left[:_MAX_LISTED])
         more = (f"... and {len(left) - _MAX_LISTED} more",) if len(left) > _MAX_LISTED else ()
         text = f"{len(left)} tensors of `{self._catalog.side}` are not reduced and stay as they are"
         cure = "compare reduces them when the other side holds statistics"
@@ -149,7 +149,7 @@ def _file_of(ref: TensorRef, suffix: str) -> str | None:
     return file if isinstance(source_kind(os.path.basename(file), suffix), SourceKind) else None  # noqa: PTH119
 
 
-def _why(ref: TensorRef, suffix: str) -> str:
+def _why(ref: TensorRef) -> str:
     files = sorted({extent.file for extent in ref.extents})
     if ref.kind is TensorKind.STATISTICS:
         return "the dump has statistics of it only"
@@ -192,9 +192,9 @@ def _recorded(ref: TensorRef, names: Sequence[str], content: ReducedTensor, sour
     )
 
 
-def _nothing(catalog: Catalog, suffix: str) -> Diagnostic:
+def _nothing(catalog: Catalog) -> Diagnostic:
     first = next((r for r in catalog.tensors if r.kind in (TensorKind.TENSOR, TensorKind.STATISTICS)), None)
-    why = "it holds no tensor" if first is None else f"e.g. `{first.id}`: {_why(first, suffix)}"
+    why = "it holds no tensor" if first is None else f"e.g. `{first.id}`: {_why(first)}"
     return Diagnostic(
         "PF6334",
         f"nothing of the dump of stage `{catalog.side}` can be reduced: {why}",

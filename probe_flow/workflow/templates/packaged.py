@@ -9,7 +9,7 @@ PREFIX = "template:"
 
 def packaged_root() -> Path:
     """Return the folder of ``workflows/`` and ``examples/``: inside the wheel, or the checkout around the package."""
-    package = Path(__file__).absolute().parents[1]
+    package = Path(__file__).absolute().parents[2]
     packaged = package / "_packaged"
     return packaged if packaged.is_dir() else package.parent
 

@@ -8,7 +8,7 @@ import pytest
 
 from probe_flow.dumps.dump_json.head import read_head
 
-DATA = Path(__file__).parents[2] / "data" / "dump_json"
+DATA = Path(__file__).parents[3] / "data" / "dump_json"
 
 
 def head(folder: Path, text: str | bytes, name: str = "dump.json") -> tuple[str | None, str | None]:

@@ -21,7 +21,7 @@ from probe_flow.dumps.selection import Selection
 from probe_flow.errors import CODES, IncompleteError, ProbeFlowError, Severity, UsageError
 from probe_flow.records import Catalog, Execution, NodeKey, Phase, Slot, SlotRole, Statistics, TensorKind, TensorRef
 
-DATA = Path(__file__).parents[2] / "data" / "dump_json"
+DATA = Path(__file__).parents[3] / "data" / "dump_json"
 BASE = DATA / "pt_stat_base"
 ONE = Execution(rank=None, step=0)
 

@@ -18,7 +18,7 @@ from probe_flow.dumps.dump_json.stream import EntryStream
 from probe_flow.dumps.dump_json.text import load_document
 from probe_flow.errors import FormatError
 
-DATA = Path(__file__).parents[2] / "data" / "dump_json"
+DATA = Path(__file__).parents[3] / "data" / "dump_json"
 WINDOWS = [1, 2, 7, 64, 4096]
 
 

@@ -162,7 +162,7 @@ def test_forced_stages_are_checked_and_kept(demo):
 
 
 def test_planning_loads_neither_numpy_nor_dask(tmp_path):
-    example = Path(__file__).parents[3] / "workflows" / "pytorch_compare.yaml"
+    example = Path(__file__).parents[4] / "workflows" / "pytorch_compare.yaml"
     code = (
         "import sys; from pathlib import Path; from probe_flow.engine.run.plan import make_plan;"
         "from probe_flow.workflow.loading.loader import load_workflow;"

@@ -32,9 +32,9 @@ def other_package(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that writes a folder with another version of probe_flow."""
 
     def write(versions: str | None) -> Path:
-        package = tmp_path / "site" / "probe_flow" / "engine"
+        package = tmp_path / "site" / "probe_flow" / "engine" / "schedulers"
         package.mkdir(parents=True)
-        for folder in (package.parent, package):
+        for folder in (package.parents[1], package.parent, package):
             (folder / "__init__.py").touch()
         if versions is not None:
             (package / "cluster_versions.py").write_text(versions)

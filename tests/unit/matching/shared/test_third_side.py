@@ -166,7 +166,7 @@ def test_real_dumps_find_their_reference_whatever_matched_them(uses: str) -> Non
 
 
 def test_a_torchair_dump_finds_the_float64_dump_of_its_golden() -> None:
-    sample = Path(__file__).parents[3] / "examples" / "torchair"
+    sample = Path(__file__).parents[4] / "examples" / "torchair"
     sides = {
         "target": [read_torchair_ge(sample / "faulty" / "msprobe_ge_dump", side="target")],
         "golden": [read_torchair_fx(sample / "faulty" / "msprobe_fx_dump", side="golden")],

@@ -17,7 +17,7 @@ from probe_flow.matching.structure.layer_text import layer_mapping_text
 from probe_flow.matching.structure.match_structure import match_structure
 from probe_flow.records import Pairs
 
-DATA = Path(__file__).parents[2] / "data" / "dump_json"
+DATA = Path(__file__).parents[3] / "data" / "dump_json"
 
 
 def match(target: Path, golden: Path) -> Pairs:

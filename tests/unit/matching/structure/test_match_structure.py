@@ -22,7 +22,7 @@ from probe_flow.matching.name.match_name import match_name
 from probe_flow.matching.structure.match_structure import match_structure
 from probe_flow.records import GUESS, Catalog, Expectation, Pairs, Phase, TensorRef
 
-DATA = Path(__file__).parents[2] / "data" / "dump_json"
+DATA = Path(__file__).parents[3] / "data" / "dump_json"
 
 
 def read(name: str | Path, side: str = "target") -> Catalog:

@@ -28,7 +28,7 @@ from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.matching.torchair.match_torchair import match_torchair
 from probe_flow.records import Pairs, Relation, TensorRef
 
-DATA = Path(__file__).parents[2] / "data" / "torchair"
+DATA = Path(__file__).parents[3] / "data" / "torchair"
 SHAPE = (2, 3)
 
 

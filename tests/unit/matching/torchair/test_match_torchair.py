@@ -32,7 +32,7 @@ from probe_flow.errors import UsageError
 from probe_flow.matching.torchair.match_torchair import match_torchair
 from probe_flow.records import Catalog, Expectation, Pairs, Relation
 
-DATA = Path(__file__).parents[2] / "data" / "torchair"
+DATA = Path(__file__).parents[3] / "data" / "torchair"
 SHAPE = (2, 3)
 
 

@@ -21,7 +21,7 @@ from probe_flow.reports.rank_merge.tables import find_tables, opened
 from probe_flow.reports.rank_merge.write import merged_files
 from probe_flow.reports.tables.dump_json.layout import CHECKSUMS, DIFFERENCES, JUDGEMENT, METRICS, PREFIX, STATISTICS
 
-EXPECTED = Path(__file__).parents[2] / "data" / "dump_json" / "expected" / "dist_stat_bug_before_comm"
+EXPECTED = Path(__file__).parents[3] / "data" / "dump_json" / "expected" / "dist_stat_bug_before_comm"
 STATISTICS_HEADER = (*PREFIX, *DIFFERENCES, *STATISTICS, *JUDGEMENT)
 TENSOR_HEADER = (*PREFIX, *METRICS, *STATISTICS, *JUDGEMENT, "NPU_Stack_Info", "Data_name", "Role")
 CHECKSUM_HEADER = (*PREFIX, *CHECKSUMS, *JUDGEMENT)

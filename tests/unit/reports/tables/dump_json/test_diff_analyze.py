@@ -18,7 +18,7 @@ from probe_flow.records import Comparison, Statistics
 from probe_flow.reports.tables.dump_json.diff_analyze import write_entries_json, write_first_json
 from probe_flow.stages.compare import Options
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[5]
 EXPECTED = ROOT / "tests" / "data" / "dump_json" / "expected" / "dist_stat_bug_before_comm_da"
 WRONG = (9.0, 1.0)
 MISPAIRED = ("Tensor.__add__.0.forward", "Tensor.__add__.1.forward", "Tensor.__add__.0.backward")

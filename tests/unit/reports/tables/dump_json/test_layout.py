@@ -36,7 +36,7 @@ from probe_flow.records import (
 )
 from probe_flow.reports.tables.dump_json.layout import RESULTS, write_dump_json_csv
 
-DATA = Path(__file__).parents[2] / "data" / "dump_json"
+DATA = Path(__file__).parents[4] / "data" / "dump_json"
 KEY = NodeKey(Execution(), "Torch.add", 0)
 LIKE = {"dtype": "float32", "stored_dtype": "torch.float32", "shape": (2, 3), "logical_shape": (2, 3)}
 

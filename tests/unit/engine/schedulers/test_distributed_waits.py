@@ -141,9 +141,9 @@ def test_an_own_cluster_whose_workers_do_not_start_is_given_up_and_leaves_no_pro
 
 
 def test_workers_that_do_not_say_their_versions_are_refused(tmp_path, monkeypatch):
-    package = tmp_path / "site" / "probe_flow" / "engine"
+    package = tmp_path / "site" / "probe_flow" / "engine" / "schedulers"
     package.mkdir(parents=True)
-    for folder in (package.parent, package):
+    for folder in (package.parents[1], package.parent, package):
         (folder / "__init__.py").touch()
     (package / "cluster_versions.py").write_text("import time\ntime.sleep(600)\n")
     from probe_flow.engine.schedulers import running_cluster

@@ -19,7 +19,7 @@ from probe_flow.errors import Severity
 from probe_flow.files.arrays import torch_load
 from probe_flow.records import Catalog, Execution, Phase, Slot, SlotRole, TensorKind, TensorRef
 
-DATA = Path(__file__).parents[2] / "data" / "dump_json"
+DATA = Path(__file__).parents[3] / "data" / "dump_json"
 ITEM = "Torch.add.0.forward.output.0"
 
 

@@ -15,7 +15,7 @@ from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.records import Execution, NodeKey, Slot, SlotRole, TensorKind
 
 KEY = NodeKey(Execution(), "op")
-TABLES = Path(__file__).parents[2] / "data" / "torchair"
+TABLES = Path(__file__).parents[3] / "data" / "torchair"
 ROLES = {"inputs": SlotRole.INPUT, "outputs": SlotRole.OUTPUT}
 ROWS = {"healthy": 123, "new_layout": 246, "ge_fx_old": 129, "fusion_pair": 177}
 WIDENED = {"bfloat16": "float32"}

@@ -24,7 +24,7 @@ from probe_flow.metrics.sums.options import MeasureOptions
 from probe_flow.metrics.sums.record import Record
 from probe_flow.records import Mode, Statistics
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def half_worst(record: Record) -> float:

@@ -1,1 +1,0 @@
-"""Floor 2: one reader per on-disk format; graph files; access to tensor bytes."""
