@@ -60,7 +60,7 @@ class Layers:
         self.problems += problems
         if document is None:
             return None
-        base = self._base(document, name, (*chain, os.path.realpath(path)))
+        base = self._base(document, name, (*chain, _real(path)))
         return merge(base, document) if base else document
 
     def _base(self, document: Document, name: str, chain: tuple[str, ...]) -> Document | None:
@@ -74,8 +74,9 @@ class Layers:
         return base
 
     def _follow(self, path: Path, span: Span, chain: tuple[str, ...]) -> Document | None:
-        if os.path.realpath(path) in chain:
-            steps = [*chain[chain.index(os.path.realpath(path)) :], os.path.realpath(path)]
+        real = _real(path)
+        if real in chain:
+            steps = [*chain[chain.index(real) :], real]
             shown = " -> ".join(f"`{self.sources.shown(Path(step))}`" for step in steps)
             self.problems.append(Diagnostic("PF1102", f"workflows extend each other: {shown}", span=span))
             return None
@@ -112,6 +113,14 @@ class Layers:
             return None
         self.templates.append(f"{found.full_name} {found.version}".rstrip())
         return found.path
+
+
+def _real(path: Path) -> str:
+    """Return the path without links; as it is where no file can have that name (NUL)."""
+    try:
+        return os.path.realpath(path)
+    except ValueError:
+        return str(path)
 
 
 def merge(base: Document, over: Document) -> Document:
