@@ -13,6 +13,7 @@ It takes some minutes and is run by hand before and after code is moved; ``--qui
 from __future__ import annotations
 
 import argparse
+import difflib
 import hashlib
 import json
 import os
@@ -32,7 +33,9 @@ DATA = Path("tests/data")
 TIMEOUT_S = 600
 
 _TIMES = re.compile(r"(done|failed|skipped)( in) \d+\.\d+ s")
-_STAMPS = re.compile(r"_\d{14}(?=[._])")
+_STAMPS = re.compile(r"_(\d{14}|\d{19})(?=[._])|\bversion\d/(?=env/)")
+"""Times in names of files, and where a version is installed."""
+
 _VOLATILE = frozenset(
     {"wall_s", "started", "versions", "run_id", "timings", "pid", "fingerprint", "cache", "folder", "path", "executor"}
 )
@@ -223,8 +226,14 @@ def differences(old: Mapping[str, Mapping[str, str]], new: Mapping[str, Mapping[
         after = new[name]
         for part in sorted({*before, *after}):
             if before.get(part) != after.get(part):
-                shown = f": {before.get(part)!r} -> {after.get(part)!r}" if part == "exit code" else ""
-                yield f"{name}: {part}{shown}"
+                yield f"{name}: {part}{': ' + changed(before, after, part) if part in ('exit code', 'stdout') else ''}"
+
+
+def changed(before: Mapping[str, str], after: Mapping[str, str], part: str) -> str:
+    """Return the first lines that differ."""
+    texts = [each.get(part, "").splitlines() for each in (before, after)]
+    lines = [line for line in difflib.ndiff(*texts) if line[0] in "+-"]
+    return " | ".join(lines[:4])
 
 
 def measured_anew(version: Version, cases: Sequence[Case], folder: Path, env: Mapping[str, str]) -> Iterator[str]:
