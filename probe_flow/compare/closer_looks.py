@@ -21,7 +21,7 @@ from probe_flow.metrics.kernel.compare import BLOCK
 from probe_flow.metrics.kernel.error_maps import LAYOUT, ErrorMaps, indexed_shape
 from probe_flow.metrics.kernel.first_elements import count_of_first
 from probe_flow.records import ComparedPair, ErrorMap, Mode, Role, Status, TensorDetail, TensorRef
-from probe_flow.stages.base import Context
+from probe_flow.work import Context
 
 SURE_ROWS = 24
 """Rows that get a closer look, with maps of their errors, however large they are; each is read a second time."""

@@ -14,7 +14,7 @@ from probe_flow.measure.run import measure_pairs
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.records import Catalog, Mode, NodeKey, Pair, Pairs, Slot, TensorRef
 from probe_flow.records.measured import MeasuredPair
-from probe_flow.stages.base import Context
+from probe_flow.work import Context
 
 REPEATS = "repeats"
 """Attribute of a catalog: folders of the dumps of further runs."""

@@ -19,7 +19,7 @@ from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import FormatError, NotComparableError
 from probe_flow.records import Mode, Node, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.measured import MeasuredPair, Pick
-from probe_flow.stages.base import Context
+from probe_flow.work import Context
 
 SLAB_BYTES = 64 * 2**20
 """Largest part of an input, as float64, that is read at once: as many decisions as fit. Where the values of one take

@@ -17,7 +17,7 @@ from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.metrics.catalogue.third_side import PREFIX, of_two_sides
 from probe_flow.records import Measurement, Mode, NodeKey, Pair, Pairs, TensorKind, TensorRef
 from probe_flow.records.measured import MeasuredPair, ThirdSide
-from probe_flow.stages.base import Context
+from probe_flow.work import Context
 
 APART = 0.5
 """Relative error from which on golden and reference have nothing in common."""

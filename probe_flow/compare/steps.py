@@ -29,7 +29,7 @@ from probe_flow.metrics.catalogue.scope import Scope, with_arguments
 from probe_flow.metrics.catalogue.third_side import of_two_sides
 from probe_flow.records import ComparedPair, Comparison, Pairs
 from probe_flow.records.measured import in_execution_order
-from probe_flow.stages.base import Context
+from probe_flow.work import Context
 
 SAME_DUMP = "same dump on both sides"
 """What stands beside the verdict of a comparison of a dump with itself."""

@@ -15,7 +15,7 @@ from probe_flow.files.yaml.places import nearest
 from probe_flow.record.baseline_file import read_baseline
 from probe_flow.records import Baseline, BaselineUse, Coverage, Finding, Pairs, Verdict, WaiverUse
 from probe_flow.records.measured import MeasuredPair
-from probe_flow.stages.base import Context
+from probe_flow.work import Context
 
 if TYPE_CHECKING:
     from probe_flow.stages.compare import Options

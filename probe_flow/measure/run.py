@@ -54,7 +54,7 @@ from probe_flow.metrics.kernel.compare import MeasureOptions, Record, SpanRecord
 from probe_flow.metrics.sums.record_text import record_of, record_text
 from probe_flow.records import Measurement, Pair, Pairs, TensorKind, TensorRef
 from probe_flow.records.measured import MeasuredPair, in_execution_order
-from probe_flow.stages.base import Context
+from probe_flow.work import Context
 
 Part = SpanRecord | Record | Reduced
 """What a task leaves."""

@@ -14,8 +14,9 @@ from probe_flow.files.existing import is_there
 from probe_flow.record.rows import file_of
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.records import Catalog, TensorKind, TensorRef
-from probe_flow.stages.base import Context, Settings, StageOptions, StageType
+from probe_flow.stages.base import StageOptions, StageType
 from probe_flow.stages.registry import stage_types
+from probe_flow.work import Context, Settings
 
 SIDES = ("target", "golden", "reference")
 AUTO = "dump.auto"

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from probe_flow.stages.base import Context, IsPath, Kind, Model, Only, PairsOf, StageOptions, StageType
+from probe_flow.stages.base import IsPath, Kind, Model, Only, PairsOf, StageOptions, StageType
+from probe_flow.work import Context
 
 
 def _bound(text: str) -> str:

@@ -20,9 +20,9 @@ from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.files.binary_file import BinaryFile
 from probe_flow.matching.torchair.match_torchair import match_torchair
 from probe_flow.records import Comparison, FindingKind, Mode, Role
-from probe_flow.stages.base import Context, Settings
 from probe_flow.stages.compare import Options
 from probe_flow.transform.reduce.reduce_tensors import Figures, reduce_device
+from probe_flow.work import Context, Settings
 
 SHOWN_BY_EXTREMES = (
     "scale_1_percent", "scale_5_percent", "inside_fused", "norm_eps", "stale_buffer", "nan", "overflow", "wrong_index",

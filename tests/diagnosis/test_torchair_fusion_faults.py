@@ -11,8 +11,8 @@ from probe_flow.compare.steps import compare_pairs
 from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.matching.torchair.match_torchair import match_torchair
 from probe_flow.records import Comparison, Expectation, Finding, FindingKind, Role
-from probe_flow.stages.base import Context, Settings
 from probe_flow.stages.compare import Options
+from probe_flow.work import Context, Settings
 
 VISIBLE = 4.0
 """How many times the healthy difference a fault must be at the tensor where it first shows."""

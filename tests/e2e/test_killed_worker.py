@@ -10,7 +10,7 @@ import pytest
 import scheduler_jobs
 
 from e2e.projects import GOLDEN, TARGET, TORCHAIR, Done
-from probe_flow.stages.base import Settings
+from probe_flow.work import Settings
 
 
 def test_a_run_whose_cluster_is_gone_ends_and_goes_on_elsewhere(probe_flow, dumps, monkeypatch):

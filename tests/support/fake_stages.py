@@ -34,7 +34,8 @@ from probe_flow.records import (
     TensorRef,
     Verdict,
 )
-from probe_flow.stages.base import CatalogOf, ComparisonOf, Context, DumpPath, Kind, PairsOf, StageOptions, StageType
+from probe_flow.stages.base import CatalogOf, ComparisonOf, DumpPath, Kind, PairsOf, StageOptions, StageType
+from probe_flow.work import Context
 
 EXECUTION = Execution(rank=0, step=0, graph=1)
 

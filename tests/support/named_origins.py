@@ -9,8 +9,8 @@ from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.matching.torchair.match_torchair import match_torchair
 from probe_flow.records import Comparison, Finding, FindingKind
-from probe_flow.stages.base import Context, Settings
 from probe_flow.stages.compare import Options
+from probe_flow.work import Context, Settings
 
 
 def compare(target: Path, golden: Path, golden_kind: str = "fx") -> Comparison:

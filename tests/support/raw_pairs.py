@@ -20,7 +20,7 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
-from probe_flow.stages.base import Context, Settings
+from probe_flow.work import Context, Settings
 
 
 def context(events: list[tuple[str, dict[str, Any]]] | None = None, **settings: Any) -> Context:

@@ -77,7 +77,7 @@ class Beside:
             self._forget(child)
 
     def begin(self, write: Callable[[Path], None], path: Path, *, rows: int) -> Callable[[], None]:
-        """Begin to write a file; return what waits until it is there. See `probe_flow.stages.base.Files`."""
+        """Begin to write a file; return what waits until it is there. See `probe_flow.work.Files`."""
         self._announce(path)
         child = self._begun(write, path) if rows >= MIN_ROWS and self._may_fork() else None
         if child is None:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from probe_flow.engine.run.cache import shared_store
 from probe_flow.engine.run.plan import Plan, needs
-from probe_flow.stages.base import Context, Kind, Settings
+from probe_flow.stages.base import Kind
+from probe_flow.work import Context, Settings
 from probe_flow.workflow.model.resolved import options_for_run
 
 if TYPE_CHECKING:

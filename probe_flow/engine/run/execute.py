@@ -37,8 +37,8 @@ from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, 
 from probe_flow.files.leftovers import remove_leftovers, remove_scratch
 from probe_flow.record.run_json import LISTS, write_run_json
 from probe_flow.records import Comparison
-from probe_flow.stages.base import Context, Settings
 from probe_flow.transform.sizes import size_bytes
+from probe_flow.work import Context, Settings
 from probe_flow.workflow.model.resolved import options_for_run
 
 

@@ -15,7 +15,8 @@ from probe_flow.errors import Diagnostic, InternalError, Severity
 from probe_flow.record.jsonl import write_comparison_jsonl, write_details_jsonl, write_nodes_jsonl
 from probe_flow.record.run_json import comparison_summary
 from probe_flow.records import Catalog, Comparison, Pairs
-from probe_flow.stages.base import AtOnce, Files, Kind
+from probe_flow.stages.base import Kind
+from probe_flow.work import AtOnce, Files
 
 _RECORD_OF: Mapping[Kind, type] = {Kind.CATALOG: Catalog, Kind.PAIRS: Pairs, Kind.COMPARISON: Comparison}
 

@@ -12,7 +12,7 @@ from probe_flow.engine.schedulers.base import RETRIES, Batch, BatchError, BatchL
 from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, out_of_memory
 
 if TYPE_CHECKING:
-    from probe_flow.stages.base import Emit  # without the library of options, which `probe-flow reduce` does without
+    from probe_flow.work import Emit  # without the library of options, which `probe-flow reduce` does without
 
 
 class StageTasks:

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from probe_flow.stages.base import Context
 from probe_flow.stages.convert.convert_options import ConvertOptions
+from probe_flow.work import Context
 
 
 class ArrayOptions(ConvertOptions):

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from probe_flow.stages.base import Context, Kind, StageType
+from probe_flow.stages.base import Kind, StageType
 from probe_flow.stages.convert.convert_options import ConvertOptions, forecast
+from probe_flow.work import Context
 
 Layout = Literal[
     "ND", "NCHW", "NHWC", "HWCN", "CHWN", "NCDHW", "NDHWC", "DHWCN", "DHWNC", "NC1HWC0", "NC1HWC0_C04", "NDC1HWC0",

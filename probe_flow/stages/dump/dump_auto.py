@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from probe_flow.stages.base import Context, DumpPath, Kind, Select, StageOptions, StageType
+from probe_flow.stages.base import DumpPath, Kind, Select, StageOptions, StageType
+from probe_flow.work import Context
 
 
 class Options(StageOptions):

@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import Field
 
-from probe_flow.stages.base import Context, DumpPath, Select, StageOptions
+from probe_flow.stages.base import DumpPath, Select, StageOptions
+from probe_flow.work import Context
 
 
 class DumpJsonOptions(StageOptions):

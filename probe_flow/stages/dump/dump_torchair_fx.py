@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from probe_flow.errors import Diagnostic
-from probe_flow.stages.base import Context, DumpPath, Duplicates, Forecast, Kind, Model, Select, StageType
+from probe_flow.stages.base import DumpPath, Duplicates, Forecast, Kind, Model, Select, StageType
 from probe_flow.stages.dump.model_run import RunOptions, dump_of_model, forecast, needs_model
+from probe_flow.work import Context
 
 if TYPE_CHECKING:
     from probe_flow.dumpers.torchair.fx_repeats import Unequal

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from probe_flow.errors import Diagnostic
-from probe_flow.stages.base import Context, DumpPath, Duplicates, Forecast, Kind, Select, StageType
+from probe_flow.stages.base import DumpPath, Duplicates, Forecast, Kind, Select, StageType
 from probe_flow.stages.dump.model_run import RunOptions, UsedPath, dump_of_model, forecast, needs_model
+from probe_flow.work import Context
 
 DEFAULT_DEVICE = "npu"
 

@@ -11,8 +11,9 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 from pydantic_core import InitErrorDetails
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.stages.base import Context, DumpPath, Forecast, IsPath, Model, StageOptions
+from probe_flow.stages.base import DumpPath, Forecast, IsPath, Model, StageOptions
 from probe_flow.transform.sizes import SIZES, Size, size_bytes
+from probe_flow.work import Context
 
 ModuleAttribute = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*$")]
 

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from probe_flow.stages.base import Context, IsPath, Kind, StageType
+from probe_flow.stages.base import IsPath, Kind, StageType
 from probe_flow.stages.match.match_options import MatchOptions, judged_by_reference
+from probe_flow.work import Context
 
 
 class Options(MatchOptions):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from probe_flow.errors import FormatError, UsageError
-from probe_flow.stages.base import CatalogOf, Context, IsPath, Kind, Model, StageType
+from probe_flow.stages.base import CatalogOf, IsPath, Kind, Model, StageType
 from probe_flow.stages.match.match_options import MatchOptions, judged_by_reference
+from probe_flow.work import Context
 
 if TYPE_CHECKING:
     from probe_flow.matching.offline.match_offline import Select

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from probe_flow.stages.base import Context, Kind, StageType
+from probe_flow.stages.base import Kind, StageType
 from probe_flow.stages.reduce.reduce_options import ReduceOptions, forecast
+from probe_flow.work import Context
 
 
 class Options(ReduceOptions):

@@ -10,7 +10,6 @@ from typing import Any
 
 from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, Severity, Stopped
 from probe_flow.records import Catalog
-from probe_flow.stages.base import Context
 from probe_flow.stages.dump.adopt_any import adopt_any
 from probe_flow.stages.reduce.reduce_options import ReduceOptions, WatchOptions
 from probe_flow.transform.reduce.reduce_folders import Reduction, Wanted, Watch
@@ -19,6 +18,7 @@ from probe_flow.transform.reduce.reduce_source import SourceReduction
 from probe_flow.transform.reduce.reduce_stop import Stop
 from probe_flow.transform.reduce.reduce_summary import Summary
 from probe_flow.transform.reduce.reduce_tensors import Figures
+from probe_flow.work import Context
 
 
 def run_reduce(

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator
 
-from probe_flow.stages.base import ComparisonOf, Context, Forecast, IsPath, Kind, Model, StageOptions, StageType
+from probe_flow.stages.base import ComparisonOf, Forecast, IsPath, Kind, Model, StageOptions, StageType
 from probe_flow.stages.report.report_detail import Detail
+from probe_flow.work import Context
 
 if TYPE_CHECKING:
     from probe_flow.errors import Diagnostic

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from probe_flow.stages.base import Context, IsPath, Kind, PairsOf, StageOptions, StageType
+from probe_flow.stages.base import IsPath, Kind, PairsOf, StageOptions, StageType
+from probe_flow.work import Context
 
 
 class Options(StageOptions):

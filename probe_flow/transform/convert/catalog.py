@@ -11,10 +11,10 @@ from pathlib import Path
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.streamed_file import clear_stale
 from probe_flow.records import Catalog, TensorKind
-from probe_flow.stages.base import Context
 from probe_flow.stages.convert.convert_options import ConvertOptions
 from probe_flow.transform.convert.names import add_to_mapping
 from probe_flow.transform.convert.tensors import Batch, Done, Job, Wanted, convert_batch, lost_batch
+from probe_flow.work import Context
 
 BATCH_BYTES = 64 * 2**20
 BATCH_TENSORS = 200

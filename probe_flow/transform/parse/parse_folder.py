@@ -13,10 +13,10 @@ from probe_flow.files.existing import is_file, is_folder
 from probe_flow.files.opening import read_whole
 from probe_flow.files.streamed_file import clear_stale
 from probe_flow.files.whole_files import write_whole
-from probe_flow.stages.base import TaskMap
 from probe_flow.transform.convert.names import MAPPING_FILE, add_to_mapping
 from probe_flow.transform.parse.parse_files import Batch, Parsed, Source, Wanted, lost_batch, parse_batch
 from probe_flow.transform.reduce.reduce_summary import megabytes
+from probe_flow.work import TaskMap
 
 FAILED_LIST = "convert_failed_file_list.txt"
 """Names the files of which something is not converted, one a line."""

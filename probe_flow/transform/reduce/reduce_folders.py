@@ -26,7 +26,7 @@ from probe_flow.transform.reduce.reduce_summary import Summary
 from probe_flow.transform.reduce.reduce_tensors import Figures
 
 if TYPE_CHECKING:
-    from probe_flow.stages.base import TaskMap
+    from probe_flow.work import TaskMap
 
 BATCH_BYTES, MOST_BATCH_BYTES, BATCHES = 64 * 2**20, 2**30, 64
 """Batches grow with the work up to a limit, as long as there are enough for many workers: each waits for the disk."""

@@ -18,7 +18,7 @@ from probe_flow.measure.results import incomparable
 from probe_flow.measure.run import measure_pairs, planned_fields
 from probe_flow.metrics.catalogue.registry import metric_ids
 from probe_flow.records import Execution, Mode, NodeKey, Pair, Slot, SlotRole, Statistics, TensorKind, TensorRef
-from probe_flow.stages.base import Context, Settings
+from probe_flow.work import Context, Settings
 
 IDS = metric_ids("default")
 VALUES = np.array([[-1.5, 2.0, 0.5], [1.0, 0.0, 4.0]], np.float32)

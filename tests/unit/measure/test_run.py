@@ -12,7 +12,7 @@ from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.measure.run import measure_pairs
 from probe_flow.metrics.catalogue.registry import metric_ids
 from probe_flow.records import Execution, NodeKey, Pair, Slot, SlotRole
-from probe_flow.stages.base import Context, Settings
+from probe_flow.work import Context, Settings
 
 IDS = metric_ids("default")
 

@@ -11,9 +11,10 @@ from om_writer import GoldenFolder, OmFolder, om_tree
 from pydantic import ValidationError
 
 from probe_flow.records import Catalog
-from probe_flow.stages.base import Context, NoCache, Select, Settings
+from probe_flow.stages.base import Select
 from probe_flow.stages.dump.adopt_any import adopt_any
 from probe_flow.stages.registry import stage_types
+from probe_flow.work import Context, NoCache, Settings
 
 X = np.ones((2, 3), "f4")
 

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from probe_flow.dumpers.model_job import FX_FOLDER, ModelJob
 from probe_flow.errors import Diagnostic, UsageError
-from probe_flow.stages.base import Context, Settings
 from probe_flow.stages.dump import dump_torchair_fx, dump_torchair_ge
+from probe_flow.work import Context, Settings
 
 FX = {"uses": "dump.torchair_fx"}
 

@@ -17,8 +17,8 @@ from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.records import Comparison, Role, Status
 from probe_flow.reports import formats as files
 from probe_flow.reports import registry
-from probe_flow.stages.base import AtOnce, Context, Settings
 from probe_flow.stages.report.report import STAGE, Options, forms
+from probe_flow.work import AtOnce, Context, Settings
 
 ALL = [{"csv": "dump_json"}, "jsonl", "junit", "xlsx", {"xlsx": "torchair"}, "markdown", "annotations",
        {"annotations": "gitlab"}]  # fmt: skip

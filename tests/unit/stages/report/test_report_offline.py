@@ -10,8 +10,8 @@ from offline_rows import Op, figures, offline
 from pydantic import ValidationError
 
 from probe_flow.records import Comparison, Execution
-from probe_flow.stages.base import Context, Settings
 from probe_flow.stages.report import report, report_pairs
+from probe_flow.work import Context, Settings
 
 FACTS: dict[str, Any] = {
     "workflow": {"name": "demo", "path": "demo.yaml"},

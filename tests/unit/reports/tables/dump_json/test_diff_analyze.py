@@ -46,7 +46,7 @@ def files(comparison: Comparison, folder: Path) -> tuple[list[Any], Any]:
 @pytest.fixture(scope="module")
 def ranks() -> Comparison:
     """Two real ranks: rank 1 adds 1.0 before the first all_reduce."""
-    from probe_flow.stages.base import Context, Settings
+    from probe_flow.work import Context, Settings
 
     examples = ROOT / "examples" / "dump_json"
     target, golden = (read_dump_json(examples / f"ranks_{side}", side=side) for side in ("target", "golden"))

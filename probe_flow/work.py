@@ -1,0 +1,142 @@
+"""What a stage gets from the engine: a way to run batches, events, settings, and what was measured before.
+
+The rooms below the stages use the same services, so that they need neither YAML nor an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from probe_flow.errors import Diagnostic
+from probe_flow.files.yaml.places import Place
+
+Batch = TypeVar("Batch")
+Result = TypeVar("Result")
+
+
+class TaskMap(Protocol):
+    """How a stage runs many independent batches; the engine supplies it over a scheduler.
+
+    ``function`` must be importable (a module-level function); results come back as ``(index, result)`` in any order.
+    A batch may end its worker process each time that it is tried: ``lost`` makes its result from the batch and the
+    reason (PF6106); without it, the stage fails.
+    """
+
+    def __call__(
+        self,
+        function: Callable[[Batch], Result],
+        batches: Sequence[Batch],
+        *,
+        sizes: Sequence[int],
+        lost: Callable[[Batch, Diagnostic], Result] | None = None,
+    ) -> Iterator[tuple[int, Result]]: ...
+
+
+class Emit(Protocol):
+    """Send one structured event: a constant name with fields."""
+
+    def __call__(self, event: str, **fields: Any) -> None: ...
+
+
+class ResultCache(Protocol):
+    """Where a stage finds what it measured before, and leaves what it measures now; the engine supplies it."""
+
+    @property
+    def key(self) -> str:
+        """What identifies an input file: ``stat`` or ``content``."""
+
+    def find(self, keys: Sequence[str]) -> Mapping[str, str]:
+        """Return the kept texts by key."""
+
+    def add(self, texts: Mapping[str, tuple[str, str]]) -> None:
+        """Keep texts: key -> (text, label). Never raises for a failing disk: that costs the cache, not the result."""
+
+
+class NoCache:
+    """Keeps nothing."""
+
+    key = "stat"
+
+    def find(self, keys: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002
+        """Return nothing."""
+        return {}
+
+    def add(self, texts: Mapping[str, tuple[str, str]]) -> None:
+        """Forget."""
+
+
+class Files(Protocol):
+    """How long result files are written; the engine supplies one that writes some of them beside the run."""
+
+    def begin(self, write: Callable[[Path], None], path: Path, *, rows: int) -> Callable[[], None]:
+        """Begin to write a file; return what waits until it stands at its path.
+
+        Both raise what writing raises. Whatever the file is made from must not change before it is there.
+
+        Args:
+            write: writes it to any path of that name, whole or not at all; may run in a forked child.
+            path: where the file shall be.
+            rows: how long it is; short files are there when this returns.
+        """
+
+
+class AtOnce:
+    """Writes every file when it is asked to."""
+
+    def begin(self, write: Callable[[Path], None], path: Path, *, rows: int) -> Callable[[], None]:  # noqa: ARG002
+        """Write the file; nothing is left to wait for."""
+        write(path)
+        return lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Run-wide settings of the workflow file that stages need.
+
+    Args:
+        io: ``auto``, ``mmap`` or ``read``.
+        metrics_backend: ``auto``, ``numpy`` or ``numba``.
+        batch_bytes: pair bytes per batch.
+        tensors: folder of converted tensors; None = none are kept.
+        keeps_all_tensors: whether small converted tensors are kept as well.
+        is_resumed: whether the run continues one that did not end.
+    """
+
+    io: str = "auto"
+    metrics_backend: str = "auto"
+    batch_bytes: int = 128 * 2**20
+    tensors: Path | None = None
+    keeps_all_tensors: bool = False
+    is_resumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the engine gives a running stage.
+
+    Args:
+        stage: its name in the workflow.
+        output: the run's folder; only report stages write, and only there or where their options say.
+        map: runs batches (`TaskMap`).
+        emit: sends events (`Emit`).
+        report: records diagnostics (warnings) that belong to the run.
+        settings: run-wide settings, see `Settings`.
+        facts: provenance of the run so far, for reports (workflow name, params, versions, timings).
+        cache: what was measured before (`ResultCache`).
+        files: writes long result files (`Files`).
+        place: where the stage's options were written, for problems that show only while it runs; None = nowhere.
+    """
+
+    stage: str
+    output: Path
+    map: TaskMap
+    emit: Emit
+    report: Callable[[Iterable[Diagnostic]], None]
+    settings: Settings
+    facts: Mapping[str, Any]
+    cache: ResultCache = field(default_factory=NoCache)
+    files: Files = field(default_factory=AtOnce)
+    place: Place | None = None
