@@ -23,6 +23,16 @@ def json_number(value: float | None) -> float | str | None:
     return value
 
 
+def number(value: object) -> float | None:
+    """Return a number of a record, whose NaN and infinities are words; None for everything else."""
+    if isinstance(value, (bool, int, float)):
+        try:
+            return float(value)
+        except OverflowError:  # integers have no bounds in JSON
+            return float("inf") if value > 0 else float("-inf")
+    return float(value) if isinstance(value, str) and value in WORDS else None
+
+
 def json_value(value: object, *, depth: int = 0) -> Any:
     """Return any value of a dump as JSON: scalars, texts, lists and mappings as they are, the rest as its text.
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from probe_flow.record.facts import figure
+from probe_flow.record.json_values import number
 from probe_flow.records import ErrorMap
-from probe_flow.runs.queries.base import number
 
 MAX_LINES = 16
 """Lines of a map; more rows of cells share one, as the worst of them."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from probe_flow.record.json_values import number
 from probe_flow.records import ComparedPair, Comparison, Expectation, FindingKind, Role, Status, TensorKind
-from probe_flow.runs.queries.base import number
 
 
 class Mark(enum.Enum):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from probe_flow.errors import Diagnostic, ProbeFlowError, UsageError
@@ -14,9 +12,9 @@ from probe_flow.files.existing import is_there
 from probe_flow.record.rows import file_of
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.records import Catalog, TensorKind, TensorRef
-from probe_flow.stages.base import StageOptions, StageType
-from probe_flow.stages.registry import stage_types
-from probe_flow.work import Context, Settings
+
+Adopt = Callable[[str, str, str], object]
+"""Return the catalog of the dump at a path, given the name of the stage that read it and what this stage uses."""
 
 SIDES = ("target", "golden", "reference")
 AUTO = "dump.auto"
@@ -60,9 +58,11 @@ class StoredDumps:
     Args:
         run: the run.
         moved: where the dumps of some sides lie now.
+        adopt: lists a dump as the stage of the run did.
     """
 
-    def __init__(self, run: StoredRun, moved: Mapping[str, str]) -> None:
+    def __init__(self, run: StoredRun, moved: Mapping[str, str], adopt: Adopt) -> None:
+        self._adopt = adopt
         self._inputs = list(_inputs(run))
         self._moved = moved
         self._catalogs: dict[_Input, Catalog | str] = {}
@@ -107,7 +107,7 @@ class StoredDumps:
 
     def _catalog(self, given: _Input) -> Catalog | str:
         if given not in self._catalogs:
-            self._catalogs[given] = _read(given)
+            self._catalogs[given] = _read(given, self._adopt)
         return self._catalogs[given]
 
 
@@ -119,49 +119,15 @@ def _inputs(run: StoredRun) -> Iterator[_Input]:
             yield _Input(stage, uses.get(stage, ""), given["path"])
 
 
-def _read(given: _Input) -> Catalog | str:
+def _read(given: _Input, adopt: Adopt) -> Catalog | str:
     """Return the catalog of a dump, or why there is none."""
     if not is_there(given.path):
         return f"there is no dump at `{given.path}` (`--dump SIDE=PATH` says where it is)"
-    stage, options = _stage(given)
     try:
-        catalog = stage.run(options, {}, _context(given.stage))
+        catalog = adopt(given.stage, given.uses, given.path)
     except ProbeFlowError as error:
         return f"the dump at `{given.path}` cannot be read: {error.diagnostic.message}"
     return catalog if isinstance(catalog, Catalog) else f"`{given.uses}` reads no dump"
-
-
-def _stage(given: _Input) -> tuple[StageType, StageOptions]:
-    """Return the stage that read a dump, with options that adopt it as a whole; `dump.auto` where it takes others."""
-    from pydantic import ValidationError
-
-    known = stage_types()
-    if given.uses.startswith("dump.") and given.uses in known:
-        try:
-            stage = known[given.uses]
-            return stage, stage.options.model_validate({"uses": given.uses, "path": given.path})
-        except (ValidationError, UsageError):  # a package's stage may name its path otherwise, or be broken
-            pass
-    return known[AUTO], known[AUTO].options.model_validate({"uses": AUTO, "path": given.path})
-
-
-def _context(stage: str) -> Context:
-    def no_map(*_: object, **__: object) -> Iterator[tuple[int, Any]]:
-        raise NotImplementedError("adopting a dump needs no workers")
-
-    return Context(
-        stage=stage,
-        output=Path(os.devnull),
-        map=no_map,
-        emit=_silent,
-        report=lambda _problems: None,
-        settings=Settings(),
-        facts={},
-    )
-
-
-def _silent(event: str, **fields: Any) -> None:
-    """Send nothing: a question leaves no trace in the run's folder."""
 
 
 def _is_in(ref: TensorRef, recorded: object, root: str) -> bool:

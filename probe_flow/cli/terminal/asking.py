@@ -12,12 +12,12 @@ from probe_flow.record.run_folder import StoredRun, read_run
 from probe_flow.runs.queries.base import EVERYWHERE, Scope, sides
 
 if TYPE_CHECKING:
-    from probe_flow.record.stored_nodes import StoredNodes
     from probe_flow.runs.queries.named_answer import NamedAnswer
     from probe_flow.runs.queries.subgraph import Subgraph
     from probe_flow.runs.queries.tensor import TensorView
     from probe_flow.runs.queries.threshold import Threshold
     from probe_flow.runs.reopen import StoredDumps
+    from probe_flow.runs.stored_nodes import StoredNodes
 
 DRAWN_DEPTH = 2
 """Steps each way of a drawing when none are given."""
@@ -63,7 +63,7 @@ class Asker:
     def nodes(self) -> StoredNodes:
         """The nodes of the run, read at the first use."""
         if self._nodes is None:
-            from probe_flow.record.stored_nodes import StoredNodes
+            from probe_flow.runs.stored_nodes import StoredNodes
 
             self._nodes = StoredNodes(self.run)
         return self._nodes
@@ -73,8 +73,9 @@ class Asker:
         """The dumps of the run, listed at the first use."""
         if self._dumps is None:
             from probe_flow.runs.reopen import StoredDumps
+            from probe_flow.stages.dump.adopt_stored import adopt_stored
 
-            self._dumps = StoredDumps(self.run, self.moved)
+            self._dumps = StoredDumps(self.run, self.moved, adopt_stored)
         return self._dumps
 
     def is_pattern(self, name: str) -> bool:

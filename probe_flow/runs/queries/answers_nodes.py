@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from probe_flow.record.facts import printable, where
-from probe_flow.record.stored_nodes import StoredNodes
 from probe_flow.record.text_table import text_table
 from probe_flow.runs.queries.base import place
+from probe_flow.runs.stored_nodes import StoredNodes
 
 
 def counted_lines(nodes: StoredNodes) -> Iterator[str]:

@@ -10,7 +10,7 @@ from heapq import nlargest
 from typing import Any
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
-from probe_flow.record.json_values import WORDS
+from probe_flow.record.json_values import number
 
 Record = Mapping[str, Any]
 
@@ -141,16 +141,6 @@ def place(known: Identity) -> dict[str, Any]:
     if found["comparison"] is None:
         del found["comparison"]
     return found
-
-
-def number(value: object) -> float | None:
-    """Return a number of a record, whose NaN and infinities are words; None for everything else."""
-    if isinstance(value, (bool, int, float)):
-        try:
-            return float(value)
-        except OverflowError:  # integers have no bounds in JSON
-            return float("inf") if value > 0 else float("-inf")
-    return float(value) if isinstance(value, str) and value in WORDS else None
 
 
 def reasons_of(row: Record) -> list[str]:

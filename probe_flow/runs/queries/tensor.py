@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from probe_flow.elements.axis_order import axes_of, channels_first, order_of
 from probe_flow.errors import ProbeFlowError
-from probe_flow.record.json_values import json_number
+from probe_flow.record.json_values import json_number, number
 from probe_flow.record.run_folder import StoredRun
-from probe_flow.record.stored_nodes import texts
 from probe_flow.record.stored_records import is_shape
 from probe_flow.records import ErrorMap, Statistics, TensorRef
 from probe_flow.reports.error_map_text import stored_maps
-from probe_flow.runs.queries.base import EVERYWHERE, Record, Scope, find_names, metric_of, number, side
+from probe_flow.runs.queries.base import EVERYWHERE, Record, Scope, find_names, metric_of, side
 from probe_flow.runs.queries.named_answer import NamedAnswer
+from probe_flow.runs.stored_nodes import texts
 from probe_flow.tensors.layouts import PLAIN_LAYOUTS
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
-from probe_flow.record.json_values import json_number
+from probe_flow.record.json_values import json_number, number
 from probe_flow.record.run_folder import StoredRun
-from probe_flow.runs.queries.base import EVERYWHERE, Identity, Record, Scope, identity, metric_of, number, place
+from probe_flow.runs.queries.base import EVERYWHERE, Identity, Record, Scope, identity, metric_of, place
 
 _NUMERIC_KINDS = frozenset({"tensor", "statistics"})
 _INCOMPARABLE = frozenset({"not_comparable", "error"})

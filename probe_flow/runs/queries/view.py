@@ -13,11 +13,11 @@ from typing import Any
 from probe_flow.record.conclusion import last_line
 from probe_flow.record.facts import DISTANCE, figure, operator, printable, slot, where
 from probe_flow.record.json_values import any_json_text, unsplit
+from probe_flow.record.json_values import number as _number
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.record.text_table import text_table
 from probe_flow.reports.terminal.console import render_summary
 from probe_flow.runs.queries.base import EVERYWHERE, Scope, reasons_of
-from probe_flow.runs.queries.base import number as _number
 from probe_flow.runs.queries.heat_map import HeatText
 
 _FROM_RECORD = (

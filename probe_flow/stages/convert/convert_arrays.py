@@ -28,4 +28,6 @@ def run(options: ArrayOptions, inputs: Mapping[str, Sequence[Any]], context: Con
 
     kind = FileKind(options.uses.removeprefix("convert."))
     wanted = Wanted(kind, "ND" if options.order == "logical" else None)
-    return convert_catalog(inputs["dump"][0], wanted, options, context)
+    return convert_catalog(
+        inputs["dump"][0], wanted, context, folder=options.output, nodes=options.nodes, replaces=options.replace
+    )

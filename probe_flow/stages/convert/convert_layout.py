@@ -48,7 +48,9 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     from probe_flow.transform.convert.tensors import Wanted
 
     wanted = Wanted(FileKind(options.type), options.layout, options.axes, options.c0, names_shapes=True)
-    return convert_catalog(inputs["dump"][0], wanted, options, context)
+    return convert_catalog(
+        inputs["dump"][0], wanted, context, folder=options.output, nodes=options.nodes, replaces=options.replace
+    )
 
 
 STAGE = StageType(

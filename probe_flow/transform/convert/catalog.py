@@ -11,7 +11,6 @@ from pathlib import Path
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.streamed_file import clear_stale
 from probe_flow.records import Catalog, TensorKind
-from probe_flow.stages.convert.convert_options import ConvertOptions
 from probe_flow.transform.convert.names import add_to_mapping
 from probe_flow.transform.convert.tensors import Batch, Done, Job, Wanted, convert_batch, lost_batch
 from probe_flow.work import Context
@@ -21,25 +20,41 @@ BATCH_TENSORS = 200
 MAX_PROBLEMS = 20
 
 
-def convert_catalog(catalog: Catalog, wanted: Wanted, options: ConvertOptions, context: Context) -> Catalog:
+def convert_catalog(
+    catalog: Catalog,
+    wanted: Wanted,
+    context: Context,
+    *,
+    folder: str | None,
+    nodes: Sequence[str] | None,
+    replaces: bool,
+) -> Catalog:
     """Write tensors of a catalog as files and return it with these in their place.
 
     Tensors that the wanted layout has no place for, such as a vector in NC1HWC0, stay as they are: PF6510 lists them.
+
+    Args:
+        catalog: what a dump has.
+        wanted: kind and layout of the files.
+        context: the stage's.
+        folder: where the files go; None: into the run's folder.
+        nodes: patterns of the nodes whose tensors are converted; None: all.
+        replaces: whether files of the same names that hold something else are replaced.
 
     Raises:
         UsageError: PF6501, PF6502 the folder of the files.
         IncompleteError: PF6507 no tensor to convert, PF6508 some are not converted; the others are. PF6511 none has
             the wanted layout.
     """
-    is_ours = options.output is None
-    output = context.output / "converted" / context.stage if options.output is None else Path(options.output)
-    jobs = _jobs(catalog, output, options.nodes)
+    is_ours = folder is None
+    output = context.output / "converted" / context.stage if folder is None else Path(folder)
+    jobs = _jobs(catalog, output, nodes)
     if not jobs:
-        raise IncompleteError(_nothing(catalog, options.nodes))
+        raise IncompleteError(_nothing(catalog, nodes))
     if is_ours:
         _refuse_links(context.output, {output, *(job.folder for job in jobs)})
     _prepare(output, jobs, catalog)
-    batches = list(_batches(jobs, wanted, replaces=options.replace or is_ours))
+    batches = list(_batches(jobs, wanted, replaces=replaces or is_ours))
     sizes = [sum(job.ref.nbytes for job in batch.jobs) for batch in batches]
     found = [done for _, ended in context.map(convert_batch, batches, sizes=sizes, lost=lost_batch) for done in ended]
     tensors = list(catalog.tensors)
