@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from probe_flow.analysis.coverage import Required, caveats, cover, incompleteness
+from probe_flow.analysis.coverage import caveats, cover, incompleteness
 from probe_flow.analysis.gate import gate_passes
 from probe_flow.analysis.policies.base import Policy, judge_all
-from probe_flow.analysis.policies.bounds import Bound, parse_bound
 from probe_flow.analysis.policies.registry import policy_named
 from probe_flow.analysis.policies.rules import Rule, RulePolicy
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.analysis.silent_operators import silence_problems, silent_sides
+from probe_flow.compare.asked import Asked
 from probe_flow.compare.closer_looks import look_closer
 from probe_flow.compare.noise import measure_noise
 from probe_flow.compare.picks import with_picks
@@ -37,18 +37,15 @@ SAME_DUMP = "same dump on both sides"
 SAMPLED_FILES = 32
 """Pairs whose files are looked at to see whether both sides are one dump."""
 
-if TYPE_CHECKING:
-    from probe_flow.stages.compare import Options, PolicyRule
 
-
-def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Comparison | None) -> Comparison:
+def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Comparison | None) -> Comparison:
     """Return the comparison of all pairs."""
-    baseline = open_baseline(options, context)
-    policy = _policy(options.policy, pairs)
-    ids = chosen_metrics(options, pairs)
+    baseline = open_baseline(asked, context)
+    policy = _policy(asked.policy, pairs)
+    ids = chosen_metrics(asked, pairs)
     ordered = in_execution_order(pairs)
-    selected = only_suspects(ordered, suspects, options.only) if suspects and options.only else None
-    scope = measured_scope(options)
+    selected = only_suspects(ordered, suspects, asked.only) if suspects and asked.only else None
+    scope = measured_scope(asked)
     rows = measure_pairs(ordered, ids, context, selected=selected, scope=scope)
     rows = measure_noise(measure_reference(rows, ids, context, scope=scope), pairs, context, scope=scope)
     rows = with_picks(rows, pairs, context)
@@ -57,10 +54,7 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
     findings, roles = conclude(rows, pairs, verdicts)
     silent = silent_sides(pairs) if selected is None else {}
     coverage = cover(pairs, rows, verdicts, silent)
-    required = Required(**options.require.model_dump())
-    excused = excuse(
-        rows, pairs, roles, findings, options=options, baseline=baseline, coverage=coverage, context=context
-    )
+    excused = excuse(rows, pairs, roles, findings, asked=asked, baseline=baseline, coverage=coverage, context=context)
     compared = tuple(
         ComparedPair(number, row.pair, row.measurement, verdict)
         for number, (row, verdict) in enumerate(zip(rows, excused.verdicts, strict=True))
@@ -71,15 +65,15 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
         rows=compared,
         findings=excused.findings,
         coverage=coverage,
-        gate=options.gate,
-        gate_passed=gate_passes(options.gate, excused.findings, excused.verdicts),
-        incomplete=incompleteness(rows, roles, coverage, required=required, unused=pairs.unused),
+        gate=asked.gate,
+        gate_passed=gate_passes(asked.gate, excused.findings, excused.verdicts),
+        incomplete=incompleteness(rows, roles, coverage, required=asked.required, unused=pairs.unused),
         caveats=(
             *caveats(
                 pairs,
                 coverage,
-                required=required,
-                only=options.only.comparison if suspects and options.only else None,
+                required=asked.required,
+                only=asked.only.comparison if suspects and asked.only else None,
                 max_elements=scope.max_elements,
             ),
             *([SAME_DUMP] if same is not None else []),
@@ -92,7 +86,7 @@ def compare_pairs(pairs: Pairs, options: Options, context: Context, suspects: Co
             *silence_problems(silent, pairs),
             *reference_problems(rows),
             *left_out(rows, scope.max_elements),
-            *_idle_arguments(options, ids),
+            *_idle_arguments(asked, ids),
             *excused.problems,
             *([same] if same is not None and not _is_told(same, context) else []),
         ),
@@ -137,25 +131,25 @@ def _is_same_file(one: str | None, other: str | None) -> bool:
         return False
 
 
-def chosen_metrics(options: Options, pairs: Pairs) -> tuple[str, ...]:
+def chosen_metrics(asked: Asked, pairs: Pairs) -> tuple[str, ...]:
     """Return the metric ids that a comparison measures.
 
     Those asked for, or else the set of the policy's name, or else the default ones; and those that the policy needs.
     """
-    policy = _policy(options.policy, pairs)
-    chosen = options.metrics or (policy.name if policy.name in METRIC_SETS else "default")
-    return metric_ids(dict.fromkeys((*metric_ids(chosen), *policy.needs, *waiver_metrics(options))))
+    policy = _policy(asked.policy, pairs)
+    chosen = asked.metrics or (policy.name if policy.name in METRIC_SETS else "default")
+    return metric_ids(dict.fromkeys((*metric_ids(chosen), *policy.needs, *waiver_metrics(asked))))
 
 
-def measured_scope(options: Options) -> Scope:
+def measured_scope(asked: Asked) -> Scope:
     """Return how much of each pair a comparison measures, and the formulas of metrics with arguments."""
-    computes = {metric: with_arguments(metric, given) for metric, given in options.metric_args.items()}
-    return Scope(options.max_elements, computes)
+    computes = {metric: with_arguments(metric, given) for metric, given in asked.metric_args.items()}
+    return Scope(asked.max_elements, computes)
 
 
-def _idle_arguments(options: Options, ids: Sequence[str]) -> Iterator[Diagnostic]:
+def _idle_arguments(asked: Asked, ids: Sequence[str]) -> Iterator[Diagnostic]:
     measured = of_two_sides(ids)
-    for metric in options.metric_args:
+    for metric in asked.metric_args:
         if metric not in measured:
             yield Diagnostic(
                 "PF6406",
@@ -165,19 +159,9 @@ def _idle_arguments(options: Options, ids: Sequence[str]) -> Iterator[Diagnostic
             )
 
 
-def _policy(policy: str | list[PolicyRule], pairs: Pairs) -> Policy:
+def _policy(policy: str | tuple[Rule, ...], pairs: Pairs) -> Policy:
     if isinstance(policy, str):
         return policy_named(policy)
     op_types: dict[Any, str] = {key: node.op_type for key, node in pairs.golden.nodes.items()}
     op_types.update({key: node.op_type for key, node in pairs.target.nodes.items()})
-    return RulePolicy(tuple(_rule(rule) for rule in policy), op_types)
-
-
-def _rule(rule: PolicyRule) -> Rule:
-    given = rule.where.model_dump(exclude_none=True)
-    where = {key: (value,) if isinstance(value, str) else tuple(value) for key, value in given.items()}
-    return Rule(where, _bounds(rule.pass_), _bounds(rule.warn) if rule.warn is not None else None)
-
-
-def _bounds(texts: dict[str, str]) -> dict[str, Bound]:
-    return {metric: bound for metric, text in texts.items() if (bound := parse_bound(text)) is not None}
+    return RulePolicy(policy, op_types)

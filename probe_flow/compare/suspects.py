@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from probe_flow.analysis.policies.bounds import parse_bound
+from probe_flow.compare.asked import Only
 from probe_flow.records import ComparedPair, Comparison, Pair
-from probe_flow.stages.base import Only
 
 
 def only_suspects(pairs: Sequence[Pair], earlier: Comparison, only: Only) -> set[int]:
@@ -24,8 +24,7 @@ def only_suspects(pairs: Sequence[Pair], earlier: Comparison, only: Only) -> set
     }
 
 
-def _meets(row: ComparedPair, key: str, wanted: str | list[str], earlier: Comparison) -> bool:
-    globs = [wanted] if isinstance(wanted, str) else wanted
+def _meets(row: ComparedPair, key: str, globs: Sequence[str], earlier: Comparison) -> bool:
     node = row.pair.shown.node
     record = earlier.pairs.target.nodes.get(node) or earlier.pairs.golden.nodes.get(node)
     facts = {

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
 from probe_flow.stages.base import IsPath, Kind, Model, Only, PairsOf, StageOptions, StageType
 from probe_flow.work import Context
+
+if TYPE_CHECKING:
+    from probe_flow.analysis.policies import bounds, rules
+    from probe_flow.analysis.suppressions import waivers
+    from probe_flow.compare.asked import Asked
+    from probe_flow.files.yaml.places import Place
 
 
 def _bound(text: str) -> str:
@@ -209,13 +215,63 @@ class Options(StageOptions):
         None, description="Compare only the nodes that an earlier comparison suspects."
     )
 
+    def asked(self, place: Place | None = None) -> Asked:
+        """Return the same as plain values; ``place`` is where the stage is written."""
+        from probe_flow.analysis.coverage import Required
+        from probe_flow.compare import asked
+
+        only = self.only
+        return asked.Asked(
+            policy=self.policy if isinstance(self.policy, str) else tuple(map(_rule, self.policy)),
+            metrics=self.metrics,
+            metric_args=self.metric_args,
+            max_elements=self.max_elements,
+            gate=self.gate,
+            waivers=tuple(_waiver(waiver, number, place) for number, waiver in enumerate(self.waivers)),
+            baseline=self.baseline,
+            baseline_tolerance=self.baseline_tolerance,
+            required=Required(**self.require.model_dump()),
+            only=asked.Only(only.comparison, _lists(only.where), only.limit) if only is not None else None,
+        )
+
+
+def _rule(rule: PolicyRule) -> rules.Rule:
+    from probe_flow.analysis.policies.rules import Rule
+
+    where = _lists(rule.where.model_dump(exclude_none=True))
+    return Rule(where, _bounds(rule.pass_), _bounds(rule.warn) if rule.warn is not None else None)
+
+
+def _waiver(waiver: Waiver, number: int, place: Place | None) -> waivers.Waiver:
+    from probe_flow.analysis.suppressions import waivers
+    from probe_flow.files.yaml.places import nearest
+
+    return waivers.Waiver(
+        _lists(waiver.where.model_dump(exclude_none=True)),
+        waiver.reason,
+        waiver.owner,
+        date.fromisoformat(waiver.expires),
+        _bounds(waiver.bound or {}),
+        nearest(place, ("waivers", number)).span if place is not None else None,
+    )
+
+
+def _lists(where: Mapping[str, str | list[str]]) -> dict[str, Sequence[str]]:
+    return {key: (value,) if isinstance(value, str) else tuple(value) for key, value in where.items()}
+
+
+def _bounds(texts: Mapping[str, str]) -> dict[str, bounds.Bound]:
+    from probe_flow.analysis.policies.bounds import parse_bound
+
+    return {metric: bound for metric, text in texts.items() if (bound := parse_bound(text)) is not None}
+
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the comparison."""
     from probe_flow.compare.steps import compare_pairs
 
     suspects = inputs["only.comparison"][0] if options.only else None
-    return compare_pairs(inputs["pairs"][0], options, context, suspects)
+    return compare_pairs(inputs["pairs"][0], options.asked(context.place), context, suspects)
 
 
 STAGE = StageType(

@@ -78,7 +78,7 @@ def test_verbs_are_questions_of_show(torchair, typed, probe_flow):
 
 
 def test_nodes_are_read_once(torchair, typed, monkeypatch):
-    from probe_flow.runs import stored_nodes
+    from probe_flow.runs.queries import stored_nodes
 
     made = []
     real = stored_nodes.StoredNodes.__init__

@@ -38,7 +38,7 @@ def compare(case: Case, *, has_rules: bool = True, coverage: float = 0.9) -> Com
     files = {"rule": case.rule, "close": case.close, "quant": case.quant} if has_rules else {}
     pairs = match(case.target, case.golden, **files)
     options = Options(uses="compare", pairs="pairs", policy="offline", require={"coverage": coverage})
-    return compare_pairs(pairs, options, context, None)
+    return compare_pairs(pairs, options.asked(), context, None)
 
 
 def asked(spec: Spec) -> float:

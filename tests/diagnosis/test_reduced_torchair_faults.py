@@ -136,4 +136,4 @@ def compare_devices(target: Path, golden: Path) -> Comparison:
 
     context = Context("result", Path(), in_order, ignore, ignore, Settings(), {})
     pairs = match_torchair(read_torchair_ge(target, side="target"), read_torchair_ge(golden, side="golden"))
-    return compare_pairs(pairs, Options(uses="compare", pairs="pairs"), context, None)
+    return compare_pairs(pairs, Options(uses="compare", pairs="pairs").asked(), context, None)

@@ -26,7 +26,7 @@ def compare(case: FusionCase) -> Comparison:
         "result", Path(), in_order, lambda _event, **_fields: None, lambda _problems: None, Settings(), {}
     )
     catalogs = read_torchair_ge(case.target, side="target"), read_torchair_ge(case.golden, side="golden")
-    return compare_pairs(match_torchair(*catalogs), Options(uses="compare", pairs="pairs"), context, None)
+    return compare_pairs(match_torchair(*catalogs), Options(uses="compare", pairs="pairs").asked(), context, None)
 
 
 def first_origin(comparison: Comparison) -> Finding | None:

@@ -31,7 +31,7 @@ def compare(target: Path, golden: Path) -> Comparison:
     exact = replace(catalogs[1], side="reference", root="/exact")
     context = Context("result", Path(), in_order, ignore, ignore, Settings(), {})
     pairs = with_reference(match_torchair(*catalogs), exact)
-    return compare_pairs(pairs, Options(uses="compare", pairs="pairs"), context, None)
+    return compare_pairs(pairs, Options(uses="compare", pairs="pairs").asked(), context, None)
 
 
 @pytest.mark.parametrize("spec", SINGLE_FAULTS[::2], ids=lambda spec: spec.name)

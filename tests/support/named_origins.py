@@ -22,7 +22,7 @@ def compare(target: Path, golden: Path, golden_kind: str = "fx") -> Comparison:
     )
     read_golden = read_torchair_ge if golden_kind == "ge" else read_torchair_fx
     catalogs = read_torchair_ge(str(target), side="target"), read_golden(str(golden), side="golden")
-    return compare_pairs(match_torchair(*catalogs), Options(uses="compare", pairs="pairs"), context, None)
+    return compare_pairs(match_torchair(*catalogs), Options(uses="compare", pairs="pairs").asked(), context, None)
 
 
 def origins(comparison: Comparison) -> list[Finding]:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from probe_flow.errors import UsageError
 from probe_flow.record.run_folder import StoredRun, read_run
 from probe_flow.runs.queries.base import EVERYWHERE, Scope, sides
 
 if TYPE_CHECKING:
     from probe_flow.runs.queries.named_answer import NamedAnswer
+    from probe_flow.runs.queries.stored_nodes import StoredNodes
     from probe_flow.runs.queries.subgraph import Subgraph
     from probe_flow.runs.queries.tensor import TensorView
     from probe_flow.runs.queries.threshold import Threshold
     from probe_flow.runs.reopen import StoredDumps
-    from probe_flow.runs.stored_nodes import StoredNodes
+    from probe_flow.stages.base import StageOptions, StageType
+    from probe_flow.work import Context
+
+ADOPTS_ANY = "dump.auto"
 
 DRAWN_DEPTH = 2
 """Steps each way of a drawing when none are given."""
@@ -63,7 +69,7 @@ class Asker:
     def nodes(self) -> StoredNodes:
         """The nodes of the run, read at the first use."""
         if self._nodes is None:
-            from probe_flow.runs.stored_nodes import StoredNodes
+            from probe_flow.runs.queries.stored_nodes import StoredNodes
 
             self._nodes = StoredNodes(self.run)
         return self._nodes
@@ -73,9 +79,8 @@ class Asker:
         """The dumps of the run, listed at the first use."""
         if self._dumps is None:
             from probe_flow.runs.reopen import StoredDumps
-            from probe_flow.stages.dump.adopt_stored import adopt_stored
 
-            self._dumps = StoredDumps(self.run, self.moved, adopt_stored)
+            self._dumps = StoredDumps(self.run, self.moved, _adopt)
         return self._dumps
 
     def is_pattern(self, name: str) -> bool:
@@ -183,3 +188,51 @@ def write_drawing(graph: Subgraph, path: Path) -> str:
     with atomic_text(path) as file:
         file.write(text)
     return f"wrote {path}: {len(graph.nodes)} nodes, {by}"
+
+
+def _adopt(name: str, uses: str, path: str) -> object:
+    """Return the catalog of the dump at a path; errors as the stage's.
+
+    Args:
+        name: of the stage in the run.
+        uses: what the stage was; `dump.auto` stands in where it is no dump stage, or takes other options.
+        path: where the dump lies.
+    """
+    stage, options = _stage(uses, path)
+    return stage.run(options, {}, _context(name))
+
+
+def _stage(uses: str, path: str) -> tuple[StageType, StageOptions]:
+    from pydantic import ValidationError
+
+    from probe_flow.stages.registry import stage_types
+
+    known = stage_types()
+    if uses.startswith("dump.") and uses in known:
+        try:
+            stage = known[uses]
+            return stage, stage.options.model_validate({"uses": uses, "path": path})
+        except (ValidationError, UsageError):  # a package's stage may name its path otherwise, or be broken
+            pass
+    return known[ADOPTS_ANY], known[ADOPTS_ANY].options.model_validate({"uses": ADOPTS_ANY, "path": path})
+
+
+def _context(stage: str) -> Context:
+    def no_map(*_: object, **__: object) -> Iterator[tuple[int, Any]]:
+        raise NotImplementedError("adopting a dump needs no workers")
+
+    from probe_flow.work import Context, Settings
+
+    return Context(
+        stage=stage,
+        output=Path(os.devnull),
+        map=no_map,
+        emit=_silent,
+        report=lambda _problems: None,
+        settings=Settings(),
+        facts={},
+    )
+
+
+def _silent(event: str, **fields: Any) -> None:
+    """Send nothing: a question leaves no trace in the run's folder."""

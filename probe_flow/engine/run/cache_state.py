@@ -75,7 +75,8 @@ def _state(stage: str, pairs: Any, options: Any, plan: Plan, folder: Path) -> Ca
     from probe_flow.measure.result_keys import key_of
 
     store = ShardStore(shared_store(folder))
-    ids, scope = chosen_metrics(options, pairs), measured_scope(options)
+    asked = options.asked()
+    ids, scope = chosen_metrics(asked, pairs), measured_scope(asked)
     planned = with_reference_fields(pairs, ids, by=plan.workflow.cache.key, scope=scope)
     keys = {key_of(fields): (tensor, identity, fields) for tensor, identity, fields in planned}
     found = store.find(list(keys))

@@ -13,8 +13,8 @@ from probe_flow.record.text_table import text_table
 from probe_flow.runs.queries.base import metric_of, place, reasons_of, sides
 from probe_flow.runs.queries.named_answer import MAX_OTHERS, NamedAnswer
 from probe_flow.runs.queries.node import Judgement, NodeView, stack_of
+from probe_flow.runs.queries.stored_nodes import Link, StoredNode, texts
 from probe_flow.runs.queries.subgraph import Shown, Subgraph
-from probe_flow.runs.stored_nodes import Link, StoredNode, texts
 
 _MAX_FRAMES = 6
 _MAX_NEIGHBOURS = 16

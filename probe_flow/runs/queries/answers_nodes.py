@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from probe_flow.record.facts import printable, where
 from probe_flow.record.text_table import text_table
 from probe_flow.runs.queries.base import place
-from probe_flow.runs.stored_nodes import StoredNodes
+from probe_flow.runs.queries.stored_nodes import StoredNodes
 
 
 def counted_lines(nodes: StoredNodes) -> Iterator[str]:

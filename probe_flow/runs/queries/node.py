@@ -13,8 +13,8 @@ from probe_flow.records import Status
 from probe_flow.reports.marks import Mark, StoredMarks
 from probe_flow.runs.queries.base import EVERYWHERE, Identity, NamesFound, Scope, identity, place, side
 from probe_flow.runs.queries.named_answer import NamedAnswer
+from probe_flow.runs.queries.stored_nodes import Link, StoredNode, StoredNodes, texts
 from probe_flow.runs.queries.subgraph import Subgraph, subgraph
-from probe_flow.runs.stored_nodes import Link, StoredNode, StoredNodes, texts
 
 MAX_VIEWS = 4
 """Nodes shown in full when a part of a name fits many; the others are listed by name."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from probe_flow.reports.marks import Mark
 from probe_flow.runs.queries.base import Identity, place
-from probe_flow.runs.stored_nodes import Link, StoredNode, StoredNodes
+from probe_flow.runs.queries.stored_nodes import Link, StoredNode, StoredNodes
 
 MAX_NODES = 200
 """Nodes of one neighbourhood; more cannot be drawn so that a person reads it."""

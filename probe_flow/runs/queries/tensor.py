@@ -16,7 +16,7 @@ from probe_flow.records import ErrorMap, Statistics, TensorRef
 from probe_flow.reports.error_map_text import stored_maps
 from probe_flow.runs.queries.base import EVERYWHERE, Record, Scope, find_names, metric_of, side
 from probe_flow.runs.queries.named_answer import NamedAnswer
-from probe_flow.runs.stored_nodes import texts
+from probe_flow.runs.queries.stored_nodes import texts
 from probe_flow.tensors.layouts import PLAIN_LAYOUTS
 
 if TYPE_CHECKING:

@@ -69,15 +69,21 @@ NOTHING = pairs_of([])
 
 
 def test_metrics_follow_the_policy_unless_told_otherwise():
-    assert chosen_metrics(options(), NOTHING) == METRIC_SETS["torchair"]
-    assert chosen_metrics(options(policy="dump_json"), NOTHING) == METRIC_SETS["dump_json"]
-    assert set(chosen_metrics(options(metrics="torchair_legacy"), NOTHING)) > set(METRIC_SETS["torchair_legacy"])
+    assert chosen_metrics(options().asked(), NOTHING) == METRIC_SETS["torchair"]
+    assert chosen_metrics(options(policy="dump_json").asked(), NOTHING) == METRIC_SETS["dump_json"]
+    assert set(chosen_metrics(options(metrics="torchair_legacy").asked(), NOTHING)) > set(
+        METRIC_SETS["torchair_legacy"]
+    )
 
 
 def test_what_the_policy_needs_is_measured_anyway():
-    assert chosen_metrics(options(metrics=["rmse"]), NOTHING) == ("rmse", "cosine", "max_rel_err_eps")
+    assert chosen_metrics(options(metrics=["rmse"]).asked(), NOTHING) == ("rmse", "cosine", "max_rel_err_eps")
     rules = [{"pass": {"kl_softmax": "< 1"}, "warn": {"std_target": "< 1"}}]
-    assert chosen_metrics(options(policy=rules, metrics=["rmse"]), NOTHING) == ("rmse", "kl_softmax", "std_target")
+    assert chosen_metrics(options(policy=rules, metrics=["rmse"]).asked(), NOTHING) == (
+        "rmse",
+        "kl_softmax",
+        "std_target",
+    )
 
 
 def values(count=400, seed=3):
@@ -95,7 +101,7 @@ def three(folder: Path):
 
 
 def test_rows_come_with_measurements_verdicts_and_roles(tmp_path):
-    result = compare_pairs(pairs_of(three(tmp_path)), options(), context(), None)
+    result = compare_pairs(pairs_of(three(tmp_path)), options().asked(), context(), None)
     assert [row.order for row in result.rows] == [0, 1, 2]
     assert [row.verdict.status for row in result.rows] == [Status.PASS, Status.FAIL, Status.FAIL]
     assert result.rows[0].verdict.role is Role.CLEAN
@@ -110,14 +116,16 @@ def test_rows_come_with_measurements_verdicts_and_roles(tmp_path):
 
 def test_own_rules_judge_with_metrics_that_nobody_asked_for(tmp_path):
     rules = [{"where": {"node": "n1"}, "pass": {"std_target": "< 100"}}, {"pass": {"rmse": "< 1e-9"}}]
-    result = compare_pairs(pairs_of(three(tmp_path)), options(policy=rules, metrics=["cosine"]), context(), None)
+    result = compare_pairs(
+        pairs_of(three(tmp_path)), options(policy=rules, metrics=["cosine"]).asked(), context(), None
+    )
     assert [row.verdict.status for row in result.rows] == [Status.PASS, Status.PASS, Status.FAIL]
 
 
 def test_where_nothing_can_be_compared_there_is_no_worst_element(tmp_path):
     nan = np.full(8, np.nan, np.float32)
     pairs = pairs_of([(raw(tmp_path, "t", "a", nan), raw(tmp_path, "g", "a", values(8)))])
-    (row,) = compare_pairs(pairs, options(), context(), None).rows
+    (row,) = compare_pairs(pairs, options().asked(), context(), None).rows
     assert row.measurement.worst_index is None
     assert row.measurement.nonfinite_mismatch == 8
     assert row.verdict.role is Role.ORIGIN
@@ -126,7 +134,7 @@ def test_where_nothing_can_be_compared_there_is_no_worst_element(tmp_path):
 def test_a_network_that_turns_into_nan_fails_its_gate(tmp_path):
     nan = np.full(8, np.nan, np.float32)
     twosomes = [(raw(tmp_path, "t", f"n{n}", nan), raw(tmp_path, "g", f"n{n}", values(8, seed=n))) for n in range(2)]
-    result = compare_pairs(pairs_of(twosomes), options(), context(), None)
+    result = compare_pairs(pairs_of(twosomes), options().asked(), context(), None)
     assert not result.gate_passed
     kinds = [(finding.kind.value, finding.node.name) for finding in result.findings]
     assert ("nonfinite_origin", "n0") in kinds
@@ -138,7 +146,7 @@ def test_equal_masks_of_infinities_pass(tmp_path):
     twosomes = [
         (raw(tmp_path, "t", name, data), raw(tmp_path, "g", name, data)) for name, data in (("m", mask), ("w", whole))
     ]
-    result = compare_pairs(pairs_of(twosomes), options(), context(), None)
+    result = compare_pairs(pairs_of(twosomes), options().asked(), context(), None)
     assert [row.verdict.status for row in result.rows] == [Status.PASS, Status.PASS]
     assert result.gate_passed
 
@@ -147,7 +155,7 @@ def test_a_scalar_that_is_wrong_is_found(tmp_path):
     twosomes = [
         (raw(tmp_path, "t", "loss", np.float32(2.5).reshape(())), raw(tmp_path, "g", "loss", np.float32(2).reshape(())))
     ]
-    result = compare_pairs(pairs_of(twosomes), options(), context(), None)
+    result = compare_pairs(pairs_of(twosomes), options().asked(), context(), None)
     assert result.findings[0].node.name == "loss"
     assert result.rows[0].measurement.metrics["cosine"] is None
 
@@ -155,7 +163,7 @@ def test_a_scalar_that_is_wrong_is_found(tmp_path):
 def test_one_unreadable_file_makes_the_run_incomplete_and_costs_one_row(tmp_path):
     twosomes = three(tmp_path)
     Path(twosomes[0][0].extents[0].file).unlink()
-    result = compare_pairs(pairs_of(twosomes), options(), context(), None)
+    result = compare_pairs(pairs_of(twosomes), options().asked(), context(), None)
     assert [row.verdict.status for row in result.rows] == [Status.ERROR, Status.FAIL, Status.FAIL]
     assert result.incomplete[0] == "1 selected tensor could not be read"
 
@@ -169,20 +177,20 @@ def test_a_metric_that_raises_costs_its_row(tmp_path, monkeypatch):
         return original(pair, *given, **named)
 
     monkeypatch.setattr(measure_pairs, "measurement_of_record", broken)
-    result = compare_pairs(pairs_of(three(tmp_path)), options(), context(), None)
+    result = compare_pairs(pairs_of(three(tmp_path)), options().asked(), context(), None)
     assert [row.verdict.status for row in result.rows] == [Status.PASS, Status.ERROR, Status.FAIL]
     assert result.rows[1].verdict.rule_ids == ("PF9002",)
 
 
 def test_an_empty_comparison_is_incomplete():
-    result = compare_pairs(NOTHING, options(), context(), None)
+    result = compare_pairs(NOTHING, options().asked(), context(), None)
     assert result.rows == ()
     assert result.incomplete == ("nothing was compared: no target tensor has a golden partner",)
 
 
 def test_events_tell_what_was_planned_and_judged(tmp_path):
     events = []
-    compare_pairs(pairs_of(three(tmp_path)), options(), context(events, batch_bytes=1), None)
+    compare_pairs(pairs_of(three(tmp_path)), options().asked(), context(events, batch_bytes=1), None)
     planned = dict(events)["compare.planned"]
     assert (planned["tasks"], planned["batches"]) == (3, 3)
     assert dict(events)["compare.judged"] == {"rows": 3, "policy": "torchair"}
@@ -190,16 +198,16 @@ def test_events_tell_what_was_planned_and_judged(tmp_path):
 
 def test_rows_are_the_same_bits_on_any_batch_size(tmp_path):
     pairs = pairs_of(three(tmp_path))
-    results = [compare_pairs(pairs, options(), context(batch_bytes=size), None).rows for size in (1, 10**9)]
+    results = [compare_pairs(pairs, options().asked(), context(batch_bytes=size), None).rows for size in (1, 10**9)]
     assert results[0] == results[1]
 
 
 def narrowed(folder, where, limit=None):
     """The second comparison of the same pairs, narrowed by the first; returns the nodes that it compared."""
     pairs = pairs_of(three(folder))
-    first = compare_pairs(pairs, options(), context(), None)
+    first = compare_pairs(pairs, options().asked(), context(), None)
     only = {"comparison": "c", "where": where, **({"limit": limit} if limit else {})}
-    second = compare_pairs(pairs, options(only=only), context(), first)
+    second = compare_pairs(pairs, options(only=only).asked(), context(), first)
     assert all(row.verdict.status is Status.SKIPPED for row in second.rows if row.measurement is None)
     return [row.pair.shown.node.name for row in second.rows if row.measurement is not None], second
 
@@ -242,9 +250,9 @@ def test_only_tells_executions_apart(tmp_path):
             (raw(tmp_path, f"t{step}", "n", target, node=node), raw(tmp_path, f"g{step}", "n", golden, node=node))
         )
     pairs = pairs_of(twosomes)
-    first = compare_pairs(pairs, options(), context(), None)
+    first = compare_pairs(pairs, options().asked(), context(), None)
     only = {"comparison": "c", "where": {"verdict": "fail"}}
-    second = compare_pairs(pairs, options(only=only), context(), first)
+    second = compare_pairs(pairs, options(only=only).asked(), context(), first)
     assert [row.measurement is None for row in second.rows] == [True, False]
     assert second.incomplete == ()
     assert math.isclose(second.rows[1].measurement.metrics["max_rel_err"], 1.0)

@@ -33,7 +33,7 @@ def compare(target: Path, golden: Path, *repeats: Path, side: str = "golden"):
     pairs = match_name(**{**sides, side: told})
     reported: list = []
     run = replace(context(), report=reported.extend)
-    return compare_pairs(pairs, Options.model_validate({"uses": "compare", "pairs": "p"}), run, None), reported
+    return compare_pairs(pairs, Options.model_validate({"uses": "compare", "pairs": "p"}).asked(), run, None), reported
 
 
 @pytest.mark.parametrize("side", ["target", "golden"])

@@ -20,7 +20,7 @@ TARGET = (EXACT * 1.2).astype(np.float16)
 
 def compare(pairs: Pairs, events=None, **options):
     chosen = Options.model_validate({"uses": "compare", "pairs": "pairs", **options})
-    return compare_pairs(pairs, chosen, context(events), None)
+    return compare_pairs(pairs, chosen.asked(), context(events), None)
 
 
 def three(folder, reference=EXACT, *, name: str = "a", **more) -> Pairs:
@@ -118,7 +118,7 @@ def test_coverage_does_not_count_the_reference(tmp_path):
 
 def test_planned_results_are_those_of_all_sides(tmp_path):
     pairs = three(tmp_path / "d")
-    ids = chosen_metrics(Options.model_validate({"uses": "compare", "pairs": "pairs"}), pairs)
+    ids = chosen_metrics(Options.model_validate({"uses": "compare", "pairs": "pairs"}).asked(), pairs)
     found = list(with_reference_fields(pairs, ids, by="content"))
     assert len({str(fields) for _, _, fields in found}) == 3
     assert len({identity for _, identity, _ in found}) == 3

@@ -16,7 +16,7 @@ EXACT = np.random.default_rng(7).normal(size=(2, 3, 4, 5))
 
 
 def compare(pairs: Pairs):
-    return compare_pairs(pairs, Options.model_validate({"uses": "compare", "pairs": "pairs"}), context(), None)
+    return compare_pairs(pairs, Options.model_validate({"uses": "compare", "pairs": "pairs"}).asked(), context(), None)
 
 
 def turned(pairs: Pairs, *words: str) -> Pairs:

@@ -25,7 +25,7 @@ def options(**more):
 
 
 def result_of(twosomes, **more):
-    return compare_pairs(pairs_of(twosomes), options(**more), context(), None)
+    return compare_pairs(pairs_of(twosomes), options(**more).asked(), context(), None)
 
 
 def row_of(folder, target, golden, **more):

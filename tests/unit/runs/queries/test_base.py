@@ -12,8 +12,8 @@ from probe_flow.runs.queries import base as questions
 from probe_flow.runs.queries.base import Scope, cleaned, find_names
 from probe_flow.runs.queries.node import node_view
 from probe_flow.runs.queries.rows import origin, unmatched
+from probe_flow.runs.queries.stored_nodes import StoredNodes
 from probe_flow.runs.queries.threshold import Part, Relation, Threshold, beyond, parse_threshold
-from probe_flow.runs.stored_nodes import StoredNodes
 
 NAMES = ["net/conv1/Conv2D", "net_conv1_BiasAdd", "net/conv1/Relu", "Module.fc.Linear"]
 

@@ -16,8 +16,8 @@ from probe_flow.runs.draw.svg import drawn_in_layers
 from probe_flow.runs.queries.answers_node import node_lines
 from probe_flow.runs.queries.base import Scope
 from probe_flow.runs.queries.node import judgement, node_view
+from probe_flow.runs.queries.stored_nodes import StoredNode, StoredNodes
 from probe_flow.runs.queries.subgraph import Shown, Subgraph, subgraph
-from probe_flow.runs.stored_nodes import StoredNode, StoredNodes
 
 
 def diamond(tmp_path):

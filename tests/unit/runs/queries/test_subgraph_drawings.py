@@ -14,8 +14,8 @@ from probe_flow.record.run_folder import read_run
 from probe_flow.runs.draw.dot import dot_text
 from probe_flow.runs.draw.svg import drawn_in_layers
 from probe_flow.runs.queries.node import node_view
+from probe_flow.runs.queries.stored_nodes import StoredNodes
 from probe_flow.runs.queries.subgraph import Subgraph
-from probe_flow.runs.stored_nodes import StoredNodes
 
 SVG = "{http://www.w3.org/2000/svg}"
 CHAIN = ("Healthy", "Wrong", "Carrier", "Fine", "Apart", "Plain")

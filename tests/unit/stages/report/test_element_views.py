@@ -20,7 +20,7 @@ ONES = np.ones((2, 3), np.float32)
 
 
 def compared(pairs):
-    return compare_pairs(pairs, Options.model_validate({"uses": "compare", "pairs": "pairs"}), context(), None)
+    return compare_pairs(pairs, Options.model_validate({"uses": "compare", "pairs": "pairs"}).asked(), context(), None)
 
 
 def three(folder):

@@ -57,7 +57,7 @@ def ranks() -> Comparison:
 
     context = Context("result", Path(), no_tasks, lambda _event, **_fields: None, lambda _found: None, Settings(), {})
     options = Options.model_validate({"uses": "compare", "pairs": "pairs", "policy": "dump_json"})
-    return compare_pairs(match_name(target, golden), options, context, None)
+    return compare_pairs(match_name(target, golden), options.asked(), context, None)
 
 
 def near(ours: Any, theirs: Any) -> bool:

@@ -1,0 +1,55 @@
+"""What is asked of a comparison: plain values, whoever made them (a workflow file, or a program)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from probe_flow.analysis.coverage import Required
+from probe_flow.analysis.policies.rules import Rule
+from probe_flow.analysis.suppressions.waivers import Waiver
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Narrows a comparison to the nodes that an earlier one suspects.
+
+    Args:
+        comparison: name of the stage whose rows are searched.
+        where: fact of a row or metric id -> patterns or bounds of which one must hold; all keys must.
+        limit: at most so many nodes, in execution order; None = all.
+    """
+
+    comparison: str
+    where: Mapping[str, Sequence[str]]
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to measure, by what to judge it, and what the gate leaves out.
+
+    Args:
+        policy: name of a registered policy, or rules of which the first that fits a row judges it.
+        metrics: name of a registered set, or metric ids; None: the set of the policy's name, or the default one.
+        metric_args: metric id -> arguments.
+        max_elements: only so many elements of each pair, from the first on; 0 = all.
+        gate: what fails the run: ``findings`` or ``all_pass``.
+        waivers: known deviations; the first that covers a row counts.
+        baseline: path of a baseline file.
+        baseline_tolerance: how much larger than accepted an error may be, relative to it.
+        required: what the run needs to count as complete.
+        only: the nodes to compare; None = all.
+    """
+
+    policy: str | tuple[Rule, ...] = "torchair"
+    metrics: str | Sequence[str] | None = None
+    metric_args: Mapping[str, Mapping[str, str | int | float | bool]] = field(default_factory=dict)
+    max_elements: int = 0
+    gate: Literal["findings", "all_pass"] = "findings"
+    waivers: tuple[Waiver, ...] = ()
+    baseline: str | None = None
+    baseline_tolerance: float = 0.1
+    required: Required = field(default_factory=Required)
+    only: Only | None = None
