@@ -6,17 +6,30 @@ it, the calls inside it, the forward call whose activations its gradient uses, t
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from probe_flow.analysis.model.gradients import is_gated
 from probe_flow.records import Node, NodeKey, Pairs, Phase
 from probe_flow.records.measured import PRODUCED, MeasuredPair
 
 GRADIENTS = ".parameters_grad"
 """Ends the name under which a dump keeps the gradients of a module's parameters."""
+
+GATED = re.compile(
+    r"(?i)(relu|threshold|hardtanh|hardsigmoid|hardswish|hardshrink|softshrink|clamp|clip|maximum|minimum|max_?pool|"
+    r"amax|amin|topk|sort|median|gather|scatter|index_select|take_along)|^_*(max|min|abs|l1_?loss)_*$"
+)
+"""Types whose derivative jumps somewhere, by a part of their name."""
+
+
+@lru_cache(maxsize=4096)
+def is_gated(op_type: str) -> bool:
+    """Say whether the derivative of an operator jumps: a few elements of its gradient may be anything."""
+    return GATED.search(op_type) is not None
+
 
 _COLLECTIVES = ("allreduce", "allgather", "reducescatter", "alltoall")
 

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from probe_flow.analysis.model.gradients import is_gated
+from probe_flow.analysis.flow.calls import is_gated
 from probe_flow.records import Execution, NodeKey, Pairs, Phase, Relation, SlotRole, TensorKind
 from probe_flow.records.measured import PRODUCED, MeasuredPair
 

@@ -9,10 +9,8 @@ the place of a maximum) a few elements may be anything.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.families import Family
@@ -26,19 +24,6 @@ from probe_flow.analysis.model.growth import (
     coherent_product,
     common_share,
 )
-
-GATED = re.compile(
-    r"(?i)(relu|threshold|hardtanh|hardsigmoid|hardswish|hardshrink|softshrink|clamp|clip|maximum|minimum|max_?pool|"
-    r"amax|amin|topk|sort|median|gather|scatter|index_select|take_along)|^_*(max|min|abs|l1_?loss)_*$"
-)
-"""Types whose derivative jumps somewhere, by a part of their name."""
-
-
-@lru_cache(maxsize=4096)
-def is_gated(op_type: str) -> bool:
-    """Say whether the derivative of an operator jumps: a few elements of its gradient may be anything."""
-    return GATED.search(op_type) is not None
-
 
 RARE = 0.02
 """Expected number of flipped gates below which none is allowed."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from comparison_rows import deviation
 
+from probe_flow.analysis.flow.calls import GATED
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.gradients import (
-    GATED,
     Saved,
     coherent_gradient_error,
     flipped_share,
