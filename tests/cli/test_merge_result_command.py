@@ -1,4 +1,4 @@
-"""`probe-flow merge_result`: the syntax of the other tool, and what its mistakes cost."""
+"""`probe-flow merge_result`: the syntax of msprobe, and what its mistakes cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`probe-flow parse`: the syntax of the other tool, exit codes, and what is told."""
+"""`probe-flow parse`: the syntax of msprobe, exit codes, and what is told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`probe-flow parse`: convert dumped device files to arrays, torch files or plain bytes, in the other tool's syntax."""
+"""`probe-flow parse`: convert dumped device files to arrays, torch files or plain bytes, in msprobe's syntax."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The syntax of the commands that users know from the tool probe_flow replaces: one parser class for all of them.
 
 Options have one dash and several letters (``-tp``) beside a long form with underscores (``--target_path``); click reads
-both as they are. This class adds what click does not know: options of the other tool that this version does not have
+both as they are. This class adds what click does not know: options of msprobe that this version does not have
 are named as such, and long forms may be written with dashes or shortened as far as they stay unique.
 """
 
@@ -21,7 +21,7 @@ class PeerCommand(click.Command):
     """A command in that syntax.
 
     Args:
-        later: options that the other tool has and this version does not, with what they are for.
+        later: options that msprobe has and this version does not, with what they are for.
     """
 
     def __init__(self, *args: Any, later: Mapping[str, str] = MappingProxyType({}), **kwargs: Any) -> None:

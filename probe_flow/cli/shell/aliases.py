@@ -1,6 +1,6 @@
 """Verbs of precision_tool at the prompt, with its options, for people who have them in their fingers.
 
-They answer from the run; what the other tool computed anew, the run holds already.
+They answer from the run; what msprobe computed anew, the run holds already.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 COSINE = 0.98
 OPERATORS = 3
-"""Defaults of the other tool."""
+"""Defaults of msprobe."""
 
 _EXIT_INCOMPLETE = 3
 _NAME_OPTION = click.option("-n", "named", metavar="NAME", help="The same as NAME.")

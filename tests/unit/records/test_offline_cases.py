@@ -97,7 +97,7 @@ def test_reasons_are_those_of_the_table(root: Path, name: str) -> None:
 
 
 def test_fusion_on_and_off_lose_no_row(root: Path) -> None:
-    """The table of the other tool lacks most rows of groups that the compiler made, and counts padding."""
+    """The table of msprobe lacks most rows of groups that the compiler made, and counts padding."""
     pairs = matched(root, "cfr")
     found = partners(pairs)
     assert found["gap.output.0"] == "gap.output.0"

@@ -61,7 +61,7 @@ def ranks() -> Comparison:
 
 
 def near(ours: Any, theirs: Any) -> bool:
-    """Texts of numbers agree to 1e-9: the other tool rounds differences in its own way."""
+    """Texts of numbers agree to 1e-9: msprobe rounds differences in its own way."""
     try:
         values = [float(str(value).rstrip("%")) for value in (ours, theirs)]
     except ValueError:

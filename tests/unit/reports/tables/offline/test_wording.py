@@ -1,4 +1,4 @@
-"""Reasons in the published words: the texts of the other tool's table, from code, facts and names of the row."""
+"""Reasons in the published words: the texts of msprobe's table, from code, facts and names of the row."""
 
 from __future__ import annotations
 
