@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from probe_flow.analysis.coverage import caveats, cover, incompleteness
-from probe_flow.analysis.gate import gate_passes
 from probe_flow.analysis.policies.base import Policy, judge_all
+from probe_flow.analysis.policies.bounds import parse_bound
 from probe_flow.analysis.policies.registry import policy_named
 from probe_flow.analysis.policies.rules import Rule, RulePolicy
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.analysis.silent_operators import silence_problems, silent_sides
-from probe_flow.compare.asked import Asked
+from probe_flow.compare.asked import Asked, Only
 from probe_flow.compare.closer_looks import look_closer
 from probe_flow.compare.noise import measure_noise
 from probe_flow.compare.picks import with_picks
 from probe_flow.compare.reference import measure_reference, reference_problems
 from probe_flow.compare.suppress import excuse, open_baseline, waiver_metrics
-from probe_flow.compare.suspects import only_suspects
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.measure.results import left_out
 from probe_flow.measure.run import measure_pairs
@@ -27,9 +27,50 @@ from probe_flow.metrics.catalogue.metrics import METRIC_SETS
 from probe_flow.metrics.catalogue.registry import metric_ids
 from probe_flow.metrics.catalogue.scope import Scope, with_arguments
 from probe_flow.metrics.catalogue.third_side import of_two_sides
-from probe_flow.records import ComparedPair, Comparison, Pairs
+from probe_flow.records import ComparedPair, Comparison, Finding, Pair, Pairs, Status, Verdict
 from probe_flow.records.measured import in_execution_order
 from probe_flow.work import Context
+
+
+def only_suspects(pairs: Sequence[Pair], earlier: Comparison, only: Only) -> set[int]:
+    """Return the numbers of the pairs whose node has a row in ``earlier`` that meets every condition of ``only``."""
+    nodes: dict[object, None] = {}
+    for row in earlier.rows:
+        if all(_meets(row, key, wanted, earlier) for key, wanted in only.where.items()):
+            nodes.setdefault((row.pair.shown.node.execution.identity, row.pair.shown.node.name))
+    kept = set(list(nodes)[: only.limit])
+    return {
+        number
+        for number, pair in enumerate(pairs)
+        if (pair.shown.node.execution.identity, pair.shown.node.name) in kept
+    }
+
+
+def _meets(row: ComparedPair, key: str, globs: Sequence[str], earlier: Comparison) -> bool:
+    node = row.pair.shown.node
+    record = earlier.pairs.target.nodes.get(node) or earlier.pairs.golden.nodes.get(node)
+    facts = {
+        "verdict": row.verdict.status.value,
+        "role": row.verdict.role.value,
+        "node": node.name,
+        "op_type": record.op_type if record else "",
+    }
+    if key in facts:
+        return any(fnmatchcase(facts[key], glob) for glob in globs)
+    value = row.measurement.metrics.get(key) if row.measurement else None
+    return any(bound is not None and bound.holds(value) for bound in map(parse_bound, globs))
+
+
+def gate_passes(gate: str, findings: Sequence[Finding], verdicts: Sequence[Verdict]) -> bool:
+    """Say whether the run passes.
+
+    ``findings`` fails on an origin of divergence, of NaN or infinities, of differing checksums, or on drift;
+    ``all_pass`` fails on any failing row. What is waived or accepted in the baseline does not count.
+    """
+    if gate == "all_pass":
+        return not any(verdict.status is Status.FAIL and verdict.excuse is None for verdict in verdicts)
+    return not any(finding.fails for finding in findings)
+
 
 SAME_DUMP = "same dump on both sides"
 """What stands beside the verdict of a comparison of a dump with itself."""

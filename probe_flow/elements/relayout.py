@@ -19,10 +19,16 @@ from numpy.typing import NDArray
 from probe_flow.elements.converted_values import BLOCK, Form, held_dtype, read_blocks
 from probe_flow.errors import Diagnostic, NotComparableError
 from probe_flow.records import TensorRef
-from probe_flow.tensors.axis_orders import MATRIX_LAYOUTS, logical_shape_of
 from probe_flow.tensors.blocked_layouts import BLOCKED, Offsets
 from probe_flow.tensors.dtypes import dtype_info
-from probe_flow.tensors.layouts import PERMUTED_LAYOUTS, PLAIN_LAYOUTS, LogicalIndex, axis_offsets
+from probe_flow.tensors.layouts import (
+    MATRIX_LAYOUTS,
+    PERMUTED_LAYOUTS,
+    PLAIN_LAYOUTS,
+    LogicalIndex,
+    axis_offsets,
+    logical_shape_of,
+)
 from probe_flow.tensors.stored_shapes import CUBE, Blocks, stored_shape, usual_c0
 
 IN_MEMORY_BYTES = 64 * 2**20

@@ -7,7 +7,8 @@ skipped: what is no entry is an error, all errors of a file are reported togethe
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from probe_flow.errors import Diagnostic, Span, UsageError
 from probe_flow.files.opening import open_bytes
 from probe_flow.files.yaml.places import HOLE, Place
 from probe_flow.files.yaml.positions import Written, parse_value
+from probe_flow.files.yaml.scalars import read_plain
+from probe_flow.records import Pairs, TensorRef
 
 MAX_FILE_BYTES = 64 * 2**20
 MAX_VALUES = 2_000_000
@@ -176,3 +179,49 @@ def _text(path: Path, name: str, what: str) -> str:
 
 def _unreadable(name: str, what: str, why: str, cure: str) -> UsageError:
     return UsageError(Diagnostic("PF4210", f"{what} file `{name}` cannot be read: {why}", path=name, help=cure))
+
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*|[0-9]+")
+
+
+def data_mapping_text(pairs: Pairs) -> str:
+    """Return pairs as a data mapping: every target item with its golden item, or with ``N/A``.
+
+    Tensors that carry no item name (dumps of other formats) are left out.
+    """
+    lines = [f"{yaml_key(target)}: {yaml_key(golden)}" for target, golden in _items(pairs)]
+    return "".join(f"{line}\n" for line in lines) or "{}\n"
+
+
+def _items(pairs: Pairs) -> Iterator[tuple[str, str]]:
+    partners: dict[str, str] = {}
+    for pair in pairs.pairs:
+        name = _item(pair.target)
+        if name is None:
+            continue
+        partner = _item(pair.golden)
+        if partner is not None or name not in partners:
+            partners[name] = partner or NO_PARTNER
+    yield from partners.items()
+
+
+def _item(tensor: TensorRef | None) -> str | None:
+    item = tensor.attrs.get("item") if tensor is not None else None
+    return str(item) if item is not None else None
+
+
+def yaml_key(name: str) -> str:
+    """Return a name as a YAML scalar that reads as this very text.
+
+    >>> yaml_key("layers.0"), yaml_key("a: b"), yaml_key("true")
+    ('layers.0', '"a: b"', '"true"')
+    """
+    if name == NO_PARTNER or (_PLAIN.fullmatch(name) and read_plain(name) == name):
+        return name
+    return f'"{"".join(map(_escaped, name))}"'
+
+
+def _escaped(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    return char if char.isprintable() else f"\\U{ord(char):08X}"

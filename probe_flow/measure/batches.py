@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from probe_flow.elements.blocks import TensorBlocks, open_tensor
-from probe_flow.elements.same_bytes import holds_same
 from probe_flow.elements.tensor_store import TensorStore
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError, Severity
+from probe_flow.files.binary_file import BinaryFile
 from probe_flow.measure.mixed_sides import Reduced
 from probe_flow.metrics.catalogue.reduction import reduce_blocks
 from probe_flow.metrics.kernel.compare import (
@@ -30,7 +30,38 @@ from probe_flow.metrics.kernel.compare import (
 )
 from probe_flow.metrics.kernel.first_elements import FirstElements, count_of_first
 from probe_flow.metrics.kernel.kept_blocks import KeptBlocks
-from probe_flow.records import TensorRef
+from probe_flow.records import Extent, TensorRef
+
+_PIECE = 1 << 18
+
+
+def holds_same(first: TensorRef, second: TensorRef) -> bool:
+    """Say whether two tensors are decoded alike from the same bytes; false where one of them cannot be read.
+
+    It ends at the first difference, so tensors that differ cost little.
+
+    Raises:
+        FormatError: a file cannot be opened or read.
+    """
+    if _decoding(first) != _decoding(second):
+        return False
+    return all(_are_same(one, other) for one, other in zip(first.extents, second.extents, strict=True))
+
+
+def _decoding(tensor: TensorRef) -> tuple[object, ...]:
+    parts = tuple((extent.nbytes, extent.encoding, extent.part) for extent in tensor.extents)
+    return tensor.dtype, tensor.layout, tensor.sub_format, tensor.shape, tensor.logical_shape, parts
+
+
+def _are_same(first: Extent, second: Extent) -> bool:
+    with BinaryFile(first.file) as one, BinaryFile(second.file) as other:
+        for start in range(0, first.nbytes, _PIECE):
+            count = min(_PIECE, first.nbytes - start)
+            piece = one.read_at(first.offset + start, count)
+            if len(piece) < count or piece != other.read_at(second.offset + start, count):
+                return False
+    return True
+
 
 SPAN_BLOCKS = 512
 """Blocks per task of a huge tensor (33.5 million elements); a power of two."""

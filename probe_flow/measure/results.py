@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 from probe_flow.dumps.reduced.reduced_tensors import COUNT
 from probe_flow.errors import Diagnostic, Severity
@@ -11,10 +14,39 @@ from probe_flow.measure.mixed_sides import figures_to_take, hashed_dtype, is_mix
 from probe_flow.metrics.catalogue.derive import derive, side_summary
 from probe_flow.metrics.catalogue.metric import Compute
 from probe_flow.metrics.catalogue.statistics import COMPARED, compare_statistics
-from probe_flow.metrics.kernel.checksum import checksum_equal
-from probe_flow.metrics.kernel.compare import Record, SpanRecord, fold
+from probe_flow.metrics.kernel.compare import BLOCK, Blocks, Record, SpanRecord, fold
 from probe_flow.records import Measurement, Mode, Pair, ReasonCode, SideSummary, Statistics, TensorKind, TensorRef
 from probe_flow.records.measured import MeasuredPair
+
+
+def crc32(values: Blocks, *, as_float32: bool = False) -> str:
+    """Return the CRC-32 of a tensor's logical elements, little endian, in C order, as 8 lower-case hex digits.
+
+    The bytes are those of the elements as they are read: in the tensor's own dtype, except for types that numpy lacks
+    (8-bit floats and complex32 count as float32, int4 and uint1 as bytes). No elements give ``00000000``.
+
+    Args:
+        values: the tensor.
+        as_float32: widen every element first, to compare a bfloat16 tensor with one that was saved as float32.
+    """
+    crc = 0
+    for start in range(0, values.numel, BLOCK):
+        block = values.read(start, min(values.numel, start + BLOCK))
+        if as_float32:
+            with np.errstate(all="ignore"):
+                block = block.astype(np.float32)
+        if block.dtype.byteorder == ">":
+            block = block.astype(block.dtype.newbyteorder("<"))
+        crc = zlib.crc32(block.tobytes(), crc)
+    return f"{crc:08x}"
+
+
+def checksum_equal(target: str | None, golden: str | None) -> bool | None:
+    """Return whether two checksums are the same, ignoring case; None when a side has none."""
+    if not target or not golden:
+        return None
+    return target.lower() == golden.lower()
+
 
 ANALYSIS_IDS = ("cosine", "euclidean_distance", "relative_euclidean_distance", "max_abs_err")
 """What the search for the origin needs; measured whatever metrics the workflow asks for."""

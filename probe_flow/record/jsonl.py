@@ -2,16 +2,281 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
 from probe_flow.files.atomic import atomic_text
-from probe_flow.record.json_values import json_line, json_number, unsplit
-from probe_flow.record.jsonl_nodes import NodeLines
-from probe_flow.record.jsonl_rows import RowLines
-from probe_flow.records import Comparison, ErrorMap
+from probe_flow.record.float_texts import Number, number_texts
+from probe_flow.record.json_values import json_line, json_number, json_text, json_value, unsplit
+from probe_flow.record.rows import NodeIndex, RowReader, checksum_of, file_of, reason_of, shape_of, statistics_of
+from probe_flow.records import (
+    Catalog,
+    ComparedPair,
+    Comparison,
+    Edge,
+    ErrorMap,
+    Node,
+    NodeKey,
+    Pair,
+    SideSummary,
+    SlotRole,
+    TensorKind,
+    TensorRef,
+    Verdict,
+)
+
+
+class NodeLines:
+    """Writes the records of one side's nodes, keys in their fixed order.
+
+    Args:
+        side: ``target``, ``golden`` or ``reference``.
+        catalog: what the nodes belong to.
+    """
+
+    def __init__(self, side: str, catalog: Catalog) -> None:
+        self._side = side
+        index = NodeIndex(catalog)
+        self._tensors: defaultdict[int, list[TensorRef]] = defaultdict(list)
+        for tensor in catalog.tensors:
+            node = index.get(tensor.node)
+            if node is not None:
+                self._tensors[id(node)].append(tensor)
+        self._edges: defaultdict[NodeKey, list[Edge]] = defaultdict(list)
+        for edge in catalog.edges:
+            self._edges[edge.consumer].append(edge)
+        self._stacks = {name: json_text(frames) for name, frames in catalog.stacks.items()}
+        self._slots: dict[tuple[SlotRole, tuple[int | str, ...]], str] = {}
+        self._kinds: dict[tuple[TensorKind, str, tuple[int, ...] | None], str] = {}
+
+    def text(self, nodes: Sequence[Node]) -> str:
+        """Return the lines of some nodes; what line readers split at inside of texts is for the caller to treat."""
+        return "".join([self._line(node) for node in nodes])
+
+    def _line(self, node: Node) -> str:
+        key = node.key
+        execution = key.execution
+        edges = sorted(self._edges[key], key=_edge_order) if self._edges else ()
+        arguments = ", ".join([self._argument(tensor) for tensor in self._tensors.get(id(node), ())])
+        stack = self._stacks.get(node.stack_id, "[]") if node.stack_id is not None else "[]"
+        return (
+            f'{{"side": "{self._side}", "order": {node.order}, "rank": {json_text(execution.rank)}, '
+            f'"graph": {json_text(execution.graph)}, "step": {json_text(execution.step)}, '
+            f'"node": {json_text(key.name)}, "call": {key.call}, "phase": "{key.phase._value_}", '
+            f'"op_type": {json_text(node.op_type)}, "parent": {json_text(node.parent)}, '
+            f'"edges": [{", ".join([_edge(edge) for edge in edges])}], "stack": {stack}, '
+            f'"originals": {json_text(node.originals) if node.originals else "[]"}, '
+            f'"passes": {json_text(node.passes) if node.passes else "[]"}, '
+            f'"attributes": {_attributes({**node.relation_attrs, **node.attrs})}, "arguments": [{arguments}]}}\n'
+        )
+
+    def _argument(self, tensor: TensorRef) -> str:
+        """Return one leaf of the argument tree; ``path`` is its place in it."""
+        slot, shape = tensor.slot, shape_of(tensor)
+        place = self._slots.get((slot.role, slot.path))
+        if place is None:
+            place = self._slots[slot.role, slot.path] = (
+                f'{{"direction": "{slot.role.value}", "index": {json_text(slot.index)}, "path": {json_text(slot.path)}'
+            )
+        kind = self._kinds.get((tensor.kind, tensor.dtype, shape))
+        if kind is None:
+            kind = self._kinds[tensor.kind, tensor.dtype, shape] = (
+                f', "kind": "{tensor.kind.value}", "dtype": {json_text(tensor.dtype)}, "shape": {json_text(shape)}'
+            )
+        value = "null" if tensor.value is None else json_text(json_value(tensor.value))
+        return f'{place}{kind}, "value": {value}}}'
+
+
+def _edge_order(edge: Edge) -> tuple[int, str, int, str, int]:
+    producer = edge.producer
+    return edge.input, producer.name, producer.call, producer.phase.value, edge.output
+
+
+def _edge(edge: Edge) -> str:
+    producer = edge.producer
+    return (
+        f'{{"input": {edge.input}, "producer": {json_text(producer.name)}, "call": {producer.call}, '
+        f'"phase": "{producer.phase.value}", "output": {edge.output}}}'
+    )
+
+
+def _attributes(attrs: Mapping[str, object]) -> str:
+    return "{" + ", ".join([f"{json_text(name)}: {json_text(json_value(attrs[name]))}" for name in sorted(attrs)]) + "}"
+
+
+_STATISTICS = attrgetter("min", "max", "mean", "l2norm", "nan", "inf")
+_GRADS: Mapping[int, str] = {
+    id(grad): f'"value": null, "requires_grad": {json_text(grad)}, "checksum": null' for grad in (None, False, True)
+}
+"""What is said of a tensor without value and checksum, by the object that says whether it needs a gradient."""
+
+_NO_METRICS: Mapping[str, Number] = {}
+
+
+class RowLines:
+    """Writes the records of pairs, keys in their fixed order.
+
+    Args:
+        comparison: what the rows belong to.
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        pairs = comparison.pairs
+        self._reader = RowReader(comparison)
+        self._target, self._golden = _Nodes(pairs.target), _Nodes(pairs.golden)
+        self._slots: dict[tuple[SlotRole, tuple[int | str, ...]], tuple[str, str]] = {}
+        self._stored: dict[tuple[object, ...], str] = {}
+
+    def text(self, rows: Sequence[ComparedPair]) -> str:
+        """Return the lines of some rows; what line readers split at inside of texts is for the caller to treat."""
+        pairs, measured = [row.pair for row in rows], [row.measurement for row in rows]
+        columns = (
+            rows,
+            pairs,
+            self._sides(
+                [pair.target for pair in pairs], [each.target if each is not None else None for each in measured]
+            ),
+            self._sides(
+                [pair.golden for pair in pairs], [each.golden if each is not None else None for each in measured]
+            ),
+            self._sides(
+                [pair.reference for pair in pairs], [each.reference if each is not None else None for each in measured]
+            ),
+            number_texts([pair.confidence for pair in pairs]),
+            number_texts([row.verdict.excess for row in rows]),
+            _metrics([each.metrics if each is not None else _NO_METRICS for each in measured]),
+        )
+        return "".join([self._line(*cells) for cells in zip(*columns, strict=True)])
+
+    def _line(
+        self,
+        row: ComparedPair,
+        pair: Pair,
+        target: str,
+        golden: str,
+        reference: str,
+        confidence: str,
+        excess: str,
+        metrics: str,
+    ) -> str:
+        shown, verdict = pair.shown, row.verdict
+        nodes = self._target if pair.target is not None else self._golden
+        return (
+            f'{{"order": {row.order}, {nodes.described(shown.node)}, "group": {json_text(pair.group)}, '
+            f'{self._slot(shown)[0]}, "kind": "{shown.kind._value_}", "target": {target}, "golden": {golden}, '
+            f'"reference": {reference}, "rule": {json_text(pair.rule)}, "confidence": {confidence}, '
+            f'"metrics": {metrics}, "verdict": "{verdict.status._value_}", "reason": {json_text(reason_of(row))}, '
+            f'"role": "{verdict.role._value_}", "excess": {excess}{_transform(pair)}{_excuse(verdict)}}}\n'
+        )
+
+    def _sides(self, tensors: Sequence[TensorRef | None], summaries: Sequence[SideSummary | None]) -> list[str]:
+        if all(tensor is None for tensor in tensors):
+            return ["null"] * len(tensors)
+        statistics = map(_STATISTICS, map(statistics_of, tensors, summaries))
+        numbers = iter(number_texts(list(chain.from_iterable(statistics))))
+        return [
+            "null"
+            if tensor is None
+            else f'{self._side(tensor, summary)}, "min": {low}, "max": {high}, "mean": {mean}, "l2norm": {norm}, '
+            f'"nan": {nan}, "inf": {inf}}}'
+            for tensor, summary, low, high, mean, norm, nan, inf in zip(
+                tensors, summaries, *[numbers] * 6, strict=False
+            )
+        ]
+
+    def _side(self, tensor: TensorRef, summary: SideSummary | None) -> str:
+        """Return what comes before the statistics."""
+        value, grad, checksum = tensor.value, tensor.attrs.get("requires_grad"), checksum_of(tensor, summary)
+        known = _GRADS.get(id(grad)) if value is None and checksum is None else None
+        facts = known or (
+            f'"value": {json_text(value if value is None else json_value(value))}, '
+            f'"requires_grad": {json_text(grad if grad is None or grad is False else json_value(grad))}, '
+            f'"checksum": {json_text(checksum)}'
+        )
+        name = f"{self._target.name(tensor.node)}{self._slot(tensor)[1]}"
+        return f'{{"name": "{name}", {self._stored_as(tensor)}, {facts}'
+
+    def _slot(self, tensor: TensorRef) -> tuple[str, str]:
+        """Return the keys of the slot, and the end of the tensor's name."""
+        slot = tensor.slot
+        found = self._slots.get((slot.role, slot.path))
+        if found is None:
+            keys = f'"direction": "{slot.role.value}", "index": {json_text(slot.index)}'
+            found = self._slots[slot.role, slot.path] = keys, json_text(f".{slot}")[1:-1]
+        return found
+
+    def _stored_as(self, tensor: TensorRef) -> str:
+        key = (file_of(tensor), tensor.dtype, tensor.shape, tensor.logical_shape, tensor.layout)
+        found = self._stored.get(key)
+        if found is None:
+            shape = shape_of(tensor)
+            found = self._stored[key] = (
+                f'"file": {json_text(self._reader.file(tensor))}, "dtype": {json_text(tensor.dtype)}, '
+                f'"shape": {json_text(shape)}, "layout": {json_text(tensor.layout)}'
+            )
+        return found
+
+
+def _metrics(rows: Sequence[Mapping[str, Number]]) -> list[str]:
+    """Return the metrics of each row, those of rows with the same ones together."""
+    places: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for place, metrics in enumerate(rows):
+        places[tuple(metrics)].append(place)
+    texts = ["{}"] * len(rows)
+    for names, those in places.items():
+        ordered = sorted(names)
+        line = "{" + ", ".join([json_text(name).replace("%", "%%") + ": %s" for name in ordered]) + "}"
+        columns = [number_texts([rows[place][name] for place in those]) for name in ordered]
+        for place, numbers in zip(those, zip(*columns, strict=True), strict=bool(names)):
+            texts[place] = line % numbers
+    return texts
+
+
+def _transform(pair: Pair) -> str:
+    return f', "transform": {json_text(list(pair.transform))}' if pair.transform else ""
+
+
+def _excuse(verdict: Verdict) -> str:
+    excuse = verdict.excuse
+    return "" if excuse is None else f', "{excuse.kind.value}": {json_text(excuse.text)}'
+
+
+class _Nodes:
+    """What the rows of one side say of their nodes.
+
+    Texts are kept by the `id` of the key: the comparison keeps keys alive, and hashing one costs more than its text.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._index = NodeIndex(catalog)
+        self._described: dict[int, str] = {}
+        self._names: dict[int, str] = {}
+
+    def described(self, key: NodeKey) -> str:
+        found = self._described.get(id(key))
+        if found is None:
+            node = self._index.get(key)
+            execution = key.execution
+            found = self._described[id(key)] = (
+                f'"rank": {json_text(execution.rank)}, "graph": {json_text(execution.graph)}, '
+                f'"step": {json_text(execution.step)}, "node": {json_text(key.name)}, "call": {key.call}, '
+                f'"phase": "{key.phase.value}", "op_type": {json_text(node.op_type if node else "")}'
+            )
+        return found
+
+    def name(self, key: NodeKey) -> str:
+        """Return the begin of the names of the node's tensors, as `TensorRef.id` has them."""
+        found = self._names.get(id(key))
+        if found is None:
+            call = f"#{key.call}" if key.call else ""
+            phase = ".backward" if key.phase.value == "backward" else ""
+            found = self._names[id(key)] = json_text(f"{key.name}{call}{phase}")[1:-1]
+        return found
+
 
 CHUNK = 2000
 """Rows made into text at once; a few megabytes."""

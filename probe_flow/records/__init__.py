@@ -10,10 +10,19 @@ from probe_flow.records.comparison import (
     ComparedPair,
     Comparison,
     Coverage,
+    ErrorMap,
     ErrorShape,
+    Excuse,
+    ExcuseKind,
     Finding,
     FindingKind,
+    Measurement,
+    Mode,
+    Role,
+    SideSummary,
+    Status,
     TensorDetail,
+    Verdict,
     WaiverState,
     WaiverUse,
 )
@@ -24,12 +33,9 @@ from probe_flow.records.differences import (
     ExecutionDifferences,
     FirstDifference,
 )
-from probe_flow.records.error_map import ErrorMap
-from probe_flow.records.measurement import Measurement, Mode, SideSummary
 from probe_flow.records.node import Execution, Node, NodeKey, OrderSource, Phase
 from probe_flow.records.pairs import GUESS, Expectation, Group, Pair, Pairs, Reason, ReasonCode, Relation
 from probe_flow.records.tensor import Extent, Slot, SlotRole, Statistics, TensorKind, TensorRef
-from probe_flow.records.verdict import Excuse, ExcuseKind, Role, Status, Verdict
 
 __all__ = [
     "GUESS",

@@ -3,18 +3,166 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from probe_flow.errors import Diagnostic
 from probe_flow.records.baseline import BaselineUse
-from probe_flow.records.error_map import ErrorMap
-from probe_flow.records.measurement import Measurement
 from probe_flow.records.node import NodeKey
 from probe_flow.records.pairs import Pair, Pairs
 from probe_flow.records.quick import quick
-from probe_flow.records.tensor import Slot
-from probe_flow.records.verdict import Excuse, Verdict
+from probe_flow.records.tensor import Slot, Statistics
+
+
+class Mode(enum.Enum):
+    """What was compared: elements, recorded statistics, checksums, or plain values."""
+
+    TENSOR = "tensor"
+    STATISTICS = "statistics"
+    CHECKSUM = "checksum"
+    VALUE = "value"
+
+    __hash__ = object.__hash__  # Enum's own is a call of Python, made for every look-up of a node or slot
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class SideSummary:
+    """Statistics of one side of a pair, over its finite elements, with the non-finite ones counted."""
+
+    statistics: Statistics
+    checksum: str | None = None
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What was measured of one pair.
+
+    Args:
+        mode: what was compared.
+        metrics: metric id -> value; None = not computable, NaN and infinities are values.
+        target, golden: per-side statistics (None when that side could not be read).
+        nonfinite_mismatch: positions where NaN or infinities disagree between the sides (kind and sign);
+            for statistics 1 when the recorded extremes show that some do.
+        worst_index: flat logical index of the largest absolute error, None when there is none.
+        count: elements compared.
+        backend: kernel that measured, e.g. ``numpy``; empty outside tensor mode.
+        notes: what is worth saying about the measurement (``shape differs``, ``broadcast``).
+        reference: statistics of the third side, where there is one that was measured.
+    """
+
+    mode: Mode
+    metrics: Mapping[str, float | int | bool | None] = field(hash=False)
+    target: SideSummary | None = None
+    golden: SideSummary | None = None
+    nonfinite_mismatch: int = 0
+    worst_index: int | None = None
+    count: int = 0
+    backend: str = ""
+    notes: tuple[str, ...] = ()
+    reference: SideSummary | None = None
+
+
+class Status(enum.Enum):
+    PASS = "pass"
+    WARNING = "warning"
+    FAIL = "fail"
+    UNMATCHED_TARGET = "unmatched_target"
+    UNMATCHED_GOLDEN = "unmatched_golden"
+    NOT_COMPARABLE = "not_comparable"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+    __hash__ = object.__hash__  # Enum's own is a call of Python, made for every look-up of a node or slot
+
+
+class Role(enum.Enum):
+    ORIGIN = "origin"
+    INHERITED = "inherited"
+    CLEAN = "clean"
+    UNKNOWN = "unknown"
+
+    __hash__ = object.__hash__  # Enum's own is a call of Python, made for every look-up of a node or slot
+
+
+class ExcuseKind(enum.Enum):
+    """What takes a failure out of the gate: a waiver of the workflow, or the accepted baseline."""
+
+    WAIVED = "waived"
+    ACCEPTED = "accepted"
+
+
+@dataclass(frozen=True, slots=True)
+class Excuse:
+    """Why a failure stays visible but does not fail the gate.
+
+    Args:
+        kind: what excuses it.
+        text: until when, who and why; begins with the word of the kind.
+    """
+
+    kind: ExcuseKind
+    text: str
+
+
+@quick
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the policy says of one row.
+
+    Args:
+        status: the verdict; report layouts translate it.
+        rule_ids: the policy's rules that decided, e.g. ``cosine<0.99``.
+        reasons: one sentence each.
+        role: set by the analysis, not by the policy.
+        excess: set by the analysis too: the error over the largest that rounding and the errors of the inputs explain;
+            1 is the limit, None where nothing was judged.
+        excuse: why the row, or a finding at it, does not count for the gate; its text is also one of the reasons.
+    """
+
+    status: Status
+    rule_ids: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    role: Role = Role.UNKNOWN
+    excess: float | None = None
+    excuse: Excuse | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorMap:
+    """The largest error in every part of a tensor; axes in neither `down` nor `across` are not told apart.
+
+    Args:
+        shape: of the tensor, as its indices count.
+        down: axes that are folded into rows, in C order; none = one row.
+        across: axes that are folded into columns.
+        cell: rows and columns that a cell holds; the last ones of either may hold fewer.
+        errors: largest absolute error of each cell, row by row, among the elements that are finite on both sides; None
+            where there is no such element. Rounded to 4 significant digits.
+        alike: numbers of the cells with NaN or infinities that both sides have, ascending.
+        mismatch: numbers of the cells where such a value is on one side only, or another one on the other.
+    """
+
+    shape: tuple[int, ...]
+    down: tuple[int, ...]
+    across: tuple[int, ...]
+    cell: tuple[int, int]
+    errors: tuple[float | None, ...]
+    alike: tuple[int, ...] = ()
+    mismatch: tuple[int, ...] = ()
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many rows and columns the axes give."""
+        return math.prod(self.shape[axis] for axis in self.down), math.prod(self.shape[axis] for axis in self.across)
+
+    @property
+    def cells(self) -> tuple[int, int]:
+        """How many cells there are down and across."""
+        (rows, columns), (tall, wide) = self.size, self.cell
+        return -(-rows // tall), -(-columns // wide)
 
 
 @quick

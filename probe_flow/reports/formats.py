@@ -268,7 +268,7 @@ def _annotations(form: Form, request: Request, path: Path, _names: Sequence[str]
 
 def _pairs(_form: Form, request: Request, path: Path, _names: Sequence[str]) -> None:
     from probe_flow.files.atomic import atomic_text
-    from probe_flow.mappings.mapping_text import data_mapping_text
+    from probe_flow.mappings.mapping_file import data_mapping_text
 
     with atomic_text(path) as file:
         file.write(data_mapping_text(request.comparison.pairs))

@@ -24,8 +24,7 @@ from probe_flow.dumps.mindspore_graph.reader import read_mindspore_graph
 from probe_flow.dumps.offline.npy_folder import read_npy_folder
 from probe_flow.dumps.offline.om_dump import read_om
 from probe_flow.dumps.reduced.reduced_files import read_reduced_array, read_reduced_device
-from probe_flow.dumps.rules.rule_file import read_rule_file
-from probe_flow.dumps.rules.rule_folder import read_rule_files
+from probe_flow.dumps.rules.rule_file import read_rule_file, read_rule_files
 from probe_flow.dumps.sniff import kind_of_dump
 from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.dumps.torchair.ge import read_torchair_ge

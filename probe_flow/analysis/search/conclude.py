@@ -13,16 +13,42 @@ from probe_flow.analysis.flow.calls import is_gradient
 from probe_flow.analysis.flow.ordering import side_by_side
 from probe_flow.analysis.flow.producers import Writers
 from probe_flow.analysis.model.deviation import Deviation, shape_of
-from probe_flow.analysis.model.noise import not_deterministic
+from probe_flow.analysis.model.noise import is_noisy, not_deterministic
 from probe_flow.analysis.search.checksums import is_hashed_late, search_checksums
 from probe_flow.analysis.search.drift import find_drift
-from probe_flow.analysis.search.golden_errors import golden_errors
 from probe_flow.analysis.search.near_misses import behind_extremes, near_misses
 from probe_flow.analysis.search.not_compared import NotCompared
 from probe_flow.analysis.search.origin import Diagnosis, Suspect, diagnose
 from probe_flow.analysis.search.reference_check import witness_of
 from probe_flow.records import Finding, FindingKind, Mode, Pairs, Phase, Role, Status, Verdict
 from probe_flow.records.measured import MeasuredPair, number_or_first
+
+
+def golden_errors(rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> list[Finding]:
+    """Return one finding, which fails nothing, for the first row that the reference clears; nothing without one."""
+    cleared = [number for number in diagnosis.cleared if rows[number].third is not None and not is_noisy(rows[number])]
+    if not cleared:
+        return []
+    number, *others = cleared
+    row = rows[number]
+    witness = witness_of(row)
+    assert witness is not None
+    more = f"; {len(others)} more tensor{'s' if len(others) > 1 else ''} alike" if others else ""
+    return [
+        Finding(
+            kind=FindingKind.GOLDEN_ERROR,
+            node=row.node,
+            slot=row.pair.shown.slot,
+            evidence=(
+                f"`{row.pair.shown.id}` differs from the golden beyond rounding, but is not to blame: {witness}{more}"
+            ),
+            severity=witness.golden.relative,
+            fails=False,
+            row=number,
+            metrics=row.measurement.metrics if row.measurement else {},
+        )
+    ]
+
 
 STRONG = 2.0
 """A suspect of this score is an origin even downstream of another one: its inputs' errors do not explain it."""

@@ -162,7 +162,7 @@ def _cp(
 @click.pass_obj
 def _ls(asker: Asker, *, part: str | None, op_type: str, name: str, fusion: str, kernel: str) -> None:
     """Count operators by type, or list those that hold every given part."""
-    from probe_flow.runs.queries.answers_nodes import counted_lines, listed_lines
+    from probe_flow.runs.queries.answers import counted_lines, listed_lines
 
     wanted = [op_type, name or part or "", fusion, kernel]
     if not any(wanted):

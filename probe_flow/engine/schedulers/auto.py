@@ -6,7 +6,27 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from importlib.util import find_spec
 
-from probe_flow.engine.schedulers.base import Batch, BatchLost, Result, Scheduler
+from probe_flow.engine.schedulers.base import Batch, BatchError, BatchLost, Result, Scheduler, largest_first
+
+
+class SyncScheduler:
+    """Runs each batch when its result is asked for."""
+
+    name = "sync"
+    workers = 1
+    warnings = ()
+
+    def run(
+        self, function: Callable[[Batch], Result], batches: Sequence[Batch], sizes: Sequence[int]
+    ) -> Generator[tuple[int, Result], None, None]:
+        """Yield ``(index, result)``, the largest batch first; only one batch is in memory at a time."""
+        for index in largest_first(sizes):
+            try:
+                result = function(batches[index])
+            except Exception as exc:
+                raise BatchError(index) from exc
+            yield index, result
+
 
 SMALL_WORK_BYTES = 32 * 2**20
 """Below this total, starting workers costs more than it saves (measured: loading Dask alone takes 0.1 s)."""

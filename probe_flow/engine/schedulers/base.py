@@ -149,7 +149,7 @@ def make_scheduler(
         from probe_flow.engine.schedulers.distributed import local_cluster
 
         return local_cluster(workers_within(name, workers, memory_bytes))
-    from probe_flow.engine.schedulers.sync import SyncScheduler
+    from probe_flow.engine.schedulers.auto import SyncScheduler
 
     if name == "sync":
         return SyncScheduler()

@@ -2,15 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from probe_flow.matching.name.calls import CallPairs
-from probe_flow.matching.name.forms import FORMS, Slots, Step
 from probe_flow.matching.name.name_space import Arguments
 from probe_flow.matching.name.reasons import entry_of
 from probe_flow.matching.name.side import Side
 from probe_flow.records import Expectation, Phase, Reason, Slot, SlotRole, TensorRef
+
+Slots = Mapping[str, str]
+"""Slot of the primitive -> slot of the API, as text: ``input.1`` -> ``input.2``."""
+
+_SAME: Slots = {"input.0": "input.0", "output.0": "output.0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One primitive: its class, and which of its tensors the API has too."""
+
+    primitive: str
+    forward: Slots = field(default_factory=dict, hash=False)
+    backward: Slots = field(default_factory=dict, hash=False)
+
+
+LINEAR = (
+    Step("MatMul", {"input.0": "input.0", "input.1": "input.1"}, {"output.1": "output.1"}),
+    Step("BiasAdd", {"input.1": "input.2", "output.0": "output.0"}, {"input.0": "input.0", "output.0": "output.0"}),
+)
+PRODUCT = (
+    Step("MatMul", {"input.0": "input.0", "input.1": "input.1", "output.0": "output.0"}, {"input.0": "input.0"}),
+)
+LAYER_NORM = (
+    Step(
+        "LayerNorm",
+        {"input.0": "input.0", "input.1": "input.2", "input.2": "input.3", "output.0": "output.0"},
+        {"input.0": "input.0", "output.0": "output.2", "output.1": "output.1", "output.2": "output.0"},
+    ),
+)
+_ELEMENTWISE = {
+    "relu": "ReLU",
+    "gelu": "GeLU",
+    "silu": "SiLU",
+    "sigmoid": "Sigmoid",
+    "tanh": "Tanh",
+    "softmax": "Softmax",
+    "log_softmax": "LogSoftmax",
+}
+
+FORMS: Mapping[str, tuple[tuple[Step, ...], ...]] = {
+    "linear": (LINEAR, PRODUCT),
+    "matmul": (PRODUCT,),
+    "mm": (PRODUCT,),
+    "layer_norm": (LAYER_NORM,),
+    **{api: ((Step(primitive, _SAME, _SAME),),) for api, primitive in _ELEMENTWISE.items()},
+}
+"""API (last segment of the name) -> the ways in which primitives make it up, the longest first."""
+
 
 RULE = "api_mapping"
 CONFIDENCE = 0.8

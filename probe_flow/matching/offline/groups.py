@@ -9,8 +9,10 @@ operator is named after (see `offline_fused_names`).
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 
 from probe_flow.errors import Span
 from probe_flow.matching.offline.align import Aligned, align
@@ -18,13 +20,97 @@ from probe_flow.matching.offline.axes import Told
 from probe_flow.matching.offline.index import DumpIndex
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.name_parts import NAME_PARTS
-from probe_flow.matching.offline.network_inputs import FedInputs
-from probe_flow.matching.offline.no_golden import no_golden_dump
 from probe_flow.matching.offline.nodes import is_inner, op_key
-from probe_flow.matching.offline.origins import NETWORK_INPUTS, Origin, Origins
-from probe_flow.matching.offline.reasons import expected, inner_node, outside
+from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES, Origin, Origins
+from probe_flow.matching.offline.reasons import expected, inner_node, missing, outside
 from probe_flow.matching.rules.merge import FusionGroup, FusionOp, FusionRules
 from probe_flow.records import Group, NodeKey, Reason, ReasonCode, Relation, SlotRole, TensorKind, TensorRef
+
+Reader = tuple[FusionOp, int]
+
+
+class FedInputs:
+    """Finds golden inputs by the operators that read what is fed to the network.
+
+    Args:
+        rules: the fusion rules.
+        origins: follows them.
+        golden: the golden side.
+    """
+
+    def __init__(self, rules: FusionRules, origins: Origins, golden: DumpIndex) -> None:
+        self._rules = rules
+        self._origins = origins
+        self._golden = golden
+
+    def golden_of(self, op: FusionOp, ref: TensorRef, origin: Origin) -> tuple[TensorRef, Aligned] | None:
+        """Return the golden input that holds the same value as a tensor of `op`, aligned with it.
+
+        The input of the same number of the first original is taken where it fits; else the only one that fits.
+        """
+        index = ref.slot.path[0]
+        own = [(op, index)] if ref.slot.role is SlotRole.INPUT and isinstance(index, int) else []
+        readers = [reader for reader in own if reader[0].op_type not in PASSED_TYPES]
+        readers = readers or self._readers.get(origin.op.name, [])
+        told = Told() if origin.output is None else Told(origin.output.origin_layout, origin.output.origin_shape)
+        for reader, number in readers:
+            golden = self._golden.tensor(reader.originals[0], SlotRole.INPUT, number) if reader.originals else None
+            aligned = None if golden is None else align(ref, golden, told=told)
+            if golden is not None and aligned is not None and aligned.problem is None:
+                return golden, aligned
+        fitting = [
+            (golden, aligned)
+            for golden in self._inputs(readers)
+            if (aligned := align(ref, golden, told=told)).problem is None
+        ]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def _inputs(self, readers: list[Reader]) -> Iterator[TensorRef]:
+        names = dict.fromkeys(name for reader, _ in readers for name in reader.originals)
+        for name in names:
+            key = self._golden.node(name)
+            if key is not None:
+                yield from self._golden.of(key, SlotRole.INPUT)
+
+    @cached_property
+    def _readers(self) -> dict[str, list[Reader]]:
+        """Return the operators that read each network input, through casts and changes of layout."""
+        found: dict[str, list[Reader]] = defaultdict(list)
+        for op in self._rules.ops:
+            if op.op_type in PASSED_TYPES:
+                continue
+            for number in range(len(op.inputs)):
+                origin = self._origins.of(op, SlotRole.INPUT, number)
+                if not isinstance(origin, Reason) and origin.op.op_type in NETWORK_INPUTS:
+                    found[origin.op.name].append((op, number))
+        return found
+
+
+CODE = "no_golden_dump"
+
+
+def no_golden_dump(origin: Origin) -> Reason:
+    """Return the reason; it is a gap where the rules promise a golden tensor, or are silent on all outputs."""
+    maker, output = origin.op, origin.output
+    made = f"output {origin.index} of `{maker.name}`"
+    if output is None:
+        if maker.originals:
+            return missing(CODE, f"the rules do not describe {made}: give the rules of the model that ran")
+        return expected(CODE, f"the compiler inserted `{maker.name}` ({maker.op_type}): the golden has nothing like it")
+    if maker.op_type in NETWORK_INPUTS:
+        return expected(CODE, f"`{maker.name}` is an input of the model, which the golden dump does not have")
+    if maker.op_type in HELD_TYPES:
+        return expected(CODE, f"`{maker.name}` is a constant of the model, which the golden dump does not have")
+    if maker.is_filtered or not maker.compares_outputs:
+        return expected(CODE, f"{made} is quantised, and the golden has no such values")
+    if output.origin_name:
+        index = origin.index if output.origin_index is None else output.origin_index
+        text = f"the golden dump has no output {index} of `{output.origin_name}`, the original of {made}: dump it"
+        return missing(CODE, text)
+    if not maker.originals or maker.is_multiop or any(item.origin_name for item in maker.outputs):
+        return expected(CODE, f"{made} is of the compiler's making: the rules name no original for it")
+    return missing(CODE, f"the rules name no original for any output of `{maker.name}`: convert the model again")
+
 
 RULE_NAMES = {
     Relation.ONE_TO_ONE: "one_to_one",

@@ -50,14 +50,13 @@ code                     gap         evidence
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, islice
 
+from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.offline.by_ids import Selection
 from probe_flow.matching.offline.by_name import match_by_name
-from probe_flow.matching.offline.executions import group_prefixes, pair_offline
-from probe_flow.matching.offline.foreign_rules import strangers
 from probe_flow.matching.offline.fused_names import with_fused_names
 from probe_flow.matching.offline.groups import GroupMatch
 from probe_flow.matching.offline.guess import match_by_guess
@@ -66,11 +65,105 @@ from probe_flow.matching.offline.leftovers import GoldenLeftovers, leave_unknown
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.models import RuleBook, model_outputs
 from probe_flow.matching.offline.nodes import silent_outputs, told_edges, told_nodes
+from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS
 from probe_flow.matching.offline.reasons import missing
 from probe_flow.matching.offline.scenario import Given, check_scenario
 from probe_flow.matching.rules.merge import FusionRules
-from probe_flow.matching.shared.executions import with_selections
+from probe_flow.matching.shared.executions import ExecutionPairs, other_leaves_out, pair_executions, with_selections
 from probe_flow.records import Catalog, Execution, Group, Pairs, Relation, TensorRef
+
+
+def pair_offline(
+    target: Catalog, golden: Catalog, *, pair_ranks: Mapping[int, int] | None, step_offset: int
+) -> ExecutionPairs:
+    """Return target execution -> golden execution.
+
+    A golden folder that tells neither rank, model nor step is compared with all that ran on the device. Models are told
+    apart by name, since a device numbers them anew each time that they are loaded; by number where one model was loaded
+    twice.
+    """
+    if golden.executions == (Execution(),) and not pair_ranks and not step_offset:
+        return ExecutionPairs(dict.fromkeys(target.executions, Execution()))
+    sides = [{_named(run): run for run in catalog.executions} for catalog in (target, golden)]
+    if any(len(side) < len(catalog.executions) for side, catalog in zip(sides, (target, golden), strict=True)):
+        sides = [{run: run for run in catalog.executions} for catalog in (target, golden)]
+    found = pair_executions(
+        list(sides[0]),
+        list(sides[1]),
+        pair_ranks=pair_ranks,
+        step_offset=step_offset,
+        is_left=other_leaves_out(target, golden),
+    )
+    golden_of = {sides[0][one]: sides[1][other] for one, other in found.golden_of.items()}
+    return replace(found, golden_of=golden_of)
+
+
+def _named(run: Execution) -> Execution:
+    return replace(run, graph=run.model) if run.model is not None else run
+
+
+def group_prefixes(target: Catalog) -> dict[Execution, str]:
+    """Return what stands before the group ids of each execution: nothing where there is one execution only."""
+    runs = target.executions
+    if len(runs) == 1:
+        return {runs[0]: ""}
+    return {run: f"{number}/" for number, run in enumerate(runs)}
+
+
+FEW = 0.1
+"""Share of dumped operators that rules name below which the rules are taken for those of another model."""
+
+_SHOWN = 3
+
+
+def strangers(match: GroupMatch) -> Iterator[Diagnostic]:
+    """Yield PF4403 when the rules know hardly any dumped operator, PF4410 when the golden has none that they name."""
+    dumped, named = len(match.target.nodes), len(match.taken)
+    if named < FEW * dumped:
+        yield _other_rules(match, named, dumped)
+        return
+    promised = [
+        output.origin_name
+        for op in match.taken.values()
+        if op.op_type not in NETWORK_INPUTS | HELD_TYPES
+        for output in op.outputs
+        if output.origin_name
+    ]
+    if promised and not any(match.golden.node(name) for name in promised):
+        yield _other_golden(match, promised)
+
+
+def _other_rules(match: GroupMatch, named: int, dumped: int) -> Diagnostic:
+    mine = (key.name for key in match.target.nodes if key not in match.taken)
+    return Diagnostic(
+        "PF4403",
+        f"the rules name {named} of the {dumped} operators that the device dumped: they are of another model",
+        severity=Severity.WARNING,
+        help="convert the offline model that was run with `atc --mode=1 --om=MODEL.om --json=RULES.json`, or give the "
+        "`.om` itself",
+        notes=(f"the device dumped {_some(mine)}", f"the rules name {_some(op.name for op in match.rules.ops)}"),
+        path=_file(match.rules),
+    )
+
+
+def _other_golden(match: GroupMatch, promised: list[str]) -> Diagnostic:
+    return Diagnostic(
+        "PF4410",
+        f"the golden has none of the {len(promised)} tensors that the rules name: it is of another model",
+        severity=Severity.WARNING,
+        help="give the dump of the model that was converted; the names of its operators must be those of that model",
+        notes=(f"the rules name {_some(promised)}", f"the golden has {_some(match.golden.names())}"),
+        path=_file(match.rules),
+    )
+
+
+def _some(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in islice(dict.fromkeys(names), _SHOWN)) or "nothing"
+
+
+def _file(rules: FusionRules) -> str | None:
+    return rules.files[0] if rules.files else None
+
 
 Select = Callable[[FusionRules], Selection]
 

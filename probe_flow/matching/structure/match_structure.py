@@ -19,13 +19,50 @@ from probe_flow.matching.name.slots import Decision, pair_twosome
 from probe_flow.matching.shared.executions import other_leaves_out, pair_executions, with_selections
 from probe_flow.matching.shared.operations import family, kin
 from probe_flow.matching.shared.slots_by_shape import Twosome, no_slot, pair_slots, parameter_names, without_transposed
+from probe_flow.matching.shared.values import EQUAL, likeness
 from probe_flow.matching.structure.align import Link
 from probe_flow.matching.structure.confidence import Confidence
-from probe_flow.matching.structure.fused import pair_fused
 from probe_flow.matching.structure.nodes import NodeLinks, link_nodes
 from probe_flow.matching.structure.reasons import StructureReasons, within_row
 from probe_flow.matching.structure.tree import knows_callers
-from probe_flow.records import Catalog, Execution, Group, Pair, Pairs, Phase, Reason, Relation, TensorRef
+from probe_flow.records import Catalog, Execution, Group, Pair, Pairs, Phase, Reason, Relation, SlotRole, TensorRef
+
+
+def pair_fused(
+    row: Sequence[Sequence[TensorRef]], single: Sequence[TensorRef]
+) -> tuple[list[Twosome], list[TensorRef]]:
+    """Pair the border of a row of calls with the tensors of one call.
+
+    Args:
+        row: tensors of each call of the row, in order of execution.
+        single: tensors of the one call.
+
+    Returns:
+        Twosomes (tensor of the row, tensor of the one call), and the tensors that pass within the row.
+    """
+    border: list[TensorRef] = []
+    internal: list[TensorRef] = []
+    produced: list[TensorRef] = []
+    for refs in row:
+        for ref in refs:
+            if ref.slot.role is SlotRole.INPUT:
+                maker = next((made for made in reversed(produced) if _is_same(made, ref)), None)
+                if maker is not None:
+                    produced.remove(maker)
+                    internal += [maker, ref]
+                    continue
+                border.append(ref)
+        produced += [ref for ref in refs if ref.slot.role is SlotRole.OUTPUT]
+    return pair_slots([*border, *produced], single, is_cross_framework=True, knows_slots=False), internal
+
+
+def _is_same(made: TensorRef, used: TensorRef) -> bool:
+    """Say whether an output is what a later call takes."""
+    if made.logical_shape is None or made.logical_shape != used.logical_shape or made.dtype != used.dtype:
+        return False
+    alike = likeness(made, used)
+    return alike is None or alike >= EQUAL
+
 
 STRUCTURE, NONE = "structure", "none"
 FEW = 0.5

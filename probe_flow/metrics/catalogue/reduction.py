@@ -62,7 +62,7 @@ def reduce_blocks(values: Blocks, statistics: Sequence[str], scratch: Scratch | 
     """Reduce a tensor, reading each element once.
 
     ``min`` and ``max`` of complex tensors are over real and imaginary parts. ``crc32`` is that of
-    `probe_flow.metrics.kernel.checksum.crc32`, bfloat16 widened to float32, since other dumps hold it so.
+    `probe_flow.measure.results.crc32`, bfloat16 widened to float32, since other dumps hold it so.
 
     Args:
         values: the tensor.

@@ -12,9 +12,43 @@ from itertools import chain
 
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, Severity, WorkflowError, did_you_mean
 from probe_flow.reports.rank_merge.config import MergeConfig
-from probe_flow.reports.rank_merge.modes import MAXIMA, columns_read, measures_of, mode_of
 from probe_flow.reports.table import Cell
-from probe_flow.reports.tables.dump_json.layout import PREFIX, Layout
+from probe_flow.reports.tables.dump_json.layout import (
+    CONSISTENT,
+    FILES,
+    JUDGEMENT,
+    PREFIX,
+    ROLE,
+    STACK,
+    STATISTICS,
+    Layout,
+)
+
+MAXIMA = (STATISTICS[0], STATISTICS[4])
+"""The largest value of both sides, shown where a measure has no number."""
+
+_OPTIONAL = frozenset((STACK, FILES, ROLE))
+
+
+def mode_of(header: Sequence[str]) -> Layout | None:
+    """Return the mode of a table by its exact header; None when it is no result table."""
+    plain = [name for name in header if name not in _OPTIONAL]
+    for layout in Layout:
+        if plain == [*PREFIX, *layout.columns, *JUDGEMENT] and len(set(header)) == len(header):
+            return layout
+    return None
+
+
+def measures_of(mode: Layout) -> tuple[str, ...]:
+    """Return the columns of a mode that can be merged."""
+    return (*(name for name in mode.columns if name not in STATISTICS), CONSISTENT)
+
+
+def columns_read(header: Sequence[str]) -> frozenset[str]:
+    """Return the columns that a merge reads."""
+    mode = mode_of(header)
+    return frozenset((*measures_of(mode), *MAXIMA)) if mode is not None else frozenset()
+
 
 NAME, GOLDEN_NAME = PREFIX[:2]
 GROUP = "group"

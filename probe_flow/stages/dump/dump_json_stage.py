@@ -3,12 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from probe_flow.errors import Diagnostic, Severity
 from probe_flow.stages.base import DumpPath, Select, StageOptions
 from probe_flow.work import Context
+
+if TYPE_CHECKING:
+    from probe_flow.records import Catalog
+
+STAGE_OF = {"pytorch": "dump.torch", "mindspore": "dump.mindspore", "mindtorch": "dump.mindspore"}
+
+
+def adopt(path: str, select: Select, *, side: str, uses: str) -> Catalog:
+    """Return the catalog of a dump; a framework that its stage does not name is a warning.
+
+    Args:
+        path: the dump.
+        select: what to read of it.
+        side: name of the stage.
+        uses: kind of the stage.
+    """
+    from probe_flow.dumps.dump_json.reader import read_dump_json
+
+    catalog = read_dump_json(path, side=side, select=select.selection)
+    proper = STAGE_OF[catalog.framework]
+    if proper == uses:
+        return catalog
+    problem = Diagnostic(
+        "PF3428",
+        f"`{path}` is a dump of {catalog.framework}",
+        severity=Severity.WARNING,
+        path=path,
+        help=f"it is read all the same; write `uses: {proper}`",
+    )
+    return replace(catalog, problems=(*catalog.problems, problem))
 
 
 class DumpJsonOptions(StageOptions):
@@ -22,6 +54,4 @@ class DumpJsonOptions(StageOptions):
 
 def run(options: DumpJsonOptions, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the catalog of the dump."""
-    from probe_flow.stages.dump.adopt_dump_json import adopt
-
     return adopt(options.path, options.select, side=context.stage, uses=options.uses)

@@ -144,8 +144,7 @@ def dump_of_model(
 ) -> list[Path]:
     """Run the model, as often as to be repeated, and return the folders of the dumps; the first is the dump."""
     from probe_flow.dumpers.model_job import is_done
-    from probe_flow.dumpers.model_process import run_model
-    from probe_flow.dumpers.run_folder import REPEAT, prepare_output
+    from probe_flow.dumpers.model_process import REPEAT, prepare_output, run_model
 
     own = context.output / "dumps" / (_UNSAFE.sub("_", context.stage).strip("_.") or "dump")
     output = Path(options.output) if options.output is not None else own

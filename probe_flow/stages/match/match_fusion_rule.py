@@ -91,8 +91,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
 
 def _book(options: Options) -> RuleBook:
     """Read the rules; a file that holds none is a mistake in the workflow, like a mapping that cannot be read."""
-    from probe_flow.dumps.rules.rule_file import read_rule_file
-    from probe_flow.dumps.rules.rule_folder import read_rule_files
+    from probe_flow.dumps.rules.rule_file import read_rule_file, read_rule_files
     from probe_flow.matching.offline.models import RuleBook
 
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +11,7 @@ from typing import cast
 
 from pydantic import BaseModel, ValidationError
 
-from probe_flow.errors import Diagnostic, Severity, WorkflowError
+from probe_flow.errors import Diagnostic, Severity, Span, WorkflowError
 from probe_flow.files.yaml.places import Place
 from probe_flow.files.yaml.positions import Document
 from probe_flow.stages.base import StageOptions, StageType
@@ -22,12 +22,39 @@ from probe_flow.workflow.loading.matrix import Instance, expand
 from probe_flow.workflow.loading.params import ParamTable
 from probe_flow.workflow.loading.paths import resolve_paths
 from probe_flow.workflow.loading.raw_stages import Draft, DraftReader, odd_name
-from probe_flow.workflow.loading.sort_diagnostics import arrange
 from probe_flow.workflow.loading.validation_errors import Subject, complaints
 from probe_flow.workflow.model.interpolation import DROP, Scope
 from probe_flow.workflow.model.models import NAME, WorkflowFile
 from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
-from probe_flow.workflow.model.sources import Sources
+from probe_flow.workflow.model.sources import COMMAND_LINE, Sources
+
+
+def arrange(problems: Sequence[Diagnostic], sources: Sources, extended_at: Mapping[str, Span]) -> list[Diagnostic]:
+    """Return each diagnostic once, sorted by place; those of a base file say who extends it.
+
+    Args:
+        problems: as found; variants of a stage repeat each other's.
+        sources: in the order in which files were read, the workflow itself first.
+        extended_at: of each base file, where it is named.
+    """
+    once: dict[object, Diagnostic] = {}
+    for problem in problems:
+        once.setdefault((problem.code, problem.span, problem.message), problem)
+    ranks = {COMMAND_LINE: -1, **{name: i for i, name in enumerate(n for n in sources.texts if n != COMMAND_LINE)}}
+
+    def order(problem: Diagnostic) -> tuple[int, int, int, str]:
+        span = problem.span or Span("")
+        return ranks.get(span.file, -1), span.line, span.column, problem.code
+
+    return [_with_origin(problem, extended_at) for problem in sorted(once.values(), key=order)]
+
+
+def _with_origin(problem: Diagnostic, extended_at: Mapping[str, Span]) -> Diagnostic:
+    at = extended_at.get(problem.span.file) if problem.span else None
+    if at is None:
+        return problem
+    return replace(problem, notes=(*problem.notes, f"`{at}` extends this file"))
+
 
 MAX_STAGES = 1000
 """Stages that a workflow may write; names that are wrong are compared with all of them."""

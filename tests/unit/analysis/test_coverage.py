@@ -8,9 +8,9 @@ import pytest
 from comparison_rows import IN, golden_only, key, pairs_of, row, target_only, tensor, why
 
 from probe_flow.analysis.coverage import Required, caveats, cover, incompleteness
-from probe_flow.analysis.gate import gate_passes
 from probe_flow.analysis.policies.base import judge_all
 from probe_flow.analysis.silent_operators import SilentOperator, silence_problems, silent_sides
+from probe_flow.compare.steps import gate_passes
 from probe_flow.dumps.dump_json.entries import LOST_CALLS
 from probe_flow.dumps.dump_json.unrecorded_calls import STACK
 from probe_flow.errors import Diagnostic

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from probe_flow.dumpers.run_folder import prepare_output
+from probe_flow.dumpers.model_process import prepare_output
 from probe_flow.errors import UsageError
 
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from name_builders import catalog, item_pairs, read, ref_of
 
 from probe_flow.files.yaml.positions import parse_value
-from probe_flow.mappings.mapping_file import read_flat_mapping
-from probe_flow.mappings.mapping_text import data_mapping_text, yaml_key
+from probe_flow.mappings.mapping_file import data_mapping_text, read_flat_mapping, yaml_key
 from probe_flow.matching.mapping.data import match_data_mapping
 from probe_flow.matching.name.match_name import match_name
 from probe_flow.records import Execution, NodeKey

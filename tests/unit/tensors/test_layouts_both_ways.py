@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probe_flow.errors import NotComparableError
-from probe_flow.tensors.axis_orders import in_logical_order, logical_shape_of
-from probe_flow.tensors.layouts import LogicalIndex, axis_offsets
+from probe_flow.tensors.layouts import LogicalIndex, axis_offsets, in_logical_order, logical_shape_of
 from probe_flow.tensors.stored_shapes import CONVERTIBLE, Blocks, stored_shape, usual_c0
 
 Shape = tuple[int, ...]

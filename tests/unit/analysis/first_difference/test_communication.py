@@ -9,8 +9,7 @@ from call_rows import SAME, Call, Plain, compared
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probe_flow.analysis.first_difference.communication import Exchange, exchanges_of
-from probe_flow.analysis.first_difference.communication_layers import Network
+from probe_flow.analysis.first_difference.communication import Exchange, Network, exchanges_of
 
 
 def of(name: str, inputs: Any = (SAME,), **more: Any) -> tuple[Exchange, ...]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probe_flow.dumps.graph.fused_names import MAX_NAME_LENGTH, split_fused_name
+from probe_flow.dumps.graph.links import MAX_NAME_LENGTH, split_fused_name
 
 
 def split(name, names, connected=()):

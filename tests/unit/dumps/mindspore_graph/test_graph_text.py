@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from probe_flow.dumps.mindspore_graph.flow import links_of
-from probe_flow.dumps.mindspore_graph.graph_text import DataFlow, GraphText, GraphTextError, read_graph_text
+from probe_flow.dumps.mindspore_graph.flow import DataFlow, GraphText, GraphTextError, links_of, read_graph_text
 
 TEXT = """\
 # IR entry: @kernel_graph0

@@ -3,11 +3,17 @@ from __future__ import annotations
 import pytest
 
 from probe_flow.engine.run.executor import plan_executor
-from probe_flow.engine.schedulers.auto import LARGE_WORK_BYTES, SMALL_WORK_BYTES, AutoScheduler, choose, processes_above
+from probe_flow.engine.schedulers.auto import (
+    LARGE_WORK_BYTES,
+    SMALL_WORK_BYTES,
+    AutoScheduler,
+    SyncScheduler,
+    choose,
+    processes_above,
+)
 from probe_flow.engine.schedulers.base import make_scheduler
 from probe_flow.engine.schedulers.limits import PROCESS_BYTES, THREAD_BYTES
 from probe_flow.engine.schedulers.processes import ProcessScheduler
-from probe_flow.engine.schedulers.sync import SyncScheduler
 from probe_flow.engine.schedulers.threads import ThreadScheduler
 from probe_flow.errors import UsageError
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from probe_flow.engine.schedulers.auto import SyncScheduler
 from probe_flow.engine.schedulers.base import WINDOW_PER_WORKER, BatchError, largest_first, make_scheduler
 from probe_flow.engine.schedulers.limits import usable_cpus
-from probe_flow.engine.schedulers.sync import SyncScheduler
 from probe_flow.engine.schedulers.threads import ThreadScheduler
 from probe_flow.errors import UsageError
 

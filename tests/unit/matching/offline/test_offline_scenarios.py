@@ -12,7 +12,7 @@ from offline_builders import Case, by_golden, by_target, check_complete, codes, 
 from om_writer import GoldenFolder, OmFolder, om_tree
 from rule_builders import desc, op
 
-from probe_flow.dumps.rules.rule_folder import read_rule_files
+from probe_flow.dumps.rules.rule_file import read_rule_files
 from probe_flow.errors import UsageError
 from probe_flow.matching.offline.match_offline import match_offline
 from probe_flow.matching.offline.models import RuleBook

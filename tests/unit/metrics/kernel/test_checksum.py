@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from array_blocks import ArrayBlocks
 
-from probe_flow.metrics.kernel.checksum import checksum_equal, crc32
+from probe_flow.measure.results import checksum_equal, crc32
 from probe_flow.metrics.kernel.compare import BLOCK
 
 

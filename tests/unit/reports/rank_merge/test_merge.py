@@ -14,8 +14,7 @@ from openpyxl import Workbook, load_workbook
 
 from probe_flow.errors import IncompleteError, Severity, UsageError
 from probe_flow.reports.rank_merge.config import MergeConfig, read_merge_config
-from probe_flow.reports.rank_merge.merge import RankTable, merge_tables
-from probe_flow.reports.rank_merge.modes import mode_of
+from probe_flow.reports.rank_merge.merge import RankTable, merge_tables, mode_of
 from probe_flow.reports.rank_merge.sources import merge_folder
 from probe_flow.reports.rank_merge.tables import find_tables, opened
 from probe_flow.reports.rank_merge.write import merged_files
