@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from bundled_samples import unpack_samples
 from hypothesis import HealthCheck, settings
 
 DATA = Path(__file__).parent / "data"
+
+unpack_samples()  # while tests are collected some already read them
 
 # One commit gives one answer, however busy the machine is; `HYPOTHESIS_PROFILE=explore` looks for new cases.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])

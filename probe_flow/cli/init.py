@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -101,6 +102,7 @@ def _snippet(name: str) -> str:
 
 
 def _copy(name: str, output: Path, *, with_sample: bool, force: bool) -> None:
+    from probe_flow.engine.run.cache import cache_folder
     from probe_flow.workflow.loading.extending import extend_template
     from probe_flow.workflow.templates.copying import (
         LinkInTheWayError,
@@ -112,7 +114,8 @@ def _copy(name: str, output: Path, *, with_sample: bool, force: bool) -> None:
     template = _template(name)
     try:
         if template.is_ours:
-            copied = copy_template(template.path, output, with_sample=with_sample, force=force)
+            cache = cache_folder(None, os.environ)
+            copied = copy_template(template.path, output, with_sample=with_sample, force=force, cache=cache)
         elif with_sample:
             raise click.UsageError(f"the template `{name}` of the package `{template.package}` has no sample data")
         else:

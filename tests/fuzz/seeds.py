@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from bundled_samples import EXAMPLES, unpack_samples
 from mindspore_graph_builders import turn_into_statistics, unpack
 from model_file_writer import om_bytes
 from offline_odd import write_odd
@@ -46,10 +47,12 @@ from probe_flow.dumps.reduced.reduced_files import (
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
-EXAMPLES = ROOT / "examples"
 _NAMES = ("min", "max", "mean", "l2norm", "count", "nan_count", "inf_count", "crc32")
 _FIGURES = (-1.0, 2.0, 0.5, 3.0, 6.0, 0.0, 1.0, 12345.0)
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+unpack_samples()
 
 
 def written(*writers: Callable[[Path], object]) -> Sequence[Tree]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from probe_flow.engine.run.cache import cache_folder
 from probe_flow.engine.run.executor import Executor, plan_executor
 from probe_flow.engine.run.paths import PathSize, exists, first_names, input_paths, is_readable, measure_path
 from probe_flow.engine.schedulers.base import Scheduler
@@ -76,7 +78,7 @@ def make_plan(
     scheduler: str | None = None,
     workers: int | None = None,
 ) -> Plan:
-    """Return the plan of a workflow, its paths checked.
+    """Return the plan of a workflow, its paths checked. Samples that it brings are unpacked.
 
     Args:
         workflow: the validated workflow.
@@ -91,10 +93,11 @@ def make_plan(
         WorkflowError: every missing (PF2101) and unreadable (PF2102) path at once, and what stages foresee.
         UsageError: PF2103 for an unknown scheduler, PF6105 for one whose package is not installed, PF5116 for a
             metrics backend whose package is not; PF6107 for a memory limit below what one worker needs; PF2108 for a
-            name that no stage has.
+            name that no stage has; PF2111 for samples that cannot be unpacked.
     """
     _check_names(workflow, (*only, *force, *(name for name in (until, start) if name is not None)))
     selected = _select(workflow, only, until, start)
+    workflow = _with_samples(workflow)
     _check_paths(workflow, [stage for stage in workflow.stages if stage.name in selected])
     stages = tuple(_planned(stage, workflow, selected) for stage in workflow.stages)
     total = sum(size.size_bytes for planned in stages for size in planned.sizes)
@@ -114,6 +117,14 @@ def with_scheduler(plan: Plan, scheduler: Scheduler) -> Plan:
 def needs(stage: ResolvedStage) -> tuple[str, ...]:
     """Return the names of the stages that a stage takes results from, each once, in the order of its options."""
     return tuple(dict.fromkeys(name for names in stage.inputs.values() for name in names))
+
+
+def _with_samples(workflow: Workflow) -> Workflow:
+    if not workflow.is_sample:
+        return workflow
+    from probe_flow.workflow.templates.samples import unpacked
+
+    return unpacked(workflow, cache_folder(workflow.cache.dir, os.environ))
 
 
 def _check_names(workflow: Workflow, names: Sequence[str]) -> None:

@@ -128,7 +128,7 @@ class _FileReader:
             cache=header.cache,
             io=header.io,
             metrics_backend=header.metrics_backend,
-            is_sample=bool(table.samples),
+            samples=tuple(Path(str(params[name].value)) for name in sorted(table.samples)),
             warnings=(),
             sources=self.sources.texts,
         )

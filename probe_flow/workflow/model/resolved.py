@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from pydantic import BaseModel
 
@@ -49,7 +50,7 @@ class Workflow:
         warnings: what is doubtful but no mistake.
         sources: texts of the files that spans name, for `errors.render`.
         templates: names of the templates that it extends, with package and version.
-        is_sample: whether it compares the sample data that it brings.
+        samples: paths of the sample data that it brings and compares; none where it compares other data.
     """
 
     path: Path
@@ -64,24 +65,42 @@ class Workflow:
     warnings: tuple[Diagnostic, ...]
     sources: Mapping[str, str]
     templates: tuple[str, ...] = ()
-    is_sample: bool = False
+    samples: tuple[Path, ...] = ()
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether it compares the sample data that it brings."""
+        return bool(self.samples)
 
 
 def options_for_run(options: StageOptions, output: Path) -> StageOptions:
     """Return the options with ``${run.output}`` replaced by the run's folder."""
-    replaced = _with_output(options, str(output))
-    assert isinstance(replaced, StageOptions)
-    return replaced
+    return cast("StageOptions", _replaced(options, RUN_OUTPUT, str(output)))
 
 
-def _with_output(value: object, output: str) -> object:
+def with_sample_at(workflow: Workflow, sample: Path, place: Path) -> Workflow:
+    """Return the workflow with a sample of it at another place."""
+    old, new = str(sample), str(place)
+    return replace(
+        workflow,
+        params=cast("Mapping[str, object]", _replaced(dict(workflow.params), old, new)),
+        stages=tuple(
+            replace(stage, options=cast("StageOptions", _replaced(stage.options, old, new)))
+            for stage in workflow.stages
+        ),
+        samples=tuple(place if each == sample else each for each in workflow.samples),
+    )
+
+
+def _replaced(value: object, old: str, new: str) -> object:
+    """Return a value with a text in place of another, in all that it holds."""
     if isinstance(value, str):
-        return value.replace(RUN_OUTPUT, output)
+        return value.replace(old, new)
     if isinstance(value, list):
-        return [_with_output(item, output) for item in value]
+        return [_replaced(item, old, new) for item in value]
     if isinstance(value, dict):
-        return {key: _with_output(item, output) for key, item in value.items()}
+        return {key: _replaced(item, old, new) for key, item in value.items()}
     if isinstance(value, BaseModel):
         fields = {name: getattr(value, name) for name in value.model_fields_set}
-        return value.model_copy(update={name: _with_output(field, output) for name, field in fields.items()})
+        return value.model_copy(update={name: _replaced(field, old, new) for name, field in fields.items()})
     return value

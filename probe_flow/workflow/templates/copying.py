@@ -14,6 +14,7 @@ from probe_flow.files.opening import read_text
 from probe_flow.files.whole_files import write_whole
 from probe_flow.files.yaml.positions import parse_yaml
 from probe_flow.workflow.templates.packaged import packaged_root
+from probe_flow.workflow.templates.samples import at_hand
 
 SAMPLE_FOLDER = "sample"
 
@@ -71,7 +72,9 @@ class _Sample:
     value: Span
 
 
-def copy_template(template: Path, output: Path, *, with_sample: bool, force: bool, root: Path | None = None) -> Copied:
+def copy_template(
+    template: Path, output: Path, *, with_sample: bool, force: bool, cache: Path, root: Path | None = None
+) -> Copied:
     """Copy a packaged workflow into a folder.
 
     Args:
@@ -79,17 +82,20 @@ def copy_template(template: Path, output: Path, *, with_sample: bool, force: boo
         output: folder to copy to; it is made where it is not there.
         with_sample: copy the sample data as well, and let the copied workflow name the copy; else it names none.
         force: replace files that are there, and links to files: what they lead to stays as it is.
+        cache: folder of the user's cache, where packed samples are unpacked if they cannot be at their place.
         root: folder that holds ``examples/``; default: the installed one.
 
     Raises:
         WouldOverwriteError: a file or sample is there and ``force`` is not given; nothing was copied.
         LinkInTheWayError: a folder for the sample is a link; nothing was copied.
         SampleMissingError: the sample data is not installed; nothing was copied.
+        UsageError: PF2111 when the sample data is packed and cannot be unpacked.
     """
     text = read_text(template)
     samples = list(_samples(template, text, (root or packaged_root()) / "examples"))
     workflow = output / template.name
-    copies = {output / SAMPLE_FOLDER / sample.relative: sample.source for sample in samples} if with_sample else {}
+    wanted = samples if with_sample else []
+    copies = {output / SAMPLE_FOLDER / sample.relative: at_hand(sample.source, cache) for sample in wanted}
     for source in copies.values():
         if not source.exists():
             raise SampleMissingError(source)

@@ -37,7 +37,9 @@ def root(tmp_path: Path) -> Path:
 def test_with_sample_the_copy_names_the_copied_data(root: Path, tmp_path: Path) -> None:
     output = tmp_path / "new" / "place"
 
-    copied = copy_template(root / "workflows" / "demo.yaml", output, with_sample=True, force=False, root=root)
+    copied = copy_template(
+        root / "workflows" / "demo.yaml", output, with_sample=True, force=False, root=root, cache=tmp_path / "cache"
+    )
 
     workflow = load_workflow(copied.workflow, env={}, cwd=tmp_path)
     assert workflow.params["target"] == str(output / "sample" / "demo" / "ge")
@@ -51,7 +53,9 @@ def test_with_sample_the_copy_names_the_copied_data(root: Path, tmp_path: Path) 
 
 
 def test_without_sample_the_parameters_to_set_are_named(root: Path, tmp_path: Path) -> None:
-    copied = copy_template(root / "workflows" / "demo.yaml", tmp_path, with_sample=False, force=False, root=root)
+    copied = copy_template(
+        root / "workflows" / "demo.yaml", tmp_path, with_sample=False, force=False, root=root, cache=tmp_path / "cache"
+    )
 
     assert copied.unset == ("target", "golden")
     assert copied.samples == ()
@@ -65,11 +69,11 @@ def test_nothing_is_overwritten_without_force(root: Path, tmp_path: Path) -> Non
     (tmp_path / "demo.yaml").write_text("mine", encoding="utf-8")
 
     with pytest.raises(WouldOverwriteError):
-        copy_template(template, tmp_path, with_sample=True, force=False, root=root)
+        copy_template(template, tmp_path, with_sample=True, force=False, root=root, cache=tmp_path / "cache")
 
     assert (tmp_path / "demo.yaml").read_text(encoding="utf-8") == "mine"
     assert not (tmp_path / "sample").exists()
-    copy_template(template, tmp_path, with_sample=True, force=True, root=root)
+    copy_template(template, tmp_path, with_sample=True, force=True, root=root, cache=tmp_path / "cache")
     assert "version: 1" in (tmp_path / "demo.yaml").read_text(encoding="utf-8")
 
 
@@ -78,7 +82,14 @@ def test_missing_sample_data_is_an_error_before_anything_is_copied(root: Path, t
     (root / "examples" / "demo" / "fx").rmdir()
 
     with pytest.raises(SampleMissingError):
-        copy_template(root / "workflows" / "demo.yaml", tmp_path / "o", with_sample=True, force=False, root=root)
+        copy_template(
+            root / "workflows" / "demo.yaml",
+            tmp_path / "o",
+            with_sample=True,
+            force=False,
+            root=root,
+            cache=tmp_path / "cache",
+        )
 
     assert not (tmp_path / "o").exists()
 
@@ -89,7 +100,9 @@ def test_a_sample_may_be_one_file(root: Path, tmp_path: Path) -> None:
     template = root / "workflows" / "demo.yaml"
     template.write_text(TEXT.replace("default: elsewhere", "sample: ../examples/demo/rules.json"), encoding="utf-8")
 
-    copied = copy_template(template, tmp_path / "new", with_sample=True, force=False, root=root)
+    copied = copy_template(
+        template, tmp_path / "new", with_sample=True, force=False, root=root, cache=tmp_path / "cache"
+    )
 
     assert (tmp_path / "new" / "sample" / "demo" / "rules.json").read_text(encoding="utf-8") == "{}"
     workflow = load_workflow(copied.workflow, env={}, cwd=tmp_path)
@@ -98,7 +111,7 @@ def test_a_sample_may_be_one_file(root: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("template", sorted(templates().values()), ids=lambda path: path.stem)
 def test_every_packaged_workflow_is_copied_with_its_sample(template: Path, tmp_path: Path) -> None:
-    copied = copy_template(template, tmp_path, with_sample=True, force=False)
+    copied = copy_template(template, tmp_path, with_sample=True, force=False, cache=tmp_path / "cache")
     workflow = load_workflow(copied.workflow, env={}, cwd=tmp_path)
     paths = [Path(str(value)) for value in workflow.params.values() if str(value).startswith(str(tmp_path))]
     assert paths
