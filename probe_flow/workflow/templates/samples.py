@@ -122,7 +122,12 @@ def _unpack(archive: Path, folder: Path) -> None:
 
 
 def _write(archive: Path, folder: Path) -> None:
-    """Write the files of an archive, with its time, since results of files that seem to be new are not cached."""
+    """Write the files of an archive, each with a time of its own.
+
+    Results of files that seem to be new are not cached, and dumps with files of equal names, sizes and times count as
+    the same dump. So the time is that of the archive, less one nanosecond for each unit of the file's checksum: at most
+    4.3 s earlier, and another one for other content.
+    """
     written = []
     with open_bytes(archive) as file:
         modified = os.fstat(file.fileno()).st_mtime_ns
@@ -131,7 +136,8 @@ def _write(archive: Path, folder: Path) -> None:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(_read(packed, member))
-            os.utime(path, ns=(modified, modified))
+            of_content = modified - member.CRC
+            os.utime(path, ns=(of_content, of_content))
             written.append(str(path))
     for each in written:  # none before all are written: flushing is cheap then
         sync_file(each)

@@ -35,7 +35,7 @@ def only_internal(folder: Path) -> Path:
 
 
 def test_the_folder_holds_the_listed_files_and_no_other():
-    assert sorted(FOLDER.iterdir()) == [FOLDER / f"{name}.yaml" for name in FILES]
+    assert sorted(FOLDER.glob("*.*")) == [FOLDER / f"{name}.yaml" for name in FILES]
 
 
 @pytest.mark.parametrize(("name", "following"), RANGES, ids=FILES)

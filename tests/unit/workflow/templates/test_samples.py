@@ -42,7 +42,16 @@ def test_a_sample_is_unpacked_at_its_own_path_with_the_others(demo: Path, cache:
     assert {name: (demo / name).read_bytes() for name in FILES} == FILES
     assert not cache.exists()
     assert {path.name for path in demo.iterdir()} == {".samples-fx", ".samples-ge", "fx", "ge", "samples.zip"}
-    assert (demo / "ge" / "two.bin").stat().st_mtime_ns == (demo / "samples.zip").stat().st_mtime_ns
+
+
+def test_files_of_one_size_have_different_times_of_which_none_is_new(tmp_path: Path, cache: Path) -> None:
+    demo = pack(tmp_path / "demo", {"healthy/out.bin": b"1234", "faulty/out.bin": b"1235", "again/out.bin": b"1234"})
+    times = {
+        name: (at_hand(demo / name, cache) / "out.bin").stat().st_mtime_ns for name in ("healthy", "faulty", "again")
+    }
+    assert times["healthy"] == times["again"] != times["faulty"]
+    packed = (demo / "samples.zip").stat().st_mtime_ns
+    assert all(0 <= packed - time < 5 * 10**9 for time in times.values())
 
 
 def test_what_is_unpacked_stays(demo: Path, cache: Path) -> None:
