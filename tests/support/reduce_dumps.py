@@ -11,12 +11,12 @@ import ge_writer
 import numpy as np
 from ge_writer import DumpTensor
 
-from probe_flow.dumps.device.reducible_files import SourceKind, source_kind
 from probe_flow.dumps.reduced.reduced_names import reduced_name
 from probe_flow.files.folder_changes import identity_of
 from probe_flow.transform.reduce.reduce_file import Batch, Done, Job, reduce_batch
 from probe_flow.transform.reduce.reduce_folders import Reduction, Wanted
 from probe_flow.transform.reduce.reduce_tensors import Figures
+from probe_flow.transform.reduce.reducible_files import SourceKind, source_kind
 
 MIN_MAX = Figures(("min", "max"))
 VALUES = np.array([[1.5, -2.0, 3.0], [0.0, 7.0, -1.0]], np.float32)

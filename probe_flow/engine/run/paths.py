@@ -11,8 +11,8 @@ from pathlib import Path
 
 from probe_flow.files.existing import is_file
 from probe_flow.stages.base import IsPath, StageOptions
-from probe_flow.workflow.model.fields import marked
-from probe_flow.workflow.model.interpolation import RUN_OUTPUT
+from probe_flow.workflow.loading.fields import marked
+from probe_flow.workflow.model.resolved import RUN_OUTPUT
 
 MAX_ENTRIES = 200_000
 """Directory entries looked at per path; more only make the plan slower, not better."""

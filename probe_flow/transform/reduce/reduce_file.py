@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from probe_flow.dumps.device.reducible_files import SourceKind, Unfinished, array_source, device_source
 from probe_flow.dumps.reduced.reduced_files import read_reduced_array, read_reduced_device
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity
 from probe_flow.files.binary_file import BinaryFile
 from probe_flow.files.folder_changes import Identity, identity_of
 from probe_flow.files.whole_files import WholeFile, reads_back, sync_file, sync_folder
 from probe_flow.transform.reduce.reduce_tensors import Figures, Reduced, reduce_array, reduce_device
+from probe_flow.transform.reduce.reducible_files import SourceKind, Unfinished, array_source, device_source
 
 GROUP_FILES = 64
 """Reduced files that are put into their places together: their waits for the disk become few."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from probe_flow.dumps.device.dump_files import MAPPING_FILE
-from probe_flow.dumps.device.reducible_files import kind_of, source_kind
 from probe_flow.dumps.reduced.reduced_names import SUFFIX, reduced_name, source_name
 from probe_flow.errors import Diagnostic
 from probe_flow.files.folder_changes import FolderChanges, Key
@@ -24,6 +23,7 @@ from probe_flow.transform.reduce.reduce_file import Batch, Done, Ending, Job, lo
 from probe_flow.transform.reduce.reduce_stop import Stop
 from probe_flow.transform.reduce.reduce_summary import Summary
 from probe_flow.transform.reduce.reduce_tensors import Figures
+from probe_flow.transform.reduce.reducible_files import kind_of, source_kind
 
 if TYPE_CHECKING:
     from probe_flow.work import TaskMap

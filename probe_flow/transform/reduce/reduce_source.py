@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from probe_flow.dumps.device.reducible_files import SourceKind, source_kind
 from probe_flow.dumps.reduced.reduced_files import ReducedTensor, read_reduced_array, read_reduced_device
 from probe_flow.dumps.reduced.reduced_names import reduced_name
 from probe_flow.dumps.reduced.reduced_tensors import recorded_ref, task_of
@@ -26,6 +25,7 @@ from probe_flow.transform.reduce.reduce_folders import batches_of, clear_leftove
 from probe_flow.transform.reduce.reduce_stop import Stop
 from probe_flow.transform.reduce.reduce_summary import Summary
 from probe_flow.transform.reduce.reduce_tensors import Figures
+from probe_flow.transform.reduce.reducible_files import SourceKind, source_kind
 from probe_flow.work import TaskMap
 
 _MAX_LISTED = 20

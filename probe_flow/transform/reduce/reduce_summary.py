@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from probe_flow.dumps.device.reducible_files import REDUCED
 from probe_flow.errors import Diagnostic, IncompleteError
 from probe_flow.files.whole_files import write_whole
 from probe_flow.transform.reduce.reduce_file import Done, Ending
+from probe_flow.transform.reduce.reducible_files import REDUCED
 
 SCHEMA = "probe_flow/reduction/1"
 MAX_NOTES = 1000

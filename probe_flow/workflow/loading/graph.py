@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from probe_flow.errors import Diagnostic, did_you_mean
 from probe_flow.stages.base import Consumes, StageType
+from probe_flow.workflow.loading.fields import KIND_WORDS, kind_words
 from probe_flow.workflow.loading.raw_stages import Draft, Wire
-from probe_flow.workflow.model.fields import KIND_WORDS, kind_words
 from probe_flow.workflow.model.resolved import ResolvedStage
 
 

@@ -18,12 +18,12 @@ from probe_flow.stages.base import StageOptions, StageType
 from probe_flow.stages.registry import BUILT_IN, stage_types, unusable
 from probe_flow.workflow.loading.extends import Layers
 from probe_flow.workflow.loading.graph import check_endless, check_wires, find_cycles, topological
+from probe_flow.workflow.loading.interpolation import DROP, Scope
 from probe_flow.workflow.loading.matrix import Instance, expand
 from probe_flow.workflow.loading.params import ParamTable
 from probe_flow.workflow.loading.paths import resolve_paths
 from probe_flow.workflow.loading.raw_stages import Draft, DraftReader, odd_name
 from probe_flow.workflow.loading.validation_errors import Subject, complaints
-from probe_flow.workflow.model.interpolation import DROP, Scope
 from probe_flow.workflow.model.models import NAME, WorkflowFile
 from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
 from probe_flow.workflow.model.sources import COMMAND_LINE, Sources

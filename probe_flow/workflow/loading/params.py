@@ -11,9 +11,9 @@ from probe_flow.errors import Diagnostic, Severity, Span, did_you_mean
 from probe_flow.files.yaml.places import HOLE, Place
 from probe_flow.files.yaml.positions import parse_yaml
 from probe_flow.files.yaml.scalars import read_number
+from probe_flow.workflow.loading.interpolation import DROP, Found
 from probe_flow.workflow.loading.paths import absolute
 from probe_flow.workflow.loading.validation_errors import found_words, type_help
-from probe_flow.workflow.model.interpolation import DROP, Found
 from probe_flow.workflow.model.models import Param
 from probe_flow.workflow.model.sources import COMMAND_LINE, Sources
 

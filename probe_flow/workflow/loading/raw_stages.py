@@ -11,8 +11,8 @@ from typing import Any, TypeAlias, cast
 from probe_flow.errors import Diagnostic, Span, UsageError, did_you_mean
 from probe_flow.files.yaml.places import HOLE, Place, nearest
 from probe_flow.stages.base import Consumes, StageType
-from probe_flow.workflow.model.fields import marked
-from probe_flow.workflow.model.interpolation import Scope
+from probe_flow.workflow.loading.fields import marked
+from probe_flow.workflow.loading.interpolation import Scope
 from probe_flow.workflow.model.models import NAME
 
 Variant: TypeAlias = "Mapping[str, object]"

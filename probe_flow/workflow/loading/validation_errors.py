@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from probe_flow.errors import Diagnostic, Span, did_you_mean
 from probe_flow.files.yaml.places import HOLE, Loc, Place, nearest
-from probe_flow.workflow.model.fields import choices_of, fields_of, models_at, type_words, types_at
+from probe_flow.workflow.loading.fields import choices_of, fields_of, models_at, type_words, types_at
 
 _UNION = "union"
 _KEY = "[key]"

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 from pydantic import BaseModel
 
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.files.yaml.places import Place
 from probe_flow.stages.base import StageOptions, StageType
-from probe_flow.workflow.model.interpolation import RUN_OUTPUT
 from probe_flow.workflow.model.models import Cache, Executor
+
+RUN_OUTPUT: Final = "${run.output}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from work_done import growth
 
 from probe_flow.errors import Diagnostic, Span, WorkflowError
 from probe_flow.errors.render import render, render_all
+from probe_flow.workflow.loading.interpolation import MAX_EXPANDED, MAX_MISTAKES
 from probe_flow.workflow.loading.loader import MAX_STAGES, load_workflow
 from probe_flow.workflow.loading.matrix import MAX_INSTANCES
-from probe_flow.workflow.model.interpolation import MAX_EXPANDED, MAX_MISTAKES
 
 LINEAR = 2.3
 

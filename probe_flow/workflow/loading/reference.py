@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from probe_flow.stages.base import StageOptions, StageType
-from probe_flow.workflow.model.fields import KIND_WORDS, alternatives, field_type, fields_of, is_model, type_words
+from probe_flow.workflow.loading.fields import KIND_WORDS, alternatives, field_type, fields_of, is_model, type_words
 from probe_flow.workflow.model.models import WorkflowFile
 
 _HEAD = """# The workflow file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from probe_flow.dumps.device.reducible_files import SourceKind, source_kind
+from probe_flow.transform.reduce.reducible_files import SourceKind, source_kind
 
 SOURCES = {
     "add_1-aten.add.Tensor.OUTPUT.0.20260101000000000009.npy": SourceKind.ARRAY,
