@@ -162,7 +162,7 @@ def _summary() -> str:
     """Run the bundled comparison aside and return the coloured summary, with a folder name that does not change."""
     from probe_flow.engine.run.execute import execute
     from probe_flow.engine.run.plan import make_plan
-    from probe_flow.engine.schedulers.base import make_scheduler
+    from probe_flow.engine.schedulers.choice import make_scheduler
     from probe_flow.reports.terminal.console import render_summary
     from probe_flow.workflow.loading.loader import load_workflow
 

@@ -185,8 +185,7 @@ def _watch(
 
 def _scheduler(names: tuple[str, ...], scheduler: str | None, workers: int | None) -> Scheduler:
     """Return the scheduler; extremes and checksums are found almost without the interpreter lock."""
-    from probe_flow.engine.schedulers.auto import HUGE_WORK_BYTES, LARGE_WORK_BYTES
-    from probe_flow.engine.schedulers.base import make_scheduler
+    from probe_flow.engine.schedulers.choice import HUGE_WORK_BYTES, LARGE_WORK_BYTES, make_scheduler
     from probe_flow.metrics.catalogue.reduction import needs_sums
 
     above = LARGE_WORK_BYTES if needs_sums(names) else HUGE_WORK_BYTES

@@ -17,7 +17,7 @@ from reduce_dumps import fx_name, ge_name, write_fx, write_ge
 
 from probe_flow.cli.reduce import _scheduler
 from probe_flow.cli.terminal.reduce_display import plain_lines
-from probe_flow.engine.schedulers.auto import HUGE_WORK_BYTES, LARGE_WORK_BYTES
+from probe_flow.engine.schedulers.choice import HUGE_WORK_BYTES, LARGE_WORK_BYTES
 from probe_flow.errors import Diagnostic
 from probe_flow.files.folder_lock import FolderLock
 from probe_flow.transform.reduce.reduce_summary import Summary

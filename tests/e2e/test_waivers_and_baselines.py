@@ -193,7 +193,7 @@ def test_the_day_of_a_waiver_is_that_on_which_the_run_began(tmp_path: Path):
     from probe_flow.engine.run.clock import Clock
     from probe_flow.engine.run.execute import execute
     from probe_flow.engine.run.plan import make_plan
-    from probe_flow.engine.schedulers.auto import SyncScheduler
+    from probe_flow.engine.schedulers.choice import SyncScheduler
     from probe_flow.workflow.loading.loader import load_workflow
 
     path = extended(tmp_path, SCENARIOS[0], waiver(at_fault(SCENARIOS[0]), expires="2026-06-30"))

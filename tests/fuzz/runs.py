@@ -30,7 +30,7 @@ from probe_flow.engine.run.cache import PAIRS, PARTIAL, VERSION
 from probe_flow.engine.run.clock import Clock
 from probe_flow.engine.run.execute import execute
 from probe_flow.engine.run.plan import make_plan
-from probe_flow.engine.schedulers.base import make_scheduler
+from probe_flow.engine.schedulers.choice import make_scheduler
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, ProbeFlowError
 from probe_flow.files.shards import Entry, ShardStore, inspect
 from probe_flow.record.conclusion import last_line

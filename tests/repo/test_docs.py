@@ -126,7 +126,7 @@ def summaries(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the tutorial's two runs print, white space made even."""
     from probe_flow.engine.run.execute import execute
     from probe_flow.engine.run.plan import make_plan
-    from probe_flow.engine.schedulers.base import make_scheduler
+    from probe_flow.engine.schedulers.choice import make_scheduler
     from probe_flow.reports.terminal.console import render_summary
 
     texts = []

@@ -74,7 +74,7 @@ def packaged_run(workflow: str, output: Path, **sets: str) -> Path:
     """Run a packaged workflow and return the folder that it leaves."""
     from probe_flow.engine.run.execute import execute
     from probe_flow.engine.run.plan import make_plan
-    from probe_flow.engine.schedulers.base import make_scheduler
+    from probe_flow.engine.schedulers.choice import make_scheduler
     from probe_flow.workflow.loading.loader import load_workflow
 
     loaded = load_workflow(ROOT / "workflows" / f"{workflow}.yaml", env={}, cwd=ROOT, sets=sets)

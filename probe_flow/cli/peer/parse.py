@@ -99,7 +99,7 @@ def command(
     from probe_flow.cli.terminal.progress import progress_on
     from probe_flow.elements.converted_files import FileKind
     from probe_flow.engine.run.tasks import StageTasks
-    from probe_flow.engine.schedulers.base import make_scheduler
+    from probe_flow.engine.schedulers.choice import make_scheduler
     from probe_flow.transform.parse.parse_files import Wanted
     from probe_flow.transform.parse.parse_folder import parse_paths
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from probe_flow.engine.schedulers.auto import LARGE_WORK_BYTES, SMALL_WORK_BYTES, choose, processes_above
-from probe_flow.engine.schedulers.base import Scheduler, check_scheduler, make_scheduler
+from probe_flow.engine.schedulers.base import Scheduler
+from probe_flow.engine.schedulers.choice import (
+    LARGE_WORK_BYTES,
+    SMALL_WORK_BYTES,
+    check_scheduler,
+    choose,
+    make_scheduler,
+    processes_above,
+)
 from probe_flow.engine.schedulers.limits import fitting_workers, worker_bytes, workers_within
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.machine import usable_cpus
@@ -22,7 +29,7 @@ class Executor:
     """How the work is spread.
 
     Args:
-        scheduler: a name of `probe_flow.engine.schedulers.base.SCHEDULERS`.
+        scheduler: a name of `probe_flow.engine.schedulers.choice.SCHEDULERS`.
         workers: batches at the same time; None = as many as the cluster at `address` has threads.
         reason: the choice in words.
         address: of a running Dask scheduler.

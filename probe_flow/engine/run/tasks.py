@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from probe_flow.engine.run.progress import Progress
-from probe_flow.engine.schedulers.auto import AutoScheduler
 from probe_flow.engine.schedulers.base import RETRIES, Batch, BatchError, BatchLost, Result, Scheduler
+from probe_flow.engine.schedulers.choice import AutoScheduler
 from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, out_of_memory
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from probe_flow.engine.run import results
 from probe_flow.engine.run.clock import Clock
 from probe_flow.engine.run.execute import RunOutcome, execute
 from probe_flow.engine.run.plan import make_plan
-from probe_flow.engine.schedulers.base import make_scheduler
+from probe_flow.engine.schedulers.choice import make_scheduler
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError
 from probe_flow.record.schemas import schema
 

@@ -1,17 +1,19 @@
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 
 from probe_flow.engine.run.executor import plan_executor
-from probe_flow.engine.schedulers.auto import (
+from probe_flow.engine.schedulers.choice import (
     LARGE_WORK_BYTES,
     SMALL_WORK_BYTES,
     AutoScheduler,
     SyncScheduler,
     choose,
+    make_scheduler,
     processes_above,
 )
-from probe_flow.engine.schedulers.base import make_scheduler
 from probe_flow.engine.schedulers.limits import PROCESS_BYTES, THREAD_BYTES
 from probe_flow.engine.schedulers.processes import ProcessScheduler
 from probe_flow.engine.schedulers.threads import ThreadScheduler
@@ -26,7 +28,9 @@ def roomy_machine(monkeypatch):
     monkeypatch.setattr("probe_flow.engine.schedulers.limits.usable_cpus", lambda: 4)
     monkeypatch.setattr("probe_flow.engine.run.executor.usable_cpus", lambda: 4)
     monkeypatch.setattr("probe_flow.engine.schedulers.limits.memory_of_machine", lambda: 2**40)
-    monkeypatch.setattr("probe_flow.engine.schedulers.auto.find_spec", lambda _: None)
+    monkeypatch.setattr(
+        "probe_flow.engine.schedulers.choice.find_spec", lambda name: None if name == "numba" else find_spec(name)
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,7 +52,7 @@ def test_the_choice_follows_bytes_workers_and_backend(total, threads, processes,
 
 
 def test_the_backend_auto_runs_on_threads_where_numba_is_there(monkeypatch):
-    monkeypatch.setattr("probe_flow.engine.schedulers.auto.find_spec", lambda _: object())
+    monkeypatch.setattr("probe_flow.engine.schedulers.choice.find_spec", lambda _: object())
     assert choose(2**50, threads=8, processes=8, above=processes_above("auto")) == "threads"
     assert choose(LARGE, threads=8, processes=8, above=processes_above("numpy")) == "processes"
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probe_flow.engine.schedulers.auto import SyncScheduler
-from probe_flow.engine.schedulers.base import WINDOW_PER_WORKER, BatchError, largest_first, make_scheduler
+from probe_flow.engine.schedulers.base import WINDOW_PER_WORKER, BatchError, largest_first
+from probe_flow.engine.schedulers.choice import SyncScheduler, make_scheduler
 from probe_flow.engine.schedulers.limits import usable_cpus
 from probe_flow.engine.schedulers.threads import ThreadScheduler
 from probe_flow.errors import UsageError
@@ -195,7 +195,7 @@ def test_a_defect_of_the_graph_reaches_the_consumer(monkeypatch):
 
 def test_small_work_does_not_import_dask():
     code = (
-        "import sys; from probe_flow.engine.schedulers.base import make_scheduler;"
+        "import sys; from probe_flow.engine.schedulers.choice import make_scheduler;"
         "assert list(make_scheduler('auto', 2).run(abs, [-1], [100])) == [(0, 1)];"
         "print([name for name in ('dask', 'numpy', 'distributed') if name in sys.modules])"
     )
@@ -212,7 +212,7 @@ def test_workers_default_to_the_cpus_of_this_process():
 @pytest.mark.parametrize("package", ["distributed", "cryptography"])
 def test_distributed_without_a_package_names_the_extra(monkeypatch, package):
     monkeypatch.setattr(
-        "probe_flow.engine.schedulers.base.find_spec", lambda name: None if name == package else object()
+        "probe_flow.engine.schedulers.choice.find_spec", lambda name: None if name == package else object()
     )
     with pytest.raises(UsageError) as caught:
         make_scheduler("distributed")

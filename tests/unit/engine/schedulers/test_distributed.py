@@ -11,7 +11,8 @@ from dask_clusters import cluster
 from processes_seen import children, command_line
 
 from probe_flow.engine.run.plan import make_plan, with_scheduler
-from probe_flow.engine.schedulers.base import BatchError, BatchLost, make_scheduler
+from probe_flow.engine.schedulers.base import BatchError, BatchLost
+from probe_flow.engine.schedulers.choice import make_scheduler
 from probe_flow.errors import UsageError
 
 pytest.importorskip("distributed", reason="the extra `distributed` is not installed")

@@ -18,7 +18,7 @@ import scheduler_jobs
 from dask_clusters import Certificates, cluster, write_certificates
 from processes_seen import children
 
-from probe_flow.engine.schedulers.base import make_scheduler
+from probe_flow.engine.schedulers.choice import make_scheduler
 from probe_flow.errors import UsageError
 
 pytest.importorskip("distributed", reason="the extra `distributed` is not installed")

@@ -14,7 +14,8 @@ import scheduler_jobs
 from dask_clusters import Cluster, cluster
 from processes_seen import wait_until
 
-from probe_flow.engine.schedulers.base import BatchLost, make_scheduler
+from probe_flow.engine.schedulers.base import BatchLost
+from probe_flow.engine.schedulers.choice import make_scheduler
 from probe_flow.errors import IncompleteError, UsageError
 
 pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
