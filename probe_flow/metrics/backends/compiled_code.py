@@ -87,7 +87,7 @@ def _loaded(name: str, elements: tuple[str, ...]) -> Pass:
     if code is None:
         from probe_flow.metrics.backends.numba_compiler import object_code
 
-        code = object_code(name, elements)
+        code = object_code(name, elements, target_machine())
         _keep(file, code)
     return Pass(name, len(elements), code)
 

@@ -1,4 +1,4 @@
-"""From a pass over a block, in Python, to machine code for this processor, by numba."""
+"""From a pass over a block, in Python, to machine code for a processor, by numba."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numba
 from llvmlite import binding as llvm
 from numba import types
 
-from probe_flow.metrics.backends.compiled_code import target_machine
 from probe_flow.metrics.backends.numba_kernels import OPTIONS, PASSES
 
 _OUTSIDE = re.compile(r"^declare (?!.*@llvm\.).*|^@.* external .*", re.MULTILINE)
 """Names that the text of a module takes from elsewhere, intrinsics of LLVM apart."""
 
 
-def object_code(name: str, elements: tuple[str, ...]) -> bytes:
+def object_code(name: str, elements: tuple[str, ...], machine: llvm.TargetMachine) -> bytes:
     """Compile a pass and return an object file with one function called ``name``.
 
     Args:
         name: key of `numba_kernels.PASSES`.
         elements: type of the elements of each tensor, e.g. ``float32``.
+        machine: the processor that the code is for.
 
     Returns:
         Code that calls nothing but what LLVM itself needs of the C library (filling and copying memory).
@@ -34,4 +34,4 @@ def object_code(name: str, elements: tuple[str, ...]) -> bytes:
     text = compiled.inspect_llvm(signature.args)
     module = llvm.parse_assembly(_OUTSIDE.sub("", text))  # which fails if something of them is used
     module.get_function(compiled.overloads[signature.args].fndesc.mangled_name).name = name
-    return bytes(target_machine().emit_object(module))
+    return bytes(machine.emit_object(module))

@@ -9,14 +9,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 import numpy as np
 
 from probe_flow.errors import Diagnostic, NotComparableError
 from probe_flow.metrics.backends import numpy_backend
 from probe_flow.metrics.backends.choice import backend_named
-from probe_flow.metrics.kernel.kept_blocks import kept
+from probe_flow.metrics.kernel.kept_blocks import Blocks, kept
 from probe_flow.metrics.sums.block_sums import Floats, Rules, Scratch, Values, bounds_of, load, summed, widened
 from probe_flow.metrics.sums.options import MeasureOptions
 from probe_flow.metrics.sums.record import (
@@ -169,22 +168,6 @@ __all__ = [
 ]
 
 _NARROW_FLOATS = frozenset({"float32", "float16", "bfloat16", "hifloat8", "complex64", "complex32"})
-
-
-class Blocks(Protocol):
-    """The logical elements of a tensor in C order, read piece by piece.
-
-    ``dtype`` is a canonical name (`probe_flow.tensors.dtypes`). ``read`` returns elements ``[start, stop)`` as a 1-D
-    array of any numpy or ml_dtypes dtype; it may be a view of read-only memory and is never written to.
-    """
-
-    @property
-    def numel(self) -> int: ...
-
-    @property
-    def dtype(self) -> str: ...
-
-    def read(self, start: int, stop: int) -> Values: ...
 
 
 @functools.cache

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from probe_flow.metrics.kernel.compare import Blocks
+    from probe_flow.metrics.kernel.kept_blocks import Blocks
     from probe_flow.metrics.sums.block_sums import Values
 
 

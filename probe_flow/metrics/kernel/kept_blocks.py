@@ -1,12 +1,11 @@
-"""Blocks of a tensor that is read several times: what fits is kept from the first time."""
+"""A tensor read block by block: what the kernel asks of one, and one whose blocks are kept for a second reading."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from probe_flow.metrics.kernel.compare import Blocks
     from probe_flow.metrics.sums.block_sums import Values
 
 KEPT_BYTES = 16 * 2**20
@@ -14,6 +13,22 @@ KEPT_BYTES = 16 * 2**20
 
 AT_ONCE = 2**20
 """Elements up to which a tensor is read in one go (measured: a tenth less time for a pair, as nothing is copied)."""
+
+
+class Blocks(Protocol):
+    """The logical elements of a tensor in C order, read piece by piece.
+
+    ``dtype`` is a canonical name (`probe_flow.tensors.dtypes`). ``read`` returns elements ``[start, stop)`` as a 1-D
+    array of any numpy or ml_dtypes dtype; it may be a view of read-only memory and is never written to.
+    """
+
+    @property
+    def numel(self) -> int: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    def read(self, start: int, stop: int) -> Values: ...
 
 
 @dataclass(slots=True)

@@ -139,4 +139,4 @@ def test_a_pass_that_needs_more_than_its_own_code_is_refused(monkeypatch: pytest
 
     monkeypatch.setattr(numba_compiler, "PASSES", {"allocates": allocates})
     with pytest.raises(RuntimeError, match="undefined"):
-        numba_compiler.object_code("allocates", ("float32",))
+        numba_compiler.object_code("allocates", ("float32",), compiled_code.target_machine())
