@@ -17,7 +17,7 @@ from probe_flow.cli.terminal.console import show, wants_color
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError
 
 if TYPE_CHECKING:
-    from probe_flow.cli.terminal.asking import Asker, Reply
+    from probe_flow.runs.asker import Asker, Reply
     from probe_flow.runs.queries.base import Scope
 
 DEFAULT_LIMIT = 20
@@ -85,10 +85,11 @@ def command(context: click.Context, /, *, run: Path, **options: Any) -> int:
     With --verdict, --role, --rank, --step, --graph or --comparison: the rows that meet all of these. Exit code 0
     whatever the verdict; 3 when a part of the folder cannot be read.
     """
-    from probe_flow.cli.terminal.asking import Asker
+    from probe_flow.cli.terminal.asking import asker_of
+    from probe_flow.runs.asker import Asker
 
     options["in_session"] = isinstance(context.obj, Asker)
-    asker = context.obj if isinstance(context.obj, Asker) else Asker.of(run, options["dumps"])
+    asker = context.obj if isinstance(context.obj, Asker) else asker_of(run, options["dumps"])
     question = _question(asker, options)
     if question is not None:
         return _reply(asker, question, options)
@@ -135,7 +136,7 @@ def _is_pattern(asker: Asker, name: str) -> bool:
 
 
 def _asked(asker: Asker, name: str, options: Mapping[str, Any]) -> Reply:
-    from probe_flow.cli.terminal.asking import DRAWN_DEPTH
+    from probe_flow.runs.asker import DRAWN_DEPTH
     from probe_flow.runs.queries.threshold import Relation, parse_threshold
 
     scope, limit = _scope(options), options["limit"]
@@ -157,9 +158,9 @@ def _asked(asker: Asker, name: str, options: Mapping[str, Any]) -> Reply:
 
 def _reply(asker: Asker, question: Callable[[], Reply], options: Mapping[str, Any]) -> int:
     """Print an answer; where the nodes cannot be read, say so and show rows instead."""
-    from probe_flow.cli.terminal.asking import write_drawing
     from probe_flow.record.conclusion import last_line
     from probe_flow.record.json_values import json_value
+    from probe_flow.runs.draw.drawing import write_drawing
     from probe_flow.runs.queries.view import conclusions
 
     try:

@@ -22,7 +22,7 @@ from torchair_builders import GeDump, fx_token, mul_add_relu, write_mul_add_relu
 from fuzz import seeds, workflows
 from fuzz.target import Target, check_diagnostics, file_target, only_file
 from fuzz.tree import Tree
-from probe_flow.cli.terminal.asking import Asker
+from probe_flow.cli.terminal.asking import asker_of
 from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
 from probe_flow.elements.converted_files import FileKind
 from probe_flow.elements.tensor_store import TensorStore, problem_of
@@ -178,7 +178,7 @@ def _anywhere(text: str, folder: Path) -> str:
 
 def _show(folder: Path) -> None:
     """Ask a run everything that `show` and the prompt can."""
-    asker = Asker.of(folder, [f"{side}={folder / side}" for side in ("target", "golden") if (folder / side).is_dir()])
+    asker = asker_of(folder, [f"{side}={folder / side}" for side in ("target", "golden") if (folder / side).is_dir()])
     run = asker.run
     assert last_line(run.record, folder="run")
     assert render_run(run, color=False, width=100, folder="run")

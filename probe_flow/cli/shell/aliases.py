@@ -17,9 +17,10 @@ import click
 
 from probe_flow.cli.number import Number
 from probe_flow.cli.peer.peer_syntax import PeerCommand
-from probe_flow.cli.terminal.asking import Asker, Reply
+from probe_flow.cli.terminal.asking import asker_of
 from probe_flow.errors import Diagnostic, UsageError, WorkflowError
 from probe_flow.files.existing import is_file
+from probe_flow.runs.asker import Asker, Reply
 
 if TYPE_CHECKING:
     from probe_flow.records import TensorRef
@@ -56,7 +57,7 @@ def _ac(asker: Asker, *, again: bool, limit: int) -> Any:
 @click.pass_obj
 def _vcs(asker: Asker, *, folder: Path | None, cosine: float, limit: int) -> None:
     """List operators whose cosine is at most a bound, in execution order."""
-    _print(_low_cosine(asker if folder is None else Asker.of(folder), cosine, limit))
+    _print(_low_cosine(asker if folder is None else asker_of(folder), cosine, limit))
 
 
 @click.command("vc", cls=PeerCommand)
@@ -89,7 +90,7 @@ def _ni(
     output: Path | None,
 ) -> None:
     """Show all that is known of an operator."""
-    from probe_flow.cli.terminal.asking import write_drawing
+    from probe_flow.runs.draw.drawing import write_drawing
     from probe_flow.runs.queries.base import Scope
 
     depth = max(depth, 1) if output is not None else depth
@@ -211,7 +212,7 @@ def _compared_again(asker: Asker, sets: Mapping[str, str]) -> Asker:
     click.echo("probe-flow " + shlex.join(words))
     if main(words) not in (0, 1, _EXIT_INCOMPLETE) or not (output / "run.json").is_file():
         raise click.UsageError("the run did not come to an end; the messages above say why")
-    found = Asker.of(output)
+    found = asker_of(output)
     click.echo(f"asking {found.shown} from now on")
     return found
 

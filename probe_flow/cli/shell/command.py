@@ -25,9 +25,9 @@ def command(run: Path, dumps: tuple[str, ...], *, no_history: bool) -> int:
     """
     from probe_flow.cli.shell.input import history_file, open_lines
     from probe_flow.cli.shell.session import Session
-    from probe_flow.cli.terminal.asking import Asker
+    from probe_flow.cli.terminal.asking import asker_of
 
-    session = Session(Asker.of(run, dumps))
+    session = Session(asker_of(run, dumps))
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     history = None if no_history else history_file(os.environ)
     lines, note = open_lines(session, history=history, is_terminal=is_terminal)

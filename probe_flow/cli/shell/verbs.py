@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from probe_flow.cli.show import command as show_command
-from probe_flow.cli.terminal.asking import Asker
+from probe_flow.cli.terminal.asking import asker_of
+from probe_flow.runs.asker import Asker
 
 _AS_IS = {"ignore_unknown_options": True, "help_option_names": []}
 
@@ -54,7 +55,7 @@ class ShowVerb(click.Command):
 @click.pass_obj
 def _open(asker: Asker, run: Path) -> Asker:
     """Ask another RUN from now on."""
-    found = Asker.of(run)
+    found = asker_of(run)
     click.echo(f"asking {found.shown}; before: {asker.shown}")
     return found
 
