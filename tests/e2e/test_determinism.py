@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from torchair_builders import GeDump, Op, fx_token, graph_text, write_device_op, write_fx_node
 
-from e2e.projects import SAMPLE, TORCHAIR, Command, Done, write_dumps
+from e2e.projects import SAMPLE, TORCHAIR, Command, Done, settle, write_dumps
 from probe_flow.measure import batches as measuring
 from probe_flow.metrics.kernel.compare import BLOCK
 from probe_flow.work import Settings
@@ -36,7 +36,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
         target[at, at] = np.nan
         write_device_op(dump.token(0), name.title(), name.title(), at=at, inputs=[golden], outputs=[target])
         write_fx_node(fx_token(root, 0), f"{name}-aten.{name}.default", at=at, inputs=[golden], outputs=[golden])
-    return root
+    return settle(root)
 
 
 def results(done: Done) -> dict[str, bytes]:
@@ -147,6 +147,7 @@ def test_what_the_cache_kept_gives_the_same_bytes(probe_flow, dumps, reference, 
 @pytest.mark.parametrize("output", ["out", "second"])
 def test_a_file_that_changed_is_measured_again_whatever_the_cache_kept(probe_flow, tmp_path, output):
     dumps = write_dumps(tmp_path / "dumps")
+    settle(dumps.root)
     assert probe_flow("run", TORCHAIR, *dumps.sets(), cache="kept").code == 0
     path = dumps.device_file("Add")
     before = path.stat()

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from e2e.projects import settle
+
 ROOT = Path(__file__).parents[2]
 TORCHAIR = ROOT / "workflows" / "torchair_ge_vs_fx.yaml"
 TASKS_PER_BATCH = 20
@@ -101,9 +103,7 @@ def settled_sample(tmp_path: Path) -> Path:
 
     sample = tmp_path / "dumps"
     shutil.copytree(ROOT / "examples" / "torchair" / "faulty", sample)
-    for path in sample.rglob("*"):
-        os.utime(path, (1_700_000_000, 1_700_000_000))
-    return sample
+    return settle(sample)
 
 
 def arguments(sample: Path, output: Path, *more: str) -> list[str]:
