@@ -186,5 +186,5 @@ def _heavy_modules(words: Sequence[str], scratch: Path) -> list[str]:
 
 
 def peer_command(text: str | None) -> tuple[str, ...]:
-    """Return the words of the other tool's command."""
+    """Return the words of msprobe's command."""
     return tuple(shlex.split(text)) if text else ()
