@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from probe_flow.cli.number import tolerance_option
 from probe_flow.cli.plan_options import format_option
-from probe_flow.cli.tolerance_option import tolerance_option
 
 WORSE = 1
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from probe_flow.cli.number import tolerance_option
 from probe_flow.cli.plan_options import format_option
-from probe_flow.cli.tolerance_option import tolerance_option
 
 DEFAULT_LIMIT = 20
 

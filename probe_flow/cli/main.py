@@ -1,9 +1,13 @@
-"""`probe-flow`: the group of commands, each loaded when it is used, and the way from an error to an exit code."""
+"""`probe-flow`: the group of commands, each loaded when it is used, and the way from an error to an exit code.
+
+A command that runs others (the prompt does) finds `main` as the object of click's context.
+"""
 
 from __future__ import annotations
 
 import atexit
 import gc
+import io
 import os
 import sys
 import traceback
@@ -16,7 +20,6 @@ import click
 
 from probe_flow import __version__
 from probe_flow.cli.terminal.console import show
-from probe_flow.cli.terminal.streams import prepare_streams
 from probe_flow.errors import Diagnostic, IncompleteError, InternalError, ProbeFlowError, WorkflowError, out_of_memory
 from probe_flow.errors.render import NO_SOURCES
 
@@ -57,6 +60,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 _COMPUTING = frozenset({"run", "compare", "suggest-mapping", "reduce", "parse", "cache"})
 """Commands that load numpy."""
+
+_STREAMS = (("stdin", "r", 0), ("stdout", "w", 1), ("stderr", "w", 2))
 
 
 class LazyGroup(click.Group):
@@ -110,13 +115,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: without the program's name; default: those of the process.
     """
-    prepare_streams()
+    _prepare_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = _asks_for_traceback(given)
     if arguments is None:
         atexit.register(gc.freeze)  # the process ends here: looking for garbage in what is left takes time only
     try:
-        result = group.main(given, prog_name="probe-flow", standalone_mode=False)
+        result = group.main(given, prog_name="probe-flow", standalone_mode=False, obj=main)
         sys.stdout.flush()
     except click.ClickException as error:
         error.show()
@@ -134,6 +139,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lack = out_of_memory(error)
         return _report(IncompleteError(lack), debug=debug) if lack else _report(_as_defect(error), debug=True)
     return result if isinstance(result, int) else OK
+
+
+def _prepare_streams() -> None:
+    r"""Open the streams that are missing, and let the others take every character.
+
+    Names of files need not be text, and a terminal need not know ours: what cannot be written becomes ``\udcNN``, which
+    is also how JSON spells it.
+    """
+    _open_missing()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _open_missing() -> None:
+    """Open the null device for each standard stream that is closed: nothing is read from it, and what is said is lost.
+
+    It takes the place of the descriptor too, so that no other file of the process, or of a child, ends up there.
+    """
+    for name, mode, descriptor in _STREAMS:
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115, PTH123 - open until the process ends
+            if stream.fileno() == descriptor:
+                os.set_inheritable(descriptor, True)  # noqa: FBT003 - takes no name
+            setattr(sys, name, stream)
 
 
 def _report(error: ProbeFlowError, *, debug: bool) -> int:

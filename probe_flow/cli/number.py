@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+DEFAULT_TOLERANCE = 0.1
 
 
 class Number(click.FloatRange):
@@ -17,3 +22,15 @@ class Number(click.FloatRange):
         if math.isnan(found):
             self.fail(f"{value} is not a number that can be compared with.", param, ctx)
         return found
+
+
+def tolerance_option(help_text: str) -> Callable[[Command], Command]:
+    """Return what adds ``--tolerance``, a share of at least 0, to a command that holds a run against another."""
+    return click.option(
+        "--tolerance",
+        type=Number(min=0.0),
+        default=DEFAULT_TOLERANCE,
+        show_default=True,
+        metavar="SHARE",
+        help=help_text,
+    )

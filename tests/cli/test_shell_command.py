@@ -25,6 +25,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stored_runs import node, packaged_run, row, write_run
 
+from probe_flow.cli.main import main
 from probe_flow.cli.shell import input as shell_input
 from probe_flow.cli.shell.input import completions, history_file
 from probe_flow.cli.shell.session import Session, split
@@ -150,7 +151,7 @@ def test_no_line_ends_the_session(tmp_path_factory, capsys, line):
     folder = tmp_path_factory.getbasetemp() / "any_line"
     if not folder.exists():
         write_run(folder, [row(0, "A_1"), row(1, "B_1", cosine=0.1)], [node("A_1", 0), node("B_1", 1, (0, "A_1", 0))])
-    session = Session(asker_of(folder))
+    session = Session(asker_of(folder), main)
     try:
         words = split(line)
     except ValueError:
@@ -287,18 +288,18 @@ def test_a_part_of_a_name_is_not_compared_by_accident(torchair, typed):
     ],
 )
 def test_verbs_options_and_names_are_completed(torchair, typed_so_far, offered):
-    assert offered in list(completions(Session(asker_of(torchair)), typed_so_far))
+    assert offered in list(completions(Session(asker_of(torchair), main), typed_so_far))
 
 
 @pytest.mark.parametrize("typed_so_far", ["nonsense x", "exit -", "node Gelu_1 x", "x\x00 ", "  ", "rows z"])
 def test_nothing_is_completed_where_nothing_fits(torchair, typed_so_far):
-    found = list(completions(Session(asker_of(torchair)), typed_so_far))
+    found = list(completions(Session(asker_of(torchair), main), typed_so_far))
     assert found == [] or typed_so_far == "  "
 
 
 def test_completion_of_a_damaged_run_is_silent(tmp_path):
     folder = write_run(tmp_path / "run", [row(0, "A_1")], None)
-    assert list(completions(Session(asker_of(folder)), "node A")) == []
+    assert list(completions(Session(asker_of(folder), main), "node A")) == []
 
 
 def test_history_lies_in_the_users_state(tmp_path):
@@ -309,7 +310,7 @@ def test_history_lies_in_the_users_state(tmp_path):
 
 def test_without_the_extra_lines_are_plain_and_a_note_tells(torchair, monkeypatch):
     monkeypatch.setattr(shell_input, "find_spec", lambda name: None)
-    lines, note = shell_input.open_lines(Session(asker_of(torchair)), history=None, is_terminal=True)
+    lines, note = shell_input.open_lines(Session(asker_of(torchair), main), history=None, is_terminal=True)
     assert isinstance(lines, shell_input.PlainLines)
     assert note is not None
     assert note.code == "PF7207"

@@ -17,6 +17,7 @@ import click
 
 from probe_flow.cli.number import Number
 from probe_flow.cli.peer.peer_syntax import PeerCommand
+from probe_flow.cli.shell.prompt import Prompt, pass_asker
 from probe_flow.cli.terminal.asking import asker_of
 from probe_flow.errors import Diagnostic, UsageError, WorkflowError
 from probe_flow.files.existing import is_file
@@ -37,10 +38,9 @@ _NAME_OPTION = click.option("-n", "named", metavar="NAME", help="The same as NAM
 @click.option("-c", "again", is_flag=True, help="Compare again first.")
 @click.option("-l", "limit", type=click.IntRange(min=0), default=OPERATORS, show_default=True, help="Operators listed.")
 @click.pass_obj
-def _ac(asker: Asker, *, again: bool, limit: int) -> Any:
+def _ac(prompt: Prompt, *, again: bool, limit: int) -> Any:
     """Show where the divergence begins, and operators whose cosine is at most 0.98."""
-    if again:
-        asker = _compared_again(asker, {})
+    asker = _compared_again(prompt, {}) if again else prompt.asker
     _print(asker.origin())
     click.echo("")
     try:
@@ -54,7 +54,7 @@ def _ac(asker: Asker, *, again: bool, limit: int) -> Any:
 @click.option("-f", "folder", type=click.Path(path_type=Path), help="Folder of another run.")
 @click.option("-c", "cosine", type=Number(), default=COSINE, show_default=True, help="Greatest cosine that is listed.")
 @click.option("-l", "limit", type=click.IntRange(min=0), default=OPERATORS, show_default=True, help="Operators listed.")
-@click.pass_obj
+@pass_asker
 def _vcs(asker: Asker, *, folder: Path | None, cosine: float, limit: int) -> None:
     """List operators whose cosine is at most a bound, in execution order."""
     _print(_low_cosine(asker if folder is None else asker_of(folder), cosine, limit))
@@ -65,10 +65,10 @@ def _vcs(asker: Asker, *, folder: Path | None, cosine: float, limit: int) -> Non
 @click.option("-rt", "golden", type=click.Path(path_type=Path), help="Dump of the golden; default: that of the run.")
 @click.option("-g", "graph", type=click.Path(path_type=Path), help="Graph, where the workflow has a parameter for it.")
 @click.pass_obj
-def _vc(asker: Asker, *, target: Path | None, golden: Path | None, graph: Path | None) -> Asker:
+def _vc(prompt: Prompt, *, target: Path | None, golden: Path | None, graph: Path | None) -> Asker:
     """Compare again by the run's workflow, in a new folder, and ask that run from now on."""
     given = {"target": target, "golden": golden, "graph": graph}
-    return _compared_again(asker, {name: str(path) for name, path in given.items() if path is not None})
+    return _compared_again(prompt, {name: str(path) for name, path in given.items() if path is not None})
 
 
 @click.command("ni", cls=PeerCommand)
@@ -78,7 +78,7 @@ def _vc(asker: Asker, *, target: Path | None, golden: Path | None, graph: Path |
 @click.option("-a", "attributes", is_flag=True, help="Every attribute.")
 @click.option("-s", "depth", type=click.IntRange(0, 100), default=0, help="Neighbours up to so many steps away.")
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Draw them to this SVG file.")
-@click.pass_obj
+@pass_asker
 def _ni(
     asker: Asker,
     *,
@@ -103,7 +103,7 @@ def _ni(
 @click.command("pt", cls=PeerCommand)
 @click.argument("name", required=False)
 @_NAME_OPTION
-@click.pass_obj
+@pass_asker
 def _pt(asker: Asker, *, name: str | None, named: str | None) -> None:
     """Show the values of a tensor of the run, or of a `.npy` file."""
     wanted = _one(name, named)
@@ -124,7 +124,7 @@ def _pt(asker: Asker, *, name: str | None, named: str | None) -> None:
 @click.option("-al", "absolute", type=Number(), default=0.001, show_default=True, help="Absolute tolerance.")
 @click.option("-rl", "relative", type=Number(), default=0.001, show_default=True, help="Relative tolerance.")
 @click.option("-s", "save", is_flag=True, help="Also write the result to `cp_result.txt`.")
-@click.pass_obj
+@pass_asker
 def _cp(
     asker: Asker,
     *,
@@ -160,7 +160,7 @@ def _cp(
 @click.option("-n", "name", default="", help="Part of the name.")
 @click.option("-f", "fusion", default="", help="Part of the fusion pass.")
 @click.option("-k", "kernel", default="", help="Part of the kernel's name.")
-@click.pass_obj
+@pass_asker
 def _ls(asker: Asker, *, part: str | None, op_type: str, name: str, fusion: str, kernel: str) -> None:
     """Count operators by type, or list those that hold every given part."""
     from probe_flow.runs.queries.answers import counted_lines, listed_lines
@@ -192,11 +192,9 @@ def _one(name: str | None, named: str | None) -> str:
     return found
 
 
-def _compared_again(asker: Asker, sets: Mapping[str, str]) -> Asker:
+def _compared_again(prompt: Prompt, sets: Mapping[str, str]) -> Asker:
     """Run the workflow of the run again with its parameters, and return the new run."""
-    from probe_flow.cli.main import main
-
-    record = asker.run.record
+    record = prompt.asker.run.record
     workflow = record.get("workflow")
     told = workflow if isinstance(workflow, Mapping) else {}
     path = Path(str(told.get("folder") or ""), str(told.get("path") or ""))
@@ -206,11 +204,11 @@ def _compared_again(asker: Asker, sets: Mapping[str, str]) -> Asker:
     if not is_file(path):
         raise click.UsageError(f"the workflow of this run is not at `{path}`; run it again by `probe-flow run`")
     _check_stages(record, path, {**known, **sets})
-    output = _new_folder(asker.run.folder)
+    output = _new_folder(prompt.asker.run.folder)
     settings = [word for name, value in {**known, **sets}.items() for word in ("--set", f"{name}={value}")]
     words = ["run", str(path), *settings, "--output", str(output), "--quiet"]
     click.echo("probe-flow " + shlex.join(words))
-    if main(words) not in (0, 1, _EXIT_INCOMPLETE) or not (output / "run.json").is_file():
+    if prompt.command_line(words) not in (0, 1, _EXIT_INCOMPLETE) or not (output / "run.json").is_file():
         raise click.UsageError("the run did not come to an end; the messages above say why")
     found = asker_of(output)
     click.echo(f"asking {found.shown} from now on")

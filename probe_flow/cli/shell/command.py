@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from probe_flow.cli.terminal.console import show
+
+if TYPE_CHECKING:
+    from probe_flow.cli.shell.prompt import CommandLine
 
 
 @click.command("shell")
@@ -17,7 +21,8 @@ from probe_flow.cli.terminal.console import show
     "--dump", "dumps", multiple=True, metavar="SIDE=PATH", help="Where a dump of the run lies now. May be repeated."
 )
 @click.option("--no-history", is_flag=True, help="Keep no history of what is typed.")
-def command(run: Path, dumps: tuple[str, ...], *, no_history: bool) -> int:
+@click.pass_obj
+def command(command_line: CommandLine, run: Path, dumps: tuple[str, ...], *, no_history: bool) -> int:
     """Ask a RUN one thing after the other; `help` at the prompt lists what can be asked.
 
     What was read is kept, names are completed with the Tab key (extra `shell`). Input that is no terminal is read
@@ -27,7 +32,7 @@ def command(run: Path, dumps: tuple[str, ...], *, no_history: bool) -> int:
     from probe_flow.cli.shell.session import Session
     from probe_flow.cli.terminal.asking import asker_of
 
-    session = Session(asker_of(run, dumps))
+    session = Session(asker_of(run, dumps), command_line)
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     history = None if no_history else history_file(os.environ)
     lines, note = open_lines(session, history=history, is_terminal=is_terminal)

@@ -9,6 +9,7 @@ from typing import Protocol
 import click
 
 from probe_flow.cli.shell.aliases import ALIASES
+from probe_flow.cli.shell.prompt import CommandLine, Prompt
 from probe_flow.cli.shell.verbs import VERBS
 from probe_flow.cli.terminal.console import show
 from probe_flow.errors import ProbeFlowError, did_you_mean
@@ -38,10 +39,12 @@ class Session:
 
     Args:
         asker: the run that is asked; `open` puts another in its place.
+        command_line: for verbs that compare again.
     """
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: Asker, command_line: CommandLine) -> None:
         self.asker = asker
+        self._command_line = command_line
         self.verbs: Mapping[str, click.Command] = {**VERBS, **ALIASES}
 
     def greeting(self) -> str:
@@ -83,7 +86,8 @@ class Session:
             click.echo(f"there is no `{printable(name)}` here; {near or '`help` lists what can be asked'}", err=True)
             return USAGE
         try:
-            result = verb.main(arguments, prog_name=name, standalone_mode=False, obj=self.asker)
+            prompt = Prompt(self.asker, self._command_line)
+            result = verb.main(arguments, prog_name=name, standalone_mode=False, obj=prompt)
         except click.ClickException as error:
             error.show()
             return error.exit_code

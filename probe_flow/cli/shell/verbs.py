@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from probe_flow.cli.shell.prompt import Prompt, pass_asker
 from probe_flow.cli.show import command as show_command
 from probe_flow.cli.terminal.asking import asker_of
 from probe_flow.runs.asker import Asker
@@ -44,15 +45,15 @@ class ShowVerb(click.Command):
             return 0
         if self._takes and (not words or words[0].startswith("--")):
             raise click.UsageError(f"`{self.name}` takes {self._takes}; `{self.name} --help` tells more", ctx=context)
-        asker = context.find_object(Asker)
-        assert asker is not None
-        arguments = [str(asker.run.folder), *self._before, *words]
-        return show_command.main(arguments, prog_name=str(self.name), standalone_mode=False, obj=asker)
+        prompt = context.find_object(Prompt)
+        assert prompt is not None
+        arguments = [str(prompt.asker.run.folder), *self._before, *words]
+        return show_command.main(arguments, prog_name=str(self.name), standalone_mode=False, obj=prompt.asker)
 
 
 @click.command("open")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.pass_obj
+@pass_asker
 def _open(asker: Asker, run: Path) -> Asker:
     """Ask another RUN from now on."""
     found = asker_of(run)
