@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -23,7 +22,7 @@ from probe_flow.analysis.model.growth import (
     explained_error,
     widest,
 )
-from probe_flow.analysis.model.past_errors import PastErrors, RecentErrors
+from probe_flow.analysis.model.past_errors import PastErrors
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.model.updates import Updates
 from probe_flow.records import Execution, Mode, NodeKey, Pairs
@@ -84,8 +83,6 @@ class Allowances:
         self._nodes = pairs.target.nodes
         self._fused = FusedParts(pairs.target.graphs)
         self._families: dict[Call, frozenset[Family]] = {}
-        self._recent: dict[Execution, RecentErrors] = defaultdict(RecentErrors)
-        self._by_object: dict[int, RecentErrors] = {}  # the same, since hashing a run is slow
         self._past = PastErrors()
         self._read: list[int] = []
         self.updates = Updates(rows, self.deviations, calls)
@@ -119,13 +116,7 @@ class Allowances:
 
     def recent(self, number: int) -> float:
         """Return the largest relative error of the latest outputs of the row's execution."""
-        return self._recent_of(self.rows[number].node.execution).largest
-
-    def _recent_of(self, run: Execution) -> RecentErrors:
-        found = self._by_object.get(id(run))
-        if found is None:
-            found = self._by_object[id(run)] = self._recent[run]
-        return found
+        return self._past.recent(self.rows[number].node.execution)
 
     def is_rounding(self, number: int, deviation: Deviation) -> bool:
         """Whether a row is off by no more than storage alone explains, so that nothing else need be asked."""
@@ -347,9 +338,7 @@ class Allowances:
         run = row.node.execution
         if row.is_produced:
             relative = min(deviation.rms / (self.scales.get(number) or deviation.size or 1.0), 1.0)
-            self._recent_of(run).add(relative)
-            if run.step is not None:
-                self._past.add(run.step, relative)
+            self._past.add(run, relative)
         elif run.step is not None:
             self._read.append(number)
 

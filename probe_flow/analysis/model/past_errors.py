@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections import deque
+from collections import defaultdict, deque
+
+from probe_flow.records import Execution
 
 RECENT = 32
 """Outputs whose errors an unknown path may carry: what is computed is used soon, or came along a skip."""
 
 
 class PastErrors:
-    """Relative errors of the outputs of steps that are over; they come step by step."""
+    """Relative errors of outputs that were judged before; steps come one after the other.
+
+    Executions are those of the rows, which outlive this.
+    """
 
     def __init__(self) -> None:
-        self._sorted: list[float] = []
+        self._sorted: list[float] = []  # of steps that are over
         self._step = -1
         self._current: list[float] = []
+        self._recent: dict[Execution, RecentErrors] = defaultdict(RecentErrors)
+        self._by_object: dict[int, RecentErrors] = {}  # the same, since hashing an execution is slow
 
-    def add(self, step: int, error: float) -> None:
-        """Take note of an output's error; ``step`` never decreases."""
-        if step > self._step:
-            self._begin(step)
-        self._current.append(error)
+    def add(self, execution: Execution, error: float) -> None:
+        """Take note of an output's error; the step never decreases."""
+        self._recent_of(execution).add(error)
+        if execution.step is not None:
+            self._begin(execution.step)
+            self._current.append(error)
+
+    def recent(self, execution: Execution) -> float:
+        """Return the largest error of the latest outputs of an execution."""
+        return self._recent_of(execution).largest
 
     def usual_before(self, step: int) -> float:
         """Return the error that nine in ten outputs of steps before this one stay below: noise tensors left out."""
@@ -33,6 +45,12 @@ class PastErrors:
             for error in self._current:
                 insort(self._sorted, error)
             self._step, self._current = step, []
+
+    def _recent_of(self, execution: Execution) -> RecentErrors:
+        found = self._by_object.get(id(execution))
+        if found is None:
+            found = self._by_object[id(execution)] = self._recent[execution]
+        return found
 
 
 class RecentErrors:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.mappings.mapping_file import Entry
 from probe_flow.matching.mapping.use import capped, leads_nowhere, useless
+from probe_flow.matching.name.match_name import NONE, match_name
 from probe_flow.matching.name.name_space import NameSpace, is_cross_framework
-from probe_flow.matching.name.pairs import NONE, pair_by_names
 from probe_flow.matching.name.reasons import entry_of
 from probe_flow.matching.name.slots import Decision, pair_twosome
 from probe_flow.matching.shared.executions import pair_executions
@@ -50,7 +50,7 @@ def match_data_mapping(
         step_offset: golden step minus target step.
     """
     space = NameSpace(checks_dtypes=False)
-    named = pair_by_names(target, golden, space=space, pair_ranks=pair_ranks, step_offset=step_offset)
+    named = match_name(target, golden, space=space, pair_ranks=pair_ranks, step_offset=step_offset)
     runs = pair_executions(target.executions, golden.executions, pair_ranks=pair_ranks, step_offset=step_offset)
     mapping = _Mapping(target, golden, {entry.target: entry for entry in entries}, runs.golden_of)
     pairs = tuple(pair for each in named.pairs for pair in mapping.pairs(each))

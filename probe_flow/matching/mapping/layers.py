@@ -10,8 +10,8 @@ from probe_flow.mappings.mapping_file import ClassEntries
 from probe_flow.matching.mapping.apis import TABLE_CONFIDENCE
 from probe_flow.matching.mapping.cells import GRADIENTS, split_prefix
 from probe_flow.matching.mapping.layer_paths import LayerPaths, Path, Scopes, Walk
+from probe_flow.matching.name.match_name import match_name
 from probe_flow.matching.name.name_space import Named, NameSpace, is_cross_framework, names_of
-from probe_flow.matching.name.pairs import pair_by_names
 from probe_flow.matching.shared.api_table import pytorch_name
 from probe_flow.matching.shared.parameter_names import PARAMETER_ALIASES
 from probe_flow.records import Catalog, Pairs
@@ -56,7 +56,7 @@ def match_layer_mapping(
         unused=lambda: scopes.problems(theirs),
         names=(lambda name: scopes.names(tuple(name.removesuffix(GRADIENTS).split(".")))) if entries else None,
     )
-    return pair_by_names(target, golden, space=space, pair_ranks=pair_ranks, step_offset=step_offset)
+    return match_name(target, golden, space=space, pair_ranks=pair_ranks, step_offset=step_offset)
 
 
 def _paths(catalog: Catalog) -> LayerPaths:

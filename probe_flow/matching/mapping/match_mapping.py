@@ -10,8 +10,8 @@ from probe_flow.mappings.api_mapping_file import ApiEntry
 from probe_flow.mappings.mapping_file import Entry
 from probe_flow.matching.mapping.apis import ApiNames
 from probe_flow.matching.mapping.cells import GRADIENTS, CellNames, split_prefix
+from probe_flow.matching.name.match_name import match_name
 from probe_flow.matching.name.name_space import Named, NameSpace, family, is_cross_framework, names_of
-from probe_flow.matching.name.pairs import pair_by_names
 from probe_flow.matching.shared.parameter_names import PARAMETER_ALIASES
 from probe_flow.records import Catalog, Pairs
 
@@ -42,7 +42,7 @@ def match_cell_mapping(
         step_offset: golden step minus target step.
     """
     space = mapped_names(target, golden, cells=entries, aliases=aliases)
-    return pair_by_names(target, golden, space=space, pair_ranks=pair_ranks, step_offset=step_offset)
+    return match_name(target, golden, space=space, pair_ranks=pair_ranks, step_offset=step_offset)
 
 
 def match_api_mapping(
@@ -64,7 +64,7 @@ def match_api_mapping(
         step_offset: golden step minus target step.
     """
     space = mapped_names(target, golden, apis=entries)
-    return pair_by_names(target, golden, space=space, pair_ranks=pair_ranks, step_offset=step_offset)
+    return match_name(target, golden, space=space, pair_ranks=pair_ranks, step_offset=step_offset)
 
 
 def mapped_names(

@@ -7,33 +7,221 @@ when asked for); ``none`` - no partner.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from probe_flow.matching.name.pairs import pair_by_names
-from probe_flow.records import Catalog, Pairs
+from probe_flow.matching.name.calls import CallPairs, pair_calls
+from probe_flow.matching.name.fuzzy import FUZZY_CONFIDENCE, add_fuzzy
+from probe_flow.matching.name.name_space import OWN_NAMES, NameSpace, is_cross_framework
+from probe_flow.matching.name.parts import Part, Parts, find_parts
+from probe_flow.matching.name.reasons import Reasons, entry_of
+from probe_flow.matching.name.side import Side, sides_of
+from probe_flow.matching.name.slots import Decision, by_slot, pair_tensors, pair_twosome
+from probe_flow.matching.shared.executions import other_leaves_out, pair_executions, with_selections
+from probe_flow.records import Catalog, Group, Pair, Pairs, Relation
+
+EXACT, ALIGNED, FUZZY, NONE = "exact", "aligned", "fuzzy", "none"
+ALIGNED_CONFIDENCE = 0.9
 
 
 def match_name(
     target: Catalog,
     golden: Catalog,
     *,
+    space: NameSpace = OWN_NAMES,
     pair_ranks: Mapping[int, int] | None = None,
     step_offset: int = 0,
     fuzzy: bool = False,
 ) -> Pairs:
-    """Pair two dumps whose entries carry the same names.
+    """Pair two dumps whose nodes meet under common names: their own, unless a name space says others.
 
     Backward calls are paired through their forwards, recomputed forwards with their like only. Every tensor of both
     sides is in the result; one without a partner says why.
 
     Args:
         target, golden: the dumps.
+        space: what the nodes of each side are called.
         pair_ranks: target rank -> golden rank, where the numbers differ.
         step_offset: golden step minus target step.
-        fuzzy: also pair entries of other names by order, type and shapes.
+        fuzzy: also pair what has other names, where order, shapes and types speak for it.
 
     Returns:
         The pairs in the order of the target; what only the golden has follows what it follows there. Problems are
         warnings: PF4202 to PF4204 about ranks and steps.
     """
-    return pair_by_names(target, golden, pair_ranks=pair_ranks, step_offset=step_offset, fuzzy=fuzzy)
+    sides, others = sides_of(target, space.target), sides_of(golden, space.golden)
+    executions = pair_executions(
+        list(sides),
+        list(others),
+        pair_ranks=pair_ranks,
+        step_offset=step_offset,
+        is_left=other_leaves_out(target, golden),
+    )
+    is_foreign = is_cross_framework(target, golden)
+    pairs: list[Pair] = []
+    groups: list[Group] = []
+    for run, side in sides.items():
+        partner = executions.golden_of.get(run)
+        other = others[partner] if partner is not None else None
+        merge = Merge(str(run), side, other, space, is_cross_framework=is_foreign, fuzzy=fuzzy)
+        pairs.extend(merge.pairs(groups))
+    partners = set(executions.golden_of.values())
+    for run, other in others.items():
+        if run not in partners:
+            merge = Merge(str(run), None, other, space, is_cross_framework=False, fuzzy=False)
+            pairs.extend(merge.pairs(groups))
+    return with_selections(
+        Pairs(
+            target=target,
+            golden=golden,
+            pairs=tuple(pairs),
+            groups=tuple(groups),
+            problems=(*executions.problems, *space.problems()),
+            unused=(*executions.unused, *space.unused()),
+        )
+    )
+
+
+class Merge:
+    """The pairs of two executions in one order; either side may be missing."""
+
+    def __init__(
+        self,
+        label: str,
+        target: Side | None,
+        golden: Side | None,
+        space: NameSpace,
+        *,
+        is_cross_framework: bool,
+        fuzzy: bool,
+    ) -> None:
+        self.label = label
+        self.target = target
+        self.golden = golden
+        self.space = space
+        self.is_cross_framework = is_cross_framework
+        self.calls = CallPairs()
+        self.parts = Parts()
+        self.guesses: frozenset[int] = frozenset()
+        is_foreign = is_cross_framework and space.is_mapping
+        if target is not None and golden is not None:
+            self.calls = pair_calls(target, golden)
+            if is_foreign:
+                self.parts = find_parts(target, golden, self.calls)
+            if fuzzy:
+                self.guesses = add_fuzzy(target, golden, self.calls)
+        self.reasons = [
+            Reasons(label, mine, other, word, self.calls, is_foreign=is_foreign, names=space.names)
+            if mine is not None
+            else None
+            for mine, other, word in ((target, golden, "golden"), (golden, target, "target"))
+        ]
+
+    def pairs(self, groups: list[Group]) -> list[Pair]:
+        """Return all pairs; append one group per paired or lone node."""
+        following = self._golden_only()
+        pairs = self._lone_golden(following.get(-1, ()), groups)
+        for number in range(len(self.target.nodes) if self.target is not None else 0):
+            pairs += self._pairs_of(number, groups)
+            if number in following:
+                pairs += self._lone_golden(following[number], groups)
+        return pairs
+
+    def _pairs_of(self, number: int, groups: list[Group]) -> Iterable[Pair]:
+        target, golden = self.target, self.golden
+        assert target is not None
+        node, mine = target.nodes[number], target.tensors[number]
+        group = f"{self.label}: {entry_of(node)}"
+        part = self.parts.of_target.get(number)
+        if part is not None and golden is not None:
+            return self._part(part, groups)
+        partner = self.calls.golden_of.get(number)
+        if partner is None or golden is None:
+            reasons = self.reasons[0]
+            assert reasons is not None
+            groups.append(Group(group, Relation.ONE_TO_ONE, (node.key,), ()))
+            reason = reasons.of(number)
+            return [Pair(tensor, None, group, NONE, reason=reason) for tensor in mine]
+        groups.append(Group(group, Relation.ONE_TO_ONE, (node.key,), (golden.nodes[partner].key,)))
+        return pair_tensors(mine, golden.tensors[partner], self._decision(group, number, partner))
+
+    def _decision(self, group: str, number: int, partner: int) -> Decision:
+        """Return how two nodes were paired."""
+        assert self.target is not None
+        assert self.golden is not None
+        one, other = self.target.named[number], self.golden.named[partner]
+        is_exact = self.target.nodes[number].key.call == self.golden.nodes[partner].key.call
+        confidence = 1.0 if is_exact else ALIGNED_CONFIDENCE
+        rule = EXACT if is_exact else ALIGNED
+        if number in self.guesses:
+            rule, confidence = FUZZY, FUZZY_CONFIDENCE
+        elif one.rule or other.rule:
+            rule, confidence = one.rule or other.rule, confidence * one.confidence * other.confidence
+        arguments = one.arguments, other.arguments
+        is_call = self.target.nodes[number].attrs.get("kind") == "api"
+        return Decision(
+            group,
+            rule,
+            (one.span or other.span) if number not in self.guesses else None,
+            confidence,
+            self.is_cross_framework,
+            self.space.checks_dtypes,
+            self.space.aliases,
+            arguments,
+            is_foreign_call=self.is_cross_framework and is_call and arguments == (None, None),
+        )
+
+    def _part(self, part: Part, groups: list[Group]) -> Iterator[Pair]:
+        """Yield the pairs of a node that is one of several which together are one golden node."""
+        assert self.target is not None
+        assert self.golden is not None
+        whole = self.parts.wholes[part.golden]
+        first = self.target.nodes[whole.targets[0]]
+        group = f"{self.label}: {entry_of(first)}"
+        decision = Decision(
+            group, whole.rule, None, whole.confidence, is_cross_framework=True, arguments=(part.arguments, None)
+        )
+        if part.number == whole.targets[0]:
+            keys = tuple(self.target.nodes[number].key for number in whole.targets)
+            relation = Relation.MANY_TO_ONE if len(keys) > 1 else Relation.ONE_TO_ONE
+            groups.append(Group(group, relation, keys, (self.golden.nodes[part.golden].key,)))
+        rest = whole.rest(self.golden.tensors[part.golden])
+        taken: set[int] = set()
+        for one, other in by_slot(self.target.tensors[part.number], rest, decision):
+            if one is None:
+                continue
+            if other is None:
+                yield decision.pair(one, None, part.why_alone(one.slot))
+            else:
+                taken.add(id(other))
+                yield from pair_twosome(one, other, decision)
+        rest[:] = [tensor for tensor in rest if id(tensor) not in taken]
+        if part.number == whole.targets[-1]:
+            yield from (decision.pair(None, tensor, whole.why_alone(tensor.slot)) for tensor in rest)
+
+    def _golden_only(self) -> dict[int, list[int]]:
+        """Return golden nodes without partner, by the target node that they follow (-1: none)."""
+        following: dict[int, list[int]] = {}
+        last = -1
+        for number in range(len(self.golden.nodes) if self.golden is not None else 0):
+            if number in self.parts.wholes:
+                last = self.parts.wholes[number].targets[-1]
+                continue
+            partner = self.calls.target_of.get(number)
+            if partner is None:
+                following.setdefault(last, []).append(number)
+            else:
+                last = partner
+        return following
+
+    def _lone_golden(self, numbers: Iterable[int], groups: list[Group]) -> list[Pair]:
+        golden, reasons = self.golden, self.reasons[1]
+        pairs: list[Pair] = []
+        for number in numbers:
+            assert golden is not None
+            assert reasons is not None
+            node = golden.nodes[number]
+            group = f"{self.label}: golden {entry_of(node)}"
+            groups.append(Group(group, Relation.ONE_TO_ONE, (), (node.key,)))
+            reason = reasons.of(number)
+            pairs += [Pair(None, tensor, group, NONE, reason=reason) for tensor in golden.tensors[number]]
+        return pairs

@@ -27,7 +27,7 @@ from probe_flow.record.rows import RowReader
 from probe_flow.record.run_json import comparison_summary
 from probe_flow.record.same_places import elsewhere, suspected
 from probe_flow.records import Comparison
-from probe_flow.reports.terminal.console import FIGURES_FIRST
+from probe_flow.reports.phrases import FIGURES_FIRST
 
 MAX_WORST = 10
 MAX_SUSPECTS = 5

@@ -24,7 +24,7 @@ from probe_flow.record.json_values import json_value
 from probe_flow.record.same_places import SamePlace, same_places
 from probe_flow.records import Comparison
 from probe_flow.reports.marks import GROUPS, Mark
-from probe_flow.reports.terminal.console import count_missing, note_on_failing_rows
+from probe_flow.reports.phrases import count_missing, note_on_failing_rows
 
 MAX_GAPS = 12
 MAX_FINDINGS = 50

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from probe_flow.record.conclusion import dumps_line, headline, last_line, verdict_word
-from probe_flow.record.excuses import excuses_any, excuses_text
+from probe_flow.record.excuses import excuses_text
 from probe_flow.record.facts import (
     advice_texts,
     counts_text,
@@ -28,6 +28,7 @@ from probe_flow.record.facts import (
 )
 from probe_flow.record.same_places import SamePlace, elsewhere, is_same_place, suspected
 from probe_flow.records import Comparison
+from probe_flow.reports.phrases import FIGURES_FIRST, note_on_failing_rows
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,17 +46,6 @@ MAX_EXCUSES = 12
 MAX_FIGURES = 4
 
 _STYLES = {"PASS": "bold green", "FAIL": "bold red", "DONE": "bold"}
-_FAILING_ROWS_ARE_COMMON = (
-    "tensors that fail miss the limits of the policy, as elements near zero and low precision do in a healthy run too; "
-)
-_WHY_IT_PASSES = "the run passes because no operator adds an error that rounding and its inputs do not explain"
-_SOME_DIFFER_BETWEEN_RUNS = (
-    "some of the tensors differ between repeated runs of one side: an error no larger than that cannot be seen in "
-    "them, so make the runs deterministic to have them judged; other "
-)
-_WHY_IT_FAILS = "what is wrong is what stands above, and what inherits it"
-
-FIGURES_FIRST = ("relative_euclidean_distance", "cosine", "max_abs_err", "max_rel_err")
 _UNFINISHED_STYLE = "bold yellow"
 _EXECUTION = ("rank", "graph", "step")
 
@@ -349,22 +339,6 @@ class _Summary:
         if texts:
             self._line("Then, with more in `probe-flow explain CODE`:")
             self._items(texts)
-
-
-def count_missing(run: Mapping[str, Any]) -> int:
-    """Return how many tensors of both sides have no counterpart, though nothing explains that."""
-    return sum(int(side.get("missing") or 0) for side in (run.get("coverage") or {}).values())
-
-
-def note_on_failing_rows(run: Mapping[str, Any], passing_on: int) -> str:
-    """Return why rows fail that the verdict of the run does not rest on; nothing when there are none."""
-    failed = (run.get("counts") or {}).get("fail", 0)
-    if run.get("verdict") == "pass" and failed and not excuses_any(run):
-        kinds = {finding.get("kind") for finding in run.get("findings") or ()}
-        noisy = _SOME_DIFFER_BETWEEN_RUNS if "not_deterministic" in kinds else ""
-        return noisy + _FAILING_ROWS_ARE_COMMON + _WHY_IT_PASSES
-    is_explained = run.get("first_divergence") is not None and failed > passing_on + 1
-    return _FAILING_ROWS_ARE_COMMON + _WHY_IT_FAILS if is_explained else ""
 
 
 def _tensors(count: int) -> str:

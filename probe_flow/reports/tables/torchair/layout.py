@@ -14,8 +14,6 @@ from probe_flow.reports.accuracy import accuracy_of
 from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.row_colors import Color, colored
 from probe_flow.reports.table import Cell, Table, write_csv
-from probe_flow.reports.tables.torchair.reference_columns import NUMBERS as REFERENCE_NUMBERS
-from probe_flow.reports.tables.torchair.reference_columns import reference_cells, reference_columns
 
 NOT_AVAILABLE = "N/A"
 UNSUPPORTED = "unsupported"
@@ -90,6 +88,18 @@ _TAIL = (
     "Color",
 )
 
+_REFERENCE_DTYPE = "Reference Dtype"
+_REFERENCE_METRICS: Mapping[str, str] = MappingProxyType(
+    {
+        "Reference Cosine": "reference.cosine",
+        "Reference EucDist": "reference.euclidean_distance",
+        "Reference MaxAbsErr": "reference.max_abs_err",
+        "Golden Error": "golden_error",
+        "Excess Error": "excess_error",
+    }
+)
+"""Columns of the third side, behind the published ones; a comparison without a reference has none."""
+
 _RELATIVE_COLUMNS = {column: name for column, name in _STATISTICS_COLUMNS.items() if name.endswith("_rel")}
 
 _NUMBERS = frozenset(
@@ -99,6 +109,7 @@ _NUMBERS = frozenset(
         "Token",
         *_TENSOR_COLUMNS,
         *_STATISTICS_COLUMNS,
+        *_REFERENCE_METRICS,
         *(f"{side} {name}" for side in ("NPU", "Bench") for name in ("max", "min", "mean", "l2norm")),
     )
 )
@@ -147,13 +158,17 @@ def percent_table(comparison: Comparison) -> Table:
 
 def _table(comparison: Comparison, *, in_percent: bool) -> Table:
     modes = _modes(comparison)
-    header = (*torchair_header(modes), *reference_columns(comparison))
-    return Table(header, _NUMBERS | REFERENCE_NUMBERS, _rows(comparison, modes, in_percent=in_percent))
+    header = (*torchair_header(modes), *_reference_columns(comparison))
+    return Table(header, _NUMBERS, _rows(comparison, modes, in_percent=in_percent))
 
 
 def torchair_header(modes: Sequence[Mode]) -> tuple[str, ...]:
     """Return the columns for the modes that occur."""
     return (*_HEAD, *_mode_columns(modes), *_TAIL)
+
+
+def _reference_columns(comparison: Comparison) -> tuple[str, ...]:
+    return () if comparison.pairs.reference is None else (_REFERENCE_DTYPE, *_REFERENCE_METRICS)
 
 
 def _modes(comparison: Comparison) -> tuple[Mode, ...]:
@@ -191,7 +206,7 @@ def _rows(comparison: Comparison, modes: Sequence[Mode], *, in_percent: bool) ->
     reader = RowReader(comparison)
     columns = _mode_columns(modes)
     nothing = [NOT_AVAILABLE] * len(columns)
-    has_reference = bool(reference_columns(comparison))
+    has_reference = bool(_reference_columns(comparison))
     node: NodeKey | None = None
     node_cells: tuple[str, ...] = ()
     for row, color in colored(comparison.rows):
@@ -215,7 +230,7 @@ def _rows(comparison: Comparison, modes: Sequence[Mode], *, in_percent: bool) ->
                 text_cell(reason_of(row) or ""),
                 _word_cell(pair.rule) if _is_two_sided(row) else UNMATCHED,
                 color.value,
-                *(reference_cells(row) if has_reference else ()),
+                *(_reference_cells(row) if has_reference else ()),
             ],
         )
 
@@ -345,6 +360,14 @@ def _side_cells(tensor: TensorRef | None, summary: SideSummary | None) -> list[C
 def as_number(value: float | None) -> float | None:
     """Return the extremes of truth values as the numbers 0 and 1, anything else as it is."""
     return int(value) if isinstance(value, bool) else value
+
+
+def _reference_cells(row: ComparedPair) -> list[Cell]:
+    """Return the cells of the third side; ``N/A`` where the reference has no such tensor."""
+    reference = row.pair.reference
+    metrics = row.measurement.metrics if row.measurement is not None else {}
+    dtype = text_cell(reference.dtype) if reference is not None else ""
+    return [dtype or NOT_AVAILABLE, *(_number(metrics.get(name)) for name in _REFERENCE_METRICS.values())]
 
 
 def _requires_grad(row: ComparedPair) -> str:
