@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from probe_flow.records import Node, NodeKey, Pairs, Phase
 from probe_flow.records.measured import PRODUCED, MeasuredPair
+from probe_flow.relations.call_tree import CallTree
 
 GRADIENTS = ".parameters_grad"
 """Ends the name under which a dump keeps the gradients of a module's parameters."""
@@ -117,30 +118,29 @@ class Calls:
 
     def _connect_modules(self, pairs: Pairs) -> None:
         parents = {key.name: node.parent for key, node in pairs.target.nodes.items() if node.parent}
-        if not parents and not any("parent_entry" in node.attrs for node in pairs.target.nodes.values()):
+        tree = CallTree(pairs.target.nodes)
+        if not parents and not tree.has_entries:
             return
-        entries: dict[tuple[object, ...], Call] = {}
+        first: dict[tuple[object, ...], Call] = {}
         for call in self:
-            key, node = call.key, call.node
-            entries.setdefault((key.execution, key.name, key.phase), call)
-            if node is not None and "entry" in node.attrs:
-                entries[key.execution, node.attrs["entry"]] = call
+            first.setdefault((call.key.execution, call.key.name, call.key.phase), call)
         for call in self:
-            call.container = self._container(call, entries, parents)
+            call.container = self._container(call, tree, first, parents)
             if call.container is not None:
                 call.container.inside.append(call)
 
-    @staticmethod
-    def _container(call: Call, entries: dict[tuple[object, ...], Call], parents: dict[str, str]) -> Call | None:
+    def _container(
+        self, call: Call, tree: CallTree, first: dict[tuple[object, ...], Call], parents: dict[str, str]
+    ) -> Call | None:
         if call.node is None:
             return None
         run, phase = call.key.execution, call.key.phase
-        exact = call.node.attrs.get("parent_entry")
-        found = entries.get((run, exact)) if exact is not None else None
+        exact = tree.recorded(call.key, call.node)
+        found = self.by_key.get(exact) if exact is not None else None
         name, seen = call.node.parent, {call.key.name}
         while found is None and name is not None and name not in seen:  # modules that have no rows are passed
             seen.add(name)
-            found = entries.get((run, name, phase))
+            found = first.get((run, name, phase))
             name = parents.get(name)
         return found if found is not call else None
 

@@ -11,6 +11,7 @@ from operator import attrgetter
 from probe_flow.dumps.dump_json.names import parse_entry_name
 from probe_flow.matching.name.name_space import Named, Rename, own_name
 from probe_flow.records import Catalog, Execution, Node, NodeKey, Phase, TensorRef
+from probe_flow.relations.call_tree import CallTree
 
 MAX_CANDIDATES = 64
 """Earlier calls of one name and caller, the latest first, at which a recomputation may begin."""
@@ -213,10 +214,12 @@ class _Renamer:
 def _side(nodes: list[Node], tensors: list[list[TensorRef]], level: str, renamer: _Renamer) -> Side:
     callers = [node.attrs.get("parent_entry") for node in nodes]
     records_callers = any(caller is not None for caller in callers)
-    by_entry = {node.attrs.get("entry"): number for number, node in enumerate(nodes)} if records_callers else {}
+    numbers = {node.key: number for number, node in enumerate(nodes)} if records_callers else {}
+    tree = CallTree({node.key: node for node in nodes})
     scopes: list[Scope] = []
-    for node, caller in zip(nodes, callers, strict=True):
-        scope = node.parent if caller is None else by_entry.get(caller, str(caller))
+    for node, entry in zip(nodes, callers, strict=True):
+        caller = tree.recorded(node.key, node)
+        scope = numbers[caller] if caller is not None else node.parent if entry is None else str(entry)
         scopes.append(renamer.caller(scope) if isinstance(scope, str) else scope)
     named = [renamer.of(node) for node in nodes]
     names = [each.name for each in named]

@@ -7,7 +7,7 @@ from typing import Any
 
 from probe_flow.record.rows import NodeIndex
 from probe_flow.records import Catalog, Execution, Node, NodeKey
-from probe_flow.reports.html.callers import Callers, without_circles
+from probe_flow.relations.call_tree import CallTree, without_circles
 from probe_flow.reports.html.columns import Strings, mapped, packed, packed_columns, packed_places
 
 
@@ -73,7 +73,7 @@ class NodeTable:
         """Return the caller of every node, by number; callers come to the end of the list and have callers too."""
         above: list[int | None] = []
         for side, key, node in self._known:  # it grows meanwhile
-            caller = side.callers.of(key, node) if node is not None else None
+            caller = side.callers.caller(key, node) if node is not None else None
             above.append(None if caller is None else self.number(side.catalog, caller))
         return without_circles(above)
 
@@ -136,7 +136,7 @@ class _Side:
         self.catalog = catalog
         self.name = catalog.side
         self.index = NodeIndex(catalog)
-        self.callers = Callers(catalog)
+        self.callers = CallTree(catalog.nodes)
         self.numbers: dict[int, int] = {}
         self.unknown: dict[NodeKey, int] = {}
         self.kept: list[NodeKey] = []

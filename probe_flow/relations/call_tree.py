@@ -1,25 +1,41 @@
-"""What called a node: the tree of modules and calls that the HTML report shows."""
+"""The call tree of one catalog: what called each node, by the entries of the dump, else by names."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from probe_flow.records import Catalog, Node, NodeKey, Phase
+from probe_flow.records import Node, NodeKey, Phase
 
 
-class Callers:
-    """Finds the callers of the nodes of one catalog.
+class CallTree:
+    """Finds the callers of the nodes of one catalog, within their executions.
 
-    A node names its caller by the entry of the dump (``attrs["parent_entry"]``), else by name alone (`Node.parent`):
-    then the first call of that name and phase is meant, and for the gradients of parameters the backward call.
+    A node names its caller by the entry of the dump (``attrs["parent_entry"]``), else by name alone (`Node.parent`).
+
+    Args:
+        nodes: of the catalog, in the order of the dump; of nodes with one entry in one execution the last counts.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    def __init__(self, nodes: Mapping[NodeKey, Node]) -> None:
+        self._nodes = nodes
         self._entries: dict[tuple[object, ...], dict[str, NodeKey]] | None = None
 
-    def of(self, key: NodeKey, node: Node) -> NodeKey | None:
-        """Return the key of the caller; None when the dump names none. It need not be a node of the catalog."""
+    @property
+    def has_entries(self) -> bool:
+        """Whether any node names its caller by an entry."""
+        return any("parent_entry" in node.attrs for node in self._nodes.values())
+
+    def recorded(self, key: NodeKey, node: Node) -> NodeKey | None:
+        """Return the caller that a node names by its entry; None when it names none, or one that was not dumped."""
+        entry = node.attrs.get("parent_entry")
+        return self._by_entry(key, entry) if isinstance(entry, str) else None
+
+    def caller(self, key: NodeKey, node: Node) -> NodeKey | None:
+        """Return the key of the caller; None when the dump names none. It need not be a node of the catalog.
+
+        Where a name alone is known, the first call of that name and phase is meant, and for the gradients of parameters
+        the backward call.
+        """
         entry = node.attrs.get("parent_entry")
         if isinstance(entry, str):
             return self._by_entry(key, entry) or NodeKey(key.execution, node.parent or entry, _call(entry), key.phase)
@@ -27,13 +43,13 @@ class Callers:
             return None
         phases = (Phase.BACKWARD, Phase.FORWARD) if key.phase is Phase.NONE else (key.phase,)
         candidates = [NodeKey(key.execution, node.parent, 0, phase) for phase in phases]
-        known = [candidate for candidate in candidates if candidate in self._catalog.nodes]
+        known = [candidate for candidate in candidates if candidate in self._nodes]
         return known[0] if known else candidates[0]
 
     def _by_entry(self, key: NodeKey, entry: str) -> NodeKey | None:
         if self._entries is None:
             self._entries = {}
-            for each, node in self._catalog.nodes.items():
+            for each, node in self._nodes.items():
                 name = node.attrs.get("entry")
                 if isinstance(name, str):
                     self._entries.setdefault(each.execution.identity, {})[name] = each

@@ -1,0 +1,1 @@
+"""Facts of one catalog that need no values: what called what."""
