@@ -17,8 +17,8 @@ from probe_flow.errors.reference import diagnostics_page
 from probe_flow.metrics.catalogue.reference import reference_page
 from probe_flow.record import schemas
 from probe_flow.stages.registry import BUILT_IN, stage_types
+from probe_flow.workflow import schema as workflow_schema
 from probe_flow.workflow.loading.reference import workflow_page
-from probe_flow.workflow.model import schema as workflow_schema
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "images" / "run.svg"

@@ -48,7 +48,7 @@ def list_shards(*, folder: Path | None) -> None:
 @click.option("--limit", type=click.IntRange(min=0), default=10, show_default=True, help="Tensors to list.")
 def why(*, workflow: str, sets: dict[str, str], limit: int) -> None:
     """Say what of WORKFLOW would be measured again, and which field caused it."""
-    from probe_flow.engine.run.cache import cache_folder
+    from probe_flow.engine.cache import cache_folder
     from probe_flow.engine.run.cache_state import cache_states, causes_text
     from probe_flow.engine.run.plan import make_plan
 
@@ -90,7 +90,7 @@ def verify(*, folder: Path | None) -> int:
 def collect(*, folder: Path | None, max_size: str) -> None:
     """Delete damaged files, and the oldest ones until the cache is at most SIZE large."""
     from probe_flow.elements.tensor_store import problem_of
-    from probe_flow.engine.run.cache import collect_garbage
+    from probe_flow.engine.cache import collect_garbage
     from probe_flow.files.shards import ShardStore, inspect
     from probe_flow.transform.sizes import parse_size
 
@@ -107,20 +107,20 @@ def collect(*, folder: Path | None, max_size: str) -> None:
 
 
 def _root(folder: Path | None) -> Path:
-    from probe_flow.engine.run.cache import cache_folder
+    from probe_flow.engine.cache import cache_folder
 
     return cache_folder(str(folder) if folder else None, os.environ)
 
 
 def _pairs(folder: Path | None) -> Path:
-    from probe_flow.engine.run.cache import shared_store
+    from probe_flow.engine.cache import shared_store
 
     return shared_store(_root(folder))
 
 
 def _tensors(folder: Path | None) -> list[Path]:
     """Return the converted tensors, the newest first."""
-    from probe_flow.engine.run.cache import tensor_store
+    from probe_flow.engine.cache import tensor_store
 
     return sorted(tensor_store(_root(folder)).rglob("*.h5"), key=lambda path: -path.stat().st_mtime_ns)
 

@@ -102,7 +102,7 @@ def _snippet(name: str) -> str:
 
 
 def _copy(name: str, output: Path, *, with_sample: bool, force: bool) -> None:
-    from probe_flow.engine.run.cache import cache_folder
+    from probe_flow.engine.cache import cache_folder
     from probe_flow.workflow.loading.extending import extend_template
     from probe_flow.workflow.templates.copying import (
         LinkInTheWayError,

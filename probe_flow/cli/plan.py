@@ -111,7 +111,7 @@ def plan_lines(plan: Plan, cwd: Path) -> Iterator[str]:
 
 def cache_lines(plan: Plan) -> Iterator[str]:
     """Yield what the cache holds of the plan's comparisons, and what caused the misses. An empty cache is not read."""
-    from probe_flow.engine.run.cache import cache_folder, shared_store
+    from probe_flow.engine.cache import cache_folder, shared_store
 
     folder = cache_folder(plan.workflow.cache.dir, os.environ)
     if not any(shared_store(folder).glob("*.h5")):

@@ -17,7 +17,7 @@ from probe_flow.cli.terminal.console import show, wants_color
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError
 
 if TYPE_CHECKING:
-    from probe_flow.runs.asker import Asker, Reply
+    from probe_flow.runs.queries.asker import Asker, Reply
     from probe_flow.runs.queries.base import Scope
 
 DEFAULT_LIMIT = 20
@@ -86,7 +86,7 @@ def command(context: click.Context, /, *, run: Path, **options: Any) -> int:
     whatever the verdict; 3 when a part of the folder cannot be read.
     """
     from probe_flow.cli.terminal.asking import asker_of
-    from probe_flow.runs.asker import Asker
+    from probe_flow.runs.queries.asker import Asker
 
     options["in_session"] = isinstance(context.obj, Asker)
     asker = context.obj if isinstance(context.obj, Asker) else asker_of(run, options["dumps"])
@@ -136,7 +136,7 @@ def _is_pattern(asker: Asker, name: str) -> bool:
 
 
 def _asked(asker: Asker, name: str, options: Mapping[str, Any]) -> Reply:
-    from probe_flow.runs.asker import DRAWN_DEPTH
+    from probe_flow.runs.queries.asker import DRAWN_DEPTH
     from probe_flow.runs.queries.threshold import Relation, parse_threshold
 
     scope, limit = _scope(options), options["limit"]

@@ -182,7 +182,7 @@ def _open_parts(ref: TensorRef, numel: int, dtype: np.dtype[Any], io: str) -> Te
 
 def _loaded(file: str, ref: TensorRef, offsets: Offsets | None) -> _Reader:
     """Have torch load a tensor whole; its blocks are then views."""
-    from probe_flow.files.arrays.torch_load import load_with_torch
+    from probe_flow.files.torch.torch_load import load_with_torch
 
     content = load_with_torch(file, ref.dtype, ref.shape or ())
     if offsets is None:

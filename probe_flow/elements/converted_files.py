@@ -10,8 +10,8 @@ from pathlib import Path
 from probe_flow.elements.converted_values import Form, array_form, bytes_form, packed, torch_form
 from probe_flow.elements.relayout import Relaid, relaid_blocks
 from probe_flow.files.arrays.npz import npy_header
-from probe_flow.files.arrays.torch_archive import TorchArchive
 from probe_flow.files.streamed_file import StreamedFile
+from probe_flow.files.torch.torch_archive import TorchArchive
 
 
 class FileKind(enum.Enum):

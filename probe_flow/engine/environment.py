@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from probe_flow import __version__
-from probe_flow.engine.run.cache import cache_folder
+from probe_flow.engine.cache import cache_folder
 from probe_flow.files.machine import memory_of_machine, usable_cpus
 
 EXTRAS: Mapping[str, tuple[str, str]] = MappingProxyType(

@@ -29,7 +29,7 @@ from probe_flow.dumps.sniff import kind_of_dump
 from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.errors import FormatError
-from probe_flow.files.arrays.torch_file import read_torch_header
+from probe_flow.files.torch.torch_file import read_torch_header
 from probe_flow.mappings.api_mapping_file import read_api_mapping
 from probe_flow.mappings.mapping_file import read_flat_mapping, read_layer_mapping
 from probe_flow.record.baseline_file import read_baseline

@@ -26,7 +26,7 @@ from probe_flow.cli.terminal.asking import asker_of
 from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
 from probe_flow.elements.converted_files import FileKind
 from probe_flow.elements.tensor_store import TensorStore, problem_of
-from probe_flow.engine.run.cache import PAIRS, PARTIAL, VERSION
+from probe_flow.engine.cache import PAIRS, PARTIAL, VERSION
 from probe_flow.engine.run.clock import Clock
 from probe_flow.engine.run.execute import execute
 from probe_flow.engine.run.plan import make_plan

@@ -21,8 +21,8 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "No object of a dump is unpickled": (
         "unit/files/arrays/test_npy.py::test_pickles_are_never_loaded",
         "unit/dumps/offline/test_npy_folder.py::test_objects_are_never_unpickled",
-        "unit/files/arrays/test_torch_file.py::test_a_pickle_that_would_run_a_command_is_refused",
-        "unit/files/arrays/test_torch_file.py::test_any_opcodes_give_a_header_or_a_diagnosis",
+        "unit/files/torch/test_torch_file.py::test_a_pickle_that_would_run_a_command_is_refused",
+        "unit/files/torch/test_torch_file.py::test_any_opcodes_give_a_header_or_a_diagnosis",
         "unit/dumps/torchair/test_fx.py::test_what_is_no_tensor_is_opaque_and_never_unpickled",
         "unit/dumps/reduced/test_reduced_tensors.py::test_pickled_objects_are_never_unpickled",
         "unit/dumps/reduced/test_reduced_files.py::test_objects_are_not_unpickled",
@@ -31,7 +31,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "e2e/test_bad_input.py::test_an_array_of_objects_is_never_unpickled",
     ),
     "What only torch can decode goes to `torch.load(weights_only=True)`": (
-        "unit/files/arrays/test_torch_load.py::test_torch_itself_refuses_what_we_would_have_refused",
+        "unit/files/torch/test_torch_load.py::test_torch_itself_refuses_what_we_would_have_refused",
     ),
     "No file outside a dump's folder is read": (
         "unit/dumps/dump_json/test_reader.py::test_links_out_of_the_dump_are_not_followed",

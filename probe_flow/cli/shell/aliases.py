@@ -21,7 +21,7 @@ from probe_flow.cli.shell.prompt import Prompt, pass_asker
 from probe_flow.cli.terminal.asking import asker_of
 from probe_flow.errors import Diagnostic, UsageError, WorkflowError
 from probe_flow.files.existing import is_file
-from probe_flow.runs.asker import Asker, Reply
+from probe_flow.runs.queries.asker import Asker, Reply
 
 if TYPE_CHECKING:
     from probe_flow.records import TensorRef

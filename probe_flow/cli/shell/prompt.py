@@ -8,7 +8,7 @@ from typing import Concatenate, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import click
 
-from probe_flow.runs.asker import Asker
+from probe_flow.runs.queries.asker import Asker
 
 Options = ParamSpec("Options")
 Result = TypeVar("Result")

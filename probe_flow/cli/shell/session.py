@@ -14,7 +14,7 @@ from probe_flow.cli.shell.verbs import VERBS
 from probe_flow.cli.terminal.console import show
 from probe_flow.errors import ProbeFlowError, did_you_mean
 from probe_flow.record.facts import printable
-from probe_flow.runs.asker import Asker
+from probe_flow.runs.queries.asker import Asker
 
 USAGE = 2
 LEAVING = frozenset({"exit", "quit", "q"})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from probe_flow.errors import UsageError
 from probe_flow.record.run_folder import read_run
-from probe_flow.runs.asker import Asker
+from probe_flow.runs.queries.asker import Asker
 
 if TYPE_CHECKING:
     from probe_flow.stages.base import StageOptions, StageType

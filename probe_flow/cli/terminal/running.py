@@ -66,7 +66,7 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet
         how: cache, resume, failed stages and annotations.
     """
     from probe_flow.cli.terminal.progress import progress_on
-    from probe_flow.engine.run.cache import cache_folder
+    from probe_flow.engine.cache import cache_folder
     from probe_flow.engine.run.execute import execute
     from probe_flow.engine.run.plan import with_scheduler
     from probe_flow.record.conclusion import last_line

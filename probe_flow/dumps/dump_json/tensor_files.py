@@ -13,9 +13,9 @@ from pathlib import Path
 from probe_flow.dumps.dump_json.problems import ProblemList
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.files.arrays.npy import read_npy_header
-from probe_flow.files.arrays.torch_file import read_torch_header
-from probe_flow.files.arrays.torch_load import has_torch, needs_torch
 from probe_flow.files.existing import real_path
+from probe_flow.files.torch.torch_file import read_torch_header
+from probe_flow.files.torch.torch_load import has_torch, needs_torch
 from probe_flow.records import Extent, TensorKind
 from probe_flow.tensors.dtypes import DTYPES, DTypeKind
 from probe_flow.tensors.encoding import held_as

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from probe_flow.engine.run.cache import shared_store
+from probe_flow.engine.cache import shared_store
 from probe_flow.engine.run.plan import Plan, needs
 from probe_flow.stages.base import Kind
 from probe_flow.work import Context, Settings

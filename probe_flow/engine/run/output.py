@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from probe_flow.engine.run.cache import PARTIAL
+from probe_flow.engine.cache import PARTIAL
 from probe_flow.engine.run.events import FILE_BEGUN
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.existing import is_file

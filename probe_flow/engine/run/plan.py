@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from probe_flow.engine.run.cache import cache_folder
+from probe_flow.engine.cache import cache_folder
 from probe_flow.engine.run.executor import Executor, plan_executor
 from probe_flow.engine.run.paths import PathSize, exists, first_names, input_paths, is_readable, measure_path
 from probe_flow.engine.schedulers.base import Scheduler
 from probe_flow.errors import Diagnostic, Severity, Span, UsageError, WorkflowError, did_you_mean
 from probe_flow.stages.base import Kind
 from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
-from probe_flow.workflow.model.sources import COMMAND_LINE
+from probe_flow.workflow.sources import COMMAND_LINE
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from probe_flow.errors import WorkflowError
 from probe_flow.files.whole_files import write_whole
 from probe_flow.workflow.loading.extends import Layers
 from probe_flow.workflow.model.models import WORKFLOW_NAME
-from probe_flow.workflow.model.sources import Sources
+from probe_flow.workflow.sources import Sources
 from probe_flow.workflow.templates.copying import Copied, WouldOverwriteError
 from probe_flow.workflow.templates.packaged import PREFIX
 from probe_flow.workflow.templates.shelf import Template

@@ -15,7 +15,7 @@ from typing import cast
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.files.yaml.places import Place
 from probe_flow.files.yaml.positions import Document, parse_yaml
-from probe_flow.workflow.model.sources import Sources
+from probe_flow.workflow.sources import Sources
 from probe_flow.workflow.templates.packaged import PREFIX
 from probe_flow.workflow.templates.shelf import shelf
 

@@ -15,7 +15,7 @@ from typing import Final, cast
 from probe_flow.errors import Diagnostic, Span, WorkflowError, did_you_mean
 from probe_flow.files.yaml.places import HOLE, Place
 from probe_flow.workflow.model.resolved import RUN_OUTPUT
-from probe_flow.workflow.model.sources import COMMAND_LINE, Sources
+from probe_flow.workflow.sources import COMMAND_LINE, Sources
 
 MAX_EXPANDED = 4 * 2**20
 """Characters and values that all `${...}` and `matrix` of a workflow may expand to: four times the largest file."""

@@ -26,7 +26,7 @@ from probe_flow.workflow.loading.raw_stages import Draft, DraftReader, odd_name
 from probe_flow.workflow.loading.validation_errors import Subject, complaints
 from probe_flow.workflow.model.models import NAME, WorkflowFile
 from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
-from probe_flow.workflow.model.sources import COMMAND_LINE, Sources
+from probe_flow.workflow.sources import COMMAND_LINE, Sources
 
 
 def arrange(problems: Sequence[Diagnostic], sources: Sources, extended_at: Mapping[str, Span]) -> list[Diagnostic]:

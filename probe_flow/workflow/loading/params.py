@@ -15,7 +15,7 @@ from probe_flow.workflow.loading.interpolation import DROP, Found
 from probe_flow.workflow.loading.paths import absolute
 from probe_flow.workflow.loading.validation_errors import found_words, type_help
 from probe_flow.workflow.model.models import Param
-from probe_flow.workflow.model.sources import COMMAND_LINE, Sources
+from probe_flow.workflow.sources import COMMAND_LINE, Sources
 
 _SAMPLE_NOTE = (
     "its sample is used only where the file that names it is run itself and none of the parameters with a sample is set"

@@ -11,7 +11,7 @@ from probe_flow.stages.base import IsPath
 from probe_flow.workflow.loading.fields import marked
 from probe_flow.workflow.loading.validation_errors import Subject
 from probe_flow.workflow.model.resolved import RUN_OUTPUT
-from probe_flow.workflow.model.sources import Sources
+from probe_flow.workflow.sources import Sources
 
 
 def resolve_paths(subject: Subject, content: dict[str | int, object], sources: Sources) -> list[Diagnostic]:

@@ -25,7 +25,7 @@ from probe_flow.elements.converted_values import BLOCK
 from probe_flow.elements.relayout import Relaid, as_stored, in_layout
 from probe_flow.errors import NotComparableError
 from probe_flow.files.arrays.npy import npy_tensor_ref
-from probe_flow.files.arrays.torch_file import read_torch_header
+from probe_flow.files.torch.torch_file import read_torch_header
 from probe_flow.records import Execution, Extent, NodeKey, Slot, SlotRole, TensorRef
 
 KEY = NodeKey(Execution(), "op")

@@ -16,7 +16,7 @@ from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.dumps.selection import Selection
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import Severity
-from probe_flow.files.arrays import torch_load
+from probe_flow.files.torch import torch_load
 from probe_flow.records import Catalog, Execution, Phase, Slot, SlotRole, TensorKind, TensorRef
 
 DATA = Path(__file__).parents[3] / "data" / "dump_json"

@@ -20,7 +20,7 @@ from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.arrays.npy import npy_tensor_ref
-from probe_flow.files.arrays.torch_file import read_torch_header
+from probe_flow.files.torch.torch_file import read_torch_header
 from probe_flow.records import Catalog, Execution, Node, NodeKey, Slot, SlotRole, TensorKind, TensorRef
 from probe_flow.stages.convert import convert_layout, convert_npy, convert_pt
 from probe_flow.stages.registry import BUILT_IN

@@ -14,8 +14,8 @@ from torch_writer import STORAGES, named, torch_file
 
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import FormatError
-from probe_flow.files.arrays.torch_file import read_torch_header
-from probe_flow.files.arrays.torch_load import load_with_torch
+from probe_flow.files.torch.torch_file import read_torch_header
+from probe_flow.files.torch.torch_load import load_with_torch
 from probe_flow.records import Execution, Extent, NodeKey, Slot, SlotRole, TensorKind, TensorRef
 
 FLOAT8 = ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz")

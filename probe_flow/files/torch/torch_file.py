@@ -17,7 +17,9 @@ from types import MappingProxyType
 from typing import cast
 
 from probe_flow.errors import FormatError
-from probe_flow.files.arrays.torch_pickle import (
+from probe_flow.files.arrays.zip_members import DAMAGED, FIRST_BYTES, ZipArchive
+from probe_flow.files.binary_file import BinaryFile, malformed
+from probe_flow.files.torch.torch_pickle import (
     MAX_BYTES,
     Call,
     MalformedError,
@@ -26,8 +28,6 @@ from probe_flow.files.arrays.torch_pickle import (
     RefusedError,
     described,
 )
-from probe_flow.files.arrays.zip_members import DAMAGED, FIRST_BYTES, ZipArchive
-from probe_flow.files.binary_file import BinaryFile, malformed
 from probe_flow.tensors.encoding import strided
 
 LEGACY_NUMBER = 0x1950A86A20F9469CFC6C

@@ -19,7 +19,7 @@ from torch_writer import HOOKS, ITEM_BYTES, STORAGES, Zip, call, mark, named, nu
 
 from probe_flow.elements.blocks import SMALL_BYTES, open_tensor
 from probe_flow.errors import FormatError
-from probe_flow.files.arrays.torch_file import LEGACY_NUMBER, TorchHeader, read_torch_header
+from probe_flow.files.torch.torch_file import LEGACY_NUMBER, TorchHeader, read_torch_header
 from probe_flow.records import Execution, Extent, NodeKey, Slot, SlotRole, TensorKind, TensorRef
 
 NUMPY = {"bfloat16": ml_dtypes.bfloat16}

@@ -11,7 +11,7 @@ from corpus_cases import CORPUS, Case, cases
 
 from probe_flow.files.yaml.positions import parse_yaml
 from probe_flow.stages.registry import stage_types
-from probe_flow.workflow.model.schema import workflow_schema
+from probe_flow.workflow.schema import workflow_schema
 from probe_flow.workflow.templates.packaged import templates
 
 SCHEMA = workflow_schema(stage_types())

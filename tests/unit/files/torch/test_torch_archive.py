@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import torch_writer
 
-from probe_flow.files.arrays.torch_archive import STORAGES, UNTYPED, TorchArchive
-from probe_flow.files.arrays.torch_file import read_torch_header
+from probe_flow.files.torch.torch_archive import STORAGES, UNTYPED, TorchArchive
+from probe_flow.files.torch.torch_file import read_torch_header
 
 ITEM_BYTES = {**dict.fromkeys(STORAGES, 0), **torch_writer.ITEM_BYTES, "uint32": 4, "uint64": 8}
 for one_byte in ("int8", "uint8", "bool", *(name for name in UNTYPED if name.startswith("float8"))):

@@ -1,0 +1,1 @@
+"""Files of torch: archives and pickles, read without torch."""
