@@ -7,6 +7,7 @@ framework is free in the order: in the gradients that a backward call gives.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import permutations
 
@@ -219,4 +220,4 @@ def _by_values(
 def _agreement(
     target: Sequence[TensorRef], golden: Sequence[TensorRef], mine: Sequence[int], order: Sequence[int]
 ) -> float:
-    return sum(likeness(target[one], golden[other]) or 0.0 for one, other in zip(mine, order, strict=True))
+    return math.fsum(likeness(target[one], golden[other]) or 0.0 for one, other in zip(mine, order, strict=True))

@@ -42,7 +42,7 @@ def likeness(one: TensorRef, other: TensorRef) -> float | None:
 def mean_likeness(twosomes: Iterable[tuple[TensorRef, TensorRef]]) -> float | None:
     """Return the mean likeness of the twosomes that tell something, None when none does."""
     found = [value for one, other in twosomes if (value := likeness(one, other)) is not None]
-    return sum(found) / len(found) if found else None
+    return math.fsum(found) / len(found) if found else None
 
 
 def fingerprint(tensors: Sequence[TensorRef]) -> tuple[object, ...]:

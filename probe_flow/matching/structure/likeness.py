@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
@@ -21,6 +22,8 @@ _SHAPES, _VALUES, _NAME = 0.25, 0.15, 0.05
 _MODULE_PARTS = {"content": 0.35, "parameters": 0.2, "shapes": 0.2, "class": 0.05, "path": 0.05, "values": 0.15}
 _TOLD = 0.4
 _WORTH_VALUES = 0.5
+_DIGITS = 12
+"""Decimals of a likeness: equal likenesses are ties, in whatever order and by whichever Python they were added up."""
 _UNLIKE_PARAMETERS = 0.5
 """Factor for modules whose own parameters have no shape in common."""
 
@@ -82,7 +85,7 @@ def _call_likeness(one: Traits, other: Traits) -> float:
     if values is not None and values < CLOSE and one.telling and other.telling:
         values = max(values, _alike(one.telling, other.telling) or 0.0)
     score += _VALUES * _told(values)
-    return score + _NAME * (one.path == other.path)
+    return round(score + _NAME * (one.path == other.path), _DIGITS)
 
 
 def _module_likeness(one: Traits, other: Traits) -> float:
@@ -97,11 +100,16 @@ def _module_likeness(one: Traits, other: Traits) -> float:
     if one.parameters or other.parameters:
         parts["parameters"] = _common(one.parameters, other.parameters)
         factor = 1.0 if parts["parameters"] else _UNLIKE_PARAMETERS
-    without_values = sum(_MODULE_PARTS[name] * value for name, value in parts.items())
-    is_worth_it = factor * without_values >= _WORTH_VALUES * sum(_MODULE_PARTS[name] for name in parts)
+    without_values = _weighted(parts)
+    is_worth_it = round(factor * without_values, _DIGITS) >= _WORTH_VALUES
     parts["values"] = _told(value_likeness(one, other)) if is_worth_it else 0.0
-    total = sum(_MODULE_PARTS[name] for name in parts)
-    return factor * sum(_MODULE_PARTS[name] * value for name, value in parts.items()) / total
+    return round(factor * _weighted(parts), _DIGITS)
+
+
+def _weighted(parts: Mapping[str, float]) -> float:
+    """Return the mean of the parts by their weights."""
+    weights = math.fsum(_MODULE_PARTS[name] for name in parts)
+    return math.fsum(_MODULE_PARTS[name] * value for name, value in parts.items()) / weights
 
 
 def _is_kin(one: Traits, other: Traits) -> bool:

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from work_done import growth
 from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.errors import CODES
 from probe_flow.matching.name.match_name import match_name
+from probe_flow.matching.structure import likeness
 from probe_flow.matching.structure.match_structure import match_structure
 from probe_flow.records import GUESS, Catalog, Expectation, Pairs, Phase, TensorRef
 
@@ -487,3 +489,11 @@ def test_every_guess_is_one_for_the_analysis(tmp_path: Path) -> None:
     texts = [pair.reason.text for pair in weak if pair.reason and "dtypes differ" in pair.reason.text]
     assert texts
     assert all("paired by structure, confidence 0.6" in text for text in texts)
+
+
+def test_a_likeness_does_not_depend_on_the_order_in_which_its_parts_are_added() -> None:
+    # `sum` rounds otherwise from Python 3.12 on, which decided about ties.
+    parts = {"content": 0.7, "parameters": 0.1, "shapes": 0.3, "class": 1.0, "path": 0.9}
+    found = {likeness._weighted(dict(order)) for order in permutations(parts.items())}
+    (only,) = found
+    assert only == pytest.approx((0.245 + 0.02 + 0.06 + 0.05 + 0.045) / 0.85, abs=1e-15)
