@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from benchmarks.dumps import base_values
 from benchmarks.timing import Spread, thread_seconds
-from probe_flow.metrics.kernel.compare import Scratch, measure
+from probe_flow.metrics.kernel.compare import measure
+from probe_flow.metrics.sums.block_sums import Scratch
 
 COPIED_BYTES = 256 * 2**20
 Array = npt.NDArray[Any]

@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from benchmarks.figures import Row
 from benchmarks.kernel import Array, ArrayBlocks, array_pairs
 from benchmarks.timing import Spread, thread_seconds
-from probe_flow.metrics.kernel.compare import Scratch, measure
+from probe_flow.metrics.kernel.compare import measure
+from probe_flow.metrics.sums.block_sums import Scratch
 from probe_flow.metrics.sums.options import MeasureOptions
 
 THREADS = 2

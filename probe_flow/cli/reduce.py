@@ -138,7 +138,7 @@ def _nothing(dumps: Sequence[str]) -> IncompleteError:
 
 def _statistics(text: str) -> tuple[str, ...]:
     from probe_flow.errors import did_you_mean
-    from probe_flow.metrics.catalogue.reduction import STATISTICS
+    from probe_flow.metrics.reduction import STATISTICS
 
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in names:
@@ -186,7 +186,7 @@ def _watch(
 def _scheduler(names: tuple[str, ...], scheduler: str | None, workers: int | None) -> Scheduler:
     """Return the scheduler; extremes and checksums are found almost without the interpreter lock."""
     from probe_flow.engine.schedulers.choice import HUGE_WORK_BYTES, LARGE_WORK_BYTES, make_scheduler
-    from probe_flow.metrics.catalogue.reduction import needs_sums
+    from probe_flow.metrics.reduction import needs_sums
 
     above = LARGE_WORK_BYTES if needs_sums(names) else HUGE_WORK_BYTES
     return make_scheduler(scheduler or "auto", workers, processes_above=above)

@@ -17,9 +17,9 @@ from probe_flow.errors import FormatError, NotComparableError
 from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.measure.batches import Task
 from probe_flow.measure.result_keys import identifier, key_and_label, task_fields
-from probe_flow.metrics.kernel.compare import BLOCK
 from probe_flow.metrics.kernel.error_maps import LAYOUT, ErrorMaps, indexed_shape
 from probe_flow.metrics.kernel.first_elements import count_of_first
+from probe_flow.metrics.sums.record import BLOCK
 from probe_flow.records import ComparedPair, ErrorMap, Mode, Role, Status, TensorDetail, TensorRef
 from probe_flow.work import Context
 

@@ -25,7 +25,7 @@ from probe_flow.measure.results import left_out
 from probe_flow.measure.run import measure_pairs
 from probe_flow.metrics.catalogue.metrics import METRIC_SETS
 from probe_flow.metrics.catalogue.registry import metric_ids
-from probe_flow.metrics.catalogue.scope import Scope, with_arguments
+from probe_flow.metrics.catalogue.scope import Scope
 from probe_flow.metrics.catalogue.third_side import of_two_sides
 from probe_flow.records import ComparedPair, Comparison, Finding, Pair, Pairs, Status, Verdict
 from probe_flow.records.measured import in_execution_order
@@ -184,8 +184,7 @@ def chosen_metrics(asked: Asked, pairs: Pairs) -> tuple[str, ...]:
 
 def measured_scope(asked: Asked) -> Scope:
     """Return how much of each pair a comparison measures, and the formulas of metrics with arguments."""
-    computes = {metric: with_arguments(metric, given) for metric, given in asked.metric_args.items()}
-    return Scope(asked.max_elements, computes)
+    return Scope.asked(asked.max_elements, asked.metric_args)
 
 
 def _idle_arguments(asked: Asked, ids: Sequence[str]) -> Iterator[Diagnostic]:

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+from fnmatch import fnmatchcase as fnmatch
 from pathlib import Path
 
 
@@ -34,3 +36,40 @@ def is_folder(path: str | os.PathLike[str]) -> bool:
 def is_there(path: str | os.PathLike[str]) -> bool:
     """Say whether anything is there."""
     return os.path.exists(path)  # noqa: PTH110
+
+
+def exists(path: Path) -> bool:
+    """Say whether something is there, as far as one may look."""
+    try:
+        path.stat()
+    except PermissionError:
+        return True  # what stops the look is there
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def is_readable(path: Path) -> bool:
+    """Say whether a file is there and can be read, or a folder listed."""
+    try:
+        mode = os.R_OK | (os.X_OK if path.is_dir() else 0)
+        return os.access(path, mode)
+    except (OSError, ValueError):
+        return False
+
+
+def first_names(folder: Path, *, limit: int = 1000) -> list[str]:
+    """Return the names in a folder, for suggestions: none when it cannot be listed, `limit` at most."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in itertools.islice(entries, limit)]
+    except OSError:
+        return []
+
+
+def holds(path: Path, pattern: str, *, max_entries: int = 200_000) -> bool:
+    """Say whether a file of that name pattern is `path` itself or lies below it; looks at `max_entries` names."""
+    if is_file(path):
+        return fnmatch(path.name, pattern)
+    names = (name for _, _, files in os.walk(path) for name in files)
+    return any(fnmatch(name, pattern) for name in itertools.islice(names, max_entries))

@@ -17,19 +17,13 @@ from probe_flow.elements.tensor_store import TensorStore
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError, Severity
 from probe_flow.files.binary_file import BinaryFile
 from probe_flow.measure.mixed_sides import Reduced
-from probe_flow.metrics.catalogue.reduction import reduce_blocks
-from probe_flow.metrics.kernel.compare import (
-    BLOCK,
-    Blocks,
-    MeasureOptions,
-    Record,
-    Scratch,
-    SpanRecord,
-    measure,
-    measure_span,
-)
+from probe_flow.metrics.kernel.compare import measure, measure_span
 from probe_flow.metrics.kernel.first_elements import FirstElements, count_of_first
-from probe_flow.metrics.kernel.kept_blocks import KeptBlocks
+from probe_flow.metrics.kernel.kept_blocks import Blocks, KeptBlocks
+from probe_flow.metrics.reduction import reduce_blocks
+from probe_flow.metrics.sums.block_sums import Scratch
+from probe_flow.metrics.sums.options import MeasureOptions
+from probe_flow.metrics.sums.record import BLOCK, Record, SpanRecord
 from probe_flow.records import Extent, TensorRef
 
 _PIECE = 1 << 18

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from probe_flow.dumps.reduced.reduced_tensors import COUNT
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.measure.mixed_sides import figures_to_take, hashed_dtype, is_mixed
 from probe_flow.metrics.catalogue.derive import derive, side_summary
-from probe_flow.metrics.catalogue.metric import Compute
+from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.metrics.catalogue.statistics import COMPARED, compare_statistics
-from probe_flow.metrics.kernel.compare import BLOCK, Blocks, Record, SpanRecord, fold
+from probe_flow.metrics.kernel.kept_blocks import Blocks
+from probe_flow.metrics.sums.record import BLOCK, Record, SpanRecord, fold
 from probe_flow.records import Measurement, Mode, Pair, ReasonCode, SideSummary, Statistics, TensorKind, TensorRef
 from probe_flow.records.measured import MeasuredPair
 
@@ -220,7 +221,7 @@ def measurement_of_record(
     ids: tuple[str, ...],
     *,
     backend: str,
-    computes: Mapping[str, Compute] | None = None,
+    scope: Scope = WHOLE,
 ) -> Measurement:
     """Fold the parts of a pair, in order, and derive metrics.
 
@@ -229,7 +230,7 @@ def measurement_of_record(
         parts: of it.
         ids: metrics to derive.
         backend: label of what measured the parts.
-        computes: as of `derive`.
+        scope: holds the formulas of metrics that were given arguments.
     """
     assert pair.target is not None
     assert pair.golden is not None
@@ -240,7 +241,7 @@ def measurement_of_record(
     assert errors is not None
     return Measurement(
         mode=Mode.TENSOR,
-        metrics=derive(record, ids, is_scalar=pair.target.logical_shape == (), computes=computes),
+        metrics=derive(record, ids, is_scalar=pair.target.logical_shape == (), computes=scope.computes),
         target=side_summary(record.target),
         golden=side_summary(record.golden),
         nonfinite_mismatch=errors.mismatched,

@@ -50,7 +50,8 @@ from probe_flow.measure.results import (
 from probe_flow.metrics.backends.choice import backend_named
 from probe_flow.metrics.catalogue.registry import options_for
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
-from probe_flow.metrics.kernel.compare import MeasureOptions, Record, SpanRecord
+from probe_flow.metrics.sums.options import MeasureOptions
+from probe_flow.metrics.sums.record import Record, SpanRecord
 from probe_flow.metrics.sums.record_text import record_of, record_text
 from probe_flow.records import Measurement, Pair, Pairs, TensorKind, TensorRef
 from probe_flow.records.measured import MeasuredPair, in_execution_order
@@ -104,7 +105,7 @@ def measure_pairs(
                     measurements[number] = measurement_without_data(with_statistics(pairs[number], records[0]))
                     continue
                 measurements[number] = measurement_of_record(
-                    pairs[number], _records(records), derived, backend=work.backends[number], computes=scope.computes
+                    pairs[number], _records(records), derived, backend=work.backends[number], scope=scope
                 )
             except Exception as error:  # a metric of a package must cost its rows, not hours of work
                 work.failures[number] = defect(pairs[number].shown.id, error)

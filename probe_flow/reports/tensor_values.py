@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probe_flow.elements.blocks import TensorBlocks, open_tensor
-from probe_flow.metrics.kernel.compare import BLOCK
 from probe_flow.metrics.kernel.error_maps import ErrorMaps, indexed_shape
+from probe_flow.metrics.sums.record import BLOCK
 from probe_flow.records import ErrorMap, Statistics, TensorRef
 
 MAX_FIRST = 128

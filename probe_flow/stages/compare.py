@@ -56,19 +56,16 @@ def _known(name: str, metrics: str | list[str]) -> str:
 
 
 def _arguments(given: dict[str, dict[str, str | int | float | bool]]) -> dict[str, dict[str, str | int | float | bool]]:
-    for metric, arguments in given.items():
-        _check_arguments(metric, arguments)
-    return given
-
-
-def _check_arguments(metric: str, arguments: dict[str, str | int | float | bool]) -> None:
+    if not given:  # the metrics take time to import
+        return given
     from probe_flow.errors import UsageError
-    from probe_flow.metrics.catalogue.scope import with_arguments
+    from probe_flow.metrics.catalogue.scope import Scope
 
     try:
-        with_arguments(metric, arguments)
+        Scope.asked(0, given)
     except UsageError as error:
         raise ValueError(f"{error.diagnostic.message}; {error.diagnostic.help}") from error
+    return given
 
 
 def _only(only: Only | None) -> Only | None:

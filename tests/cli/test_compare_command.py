@@ -81,7 +81,7 @@ def test_long_forms_may_have_dashes_or_be_short(probe_flow):
 
 def test_paths_that_may_not_be_read_are_told_before_the_dumps_are_looked_at(probe_flow, monkeypatch, tmp_path):
     (tmp_path / "locked").mkdir()
-    monkeypatch.setattr("probe_flow.engine.run.paths.is_readable", lambda path: path.name != "locked")
+    monkeypatch.setattr("probe_flow.files.existing.is_readable", lambda path: path.name != "locked")
     done = probe_flow("compare", "-tp", "locked", "-gp", TORCHAIR / "msprobe_fx_dump", "-fr", "absent")
     assert done.code == 2
     assert f"[PF2102]: `--target_path`: `{tmp_path / 'locked'}` cannot be read: permission denied" in done.err

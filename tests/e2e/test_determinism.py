@@ -12,7 +12,7 @@ from torchair_builders import GeDump, Op, fx_token, graph_text, write_device_op,
 
 from e2e.projects import SAMPLE, TORCHAIR, Command, Done, settle, write_dumps
 from probe_flow.measure import batches as measuring
-from probe_flow.metrics.kernel.compare import BLOCK
+from probe_flow.metrics.sums.record import BLOCK
 from probe_flow.work import Settings
 
 SHAPE = (7, BLOCK - 11)

@@ -92,7 +92,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "e2e/test_packages.py::test_what_model_and_functions_name_is_imported_by_no_look",
     ),
     "`validate` and `plan` open no connection to the cluster of `executor.address`": (
-        "unit/engine/run/test_executor.py::test_a_cluster_at_an_address_is_planned_without_asking_it",
+        "unit/engine/schedulers/test_executor.py::test_a_cluster_at_an_address_is_planned_without_asking_it",
         "e2e/test_trust.py::test_validate_and_plan_open_no_connection",
     ),
     "A run writes into its own folder, the cache, and what its stages name": (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from probe_flow.analysis.suppressions.waivers import excused, excused_finding, with_findings
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.metrics.catalogue.error_figure import error_figure
+from probe_flow.metrics.error_figure import error_figure
 from probe_flow.records import (
     Baseline,
     BaselineUse,

@@ -204,7 +204,7 @@ def command(
 
 
 def _check_paths(paths: Mapping[str, Path], mappings: Mapping[str, Path]) -> None:
-    from probe_flow.engine.run.paths import exists, is_readable
+    from probe_flow.files.existing import exists, is_readable
 
     named = {f"--{name}_path": path for name, path in paths.items()}
     named.update({{**FLAGS, **RULE_FLAGS}[name]: path for name, path in mappings.items()})

@@ -50,7 +50,7 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
             sides do not go together.
     """
     from probe_flow.dumps.sniff import NPY, OM, TORCHAIR_FX, TORCHAIR_GE
-    from probe_flow.engine.run.paths import holds
+    from probe_flow.files.existing import holds
 
     if mode not in MODES:
         raise UsageError(_unknown_mode(mode))

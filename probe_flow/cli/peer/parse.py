@@ -97,7 +97,7 @@ def command(
     """
     from probe_flow.cli.terminal.console import can_redraw, show
     from probe_flow.cli.terminal.progress import progress_on
-    from probe_flow.elements.converted_files import FileKind
+    from probe_flow.elements.converted.files import FileKind
     from probe_flow.engine.run.tasks import StageTasks
     from probe_flow.engine.schedulers.choice import make_scheduler
     from probe_flow.transform.parse.parse_files import Wanted
@@ -129,7 +129,7 @@ def command(
 
 def _paths(given: Sequence[str]) -> list[Path]:
     """Return the paths: each option is one, or several with commas in between."""
-    from probe_flow.engine.run.paths import exists
+    from probe_flow.files.existing import exists
 
     paths: list[Path] = []
     for text in given:

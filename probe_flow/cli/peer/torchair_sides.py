@@ -20,7 +20,7 @@ def is_golden_device(target: Path, golden: Path) -> bool:
         UsageError: PF2122 when the target is an FX dump, or the dump of one side lies in that of the other.
     """
     from probe_flow.dumps.sniff import TORCHAIR_FX
-    from probe_flow.engine.run.paths import holds
+    from probe_flow.files.existing import holds
 
     has_text = holds(golden, GE_GRAPH)
     is_device = has_text or (not holds(golden, _ARRAYS) and _is_device(golden))

@@ -27,7 +27,7 @@ from probe_flow.dumpers.torchair.fx_tensors import Path as SlotPath
 from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedTensor, reduced_array_bytes
 from probe_flow.dumps.reduced.reduced_names import reduced_name
 from probe_flow.dumps.torchair.fx_manifest import STEP_MANIFEST, STEP_SCHEMA
-from probe_flow.metrics.catalogue.reduction import reduce_blocks
+from probe_flow.metrics.reduction import reduce_blocks
 
 STATISTICS = ("min", "max", "mean", "l2norm")
 

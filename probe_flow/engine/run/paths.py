@@ -1,15 +1,12 @@
-"""The paths that a plan touches: whether they can be read, and how much lies below them. Reads no file's content."""
+"""The paths that a plan touches, and how much lies below them. Reads no file's content."""
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase as fnmatch
 from pathlib import Path
 
-from probe_flow.files.existing import is_file
 from probe_flow.stages.base import IsPath, StageOptions
 from probe_flow.workflow.loading.fields import marked
 from probe_flow.workflow.model.resolved import RUN_OUTPUT
@@ -51,43 +48,6 @@ def input_paths(options: StageOptions, *, data_only: bool = False) -> Iterator[t
         for _, value in option.find(values):
             if isinstance(value, str) and RUN_OUTPUT not in value:
                 yield option.name, Path(value)
-
-
-def exists(path: Path) -> bool:
-    """Say whether something is there, as far as one may look."""
-    try:
-        path.stat()
-    except PermissionError:
-        return True  # what stops the look is there
-    except (OSError, ValueError):
-        return False
-    return True
-
-
-def is_readable(path: Path) -> bool:
-    """Say whether a file is there and can be read, or a folder listed."""
-    try:
-        mode = os.R_OK | (os.X_OK if path.is_dir() else 0)
-        return os.access(path, mode)
-    except (OSError, ValueError):
-        return False
-
-
-def first_names(folder: Path, *, limit: int = 1000) -> list[str]:
-    """Return the names in a folder, for suggestions: none when it cannot be listed, `limit` at most."""
-    try:
-        with os.scandir(folder) as entries:
-            return [entry.name for entry in itertools.islice(entries, limit)]
-    except OSError:
-        return []
-
-
-def holds(path: Path, pattern: str, *, max_entries: int = MAX_ENTRIES) -> bool:
-    """Say whether a file of that name pattern is `path` itself or lies below it; looks at `max_entries` names."""
-    if is_file(path):
-        return fnmatch(path.name, pattern)
-    names = (name for _, _, files in os.walk(path) for name in files)
-    return any(fnmatch(name, pattern) for name in itertools.islice(names, max_entries))
 
 
 def measure_path(option: str, path: Path, *, max_entries: int = MAX_ENTRIES) -> PathSize:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from probe_flow.engine.cache import cache_folder
-from probe_flow.engine.run.executor import Executor, plan_executor
-from probe_flow.engine.run.paths import PathSize, exists, first_names, input_paths, is_readable, measure_path
+from probe_flow.engine.run.paths import PathSize, input_paths, measure_path
 from probe_flow.engine.schedulers.base import Scheduler
+from probe_flow.engine.schedulers.executor import Executor, plan_executor
 from probe_flow.errors import Diagnostic, Severity, Span, UsageError, WorkflowError, did_you_mean
+from probe_flow.files.existing import exists, first_names, is_readable
 from probe_flow.stages.base import Kind
 from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
 from probe_flow.workflow.sources import COMMAND_LINE

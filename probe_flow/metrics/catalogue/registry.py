@@ -22,6 +22,7 @@ One that has the id of its metric as its name is imported only where that metric
 """
 
 _RESERVED = frozenset(metric.id for metric in THIRD_SIDE)
+_OURS = frozenset(metric.id for metric in BUILT_IN) | _RESERVED
 
 
 class Metrics(Mapping[str, Metric]):
@@ -78,6 +79,11 @@ class Metrics(Mapping[str, Metric]):
 def metrics() -> Metrics:
     """Return every metric by id."""
     return Metrics(entry_points(group=GROUP))
+
+
+def is_of_package(metric_id: str) -> bool:
+    """Say whether a metric of two sides comes from an installed package."""
+    return metric_id not in _OURS and not metric_id.startswith(PREFIX)
 
 
 def find_metric(metric_id: str) -> Metric:

@@ -23,17 +23,21 @@ class Scope:
     max_elements: int = 0
     computes: Mapping[str, Compute] = field(default_factory=lambda: MappingProxyType({}))
 
+    @classmethod
+    def asked(cls, max_elements: int, metric_args: Mapping[str, Arguments]) -> Scope:
+        """Return the scope that a workflow asks for, its metrics' arguments by metric id.
+
+        Raises:
+            UsageError: PF5114 if there is no such metric, PF6401 if it takes no arguments or not these.
+        """
+        return cls(max_elements, {metric: _with_arguments(metric, given) for metric, given in metric_args.items()})
+
 
 WHOLE = Scope()
 """Every element, no arguments."""
 
 
-def with_arguments(metric_id: str, arguments: Arguments) -> Compute:
-    """Return the formula of a metric for the arguments that a workflow gives it.
-
-    Raises:
-        UsageError: PF5114 if there is no such metric, PF6401 if it takes no arguments or not these.
-    """
+def _with_arguments(metric_id: str, arguments: Arguments) -> Compute:
     metric = find_metric(metric_id)
     if metric.with_arguments is None:
         raise UsageError(

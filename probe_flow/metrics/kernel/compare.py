@@ -147,26 +147,6 @@ def _fractions(values: Floats, bounds: _Bounds, least: Floats) -> Floats:
     return np.maximum(values, least, out=values)
 
 
-__all__ = [
-    "BLOCK",
-    "EPS32",
-    "EPS64",
-    "Blocks",
-    "MeasureOptions",
-    "Record",
-    "Scratch",
-    "SpanRecord",
-    "backend_label",
-    "fold",
-    "measure",
-    "measure_minmax",
-    "measure_softmax",
-    "measure_span",
-    "relative_eps",
-    "summarise",
-    "summarise_span",
-]
-
 _NARROW_FLOATS = frozenset({"float32", "float16", "bfloat16", "hifloat8", "complex64", "complex32"})
 
 

@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from probe_flow.elements.blocks import open_tensor
-from probe_flow.elements.converted_values import array_form
+from probe_flow.elements.converted.values import array_form
 from probe_flow.files.arrays.npz import npy_header
 from probe_flow.files.atomic import atomic_bytes, atomic_text
-from probe_flow.metrics.kernel.compare import BLOCK
+from probe_flow.metrics.sums.record import BLOCK
 from probe_flow.reports.elements.element_scan import Rows, Scan, scan
 from probe_flow.reports.elements.element_view import ElementView, elements_of, short_prefix
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probe_flow.elements.blocks import open_tensor
-from probe_flow.metrics.kernel.compare import BLOCK
+from probe_flow.metrics.sums.record import BLOCK
 from probe_flow.records import TensorRef
 
 Floats = NDArray[np.float64]

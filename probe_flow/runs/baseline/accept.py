@@ -11,7 +11,7 @@ from typing import Any
 from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, UsageError
 from probe_flow.files.atomic import atomic_text
 from probe_flow.files.existing import is_there
-from probe_flow.metrics.catalogue.error_figure import error_figure, number
+from probe_flow.metrics.error_figure import error_figure, number
 from probe_flow.record.baseline_file import BaselineFile, read_baseline
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.records import Baseline, BaselineUse, Deviant, ExcuseKind, FindingKind, Status

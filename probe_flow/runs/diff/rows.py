@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from probe_flow.metrics.catalogue.error_figure import error_figure
+from probe_flow.metrics.error_figure import error_figure
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.records import ExcuseKind, Status
 from probe_flow.records.baseline import NodePlace, plain_name

@@ -22,7 +22,7 @@ class ArrayOptions(ConvertOptions):
 
 def run(options: ArrayOptions, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the catalog of the converted tensors."""
-    from probe_flow.elements.converted_files import FileKind
+    from probe_flow.elements.converted.files import FileKind
     from probe_flow.transform.convert.catalog import convert_catalog
     from probe_flow.transform.convert.tensors import Wanted
 

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from probe_flow.elements.converted_files import FileKind
+from probe_flow.elements.converted.files import FileKind
 from probe_flow.files.opening import open_text
 from probe_flow.files.whole_files import write_whole
 from probe_flow.records import Slot

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from probe_flow.elements.axis_order import channels_first
-from probe_flow.elements.converted_files import ConvertedFile, FileKind, form_of, write_converted
-from probe_flow.elements.relayout import Relaid, as_stored, in_layout
+from probe_flow.elements.converted.files import ConvertedFile, FileKind, form_of, write_converted
+from probe_flow.elements.converted.relayout import Relaid, as_stored, in_layout
 from probe_flow.errors import Diagnostic, ProbeFlowError
 from probe_flow.records import Extent, TensorRef
 from probe_flow.tensors.encoding import held_as

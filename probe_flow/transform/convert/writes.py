@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from probe_flow.elements.converted_files import ConvertedFile
+from probe_flow.elements.converted.files import ConvertedFile
 from probe_flow.errors import Diagnostic, ProbeFlowError
 from probe_flow.files.streamed_file import StreamedFile
 from probe_flow.files.whole_files import sync_folder

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from probe_flow.dumps.device.dumped_file import DumpedFile, read_dumped_file
 from probe_flow.dumps.device.overflow_records import op_debug_json, read_op_debug
-from probe_flow.elements.converted_files import ConvertedFile, FileKind, form_of, write_converted
+from probe_flow.elements.converted.files import ConvertedFile, FileKind, form_of, write_converted
+from probe_flow.elements.converted.relayout import Relaid, as_stored, in_layout
 from probe_flow.elements.extent_bytes import shrunk
-from probe_flow.elements.relayout import Relaid, as_stored, in_layout
 from probe_flow.errors import Diagnostic, NotComparableError, ProbeFlowError
 from probe_flow.files.binary_file import BinaryFile
 from probe_flow.files.streamed_file import StreamedFile

@@ -25,8 +25,10 @@ from probe_flow.elements.blocks import TensorBlocks, open_tensor
 from probe_flow.errors import NotComparableError
 from probe_flow.files.arrays.npy import NpyHeader
 from probe_flow.files.binary_file import BinaryFile
-from probe_flow.metrics.catalogue.reduction import needs_sums, reduce_blocks
-from probe_flow.metrics.kernel.compare import BLOCK, Blocks, Scratch
+from probe_flow.metrics.kernel.kept_blocks import Blocks
+from probe_flow.metrics.reduction import needs_sums, reduce_blocks
+from probe_flow.metrics.sums.block_sums import Scratch
+from probe_flow.metrics.sums.record import BLOCK
 from probe_flow.records import Execution, Extent, NodeKey, Slot, SlotRole, TensorKind, TensorRef
 from probe_flow.transform.reduce.reduce_functions import UserFunction, check_room, nothing
 

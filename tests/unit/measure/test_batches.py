@@ -10,7 +10,8 @@ from raw_pairs import raw
 
 from probe_flow.measure import batches as measuring
 from probe_flow.measure.batches import MAX_TASKS_PER_BATCH, Batch, Task, measure_batch, plan_batches, plan_tasks
-from probe_flow.metrics.kernel.compare import BLOCK, MeasureOptions, SpanRecord, fold
+from probe_flow.metrics.sums.options import MeasureOptions
+from probe_flow.metrics.sums.record import BLOCK, SpanRecord, fold
 from probe_flow.records import Extent, TensorKind
 
 PLAIN = MeasureOptions()

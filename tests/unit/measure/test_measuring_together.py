@@ -12,8 +12,9 @@ from raw_pairs import raw
 
 from probe_flow.measure import batches as measuring
 from probe_flow.measure.batches import Batch, Task, TaskResult, holds_same, measure_batch, plan_batches, plan_tasks
-from probe_flow.metrics.kernel.compare import BLOCK, MeasureOptions, fold
 from probe_flow.metrics.kernel.kept_blocks import KEPT_BYTES
+from probe_flow.metrics.sums.options import MeasureOptions
+from probe_flow.metrics.sums.record import BLOCK, fold
 from probe_flow.records import TensorRef
 
 PLAIN = MeasureOptions()

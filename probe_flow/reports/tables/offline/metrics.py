@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from probe_flow.metrics.catalogue.metrics import BUILT_IN
-from probe_flow.metrics.catalogue.third_side import PREFIX, THIRD_SIDE
+from probe_flow.metrics.catalogue.registry import is_of_package
 from probe_flow.record.rows import shape_of
 from probe_flow.records import ComparedPair, Measurement, Mode, SideSummary
 from probe_flow.reports.tables.offline.groups import NOT_COMPUTED
@@ -37,7 +36,6 @@ EMPTY = "This tensor is empty."
 NO_DIRECTION = "Cannot compare by Cosine Similarity. All the data is zero in {file}."
 NO_LOGARITHM = "Cannot compare by KL Divergence. The data contains 0 in {file}."
 
-_OURS = frozenset(metric.id for metric in (*BUILT_IN, *THIRD_SIDE))
 _DECIMALS = 6
 _DEVIATION_DECIMALS = 3
 _SHOWN_AS_ZERO = 0.001
@@ -88,7 +86,7 @@ def custom_metrics(rows: Iterable[ComparedPair]) -> tuple[str, ...]:
     for row in rows:
         if row.measurement is not None and row.measurement.mode is Mode.TENSOR:
             found.update(dict.fromkeys(row.measurement.metrics))
-    return tuple(name for name in found if name not in _OURS and not name.startswith(PREFIX))
+    return tuple(name for name in found if is_of_package(name))
 
 
 def is_all_zero(side: SideSummary | None) -> bool:

@@ -12,7 +12,8 @@ from array_blocks import ArrayBlocks
 from probe_flow.errors import UsageError
 from probe_flow.metrics.backends import choice as backends
 from probe_flow.metrics.backends.choice import NUMPY, WORTH_COMPILED_BYTES, backend_named
-from probe_flow.metrics.kernel.compare import MeasureOptions, backend_label, measure
+from probe_flow.metrics.kernel.compare import backend_label, measure
+from probe_flow.metrics.sums.options import MeasureOptions
 
 COMPILED_CODE = "probe_flow.metrics.backends.compiled_code"
 

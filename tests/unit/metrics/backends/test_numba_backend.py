@@ -21,8 +21,9 @@ pytest.importorskip("numba", reason="numba is not installed (extra accel)")
 from probe_flow.metrics.backends import numba_backend
 from probe_flow.metrics.backends.choice import WORTH_COMPILED_BYTES, backend_named
 from probe_flow.metrics.backends.compiled_code import compiled_pass
-from probe_flow.metrics.kernel.compare import BLOCK, MeasureOptions, Record, backend_label, fold, measure, measure_span
-from probe_flow.metrics.sums.record import Side
+from probe_flow.metrics.kernel.compare import backend_label, measure, measure_span
+from probe_flow.metrics.sums.options import MeasureOptions
+from probe_flow.metrics.sums.record import BLOCK, Record, Side, fold
 
 pytestmark = pytest.mark.frameworks
 

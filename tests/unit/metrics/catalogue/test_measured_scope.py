@@ -15,8 +15,8 @@ from probe_flow.measure.run import planned_fields
 from probe_flow.metrics.catalogue import derive as derive_module
 from probe_flow.metrics.catalogue import registry
 from probe_flow.metrics.catalogue.metric import Metric
-from probe_flow.metrics.catalogue.scope import with_arguments
-from probe_flow.metrics.kernel.compare import BLOCK
+from probe_flow.metrics.catalogue.scope import Scope
+from probe_flow.metrics.sums.record import BLOCK
 from probe_flow.stages.compare import Options
 
 
@@ -155,5 +155,5 @@ def test_the_diagnostic_has_a_code():
     from probe_flow.errors import UsageError
 
     with pytest.raises(UsageError) as caught:
-        with_arguments("rmse", {"a": 1})
+        Scope.asked(0, {"rmse": {"a": 1}})
     assert caught.value.diagnostic.code == "PF6401"

@@ -10,7 +10,7 @@ import pytest
 from array_blocks import ArrayBlocks
 
 from probe_flow.measure.results import checksum_equal, crc32
-from probe_flow.metrics.kernel.compare import BLOCK
+from probe_flow.metrics.sums.record import BLOCK
 
 
 def test_crc32_is_that_of_the_little_endian_bytes() -> None:

@@ -19,13 +19,6 @@ from numpy.typing import NDArray
 from probe_flow.errors import NotComparableError
 from probe_flow.metrics.catalogue.derive import derive, side_summary
 from probe_flow.metrics.kernel.compare import (
-    BLOCK,
-    EPS32,
-    EPS64,
-    MeasureOptions,
-    Record,
-    Scratch,
-    fold,
     measure,
     measure_softmax,
     measure_span,
@@ -34,7 +27,9 @@ from probe_flow.metrics.kernel.compare import (
     summarise_span,
 )
 from probe_flow.metrics.kernel.kept_blocks import KEPT_BYTES
-from probe_flow.metrics.sums.block_sums import load
+from probe_flow.metrics.sums.block_sums import Scratch, load
+from probe_flow.metrics.sums.options import MeasureOptions
+from probe_flow.metrics.sums.record import BLOCK, EPS32, EPS64, Record, fold
 
 EVERYTHING = MeasureOptions(moments=True, masked=True, significant=True)
 OFFLINE = MeasureOptions(moments=True, significant=True)

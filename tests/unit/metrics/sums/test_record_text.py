@@ -7,7 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from probe_flow.metrics.kernel.compare import BLOCK, MeasureOptions, fold, measure, measure_span
+from probe_flow.metrics.kernel.compare import measure, measure_span
+from probe_flow.metrics.sums.options import MeasureOptions
+from probe_flow.metrics.sums.record import BLOCK, fold
 from probe_flow.metrics.sums.record_text import record_of, record_text
 
 

@@ -267,7 +267,7 @@ def test_a_lost_worker_costs_its_tensors(catalog: Catalog, tmp_path: Path) -> No
 
 
 def convert_npy_kind() -> Any:
-    from probe_flow.elements.converted_files import FileKind
+    from probe_flow.elements.converted.files import FileKind
 
     return FileKind.NPY
 

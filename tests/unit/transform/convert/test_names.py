@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from probe_flow.elements.converted_files import FileKind
+from probe_flow.elements.converted.files import FileKind
 from probe_flow.records import Slot, SlotRole
 from probe_flow.transform.convert.names import add_to_mapping, converted_name, short_name
 

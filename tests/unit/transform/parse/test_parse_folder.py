@@ -15,7 +15,7 @@ from ge_writer import DumpTensor
 from om_writer import OmFolder
 from raw_pairs import context
 
-from probe_flow.elements.converted_files import FileKind
+from probe_flow.elements.converted.files import FileKind
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError
 from probe_flow.transform.parse.parse_files import Batch, Source, Wanted, lost_batch
 from probe_flow.transform.parse.parse_folder import Outcome, parse_paths

@@ -14,7 +14,7 @@ from reduce_dumps import MIN_MAX, VALUES, fx_name, ge_name, job_of, reduce_one, 
 from probe_flow.dumps.reduced.reduced_files import read_reduced_array, read_reduced_device
 from probe_flow.dumps.reduced.reduced_names import reduced_name
 from probe_flow.files import whole_files
-from probe_flow.metrics.catalogue.reduction import STATISTICS
+from probe_flow.metrics.reduction import STATISTICS
 from probe_flow.transform.reduce import reduce_file
 from probe_flow.transform.reduce.reduce_file import Batch, Ending, reduce_batch
 from probe_flow.transform.reduce.reduce_functions import UserFunction

@@ -416,7 +416,7 @@ def test_statistics_of_the_whole_dump_are_the_same_on_any_way(tmp_path, stop, mo
     write_ge(tmp_path / "b", [DumpTensor(np.arange(70_000, dtype=np.float32), "float32")])
     figures = Figures((*MIN_MAX.statistics, "mean", "l2norm", "crc32"))
     reduction([tmp_path / "a"], stop, figures=figures).run()
-    from probe_flow.metrics.catalogue import reduction as numbers
+    from probe_flow.metrics import reduction as numbers
 
     monkeypatch.setattr(numbers, "WINDOW_BYTES", 1000)
     reduction([tmp_path / "b"], stop, figures=figures).run()

@@ -4,7 +4,6 @@ from importlib.util import find_spec
 
 import pytest
 
-from probe_flow.engine.run.executor import plan_executor
 from probe_flow.engine.schedulers.choice import (
     LARGE_WORK_BYTES,
     SMALL_WORK_BYTES,
@@ -14,6 +13,7 @@ from probe_flow.engine.schedulers.choice import (
     make_scheduler,
     processes_above,
 )
+from probe_flow.engine.schedulers.executor import plan_executor
 from probe_flow.engine.schedulers.limits import PROCESS_BYTES, THREAD_BYTES
 from probe_flow.engine.schedulers.processes import ProcessScheduler
 from probe_flow.engine.schedulers.threads import ThreadScheduler
@@ -26,7 +26,7 @@ LARGE = LARGE_WORK_BYTES + 1
 def roomy_machine(monkeypatch):
     """Four CPUs, much memory, no numba."""
     monkeypatch.setattr("probe_flow.engine.schedulers.limits.usable_cpus", lambda: 4)
-    monkeypatch.setattr("probe_flow.engine.run.executor.usable_cpus", lambda: 4)
+    monkeypatch.setattr("probe_flow.engine.schedulers.executor.usable_cpus", lambda: 4)
     monkeypatch.setattr("probe_flow.engine.schedulers.limits.memory_of_machine", lambda: 2**40)
     monkeypatch.setattr(
         "probe_flow.engine.schedulers.choice.find_spec", lambda name: None if name == "numba" else find_spec(name)
@@ -85,7 +85,7 @@ def test_auto_chooses_for_each_call_by_its_batches():
     ],
 )
 def test_the_plan_says_what_auto_does_and_why(demo, monkeypatch, total, more, workers, reason):
-    monkeypatch.setattr("probe_flow.engine.run.executor.find_spec", lambda name: name)
+    monkeypatch.setattr("probe_flow.engine.schedulers.executor.find_spec", lambda name: name)
     executor = plan_executor(demo(more=more), total, scheduler=None, workers=None)
     assert (executor.scheduler, executor.workers, executor.reason) == ("auto", workers, reason)
 
@@ -114,7 +114,7 @@ def test_a_memory_limit_too_small_for_one_worker_is_found_before_anything_runs(d
 
 
 def test_a_metrics_backend_that_is_not_installed_is_found_before_anything_runs(demo, monkeypatch):
-    monkeypatch.setattr("probe_flow.engine.run.executor.find_spec", lambda name: None)
+    monkeypatch.setattr("probe_flow.engine.schedulers.executor.find_spec", lambda name: None)
     with pytest.raises(UsageError) as caught:
         plan_executor(demo(more="metrics_backend: numba\n"), 0, scheduler=None, workers=None)
     assert caught.value.diagnostic.code == "PF5116"

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
-from probe_flow.elements import relayout
 from probe_flow.elements.blocks import open_tensor
-from probe_flow.elements.converted_files import ConvertedFile, FileKind, write_converted
-from probe_flow.elements.converted_values import BLOCK
-from probe_flow.elements.relayout import Relaid, as_stored, in_layout
+from probe_flow.elements.converted import relayout
+from probe_flow.elements.converted.files import ConvertedFile, FileKind, write_converted
+from probe_flow.elements.converted.relayout import Relaid, as_stored, in_layout
+from probe_flow.elements.converted.values import BLOCK
 from probe_flow.errors import NotComparableError
 from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.files.torch.torch_file import read_torch_header

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.elements.converted_values import BLOCK, Form, held_dtype, read_blocks
+from probe_flow.elements.converted.values import BLOCK, Form, held_dtype, read_blocks
 from probe_flow.errors import Diagnostic, NotComparableError
 from probe_flow.records import TensorRef
 from probe_flow.tensors.blocked_layouts import BLOCKED, Offsets

@@ -11,9 +11,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from probe_flow.metrics.catalogue import reduction
-from probe_flow.metrics.catalogue.reduction import STATISTICS, needs_sums, reduce_blocks
-from probe_flow.metrics.kernel.compare import BLOCK
+from probe_flow.metrics import reduction
+from probe_flow.metrics.reduction import STATISTICS, needs_sums, reduce_blocks
+from probe_flow.metrics.sums.record import BLOCK
 from probe_flow.stages.reduce.reduce_options import Statistic
 
 RNG = np.random.default_rng(11)

@@ -7,8 +7,8 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from probe_flow.elements.converted_values import Form, array_form, bytes_form, packed, torch_form
-from probe_flow.elements.relayout import Relaid, relaid_blocks
+from probe_flow.elements.converted.relayout import Relaid, relaid_blocks
+from probe_flow.elements.converted.values import Form, array_form, bytes_form, packed, torch_form
 from probe_flow.files.arrays.npz import npy_header
 from probe_flow.files.streamed_file import StreamedFile
 from probe_flow.files.torch.torch_archive import TorchArchive

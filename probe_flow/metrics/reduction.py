@@ -17,9 +17,10 @@ import ml_dtypes
 import numpy as np
 
 from probe_flow.metrics.catalogue.formulas import l2norm_of, mean_of
-from probe_flow.metrics.kernel.compare import BLOCK, Blocks, summarise
+from probe_flow.metrics.kernel.compare import summarise
+from probe_flow.metrics.kernel.kept_blocks import Blocks
 from probe_flow.metrics.sums.block_sums import Scratch, Values
-from probe_flow.metrics.sums.record import Side
+from probe_flow.metrics.sums.record import BLOCK, Side
 
 STATISTICS = ("min", "max", "mean", "l2norm", "count", "nan_count", "inf_count", "crc32")
 """What a tensor can be reduced to, by the names that reduced files use."""

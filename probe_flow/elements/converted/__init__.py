@@ -1,0 +1,1 @@
+"""Elements in another layout or dtype, and the files that hold them."""
