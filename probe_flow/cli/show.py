@@ -161,7 +161,7 @@ def _reply(asker: Asker, question: Callable[[], Reply], options: Mapping[str, An
     from probe_flow.record.conclusion import last_line
     from probe_flow.record.json_values import json_value
     from probe_flow.runs.draw.drawing import write_drawing
-    from probe_flow.runs.queries.view import conclusions
+    from probe_flow.runs.view import conclusions
 
     try:
         reply = question()
@@ -187,7 +187,7 @@ def _reply(asker: Asker, question: Callable[[], Reply], options: Mapping[str, An
 
 
 def _rows_or_summary(asker: Asker, options: Mapping[str, Any]) -> None:
-    from probe_flow.runs.queries.view import Filter, Selection, render_rows, render_run, run_json
+    from probe_flow.runs.view import Filter, Selection, render_rows, render_run, run_json
 
     stored, folder, scope = asker.run, asker.shown, _scope(options)
     wanted = Filter(options["verdict"], options["role"], options["node"])

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from probe_flow.records import Comparison, Differences
-from probe_flow.reports.parts import MAX_CSV_ROWS, folder_of, parts_by_model, parts_of
+from probe_flow.reports.parts import MAX_CSV_ROWS, folder_of, parts_by_model, parts_of, ranks_of
 from probe_flow.reports.registry import TABLES
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _write_one(form: Form, request: Request, names: Sequence[str], path: Path) -
 
 def _differences(_form: Form, request: Request, _names: Sequence[str]) -> tuple[ReportFile, ...]:
     """Return the JSON files of every execution, and that of the first difference where there is one."""
-    from probe_flow.reports.tables.dump_json.diff_analyze import ranks_of, write_entries_json, write_first_json
+    from probe_flow.reports.tables.dump_json.diff_analyze import write_entries_json, write_first_json
 
     comparison, found = request.comparison, request.differences
     ranks = ranks_of(found)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from probe_flow.records import Catalog, ComparedPair, Comparison, Execution
+from probe_flow.records import Catalog, ComparedPair, Comparison, Differences, Execution
 
 MAX_CSV_ROWS = 1_000_000
 """Rows of one CSV file; longer tables are cut."""
@@ -98,6 +98,22 @@ def rows_by_execution(rows: Sequence[ComparedPair]) -> dict[Execution, list[Comp
             execution = partners.get(execution, execution)
         groups.setdefault(execution, []).append(row)
     return groups
+
+
+def ranks_of(differences: Differences) -> list[int]:
+    """Return the rank of each execution; one without a rank gets the lowest number that is free at its step."""
+    taken: dict[object, set[int]] = {}
+    for found in differences:
+        if found.execution.rank is not None:
+            taken.setdefault(found.execution.step, set()).add(found.execution.rank)
+    ranks = []
+    for found in differences:
+        rank, used = found.execution.rank, taken.setdefault(found.execution.step, set())
+        if rank is None:
+            rank = next(number for number in range(len(used) + 1) if number not in used)
+            used.add(rank)
+        ranks.append(rank)
+    return ranks
 
 
 def folder_of(execution: Execution, *, has_steps: bool) -> str:

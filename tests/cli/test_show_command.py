@@ -9,7 +9,8 @@ import pytest
 from fake_stages import write_project
 
 from probe_flow.record.run_folder import read_run
-from probe_flow.runs.queries.view import Filter, row_table, worst_rows
+from probe_flow.runs.row_table import row_table, worst_rows
+from probe_flow.runs.view import Filter
 
 LAST = "FAIL n2 (Fake) output 0, rank 0, graph 1, step 0 | 5 of 5 compared | out/run.json"
 

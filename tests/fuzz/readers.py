@@ -23,7 +23,7 @@ from probe_flow.dumps.graph.graph_text import read_ge_graph
 from probe_flow.dumps.mindspore_graph.reader import read_mindspore_graph
 from probe_flow.dumps.offline.npy_folder import read_npy_folder
 from probe_flow.dumps.offline.om_dump import read_om
-from probe_flow.dumps.reduced.reduced_files import read_reduced_array, read_reduced_device
+from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedDevice
 from probe_flow.dumps.rules.rule_file import read_rule_file, read_rule_files
 from probe_flow.dumps.sniff import kind_of_dump
 from probe_flow.dumps.torchair.fx import read_torchair_fx
@@ -70,12 +70,12 @@ def _torch(path: Path) -> None:
 
 
 def _reduced_array(path: Path) -> None:
-    found = read_reduced_array(path)
+    found = ReducedArray.read(path)
     assert len(found.names) == len(found.tensor.figures)
 
 
 def _reduced_device(path: Path) -> None:
-    found = read_reduced_device(path)
+    found = ReducedDevice.read(path)
     assert {len(tensor.figures) for tensor in (*found.inputs, *found.outputs)} <= {len(found.names)}
 
 

@@ -45,7 +45,7 @@ from probe_flow.runs.diff.page import write_diff_html
 from probe_flow.runs.diff.text import diff_json, diff_lines, outcome
 from probe_flow.runs.queries.base import Scope
 from probe_flow.runs.queries.threshold import Relation, parse_threshold
-from probe_flow.runs.queries.view import Filter, Selection, render_rows, render_run, run_json
+from probe_flow.runs.view import Filter, Selection, render_rows, render_run, run_json
 from probe_flow.transform.parse.parse_files import Batch, Source, Wanted, parse_batch
 from probe_flow.workflow.loading.loader import load_workflow
 

@@ -37,13 +37,7 @@ from torchair_builders import (
 )
 
 from fuzz.tree import Tree, tree_of
-from probe_flow.dumps.reduced.reduced_files import (
-    ReducedArray,
-    ReducedDevice,
-    ReducedTensor,
-    reduced_array_bytes,
-    reduced_device_bytes,
-)
+from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedDevice, ReducedTensor
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
@@ -150,7 +144,7 @@ def _values(folder: Path, pattern: str) -> list[bytes]:
 
 def reduced_arrays() -> Sequence[Tree]:
     tensors = [ReducedTensor(_FIGURES[:2], None, None), ReducedTensor(_FIGURES, "float16", (2, 3))]
-    found = [reduced_array_bytes(ReducedArray(_NAMES[: len(each.figures)], each)) for each in tensors]
+    found = [ReducedArray(_NAMES[: len(each.figures)], each).to_bytes() for each in tensors]
     return [{"a.npy": content} for content in (*found, _npy(np.array([1, 2], np.int8)), _npy(X[0, :2]))]
 
 
@@ -158,7 +152,7 @@ def reduced_devices() -> Sequence[Tree]:
     one = ReducedTensor(_FIGURES, "float16", (2, 3))
     two = ReducedTensor(_FIGURES[:2], None, None)
     contents = [ReducedDevice(_NAMES, (one, one), (one,), "op", "Add", 7), ReducedDevice(_NAMES[:2], (two,), ())]
-    found = [{"a.npz": reduced_device_bytes(each)} for each in contents]
+    found = [{"a.npz": each.to_bytes()} for each in contents]
 
     def plain(folder: Path) -> None:
         np.savez_compressed(folder / "a.npz", inputs=np.zeros((1, 2)), outputs=np.ones((2, 2)))
@@ -344,7 +338,7 @@ def device_dumps() -> Sequence[Tree]:
         dump.graph(mul_add_relu())
         write_mul_add_relu(dump.token(0), None)
         one = ReducedTensor(_FIGURES, "float32", (2, 3))
-        content = reduced_device_bytes(ReducedDevice(_NAMES, (one, one), (one,), "Mul", "Mul", 7))
+        content = ReducedDevice(_NAMES, (one, one), (one,), "Mul", "Mul", 7).to_bytes()
         for path in [path for path in dump.token(0).iterdir() if path.is_file()][:2]:
             path.with_name(f"{path.name}_statistics.npz").write_bytes(content)
             path.unlink()
@@ -358,7 +352,7 @@ def fx_dumps() -> Sequence[Tree]:
             folder = fx_token(root, 0, layout=layout)
             write_mul_add_relu(None, folder)
             write_fx_node(folder, "split-aten.split.Tensor", at=5, inputs={"0.10": X, "1": X}, outputs=[X, X])
-            content = reduced_array_bytes(ReducedArray(_NAMES, ReducedTensor(_FIGURES, "float32", (2, 3))))
+            content = ReducedArray(_NAMES, ReducedTensor(_FIGURES, "float32", (2, 3))).to_bytes()
             (folder / "neg-aten.neg.default.OUTPUT.0.20260101000000000009_statistics.npy").write_bytes(content)
 
         return write

@@ -12,13 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from generate.torchair_pairs import Case
-from probe_flow.dumps.reduced.reduced_files import (
-    ReducedArray,
-    ReducedDevice,
-    ReducedTensor,
-    reduced_array_bytes,
-    reduced_device_bytes,
-)
+from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedDevice, ReducedTensor
 
 Array = NDArray[Any]
 
@@ -56,7 +50,7 @@ def reduce_golden(case: Case, statistics: Sequence[str] = SCRIPT) -> None:
             np.save(reduced, np.array([values.min(), values.max()], values.dtype))
         else:
             tensor = ReducedTensor(figures(values, statistics), str(values.dtype), values.shape)
-            reduced.write_bytes(reduced_array_bytes(ReducedArray(tuple(statistics), tensor)))
+            reduced.write_bytes(ReducedArray(tuple(statistics), tensor).to_bytes())
         path.unlink()
 
 
@@ -76,7 +70,7 @@ def write_device(
         tuple(ReducedTensor(figures(_stored(values, dtype), statistics), dtype, values.shape) for values, dtype in side)
         for side in (inputs, outputs)
     ]
-    target.write_bytes(reduced_device_bytes(ReducedDevice(tuple(statistics), sides[0], sides[1])))
+    target.write_bytes(ReducedDevice(tuple(statistics), sides[0], sides[1]).to_bytes())
 
 
 def _stored(values: Array, dtype: str) -> Array:

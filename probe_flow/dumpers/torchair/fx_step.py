@@ -24,7 +24,7 @@ from probe_flow.dumpers.torchair.fx_tensors import (
     results,
 )
 from probe_flow.dumpers.torchair.fx_tensors import Path as SlotPath
-from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedTensor, reduced_array_bytes
+from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedTensor
 from probe_flow.dumps.reduced.reduced_names import reduced_name
 from probe_flow.dumps.torchair.fx_manifest import STEP_MANIFEST, STEP_SCHEMA
 from probe_flow.metrics.reduction import reduce_blocks
@@ -176,7 +176,7 @@ class StepDump:
 
     def _save_statistics(self, name: str, array: NDArray[Any], dtype: str) -> _File:
         figures = reduce_blocks(_ArrayBlocks(array.reshape(-1)), STATISTICS).figures
-        content = reduced_array_bytes(ReducedArray(STATISTICS, ReducedTensor(figures, dtype, array.shape)))
+        content = ReducedArray(STATISTICS, ReducedTensor(figures, dtype, array.shape)).to_bytes()
         self.written += 1
         self.size_bytes += len(content)
         return _File(write_bytes(self.folder, reduced_name(name), content), len(content), is_reduced=True)

@@ -21,7 +21,7 @@ from probe_flow.dumps.device.slice_files import (
 from probe_flow.dumps.device.statistics_csv import read_device_statistics
 from probe_flow.dumps.file_names import safe_name, without_slice, without_subgraph
 from probe_flow.dumps.graph.links import GraphLinks
-from probe_flow.dumps.reduced.reduced_files import ReducedDevice, read_reduced_device
+from probe_flow.dumps.reduced.reduced_files import ReducedDevice
 from probe_flow.dumps.reduced.reduced_tensors import device_refs
 from probe_flow.dumps.selection import Duplicates, choose, skipped_duplicate
 from probe_flow.errors import Diagnostic, FormatError, Severity
@@ -112,7 +112,7 @@ class GeNodes:
             reason = self.problems[-1].message
         elif form in ("raw", "reduced"):
             try:
-                content = (read_ge_header if form == "raw" else read_reduced_device)(file.file.path)
+                content = (read_ge_header if form == "raw" else ReducedDevice.read)(file.file.path)
             except FormatError as error:
                 reason = self._malformed(file, error)
         header_name = content.op_name if content is not None else ""

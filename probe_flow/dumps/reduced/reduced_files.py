@@ -74,6 +74,30 @@ class ReducedArray:
     names: tuple[str, ...]
     tensor: ReducedTensor
 
+    @classmethod
+    def read(cls, path: Path | str) -> ReducedArray:
+        """Read a reduced FX array.
+
+        Raises:
+            FormatError: PF3001/PF3002 unreadable, PF3230 something else.
+        """
+        return _read(path, _as_array)
+
+    def to_bytes(self) -> bytes:
+        """Return the `.npy` file: a plain vector for min and max alone, else a record that names its fields."""
+        tensor = self.tensor
+        if self.names == MIN_MAX:
+            return npy_bytes(np.array(tensor.figures, np.float64))
+        fields: list[Any] = [(name, "<f8") for name in self.names]
+        values: list[Any] = list(tensor.figures)
+        if tensor.dtype is not None:
+            fields.append((_DTYPE_FIELD, f"<U{len(tensor.dtype)}"))
+            values.append(tensor.dtype)
+        if tensor.shape is not None:
+            fields.append((_SHAPE_FIELD, f"<U{max(1, len(_shape_text(tensor.shape)))}"))
+            values.append(_shape_text(tensor.shape))
+        return npy_bytes(np.array(tuple(values), np.dtype(fields)))
+
 
 @quick
 @dataclass(frozen=True, slots=True)
@@ -87,65 +111,39 @@ class ReducedDevice:
     op_type: str = ""
     timestamp: int = 0
 
+    @classmethod
+    def read(cls, path: Path | str) -> ReducedDevice:
+        """Read a reduced device file, ours or one of the seed's script.
 
-def reduced_array_bytes(content: ReducedArray) -> bytes:
-    """Return the `.npy` file: a plain vector for min and max alone, else a record that names its fields."""
-    tensor = content.tensor
-    if content.names == MIN_MAX:
-        return npy_bytes(np.array(tensor.figures, np.float64))
-    fields: list[Any] = [(name, "<f8") for name in content.names]
-    values: list[Any] = list(tensor.figures)
-    if tensor.dtype is not None:
-        fields.append((_DTYPE_FIELD, f"<U{len(tensor.dtype)}"))
-        values.append(tensor.dtype)
-    if tensor.shape is not None:
-        fields.append((_SHAPE_FIELD, f"<U{max(1, len(_shape_text(tensor.shape)))}"))
-        values.append(_shape_text(tensor.shape))
-    return npy_bytes(np.array(tuple(values), np.dtype(fields)))
+        Raises:
+            FormatError: PF3001/PF3002 unreadable, PF3230 something else.
+        """
+        return _read(path, _as_device)
 
-
-def reduced_device_bytes(content: ReducedDevice) -> bytes:
-    """Return the `.npz` file; the same content gives the same bytes."""
-    members: list[Member] = []
-    for key, prefix, tensors in (("inputs", "in", content.inputs), ("outputs", "out", content.outputs)):
-        rows = [tensor.figures for tensor in tensors]
-        figures = np.array(rows, np.float64).reshape(len(rows), len(content.names))
+    def to_bytes(self) -> bytes:
+        """Return the `.npz` file; the same content gives the same bytes."""
+        members: list[Member] = []
+        for key, prefix, tensors in (("inputs", "in", self.inputs), ("outputs", "out", self.outputs)):
+            rows = [tensor.figures for tensor in tensors]
+            figures = np.array(rows, np.float64).reshape(len(rows), len(self.names))
+            members += (
+                member(key, npy_bytes(figures)),
+                _texts_member(f"{prefix}_dtypes", tuple(tensor.dtype or "" for tensor in tensors)),
+                _texts_member(f"{prefix}_shapes", tuple(_shape_text(tensor.shape) for tensor in tensors)),
+            )
         members += (
-            member(key, npy_bytes(figures)),
-            _texts_member(f"{prefix}_dtypes", tuple(tensor.dtype or "" for tensor in tensors)),
-            _texts_member(f"{prefix}_shapes", tuple(_shape_text(tensor.shape) for tensor in tensors)),
+            _texts_member("stat_names", self.names),
+            member("op_name", npy_bytes(np.array(self.op_name, np.str_))),
+            _texts_member("op_type", self.op_type),
+            member("timestamp", npy_bytes(np.array(self.timestamp, np.uint64))),
         )
-    members += (
-        _texts_member("stat_names", content.names),
-        member("op_name", npy_bytes(np.array(content.op_name, np.str_))),
-        _texts_member("op_type", content.op_type),
-        member("timestamp", npy_bytes(np.array(content.timestamp, np.uint64))),
-    )
-    return joined(members)
+        return joined(members)
 
 
 @lru_cache(maxsize=4096)
 def _texts_member(key: str, texts: str | tuple[str, ...]) -> Member:
     """Return a member that holds a text or some: most files of a dump have one that another has too."""
     return member(key, npy_bytes(np.array(texts, np.str_)))
-
-
-def read_reduced_array(path: Path | str) -> ReducedArray:
-    """Read a reduced FX array.
-
-    Raises:
-        FormatError: PF3001/PF3002 unreadable, PF3230 something else.
-    """
-    return _read(path, _as_array)
-
-
-def read_reduced_device(path: Path | str) -> ReducedDevice:
-    """Read a reduced device file, ours or one of the seed's script.
-
-    Raises:
-        FormatError: PF3001/PF3002 unreadable, PF3230 something else.
-    """
-    return _read(path, _as_device)
 
 
 def _read(path: Path | str, take: Callable[[bytes], Found]) -> Found:

@@ -11,27 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from probe_flow.dumps.reduced.reduced_files import (
-    ReducedDevice,
-    ReducedTensor,
-    read_reduced_array,
-    read_reduced_device,
-)
+from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedDevice, ReducedTensor
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.records import NodeKey, Problem, Slot, SlotRole, Statistics, TensorKind, TensorRef
 from probe_flow.tensors.dtypes import DTYPES
-
-__all__ = [
-    "CHECKSUM_DTYPE",
-    "COUNT",
-    "array_ref",
-    "device_refs",
-    "read_reduced_device",
-    "recorded_ref",
-    "reduced_beside_tensors",
-    "statistics_of",
-    "task_of",
-]
 
 COUNT = "count"
 """Fact of a tensor whose shape nobody knows: its number of elements."""
@@ -49,7 +32,7 @@ def array_ref(path: Path | str, node_key: NodeKey, slot: Slot) -> TensorRef:
     Raises:
         FormatError: PF3001/PF3002 unreadable, PF3230 no such file.
     """
-    content = read_reduced_array(path)
+    content = ReducedArray.read(path)
     return recorded_ref(node_key, slot, content.names, content.tensor, source=str(path))
 
 

@@ -14,7 +14,7 @@ from probe_flow.runs.queries.base import place
 from probe_flow.runs.queries.rows import OriginAnswer, UnmatchedAnswer
 from probe_flow.runs.queries.stored_nodes import StoredNodes
 from probe_flow.runs.queries.threshold import NodeValues, Part, ThresholdAnswer
-from probe_flow.runs.queries.view import row_table
+from probe_flow.runs.row_table import row_table
 
 
 def counted_lines(nodes: StoredNodes) -> Iterator[str]:

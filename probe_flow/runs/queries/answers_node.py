@@ -10,11 +10,12 @@ from typing import Any
 from probe_flow.record.facts import figure, printable, where
 from probe_flow.record.json_values import json_value, number
 from probe_flow.record.text_table import text_table
-from probe_flow.runs.queries.base import metric_of, place, reasons_of, sides
+from probe_flow.runs.queries.base import metric_of, place, sides
 from probe_flow.runs.queries.named_answer import MAX_OTHERS, NamedAnswer
 from probe_flow.runs.queries.node import Judgement, NodeView, stack_of
 from probe_flow.runs.queries.stored_nodes import Link, StoredNode, texts
 from probe_flow.runs.queries.subgraph import Shown, Subgraph
+from probe_flow.runs.row_table import reasons_of
 
 _MAX_FRAMES = 6
 _MAX_NEIGHBOURS = 16

@@ -9,9 +9,10 @@ from probe_flow.record.facts import figure, operator, printable, slot, where
 from probe_flow.record.json_values import number
 from probe_flow.record.text_table import text_table
 from probe_flow.reports.error_map_text import map_lines
-from probe_flow.runs.queries.base import Record, reasons_of
+from probe_flow.runs.queries.base import Record
 from probe_flow.runs.queries.named_answer import NamedAnswer
 from probe_flow.runs.queries.tensor import SideView, TensorView
+from probe_flow.runs.row_table import reasons_of
 
 if TYPE_CHECKING:
     from probe_flow.reports.tensor_values import Values

@@ -143,12 +143,6 @@ def place(known: Identity) -> dict[str, Any]:
     return found
 
 
-def reasons_of(row: Record) -> list[str]:
-    """Return why a row is as it is, and why it does not count where it is waived or accepted."""
-    excuses = (f"{word}: {row[word]}" for word in ("waived", "accepted") if row.get(word))
-    return [str(row["reason"]), *excuses] if row.get("reason") else list(excuses)
-
-
 def metric_of(row: Record, metric: str) -> float | None:
     """Return a metric of a row as a number; None when it is not computable or the row has none."""
     metrics = row.get("metrics")

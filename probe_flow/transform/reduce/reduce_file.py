@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from probe_flow.dumps.reduced.reduced_files import read_reduced_array, read_reduced_device
+from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedDevice
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity
 from probe_flow.files.binary_file import BinaryFile
 from probe_flow.files.folder_changes import Identity, identity_of
@@ -266,8 +266,8 @@ def _is_current(job: Job, figures: Figures, counts: tuple[int, int]) -> bool:
         if os.stat(job.result).st_mtime_ns < max(job.identity[2], os.lstat(job.source).st_ctime_ns):  # noqa: PTH116
             return False
         if job.kind is SourceKind.ARRAY:
-            return read_reduced_array(job.result).names == figures.names
-        found = read_reduced_device(job.result)
+            return ReducedArray.read(job.result).names == figures.names
+        found = ReducedDevice.read(job.result)
     except (OSError, ProbeFlowError):
         return False
     return found.names == figures.names and (len(found.inputs), len(found.outputs)) == counts

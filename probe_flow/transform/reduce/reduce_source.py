@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from probe_flow.dumps.reduced.reduced_files import ReducedTensor, read_reduced_array, read_reduced_device
+from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedDevice, ReducedTensor
 from probe_flow.dumps.reduced.reduced_names import reduced_name
 from probe_flow.dumps.reduced.reduced_tensors import recorded_ref, task_of
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
@@ -161,9 +161,9 @@ def _why(ref: TensorRef) -> str:
 def _figures_of(path: str) -> Callable[[TensorRef], tuple[Sequence[str], ReducedTensor] | None]:
     """Return what finds the figures of a tensor in a reduced file."""
     if path.endswith(".npy"):
-        array = read_reduced_array(path)
+        array = ReducedArray.read(path)
         return lambda _: (array.names, array.tensor)
-    device = read_reduced_device(path)
+    device = ReducedDevice.read(path)
     sides: Mapping[SlotRole, Sequence[ReducedTensor]] = {SlotRole.INPUT: device.inputs, SlotRole.OUTPUT: device.outputs}
 
     def of_slot(ref: TensorRef) -> tuple[Sequence[str], ReducedTensor] | None:

@@ -14,13 +14,7 @@ from numpy.typing import NDArray
 from probe_flow.dumps.device.device_file import tensor_refs
 from probe_flow.dumps.device.file_records import GeDump
 from probe_flow.dumps.file_names import parse_ge_name
-from probe_flow.dumps.reduced.reduced_files import (
-    ReducedArray,
-    ReducedDevice,
-    ReducedTensor,
-    reduced_array_bytes,
-    reduced_device_bytes,
-)
+from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedDevice, ReducedTensor
 from probe_flow.elements.blocks import TensorBlocks, open_tensor
 from probe_flow.errors import NotComparableError
 from probe_flow.files.arrays.npy import NpyHeader
@@ -89,7 +83,7 @@ def reduce_array(file: BinaryFile, header: NpyHeader, figures: Figures) -> Reduc
     )
     reduced = Reduced(tensors=1)
     tensor = _tensor(ref, file, figures, reduced)
-    reduced.content = reduced_array_bytes(ReducedArray(figures.names, tensor))
+    reduced.content = ReducedArray(figures.names, tensor).to_bytes()
     return reduced
 
 
@@ -110,16 +104,14 @@ def reduce_device(file: BinaryFile, dump: GeDump, figures: Figures) -> Reduced:
             reduced.lost.append(f"{ref.slot}: {ref.reason or exc.diagnostic.message}")
         sides[ref.slot.role is SlotRole.OUTPUT].append(tensor)
     name = parse_ge_name(file.name)
-    reduced.content = reduced_device_bytes(
-        ReducedDevice(
-            figures.names,
-            tuple(sides[0]),
-            tuple(sides[1]),
-            dump.op_name,
-            name.op_type if name else "",
-            name.timestamp if name else dump.dump_time,
-        )
-    )
+    reduced.content = ReducedDevice(
+        figures.names,
+        tuple(sides[0]),
+        tuple(sides[1]),
+        dump.op_name,
+        name.op_type if name else "",
+        name.timestamp if name else dump.dump_time,
+    ).to_bytes()
     return reduced
 
 

@@ -25,6 +25,7 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
+from probe_flow.reports.parts import ranks_of
 from probe_flow.reports.tables.dump_json.layout import (
     CHECKSUMS,
     CONSISTENT,
@@ -104,22 +105,6 @@ def write_first_json(differences: Differences, comparison: Comparison, path: Pat
     with atomic_text(path) as file:
         json.dump(content, file, indent=2, allow_nan=False)
         file.write("\n")
-
-
-def ranks_of(differences: Differences) -> list[int]:
-    """Return the rank of each execution; one without a rank gets the lowest number that is free at its step."""
-    taken: dict[object, set[int]] = {}
-    for found in differences:
-        if found.execution.rank is not None:
-            taken.setdefault(found.execution.step, set()).add(found.execution.rank)
-    ranks = []
-    for found in differences:
-        rank, used = found.execution.rank, taken.setdefault(found.execution.step, set())
-        if rank is None:
-            rank = next(number for number in range(len(used) + 1) if number not in used)
-            used.add(rank)
-        ranks.append(rank)
-    return ranks
 
 
 def entry_name(entry: EntryDifference, comparison: Comparison) -> str:

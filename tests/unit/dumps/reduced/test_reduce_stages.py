@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from raw_pairs import context
 from reduce_dumps import fx_name, write_fx
 
-from probe_flow.dumps.reduced.reduced_files import read_reduced_array
+from probe_flow.dumps.reduced.reduced_files import ReducedArray
 from probe_flow.dumps.reduced.reduced_names import reduced_name
 from probe_flow.errors import IncompleteError, WorkflowError
 from probe_flow.stages.reduce import reduce_checksum, reduce_minmax, reduce_statistics
@@ -38,7 +38,7 @@ def test_a_stage_writes_its_statistics_and_returns_the_reduced_dump(tmp_path, us
     dump = tmp_path / "worldsize1_global_rank0" / "graph_1" / "0"
     write_fx(dump)
     catalog = run(uses, tmp_path / "worldsize1_global_rank0", tmp_path / "run", delete_source=True)
-    assert read_reduced_array(dump / reduced_name(fx_name())).names == names
+    assert ReducedArray.read(dump / reduced_name(fx_name())).names == names
     assert [str(tensor.slot) for tensor in catalog.tensors] == ["output.0"]
     assert (tmp_path / "run" / "reduce_small.json").is_file()
 
@@ -108,4 +108,4 @@ def test_nothing_may_wait_for_a_watch_that_never_ends(tmp_path):
 def test_large_reduced_tensors_are_read_block_by_block(tmp_path):
     path = write_fx(tmp_path / "dump", np.arange(3_000_000, dtype=np.float32))
     run("reduce.minmax", tmp_path / "dump", tmp_path / "run")
-    assert read_reduced_array(path.with_name(reduced_name(path.name))).tensor.figures == (0.0, 2_999_999.0)
+    assert ReducedArray.read(path.with_name(reduced_name(path.name))).tensor.figures == (0.0, 2_999_999.0)

@@ -12,16 +12,7 @@ import numpy as np
 import pytest
 from peak_memory import peak_bytes
 
-from probe_flow.dumps.reduced.reduced_files import (
-    MAX_TENSORS,
-    ReducedArray,
-    ReducedDevice,
-    ReducedTensor,
-    read_reduced_array,
-    read_reduced_device,
-    reduced_array_bytes,
-    reduced_device_bytes,
-)
+from probe_flow.dumps.reduced.reduced_files import MAX_TENSORS, ReducedArray, ReducedDevice, ReducedTensor
 from probe_flow.dumps.reduced.reduced_names import reduced_name, source_name
 from probe_flow.errors import FormatError
 from probe_flow.files.arrays.npz import npy_bytes, npz_bytes
@@ -53,19 +44,19 @@ def test_other_names_stand_for_nothing(name):
 def test_minimum_and_maximum_of_an_array_are_a_plain_vector(tmp_path):
     path = tmp_path / "a_min_max.npy"
     content = ReducedArray(MIN_MAX, ReducedTensor((-1.5, 2.0), "float16", (3,)))
-    path.write_bytes(reduced_array_bytes(content))
+    path.write_bytes(content.to_bytes())
     loaded = np.load(path)
     assert loaded.dtype == np.float64
     assert loaded.tolist() == [-1.5, 2.0]
-    assert read_reduced_array(path) == ReducedArray(MIN_MAX, ReducedTensor((-1.5, 2.0)))
+    assert ReducedArray.read(path) == ReducedArray(MIN_MAX, ReducedTensor((-1.5, 2.0)))
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (2, 3)])
 def test_other_statistics_of_an_array_are_a_record_that_names_them(tmp_path, shape):
     path = tmp_path / "a_min_max.npy"
     content = ReducedArray(("mean", "crc32"), ReducedTensor((0.25, 4294967295.0), "bfloat16", shape))
-    path.write_bytes(reduced_array_bytes(content))
-    assert read_reduced_array(path) == content
+    path.write_bytes(content.to_bytes())
+    assert ReducedArray.read(path) == content
     loaded = np.load(path)
     assert loaded["mean"] == 0.25
     assert loaded["crc32"] == 4294967295
@@ -81,7 +72,7 @@ def test_a_device_file_keeps_the_keys_of_the_script(tmp_path):
         "Add",
         1706596912161941,
     )
-    path.write_bytes(reduced_device_bytes(content))
+    path.write_bytes(content.to_bytes())
     with np.load(path) as loaded:
         assert loaded["inputs"].dtype == loaded["outputs"].dtype == np.float64
         assert loaded["inputs"].tolist() == [[-1.0, 1.0], [math.inf, math.inf]]
@@ -91,29 +82,29 @@ def test_a_device_file_keeps_the_keys_of_the_script(tmp_path):
         assert loaded["stat_names"].tolist() == ["min", "max"]
         assert str(loaded["op_name"]) == "layer/Add_2"
         assert int(loaded["timestamp"]) == 1706596912161941
-    assert read_reduced_device(path) == content
-    assert reduced_device_bytes(content) == path.read_bytes()
+    assert ReducedDevice.read(path) == content
+    assert content.to_bytes() == path.read_bytes()
 
 
 def test_a_device_file_without_tensors_reads_back(tmp_path):
     path = tmp_path / "a_min_max.npz"
-    path.write_bytes(reduced_device_bytes(ReducedDevice(("crc32",), (), ())))
-    assert read_reduced_device(path) == ReducedDevice(("crc32",), (), ())
+    path.write_bytes(ReducedDevice(("crc32",), (), ()).to_bytes())
+    assert ReducedDevice.read(path) == ReducedDevice(("crc32",), (), ())
 
 
 def test_what_the_script_writes_is_read(tmp_path):
     np.savez(tmp_path / "a_min_max.npz", inputs=[[np.float16(-2.5), np.float16(3)]], outputs=[])
     np.save(tmp_path / "b_min_max.npy", [np.float32(-1), np.float32(1)])
     np.save(tmp_path / "c_min_max.npy", [np.bool_(False), np.bool_(True)])
-    assert read_reduced_device(tmp_path / "a_min_max.npz") == ReducedDevice(MIN_MAX, (ReducedTensor((-2.5, 3.0)),), ())
-    assert read_reduced_array(tmp_path / "b_min_max.npy").tensor.figures == (-1.0, 1.0)
-    assert read_reduced_array(tmp_path / "c_min_max.npy").tensor.figures == (0.0, 1.0)
+    assert ReducedDevice.read(tmp_path / "a_min_max.npz") == ReducedDevice(MIN_MAX, (ReducedTensor((-2.5, 3.0)),), ())
+    assert ReducedArray.read(tmp_path / "b_min_max.npy").tensor.figures == (-1.0, 1.0)
+    assert ReducedArray.read(tmp_path / "c_min_max.npy").tensor.figures == (0.0, 1.0)
 
 
 def test_every_file_of_the_public_example_is_read(torchair_case):
     root = torchair_case("minmax")
-    devices = [read_reduced_device(path) for path in root.rglob("*_min_max.npz")]
-    arrays = [read_reduced_array(path) for path in root.rglob("*_min_max.npy")]
+    devices = [ReducedDevice.read(path) for path in root.rglob("*_min_max.npz")]
+    arrays = [ReducedArray.read(path) for path in root.rglob("*_min_max.npy")]
     assert len(devices) > 50
     assert len(arrays) > 200
     assert all(device.names == MIN_MAX and device.outputs for device in devices)
@@ -166,7 +157,7 @@ def test_another_archive_is_refused_with_its_name(tmp_path, content):
     path = tmp_path / f"{GE}_min_max.npz"
     path.write_bytes(content)
     with pytest.raises(FormatError, match="is named like a reduced file and is none") as caught:
-        read_reduced_device(path)
+        ReducedDevice.read(path)
     assert caught.value.diagnostic.code == "PF3230"
     assert caught.value.diagnostic.path == str(path)
 
@@ -176,7 +167,7 @@ def test_another_array_is_refused_with_its_name(tmp_path, content):
     path = tmp_path / f"{FX}_min_max.npy"
     path.write_bytes(content)
     with pytest.raises(FormatError) as caught:
-        read_reduced_array(path)
+        ReducedArray.read(path)
     assert caught.value.diagnostic.code == "PF3230"
 
 
@@ -187,17 +178,17 @@ def test_archives_of_other_writers_are_read(tmp_path, save, comment):
     save(path, inputs=[[1.0, 2.0], [-3.0, 4.0]], outputs=[[0.0, 0.5]])
     with zipfile.ZipFile(path, "a") as archive:
         archive.comment = comment
-    found = read_reduced_device(path)
+    found = ReducedDevice.read(path)
     assert [tensor.figures for tensor in found.inputs] == [(1.0, 2.0), (-3.0, 4.0)]
     assert [tensor.figures for tensor in found.outputs] == [(0.0, 0.5)]
 
 
 def test_a_member_whose_bytes_changed_is_refused(tmp_path):
     path = tmp_path / f"{GE}_min_max.npz"
-    content = reduced_device_bytes(ReducedDevice(MIN_MAX, (ReducedTensor((1.5, 2.0)),), ()))
+    content = ReducedDevice(MIN_MAX, (ReducedTensor((1.5, 2.0)),), ()).to_bytes()
     path.write_bytes(content.replace(np.float64(1.5).tobytes(), np.float64(2.5).tobytes()))
     with pytest.raises(FormatError, match=r"`inputs\.npy` is damaged"):
-        read_reduced_device(path)
+        ReducedDevice.read(path)
 
 
 def test_archives_of_one_layout_are_told_apart_by_their_contents_and_names(tmp_path):
@@ -205,10 +196,10 @@ def test_archives_of_one_layout_are_told_apart_by_their_contents_and_names(tmp_p
     first = member(inputs=[[1.0, 2.0]], outputs=[[3.0, 4.0]])
     for content, inputs in ((first, (1.0, 2.0)), (member(inputs=[[5.0, 6.0]], outputs=[[3.0, 4.0]]), (5.0, 6.0))):
         path.write_bytes(content)
-        assert read_reduced_device(path).inputs[0].figures == inputs
+        assert ReducedDevice.read(path).inputs[0].figures == inputs
     for damaged in (first.replace(b"inputs", b"imputs"), first.replace(np.float64(1).tobytes(), bytes(8)), first[1:]):
         path.write_bytes(damaged)
-        assert outcome(read_reduced_device, path) == "PF3230"
+        assert outcome(ReducedDevice.read, path) == "PF3230"
 
 
 @pytest.mark.parametrize("before", [b"", b"#!/bin/sh"])
@@ -219,7 +210,7 @@ def test_bytes_before_the_members_are_passed_over_in_every_archive_that_has_them
         with zipfile.ZipFile(path, "a") as archive:
             for key, rows in (("inputs", [[value, 2.0]]), ("outputs", [[-value, 0.5]])):
                 archive.writestr(zipfile.ZipInfo(f"{key}.npy"), npy_bytes(np.array(rows)))
-        found = read_reduced_device(path)
+        found = ReducedDevice.read(path)
         assert (found.inputs[0].figures, found.outputs[0].figures) == ((value, 2.0), (-value, 0.5))
 
 
@@ -227,7 +218,7 @@ def test_objects_are_not_unpickled(tmp_path):
     path = tmp_path / "a_min_max.npy"
     np.save(path, np.array([None, 1], object), allow_pickle=True)
     with pytest.raises(FormatError, match="Python objects"):
-        read_reduced_array(path)
+        ReducedArray.read(path)
 
 
 def test_a_large_file_is_not_read(tmp_path):
@@ -235,7 +226,7 @@ def test_a_large_file_is_not_read(tmp_path):
     with path.open("wb") as file:
         file.truncate(2**30)
     with pytest.raises(FormatError, match="at most"):
-        read_reduced_device(path)
+        ReducedDevice.read(path)
 
 
 MIB = 2**20
@@ -317,11 +308,11 @@ BOMBS = {
 READING = """
 import re
 from probe_flow.errors import FormatError
-from probe_flow.dumps.reduced.reduced_files import read_reduced_device
+from probe_flow.dumps.reduced.reduced_files import (ReducedDevice)
 """
 READ = """
 try:
-    read_reduced_device(sys.argv[1])
+    ReducedDevice.read(sys.argv[1])
 except FormatError as error:
     message = error.diagnostic.message
 assert re.search(sys.argv[2], message), message
@@ -340,16 +331,16 @@ def test_as_many_tensors_as_are_read_fit_into_memory(tmp_path):
     path = tmp_path / f"{GE}_min_max.npz"
     figures, names = np.zeros((MAX_TENSORS, 20), np.int8), np.array([f"s{i}" for i in range(20)])
     np.savez_compressed(path, inputs=figures, outputs=figures[:0], stat_names=names)
-    work = "assert len(read_reduced_device(sys.argv[1]).inputs) == int(sys.argv[2])"
+    work = "assert len(ReducedDevice.read(sys.argv[1]).inputs) == int(sys.argv[2])"
     assert peak_bytes(READING, work, path, MAX_TENSORS) < 200 * MIB
 
 
 def test_random_damage_is_an_error_of_this_file_and_no_other(tmp_path):
     rng = np.random.default_rng(7)
-    device = reduced_device_bytes(ReducedDevice(MIN_MAX, (ReducedTensor((1.0, 2.0), "float32", (4,)),), ()))
-    array = reduced_array_bytes(ReducedArray(("mean",), ReducedTensor((1.0,), "float32", (4,))))
+    device = ReducedDevice(MIN_MAX, (ReducedTensor((1.0, 2.0), "float32", (4,)),), ()).to_bytes()
+    array = ReducedArray(("mean",), ReducedTensor((1.0,), "float32", (4,))).to_bytes()
     path = tmp_path / "a_min_max.npz"
-    for content, read in ((device, read_reduced_device), (array, read_reduced_array)):
+    for content, read in ((device, ReducedDevice.read), (array, ReducedArray.read)):
         for _ in range(300):
             damaged = bytearray(content)
             for place in rng.integers(0, len(damaged), 3):
@@ -369,7 +360,7 @@ def outcome(read, path):
 def test_brackets_that_nest_deep_are_refused(tmp_path):
     path = tmp_path / "a_min_max.npy"
     path.write_bytes(b"\x93NUMPY\x01\x00" + (20_000).to_bytes(2, "little") + b"(" * 10_000 + b")" * 10_000)
-    assert outcome(read_reduced_array, path) == "PF3230"
+    assert outcome(ReducedArray.read, path) == "PF3230"
 
 
 @pytest.mark.parametrize(

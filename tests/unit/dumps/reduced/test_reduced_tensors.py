@@ -24,13 +24,7 @@ from torchair_builders import (
 )
 
 from probe_flow.dumps.file_names import parse_fx_name, stem_of
-from probe_flow.dumps.reduced.reduced_files import (
-    ReducedArray,
-    ReducedDevice,
-    ReducedTensor,
-    reduced_array_bytes,
-    reduced_device_bytes,
-)
+from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedDevice, ReducedTensor
 from probe_flow.dumps.reduced.reduced_tensors import statistics_of, task_of
 from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.dumps.torchair.ge import read_torchair_ge
@@ -124,7 +118,7 @@ class TestDeviceFiles:
     def test_what_the_file_says_comes_before_the_graph(self, device):
         tensor = ReducedTensor((0.0, 5.0, 2.5, 7.4, 6.0, 0.0, 1.0, float(0x00ABCDEF)), "bfloat16", (6,))
         content = ReducedDevice(FULL, (), (tensor,), "Mul", "Mul", FIRST_US)
-        (device.token(0) / f"{MUL}_all.npz").write_bytes(reduced_device_bytes(content))
+        (device.token(0) / f"{MUL}_all.npz").write_bytes(content.to_bytes())
         ref = by_id(ge(device.root))["Mul.output.0"]
         assert ref.recorded == Statistics(min=0.0, max=5.0, mean=2.5, l2norm=7.4, nan=0, inf=1)
         assert (ref.dtype, ref.logical_shape, ref.checksum) == ("bfloat16", (6,), "00abcdef")
@@ -132,7 +126,7 @@ class TestDeviceFiles:
 
     def test_checksums_alone_make_an_md5_dump(self, device):
         content = ReducedDevice(("crc32",), (), (ReducedTensor((1.0,), "float16", (2, 3)),))
-        (device.token(0) / f"{MUL}_crc.npz").write_bytes(reduced_device_bytes(content))
+        (device.token(0) / f"{MUL}_crc.npz").write_bytes(content.to_bytes())
         catalog = ge(device.root)
         assert (catalog.task, catalog.tensors[0].checksum) == ("md5", "00000001")
         assert "checksum_dtype" not in catalog.tensors[0].attrs
@@ -140,24 +134,24 @@ class TestDeviceFiles:
     def test_a_recorded_count_stands_in_for_an_unknown_shape(self, tmp_path):
         dump = GeDump(tmp_path / "msprobe_ge_dump")
         content = ReducedDevice(("min", "max", "count"), (), (ReducedTensor((0.0, 1.0, 12.0)),))
-        (dump.token(0) / f"{MUL}_min_max.npz").write_bytes(reduced_device_bytes(content))
+        (dump.token(0) / f"{MUL}_min_max.npz").write_bytes(content.to_bytes())
         ref = ge(dump.root).tensors[0]
         assert (ref.numel, ref.attrs["count"]) == (None, 12)
 
     def test_a_graph_shape_that_contradicts_the_recorded_count_is_not_taken(self, device):
         content = ReducedDevice(("min", "max", "count"), (), (ReducedTensor((0.0, 1.0, 12.0)),))
-        (device.token(0) / f"{MUL}_min_max.npz").write_bytes(reduced_device_bytes(content))
+        (device.token(0) / f"{MUL}_min_max.npz").write_bytes(content.to_bytes())
         assert by_id(ge(device.root))["Mul.output.0"].logical_shape is None
 
     def test_figures_of_own_functions_are_kept_as_facts(self, device):
         content = ReducedDevice(("min", "max", "my:median[0]"), (), (ReducedTensor((0.0, 1.0, 0.5)),))
-        (device.token(0) / f"{MUL}_min_max.npz").write_bytes(reduced_device_bytes(content))
+        (device.token(0) / f"{MUL}_min_max.npz").write_bytes(content.to_bytes())
         assert by_id(ge(device.root))["Mul.output.0"].attrs["figures"] == {"my:median[0]": 0.5}
 
     def test_elements_that_nobody_can_decode_are_opaque(self, device):
         tensors = (ReducedTensor((math.nan, math.nan), "string", (2,)), ReducedTensor((0.0, 1.0), "float32", (2,)))
         (device.token(0) / f"{MUL}_min_max.npz").write_bytes(
-            reduced_device_bytes(ReducedDevice(("min", "max"), tensors[:1], tensors[1:]))
+            ReducedDevice(("min", "max"), tensors[:1], tensors[1:]).to_bytes()
         )
         refs = ge(device.root).tensors
         assert [ref.kind for ref in refs] == [TensorKind.OPAQUE, S]
@@ -236,7 +230,7 @@ class TestArrays:
         crc = zlib.crc32(X.tobytes())
         tensor = ReducedTensor((0.0, 5.0, 2.5, 7.4, 6.0, 0.0, 0.0, float(crc)), "float32", (2, 3))
         path = folder / "a-aten.add.Tensor.OUTPUT.0.20260101000000000001_stats.npy"
-        path.write_bytes(reduced_array_bytes(ReducedArray(FULL, tensor)))
+        path.write_bytes(ReducedArray(FULL, tensor).to_bytes())
         (ref,) = fx(tmp_path).tensors
         assert (ref.dtype, ref.logical_shape, ref.checksum) == ("float32", (2, 3), f"{crc:08x}")
         assert ref.recorded == Statistics(min=0.0, max=5.0, mean=2.5, l2norm=7.4, nan=0, inf=0)

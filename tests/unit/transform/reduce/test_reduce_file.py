@@ -11,7 +11,7 @@ import pytest
 from ge_writer import DumpTensor
 from reduce_dumps import MIN_MAX, VALUES, fx_name, ge_name, job_of, reduce_one, write_fx, write_ge
 
-from probe_flow.dumps.reduced.reduced_files import read_reduced_array, read_reduced_device
+from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedDevice
 from probe_flow.dumps.reduced.reduced_names import reduced_name
 from probe_flow.files import whole_files
 from probe_flow.metrics.reduction import STATISTICS
@@ -43,7 +43,7 @@ def test_a_device_file_becomes_rows_of_inputs_and_outputs(tmp_path):
         [DumpTensor(VALUES.astype(np.float16), "float16", surplus=32)],
     )
     assert reduce_one(path).ending is Ending.REDUCED
-    found = read_reduced_device(tmp_path / f"{ge_name()}_min_max.npz")
+    found = ReducedDevice.read(tmp_path / f"{ge_name()}_min_max.npz")
     assert [tensor.figures for tensor in found.inputs] == [(-4.0, 3.0), (0.0, 1.0)]
     assert [tensor.figures for tensor in found.outputs] == [(-2.0, 7.0)]
     assert [tensor.dtype for tensor in (*found.inputs, *found.outputs)] == ["int32", "bool", "float16"]
@@ -56,13 +56,13 @@ def test_padding_of_private_layouts_does_not_count(tmp_path, layout):
     values = np.full((2, 3, 1, 2), 5.0, np.float16)
     path = write_ge(tmp_path, (), [DumpTensor(values, "float16", layout=layout)])
     reduce_one(path, Figures(("min", "max", "count")))
-    assert read_reduced_device(result_of(path)).outputs[0].figures == (5.0, 5.0, 12.0)
+    assert ReducedDevice.read(result_of(path)).outputs[0].figures == (5.0, 5.0, 12.0)
 
 
 def test_all_statistics_of_an_array_stand_under_their_names(tmp_path):
     path = write_fx(tmp_path)
     reduce_one(path, Figures(STATISTICS))
-    found = read_reduced_array(result_of(path))
+    found = ReducedArray.read(result_of(path))
     assert found.names == STATISTICS
     assert found.tensor.figures[:5] == (-2.0, 7.0, pytest.approx(8.5 / 6), pytest.approx(np.linalg.norm(VALUES)), 6.0)
     assert (found.tensor.dtype, found.tensor.shape) == ("float32", (2, 3))
@@ -72,7 +72,7 @@ def test_all_statistics_of_an_array_stand_under_their_names(tmp_path):
 def test_an_empty_tensor_has_nan_extremes_and_no_elements(tmp_path, values):
     path = write_fx(tmp_path, values)
     reduce_one(path, Figures(("min", "max", "count")))
-    assert read_reduced_array(result_of(path)).tensor.figures == pytest.approx((*NOTHING, 0.0), nan_ok=True)
+    assert ReducedArray.read(result_of(path)).tensor.figures == pytest.approx((*NOTHING, 0.0), nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_tensor_without_figures_keeps_the_dumped_file(tmp_path):
     done = reduce_one(path, deletes_source=True)
     assert done.problem.code == "PF3234"
     assert path.exists()
-    found = read_reduced_device(result_of(path))
+    found = ReducedDevice.read(result_of(path))
     assert found.inputs[0].figures == pytest.approx(NOTHING, nan_ok=True)
     assert found.outputs[0].figures == (-2.0, 7.0)
 
@@ -272,7 +272,7 @@ def test_no_further_file_is_begun_after_a_stop(tmp_path):
 def test_own_functions_add_their_figures(tmp_path):
     path = write_ge(tmp_path)
     reduce_one(path, Figures(("min",), (UserFunction("numpy:ptp", 1), UserFunction("numpy:shape", 2))))
-    found = read_reduced_device(result_of(path))
+    found = ReducedDevice.read(result_of(path))
     assert found.names == ("min", "numpy:ptp", "numpy:shape[0]", "numpy:shape[1]")
     assert found.outputs[0].figures == (-2.0, 9.0, 2.0, 3.0)
 

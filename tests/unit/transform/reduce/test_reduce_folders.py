@@ -14,7 +14,7 @@ import pytest
 from ge_writer import DumpTensor
 from reduce_dumps import MIN_MAX, VALUES, FakeStop, fx_name, ge_name, reduction, write_fx, write_ge
 
-from probe_flow.dumps.reduced.reduced_files import read_reduced_device
+from probe_flow.dumps.reduced.reduced_files import ReducedDevice
 from probe_flow.dumps.reduced.reduced_names import reduced_name
 from probe_flow.errors import UsageError
 from probe_flow.files import whole_files
@@ -214,7 +214,7 @@ def test_a_growing_file_is_reduced_when_it_is_whole(tmp_path, stop):
     stop.script += [lambda: None] * 12
     summary = reduction([path.parent], stop, watch=watching(), deletes_source=True).run()
     assert (summary.reduced, summary.deleted, summary.failed, summary.unfinished) == (1, 1, 0, 0)
-    assert read_reduced_device(path.with_name(f"{ge_name()}_min_max.npz")).outputs[0].figures == (-2.0, 7.0)
+    assert ReducedDevice.read(path.with_name(f"{ge_name()}_min_max.npz")).outputs[0].figures == (-2.0, 7.0)
 
 
 def test_a_file_that_vanishes_in_the_middle_is_no_failure(tmp_path, stop):

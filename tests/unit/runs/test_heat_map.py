@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from probe_flow.runs.queries.heat_map import MAX_LINES, HeatText
+from probe_flow.runs.heat_map import MAX_LINES, HeatText
 
 
 def row(node: str, verdict: str = "pass", role: str = "clean", *, rank: int = 0, step: int = 0, **more: Any) -> Any:
