@@ -8,13 +8,14 @@ from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
-from probe_flow.dumps.device.layout import graph_file_name, is_time, is_torchair
+from probe_flow.dumps.device_folders.layout import is_time, is_torchair
 from probe_flow.dumps.dump_json.folders import DEBUG_FILE, DESCRIPTIONS, DUMP_FILE
 from probe_flow.dumps.dump_json.tensor_files import FOLDER
 from probe_flow.dumps.file_names import parse_fx_name
 from probe_flow.dumps.mindspore_graph.layout import run_folder
 from probe_flow.dumps.offline.names import parse_array_name, parse_om_array_name, parse_om_name
 from probe_flow.dumps.reduced.reduced_names import source_name
+from probe_flow.dumps.torchair.graph_files import graph_file_name
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.files.existing import is_file, is_there
 

@@ -16,7 +16,6 @@ from fuzz.target import (
 )
 from probe_flow.dumps.device.dumped_file import read_dumped_file
 from probe_flow.dumps.device.overflow_records import op_debug_json, read_op_debug
-from probe_flow.dumps.device.source_lines import read_source_lines
 from probe_flow.dumps.device.statistics_csv import read_device_statistics
 from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.dumps.graph.graph_text import read_ge_graph
@@ -28,6 +27,7 @@ from probe_flow.dumps.rules.rule_file import read_rule_file, read_rule_files
 from probe_flow.dumps.sniff import kind_of_dump
 from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.dumps.torchair.ge import read_torchair_ge
+from probe_flow.dumps.torchair.source_lines import read_source_lines
 from probe_flow.errors import FormatError
 from probe_flow.files.torch.torch_file import read_torch_header
 from probe_flow.mappings.api_mapping_file import read_api_mapping

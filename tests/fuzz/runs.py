@@ -23,7 +23,8 @@ from fuzz import seeds, workflows
 from fuzz.target import Target, check_diagnostics, file_target, only_file
 from fuzz.tree import Tree
 from probe_flow.cli.terminal.asking import asker_of
-from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
+from probe_flow.dumps.device.device_file import read_ge_header
+from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.elements.converted.files import FileKind
 from probe_flow.elements.tensor_store import TensorStore, problem_of
 from probe_flow.engine.cache import PAIRS, PARTIAL, VERSION

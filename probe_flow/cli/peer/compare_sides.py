@@ -73,7 +73,7 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
 
 def _arrays_or_device(path: Path) -> str:
     """Return ``npy`` for arrays of a framework, in a folder or one file, else ``om``: its reader says what is wrong."""
-    from probe_flow.dumps.device.dump_files import MAPPING_FILE
+    from probe_flow.dumps.device_folders.dump_files import MAPPING_FILE
     from probe_flow.dumps.file_names import is_hashed, read_name_mapping, real_name
     from probe_flow.dumps.offline.names import parse_array_name
     from probe_flow.dumps.sniff import NPY, OM

@@ -15,7 +15,7 @@ from typing import Any
 
 import probe_flow
 from probe_flow.dumpers.dump_files import make_folder, write_json
-from probe_flow.dumps.device.layout import rank_of
+from probe_flow.dumps.device_folders.layout import rank_of
 from probe_flow.dumps.torchair.fx_manifest import DUMP_MANIFEST, DUMP_SCHEMA
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.opening import read_text

@@ -17,7 +17,6 @@ from types import MappingProxyType
 
 from probe_flow.dumps.device.file_records import GeDump, GeSection, GeTensor
 from probe_flow.dumps.device.message import MAX_DIMS, DumpMessage, SectionMessage, parse_dump_message
-from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.dumps.device.shapes import ResolvedShape, resolve_shape
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.files.binary_file import BinaryFile, diagnose, malformed
@@ -143,8 +142,6 @@ class _Cursor:
             offset=self.base + self.at,
         )
 
-
-__all__ = ["MAX_HEADER_BYTES", "GeDump", "GeSection", "GeTensor", "ge_header", "read_ge_header", "tensor_refs"]
 
 MAX_HEADER_BYTES = 64 * 2**20
 """Real headers hold kilobytes; slice tables of large split operators some megabytes."""

@@ -10,9 +10,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
+from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.file_records import GeDump
 from probe_flow.dumps.device.joined_slices import Slice, with_slice_shapes
+from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.dumps.device.slices import slice_table
 from probe_flow.dumps.file_names import parse_ge_name
 from probe_flow.errors import FormatError

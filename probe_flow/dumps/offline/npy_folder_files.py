@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from probe_flow.dumps.device.dump_files import (
+from probe_flow.dumps.device_folders.dump_files import (
     MAPPING_FILE,
     hashed_without_mapping,
     name_mappings,

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from probe_flow.dumps.device.dump_files import GeFile
-from probe_flow.dumps.device.layout import GeFolder, ge_folder, is_time
-from probe_flow.dumps.device.nodes import GeNodes
-from probe_flow.dumps.device.runs import choose_runs
+from probe_flow.dumps.device_folders.dump_files import GeFile
+from probe_flow.dumps.device_folders.layout import GeFolder, ge_folder, is_time
+from probe_flow.dumps.device_folders.nodes import GeNodes
+from probe_flow.dumps.device_folders.runs import choose_runs
 from probe_flow.dumps.file_names import safe_name
 from probe_flow.dumps.offline.names import name_filter, names_of_quantised
 from probe_flow.dumps.offline.om_files import OmFiles, sort_om_files, with_true_names

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from probe_flow.dumps.device.device_file import read_ge_header
-from probe_flow.dumps.device.dump_files import (
+from probe_flow.dumps.device_folders.dump_files import (
     MAPPING_FILE,
     GeFile,
     hashed_without_mapping,

@@ -1,7 +1,8 @@
 """Describe the tensors of reduced TorchAir files: their statistics are known, their elements are gone.
 
 The files are those of `dumps.reduced.reduced_files`. What they do not say of a tensor (dtype, shape) stays unknown
-here; `dumps.device.graph_facts` takes it from the graph. Figures of functions of the user's own are kept as facts.
+here; `dumps.device_folders.graph_facts` takes it from the graph. Figures of functions of the user's own are kept as
+facts.
 """
 
 from __future__ import annotations

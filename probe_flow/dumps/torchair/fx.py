@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from probe_flow.dumps.device.dump_files import MAPPING_FILE, hashed_without_mapping, not_a_dump_file
-from probe_flow.dumps.device.layout import FxFolder, fx_folder, rank_of
+from probe_flow.dumps.device_folders.dump_files import MAPPING_FILE, hashed_without_mapping, not_a_dump_file
+from probe_flow.dumps.device_folders.layout import FxFolder, fx_folder, rank_of
 from probe_flow.dumps.file_names import (
     FxFileName,
     is_hashed,

@@ -8,15 +8,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from probe_flow.dumps.device.dump_files import GeFile, GeFiles, sort_ge_files
-from probe_flow.dumps.device.layout import graph_file_name, is_time, rank_of
-from probe_flow.dumps.device.nodes import GeNodes
-from probe_flow.dumps.device.source_lines import SourceTexts
+from probe_flow.dumps.device_folders.dump_files import GeFile
+from probe_flow.dumps.device_folders.layout import is_time, rank_of
+from probe_flow.dumps.device_folders.nodes import GeNodes
 from probe_flow.dumps.graph.edges import DumpedOp, Link, dumped_links
 from probe_flow.dumps.graph.links import GraphLinks
 from probe_flow.dumps.reduced.reduced_tensors import reduced_beside_tensors, task_of
 from probe_flow.dumps.selection import EVERYTHING, Duplicates, Selection, keeps_no_node
+from probe_flow.dumps.torchair.ge_files import GeFiles, sort_ge_files
 from probe_flow.dumps.torchair.ge_runs import GeExecutions, resolve_executions
+from probe_flow.dumps.torchair.graph_files import graph_file_name
+from probe_flow.dumps.torchair.source_lines import SourceTexts
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.files.walk import DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.records import Catalog, Edge, Execution, Graph, Node, NodeKey, Problem, SlotRole, TensorRef

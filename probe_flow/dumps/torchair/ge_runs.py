@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from probe_flow.dumps.device.dump_files import GeFile, GeFiles
-from probe_flow.dumps.device.layout import GeFolder, GraphFileName
-from probe_flow.dumps.device.runs import choose_runs
+from probe_flow.dumps.device_folders.dump_files import GeFile
+from probe_flow.dumps.device_folders.layout import GeFolder
+from probe_flow.dumps.device_folders.runs import choose_runs
 from probe_flow.dumps.file_names import safe_name
 from probe_flow.dumps.graph.graph_text import read_ge_graph
 from probe_flow.dumps.selection import Selection, keeps_no_execution
+from probe_flow.dumps.torchair.ge_files import GeFiles
+from probe_flow.dumps.torchair.graph_files import GraphFileName
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.files.walk import DumpFile
 from probe_flow.records import Execution, Graph, Problem

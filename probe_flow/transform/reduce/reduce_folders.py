@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from probe_flow.dumps.device.dump_files import MAPPING_FILE
+from probe_flow.dumps.device_folders.dump_files import MAPPING_FILE
 from probe_flow.dumps.reduced.reduced_names import SUFFIX, reduced_name, source_name
 from probe_flow.errors import Diagnostic
 from probe_flow.files.folder_changes import FolderChanges, Key

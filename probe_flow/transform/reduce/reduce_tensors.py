@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.dumps.device.device_file import tensor_refs
 from probe_flow.dumps.device.file_records import GeDump
+from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.dumps.file_names import parse_ge_name
 from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedDevice, ReducedTensor
 from probe_flow.elements.blocks import TensorBlocks, open_tensor

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from ge_writer import DumpTensor
 
-from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
+from probe_flow.dumps.device.device_file import read_ge_header
+from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.elements.blocks import SMALL_BYTES, open_tensor
 from probe_flow.errors import FormatError, NotComparableError
 from probe_flow.files.arrays.npy import npy_tensor_ref

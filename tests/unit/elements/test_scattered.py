@@ -15,7 +15,8 @@ from ge_writer import DumpTensor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
+from probe_flow.dumps.device.device_file import read_ge_header
+from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.elements import scattered
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.elements.scattered import stored_range
@@ -90,7 +91,8 @@ READER = """
     from probe_flow.errors import FormatError
     from probe_flow.files.binary_file import BinaryFile
     from probe_flow.elements.blocks import open_tensor
-    from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
+    from probe_flow.dumps.device.device_file import read_ge_header
+    from probe_flow.dumps.device.refs import tensor_refs
     from probe_flow.records import Execution, NodeKey
 
     def never(self):

@@ -8,7 +8,8 @@ import pytest
 from ge_writer import DumpTensor, write_dump
 from sealed_files import sealed
 
-from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
+from probe_flow.dumps.device.device_file import read_ge_header
+from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.elements.tensor_store import TensorStore, problem_of
 from probe_flow.records import Execution, NodeKey
 

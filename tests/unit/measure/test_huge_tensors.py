@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from ge_writer import DATA_TYPES, FORMATS, container, field_bytes, field_varint, shape_message
 
-from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
+from probe_flow.dumps.device.device_file import read_ge_header
+from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.measure.batches import measure_batch, plan_batches, plan_tasks

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nano_writer import NanoTensor, block, nano_bytes
 
-from probe_flow.dumps.device.device_file import MAX_HEADER_BYTES, read_ge_header, tensor_refs
+from probe_flow.dumps.device.device_file import MAX_HEADER_BYTES, read_ge_header
+from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import FormatError
 from probe_flow.records import Execution, NodeKey, TensorKind

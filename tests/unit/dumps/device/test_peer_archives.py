@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
+from probe_flow.dumps.device.device_file import read_ge_header
+from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.records import Execution, NodeKey, Slot, SlotRole, TensorKind

@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
+from probe_flow.dumps.device.device_file import read_ge_header
+from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.elements.converted import relayout
 from probe_flow.elements.converted.files import ConvertedFile, FileKind, write_converted

@@ -16,7 +16,8 @@ from om_writer import OmFolder
 from pydantic import ValidationError
 from raw_pairs import context
 
-from probe_flow.dumps.device.device_file import read_ge_header, tensor_refs
+from probe_flow.dumps.device.device_file import read_ge_header
+from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.arrays.npy import npy_tensor_ref

@@ -6,11 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from probe_flow.dumps.device.device_file import GeDump, read_ge_header
-from probe_flow.dumps.device.dump_files import GeFile
-from probe_flow.dumps.device.graph_facts import with_graph_facts
+from probe_flow.dumps.device.device_file import read_ge_header
+from probe_flow.dumps.device.file_records import GeDump
 from probe_flow.dumps.device.refs import tensor_refs
-from probe_flow.dumps.device.slice_files import (
+from probe_flow.dumps.device.statistics_csv import read_device_statistics
+from probe_flow.dumps.device_folders.dump_files import GeFile
+from probe_flow.dumps.device_folders.graph_facts import with_graph_facts
+from probe_flow.dumps.device_folders.slice_files import (
     SlicedOperator,
     is_slice,
     numbered_slices,
@@ -18,7 +20,6 @@ from probe_flow.dumps.device.slice_files import (
     recorded_slices,
     slice_number,
 )
-from probe_flow.dumps.device.statistics_csv import read_device_statistics
 from probe_flow.dumps.file_names import safe_name, without_slice, without_subgraph
 from probe_flow.dumps.graph.links import GraphLinks
 from probe_flow.dumps.reduced.reduced_files import ReducedDevice

@@ -17,9 +17,6 @@ _TOKEN = re.compile(r"\d{1,11}")
 _MODEL = re.compile(r"graph_(\d{1,9})(?=_|$)")
 _FX_GRAPH = re.compile(r"graph_(\d{1,9})")
 _GM = re.compile(r"gm_.*_dump")
-_GRAPH_FILE = re.compile(r"dynamo_original_graph_(\d+)(?:_rank_(\d+))?(?:_pid_(\d+))?(?:_ts_(\d+))?\.txt")
-_TIMESTAMP_DIGITS = 14
-"""A graph file's only number is a time stamp, not a graph id, from this many digits on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +43,6 @@ class FxFolder:
     rank: int | None = None
     graph: int | str | None = None
     step: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GraphFileName:
-    """The numbers in the name of a graph text; old names hold a time stamp only."""
-
-    graph: int | None
-    rank: int | None
-    pid: int | None
-    timestamp: int
 
 
 def rank_of(folder: str) -> int | None:
@@ -100,18 +87,6 @@ def fx_folder(folders: Sequence[str], *, root_name: str = "") -> FxFolder:
     token = next((found for name in reversed(folders) if (found := _number(name)) is not None), None)
     counts_from_one = "data_dump" in folders or root_name == "data_dump"
     return FxFolder(rank, None, token - 1 if token is not None and counts_from_one else token)
-
-
-def graph_file_name(name: str) -> GraphFileName | None:
-    """Return the numbers in the name of a ``dynamo_original_graph_*.txt``, None for other files."""
-    found = _GRAPH_FILE.fullmatch(name)
-    if found is None:
-        return None
-    first, rank, pid, timestamp = (int(text) if text is not None else None for text in found.groups())
-    assert first is not None, "the pattern demands a number"
-    if rank is None and timestamp is None and len(found.group(1)) >= _TIMESTAMP_DIGITS:
-        return GraphFileName(None, None, None, first)
-    return GraphFileName(first, rank, pid, timestamp or 0)
 
 
 def _number(text: str | None) -> int | None:

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from probe_flow.dumps.device.layout import GraphFileName, graph_file_name
+from probe_flow.dumps.torchair.graph_files import GraphFileName, graph_file_name
 from probe_flow.files.opening import open_text
 from probe_flow.files.walk import DumpFile
 from probe_flow.records import Execution

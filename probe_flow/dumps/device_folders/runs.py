@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from probe_flow.dumps.device.layout import GeFolder
+from probe_flow.dumps.device_folders.layout import GeFolder
 from probe_flow.errors import Diagnostic, Severity, UsageError
 from probe_flow.records import Problem
 

@@ -4,42 +4,25 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from probe_flow.dumps.device.layout import GeFolder, GraphFileName, ge_folder, graph_file_name
-from probe_flow.dumps.device.source_lines import source_file_name
-from probe_flow.dumps.file_names import (
-    GeFileName,
-    is_hashed,
-    parse_fx_name,
-    parse_ge_name,
-    read_name_mapping,
-    real_name,
-    stem_of,
+from probe_flow.dumps.device_folders.dump_files import (
+    MAPPING_FILE,
+    GeFile,
+    hashed_without_mapping,
+    name_mappings,
+    not_a_dump_file,
 )
-from probe_flow.errors import Diagnostic, Severity
+from probe_flow.dumps.device_folders.layout import GeFolder, ge_folder
+from probe_flow.dumps.file_names import GeFileName, is_hashed, parse_fx_name, parse_ge_name, real_name, stem_of
+from probe_flow.dumps.torchair.graph_files import GraphFileName, graph_file_name
+from probe_flow.dumps.torchair.source_lines import source_file_name
 from probe_flow.files.walk import DumpFile, DumpListing
 from probe_flow.records import Problem
-from probe_flow.records.quick import quick
 
-MAPPING_FILE = "mapping.csv"
 _KNOWN = re.compile(r"dynamo_.*|dump_options_.*\.json|convert_failed_file_list\.txt")
 _SKIPPED_SUFFIXES = (".json", ".txt", ".swp", ".py", ".pt", ".log", ".npz", ".npy", ".csv")
-
-
-@quick
-@dataclass(frozen=True, slots=True)
-class GeFile:
-    """A dump file with its parsed (real) name.
-
-    ``form`` is ``raw``, ``reduced``, ``statistics`` (of the device) or ``array`` (a `.npy` in place of a raw file).
-    """
-
-    file: DumpFile
-    name: GeFileName
-    form: str = "raw"
 
 
 @dataclass(slots=True)
@@ -77,16 +60,6 @@ def sort_ge_files(listing: DumpListing) -> GeFiles:
     return sorted_files
 
 
-def name_mappings(files: Sequence[DumpFile], problems: list[Problem]) -> dict[tuple[str, ...], Mapping[str, str]]:
-    """Return what the `mapping.csv` of each folder says; rows that say nothing become problems."""
-    found: dict[tuple[str, ...], Mapping[str, str]] = {}
-    for file in files:
-        if file.name == MAPPING_FILE:
-            found[file.folders], bad = read_name_mapping(Path(file.path), file.relative)
-            problems.extend(bad)
-    return found
-
-
 def _take(file: DumpFile, mapping: Mapping[str, str], files: GeFiles) -> GeFile | None:
     name, form = file.name, "raw"
     reduced = stem_of(name) if name.endswith(".npz") else None
@@ -120,21 +93,5 @@ def _what(file: DumpFile, parsed: GeFileName | None) -> str:
     return "file of another kind"
 
 
-def not_a_dump_file(file: DumpFile, what: str) -> Problem:
-    """Report a file that is passed over because its name is not that of a dumped tensor."""
-    return Diagnostic("PF3205", f"`{file.relative}` is passed over: {what}", severity=Severity.NOTE, path=file.relative)
-
-
 def _unresolved(file: DumpFile) -> Problem:
     return hashed_without_mapping(file, f"`{MAPPING_FILE}` beside it does not name it")
-
-
-def hashed_without_mapping(file: DumpFile, why: str) -> Problem:
-    """Report a file whose true name is unknown."""
-    return Diagnostic(
-        "PF3208",
-        f"`{file.relative}` is skipped: its name is a hash and {why}",
-        severity=Severity.WARNING,
-        help=f"copy the dump together with its `{MAPPING_FILE}`",
-        path=file.relative,
-    )

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from probe_flow.dumps.device.device_file import read_ge_header
-from probe_flow.dumps.device.dump_files import GeFile
 from probe_flow.dumps.device.joined_slices import Slice, join_slices, with_slice_shapes
 from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.dumps.device.slices import SliceTable, slice_table
+from probe_flow.dumps.device_folders.dump_files import GeFile
 from probe_flow.dumps.selection import Duplicates, choose, skipped_duplicate
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.records import NodeKey, Problem, Slot, SlotRole, TensorKind, TensorRef
