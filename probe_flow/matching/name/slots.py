@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from probe_flow.errors import Span
+from probe_flow.matching.alike.slots_by_shape import no_slot, pair_foreign_call
 from probe_flow.matching.name.name_space import NO_ALIASES, Arguments
-from probe_flow.matching.shared.slots_by_shape import no_slot, pair_foreign_call
 from probe_flow.records import Expectation, Pair, Phase, Reason, Slot, SlotRole, TensorKind, TensorRef
 from probe_flow.records.quick import quick
 

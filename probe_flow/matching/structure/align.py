@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
+from probe_flow.matching.alike.operations import COMPOSITES, spelled_by
 from probe_flow.matching.shared.alignment import common_subsequence
-from probe_flow.matching.shared.operations import COMPOSITES, spelled_by
 from probe_flow.matching.structure.likeness import LEAST, node_likeness
 from probe_flow.matching.structure.tree import Traits, Tree
 

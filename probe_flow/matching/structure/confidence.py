@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from probe_flow.matching.alike.values import CLOSE, EQUAL
 from probe_flow.matching.name.reasons import entry_of
 from probe_flow.matching.name.side import Side
-from probe_flow.matching.shared.values import CLOSE, EQUAL
 from probe_flow.matching.structure.align import COMPOSITE_LIKENESS, Link
 from probe_flow.matching.structure.likeness import STRONG, value_likeness, words
 from probe_flow.matching.structure.nodes import NodeLinks

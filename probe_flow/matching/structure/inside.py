@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from probe_flow.matching.shared.values import CLOSE, EQUAL, likeness
+from probe_flow.matching.alike.values import CLOSE, EQUAL, likeness
 from probe_flow.matching.structure.align import MAX_CELLS, Aligner, Link
 from probe_flow.matching.structure.likeness import STRONG, value_likeness
 from probe_flow.matching.structure.tree import Tree

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from probe_flow.errors import Span
 from probe_flow.mappings.mapping_file import ClassEntries, Entry
+from probe_flow.matching.alike.values import CLOSE, EQUAL, likeness
 from probe_flow.matching.mapping.layers import match_layer_mapping
-from probe_flow.matching.shared.values import CLOSE, EQUAL, likeness
 from probe_flow.matching.structure.confidence import RIVAL
 from probe_flow.matching.structure.layer_mapping import SuggestedEntry, Suggestion
 from probe_flow.records import Catalog, Pairs, SlotRole, TensorRef

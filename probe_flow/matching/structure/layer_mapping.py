@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from probe_flow.matching.alike.operations import family, kin
 from probe_flow.matching.mapping.cells import split_prefix
-from probe_flow.matching.shared.operations import family, kin
 from probe_flow.records import GUESS, Node, NodeKey, Pairs, Phase
 
 TOP = "TopLayer"

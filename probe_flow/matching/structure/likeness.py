@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
-from probe_flow.matching.shared.operations import is_bookkeeping, kin
-from probe_flow.matching.shared.values import CLOSE, EQUAL, likeness
+from probe_flow.matching.alike.operations import is_bookkeeping, kin
+from probe_flow.matching.alike.values import CLOSE, EQUAL, likeness
 from probe_flow.matching.structure.tree import Shapes, Traits
 from probe_flow.records import TensorRef
 

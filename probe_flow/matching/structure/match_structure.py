@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from probe_flow.errors import Diagnostic, Severity
+from probe_flow.matching.alike.operations import family, kin
+from probe_flow.matching.alike.slots_by_shape import Twosome, no_slot, pair_slots, parameter_names, without_transposed
+from probe_flow.matching.alike.values import EQUAL, likeness
 from probe_flow.matching.name.name_space import is_cross_framework
 from probe_flow.matching.name.reasons import entry_of
 from probe_flow.matching.name.side import Side, sides_of
 from probe_flow.matching.name.slots import Decision, pair_twosome
 from probe_flow.matching.shared.executions import other_leaves_out, pair_executions, with_selections
-from probe_flow.matching.shared.operations import family, kin
-from probe_flow.matching.shared.slots_by_shape import Twosome, no_slot, pair_slots, parameter_names, without_transposed
-from probe_flow.matching.shared.values import EQUAL, likeness
 from probe_flow.matching.structure.align import Link
 from probe_flow.matching.structure.confidence import Confidence
 from probe_flow.matching.structure.nodes import NodeLinks, link_nodes

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from probe_flow.matching.alike.operations import is_bookkeeping
 from probe_flow.matching.name.calls import CallPairs
 from probe_flow.matching.name.reasons import Reasons, entry_of
 from probe_flow.matching.name.side import Side
-from probe_flow.matching.shared.operations import is_bookkeeping
 from probe_flow.matching.structure.align import Link
 from probe_flow.matching.structure.likeness import node_likeness, words
 from probe_flow.matching.structure.nodes import NodeLinks

@@ -6,9 +6,9 @@ from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from probe_flow.matching.alike.operations import family, is_bookkeeping, kin
+from probe_flow.matching.alike.values import fingerprint
 from probe_flow.matching.name.side import Side
-from probe_flow.matching.shared.operations import family, is_bookkeeping, kin
-from probe_flow.matching.shared.values import fingerprint
 from probe_flow.records import Node, Phase, SlotRole, TensorKind, TensorRef
 
 ROOT = -1

@@ -9,9 +9,9 @@ from name_builders import ONLY, item_pairs, read, ref_of
 
 from probe_flow.errors import Span
 from probe_flow.mappings.mapping_file import ClassEntries, Entry
+from probe_flow.matching.alike.slots_by_shape import no_slot, pair_foreign_call
 from probe_flow.matching.mapping.layers import match_layer_mapping
 from probe_flow.matching.shared.parameter_names import argument_name
-from probe_flow.matching.shared.slots_by_shape import no_slot, pair_foreign_call
 from probe_flow.records import (
     Expectation,
     NodeKey,

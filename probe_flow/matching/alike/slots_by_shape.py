@@ -11,9 +11,9 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import permutations
 
-from probe_flow.matching.shared.operations import family, kin
+from probe_flow.matching.alike.operations import family, kin
+from probe_flow.matching.alike.values import likeness
 from probe_flow.matching.shared.parameter_names import PARAMETER_ALIASES, argument_name
-from probe_flow.matching.shared.values import likeness
 from probe_flow.records import Expectation, Phase, Reason, Slot, SlotRole, TensorKind, TensorRef
 
 Twosome = tuple[TensorRef | None, TensorRef | None]

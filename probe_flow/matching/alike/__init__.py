@@ -1,0 +1,1 @@
+"""What makes operators, values and slots of two programs alike."""
