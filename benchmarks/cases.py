@@ -34,6 +34,7 @@ from benchmarks.offline_cases import offline_case
 from benchmarks.reduce import reduce
 from benchmarks.reduced_cases import reduced
 from benchmarks.reruns import reruns
+from benchmarks.row_memory import row_memory
 from benchmarks.timing import Usage, interleave, ratios, run_command
 
 HEAVY = ("numpy", "dask", "distributed", "h5py", "ml_dtypes", "numba", "pandas", "rich", "torch", "onnx", "mindspore")
@@ -106,6 +107,7 @@ CASES: Mapping[str, Callable[[Settings], list[Row]]] = MappingProxyType(
         "I": killed,
         "reduce": reduce,
         "reduced": reduced,
+        "rows": row_memory,
         **{name: offline_case(name) for name in OFFLINE},
     }
 )

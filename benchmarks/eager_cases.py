@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 
 from benchmarks.eager_dumps import EagerPair, TensorPlan, write_statistics, write_tensors
 from benchmarks.figures import Row, Settings, one, probe_flow, ratio_rows, usage_rows
@@ -86,5 +87,10 @@ def _tools(case: str, settings: Settings, pair: EagerPair) -> dict[str, Callable
 def _compare(tool: Sequence[str], case: str, settings: Settings, pair: EagerPair) -> Usage:
     folder = settings.folder(f"{case}_output")
     variables = {"PROBE_FLOW_CACHE": str(settings.folder(f"{case}_cache"))}
-    paths = ("-tp", str(pair.target), "-gp", str(pair.golden), "-o", str(folder))
-    return run_command([*tool, "compare", *paths], cwd=folder, variables=variables, accepted=(0, NOISE_FOUND))
+    words = compare_words(pair, folder)
+    return run_command([*tool, *words], cwd=folder, variables=variables, accepted=(0, NOISE_FOUND))
+
+
+def compare_words(pair: EagerPair, output: Path) -> list[str]:
+    """Return the words after the name of either tool."""
+    return ["compare", "-tp", str(pair.target), "-gp", str(pair.golden), "-o", str(output)]
