@@ -6,6 +6,7 @@ their results over themselves, through a window that also holds them back when t
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -17,6 +18,13 @@ from probe_flow.engine.schedulers.base import WINDOW_PER_WORKER, Batch, BatchErr
 GRAPH_TASKS = 2000
 """Tasks per Dask graph: bounds the scheduler's own memory; a graph costs about 70 us a task to build and run."""
 
+
+LOOK_S = 0.5
+"""Seconds between two looks for a signal while no batch ends.
+
+Python acts on a signal between two instructions of the main thread. One that arrives just before that thread falls
+asleep, or in another thread, does not wake it: a wait without a bound would outlast it.
+"""
 
 ABANDON_S = 30.0
 """Seconds that threads get to let go of batches that were abandoned; one that does not is left behind."""
@@ -75,17 +83,23 @@ def run_in_threads(
     driver = threading.Thread(
         target=_drive, args=(task, len(batches), workers, window), name="probe-flow-dask", daemon=True
     )
-    driver.start()
     try:
+        driver.start()
         yield from window.results(len(batches))
     finally:
         window.stop()
         try:
-            driver.join(stop_s)
+            _join(driver, stop_s)
         finally:
             if abandon is not None:
                 abandon()
-        driver.join(None if abandon is None else ABANDON_S)
+        _join(driver, None if abandon is None else ABANDON_S)
+
+
+def _join(driver: threading.Thread, timeout_s: float | None) -> None:
+    """Wait for a thread; one whose start a signal interrupted finds that nothing is left to do."""
+    if driver.is_alive():
+        driver.join(timeout_s)
 
 
 def _failure(index: int, cause: Exception) -> BatchError:
@@ -138,11 +152,16 @@ class _Window(Generic[Result]):
     def results(self, count: int) -> Iterator[tuple[int, Result]]:
         """Yield `count` results as they arrive; raise the first failure."""
         for _ in range(count):
-            result = self._finished.get()
+            result = self._await()
             if isinstance(result, BaseException):
                 raise result
             yield result
             self._slots.release()
+
+    def _await(self) -> tuple[int, Result] | BaseException:
+        while True:
+            with contextlib.suppress(queue.Empty):
+                return self._finished.get(timeout=LOOK_S)
 
     def stop(self) -> None:
         """Hand out no more indices, and wake every task that waits for one."""
