@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.files.existing import is_file
@@ -41,34 +42,44 @@ class Entry:
 
 
 class ShardStore:
-    """Texts by key below one folder. Shards that cannot be read count as absent and are listed in ``problems``."""
+    """Texts by key below one folder. Shards that cannot be read count as absent and are listed in ``problems``.
+
+    Of a shard that was read only its keys stay in memory: a cache holds far more than a run asks for.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.problems: list[Diagnostic] = []
-        self._unread: list[Path] | None = None
-        self._known: dict[str, Entry] = {}
+        self._paths: list[Path] | None = None
+        self._keys: dict[Path, NDArray[np.bytes_]] = {}
 
     def find(self, keys: Collection[str]) -> Mapping[str, Entry]:
         """Return the entries there are; shards are read newest first, only until all keys are found."""
-        if self._unread is None:
-            self._unread = self.shards()
-        wanted = set(keys) - self._known.keys()
-        while wanted and self._unread:
-            path = self._unread.pop(0)
-            try:
-                for key, entry in read_shard(path):
-                    self._known.setdefault(key, entry)
+        if self._paths is None:
+            self._paths = self.shards()
+        found: dict[str, Entry] = {}
+        wanted = set(keys)
+        for path in self._paths[:]:
+            if not wanted:
+                break
+            if not self._may_hold(path, wanted):
+                continue
+            for key, entry in self._read(path):
+                if key in wanted:
+                    found[key] = entry
                     wanted.discard(key)
-            except FormatError as error:
-                self.problems.extend(error.diagnostics)
-        return {key: self._known[key] for key in keys if key in self._known}
+        return {key: found[key] for key in keys if key in found}
 
     def labels(self) -> Iterator[tuple[str, str]]:
         """Yield ``(key, label)`` of every entry of every readable shard, newest shards first."""
-        self.find(("",))
-        for key, entry in self._known.items():
-            yield key, entry.label
+        if self._paths is None:
+            self._paths = self.shards()
+        known: set[str] = set()
+        for path in self._paths[:]:
+            for key, entry in self._read(path):
+                if key not in known:
+                    known.add(key)
+                    yield key, entry.label
 
     def add(self, entries: Mapping[str, Entry]) -> Path | None:
         """Write entries as one new shard and return its path, None when there is nothing to write.
@@ -87,7 +98,9 @@ class ShardStore:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        self._known.update(entries)
+        if self._paths is not None:
+            self._paths.insert(0, path)
+            self._keys[path] = _sorted(entries)
         return path
 
     def shards(self) -> list[Path]:
@@ -99,6 +112,31 @@ class ShardStore:
         except FileNotFoundError:
             return []
         return [path for _, path in sorted(found, reverse=True)]
+
+    def _may_hold(self, path: Path, wanted: Collection[str]) -> bool:
+        known = self._keys.get(path)
+        if known is None:
+            return True
+        asked = _sorted(wanted)
+        places = np.searchsorted(known, asked)
+        return bool((known[np.minimum(places, len(known) - 1)] == asked).any()) if len(known) else False
+
+    def _read(self, path: Path) -> list[tuple[str, Entry]]:
+        """Return the entries of a shard; one that cannot be read is told of once and not asked again."""
+        assert self._paths is not None
+        try:
+            entries = read_shard(path)
+        except FormatError as error:
+            if path not in self._keys or path.exists():  # what another run removed meanwhile is a miss
+                self.problems.extend(error.diagnostics)
+            self._paths.remove(path)
+            return []
+        self._keys[path] = _sorted(key for key, _ in entries)
+        return entries
+
+
+def _sorted(keys: Iterable[str]) -> NDArray[np.bytes_]:
+    return np.sort(np.array([key.encode() for key in keys], np.bytes_))
 
 
 def _is_shard(entry: os.DirEntry[str]) -> bool:

@@ -5,7 +5,7 @@ What a batch brings is kept as soon as it arrives, so that a killed run loses li
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -82,8 +82,8 @@ def measure_pairs(
         scope: how they are measured.
     """
     options = options_for(ids, max_elements=scope.max_elements)
-    work = _Work(context, options)
-    measurements: dict[int, Measurement] = {}
+    work = _Work(context, options, pairs, derived_ids(ids), scope)
+    measurements = work.measurements
     with_data = []
     for number, pair in enumerate(pairs):
         if pair.target is None or pair.golden is None or (selected is not None and number not in selected):
@@ -96,19 +96,6 @@ def measure_pairs(
         else:
             measurements[number] = measurement_without_data(pair)
     work.measure(list(_tasks(pairs, with_data, options)))
-    derived = derived_ids(ids)
-    for number, parts in work.parts.items():
-        if number not in work.failures:
-            records = [parts[first] for first in sorted(parts)]
-            try:
-                if isinstance(records[0], Reduced):
-                    measurements[number] = measurement_without_data(with_statistics(pairs[number], records[0]))
-                    continue
-                measurements[number] = measurement_of_record(
-                    pairs[number], _records(records), derived, backend=work.backends[number], scope=scope
-                )
-            except Exception as error:  # a metric of a package must cost its rows, not hours of work
-                work.failures[number] = defect(pairs[number].shown.id, error)
     return [
         MeasuredPair(pair, measurements.get(number), work.failures.get(number)) for number, pair in enumerate(pairs)
     ]
@@ -148,10 +135,18 @@ def _records(parts: Sequence[Part]) -> list[SpanRecord | Record]:
 
 @dataclass(slots=True)
 class _Work:
-    """What has been measured so far, and why some of it could not be."""
+    """What has been measured so far, and why some of it could not be.
+
+    What the tasks of a pair leave is folded when the last of them is done: it takes more memory than the measurement.
+    """
 
     context: Context
     options: MeasureOptions
+    pairs: Sequence[Pair]
+    derived: tuple[str, ...]
+    scope: Scope
+    measurements: dict[int, Measurement] = field(default_factory=dict)
+    open_tasks: Counter[int] = field(default_factory=Counter)
     parts: dict[int, dict[int, Part]] = field(default_factory=lambda: defaultdict(dict))
     backends: dict[int, str] = field(default_factory=dict)
     failures: dict[int, Diagnostic] = field(default_factory=dict)
@@ -164,6 +159,9 @@ class _Work:
         settings = self.context.settings
         backend = backend_named(settings.metrics_backend, sum(task.nbytes for task in remaining))
         remaining += self._of_other_backends(tasks, remaining, backend.label)
+        self.open_tasks = Counter(task.pair for task in remaining)
+        for pair in [pair for pair in self.parts if not self.open_tasks[pair]]:
+            self._fold(pair)
         options = replace(self.options, backend=backend.name)
         store = TensorStore(settings.tensors, settings.keeps_all_tensors) if settings.tensors else None
         if store is not None:
@@ -214,6 +212,7 @@ class _Work:
         texts = {}
         for result in results:
             place = result.pair, result.first_block
+            self.open_tasks[result.pair] -= 1
             self.context.report(result.warnings)
             if result.record is None or result.pair in changed:
                 failure = result.failure or _changed(tasks[result.pair])
@@ -222,8 +221,27 @@ class _Work:
             self.parts[result.pair][result.first_block] = result.record
             self.backends[result.pair] = backend
             if place in self.keys:
-                texts[self.keys[place]] = f"{backend}\n{_text(result.record)}", self.labels[place]
+                texts[self.keys.pop(place)] = f"{backend}\n{_text(result.record)}", self.labels.pop(place)
+            if not self.open_tasks[result.pair]:
+                self._fold(result.pair)
         self.context.cache.add(texts)
+
+    def _fold(self, number: int) -> None:
+        """Make the measurement of a pair from what its tasks left."""
+        parts, backend = self.parts.pop(number), self.backends.pop(number)
+        if number in self.failures:
+            return
+        records = [parts[first] for first in sorted(parts)]
+        pair = self.pairs[number]
+        try:
+            if isinstance(records[0], Reduced):
+                found = measurement_without_data(with_statistics(pair, records[0]))
+            else:
+                found = measurement_of_record(pair, _records(records), self.derived, backend=backend, scope=self.scope)
+        except Exception as error:  # a metric of a package must cost its rows, not hours of work
+            self.failures[number] = defect(pair.shown.id, error)
+        else:
+            self.measurements[number] = found
 
 
 def _with_keys(tasks: Sequence[Task], store: TensorStore, identify: Identify) -> list[Task]:
