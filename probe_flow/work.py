@@ -68,30 +68,6 @@ class NoCache:
         """Forget."""
 
 
-class Files(Protocol):
-    """How long result files are written; the engine supplies one that writes some of them beside the run."""
-
-    def begin(self, write: Callable[[Path], None], path: Path, *, rows: int) -> Callable[[], None]:
-        """Begin to write a file; return what waits until it stands at its path.
-
-        Both raise what writing raises. Whatever the file is made from must not change before it is there.
-
-        Args:
-            write: writes it to any path of that name, whole or not at all; may run in a forked child.
-            path: where the file shall be.
-            rows: how long it is; short files are there when this returns.
-        """
-
-
-class AtOnce:
-    """Writes every file when it is asked to."""
-
-    def begin(self, write: Callable[[Path], None], path: Path, *, rows: int) -> Callable[[], None]:  # noqa: ARG002
-        """Write the file; nothing is left to wait for."""
-        write(path)
-        return lambda: None
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Run-wide settings of the workflow file that stages need.
@@ -126,7 +102,7 @@ class Context:
         settings: run-wide settings, see `Settings`.
         facts: provenance of the run so far, for reports (workflow name, params, versions, timings).
         cache: what was measured before (`ResultCache`).
-        files: writes long result files (`Files`).
+        announce: is told of every result file before it is begun.
         place: where the stage's options were written, for problems that show only while it runs; None = nowhere.
     """
 
@@ -138,5 +114,5 @@ class Context:
     settings: Settings
     facts: Mapping[str, Any]
     cache: ResultCache = field(default_factory=NoCache)
-    files: Files = field(default_factory=AtOnce)
+    announce: Callable[[Path], object] = lambda _path: None
     place: Place | None = None

@@ -44,12 +44,6 @@ def atomic_bytes(path: Path) -> Iterator[IO[bytes]]:
         os.fsync(file.fileno())
 
 
-def put_in_place(written: Path, path: Path) -> None:
-    """Move a file that is complete and flushed to its place on the same file system; raise OSError if that fails."""
-    written.replace(path)
-    _sync_folder(path.parent)
-
-
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     """Yield a fresh temporary path beside `path`; rename it to `path` at the end, remove it on any error."""
@@ -57,7 +51,8 @@ def _replacing(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
-        put_in_place(temporary, path)
+        temporary.replace(path)
+        _sync_folder(path.parent)
     except OSError as exc:
         _discard(temporary)
         raise IncompleteError(

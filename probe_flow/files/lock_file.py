@@ -102,10 +102,6 @@ class LockFile:
         if self._descriptor >= 0 and self.is_in_place:
             with suppress(OSError):
                 self.path.unlink()
-        self.forget()
-
-    def forget(self) -> None:
-        """Let go of the file: in a forked child, which would otherwise hold the lock when its parent is killed."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

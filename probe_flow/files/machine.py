@@ -95,27 +95,6 @@ def memory_of_machine(root: Path = _ROOT) -> int | None:
     return min(limits, default=None)
 
 
-def free_memory(root: Path = _ROOT) -> int:
-    """Return the bytes of memory that this process may still fill, 0 where the system does not tell.
-
-    Args:
-        root: where the files of the system lie.
-    """
-    lines = _text(root / "proc/meminfo").splitlines()
-    available = next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), 0)
-    return min(available, (memory_of_machine(root) or 0) - own_memory(root))
-
-
-def own_memory(root: Path = _ROOT) -> int:
-    """Return the bytes of memory that this process fills, 0 where the system does not tell.
-
-    Args:
-        root: where the files of the system lie.
-    """
-    pages = _text(root / "proc/self/statm").split()[1:2]
-    return int(pages[0]) * os.sysconf("SC_PAGE_SIZE") if pages else 0
-
-
 def _cpu_shares(root: Path) -> Iterator[float | None]:
     for controller, mount in _CPU_LIMITS:
         for group in _groups(root, controller, mount):

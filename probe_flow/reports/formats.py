@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from probe_flow.records import Comparison, Differences
 from probe_flow.reports.parts import MAX_CSV_ROWS, folder_of, parts_by_model, parts_of, ranks_of
-from probe_flow.reports.registry import TABLES
 
 if TYPE_CHECKING:
     from probe_flow.reports.elements.element_view import ElementView
@@ -98,12 +97,10 @@ class ReportFile:
         name: its name, which may begin with a folder.
         write: writes it, whole or not at all; raises UsageError (PF7101) when a package is missing, IncompleteError
             (PF7001) when the file cannot be written, or what the format says.
-        rows: rows that writing it goes through, as far as only our own code writes them; 0 for what is short.
     """
 
     name: str
     write: Callable[[Path], None]
-    rows: int = 0
 
 
 def files_of(form: Form, request: Request, *, names: Sequence[str] = ()) -> tuple[ReportFile, ...]:
@@ -120,20 +117,18 @@ def files_of(form: Form, request: Request, *, names: Sequence[str] = ()) -> tupl
 def _one_file(form: Form, request: Request, names: Sequence[str]) -> tuple[ReportFile, ...]:
     stem, ending = _NAMES[form]
     name = f"{stem}{request.suffix}{ending}"
-    return (ReportFile(name, partial(_write_one, form, request, names), len(request.comparison.rows)),)
+    return (ReportFile(name, partial(_write_one, form, request, names)),)
 
 
 def _tables(form: Form, request: Request, names: Sequence[str]) -> tuple[ReportFile, ...]:
     """Return the files of a table; their names state when the run began."""
     stem = FILE_STEMS.get(form.argument, form.argument)
     max_rows = MAX_CSV_ROWS if form.word == "csv" else None
-    is_ours = form.argument in TABLES
     return tuple(
         ReportFile(
             f"{part.folder}{part.prefix}{'debug_' if part.is_debug else ''}{stem}{request.suffix}{part.suffix}"
             f"_{request.started:%Y%m%d%H%M%S}{part.ending}.{form.word}",
             partial(_write_one, form, replace(request, comparison=part.comparison), names),
-            len(part.comparison.rows) if is_ours else 0,
         )
         for part in parts_of(request.comparison, form.argument, max_rows=max_rows)
     )

@@ -33,8 +33,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOW = ROOT / "workflows" / "torchair_ge_vs_fx.yaml"
 SAMPLE = ROOT / "examples" / "torchair" / "faulty"
-SCHEDULERS = ("sync", "beside", "threads", "processes", "distributed")
-"""`beside` is `sync` with every long file written by a forked child."""
+SCHEDULERS = ("sync", "threads", "processes", "distributed")
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
@@ -96,14 +95,8 @@ class Sandbox:
         os.chdir(self.root)
         os.environ.update(PROBE_FLOW_CACHE=str(self.root / "cache"), TMPDIR=str(self.root / "scratch"))
         tempfile.tempdir = None
-        if self.scheduler == "beside":
-            from probe_flow.engine.run import background_writers as beside
-
-            beside.MIN_ROWS = 0  # type: ignore[misc]
-            beside.usable_cpus = lambda: 4
-            beside.free_memory = lambda: 2**50
         _count_changes(str(self.root), count, before)
-        name = {"beside": "sync"}.get(self.scheduler, self.scheduler)
+        name = self.scheduler
         from probe_flow.cli.main import main
 
         sets = ["--set", f"target={SAMPLE / 'msprobe_ge_dump'}", "--set", f"golden={SAMPLE / 'msprobe_fx_dump'}"]

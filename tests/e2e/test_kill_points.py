@@ -12,7 +12,7 @@ SCRIPT = Path(__file__).with_name("kill_points.py")
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("scheduler", "sample"), [("sync", 9), ("beside", 3), ("threads", 3), ("processes", 3)])
+@pytest.mark.parametrize(("scheduler", "sample"), [("sync", 9), ("threads", 3), ("processes", 3)])
 def test_a_run_that_gets_a_signal_is_resumed_and_begun_anew_to_the_same_bytes(scheduler, sample):
     check(scheduler, sample)
 

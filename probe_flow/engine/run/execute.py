@@ -7,14 +7,11 @@ import shlex
 import signal
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from probe_flow.engine.cache import PARTIAL, RunCache, collect_garbage, shared_store, tensor_store
-from probe_flow.engine.run.background_writers import Beside
 from probe_flow.engine.run.clock import Clock
 from probe_flow.engine.run.events import FILE_BEGUN, EventLog, open_events
 from probe_flow.engine.run.outcome import StageOutcome, StageStatus, exit_code, run_verdict
@@ -125,11 +122,10 @@ def execute(
             run = _Run(
                 plan, folder, scheduler, clock, progress or Silent(), log, record, signals, cache, keeps_going, strict
             )
-            with closing(run.files):
-                try:
-                    return run.to_end()
-                finally:
-                    gc.unfreeze()
+            try:
+                return run.to_end()
+            finally:
+                gc.unfreeze()
 
 
 @dataclass(slots=True)
@@ -148,15 +144,13 @@ class _Run:
     keeps_going: bool = False
     strict: Sequence[str] = ()
     outcomes: list[StageOutcome] = field(default_factory=list)
-    files: Beside = field(init=False)
     results: Results = field(init=False)
     cache: RunCache = field(init=False)
     _began: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._began = self.clock.monotonic()
-        self.files = Beside(in_child=self.folder.lock.forget, announce=self._announce)
-        self.results = Results(self.plan.selected, self.folder.path, self.files, strict=self.strict)
+        self.results = Results(self.plan.selected, self.folder.path, self._announce, strict=self.strict)
         self.cache = RunCache(
             shared=shared_store(self.cache_folder) if self.cache_folder else None,
             partial=self.folder.path / PARTIAL,
@@ -174,7 +168,6 @@ class _Run:
             self.progress.stage_ended(outcome)
             self._save()
             gc.freeze()  # what a stage leaves lives to the end; walking it in search of garbage takes a tenth of a run
-        self._finish_files()
         return self._finish(stopped_by=self.signals.number)
 
     def _skipped(self, planned: PlannedStage) -> StageOutcome | None:
@@ -217,11 +210,10 @@ class _Run:
         self,
         outcome: StageOutcome,
         work: Callable[[], None],
-        guard: Callable[[], AbstractContextManager[None]] | None = None,
     ) -> StageOutcome:
         """Do a stage's work, which signals end; return its outcome as it was, or how the work failed."""
         try:
-            with (guard or self.signals.working)():
+            with self.signals.working():
                 work()
         except KeyboardInterrupt:
             return replace(outcome, status=StageStatus.INTERRUPTED, reason="interrupted")
@@ -231,14 +223,6 @@ class _Run:
             self.log.emit("stage.crashed", stage=outcome.name, traceback=traceback.format_exc())
             return _failed(outcome, (out_of_memory(exc) or _unforeseen(outcome.name, exc),))
         return outcome
-
-    def _finish_files(self) -> None:
-        """Wait for the records of all stages; a stage whose record cannot be written failed."""
-        for place, done in enumerate(self.outcomes):
-            guard = nullcontext if self.signals.number else None  # what was found before a signal is still wanted
-            outcome = self.outcomes[place] = self._tried(done, partial(self.results.finish, done.name), guard)
-            if outcome is not done:
-                self.log.emit("stage.failed", stage=outcome.name, status=outcome.status.value, reason=outcome.reason)
 
     def _context(self, planned: PlannedStage) -> Context:
         name = planned.stage.name
@@ -259,7 +243,7 @@ class _Run:
             ),
             facts=dict(self.record),
             cache=self.cache.for_stage(forced=name in self.plan.forced),
-            files=self.files,
+            announce=self._announce,
             place=planned.stage.place,
         )
 

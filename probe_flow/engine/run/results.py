@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from probe_flow.record.jsonl import write_comparison_jsonl, write_details_jsonl,
 from probe_flow.record.run_json import comparison_summary
 from probe_flow.records import Catalog, Comparison, Pairs
 from probe_flow.stages.base import Kind
-from probe_flow.work import AtOnce, Files
 
 _RECORD_OF: Mapping[Kind, type] = {Kind.CATALOG: Catalog, Kind.PAIRS: Pairs, Kind.COMPARISON: Comparison}
 
@@ -28,7 +26,7 @@ class Results:
     Args:
         selected: the stages that run.
         folder: where the records of comparisons are written.
-        files: writes these records.
+        announce: is told of every record before it is begun.
         inputs: provenance of the dumps.
         comparisons: the comparisons, by stage; kept to the end, for the summary on the screen.
         summaries: what `run.json` says of each comparison.
@@ -38,7 +36,7 @@ class Results:
 
     selected: Sequence[PlannedStage]
     folder: Path
-    files: Files = field(default_factory=AtOnce)
+    announce: Callable[[Path], None]
     inputs: list[dict[str, Any]] = field(default_factory=list)
     comparisons: dict[str, Comparison] = field(default_factory=dict)
     summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -46,17 +44,12 @@ class Results:
     strict: Sequence[str] = ()
     _held: dict[str, Any] = field(default_factory=dict)
     _known: dict[object, set[str]] = field(default_factory=dict)
-    _written: dict[str, bool] = field(default_factory=dict)
-    _begun: dict[str, list[tuple[Path, Callable[[], None]]]] = field(default_factory=dict)
+    artifacts: list[str] = field(default_factory=list)
+    """Files that are there, in the order in which they were written; relative to the folder if they lie in it."""
     _waiting: Counter[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self._waiting = Counter(name for planned in self.selected for name in planned.needs)
-
-    @property
-    def artifacts(self) -> list[str]:
-        """Files that are there, in the order in which they were begun; relative to the folder if they lie in it."""
-        return [name for name, is_there in self._written.items() if is_there]
 
     @property
     def held(self) -> tuple[str, ...]:
@@ -68,7 +61,7 @@ class Results:
         return {option: [self._held[name] for name in names] for option, names in planned.stage.inputs.items()}
 
     def add(self, planned: PlannedStage, result: object) -> None:
-        """Take a stage's result: begin to write what must be written, hold it if a consumer waits.
+        """Take a stage's result: write what must be written, hold it if a consumer waits.
 
         Raises:
             InternalError: PF6004 when the result is not of the kind that the stage declares.
@@ -99,44 +92,17 @@ class Results:
     def _add_comparison(self, name: str, comparison: Comparison) -> None:
         count = sum(planned.stage.type.produces is Kind.COMPARISON for planned in self.selected)
         folder = self.folder if count == 1 else self.folder / name
-        pairs = comparison.pairs
-        files = [
-            ("comparison.jsonl", write_comparison_jsonl, len(comparison.rows)),
-            ("nodes.jsonl", write_nodes_jsonl, len(pairs.target.nodes) + len(pairs.golden.nodes)),
-        ]
+        files = {"comparison.jsonl": write_comparison_jsonl, "nodes.jsonl": write_nodes_jsonl}
         if comparison.details:
-            files.append(("details.jsonl", write_details_jsonl, len(comparison.details)))
-        begun = self._begun[name] = []
-        for file_name, write, rows in files:
+            files["details.jsonl"] = write_details_jsonl
+        for file_name, write in files.items():
             path = folder / file_name
-            begun.append((path, self._begin(partial(write, comparison), path, rows)))
+            self.announce(path)
+            write(comparison, path)
+            self._note(path)
         self.comparisons[name] = comparison
         self.summaries[name] = comparison_summary(comparison)
         self.report(name, comparison.problems, repeats=True)
-
-    def _begin(self, write: Callable[[Path], None], path: Path, rows: int) -> Callable[[], None]:
-        noted: list[Path] = []
-
-        def write_and_note(place: Path) -> None:
-            write(place)
-            noted.append(place)  # a child notes it for itself only
-
-        wait = self.files.begin(write_and_note, path, rows=rows)
-        self._written[self._name_of(path)] = bool(noted)
-        return wait
-
-    def finish(self, stage: str) -> None:
-        """Wait for the records of a stage's comparison; what writing them raises, this raises."""
-        begun = self._begun.pop(stage, [])
-        try:
-            while begun:
-                path, wait = begun[0]
-                wait()
-                self._written[self._name_of(path)] = True
-                del begun[0]
-        finally:
-            for path, _ in begun:
-                del self._written[self._name_of(path)]
 
     def report(self, stage: str, problems: Iterable[Diagnostic], *, repeats: bool = False) -> list[Diagnostic]:
         """Keep what a stage reports or puts into its result; return what was not known yet, named after the stage.
@@ -163,10 +129,12 @@ class Results:
         if isinstance(result, str) or not isinstance(result, Sequence):
             raise InternalError(_wrong_kind(planned, result))
         for path in result:
-            self._written[self._name_of(Path(path))] = True
+            self._note(Path(path))
 
-    def _name_of(self, path: Path) -> str:
-        return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)
+    def _note(self, path: Path) -> None:
+        name = str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)
+        if name not in self.artifacts:
+            self.artifacts.append(name)
 
     def incomplete(self) -> list[str]:
         """Return why the run is incomplete as far as its results say, each reason once."""

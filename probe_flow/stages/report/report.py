@@ -6,7 +6,6 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -184,8 +183,9 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
         names: list[str] = []  # filled before the first file is written
         files = _told_apart([(form, file) for form in forms(options) for file in files_of(form, request, names=names)])
         names += [file.name for _, file in files]
-        for form, path, wait in _all_begun(files, folder, context):
-            problem = _problem(form, path, wait, context)
+        for form, file in files:
+            path = folder / file.name
+            problem = _problem(form, file, path, context)
             if problem is None:
                 written.append(path)
             else:
@@ -306,34 +306,13 @@ def _first_differences(options: Options, comparison: Comparison) -> tuple[Differ
     return found, [Diagnostic("PF7140", message, severity=Severity.NOTE)]
 
 
-_Begun: TypeAlias = "tuple[Form, Path, Callable[[], None]]"
-"""A file: its form, its path, and what waits for it, or raises what beginning raised."""
-
-
-def _all_begun(files: Sequence[tuple[Form, ReportFile]], folder: Path, context: Context) -> list[_Begun]:
-    """Begin to write all files: the first, mostly the longest, while the others may be written beside it."""
-    others = [_begun(form, file, folder / file.name, context) for form, file in files[1:]]
-    return [_begun(form, replace(file, rows=0), folder / file.name, context) for form, file in files[:1]] + others
-
-
-def _begun(form: Form, file: ReportFile, path: Path, context: Context) -> _Begun:
-    try:
-        wait = context.files.begin(file.write, path, rows=file.rows)
-    except Exception as exc:
-        wait = partial(_fail, exc)
-    return form, path, wait
-
-
-def _fail(error: Exception) -> None:
-    raise error
-
-
-def _problem(form: Form, path: Path, wait: Callable[[], None], context: Context) -> Diagnostic | None:
-    """Wait for one file; return why it is not there."""
+def _problem(form: Form, file: ReportFile, path: Path, context: Context) -> Diagnostic | None:
+    """Write one file; return why it is not there."""
     from probe_flow.errors import ProbeFlowError
 
     try:
-        wait()
+        context.announce(path)
+        file.write(path)
     except ProbeFlowError as exc:
         return exc.diagnostic
     except Exception as exc:  # a writer of any origin: its failure must not take the other files along

@@ -167,34 +167,6 @@ def test_the_holder_touches_its_lock_now_and_then(tmp_path, monkeypatch):
         assert (tmp_path / LOCK_NAME).stat().st_mtime > 5
 
 
-FORK = """
-import os, sys
-from pathlib import Path
-from probe_flow.files.lock_file import LockFile
-lock = LockFile(Path(sys.argv[1]))
-if os.fork() == 0:
-    lock.forget()
-    print("forked", flush=True)
-    sys.stdin.read()
-    os._exit(0)
-os.wait()
-"""
-
-
-def test_a_forked_child_that_lets_go_does_not_hold_the_lock_of_its_killed_parent(tmp_path):
-    path = tmp_path / "lock"
-    command = [sys.executable, "-c", FORK, str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout.readline() == "forked\n"
-        with pytest.raises(HeldError, match=f"process {parent.pid} on"):
-            LockFile(path)
-        parent.kill()
-        parent.wait(timeout=60)
-        lock = LockFile(path)  # while the child is still there
-        assert lock.was_left
-        lock.release()
-
-
 def test_where_the_file_system_has_no_locks_the_file_decides(tmp_path, monkeypatch, holder):
     def refuse(*_):
         raise OSError(errno.ENOTSUP, "Operation not supported")

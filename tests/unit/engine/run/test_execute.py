@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from probe_flow.engine.run import background_writers as beside
 from probe_flow.engine.run import results
 from probe_flow.engine.run.clock import Clock
 from probe_flow.engine.run.execute import RunOutcome, execute
@@ -259,36 +257,6 @@ def test_a_failed_second_run_leaves_no_stale_comparison(run):
     assert not (second.folder / "comparison.jsonl").exists()
 
 
-@pytest.fixture
-def with_children(monkeypatch):
-    """Let records be written beside the run however short they are."""
-    monkeypatch.setattr(beside, "MIN_ROWS", 0)
-    monkeypatch.setattr(beside, "usable_cpus", lambda: 2)
-    monkeypatch.setattr(beside, "free_memory", lambda: 2**50)
-    monkeypatch.setattr(beside.threading, "active_count", lambda: 1)
-
-
-@pytest.mark.usefixtures("with_children")
-def test_records_written_beside_the_run_are_the_same(run, tmp_path, monkeypatch):
-    here, makers = os.getpid(), tmp_path / "makers"
-    write = results.write_comparison_jsonl
-
-    def noting(comparison, path):
-        makers.write_text(str(os.getpid()))
-        write(comparison, path)
-
-    monkeypatch.setattr(results, "write_comparison_jsonl", noting)
-    names = ("comparison.jsonl", "nodes.jsonl")
-    outcome = run(target="1 2.5 3")
-    beside_it = [(outcome.folder / name).read_bytes() for name in names]
-    assert int(makers.read_text()) != here
-    monkeypatch.setattr(beside, "MIN_ROWS", 10)
-    outcome = run(target="1 2.5 3")
-    assert [(outcome.folder / name).read_bytes() for name in names] == beside_it
-    assert int(makers.read_text()) == here
-
-
-@pytest.mark.usefixtures("with_children")
 def test_a_record_that_is_not_there_yet_is_not_listed(run, monkeypatch):
     seen = []
     module = sys.modules["probe_flow.engine.run.execute"]  # the name here is that of its function
@@ -309,7 +277,6 @@ def test_a_record_that_is_not_there_yet_is_not_listed(run, monkeypatch):
     assert record["artifacts"] == ["run.json", "events.jsonl", "comparison.jsonl", "nodes.jsonl", "table.csv"]
 
 
-@pytest.mark.usefixtures("with_children")
 @pytest.mark.parametrize(
     ("error", "code", "reason"),
     [
@@ -318,7 +285,7 @@ def test_a_record_that_is_not_there_yet_is_not_listed(run, monkeypatch):
         (KeyboardInterrupt(), 130, "interrupted"),
     ],
 )
-def test_a_record_that_cannot_be_written_in_the_end_fails_its_stage(run, monkeypatch, error, code, reason):
+def test_a_record_that_cannot_be_written_fails_its_stage(run, monkeypatch, error, code, reason):
     def refuse(_comparison, _path):
         raise error
 
@@ -327,9 +294,9 @@ def test_a_record_that_cannot_be_written_in_the_end_fails_its_stage(run, monkeyp
     record = record_of(outcome)
     assert outcome.exit_code == code
     assert record["verdict"] == "incomplete"
-    assert statuses(outcome)["table"] == "done"
+    assert statuses(outcome)["table"] == "skipped"
     assert {stage.name: stage.reason for stage in outcome.stages}["result"] == reason
-    assert record["artifacts"] == ["run.json", "events.jsonl", "comparison.jsonl", "table.csv"]
+    assert record["artifacts"] == ["run.json", "events.jsonl", "comparison.jsonl"]
     assert sorted(path.name for path in outcome.folder.iterdir()) == sorted(record["artifacts"])
 
 

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from functools import partial
-from importlib.metadata import EntryPoint, EntryPoints
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from probe_flow.records import Comparison, Role, Status
 from probe_flow.reports import formats as files
 from probe_flow.reports import registry
 from probe_flow.stages.report.report import STAGE, Options, forms
-from probe_flow.work import AtOnce, Context, Settings
+from probe_flow.work import Context, Settings
 
 ALL = [{"csv": "dump_json"}, "jsonl", "junit", "xlsx", {"xlsx": "torchair"}, "markdown", "annotations",
        {"annotations": "gitlab"}]  # fmt: skip
@@ -37,14 +36,22 @@ FACTS: dict[str, Any] = {
 class Ran:
     """The stage, run aside, with what it told the engine."""
 
-    def __init__(self, folder: Path, formats: list[Any], *comparisons: Comparison, **more: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        formats: list[Any],
+        *comparisons: Comparison,
+        announce: Callable[[Path], object] = str,
+        **more: Any,
+    ) -> None:
         self.reported: list[Diagnostic] = []
         self.events: list[str] = []
         options = Options.model_validate(
             {"uses": "report", "comparison": "result", "formats": formats, **more.pop("options", {})}
         )
-        files = more.pop("files", AtOnce())
-        context = Context("report", folder, no_map, self.emit, self.report, Settings(), {**FACTS, **more}, files=files)
+        context = Context(
+            "report", folder, no_map, self.emit, self.report, Settings(), {**FACTS, **more}, announce=announce
+        )
         result = STAGE.run(options, {"comparison": comparisons}, context)
         assert isinstance(result, list)
         self.names = [path.relative_to(folder).as_posix() for path in result]
@@ -120,36 +127,21 @@ def test_a_format_that_fails_costs_itself(
     assert ran.events == (["report.crashed"] if code == "PF7102" else [])
 
 
-class Later:
-    """Writes nothing before it is waited for."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, int] = {}
-
-    def begin(self, write: Callable[[Path], None], path: Path, *, rows: int) -> Callable[[], None]:
-        self.rows[path.name] = rows
-        return partial(write, path)
-
-
-def test_files_may_be_written_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_file_is_announced_before_it_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_arguments: object) -> None:
         raise ZeroDivisionError("a defect")
 
+    announced: dict[str, bool] = {}
+
+    def announce(path: Path) -> None:
+        announced[path.name] = path.exists()
+
     monkeypatch.setattr(files, "_WRITERS", {**files._WRITERS, "junit": broken})
-    later = Later()
-    ran = Ran(tmp_path, [{"csv": "dump_json"}, "junit", "html", "markdown"], diverging(), files=later)
+    ran = Ran(tmp_path, [{"csv": "dump_json"}, "junit", "html", "markdown"], diverging(), announce=announce)
     table = "compare_result_20260102030405.csv"
     assert ran.names == [table, "report.html", "report.md"]
     assert [problem.code for problem in ran.reported] == ["PF7102"]
-    assert later.rows == {table: 0, "junit.xml": 2, "report.html": 2, "report.md": 2}  # the first is written here
-
-
-def test_writers_of_other_packages_are_never_called_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "entry_points", lambda **_: EntryPoints([ENTRY_POINT]))
-    later = Later()
-    ran = Ran(tmp_path, ["junit", {"csv": "theirs"}, "markdown"], diverging(), files=later)
-    assert ran.names == ["junit.xml", "theirs_20260102030405.csv", "report.md"]
-    assert later.rows == {"junit.xml": 0, "theirs_20260102030405.csv": 0, "report.md": 2}
+    assert announced == {table: False, "junit.xml": False, "report.html": False, "report.md": False}
 
 
 def test_what_is_unreadable_makes_every_report_incomplete(tmp_path: Path) -> None:
