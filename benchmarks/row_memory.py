@@ -13,8 +13,8 @@ from benchmarks.runs import cache_in, run_words
 from benchmarks.timing import MIB
 from benchmarks.tree_memory import TreeMemory, tree_memory
 
-PAIRS, QUICK_PAIRS = (10_000, 100_000), (200, 1_000)
-STATISTICS, QUICK_STATISTICS = (10_000, 100_000), (200, 1_000)
+PAIRS, QUICK_PAIRS = (1_000, 10_000, 100_000), (200, 1_000)
+STATISTICS, QUICK_STATISTICS = (1_000, 10_000, 100_000), (200, 1_000)
 ELEMENTS = 256
 FIXED_BYTES = 120 * MIB
 """What a run takes whatever it compares: Python, numpy, the program."""

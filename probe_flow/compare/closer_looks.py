@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import structs
 
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import FormatError, NotComparableError
@@ -218,7 +219,7 @@ def _numbers(values: np.ndarray) -> tuple[float, ...]:
 
 
 def _text(detail: TensorDetail) -> str:
-    maps = [list(asdict(each).values()) for each in detail.maps]
+    maps = [list(structs.asdict(each).values()) for each in detail.maps]
     return json.dumps(
         [detail.start, detail.target, detail.golden, detail.edges, detail.counts, detail.equal, maps], allow_nan=True
     )

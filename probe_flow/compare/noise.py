@@ -6,7 +6,8 @@ A dump stage that ran its model several times names the folders of the other dum
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.analysis.model.noise import with_noise
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError

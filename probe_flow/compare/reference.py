@@ -7,7 +7,8 @@ than one of three, so that a tensor is read at most twice and every result can b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.analysis.search.reference_check import with_figures
 from probe_flow.errors import Diagnostic, Severity

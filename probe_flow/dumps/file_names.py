@@ -12,14 +12,14 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.files.opening import lines_of, open_text
 from probe_flow.records import Problem, Slot, SlotRole
-from probe_flow.records.quick import quick
 
 TIMESTAMP_DIGITS = 16
 MAX_MAPPING_BYTES = 64 << 20
@@ -37,9 +37,7 @@ FxOutput = tuple[str, int]
 """An FX tensor: (key ``{node}-{target}``, output number)."""
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class GeFileName:
+class GeFileName(Struct, frozen=True, gc=False):
     """The fields of a device file name; numbers that the name lacks are None."""
 
     op_type: str
@@ -64,9 +62,7 @@ class GeFileName:
         return without_slice(self.op_name)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class FxFileName:
+class FxFileName(Struct, frozen=True, gc=False):
     """The fields of an FX array's name; ``key`` is ``{node}-{target}``."""
 
     key: str

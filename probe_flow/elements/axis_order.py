@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.records import TensorRef
 from probe_flow.tensors.encoding import TORCH, parse_encoding, restrided

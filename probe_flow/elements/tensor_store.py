@@ -9,10 +9,11 @@ cannot be read is converted again. h5py is imported where a file is opened: most
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
 from probe_flow.elements.blocks import TensorBlocks, open_tensor
 from probe_flow.errors import Diagnostic, Severity

@@ -9,18 +9,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
+
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.existing import is_file
 from probe_flow.records import Problem
-from probe_flow.records.quick import quick
 
 MAX_DEPTH = 8
 """Folder levels below the root that are read; the deepest known layout has six."""
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class DumpFile:
+class DumpFile(Struct, frozen=True, gc=False):
     """One regular file.
 
     Args:

@@ -7,8 +7,9 @@ any two recorded sets of figures.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec import structs
 
 from probe_flow.dumps.reduced.reduced_files import ReducedTensor
 from probe_flow.dumps.reduced.reduced_tensors import CHECKSUM_DTYPE, recorded_ref
@@ -67,10 +68,10 @@ def with_statistics(pair: Pair, found: Reduced) -> Pair:
     content = ReducedTensor(found.figures, elements.dtype, elements.logical_shape)
     taken = recorded_ref(elements.node, elements.slot, found.names, content, source=elements.source or "")
     both = {**elements.attrs, **taken.attrs}
-    reduced = replace(
+    reduced = structs.replace(
         elements, kind=TensorKind.STATISTICS, recorded=taken.recorded, checksum=taken.checksum, attrs=both
     )
-    return replace(pair, target=reduced) if elements is pair.target else replace(pair, golden=reduced)
+    return structs.replace(pair, target=reduced) if elements is pair.target else structs.replace(pair, golden=reduced)
 
 
 def reduced_text(found: Reduced) -> str:

@@ -22,8 +22,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Span, UsageError, did_you_mean
 from probe_flow.files.opening import open_bytes

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct
 
 FAILING_ROW = "fail"
 """`Deviant.kind` of a row that fails; with `NONFINITE_ROW` what the gate ``all_pass`` looks at."""
@@ -22,8 +23,7 @@ NodePlace: TypeAlias = tuple[int | str | None, str | None, int, str]
 """Graph, node, call and phase. Ranks and steps are not told apart: a run with more of them has no new operators."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deviant:
+class Deviant(Struct, frozen=True, gc=False):
     """One thing that would fail the gate.
 
     Args:
@@ -59,8 +59,7 @@ class Deviant:
         return f"{self.node or 'the whole run'}{call}{phase}{slot}"
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(Struct, frozen=True, gc=False):
     """What was accepted of one comparison.
 
     Args:
@@ -75,13 +74,12 @@ class Baseline:
     comparison: str
     gate: str
     policy: str
-    compared: Mapping[str, int] = field(hash=False)
+    compared: Mapping[str, int]
     deviants: tuple[Deviant, ...] = ()
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True, gc=False):
     """A deviation now and in the baseline: ``accepted`` is None for a new one, ``now`` for one that is gone."""
 
     deviant: Deviant
@@ -90,8 +88,7 @@ class Change:
     is_new: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineUse:
+class BaselineUse(Struct, frozen=True, gc=False):
     """How a run stands against its baseline.
 
     Args:

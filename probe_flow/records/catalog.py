@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic
 from probe_flow.records.node import Execution, Node, NodeKey
@@ -13,8 +14,7 @@ Problem = Diagnostic
 """Something a reader could not take: a malformed file, a skipped duplicate. Never an exception of the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Struct, frozen=True, gc=False):
     """Data flow between two dumped nodes of one execution, operators that were not dumped (views, casts) skipped.
 
     Output number ``output`` of ``producer`` reaches input number ``input`` of ``consumer``.
@@ -26,8 +26,7 @@ class Edge:
     input: int
 
 
-@dataclass(frozen=True, slots=True)
-class GraphOp:
+class GraphOp(Struct, frozen=True, gc=False):
     """One operator of the framework's own graph text, dumped or not.
 
     Args:
@@ -42,11 +41,10 @@ class GraphOp:
     op_type: str
     position: int
     inputs: tuple[tuple[str, int] | None, ...] = ()
-    outputs: tuple[Mapping[str, str], ...] = field(default=(), hash=False)
+    outputs: tuple[Mapping[str, str], ...] = field(default=())
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(Struct, frozen=True, gc=False):
     """One graph of a framework, by the graph id of `Execution.graph` (None when the file names none)."""
 
     id: int | str | None
@@ -55,8 +53,7 @@ class Graph:
     file: str
 
 
-@dataclass(frozen=True, slots=True)
-class Catalog:
+class Catalog(Struct, frozen=True, gc=False):
     """Everything known of one dump.
 
     Args:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic
 from probe_flow.records.baseline import BaselineUse
 from probe_flow.records.node import NodeKey
 from probe_flow.records.pairs import Pair, Pairs
-from probe_flow.records.quick import quick
 from probe_flow.records.tensor import Slot, Statistics
 
 
@@ -26,18 +26,14 @@ class Mode(enum.Enum):
     __hash__ = object.__hash__  # Enum's own is a call of Python, made for every look-up of a node or slot
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class SideSummary:
+class SideSummary(Struct, frozen=True, gc=False):
     """Statistics of one side of a pair, over its finite elements, with the non-finite ones counted."""
 
     statistics: Statistics
     checksum: str | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(Struct, frozen=True, gc=False):
     """What was measured of one pair.
 
     Args:
@@ -54,7 +50,7 @@ class Measurement:
     """
 
     mode: Mode
-    metrics: Mapping[str, float | int | bool | None] = field(hash=False)
+    metrics: Mapping[str, float | int | bool | None]
     target: SideSummary | None = None
     golden: SideSummary | None = None
     nonfinite_mismatch: int = 0
@@ -94,8 +90,7 @@ class ExcuseKind(enum.Enum):
     ACCEPTED = "accepted"
 
 
-@dataclass(frozen=True, slots=True)
-class Excuse:
+class Excuse(Struct, frozen=True, gc=False):
     """Why a failure stays visible but does not fail the gate.
 
     Args:
@@ -107,9 +102,7 @@ class Excuse:
     text: str
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True, gc=False):
     """What the policy says of one row.
 
     Args:
@@ -130,8 +123,7 @@ class Verdict:
     excuse: Excuse | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorMap:
+class ErrorMap(Struct, frozen=True, gc=False):
     """The largest error in every part of a tensor; axes in neither `down` nor `across` are not told apart.
 
     Args:
@@ -165,9 +157,7 @@ class ErrorMap:
         return -(-rows // tall), -(-columns // wide)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class ComparedPair:
+class ComparedPair(Struct, frozen=True, gc=False):
     """One row of the result, in execution order."""
 
     order: int
@@ -176,8 +166,7 @@ class ComparedPair:
     verdict: Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(Struct, frozen=True, gc=False):
     """Tensors of one side, by what became of them.
 
     Args:
@@ -258,8 +247,7 @@ class ErrorShape(enum.Enum):
     NOISE = "noise"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True, gc=False):
     """One conclusion of the analysis.
 
     Args:
@@ -284,7 +272,7 @@ class Finding:
     severity: float
     fails: bool = True
     row: int | None = None
-    metrics: Mapping[str, float | int | bool | None] = field(default_factory=dict, hash=False)
+    metrics: Mapping[str, float | int | bool | None] = field(default_factory=dict)
     excuse: Excuse | None = None
     size: str = ""
     shape: ErrorShape | None = None
@@ -299,8 +287,7 @@ class WaiverState(enum.Enum):
     EXCEEDED = "exceeded"
 
 
-@dataclass(frozen=True, slots=True)
-class WaiverUse:
+class WaiverUse(Struct, frozen=True, gc=False):
     """One waiver of the workflow, and what it did.
 
     Args:
@@ -324,8 +311,7 @@ class WaiverUse:
     exceeded: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TensorDetail:
+class TensorDetail(Struct, frozen=True, gc=False):
     """A closer look at one row: the values around the largest error, and how the errors are distributed.
 
     Args:
@@ -346,8 +332,7 @@ class TensorDetail:
     maps: tuple[ErrorMap, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True, gc=False):
     """The result of `compare`.
 
     Args:
@@ -377,6 +362,6 @@ class Comparison:
     caveats: tuple[str, ...] = ()
     policy: str = ""
     problems: tuple[Diagnostic, ...] = ()
-    details: Mapping[int, TensorDetail] = field(default_factory=dict, hash=False)
+    details: Mapping[int, TensorDetail] = field(default_factory=dict)
     waivers: tuple[WaiverUse, ...] = ()
     baseline: BaselineUse | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.records.node import Execution, NodeKey
 
@@ -19,8 +20,7 @@ class DifferenceKind(enum.Enum):
     UNREADABLE = "unreadable"
 
 
-@dataclass(frozen=True, slots=True)
-class EntryDifference:
+class EntryDifference(Struct, frozen=True, gc=False):
     """One call of an API or module, and how it differs.
 
     Args:
@@ -38,8 +38,7 @@ class EntryDifference:
     inputs_differ: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FirstDifference:
+class FirstDifference(Struct, frozen=True, gc=False):
     """The first entry of an execution that differs.
 
     Args:
@@ -53,8 +52,7 @@ class FirstDifference:
     explanation: str
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionDifferences:
+class ExecutionDifferences(Struct, frozen=True, gc=False):
     """The entries of one execution in execution order (those that only the golden has come last)."""
 
     execution: Execution

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from operator import itemgetter
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic
 from probe_flow.records import Catalog, Execution, Measurement, NodeKey, Pair, Pairs, Slot, SlotRole, TensorRef
-from probe_flow.records.quick import quick
 
 _ROLE_ORDER = {
     SlotRole.INPUT: 0,
@@ -23,16 +23,14 @@ PRODUCED = frozenset({SlotRole.OUTPUT, SlotRole.PARAMETER_GRAD, SlotRole.DEBUG})
 """Slots that a node writes; the others it reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class ThirdSide:
+class ThirdSide(Struct, frozen=True, gc=False):
     """What was measured of a row's two sides against its reference (which is the ``golden`` of both measurements)."""
 
     target: Measurement
     golden: Measurement
 
 
-@dataclass(frozen=True, slots=True)
-class Pick:
+class Pick(Struct, frozen=True, gc=False):
     """What the target's own input says of indices that differ from the golden's.
 
     Args:
@@ -45,9 +43,7 @@ class Pick:
     slot: Slot
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class MeasuredPair:
+class MeasuredPair(Struct, frozen=True, gc=False):
     """One row before judgement.
 
     Args:

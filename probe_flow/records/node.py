@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from probe_flow.records.quick import quick
+from msgspec import Struct, field
 
 
 class Phase(enum.Enum):
@@ -25,8 +24,7 @@ class OrderSource(enum.Enum):
     GRAPH = "graph"
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
+class Execution(Struct, frozen=True, gc=False, cache_hash=True):
     """One run of one graph on one rank. Unknown parts are None; ``step`` counts from 0."""
 
     rank: int | None = None
@@ -35,18 +33,6 @@ class Execution:
     device: int | None = None
     model: str | None = None
     micro_step: int | None = None
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        parts = (self.rank, self.step, self.graph, self.device, self.model, self.micro_step)
-        object.__setattr__(self, "_hash", hash(parts))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __reduce__(self) -> tuple[type[Execution], tuple[object, ...]]:
-        """Pickle without the hash: another process hashes text in another way."""
-        return Execution, (self.rank, self.step, self.graph, self.device, self.model, self.micro_step)
 
     @property
     def identity(self) -> tuple[int | None, int | str | None, int | None, int | None]:
@@ -58,32 +44,16 @@ class Execution:
         return " ".join(f"{name} {value}" for name, value in parts if value is not None) or "the only execution"
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class NodeKey:
+class NodeKey(Struct, frozen=True, gc=False, cache_hash=True):
     """Identity of a node. ``name`` is the true name (mapping files resolved); ``call`` counts calls or loops from 0."""
 
     execution: Execution
     name: str
     call: int = 0
     phase: Phase = Phase.FORWARD
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        # Keys are looked up a hundred times for each time that they are made.
-        object.__setattr__(self, "_hash", hash((self.execution, self.name, self.call, self.phase)))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __reduce__(self) -> tuple[type[NodeKey], tuple[object, ...]]:
-        """Pickle without the hash: another process hashes text in another way."""
-        return NodeKey, (self.execution, self.name, self.call, self.phase)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True, gc=False):
     """An operator, API, module, cell or layer.
 
     Args:
@@ -104,8 +74,8 @@ class Node:
     parent: str | None = None
     originals: tuple[str, ...] = ()
     passes: tuple[str, ...] = ()
-    relation_attrs: Mapping[str, str] = field(default_factory=dict, hash=False)
+    relation_attrs: Mapping[str, str] = field(default_factory=dict)
     stack_id: str | None = None
     order: int = 0
     order_source: OrderSource = OrderSource.FILE
-    attrs: Mapping[str, object] = field(default_factory=dict, hash=False)
+    attrs: Mapping[str, object] = field(default_factory=dict)

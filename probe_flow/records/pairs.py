@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.records.catalog import Catalog
 from probe_flow.records.node import NodeKey
-from probe_flow.records.quick import quick
 from probe_flow.records.tensor import TensorRef
 
 
@@ -23,9 +23,7 @@ class Relation(enum.Enum):
     SELF = "self"
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True, gc=False):
     """Nodes that belong together. Several groups may share nodes (a golden output can feed many inputs)."""
 
     id: str
@@ -64,8 +62,7 @@ GUESS = 0.7
 """Confidence up to which a pair with the reason `ReasonCode.GUESSED` rests on likeness, order or place alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True, gc=False):
     """Why a tensor was not compared, or not as it stands.
 
     Args:
@@ -85,9 +82,7 @@ class Reason:
         return any(self.code == code.value for code in codes)
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True, gc=False):
     """One decision to compare; a missing side is None and then ``reason`` says why.
 
     Args:
@@ -123,8 +118,7 @@ class Pair:
         return self.confidence <= GUESS and self.reason is not None and self.reason.is_any(ReasonCode.GUESSED)
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
+class Pairs(Struct, frozen=True, gc=False):
     """Everything a matcher decided. Every tensor of both catalogs occurs in at least one pair.
 
     Args:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from probe_flow.records.node import NodeKey
-from probe_flow.records.quick import quick
 
 
 class SlotRole(enum.Enum):
@@ -35,8 +35,7 @@ class TensorKind(enum.Enum):
     __hash__ = object.__hash__  # Enum's own is a call of Python, made for every look-up of a node or slot
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Struct, frozen=True, gc=False, cache_hash=True):
     """Which tensor of a node: ``Slot(INPUT, (0,))``, ``Slot(INPUT, (1, 0))``, ``Slot(PARAMETER, ("weight",))``."""
 
     role: SlotRole
@@ -51,8 +50,7 @@ class Slot:
         return f"{self.role.value}.{self.index}"
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(Struct, frozen=True, gc=False):
     """Bytes of a tensor in a file.
 
     Args:
@@ -73,9 +71,7 @@ class Extent:
     part: tuple[int, int] | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Statistics:
+class Statistics(Struct, frozen=True, gc=False):
     """Statistics of one tensor. None = not recorded or not computable; NaN and infinities are values.
 
     ``l2norm`` is the Euclidean norm; ``nan`` and ``inf`` count elements.
@@ -89,9 +85,7 @@ class Statistics:
     inf: int | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class TensorRef:
+class TensorRef(Struct, frozen=True, gc=False):
     """One tensor of a dump: what it is and where its bytes lie.
 
     Args:
@@ -128,7 +122,7 @@ class TensorRef:
     recorded: Statistics | None = None
     checksum: str | None = None
     value: object = None
-    attrs: Mapping[str, object] = field(default_factory=dict, hash=False)
+    attrs: Mapping[str, object] = field(default_factory=dict)
     reason: str | None = None
     source: str | None = None
 

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from probe_flow.records import Catalog, ComparedPair, Comparison, Differences, Execution
 
 MAX_CSV_ROWS = 1_000_000
@@ -66,7 +68,7 @@ def parts_of(comparison: Comparison, layout: str, *, max_rows: int | None = None
             yield part
             continue
         for number, start in enumerate(range(0, len(rows), max_rows), start=1):
-            cut = replace(part.comparison, rows=rows[start : start + max_rows])
+            cut = structs.replace(part.comparison, rows=rows[start : start + max_rows])
             yield replace(part, comparison=cut, ending=f"_part_{number}")
 
 
@@ -82,7 +84,7 @@ def parts_by_model(comparison: Comparison) -> Iterator[Part]:
     prefixes = [_prefix(execution) for execution in groups]
     for (execution, rows), prefix in zip(groups.items(), prefixes, strict=True):
         shown = _prefix(execution, has_id=True) if prefixes.count(prefix) > 1 else prefix
-        yield Part(replace(comparison, rows=tuple(rows)), prefix=shown)
+        yield Part(structs.replace(comparison, rows=tuple(rows)), prefix=shown)
 
 
 def rows_by_execution(rows: Sequence[ComparedPair]) -> dict[Execution, list[ComparedPair]]:
@@ -131,7 +133,7 @@ def _executions(comparison: Comparison) -> Iterator[Part]:
     has_steps = len({execution.step for execution in groups}) > 1
     for execution, rows in groups.items() or [(Execution(), [])]:
         side = golden if execution in golden.executions and execution not in target.executions else target
-        part = comparison if len(groups) <= 1 else replace(comparison, rows=tuple(rows))
+        part = comparison if len(groups) <= 1 else structs.replace(comparison, rows=tuple(rows))
         yield Part(part, folder_of(execution, has_steps=has_steps), _suffix(execution, side), is_debug=is_debug)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from report_builders import catalog, comparison, key, measurement, missing_golden, origin, row, tensor
 
 from probe_flow.records import ComparedPair, Comparison, Edge, Group, Node, Relation, Role, SlotRole, Status

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from report_builders import GOOD_METRICS, comparison, good_row, measurement, origin, stats, tensor
 
 from probe_flow.records import Catalog, Comparison, FindingKind

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from report_builders import comparison, key, measurement, missing_golden, origin, row, tensor
 
 from probe_flow.records import (

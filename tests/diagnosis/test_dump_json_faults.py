@@ -10,11 +10,12 @@ import json
 import math
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from probe_flow.analysis.policies.base import judge_all
 from probe_flow.analysis.policies.dump_json import DumpJsonPolicy

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from generate.torchair import HEALTHY, SINGLE_FAULTS
+from msgspec.structs import replace
 
 from probe_flow.compare.steps import compare_pairs
 from probe_flow.dumps.torchair.fx import read_torchair_fx

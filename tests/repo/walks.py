@@ -137,7 +137,8 @@ class Trace:
             if is_ours and dataclasses.is_dataclass(kind):
                 found = tuple(each.name for each in dataclasses.fields(kind))
             elif is_ours:
-                found = tuple(getattr(kind, "_fields", ()) or getattr(kind, "model_fields", ()))
+                named = (getattr(kind, each, ()) for each in ("__struct_fields__", "_fields", "model_fields"))
+                found = tuple(next(filter(None, named), ()))
             self._names[kind] = found
         return self._names[kind]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cached_property
+
+from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
 from probe_flow.analysis.flow.links import Links, is_flow_unknown, link

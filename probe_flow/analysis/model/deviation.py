@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from operator import sub
 from typing import TypeAlias
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from probe_flow.analysis.model.quantised import quantised_side
 from probe_flow.records import ErrorShape, Measurement, Mode, Statistics, TensorRef
 from probe_flow.records.measured import MeasuredPair
-from probe_flow.records.quick import quick
 
 UNIT = {
     "float64": 2.0**-40,
@@ -70,9 +72,7 @@ ACROSS_FRAMEWORKS = Rounding(
 )
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Deviation:
+class Deviation(Struct, frozen=True, gc=False):
     """Error of one tensor.
 
     Args:
@@ -132,12 +132,7 @@ class Deviation:
 
     def with_rms(self, rms: float) -> Deviation:
         """Return the same with another root mean square of the error."""
-        if rms == self.rms:
-            return self
-        return Deviation(
-            rms, self.peak, self.gain, self.offset, self.size, self.top, self.spread, self.count, self.unit, self.step,
-            self.nonfinite, self.least, self.systematic, self.is_bare,
-        )  # fmt: skip
+        return replace(self, rms=rms)
 
 
 def deviation_of(row: MeasuredPair, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation | None:

@@ -8,7 +8,8 @@ error of its own. Only elementwise parts are followed: bounds of their results n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.families import Family, family_of

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.families import Family
-from probe_flow.records.quick import quick
 
 PEAK_OVER_RMS = 6.0
 """Largest of a million normally distributed errors, in standard deviations, and a margin."""
@@ -40,9 +40,7 @@ MIN_FLIPS = 3.0
 """So many flipped decisions need no explanation once the inputs differ at all."""
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Allowance:
+class Allowance(Struct, frozen=True, gc=False):
     """Error that needs no fault, absolute, as root mean square and as peak.
 
     ``scale`` is the size of the terms whose rounding the floor stands for; ``offset`` bounds the difference of the

@@ -7,7 +7,8 @@ golden says nothing about the target.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.analysis.model.deviation import Deviation, deviation_of
 from probe_flow.records import Finding, FindingKind, NodeKey

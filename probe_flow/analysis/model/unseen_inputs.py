@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from probe_flow.analysis.model.deviation import UNIT, Deviation
 from probe_flow.analysis.model.growth import PEAK_OVER_RMS, TINY, Allowance, common_share

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Calls
 from probe_flow.analysis.model.deviation import Deviation

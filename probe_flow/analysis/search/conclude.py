@@ -7,7 +7,8 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import is_gradient
 from probe_flow.analysis.flow.ordering import side_by_side

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec.structs import replace
 
 from probe_flow.analysis.model.deviation import UNIT, Deviation, deviation_of
 from probe_flow.analysis.model.noise import is_within_noise

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
+
+from msgspec.structs import replace
 
 from probe_flow.analysis.policies.bounds import Bound
 from probe_flow.analysis.policies.rules import Rule

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from probe_flow.errors import Diagnostic
-from probe_flow.records.quick import quick
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class GeTensor:
+class GeTensor(Struct, frozen=True, gc=False):
     """One input or output of a dump file.
 
     Args:

@@ -11,6 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from probe_flow.dumps.device.file_records import GeDump, GeTensor
 from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.dumps.device.slices import Ranges, SliceTable
@@ -62,11 +64,11 @@ def _reshaped(tensor: GeTensor, ranges: Ranges | None, file_size: int) -> GeTens
         return tensor
     shape = tuple(higher - lower for lower, higher in ranges)
     if tensor.problem is None:
-        return replace(tensor, shape=shape) if math.prod(shape) == math.prod(tensor.shape) else tensor
+        return structs.replace(tensor, shape=shape) if math.prod(shape) == math.prod(tensor.shape) else tensor
     needed = nbytes(dtype, math.prod(shape))
     if tensor.problem.code != "PF3016" or needed > tensor.size or tensor.offset + needed > file_size:
         return tensor
-    return replace(tensor, shape=shape, nbytes=needed, problem=None)
+    return structs.replace(tensor, shape=shape, nbytes=needed, problem=None)
 
 
 def join_slices(slices: Sequence[Slice], table: SliceTable, key: NodeKey) -> list[TensorRef]:
@@ -148,7 +150,7 @@ def _unjoined(base: TensorRef, why: str) -> TensorRef:
     is_input = base.slot.role is SlotRole.INPUT
     kind = TensorKind.OPAQUE if is_input else TensorKind.UNREADABLE
     reason = f"{NOT_JOINED}: {why}"
-    return replace(base, kind=kind, shape=None, logical_shape=None, extents=(), reason=reason)
+    return structs.replace(base, kind=kind, shape=None, logical_shape=None, extents=(), reason=reason)
 
 
 def _joined(slices: Sequence[Slice], column: Sequence[TensorRef | None], axis: int) -> TensorRef:
@@ -159,13 +161,13 @@ def _joined(slices: Sequence[Slice], column: Sequence[TensorRef | None], axis: i
     shape = (*base.shape[:axis], total, *base.shape[axis + 1 :])
     originals = [_tensor(part, base.slot).original_shape for part in slices]
     extents = tuple(
-        replace(extent, part=(axis, number)) for number, part in enumerate(parts) for extent in part.extents[:1]
+        structs.replace(extent, part=(axis, number)) for number, part in enumerate(parts) for extent in part.extents[:1]
     )
     logical = _logical_shape(base, shape, originals, axis)
     facts = {**base.attrs, "slices": len(parts)}
     if "original_shape" in facts:
         facts["original_shape"] = logical
-    return replace(base, shape=shape, logical_shape=logical, extents=extents, attrs=facts)
+    return structs.replace(base, shape=shape, logical_shape=logical, extents=extents, attrs=facts)
 
 
 def _tensor(part: Slice, slot: Slot) -> GeTensor:

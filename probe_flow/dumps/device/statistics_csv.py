@@ -11,8 +11,10 @@ import csv
 import io
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from probe_flow.dumps.reduced.reduced_files import ReducedTensor
 from probe_flow.dumps.reduced.reduced_tensors import recorded_ref

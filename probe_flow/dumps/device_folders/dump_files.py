@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.dumps.file_names import GeFileName, read_name_mapping
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.files.walk import DumpFile
 from probe_flow.records import Problem
-from probe_flow.records.quick import quick
 
 MAPPING_FILE = "mapping.csv"
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class GeFile:
+class GeFile(Struct, frozen=True, gc=False):
     """A dump file with its parsed (real) name.
 
     ``form`` is ``raw``, ``reduced``, ``statistics`` (of the device) or ``array`` (a `.npy` in place of a raw file).

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from probe_flow.dumps.graph.edges import fused_outputs
 from probe_flow.dumps.graph.links import GraphLinks, Source

@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.joined_slices import Slice, join_slices, with_slice_shapes
 from probe_flow.dumps.device.refs import tensor_refs
@@ -110,7 +112,7 @@ class SlicedOperator:
         reason = f"its slices cannot be joined: {self.trouble}"
         self.problems.append(self._not_joined([str(self.trouble)]))
         return [
-            replace(ref, kind=TensorKind.UNREADABLE, shape=None, logical_shape=None, extents=(), reason=reason)
+            structs.replace(ref, kind=TensorKind.UNREADABLE, shape=None, logical_shape=None, extents=(), reason=reason)
             if ref.slot.role is SlotRole.OUTPUT
             else ref
             for ref in refs

@@ -5,7 +5,9 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from probe_flow.dumps.dump_json.folders import DumpFile
 from probe_flow.dumps.dump_json.names import EntryKind, EntryName, parse_entry_name

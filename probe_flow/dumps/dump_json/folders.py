@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Severity, UsageError, did_you_mean
 from probe_flow.files.existing import real_path

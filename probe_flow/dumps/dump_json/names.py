@@ -9,11 +9,11 @@ hence "from the right". Values saved one by one are ``{name}[_grad].{count}.debu
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from functools import lru_cache
 
+from msgspec import Struct
+
 from probe_flow.records import Phase
-from probe_flow.records.quick import quick
 
 PARAMETERS_GRAD = "parameters_grad"
 DEBUG = "debug"
@@ -28,9 +28,7 @@ class EntryKind(enum.Enum):
     DEBUG = "debug"
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class EntryName:
+class EntryName(Struct, frozen=True, gc=False):
     """An entry name taken apart.
 
     Args:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+from msgspec import structs
+
 from probe_flow.dumps.mindspore_graph.names import PARAMETER, OpName, TensorFileName
 from probe_flow.errors import FormatError
 from probe_flow.files.arrays.npy import npy_tensor_ref
@@ -126,7 +128,9 @@ def tensor_ref(item: Item, key: NodeKey, problems: list[Problem]) -> TensorRef:
         problems.append(replace(error.diagnostic, path=item.file.relative))
         reason = error.diagnostic.message
         return TensorRef(key, item.slot, TensorKind.UNREADABLE, attrs=attrs, reason=reason, source=item.source)
-    return replace(ref, stored_dtype=item.dtype or ref.stored_dtype, recorded=item.recorded, checksum=item.checksum)
+    return structs.replace(
+        ref, stored_dtype=item.dtype or ref.stored_dtype, recorded=item.recorded, checksum=item.checksum
+    )
 
 
 def _statistics(item: Item, key: NodeKey, attrs: dict[str, object]) -> TensorRef:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from msgspec import structs
+
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.dumps.file_names import safe_name
@@ -177,7 +179,7 @@ def _container_ref(path: str, key: NodeKey, slot: Slot) -> TensorRef:
     problem = dump.outputs[index].problem
     if problem is not None:
         raise FormatError(problem)
-    return replace(tensor_refs(dump, path, key)[len(dump.inputs) + index], slot=slot)
+    return structs.replace(tensor_refs(dump, path, key)[len(dump.inputs) + index], slot=slot)
 
 
 def _keeps_nothing(found: ArrayFiles) -> Diagnostic:

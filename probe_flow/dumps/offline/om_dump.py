@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec.structs import replace
 
 from probe_flow.dumps.device_folders.dump_files import GeFile
 from probe_flow.dumps.device_folders.layout import GeFolder, ge_folder, is_time

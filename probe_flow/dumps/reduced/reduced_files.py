@@ -11,18 +11,17 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from probe_flow.errors import FormatError
 from probe_flow.files.arrays.npz import Member, array_of, contents_of, joined, member, npy_bytes
 from probe_flow.files.binary_file import BinaryFile, malformed
-from probe_flow.records.quick import quick
 
 MIN_MAX = ("min", "max")
 MAX_REDUCED_BYTES = 16 * 2**20
@@ -56,9 +55,7 @@ Array = NDArray[Any]
 Found = TypeVar("Found")
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class ReducedTensor:
+class ReducedTensor(Struct, frozen=True, gc=False):
     """One tensor: a figure for each statistic, and canonical dtype and logical shape where they are known."""
 
     figures: tuple[float, ...]
@@ -66,9 +63,7 @@ class ReducedTensor:
     shape: tuple[int, ...] | None = None
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class ReducedArray:
+class ReducedArray(Struct, frozen=True, gc=False):
     """What stands for an FX array: the names of the statistics, and the tensor."""
 
     names: tuple[str, ...]
@@ -99,9 +94,7 @@ class ReducedArray:
         return npy_bytes(np.array(tuple(values), np.dtype(fields)))
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class ReducedDevice:
+class ReducedDevice(Struct, frozen=True, gc=False):
     """What stands for a device file; operator and time are empty or 0 where the file does not give them."""
 
     names: tuple[str, ...]

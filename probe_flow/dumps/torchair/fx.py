@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from msgspec import Struct, structs
+
 from probe_flow.dumps.device_folders.dump_files import MAPPING_FILE, hashed_without_mapping, not_a_dump_file
 from probe_flow.dumps.device_folders.layout import FxFolder, fx_folder, rank_of
 from probe_flow.dumps.file_names import (
@@ -49,7 +51,6 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
-from probe_flow.records.quick import quick
 
 FRAMEWORK = "torchair_fx"
 _DUMP_FOLDERS = ("msprobe_fx_dump", "data_dump")
@@ -88,7 +89,7 @@ def read_torchair_fx(
     tensors: list[TensorRef] = []
     beside: list[str] = []
     executions = _executions(files, root, select)
-    problems.extend(select.unanswered(replace(each, graph=_known_graph(each.graph)) for each in executions))
+    problems.extend(select.unanswered(structs.replace(each, graph=_known_graph(each.graph)) for each in executions))
     for execution, members in executions.items():
         for node, refs in _read_execution(execution, members, select, duplicates, problems, beside):
             catalog_nodes[node.key] = node
@@ -124,9 +125,7 @@ def _fx_root(path: Path) -> Path:
     return path
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class _FxFile:
+class _FxFile(Struct, frozen=True, gc=False):
     file: DumpFile
     name: FxFileName
 
@@ -168,7 +167,7 @@ def _otherwise(
         name = real_name(dumped or file.name, mappings.get(file.folders, {}))
     parsed = parse_fx_name(name) if name is not None else None
     if parsed is not None:
-        return replace(parsed, is_reduced=True) if dumped is not None else parsed
+        return structs.replace(parsed, is_reduced=True) if dumped is not None else parsed
     if name is None:
         files.odd["hashed name"] += 1
         files.problems.append(hashed_without_mapping(file, f"`{MAPPING_FILE}` beside it does not name it"))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from probe_flow.dumps.device_folders.dump_files import GeFile
 from probe_flow.dumps.device_folders.layout import is_time, rank_of

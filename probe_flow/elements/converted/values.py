@@ -8,10 +8,11 @@ as int8, uint1 as uint8, complex32 as complex64. Plain bytes (`.bin`) are those 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from probe_flow.elements.blocks import open_tensor

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.records import Catalog, Phase, Slot, SlotRole
-from probe_flow.records.quick import quick
 
 NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 
@@ -45,9 +46,7 @@ def _path(text: str) -> tuple[int | str, ...]:
     return tuple(int(part) if part.isdecimal() else part for part in text.split("."))
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True, gc=False):
     """What a node is called where both sides meet.
 
     Args:

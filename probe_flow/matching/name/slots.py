@@ -6,14 +6,14 @@ By slot, but for calls of APIs of different frameworks: their slots may mean dif
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from operator import attrgetter
+
+from msgspec import Struct, field
 
 from probe_flow.errors import Span
 from probe_flow.matching.alike.slots_by_shape import no_slot, pair_foreign_call
 from probe_flow.matching.name.name_space import NO_ALIASES, Arguments
 from probe_flow.records import Expectation, Pair, Phase, Reason, Slot, SlotRole, TensorKind, TensorRef
-from probe_flow.records.quick import quick
 
 _FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
 _CLASSES = (
@@ -35,9 +35,7 @@ _OTHER_GRADIENTS = frozenset({"cross_entropy"})
 SlotOf = Callable[[TensorRef], Slot | None]
 
 
-@quick
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True, gc=False):
     """How two nodes were paired, and with which liberties their tensors may be.
 
     Args:

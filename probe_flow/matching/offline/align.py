@@ -7,7 +7,9 @@ layout) names is taken.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from probe_flow.matching.offline.axes import (
     Shape,

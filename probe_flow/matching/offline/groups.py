@@ -14,6 +14,8 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
+from msgspec import structs
+
 from probe_flow.errors import Span
 from probe_flow.matching.offline.align import Aligned, align
 from probe_flow.matching.offline.axes import Told
@@ -293,4 +295,6 @@ def _with_layout(aligned: Aligned, origin: Origin) -> Aligned:
     layout = origin.output.origin_layout if origin.output is not None else ""
     if not layout:
         return aligned
-    return replace(aligned, target=replace(aligned.target, attrs={**aligned.target.attrs, "rule_layout": layout}))
+    return replace(
+        aligned, target=structs.replace(aligned.target, attrs={**aligned.target.attrs, "rule_layout": layout})
+    )

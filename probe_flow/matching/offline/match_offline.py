@@ -54,6 +54,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
 
+from msgspec import structs
+
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.offline.by_ids import Selection
 from probe_flow.matching.offline.by_name import match_by_name
@@ -99,7 +101,7 @@ def pair_offline(
 
 
 def _named(run: Execution) -> Execution:
-    return replace(run, graph=run.model) if run.model is not None else run
+    return structs.replace(run, graph=run.model) if run.model is not None else run
 
 
 def group_prefixes(target: Catalog) -> dict[Execution, str]:
@@ -274,7 +276,11 @@ def match_offline(
     ledger.problems.extend(book.problems)
     pairs = with_selections(ledger.finished(target, golden))
     facts = match.facts()
-    return replace(pairs, target=replace(pairs.target, attrs={**pairs.target.attrs, **facts})) if facts else pairs
+    return (
+        structs.replace(pairs, target=structs.replace(pairs.target, attrs={**pairs.target.attrs, **facts}))
+        if facts
+        else pairs
+    )
 
 
 def _leave_all(side: DumpIndex, ledger: Ledger, prefix: str, code: str, *, is_target: bool) -> None:

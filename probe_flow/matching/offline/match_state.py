@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from probe_flow.dumps.device.joined_slices import NOT_JOINED
 from probe_flow.errors import Diagnostic, Span

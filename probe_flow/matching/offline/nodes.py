@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.dumps.graph.links import MAYBE_VIEW_TYPES, VIEW_TYPES
 from probe_flow.matching.offline.index import DumpIndex

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.records import Catalog, Execution, Expectation, Pair, Pairs, Reason, ReasonCode

@@ -7,7 +7,8 @@ name, call and direction, a tensor by its slot. Nothing is inferred; what the re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.matching.shared.executions import pair_executions

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.alike.operations import family, kin

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError
 from probe_flow.records import Comparison

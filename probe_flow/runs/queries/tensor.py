@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec.structs import replace
 
 from probe_flow.elements.axis_order import axes_of, channels_first, order_of
 from probe_flow.errors import ProbeFlowError

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from msgspec.structs import replace
 from pydantic import Field, ValidationInfo, field_validator
 
 from probe_flow.errors import Diagnostic

@@ -8,6 +8,8 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from probe_flow.compare.closer_looks import LookBatch, look_at, look_of
 from probe_flow.errors import Diagnostic, Severity, did_you_mean
 from probe_flow.measure.aligned_sides import aligned_sides
@@ -41,7 +43,7 @@ def with_looks(comparison: Comparison, wanted: Sequence[Detail], *, io: str = "a
         for row, _ in chosen
         if row.order not in comparison.details or not comparison.details[row.order].maps
     )
-    return replace(comparison, details={**comparison.details, **look_at(LookBatch(looks, io))})
+    return structs.replace(comparison, details={**comparison.details, **look_at(LookBatch(looks, io))})
 
 
 def _chosen(

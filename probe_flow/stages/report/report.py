@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
+from msgspec import structs
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from probe_flow.stages.base import ComparisonOf, Forecast, IsPath, Kind, Model, StageOptions, StageType
@@ -236,7 +237,7 @@ def _as_known(comparison: Comparison, context: Context) -> Comparison:
     errors = error_reasons(
         (problem["code"], problem["message"]) for problem in problems if problem["severity"] == "error"
     )
-    return replace(comparison, incomplete=tuple(dict.fromkeys((*comparison.incomplete, *errors))))
+    return structs.replace(comparison, incomplete=tuple(dict.fromkeys((*comparison.incomplete, *errors))))
 
 
 def _prepared(options: Options, request: Request, context: Context) -> tuple[Request, list[Diagnostic]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.streamed_file import clear_stale

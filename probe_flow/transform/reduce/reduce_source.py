@@ -10,8 +10,9 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedDevice, ReducedTensor
 from probe_flow.dumps.reduced.reduced_names import reduced_name

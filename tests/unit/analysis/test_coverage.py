@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from comparison_rows import IN, golden_only, key, pairs_of, row, target_only, tensor, why
+from msgspec.structs import replace
 
 from probe_flow.analysis.coverage import Required, caveats, cover, incompleteness
 from probe_flow.analysis.policies.base import judge_all

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from probe_flow.compare.closer_looks import CLASSES, Look, LookBatch, _classes, _detail_of, _text, chosen, look_at
 from probe_flow.files.arrays.npy import npy_tensor_ref

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from raw_pairs import context
 
 from probe_flow.compare.steps import compare_pairs
@@ -32,7 +33,7 @@ def compare(target: Path, golden: Path, *repeats: Path, side: str = "golden"):
     told: Catalog = replace(sides[side], attrs={**sides[side].attrs, "repeats": tuple(map(str, repeats))})
     pairs = match_name(**{**sides, side: told})
     reported: list = []
-    run = replace(context(), report=reported.extend)
+    run = dataclasses.replace(context(), report=reported.extend)
     return compare_pairs(pairs, Options.model_validate({"uses": "compare", "pairs": "p"}).asked(), run, None), reported
 
 

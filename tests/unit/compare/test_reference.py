@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from raw_pairs import context, pairs_of, raw
 
 from probe_flow.compare.reference import with_reference_fields

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from probe_flow.elements.axis_order import channels_first
 from probe_flow.elements.blocks import open_tensor

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import ge_writer
 import numpy as np
 import pytest
 from ge_writer import DumpTensor
+from msgspec.structs import replace
 
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.refs import tensor_refs

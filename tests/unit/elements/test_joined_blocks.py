@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tracemalloc
-from dataclasses import replace
 from pathlib import Path
 
 import ge_writer
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from probe_flow.elements.blocks import SMALL_BYTES, open_tensor
 from probe_flow.elements.joined_blocks import MAX_OPEN_PARTS

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from probe_flow.errors import CODES
 from probe_flow.measure.results import incomparable, measurement_without_data

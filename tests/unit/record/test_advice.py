@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from report_builders import catalog, comparison, good_row, key, missing_golden, origin, row, tensor
 
 from probe_flow.errors import CODES

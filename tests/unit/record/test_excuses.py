@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from xml.etree import ElementTree
 
 import jsonschema
 import report_builders as build
+from msgspec.structs import replace
 
 from probe_flow.record.excuses import MAX_CHANGES, baseline_facts, change_text
 from probe_flow.record.jsonl import write_comparison_jsonl

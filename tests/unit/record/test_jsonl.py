@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
+from msgspec.structs import replace
 from report_builders import (
     GOLDEN_ROOT,
     TARGET_ROOT,

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from msgspec.structs import replace
 from report_builders import comparison, good_row, missing_golden, missing_target, origin
 
 from probe_flow.engine.run.record import merge_summaries

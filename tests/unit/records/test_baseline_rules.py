@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from probe_flow.records import Baseline, Deviant
 from probe_flow.records.baseline import is_within, largest, plain_name, stand

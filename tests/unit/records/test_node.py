@@ -6,7 +6,8 @@ import os
 import pickle
 import subprocess
 import sys
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.records import Execution, NodeKey, Phase
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
 from probe_flow.records import ErrorMap
 from probe_flow.reports.error_map_text import map_lines, stored_maps

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from report_builders import comparison, good_row, missing_golden, missing_target, origin, row, tensor
 from stored_runs import row as stored_row
 

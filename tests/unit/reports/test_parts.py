@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from call_rows import Call, compared
+from msgspec.structs import replace
 from offline_rows import Op, figures, offline
 
 from probe_flow.records import Execution

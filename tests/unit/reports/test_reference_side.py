@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from report_builders import GOOD_METRICS, comparison, good_row, measurement, missing_golden, stats, tensor
 
 from probe_flow.record.jsonl import write_comparison_jsonl, write_nodes_jsonl

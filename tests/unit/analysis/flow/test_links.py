@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 from comparison_rows import IN, OUT, PARAM, edge, key, pairs_of, row, target_only, tensor
+from msgspec.structs import replace
 
 from probe_flow.analysis.flow.links import MAX_PASSED, link
 from probe_flow.records import Graph, GraphOp, Group, Relation

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import pytest
 from comparison_rows import checksum_row, row, statistics, statistics_measured, target_only, tensor
+from msgspec import structs
 
 from probe_flow.analysis.model.deviation import Deviation, deviation_of, shape_of
 from probe_flow.records import ErrorShape, Measurement, Mode, Pair, SideSummary, SlotRole, TensorKind
@@ -217,7 +217,7 @@ def test_statistics_kept_with_few_digits_are_rounded_by_them():
 def test_another_error_changes_nothing_else():
     # Every field differs from its default, so that none can be forgotten.
     found = Deviation(1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8, 9.0, 10.0, 11, 12.0, 13.0, is_bare=True)
-    assert found.with_rms(0.5) == dataclasses.replace(found, rms=0.5)
+    assert found.with_rms(0.5) == structs.replace(found, rms=0.5)
 
 
 def off(*, rms: float, peak: float, gain: float = 0.0, offset: float = 0.0) -> Deviation:

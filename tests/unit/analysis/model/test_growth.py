@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
 
 import pytest
 from comparison_rows import deviation
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import fields, replace
 
 from probe_flow.analysis.model.families import Family
 from probe_flow.analysis.model.growth import allowance, coherent_error, widest
@@ -213,7 +213,7 @@ def deviations(draw):
 @settings(max_examples=60, deadline=None)
 def test_allowances_are_finite_and_not_negative(family, output, inputs):
     found = allowance(family, output, inputs)
-    for field in fields(found):
+    for field in fields(type(found)):
         value = getattr(found, field.name)
         assert math.isfinite(value)
         assert value >= 0.0

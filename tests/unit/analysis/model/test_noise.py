@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from comparison_rows import IN, OUT, edge, measured, pairs_of, passes, row
+from msgspec.structs import replace
 
 from probe_flow.analysis.model.noise import is_noisy, is_within_noise, noise_of, not_deterministic, with_noise
 from probe_flow.analysis.search.conclude import conclude

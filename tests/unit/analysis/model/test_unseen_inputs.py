@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from comparison_rows import IN, OUT, deviation, edge, key, pairs_of, passes, row, target_only, tensor
+from msgspec.structs import replace
 
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, Noise, with_noise

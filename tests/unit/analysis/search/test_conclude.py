@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -25,6 +24,7 @@ from comparison_rows import (
     tensor,
     why,
 )
+from msgspec.structs import replace
 
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import (

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from comparison_rows import IN, edge, pairs_of, passes, row
+from msgspec.structs import replace
 
 from probe_flow.analysis.coverage import Required, cover, incompleteness
 from probe_flow.analysis.search.conclude import conclude

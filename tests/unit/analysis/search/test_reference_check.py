@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from comparison_rows import IN, OUT, edge, measured, pairs_of, passes, row, tensor
+from msgspec.structs import replace
 
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.analysis.search.reference_check import MULTIPLIERS, NO_WITNESS, clears, with_figures, witness_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from name_builders import DATA, ONLY, assert_complete, catalog, entry_pairs, read, ref_of
 
 from probe_flow.dumps.dump_json.reader import read_dump_json

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from comparison_rows import IN, OUT, key, pairs_of, row, tensor
+from msgspec.structs import replace
 from name_builders import read
 
 from probe_flow.dumps.torchair.fx import read_torchair_fx

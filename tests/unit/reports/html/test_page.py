@@ -7,13 +7,13 @@ import json
 import math
 import re
 import zlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from report_builders import (
     comparison,
     good_row,

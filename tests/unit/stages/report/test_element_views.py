@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from pydantic import ValidationError
 from raw_pairs import context, pairs_of, raw
 
@@ -106,7 +107,7 @@ def test_a_report_writes_the_files(tmp_path):
     )
     problems = []
     output = tmp_path / "run"
-    run = replace(
+    run = dataclasses.replace(
         context(), output=output, report=problems.extend, facts={"timings": {"started": "2026-11-01T10:00:00+00:00"}}
     )
     paths = report.run(options, {"comparison": [compared(pairs_of(three(tmp_path)))]}, run)
@@ -158,6 +159,7 @@ def test_the_html_report_beside_a_view_has_the_maps_of_its_tensors(tmp_path, mon
     options = report.Options.model_validate(
         {"uses": "report", "comparison": "c", "formats": [{"detail": {"node": "net*", "tables": False}}, *formats]}
     )
-    run = replace(context(), output=tmp_path / "run", facts={"timings": {"started": "2026-11-01T10:00:00+00:00"}})
+    facts = {"timings": {"started": "2026-11-01T10:00:00+00:00"}}
+    run = dataclasses.replace(context(), output=tmp_path / "run", facts=facts)
     report.run(options, {"comparison": [compared(pairs_of(three(tmp_path)))]}, run)
     assert [sum(bool(detail.maps) for detail in given.details.values()) for given in seen] == [expected][: len(formats)]

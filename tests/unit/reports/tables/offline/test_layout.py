@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from offline_rows import METRICS, Op, figures, gap, offline
 from report_builders import stats
 

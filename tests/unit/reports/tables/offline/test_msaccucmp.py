@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from offline_rows import Op, figures, gap, offline
 from report_builders import GOLDEN_ROOT, TARGET_ROOT, stats
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from report_builders import comparison, good_row, measurement, row, tensor
 
 from probe_flow.metrics.catalogue.statistics import compare_statistics
