@@ -25,6 +25,7 @@ from probe_flow.dumps.dump_json.entries import LOST_CALLS
 from probe_flow.dumps.dump_json.unrecorded_calls import STACK
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.records import Catalog, Execution, NodeKey, Pairs, Phase, ReasonCode, SlotRole, TensorRef
+from probe_flow.records.frameworks import TORCHAIR_FX, TORCHAIR_GE
 
 Evidence = Literal["graph", "stack", "calls", "entry", "rules"]
 
@@ -106,9 +107,9 @@ def silent_operators(catalog: Catalog, other: Catalog | None = None) -> tuple[Si
     Returns:
         One per operator and execution; none where the dump tells nothing of what ran, and for what `select` left out.
     """
-    if catalog.framework == "torchair_ge":
+    if catalog.framework == TORCHAIR_GE:
         found = silent_on_device(catalog, other)
-    elif catalog.framework == "torchair_fx":
+    elif catalog.framework == TORCHAIR_FX:
         found = silent_under_fx(catalog, other)
     elif catalog.attrs.get("format") == "dump_json":
         return tuple(_silent_calls(catalog))

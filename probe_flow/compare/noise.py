@@ -14,6 +14,7 @@ from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.measure.run import measure_pairs
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.records import Catalog, Mode, NodeKey, Pair, Pairs, Slot, TensorRef
+from probe_flow.records.frameworks import TORCHAIR_FX
 from probe_flow.records.measured import MeasuredPair
 from probe_flow.work import Context
 
@@ -69,10 +70,8 @@ def _by_slot(catalog: Catalog) -> _Tensors:
 
 
 def _repeats(catalog: Catalog, context: Context) -> Iterator[Catalog]:
-    from probe_flow.dumps.torchair.fx import FRAMEWORK
-
     folders = catalog.attrs.get(REPEATS, ())
-    if catalog.framework == FRAMEWORK and isinstance(folders, (list, tuple)):
+    if catalog.framework == TORCHAIR_FX and isinstance(folders, (list, tuple)):
         found = (_repeat(catalog, str(folder), context) for folder in folders)
         yield from (run for run in found if run is not None)
 

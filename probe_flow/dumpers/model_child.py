@@ -78,7 +78,7 @@ def run_job(job: ModelJob) -> dict[str, Any]:
     sys.path.insert(0, job.import_from or str(Path.cwd()))
     from probe_flow.dumpers.model_source import load_model
 
-    if job.kind == "torchair_ge":
+    if job.is_on_device:
         # The devices that this package brings must be known before the model is made.
         from probe_flow.dumpers.torchair.npu import import_torchair
 
@@ -116,7 +116,7 @@ def _compiled(job: ModelJob, model: Any) -> tuple[Any, Callable[[], dict[str, An
         with contextlib.suppress(AttributeError):
             setattr(torch._dynamo.config, name, _RECOMPILES)
     torch._dynamo.reset()
-    if job.kind == "torchair_ge":
+    if job.is_on_device:
         from probe_flow.dumpers.torchair.npu import ge_backend
 
         backend, settings = ge_backend(job)

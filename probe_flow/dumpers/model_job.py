@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from probe_flow.files.opening import open_bytes, read_text
+from probe_flow.records.frameworks import TORCHAIR_GE
 
 JOB_FILE, RUN_FILE, LOG_FILE = "model_job.json", "model_run.json", "model.log"
 RUN_SCHEMA = "probe_flow/model_run/1"
@@ -55,9 +56,14 @@ class ModelJob:
     dynamic: bool | None = None
 
     @property
+    def is_on_device(self) -> bool:
+        """Whether the device's own graph is dumped, not the framework's."""
+        return self.kind == TORCHAIR_GE.name
+
+    @property
     def dump_folder(self) -> Path:
         """The folder of the dump itself."""
-        return Path(self.output) / (FX_FOLDER if self.kind == "torchair_fx" else GE_FOLDER)
+        return Path(self.output) / (GE_FOLDER if self.is_on_device else FX_FOLDER)
 
     def write(self) -> Path:
         """Write the job into its output folder."""

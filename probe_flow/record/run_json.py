@@ -80,7 +80,7 @@ def _sides(comparison: Comparison) -> list[Catalog]:
 def _dump(catalog: Catalog) -> dict[str, Any]:
     return {
         "path": catalog.root,
-        "framework": catalog.framework,
+        "framework": catalog.framework.name,
         "task": catalog.task,
         "tensors": len(catalog.tensors),
         "executions": len(catalog.executions),

@@ -33,6 +33,7 @@ from probe_flow.records.differences import (
     ExecutionDifferences,
     FirstDifference,
 )
+from probe_flow.records.frameworks import Framework
 from probe_flow.records.node import Execution, Node, NodeKey, OrderSource, Phase
 from probe_flow.records.pairs import GUESS, Expectation, Group, Pair, Pairs, Reason, ReasonCode, Relation
 from probe_flow.records.tensor import Extent, Slot, SlotRole, Statistics, TensorKind, TensorRef
@@ -62,6 +63,7 @@ __all__ = [
     "Finding",
     "FindingKind",
     "FirstDifference",
+    "Framework",
     "Graph",
     "GraphOp",
     "Group",

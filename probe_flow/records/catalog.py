@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic
+from probe_flow.records.frameworks import Framework
 from probe_flow.records.node import Execution, Node, NodeKey
 from probe_flow.records.tensor import TensorRef
 
@@ -58,7 +59,7 @@ class Catalog(Struct, frozen=True, gc=False):
 
     Args:
         side: ``target``, ``golden`` or ``reference`` - the name of the stage that read it.
-        framework: ``torchair_ge``, ``torchair_fx``, ``pytorch``, ``mindspore`` ...
+        framework: what wrote it.
         task: ``tensor``, ``statistics``, ``md5``, ``structure``.
         root: absolute path of the dump folder; names shown to people are relative to it.
         nodes: by key, in execution order within each execution.
@@ -71,7 +72,7 @@ class Catalog(Struct, frozen=True, gc=False):
     """
 
     side: str
-    framework: str
+    framework: Framework
     task: str
     root: str
     nodes: Mapping[NodeKey, Node]

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from report_builders import GOOD_METRICS, comparison, good_row, measurement, origin, stats, tensor
 
 from probe_flow.records import Catalog, Comparison, FindingKind
+from probe_flow.records.frameworks import TORCHAIR_FX
 
 pytestmark = pytest.mark.browser
 
@@ -23,7 +24,7 @@ def three_sides() -> Comparison:
         good_row(1, "Mul_4"),
         findings=(origin(0, "Add_1", kind=FindingKind.GOLDEN_ERROR, fails=False, evidence="is not to blame"),),
     )
-    reference = Catalog("exact", "torchair_fx", "tensor", "/dumps/exact", {}, (exact,))
+    reference = Catalog("exact", TORCHAIR_FX, "tensor", "/dumps/exact", {}, (exact,))
     return replace(found, pairs=replace(found.pairs, reference=reference))
 
 

@@ -30,6 +30,7 @@ from probe_flow.records import (
     TensorRef,
     Verdict,
 )
+from probe_flow.records.frameworks import PYTORCH
 
 SAME = (1.0, 1.0)
 """A value of both sides: tensors are told by one number here."""
@@ -96,7 +97,7 @@ def compared(*calls: Call, **attrs: Any) -> Comparison:
                 )
         stacks = {"0": ("File model.py, line 1, in forward, \n x = f(x)",)}
         facts = {"format": "dump_json", "files": ("dump.json",), **attrs}
-        sides[side] = Catalog(side, "pytorch", _task(calls), "/d", nodes, tuple(refs), stacks=stacks, attrs=facts)
+        sides[side] = Catalog(side, PYTORCH, _task(calls), "/d", nodes, tuple(refs), stacks=stacks, attrs=facts)
     pairs = Pairs(sides["target"], sides["golden"], tuple(row.pair for row in rows))
     return Comparison(pairs, tuple(rows), (), {}, "findings", gate_passed=True, policy="dump_json")
 

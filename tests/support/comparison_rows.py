@@ -27,6 +27,7 @@ from probe_flow.records import (
     TensorRef,
     Verdict,
 )
+from probe_flow.records.frameworks import named
 from probe_flow.records.measured import MeasuredPair
 
 IN, OUT, PARAM = SlotRole.INPUT, SlotRole.OUTPUT, SlotRole.PARAMETER
@@ -124,6 +125,7 @@ def pairs_of(
 ) -> Pairs:
     """Catalogs that hold the rows' tensors; ``types`` gives op types by node name (default Relu)."""
     sides = {}
+    given = {**target, "framework": named(target["framework"])} if "framework" in target else target
     for side in ("target", "golden"):
         found = [ref for each in rows if (ref := getattr(each.pair, side)) is not None]
         refs = list({id(ref): ref for ref in found}.values())  # a tensor may be in several pairs
@@ -131,8 +133,8 @@ def pairs_of(
             ref.node: Node(ref.node, (types or {}).get(ref.node.name, "Relu"), order=n) for n, ref in enumerate(refs)
         }
         sides[side] = Catalog(
-            side, **{"framework": "test", **(target if side == "target" else {})}, task="tensor", root="", nodes=nodes,
-            tensors=tuple(refs), edges=tuple(edges) if side == "target" else (),
+            side, **({"framework": named("test")} | (given if side == "target" else {})), task="tensor", root="",
+            nodes=nodes, tensors=tuple(refs), edges=tuple(edges) if side == "target" else (),
         )  # fmt: skip
     return Pairs(sides["target"], sides["golden"], tuple(each.pair for each in rows))
 

@@ -21,6 +21,7 @@ from probe_flow.records import (
     Execution,
     Finding,
     FindingKind,
+    Framework,
     Measurement,
     Mode,
     Node,
@@ -94,7 +95,7 @@ def run_dump(options: DumpOptions, inputs: Mapping[str, Sequence[Any]], context:
     ]
     return Catalog(
         side=context.stage,
-        framework="fake",
+        framework=Framework("fake"),
         task="tensor",
         root=options.path,
         nodes={key: Node(key, "Fake", order=number) for number, key in enumerate(keys)},

@@ -21,6 +21,7 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
+from probe_flow.records.frameworks import named
 
 DATA = Path(__file__).parents[1] / "data" / "dump_json"
 ONLY = Execution(step=0)
@@ -51,7 +52,7 @@ def catalog(
             mine = [ref for ref in tensors if ref.node == key]
             refs += mine or [ref_of(key, shape=shape, logical_shape=shape)]
     return Catalog(
-        side="x", framework=more.pop("framework", "pytorch"), task="statistics", root=more.pop("root", ""),
+        side="x", framework=named(more.pop("framework", "pytorch")), task="statistics", root=more.pop("root", ""),
         nodes=nodes, tensors=tuple(refs), **more,
     )  # fmt: skip
 

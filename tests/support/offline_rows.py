@@ -31,6 +31,7 @@ from probe_flow.records import (
     TensorRef,
     Verdict,
 )
+from probe_flow.records.frameworks import OM, named
 
 METRICS: dict[str, float | int | bool | None] = {
     "cosine": 0.9999996,
@@ -115,7 +116,7 @@ def offline(
     attrs = more.pop("target_attrs", {})
     target = Catalog(
         "target",
-        "om",
+        OM,
         "tensor",
         TARGET_ROOT,
         nodes,
@@ -123,7 +124,7 @@ def offline(
         attrs=attrs,
     )
     golden = Catalog(
-        "golden", golden_framework, "tensor", GOLDEN_ROOT, golden_nodes,
+        "golden", named(golden_framework), "tensor", GOLDEN_ROOT, golden_nodes,
         tuple(row.pair.golden for row in rows if row.pair.golden),
     )  # fmt: skip
     pairs = Pairs(target, golden, tuple(row.pair for row in rows), tuple(declared))

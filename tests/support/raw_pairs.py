@@ -11,6 +11,7 @@ from probe_flow.records import (
     Catalog,
     Execution,
     Extent,
+    Framework,
     Node,
     NodeKey,
     Pair,
@@ -56,5 +57,5 @@ def pairs_of(twosomes: list[tuple[TensorRef | None, TensorRef | None]], op_type:
     for place, side in enumerate(("target", "golden")):
         refs = [two[place] for two in twosomes if two[place] is not None]
         nodes = {ref.node: Node(ref.node, op_type, order=n) for n, ref in enumerate(refs)}
-        sides[side] = Catalog(side, "test", "tensor", "", nodes, tuple(refs))
+        sides[side] = Catalog(side, Framework("test"), "tensor", "", nodes, tuple(refs))
     return Pairs(sides["target"], sides["golden"], tuple(Pair(*two, "g", "exact") for two in twosomes))

@@ -33,6 +33,7 @@ from probe_flow.records import (
     TensorRef,
     Verdict,
 )
+from probe_flow.records.frameworks import TORCHAIR_FX, TORCHAIR_GE
 
 TARGET_ROOT = "/dumps/npu"
 GOLDEN_ROOT = "/dumps/fx"
@@ -169,7 +170,7 @@ def catalog(side: str, tensors: list[TensorRef | None], **more: Any) -> Catalog:
     nodes = more.pop("nodes", None) or {each.node: Node(each.node, op_type, order=n) for n, each in enumerate(present)}
     root = TARGET_ROOT if side == "target" else GOLDEN_ROOT
     return Catalog(
-        side, f"torchair_{'ge' if side == 'target' else 'fx'}", "tensor", root, nodes, tuple(present), **more
+        side, TORCHAIR_GE if side == "target" else TORCHAIR_FX, "tensor", root, nodes, tuple(present), **more
     )
 
 

@@ -41,16 +41,12 @@ class Links:
     before: Mapping[int, tuple[NodeKey, ...]] = field(default_factory=dict)
 
 
-_OFFLINE = ("om", "npy")
-"""Dumps of operators in the order in which they ran, which is no path of values."""
-
-
 def is_flow_unknown(pairs: Pairs) -> bool:
     """Say whether nothing tells what an operator without compared inputs got its values from.
 
     Of an offline model only the rules know that; one call after another of a program is a path by itself.
     """
-    return pairs.target.framework in _OFFLINE and not pairs.target.edges
+    return pairs.target.framework.is_offline and not pairs.target.edges
 
 
 def link(rows: Sequence[MeasuredPair], pairs: Pairs) -> Links:

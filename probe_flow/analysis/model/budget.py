@@ -60,7 +60,6 @@ COHERENT = 1.5
 UPDATED = 1.5
 """Change of scale of what is computed with a parameter, in relative errors that its update brought."""
 
-_KERNELS = {"pytorch": "pytorch", "mindspore": "mindspore", "mindtorch": "mindspore"}
 
 _COPY = frozenset((Family.MOVE,))
 _AROUND_PRODUCTS = frozenset((Family.MOVE, Family.SUM, Family.CONTRACT))  # what they do is of the size of the product
@@ -364,7 +363,7 @@ class Allowances:
 
 def _are_frameworks_different(pairs: Pairs) -> bool:
     """Whether one side is a dump of PyTorch and the other one of MindSpore, whose kernels mindtorch runs, too."""
-    sides = {_KERNELS.get(catalog.framework) for catalog in (pairs.target, pairs.golden)}
+    sides = {catalog.framework.kernels for catalog in (pairs.target, pairs.golden)}
     return len(sides - {None}) == 2
 
 

@@ -12,13 +12,13 @@ from probe_flow.dumps.dump_json.folders import DUMP_FILE
 from probe_flow.dumps.dump_json.head import DumpHead, read_head
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 from probe_flow.files.existing import is_file, is_folder
+from probe_flow.records import Framework
+from probe_flow.records.frameworks import NPY, OM, PYTORCH, Kernels, named
 
 OFFLINE = "offline_data"
 MODES = ("auto", "torchair", OFFLINE)
 LATER_MODES = ("offline_model", "atb")
 FRAMEWORKS = ("mindspore", "pytorch")
-
-_MINDSPORE = frozenset({"mindspore", "mindtorch"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +27,19 @@ class Sides:
 
     Args:
         scenario: ``torchair``, ``offline_data`` or ``dump_json``.
-        target, golden: frameworks of two dump.json dumps; ``om`` or ``npy`` of offline models.
+        target, golden: what wrote the two dumps; not known of those of TorchAir.
         is_golden_device: whether the golden side of a TorchAir comparison is a GE dump (fusion off), not an FX dump.
     """
 
     scenario: str
-    target: str = "pytorch"
-    golden: str = "pytorch"
+    target: Framework = PYTORCH
+    golden: Framework = PYTORCH
     is_golden_device: bool = False
 
     @property
     def is_pytorch(self) -> bool:
         """Whether both dumps are of PyTorch programs."""
-        return self.target == self.golden == "pytorch"
+        return self.target == self.golden == PYTORCH
 
 
 def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
@@ -49,7 +49,7 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
         UsageError: PF2120 for a mode that this version does not have, PF2122, PF2123, PF2125 and PF2126 when the two
             sides do not go together.
     """
-    from probe_flow.dumps.sniff import NPY, OM, TORCHAIR_FX, TORCHAIR_GE
+    from probe_flow.dumps import sniff
     from probe_flow.files.existing import holds
 
     if mode not in MODES:
@@ -64,19 +64,18 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
             return _frameworks(*found)
         if found or not holds(target, GE_GRAPH):
             ours, theirs = kind_at(target), kind_at(golden)
-            if {ours, theirs} <= {OM, NPY} and not found:
-                return Sides(OFFLINE, ours, theirs)
-            if found or not {ours, theirs} <= {TORCHAIR_GE, TORCHAIR_FX}:
+            if {ours, theirs} <= {sniff.OM, sniff.NPY} and not found:
+                return Sides(OFFLINE, named(ours), named(theirs))
+            if found or not {ours, theirs} <= {sniff.TORCHAIR_GE, sniff.TORCHAIR_FX}:
                 raise UsageError(_different_kinds(heads))
     return Sides("torchair", is_golden_device=is_golden_device(target, golden))
 
 
-def _arrays_or_device(path: Path) -> str:
-    """Return ``npy`` for arrays of a framework, in a folder or one file, else ``om``: its reader says what is wrong."""
+def _arrays_or_device(path: Path) -> Framework:
+    """Return `NPY` for arrays of a framework, in a folder or one file, else `OM`: its reader says what is wrong."""
     from probe_flow.dumps.device_folders.dump_files import MAPPING_FILE
     from probe_flow.dumps.file_names import is_hashed, read_name_mapping, real_name
     from probe_flow.dumps.offline.names import parse_array_name
-    from probe_flow.dumps.sniff import NPY, OM
 
     if is_file(path) and path.suffix == ".npy":
         return NPY
@@ -105,7 +104,7 @@ def check_framework(given: str | None, sides: Sides) -> None:
                 help="frameworks: `pytorch`, `mindspore`; `-f` may be left out",
             )
         )
-    actual = "mindspore" if sides.target in _MINDSPORE else sides.target
+    actual = sides.target.dialect
     if given != actual:
         is_offline = sides.scenario == OFFLINE
         source = "is the dump of an offline model" if is_offline else f"was dumped from a {actual} program"
@@ -139,8 +138,8 @@ def _check_kinds(target: Path, golden: Path) -> None:
 
 
 def _frameworks(target: DumpHead, golden: DumpHead) -> Sides:
-    sides = Sides("dump_json", target.framework or "pytorch", golden.framework or "pytorch")
-    if sides.target not in _MINDSPORE and sides.golden in _MINDSPORE:
+    sides = Sides("dump_json", target.framework or PYTORCH, golden.framework or PYTORCH)
+    if sides.target.kernels is not Kernels.MINDSPORE and sides.golden.kernels is Kernels.MINDSPORE:
         raise UsageError(
             Diagnostic(
                 "PF2123",

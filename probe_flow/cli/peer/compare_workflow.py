@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from probe_flow.cli.peer.compare_sides import OFFLINE, Sides
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.existing import is_folder
+from probe_flow.records.frameworks import Kernels
 
 if TYPE_CHECKING:
     from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
@@ -132,7 +133,7 @@ def _template(sides: Sides) -> str:
         return FUSION if sides.is_golden_device else TORCHAIR
     if sides.is_pytorch:
         return PYTORCH
-    return ACROSS if sides.golden == "pytorch" else MINDSPORE
+    return ACROSS if sides.golden.kernels is Kernels.PYTORCH else MINDSPORE
 
 
 def _adapted(stage: ResolvedStage, sides: Sides, wanted: Wanted, cwd: Path) -> Iterator[ResolvedStage]:
@@ -178,7 +179,7 @@ def _matched(stage: ResolvedStage, match: Mapping[str, str], cwd: Path) -> Resol
 def _of_model(stage: ResolvedStage, sides: Sides, wanted: Wanted, cwd: Path) -> ResolvedStage:
     """Return the reader of one side of offline models: of device files, or of the arrays of a framework."""
     values = _values(stage)
-    uses = f"dump.{sides.target if stage.name == 'target' else sides.golden}"
+    uses = f"dump.{(sides.target if stage.name == 'target' else sides.golden).name}"
     options = {name: values[name] for name in ("description", "path", "select")}
     if uses == "dump.npy" and stage.name == "golden":
         options["select"] = {}  # arrays are of no rank or step: they judge those of the target that are selected

@@ -18,13 +18,14 @@ from probe_flow.dumps.dump_json.tree import CallTree, Stacks, read_call_tree, re
 from probe_flow.dumps.dump_json.unrecorded_calls import calls_without_entry
 from probe_flow.dumps.dump_json.values import Flattened, Flattener, has_known_shape
 from probe_flow.errors import Diagnostic, FormatError, Severity
-from probe_flow.records import Node, NodeKey, OrderSource, Phase, TensorRef
+from probe_flow.records import Framework, Node, NodeKey, OrderSource, Phase, TensorRef
+from probe_flow.records.frameworks import MINDSPORE, MINDTORCH, PYTORCH
 
 TENSOR, STATISTICS = "tensor", "statistics"
 LOST_CALLS = "lost_calls"
 """Key of `Catalog.attrs`: nodes that the dump has no entry of although they were collected."""
 
-_FRAMEWORKS = ("pytorch", "mindspore", "mindtorch")
+_FRAMEWORKS = (PYTORCH, MINDSPORE, MINDTORCH)
 
 
 @dataclass(slots=True)
@@ -38,7 +39,7 @@ class Reading:
     names: dict[str, str] = field(default_factory=dict)
     tasks: dict[str, tuple[str, str]] = field(default_factory=dict)
     levels: dict[str, None] = field(default_factory=dict)
-    frameworks: dict[str, None] = field(default_factory=dict)
+    frameworks: dict[Framework, None] = field(default_factory=dict)
     lost: list[Node] = field(default_factory=list)
     entries: int = 0
     has_stacks: bool = False
@@ -94,8 +95,8 @@ def read_file(file: DumpFile, number: int, patterns: Sequence[str] | None, readi
         problems.add("PF3412", message, severity=Severity.WARNING)
     if patterns is None:
         files.report_unnamed()
-    framework = top.get("framework")
-    reading.frameworks[framework if framework in _FRAMEWORKS else stream.framework or "pytorch"] = None
+    framework = next((each for each in _FRAMEWORKS if each.name == top.get("framework")), stream.framework or PYTORCH)
+    reading.frameworks[framework] = None
     _note_task(task, file, problems, reading)
     reading.levels[str(top.get("level"))] = None
     reading.entries += count

@@ -11,13 +11,15 @@ from pathlib import Path
 from probe_flow.dumps.dump_json.folders import DESCRIPTIONS
 from probe_flow.files.existing import is_file
 from probe_flow.files.opening import open_bytes
+from probe_flow.records import Framework
+from probe_flow.records.frameworks import MINDSPORE, PYTORCH, named
 
 _HEAD_BYTES = 1 << 20
 _MAX_NAMES = 200_000
 _TASK = re.compile(r'"task"\s*:\s*"(\w{1,40})"')
 _FRAMEWORK = re.compile(r'"framework"\s*:\s*"(\w{1,40})"')
 _TENSOR = re.compile(r'"type"\s*:\s*"(torch|mindspore)\.')
-_TYPE_FRAMEWORKS = {"torch": "pytorch", "mindspore": "mindspore"}
+_TYPE_FRAMEWORKS = {"torch": PYTORCH, "mindspore": MINDSPORE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +28,12 @@ class DumpHead:
 
     Args:
         file: where it was read.
-        framework: ``pytorch``, ``mindspore`` or ``mindtorch``.
+        framework: what wrote it.
         task: ``tensor``, ``statistics`` ...
     """
 
     file: Path
-    framework: str | None
+    framework: Framework | None
     task: str | None
 
 
@@ -51,9 +53,9 @@ def read_head(path: Path) -> DumpHead | None:
     top, _, _ = text.partition('"data"')
     framework = _FRAMEWORK.search(top)
     tensor = _TENSOR.search(text)
-    named = framework.group(1) if framework else _TYPE_FRAMEWORKS[tensor.group(1)] if tensor else None
+    found = named(framework.group(1)) if framework else _TYPE_FRAMEWORKS[tensor.group(1)] if tensor else None
     task = _TASK.search(top)
-    return DumpHead(file, named, task.group(1) if task else None)
+    return DumpHead(file, found, task.group(1) if task else None)
 
 
 def _described_by(path: Path) -> Path | None:

@@ -27,6 +27,7 @@ from probe_flow.dumps.dump_json.tree import CONSTRUCT_FILE, STACK_FILE
 from probe_flow.dumps.selection import EVERYTHING, Selection
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, ProbeFlowError, UsageError
 from probe_flow.records import Catalog
+from probe_flow.records.frameworks import PYTORCH
 
 
 def read_dump_json(
@@ -72,7 +73,7 @@ def read_dump_json(
         raise _nothing_left(reading, select.nodes, str(path))
     return Catalog(
         side=side,
-        framework=next(iter(reading.frameworks), "pytorch"),
+        framework=next(iter(reading.frameworks), PYTORCH),
         task=_task(reading),
         root=str(found.root.resolve()),
         nodes=reading.nodes,

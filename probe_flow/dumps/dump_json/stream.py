@@ -20,6 +20,8 @@ from pydantic_core import from_json
 from probe_flow.dumps.dump_json.text import Repeated, cannot_be_read, mistake, not_json
 from probe_flow.errors import FormatError
 from probe_flow.files.opening import open_bytes
+from probe_flow.records import Framework
+from probe_flow.records.frameworks import MINDSPORE, PYTORCH
 
 Parsed = TypeVar("Parsed")
 
@@ -53,7 +55,7 @@ _last_entry = re.compile(r'.*\}(\s*,\s*)"[^"\\]*"\s*:\s*\{\s*"(?:in|out)put', re
 _Entry = tuple[str, object]
 
 _FRAMEWORK = re.compile(r'"type"\s*:\s*"(mindspore|torch)')
-_FRAMEWORKS = {"mindspore": "mindspore", "torch": "pytorch"}
+_FRAMEWORKS = {"mindspore": MINDSPORE, "torch": PYTORCH}
 
 
 class EntryStream:
@@ -72,7 +74,7 @@ class EntryStream:
     def __init__(self, file: Path, shown: str) -> None:
         self.top: object = {}
         self.has_entries = False
-        self.framework: str | None = None
+        self.framework: Framework | None = None
         self._file = file
         self._shown = shown
         self._repeated = Repeated()

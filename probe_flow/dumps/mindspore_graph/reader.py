@@ -41,6 +41,7 @@ from probe_flow.dumps.selection import EVERYTHING, Selection, keeps_no_execution
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.files.walk import DumpFile, DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.records import Catalog, Edge, Execution, Node, NodeKey, OrderSource, Problem, TensorKind, TensorRef
+from probe_flow.records.frameworks import MINDSPORE
 
 MAPPING_FILE = "mapping.csv"
 _TEXT = re.compile(r"ms_output_trace_code_graph_(\d{1,9})\.ir")
@@ -182,7 +183,6 @@ def _no_tensor(file: DumpFile) -> Problem:
     )
 
 
-FRAMEWORK = "mindspore"
 LEVEL = "L2"
 """The collector's word for dumps of kernels."""
 
@@ -217,7 +217,7 @@ def read_mindspore_graph(
     edges = tuple(reading.edges())
     return Catalog(
         side,
-        FRAMEWORK,
+        MINDSPORE,
         "tensor" if any(tensor.kind is TensorKind.TENSOR for tensor in reading.tensors) else "statistics",
         str(root),
         reading.nodes,

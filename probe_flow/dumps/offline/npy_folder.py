@@ -34,8 +34,7 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
-
-FRAMEWORK = "npy"
+from probe_flow.records.frameworks import NPY
 
 _MAX_NAMES = 5
 _MAX_LISTED = 5
@@ -80,7 +79,7 @@ def read_npy_folder(
     marks = names_of_quantised((name, "") for name in dict.fromkeys(file.name.op for file in found.files))
     return Catalog(
         side,
-        FRAMEWORK,
+        NPY,
         task_of(reader.tensors),
         str(listing.root),
         reader.nodes,

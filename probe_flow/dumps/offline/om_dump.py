@@ -24,6 +24,7 @@ from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.existing import is_file
 from probe_flow.files.walk import DumpListing, fingerprint, list_dump_or_file, no_dump_file
 from probe_flow.records import Catalog, Execution, Node, NodeKey, Problem, TensorRef
+from probe_flow.records.frameworks import OM
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +130,6 @@ def _one_execution(part: _Part, other: _Part) -> Diagnostic:
     )
 
 
-FRAMEWORK = "om"
-
 Slices = Literal["joined", "separate"]
 
 _MAX_NAMES = 5
@@ -191,7 +190,7 @@ def read_om(
     )
     return Catalog(
         side,
-        FRAMEWORK,
+        OM,
         task_of(tensors),
         str(root),
         found,

@@ -51,8 +51,8 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
+from probe_flow.records.frameworks import TORCHAIR_FX
 
-FRAMEWORK = "torchair_fx"
 _DUMP_FOLDERS = ("msprobe_fx_dump", "data_dump")
 
 
@@ -100,7 +100,7 @@ def read_torchair_fx(
         problems.append(reduced_beside_tensors(beside))
     return Catalog(
         side,
-        FRAMEWORK,
+        TORCHAIR_FX,
         task_of(tensors),
         str(root),
         catalog_nodes,

@@ -24,8 +24,8 @@ from probe_flow.dumps.torchair.source_lines import SourceTexts
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.files.walk import DumpListing, dump_root, fingerprint, list_dump
 from probe_flow.records import Catalog, Edge, Execution, Graph, Node, NodeKey, Problem, SlotRole, TensorRef
+from probe_flow.records.frameworks import TORCHAIR_GE
 
-FRAMEWORK = "torchair_ge"
 DUMP_FOLDER = "msprobe_ge_dump"
 _MAX_LEVELS = 6
 """Folders between a graph text and a device file: rank, time, device, model, model id, token."""
@@ -75,7 +75,7 @@ def read_torchair_ge(
         problems.append(reduced_beside_tensors(reader.beside))
     return Catalog(
         side,
-        FRAMEWORK,
+        TORCHAIR_GE,
         task_of(reader.tensors),
         str(root),
         reader.nodes,

@@ -48,7 +48,7 @@ def input_facts(stage: str, catalog: Catalog) -> dict[str, Any]:
     return {
         "stage": stage,
         "path": catalog.root,
-        "framework": catalog.framework,
+        "framework": catalog.framework.name,
         "task": catalog.task,
         "nodes": len(catalog.nodes),
         "tensors": len(catalog.tensors),

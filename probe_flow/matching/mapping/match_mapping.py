@@ -11,9 +11,10 @@ from probe_flow.mappings.mapping_file import Entry
 from probe_flow.matching.mapping.apis import ApiNames
 from probe_flow.matching.mapping.cells import GRADIENTS, CellNames, split_prefix
 from probe_flow.matching.name.match_name import match_name
-from probe_flow.matching.name.name_space import Named, NameSpace, family, is_cross_framework, names_of
+from probe_flow.matching.name.name_space import Named, NameSpace, is_cross_framework, names_of
 from probe_flow.matching.shared.parameter_names import PARAMETER_ALIASES
 from probe_flow.records import Catalog, Pairs
+from probe_flow.records.frameworks import Kernels
 
 CELL_MAPPING = "cell_mapping"
 PLACE_CONFIDENCE = 0.95
@@ -97,7 +98,7 @@ def mapped_names(
 def api_names(target: Catalog, golden: Catalog, entries: Sequence[ApiEntry], *, is_target: bool) -> ApiNames | None:
     """Return what renames the APIs of a side; None for the side whose names count."""
     is_foreign = is_cross_framework(target, golden)
-    is_target_renamed = not (is_foreign and family(golden) == "mindspore")
+    is_target_renamed = not (is_foreign and golden.framework.kernels is Kernels.MINDSPORE)
     if is_target is not is_target_renamed or not (entries or is_foreign):
         return None
     others = frozenset(name for kind, name in names_of(golden if is_target else target) if kind == "api")

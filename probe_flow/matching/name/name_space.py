@@ -107,17 +107,10 @@ class NameSpace:
 
 OWN_NAMES = NameSpace()
 
-_FAMILIES = {"mindtorch": "mindspore"}
-
-
-def family(catalog: Catalog) -> str:
-    """Return the framework whose dtypes and API names a dump uses."""
-    return _FAMILIES.get(catalog.framework, catalog.framework)
-
 
 def is_cross_framework(target: Catalog, golden: Catalog) -> bool:
     """Return whether the sides come from different frameworks."""
-    return family(target) != family(golden)
+    return target.framework.dialect != golden.framework.dialect
 
 
 def names_of(catalog: Catalog) -> list[tuple[str, str]]:

@@ -20,9 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from probe_flow.errors import Diagnostic, UsageError
-from probe_flow.records import Catalog
-
-_DEVICE, _ARRAYS = "om", "npy"
+from probe_flow.records import Catalog, Framework
+from probe_flow.records.frameworks import NPY, OM
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def check_scenario(target: Catalog, golden: Catalog, given: Given, *, quantised:
         UsageError: PF4401 if a side is no offline dump, PF4402 if the sides or the files do not fit.
     """
     for catalog in (target, golden):
-        if catalog.framework not in (_DEVICE, _ARRAYS):
+        if not catalog.framework.is_offline:
             raise _unknown_side(catalog)
     quant = (bool(target.attrs.get("is_quantised")) if quantised is None else quantised, _is_quantised(golden))
     kinds = (target.framework, golden.framework)
@@ -65,15 +64,15 @@ def _is_quantised(catalog: Catalog) -> bool:
     return bool(catalog.attrs.get("is_quantised"))
 
 
-def _impossible(kinds: tuple[str, str], quant: tuple[bool, bool]) -> tuple[str, str] | None:
-    if kinds == (_ARRAYS, _DEVICE):
+def _impossible(kinds: tuple[Framework, Framework], quant: tuple[bool, bool]) -> tuple[str, str] | None:
+    if kinds == (NPY, OM):
         return "arrays cannot be compared with a device dump", "swap `target` and `golden`"
     if quant == (False, True):
         return (
             "the golden is the dump of a quantised model, the target is not",
             "swap the sides, or say `quantised: false` on the dump stage of the golden if its names mislead",
         )
-    if kinds == (_DEVICE, _DEVICE) and quant[0] != quant[1]:
+    if kinds == (OM, OM) and quant[0] != quant[1]:
         return (
             "the target is a quantised model, the golden device dump is not: their operators have other values",
             "compare it with the arrays of the original model, or say `quantised: false` if the names mislead",
@@ -81,8 +80,8 @@ def _impossible(kinds: tuple[str, str], quant: tuple[bool, bool]) -> tuple[str, 
     return None
 
 
-def _superfluous(kinds: tuple[str, str], quant: tuple[bool, bool], given: Given) -> tuple[str, str] | None:
-    if given.close and kinds != (_DEVICE, _DEVICE):
+def _superfluous(kinds: tuple[Framework, Framework], quant: tuple[bool, bool], given: Given) -> tuple[str, str] | None:
+    if given.close and kinds != (OM, OM):
         return "`close_fusion_rule` is for two device dumps, but the golden holds arrays", "leave it out"
     if given.close and not given.fusion:
         return (
@@ -92,7 +91,7 @@ def _superfluous(kinds: tuple[str, str], quant: tuple[bool, bool], given: Given)
     if given.quant and quant != (True, False):
         who = "the target is not quantised" if not quant[0] else "the golden is quantised too"
         return f"`quant_fusion_rule` is given, but {who}", "leave it out, or say `quantised: true` if the names mislead"
-    if given.fusion and kinds == (_ARRAYS, _ARRAYS):
+    if given.fusion and kinds == (NPY, NPY):
         return (
             "`fusion_rule` says what operators of a device are made of, but the target holds arrays",
             "give the file of the quantisation tool as `quant_fusion_rule`, or no file",
@@ -111,10 +110,11 @@ def _marks(target: Catalog, golden: Catalog) -> tuple[str, ...]:
 
 
 def _unknown_side(catalog: Catalog) -> UsageError:
+    given = f"`{catalog.side}` is a `{catalog.framework.name}` dump"
     return UsageError(
         Diagnostic(
             "PF4401",
-            f"`match.fusion_rule` needs dumps of offline models, but `{catalog.side}` is a `{catalog.framework}` dump",
+            f"`match.fusion_rule` needs dumps of offline models, but {given}",
             help="read device dumps with `dump.om` and arrays of the original model with `dump.npy`",
         )
     )

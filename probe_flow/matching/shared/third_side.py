@@ -80,8 +80,8 @@ def _check_framework(golden: Catalog, reference: Catalog) -> None:
     raise UsageError(
         Diagnostic(
             "PF4030",
-            f"the reference `{reference.side}` is a `{reference.framework}` dump, the golden `{golden.side}` a "
-            f"`{golden.framework}` dump",
+            f"the reference `{reference.side}` is a `{reference.framework.name}` dump, the golden `{golden.side}` a "
+            f"`{golden.framework.name}` dump",
             help="dump the golden's model once more in high precision and read it with the golden's dump stage",
             path=reference.root,
         )

@@ -58,9 +58,9 @@ from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.matching.torchair.executions import pair_executions
 from probe_flow.matching.torchair.run import TorchairRun
 from probe_flow.records import Catalog, Pairs
+from probe_flow.records.frameworks import TORCHAIR_FX, TORCHAIR_GE
 
-_DEVICE = "torchair_ge"
-_GOLDEN = ("torchair_fx", "torchair_ge")
+_GOLDEN = (TORCHAIR_FX, TORCHAIR_GE)
 
 
 def match_torchair(
@@ -105,14 +105,16 @@ def match_torchair(
 def _check_sides(target: Catalog, golden: Catalog) -> None:
     problem = None
     cure = "swap `target` and `golden`, or read the dump with the stage that fits it"
-    if target.framework == golden.framework != _DEVICE:
+    if target.framework == golden.framework != TORCHAIR_GE:
         cure = "two dumps of one kind are paired by `match.name`"
-    if target.framework != _DEVICE:
-        problem = f"a device dump (`dump.torchair_ge`) as target, but `{target.side}` is a `{target.framework}` dump"
+    if target.framework != TORCHAIR_GE:
+        problem = (
+            f"a device dump (`dump.torchair_ge`) as target, but `{target.side}` is a `{target.framework.name}` dump"
+        )
     elif golden.framework not in _GOLDEN:
         problem = (
             f"an FX dump (`dump.torchair_fx`) or a device dump (`dump.torchair_ge`) as golden, but `{golden.side}` is "
-            f"a `{golden.framework}` dump"
+            f"a `{golden.framework.name}` dump"
         )
     if problem is not None:
         raise UsageError(

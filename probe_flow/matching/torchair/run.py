@@ -34,6 +34,7 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
+from probe_flow.records.frameworks import TORCHAIR_GE
 
 
 @dataclass(slots=True)
@@ -203,7 +204,7 @@ class TorchairRun:
         """Match two executions, and report what neither side explains."""
         matched: FxMatch | GeMatch
         leftovers: Leftovers | GeLeftovers
-        if self.golden.framework == "torchair_ge":
+        if self.golden.framework == TORCHAIR_GE:
             matched, leftovers = self._match_device(execution, partner)
         else:
             matched, leftovers = self._match_fx(execution, partner)

@@ -136,7 +136,7 @@ def _dump(side: str, catalog: Catalog) -> dict[str, Any]:
     return {
         "side": side,
         "root": catalog.root,
-        "framework": catalog.framework,
+        "framework": catalog.framework.name,
         "task": catalog.task,
         "nodes": len(catalog.nodes),
         "tensors": len(catalog.tensors),

@@ -9,13 +9,14 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from probe_flow.errors import Diagnostic, Severity
+from probe_flow.records.frameworks import Kernels
 from probe_flow.stages.base import DumpPath, Select, StageOptions
 from probe_flow.work import Context
 
 if TYPE_CHECKING:
     from probe_flow.records import Catalog
 
-STAGE_OF = {"pytorch": "dump.torch", "mindspore": "dump.mindspore", "mindtorch": "dump.mindspore"}
+_STAGES: Mapping[Kernels | None, str] = {Kernels.PYTORCH: "dump.torch", Kernels.MINDSPORE: "dump.mindspore"}
 
 
 def adopt(path: str, select: Select, *, side: str, uses: str) -> Catalog:
@@ -30,12 +31,12 @@ def adopt(path: str, select: Select, *, side: str, uses: str) -> Catalog:
     from probe_flow.dumps.dump_json.reader import read_dump_json
 
     catalog = read_dump_json(path, side=side, select=select.selection)
-    proper = STAGE_OF[catalog.framework]
+    proper = _STAGES[catalog.framework.kernels]
     if proper == uses:
         return catalog
     problem = Diagnostic(
         "PF3428",
-        f"`{path}` is a dump of {catalog.framework}",
+        f"`{path}` is a dump of {catalog.framework.name}",
         severity=Severity.WARNING,
         path=path,
         help=f"it is read all the same; write `uses: {proper}`",

@@ -10,6 +10,7 @@ from typing import Any
 
 from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, Severity, Stopped
 from probe_flow.records import Catalog
+from probe_flow.records.frameworks import NO_FRAMEWORK
 from probe_flow.stages.dump.adopt_any import adopt_any
 from probe_flow.stages.reduce.reduce_options import ReduceOptions, WatchOptions
 from probe_flow.transform.reduce.reduce_folders import Reduction, Wanted, Watch
@@ -127,4 +128,4 @@ def _adopted(dump: str, options: ReduceOptions, wanted: Wanted, context: Context
         if wanted.watch is None or wanted.watch.stop_when != "never":
             raise
         problems = tuple(replace(problem, severity=Severity.WARNING) for problem in exc.diagnostics)
-        return Catalog(context.stage, "", "statistics", str(Path(path).resolve()), {}, (), problems=problems)
+        return Catalog(context.stage, NO_FRAMEWORK, "statistics", str(Path(path).resolve()), {}, (), problems=problems)

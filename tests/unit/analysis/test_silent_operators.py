@@ -20,6 +20,7 @@ from probe_flow.dumps.selection import Selection
 from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.records import Catalog, Execution, NodeKey, SlotRole
+from probe_flow.records.frameworks import OM
 
 ROOT = Path(__file__).parents[3]
 DUMP_JSON = ROOT / "tests" / "data" / "dump_json"
@@ -347,6 +348,6 @@ def test_two_graphs_with_the_same_names_tell_nothing_of_an_fx_dump_without_ids(d
 
 def test_formats_that_tell_nothing_have_no_silent_operator() -> None:
     key = NodeKey(Execution(), "conv1")
-    catalog = Catalog("target", "om", "tensor", "", {}, (ref_of(key),))
+    catalog = Catalog("target", OM, "tensor", "", {}, (ref_of(key),))
 
     assert Counter(silent_operators(catalog)) == {}

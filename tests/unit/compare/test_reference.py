@@ -9,7 +9,7 @@ from raw_pairs import context, pairs_of, raw
 
 from probe_flow.compare.reference import with_reference_fields
 from probe_flow.compare.steps import chosen_metrics, compare_pairs
-from probe_flow.records import Catalog, Node, Pair, Pairs, Slot, SlotRole, Statistics, TensorKind
+from probe_flow.records import Catalog, Framework, Node, Pair, Pairs, Slot, SlotRole, Statistics, TensorKind
 from probe_flow.stages.compare import Options
 
 EXACT = np.linspace(-1.0, 1.0, 200)
@@ -26,7 +26,7 @@ def three(folder, reference=EXACT, *, name: str = "a", **more) -> Pairs:
     two = raw(folder, "target", name, TARGET), raw(folder, "golden", name, GOLDEN)
     third = raw(folder, "reference", name, reference, **more)
     pairs = pairs_of([two])
-    catalog = Catalog("exact", "test", "tensor", "", {third.node: Node(third.node, "Relu")}, (third,))
+    catalog = Catalog("exact", Framework("test"), "tensor", "", {third.node: Node(third.node, "Relu")}, (third,))
     return replace(pairs, pairs=(replace(pairs.pairs[0], reference=third),), reference=catalog)
 
 

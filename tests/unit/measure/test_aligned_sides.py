@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from raw_pairs import context, pairs_of, raw
 
 from probe_flow.compare.steps import compare_pairs
-from probe_flow.records import Catalog, Node, Pairs
+from probe_flow.records import Catalog, Framework, Node, Pairs
 from probe_flow.stages.compare import Options
 
 EXACT = np.random.default_rng(7).normal(size=(2, 3, 4, 5))
@@ -61,7 +61,7 @@ def test_a_reference_has_the_axes_of_the_golden(tmp_path):
     third = raw(tmp_path, "reference", "a", last)
     two = raw(tmp_path, "target", "a", target), raw(tmp_path, "golden", "a", last.astype(np.float32))
     pairs = turned(pairs_of([two]), "golden:nhwc_to_nchw")
-    catalog = Catalog("exact", "test", "tensor", "", {third.node: Node(third.node, "Relu")}, (third,))
+    catalog = Catalog("exact", Framework("test"), "tensor", "", {third.node: Node(third.node, "Relu")}, (third,))
     pairs = replace(pairs, pairs=(replace(pairs.pairs[0], reference=third),), reference=catalog)
     (row,) = compare(pairs).rows
     assert row.measurement.metrics["reference.max_abs_err"] == np.abs(target - EXACT).max()

@@ -14,6 +14,7 @@ from report_builders import GOOD_METRICS, comparison, good_row, measurement, mis
 
 from probe_flow.record.jsonl import write_comparison_jsonl, write_nodes_jsonl
 from probe_flow.records import Catalog, Comparison, Extent
+from probe_flow.records.frameworks import TORCHAIR_FX
 from probe_flow.reports.html.payload import payload
 from probe_flow.reports.registry import TABLES
 from probe_flow.reports.registry import table as table_of
@@ -36,7 +37,7 @@ def three_sides(**figures: Any) -> Comparison:
     row = good_row(0, measured=measured)
     first = replace(row, pair=replace(row.pair, reference=exact))
     found = comparison(first, missing_golden(1))
-    reference = Catalog("exact", "torchair_fx", "tensor", ROOT, {}, (exact,))
+    reference = Catalog("exact", TORCHAIR_FX, "tensor", ROOT, {}, (exact,))
     return replace(found, pairs=replace(found.pairs, reference=reference))
 
 

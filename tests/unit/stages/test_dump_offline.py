@@ -38,7 +38,7 @@ def test_options_of_device_dumps_reach_the_reader(tmp_path: Path) -> None:
         "dump.om", tmp_path, time="20260101000000", select={"nodes": ["a/*"], "steps": [1]}, quantised=True
     )
 
-    assert (catalog.side, catalog.framework) == ("side", "om")
+    assert (catalog.side, catalog.framework.name) == ("side", "om")
     assert [(key.execution.step, key.name) for key in catalog.nodes] == [(1, "a/b")]
     assert catalog.attrs["is_quantised"] is True
     assert "20260101000000" in str(catalog.tensors[0].source)
@@ -73,5 +73,5 @@ def test_both_kinds_are_adopted_by_dump_auto(tmp_path: Path) -> None:
     OmFolder(tmp_path / "target").op("Add", "a", at=1, outputs=[X])
     GoldenFolder(tmp_path / "golden").output("a", 0, X)
 
-    found = {name: adopt_any(str(tmp_path / name), Select(), side=name).framework for name in ("target", "golden")}
+    found = {name: adopt_any(str(tmp_path / name), Select(), side=name).framework.name for name in ("target", "golden")}
     assert found == {"target": "om", "golden": "npy"}

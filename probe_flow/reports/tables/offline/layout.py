@@ -12,6 +12,7 @@ from pathlib import Path
 
 from probe_flow.record.rows import shape_of
 from probe_flow.records import ComparedPair, Comparison, Expectation, NodeKey, TensorRef
+from probe_flow.records.frameworks import NPY
 from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.row_colors import Color, colored
 from probe_flow.reports.table import Cell, Table, write_csv
@@ -71,7 +72,7 @@ class Columns:
         pairs = comparison.pairs
         return cls(
             operators.is_selection,
-            (pairs.target.framework != "npy", pairs.golden.framework != "npy"),
+            (pairs.target.framework != NPY, pairs.golden.framework != NPY),
             OVERFLOW in asked,
             MODEL_FLAGS in asked,
             custom_metrics(comparison.rows),

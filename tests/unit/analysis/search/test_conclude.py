@@ -42,6 +42,7 @@ from probe_flow.records import (
     Statistics,
     TensorKind,
 )
+from probe_flow.records.frameworks import PYTORCH, named
 from probe_flow.records.measured import MeasuredPair
 
 U = 2.0**-11
@@ -693,7 +694,10 @@ def test_the_default_epsilon_of_another_framework_is_no_fault(frameworks, is_bla
         row("norm", relative=5e-6, gain=-5e-6, dtype="float32", count=10**6),
     ]
     pairs = pairs_of(rows, {"norm": "LayerNorm"})
-    sides = [replace(side, framework=name) for side, name in zip((pairs.target, pairs.golden), frameworks, strict=True)]
+    sides = [
+        replace(side, framework=named(name))
+        for side, name in zip((pairs.target, pairs.golden), frameworks, strict=True)
+    ]
     found = findings_of(rows, replace(pairs, target=sides[0], golden=sides[1]))
     assert names(found) == (["norm"] if is_blamed else [])
 
@@ -701,7 +705,7 @@ def test_the_default_epsilon_of_another_framework_is_no_fault(frameworks, is_bla
 def test_a_fault_across_frameworks_is_still_named():
     rows = [row("norm", IN, dtype="float32", mark=1.0), row("norm", relative=1e-4, dtype="float32")]
     pairs = pairs_of(rows, {"norm": "LayerNorm"}, framework="mindspore")
-    pairs = replace(pairs, golden=replace(pairs.golden, framework="pytorch"))
+    pairs = replace(pairs, golden=replace(pairs.golden, framework=PYTORCH))
     assert names(findings_of(rows, pairs)) == ["norm"]
 
 

@@ -20,6 +20,7 @@ from probe_flow.dumps.dump_json.values import MAX_DEPTH
 from probe_flow.dumps.selection import Selection
 from probe_flow.errors import CODES, IncompleteError, ProbeFlowError, Severity, UsageError
 from probe_flow.records import Catalog, Execution, NodeKey, Phase, Slot, SlotRole, Statistics, TensorKind, TensorRef
+from probe_flow.records.frameworks import MINDSPORE
 
 DATA = Path(__file__).parents[3] / "data" / "dump_json"
 BASE = DATA / "pt_stat_base"
@@ -65,7 +66,7 @@ def entry(catalog: Catalog, name: str) -> Any:
 def test_real_dump_gives_one_node_per_entry_and_one_tensor_per_leaf() -> None:
     catalog = read(BASE)
 
-    assert (catalog.framework, catalog.task, catalog.side) == ("pytorch", "statistics", "target")
+    assert (catalog.framework.name, catalog.task, catalog.side) == ("pytorch", "statistics", "target")
     assert catalog.executions == (ONE,)
     assert len(catalog.nodes) == 66
     assert len(catalog.tensors) == 187
@@ -168,7 +169,7 @@ def test_mindspore_dump_of_tensors_is_read_with_its_files() -> None:
     matmul = entry(catalog, "Primitive.matmul.MatMul.1.backward")
     ref = items(catalog)["Primitive.matmul.MatMul.1.backward.output.1"]
 
-    assert (catalog.framework, catalog.task) == ("mindspore", "tensor")
+    assert (catalog.framework.name, catalog.task) == ("mindspore", "tensor")
     assert codes(catalog) == []
     assert matmul.key == NodeKey(ONE, "Primitive.matmul.MatMul", 1, Phase.BACKWARD)
     assert matmul.parent == "Cell.mlp.dense1.Dense"
@@ -303,7 +304,7 @@ def test_old_dumps_without_framework_and_with_old_gradient_names(tmp_path: Path)
 
     catalog = read(folder)
     gamma, beta = catalog.tensors
-    assert catalog.framework == "mindspore"
+    assert catalog.framework == MINDSPORE
     assert (gamma.dtype, gamma.attrs["item"]) == ("bfloat16", "Cell.n.LN.parameters_grad.gamma")
     assert beta.kind is TensorKind.NULL
 

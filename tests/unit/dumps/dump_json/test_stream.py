@@ -17,6 +17,7 @@ from probe_flow.dumps.dump_json import stream as dump_json_stream
 from probe_flow.dumps.dump_json.stream import EntryStream
 from probe_flow.dumps.dump_json.text import load_document
 from probe_flow.errors import FormatError
+from probe_flow.records.frameworks import PYTORCH
 
 DATA = Path(__file__).parents[3] / "data" / "dump_json"
 WINDOWS = [1, 2, 7, 64, 4096]
@@ -48,7 +49,7 @@ def test_a_real_dump_gives_the_same_entries_in_any_window() -> None:
     whole = json.loads(path.read_text())
 
     assert json.dumps(dict(stream)) == json.dumps(whole.pop("data"))
-    assert (stream.top, stream.framework, stream.has_entries, stream.repeated) == (whole, "pytorch", True, ())
+    assert (stream.top, stream.framework, stream.has_entries, stream.repeated) == (whole, PYTORCH, True, ())
 
 
 @pytest.mark.usefixtures("window")

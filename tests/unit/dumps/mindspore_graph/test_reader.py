@@ -63,7 +63,7 @@ def test_every_file_is_a_tensor(stored):
     assert {tensor.kind for tensor in catalog.tensors} == {TensorKind.TENSOR}
     assert {tensor.source for tensor in catalog.tensors} == {str(file.resolve()) for file in files}
     assert catalog.problems == ()
-    assert (catalog.framework, catalog.task, catalog.attrs["level"]) == ("mindspore", "tensor", "L2")
+    assert (catalog.framework.name, catalog.task, catalog.attrs["level"]) == ("mindspore", "tensor", "L2")
 
 
 def test_iterations_are_steps(stored):

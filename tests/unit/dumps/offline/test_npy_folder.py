@@ -52,7 +52,7 @@ def test_arrays_are_outputs_of_operators_in_order_of_time(folder):
     folder.output("conv1", 0, X, at=1)
     catalog = read(folder.path)
 
-    assert (catalog.side, catalog.framework, catalog.task) == ("golden", "npy", "tensor")
+    assert (catalog.side, catalog.framework.name, catalog.task) == ("golden", "npy", "tensor")
     assert catalog.executions == (Execution(),)
     assert names(catalog) == ["conv1", "split_a_1"]
     assert [ref.id for ref in catalog.tensors] == ["conv1.output.0", "split_a_1.output.2", "split_a_1.output.10"]

@@ -45,7 +45,7 @@ def test_nodes_have_true_and_cleaned_names_in_order_of_time(folder):
     folder.op("Conv2D", "conv1", at=2, outputs=[X])
     catalog = read(folder.path)
 
-    assert (catalog.side, catalog.framework, catalog.task, catalog.executions) == (
+    assert (catalog.side, catalog.framework.name, catalog.task, catalog.executions) == (
         "target", "om", "tensor", (Execution(),)
     )  # fmt: skip
     assert names(catalog) == ["conv1", "block/relu.1"]

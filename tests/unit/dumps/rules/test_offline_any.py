@@ -25,6 +25,7 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
+from probe_flow.records.frameworks import named
 from probe_flow.tensors.layouts import axis_offsets
 
 NAMES = ["a", "b/c", "b_c", "d.e", "f", "g_quant_layer", "h_dequant_layer", "ab", "trans_Cast_1", "é", "*"]
@@ -95,7 +96,7 @@ def catalog(side: str, framework: str, dump: Mapping[str, list[tuple]], *, quant
                 layout = layout if framework == "om" else "ND"
                 shape = shape if framework == "om" else logical or shape
                 found.append(TensorRef(key, slot, kind, "float32", "DT_FLOAT", shape, logical, layout, attrs=attrs))
-    return Catalog(side, framework, "tensor", f"/{side}", nodes, tuple(found), attrs={"is_quantised": quantised})
+    return Catalog(side, named(framework), "tensor", f"/{side}", nodes, tuple(found), attrs={"is_quantised": quantised})
 
 
 @settings(max_examples=40, deadline=None)

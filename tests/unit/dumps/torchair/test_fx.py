@@ -37,7 +37,7 @@ def identities(catalog: Catalog) -> list[tuple]:
 def test_describes_nodes_and_arrays(tmp_path):
     write_mul_add_relu(None, fx_token(tmp_path, 0))
     catalog = read(tmp_path / "msprobe_fx_dump")
-    assert (catalog.side, catalog.framework, catalog.task) == ("golden", "torchair_fx", "tensor")
+    assert (catalog.side, catalog.framework.name, catalog.task) == ("golden", "torchair_fx", "tensor")
     assert [(key.name, node.op_type) for key, node in catalog.nodes.items()] == [
         ("mul", "aten.mul.Tensor"),
         ("add", "aten.add.Tensor"),

@@ -54,7 +54,7 @@ def dump(tmp_path) -> GeDump:
 
 def test_describes_nodes_tensors_and_order(dump):
     catalog = read(dump.root)
-    assert (catalog.side, catalog.framework, catalog.task) == ("target", "torchair_ge", "tensor")
+    assert (catalog.side, catalog.framework.name, catalog.task) == ("target", "torchair_ge", "tensor")
     assert names(catalog) == ["Mul", "Add", "Relu"]
     (execution,) = catalog.executions
     assert execution.identity == (0, 1, 0, None)

@@ -17,6 +17,7 @@ from probe_flow.errors import UsageError
 from probe_flow.matching.offline.match_offline import match_offline
 from probe_flow.matching.offline.models import RuleBook
 from probe_flow.records import Catalog, Execution, Pair
+from probe_flow.records.frameworks import PYTORCH
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -110,7 +111,7 @@ def test_names_that_mislead_can_be_overruled(tmp_path: Path, rule: Path) -> None
 
 
 def test_other_dumps_are_refused() -> None:
-    catalog = Catalog("golden", "pytorch", "tensor", "", {}, ())
+    catalog = Catalog("golden", PYTORCH, "tensor", "", {}, ())
     with pytest.raises(UsageError) as error:
         match_offline(catalog, catalog, RuleBook())
     assert error.value.diagnostic.code == "PF4401"

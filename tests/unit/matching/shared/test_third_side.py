@@ -13,7 +13,8 @@ from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.errors import IncompleteError, Severity, UsageError
 from probe_flow.matching.shared.third_side import EXAMPLES, with_reference
-from probe_flow.records import Catalog, Execution, Node, NodeKey, Pair, Pairs, TensorKind
+from probe_flow.records import Catalog, Execution, Framework, Node, NodeKey, Pair, Pairs, TensorKind
+from probe_flow.records.frameworks import PYTORCH
 from probe_flow.stages.registry import stage_types
 
 MATCH_STAGES = sorted(uses for uses in stage_types() if uses.startswith("match."))
@@ -27,7 +28,7 @@ def reference_of(pairs: Pairs, *, root: str = "/reference", without: str = "", s
         if ref.node.name != without:
             refs.append(replace(ref, node=NodeKey(run, ref.node.name, ref.node.call, ref.node.phase), dtype="float64"))
     nodes = {ref.node: Node(ref.node, "Relu") for ref in refs}
-    return Catalog("exact", "test", "tensor", root, nodes, tuple(refs))
+    return Catalog("exact", Framework("test"), "tensor", root, nodes, tuple(refs))
 
 
 def three() -> Pairs:
@@ -127,7 +128,7 @@ def test_a_side_that_is_its_own_reference_is_a_warning(side: str) -> None:
 def test_a_dump_of_another_framework_is_no_reference() -> None:
     pairs = three()
     with pytest.raises(UsageError) as caught:
-        with_reference(pairs, replace(reference_of(pairs), framework="pytorch"))
+        with_reference(pairs, replace(reference_of(pairs), framework=PYTORCH))
     assert caught.value.diagnostic.code == "PF4030"
     assert "`pytorch`" in caught.value.diagnostic.message
 

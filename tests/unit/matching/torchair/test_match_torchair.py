@@ -32,6 +32,7 @@ from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.errors import UsageError
 from probe_flow.matching.torchair.match_torchair import match_torchair
 from probe_flow.records import Catalog, Expectation, Pairs, Relation
+from probe_flow.records.frameworks import PYTORCH
 
 DATA = Path(__file__).parents[3] / "data" / "torchair"
 SHAPE = (2, 3)
@@ -774,7 +775,7 @@ class TestSides:
         with pytest.raises(UsageError, match="PF4004"):
             match_torchair(golden, target)
         with pytest.raises(UsageError, match="PF4004"):
-            match_torchair(target, replace(golden, framework="pytorch"))
+            match_torchair(target, replace(golden, framework=PYTORCH))
 
     def test_two_fx_dumps_are_sent_to_the_matcher_that_pairs_them(self, dump):
         write_both(dump)

@@ -43,6 +43,7 @@ from probe_flow.records import (
     Status,
     TensorDetail,
 )
+from probe_flow.records.frameworks import PYTORCH, TORCHAIR_GE
 from probe_flow.reports.html import page as html
 from probe_flow.reports.html.columns import packed, packed_places
 from probe_flow.reports.html.numbers import short_number, short_numbers
@@ -150,7 +151,7 @@ def test_an_incomplete_comparison_is_never_a_pass() -> None:
 
 def test_an_error_while_reading_makes_the_report_incomplete() -> None:
     problem = Diagnostic("PF3001", "`a.npy` is cut short", severity=Severity.ERROR)
-    target = Catalog("target", "torchair_ge", "tensor", "/dumps/npu", {}, (), problems=(problem,))
+    target = Catalog("target", TORCHAIR_GE, "tensor", "/dumps/npu", {}, (), problems=(problem,))
     data = payload(comparison(good_row(), target=target, problems=(problem,)), run=RUN)
     assert data["summary"]["verdict"] == "incomplete"
     assert data["summary"]["incomplete"] == ["[PF3001] `a.npy` is cut short"]
@@ -165,7 +166,7 @@ def test_a_pass_with_tensors_without_counterpart_speaks_of_what_was_compared_onl
 
 def test_an_error_that_the_comparison_tells_of_is_told_once() -> None:
     problems = tuple(Diagnostic("PF3015", f"`{name}` is cut off", severity=Severity.ERROR) for name in "ab")
-    target = Catalog("target", "torchair_ge", "tensor", "/dumps/npu", {}, (), problems=problems)
+    target = Catalog("target", TORCHAIR_GE, "tensor", "/dumps/npu", {}, (), problems=problems)
     told = ("[PF3015] `a` is cut off (and 1 more)",)
     data = payload(comparison(good_row(), target=target, incomplete=told), run=RUN)
     assert data["summary"]["incomplete"] == list(told)
@@ -173,7 +174,7 @@ def test_an_error_that_the_comparison_tells_of_is_told_once() -> None:
 
 def test_a_problem_that_later_stages_repeat_is_listed_once() -> None:
     problem = Diagnostic("PF3011", "two files for one tensor", severity=Severity.WARNING, help="remove one")
-    target = Catalog("target", "torchair_ge", "tensor", "/dumps/npu", {}, (), problems=(problem,))
+    target = Catalog("target", TORCHAIR_GE, "tensor", "/dumps/npu", {}, (), problems=(problem,))
     problems = payload(comparison(good_row(), target=target, problems=(problem,)), run=RUN)["problems"]
     assert problems["count"] == 1
     assert problems["shown"][0]["origin"] == "target"
@@ -181,9 +182,7 @@ def test_a_problem_that_later_stages_repeat_is_listed_once() -> None:
 
 def test_edges_link_nodes_by_number() -> None:
     nodes = {each: Node(each, "Add", order=place) for place, each in enumerate((key("A"), key("B")))}
-    target = Catalog(
-        "target", "torchair_ge", "tensor", "/dumps/npu", nodes, (), edges=(Edge(key("A"), 0, key("B"), 1),)
-    )
+    target = Catalog("target", TORCHAIR_GE, "tensor", "/dumps/npu", nodes, (), edges=(Edge(key("A"), 0, key("B"), 1),))
     data = payload(comparison(good_row(0, "A"), good_row(1, "B"), target=target), run=RUN)
     names = [data["strings"][place] for place in column({"count": 4}, data["nodes"]["name"])]
     edges = data["edges"]
@@ -384,7 +383,7 @@ def test_a_column_of_numbers_is_shortened_like_each_of_them(cells: list[float | 
 def test_frames_stand_once_and_keep_their_line_ends() -> None:
     frames = ("File model.py, line 3, in forward, \n x = self.fc(x)", "File train.py, line 9, in <module>")
     nodes = {each: Node(each, "Add", stack_id="0") for each in (key("A"), key("B"))}
-    target = Catalog("target", "pytorch", "statistics", "/dumps/npu", nodes, (), stacks={"0": frames})
+    target = Catalog("target", PYTORCH, "statistics", "/dumps/npu", nodes, (), stacks={"0": frames})
     data = payload(comparison(good_row(0, "A"), good_row(1, "B"), target=target), run=RUN)
     assert [[data["strings"][place] for place in stack] for stack in data["stacks"]] == [list(frames)]
     assert column(data["nodes"], data["nodes"]["stack"]) == [0, 0, None]
@@ -405,7 +404,7 @@ def called(node: NodeKey, entry: str, parent: str | None = None, parent_entry: s
 
 
 def tree_of(*nodes: Node) -> dict[str, str | None]:
-    catalog = Catalog("target", "pytorch", "statistics", "/dumps/npu", {each.key: each for each in nodes}, ())
+    catalog = Catalog("target", PYTORCH, "statistics", "/dumps/npu", {each.key: each for each in nodes}, ())
     rows = [row(n, target=tensor(node=each.key), rule="none") for n, each in enumerate(nodes)]
     return callers(payload(comparison(*rows, target=catalog), run=RUN))
 

@@ -24,6 +24,7 @@ from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.files.torch.torch_file import read_torch_header
 from probe_flow.records import Catalog, Execution, Node, NodeKey, Slot, SlotRole, TensorKind, TensorRef
+from probe_flow.records.frameworks import NPY, OM
 from probe_flow.stages.convert import convert_layout, convert_npy, convert_pt
 from probe_flow.stages.registry import BUILT_IN
 from probe_flow.tensors.stored_shapes import CONVERTIBLE
@@ -51,7 +52,7 @@ def catalog(tmp_path: Path) -> Catalog:
     path = folder.op("Add", "net/a", at=1, inputs=[DumpTensor(np.zeros(3), "string")], outputs=outputs)
     key = NodeKey(Execution(), "net/a")
     tensors = tensor_refs(read_ge_header(path), path, key)
-    return Catalog("target", "om", "tensor", str(root), {key: Node(key, "Add")}, tuple(tensors), fingerprint="f")
+    return Catalog("target", OM, "tensor", str(root), {key: Node(key, "Add")}, tuple(tensors), fingerprint="f")
 
 
 def run(uses: str, catalog: Catalog, folder: Path, **options: Any) -> Catalog:
@@ -126,7 +127,7 @@ def test_what_has_no_such_layout_stays_as_it_is_and_is_listed(tmp_path: Path, la
         path = folder.op("Op", name, at=len(tensors), outputs=[np.ones(shape, np.float32)])
         tensors += tensor_refs(read_ge_header(path), path, NodeKey(Execution(), name))
     nodes = {ref.node: Node(ref.node, "Op") for ref in tensors}
-    catalog = Catalog("target", "om", "tensor", str(tmp_path / "dump"), nodes, tuple(tensors), fingerprint="f")
+    catalog = Catalog("target", OM, "tensor", str(tmp_path / "dump"), nodes, tuple(tensors), fingerprint="f")
     problems: list[Diagnostic] = []
     stage = STAGES["convert.layout"]
     given = stage.Options(uses="convert.layout", dump="target", layout=layout, output=str(tmp_path / "out"))
@@ -193,7 +194,7 @@ def test_arrays_keep_their_stem(tmp_path: Path) -> None:
     np.save(tmp_path / "dump" / "conv1.0.1.npy", np.arange(6.0).reshape(2, 3))
     key = NodeKey(Execution(), "conv1")
     ref = npy_tensor_ref(tmp_path / "dump" / "conv1.0.1.npy", key, Slot(SlotRole.OUTPUT))
-    catalog = Catalog("golden", "npy", "tensor", str(tmp_path / "dump"), {key: Node(key, "Conv")}, (ref,))
+    catalog = Catalog("golden", NPY, "tensor", str(tmp_path / "dump"), {key: Node(key, "Conv")}, (ref,))
     found = run("convert.pt", catalog, tmp_path, output=str(tmp_path / "out"))
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["conv1.0.1.pt"]
     assert read(found.tensors[0]) == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
@@ -213,7 +214,7 @@ def test_arrays_with_channels_last_are_brought_into_order(
         for path, key in zip(sorted((tmp_path / "dump").iterdir()), keys, strict=True)
     )
     nodes = {key: Node(key, "Conv") for key in keys}
-    catalog = Catalog("golden", "npy", "tensor", str(tmp_path / "dump"), nodes, refs)
+    catalog = Catalog("golden", NPY, "tensor", str(tmp_path / "dump"), nodes, refs)
     found = run("convert.layout", catalog, tmp_path, layout=layout, axes="NHWC", output=str(tmp_path / "out"))
     np.testing.assert_array_equal(np.load(found.tensors[0].extents[0].file), values(1).transpose(axes))
     assert found.tensors[0].logical_shape == values(1).transpose(0, 3, 1, 2).shape
@@ -225,7 +226,7 @@ def test_long_names_are_resolved_by_a_mapping(tmp_path: Path) -> None:
     path = OmFolder(tmp_path / "dump").op("Add", "a" * 220, at=1, outputs=[om_writer.tensor([1.0])])
     key = NodeKey(Execution(), "a")
     refs = tuple(tensor_refs(read_ge_header(path), path, key))
-    catalog = Catalog("target", "om", "tensor", str(tmp_path / "dump"), {key: Node(key, "Add")}, refs)
+    catalog = Catalog("target", OM, "tensor", str(tmp_path / "dump"), {key: Node(key, "Add")}, refs)
     found = run("convert.npy", catalog, tmp_path, output=str(tmp_path / "out"))
     file = Path(found.tensors[0].extents[0].file)
     assert len(file.stem) == 32

@@ -34,6 +34,7 @@ from probe_flow.records import (
     TensorRef,
     Verdict,
 )
+from probe_flow.records.frameworks import PYTORCH
 from probe_flow.reports.tables.dump_json.layout import RESULTS, write_dump_json_csv
 
 DATA = Path(__file__).parents[4] / "data" / "dump_json"
@@ -65,7 +66,7 @@ def comparison_of(
     stacks: dict[str, tuple[str, ...]] | None = None,
 ) -> Comparison:
     node = Node(KEY, "add", stack_id="0" if stacks else None)
-    side = Catalog("target", "pytorch", "statistics", "", {KEY: node}, (), stacks=stacks or {})
+    side = Catalog("target", PYTORCH, "statistics", "", {KEY: node}, (), stacks=stacks or {})
     made = [Pair(one, other, "g", "exact") for one, other in rows]
     judged = verdict or Verdict(Status.PASS)
     compared = tuple(ComparedPair(n, pair, measurement, judged) for n, pair in enumerate(made))

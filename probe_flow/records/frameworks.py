@@ -1,0 +1,57 @@
+"""Frameworks: what wrote a dump, and what follows from that for those who compare it.
+
+Records, no enum: a reader of an installed package makes one of its own. Nothing asks for names; what a comparison needs
+to know of a framework is a property here.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from msgspec import Struct
+
+
+class Kernels(enum.Enum):
+    """Whose kernels compute: the values of two kernels of one family differ by less than those of two families."""
+
+    PYTORCH = "pytorch"
+    MINDSPORE = "mindspore"
+
+
+class Framework(Struct, frozen=True, gc=False):
+    """What wrote a dump.
+
+    Args:
+        name: as published (``torchair_ge``, ``pytorch`` ...).
+        kernels: whose kernels, dtypes and API names it uses; None for those of no program (graphs of a device, models
+            that were compiled, arrays).
+        is_offline: whether its dumps hold the operators of a compiled model in the order in which they ran, which is no
+            path of values.
+    """
+
+    name: str
+    kernels: Kernels | None = None
+    is_offline: bool = False
+
+    @property
+    def dialect(self) -> str:
+        """The framework whose dtypes and API names its dumps use."""
+        return self.name if self.kernels is None else self.kernels.value
+
+
+PYTORCH = Framework("pytorch", Kernels.PYTORCH)
+MINDSPORE = Framework("mindspore", Kernels.MINDSPORE)
+MINDTORCH = Framework("mindtorch", Kernels.MINDSPORE)
+TORCHAIR_GE = Framework("torchair_ge")
+TORCHAIR_FX = Framework("torchair_fx")
+OM = Framework("om", is_offline=True)
+NPY = Framework("npy", is_offline=True)
+NO_FRAMEWORK = Framework("")
+"""Of a catalog that no dump lies behind."""
+
+_OURS = (PYTORCH, MINDSPORE, MINDTORCH, TORCHAIR_GE, TORCHAIR_FX, OM, NPY, NO_FRAMEWORK)
+
+
+def named(name: str) -> Framework:
+    """Return the framework of a published name; one of which no more is known where it is none of ours."""
+    return next((each for each in _OURS if each.name == name), Framework(name))
