@@ -158,7 +158,7 @@ def _joined(row: MeasuredPair, measured: Mapping[_Twosome, MeasuredPair], reason
 
 def _with_metrics(measurement: Measurement, target: Measurement) -> Measurement:
     against = {PREFIX + metric_id: value for metric_id, value in target.metrics.items()}
-    return replace(measurement, metrics={**measurement.metrics, **against}, reference=target.golden)
+    return measurement.with_metrics(against, reference=target.golden)
 
 
 def _counted(names: Sequence[str]) -> str:

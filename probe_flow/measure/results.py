@@ -16,7 +16,17 @@ from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.metrics.catalogue.statistics import COMPARED, compare_statistics
 from probe_flow.metrics.kernel.kept_blocks import Blocks
 from probe_flow.metrics.sums.record import BLOCK, Record, SpanRecord, fold
-from probe_flow.records import Measurement, Mode, Pair, ReasonCode, SideSummary, Statistics, TensorKind, TensorRef
+from probe_flow.records import (
+    Figures,
+    Measurement,
+    Mode,
+    Pair,
+    ReasonCode,
+    SideSummary,
+    Statistics,
+    TensorKind,
+    TensorRef,
+)
 from probe_flow.records.measured import MeasuredPair
 
 
@@ -147,41 +157,45 @@ def _shape(tensor: TensorRef) -> str:
     return str(list(tensor.logical_shape or tensor.shape or ()))
 
 
-def measurement_without_data(pair: Pair) -> Measurement:
-    """Measure a pair of recorded checksums or statistics, scalars or nulls; checksums come before statistics."""
+def measurement_without_data(pair: Pair, figures: Figures | None = None) -> Measurement:
+    """Measure a pair of recorded checksums or statistics, scalars or nulls; checksums come before statistics.
+
+    Args:
+        pair: what is measured.
+        figures: where the figures go.
+    """
     target, golden = pair.target, pair.golden
     assert target is not None
     assert golden is not None
     if target.kind is TensorKind.STATISTICS:
-        return _measurement_of_recorded(target, golden)
+        return _measurement_of_recorded(target, golden, figures)
     sides = _as_statistics(target.value), _as_statistics(golden.value)
     metrics = compare_statistics(*sides) if target.kind is TensorKind.SCALAR else {}
-    return Measurement(
+    return Measurement.of(
         Mode.VALUE,
         metrics,
         SideSummary(sides[0]),
         SideSummary(sides[1]),
-        nonfinite_mismatch=0,
         count=1,
+        figures=figures,
     )
 
 
-def _measurement_of_recorded(target: TensorRef, golden: TensorRef) -> Measurement:
+def _measurement_of_recorded(target: TensorRef, golden: TensorRef, figures: Figures | None) -> Measurement:
     own, other = target.recorded or Statistics(), golden.recorded or Statistics()
-    sides = SideSummary(own, target.checksum), SideSummary(other, golden.checksum)
     count, notes = _count(target, golden), _notes(target, golden)
     if _has_checksums(target, golden):
         equal = {"checksum_equal": checksum_equal(target.checksum, golden.checksum)}
-        return Measurement(Mode.CHECKSUM, equal, *sides, count=count, notes=notes)
-    return Measurement(
+        return Measurement.of(Mode.CHECKSUM, equal, target, golden, count=count, notes=notes, figures=figures)
+    return Measurement.of(
         Mode.STATISTICS,
         compare_statistics(own, other),
-        *sides,
-        int(_extremes_disagree(own, other)),
-        None,
-        count,
-        "",
-        notes,
+        target,
+        golden,
+        nonfinite_mismatch=int(_extremes_disagree(own, other)),
+        count=count,
+        notes=notes,
+        figures=figures,
     )
 
 
@@ -222,6 +236,7 @@ def measurement_of_record(
     *,
     backend: str,
     scope: Scope = WHOLE,
+    figures: Figures | None = None,
 ) -> Measurement:
     """Fold the parts of a pair, in order, and derive metrics.
 
@@ -231,6 +246,7 @@ def measurement_of_record(
         ids: metrics to derive.
         backend: label of what measured the parts.
         scope: holds the formulas of metrics that were given arguments.
+        figures: where the figures go.
     """
     assert pair.target is not None
     assert pair.golden is not None
@@ -239,7 +255,7 @@ def measurement_of_record(
     errors = record.errors
     assert record.golden is not None
     assert errors is not None
-    return Measurement(
+    return Measurement.of(
         mode=Mode.TENSOR,
         metrics=derive(record, ids, is_scalar=pair.target.logical_shape == (), computes=scope.computes),
         target=side_summary(record.target),
@@ -249,6 +265,7 @@ def measurement_of_record(
         count=record.numel,
         backend=backend,
         notes=(*_notes(pair.target, pair.golden), *_of_the_first(record.numel, pair.target.numel)),
+        figures=figures,
     )
 
 

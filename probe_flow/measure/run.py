@@ -53,7 +53,7 @@ from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.metrics.sums.options import MeasureOptions
 from probe_flow.metrics.sums.record import Record, SpanRecord
 from probe_flow.metrics.sums.record_text import record_of, record_text
-from probe_flow.records import Measurement, Pair, Pairs, TensorKind, TensorRef
+from probe_flow.records import Figures, Measurement, Pair, Pairs, TensorKind, TensorRef
 from probe_flow.records.measured import MeasuredPair, in_execution_order
 from probe_flow.work import Context
 
@@ -94,7 +94,7 @@ def measure_pairs(
         elif TensorKind.TENSOR in (pair.target.kind, pair.golden.kind):
             with_data.append(number)
         else:
-            measurements[number] = measurement_without_data(pair)
+            measurements[number] = measurement_without_data(pair, work.figures)
     work.measure(list(_tasks(pairs, with_data, options)))
     return [
         MeasuredPair(pair, measurements.get(number), work.failures.get(number)) for number, pair in enumerate(pairs)
@@ -145,6 +145,7 @@ class _Work:
     pairs: Sequence[Pair]
     derived: tuple[str, ...]
     scope: Scope
+    figures: Figures = field(default_factory=Figures)
     measurements: dict[int, Measurement] = field(default_factory=dict)
     open_tasks: Counter[int] = field(default_factory=Counter)
     parts: dict[int, dict[int, Part]] = field(default_factory=lambda: defaultdict(dict))
@@ -235,9 +236,16 @@ class _Work:
         pair = self.pairs[number]
         try:
             if isinstance(records[0], Reduced):
-                found = measurement_without_data(with_statistics(pair, records[0]))
+                found = measurement_without_data(with_statistics(pair, records[0]), self.figures)
             else:
-                found = measurement_of_record(pair, _records(records), self.derived, backend=backend, scope=self.scope)
+                found = measurement_of_record(
+                    pair,
+                    _records(records),
+                    self.derived,
+                    backend=backend,
+                    scope=self.scope,
+                    figures=self.figures,
+                )
         except Exception as error:  # a metric of a package must cost its rows, not hours of work
             self.failures[number] = defect(pair.shown.id, error)
         else:

@@ -16,10 +16,7 @@ from probe_flow.records.comparison import (
     ExcuseKind,
     Finding,
     FindingKind,
-    Measurement,
-    Mode,
     Role,
-    SideSummary,
     Status,
     TensorDetail,
     Verdict,
@@ -33,7 +30,9 @@ from probe_flow.records.differences import (
     ExecutionDifferences,
     FirstDifference,
 )
+from probe_flow.records.figures import FigureTable, Value
 from probe_flow.records.frameworks import Framework
+from probe_flow.records.measurement import Figures, Measurement, Mode, SideSummary
 from probe_flow.records.node import Execution, Node, NodeKey, OrderSource, Phase
 from probe_flow.records.pairs import GUESS, Expectation, Group, Pair, Pairs, Reason, ReasonCode, Relation
 from probe_flow.records.tensor import Extent, Slot, SlotRole, Statistics, TensorKind, TensorRef
@@ -60,6 +59,8 @@ __all__ = [
     "ExecutionDifferences",
     "Expectation",
     "Extent",
+    "FigureTable",
+    "Figures",
     "Finding",
     "FindingKind",
     "FirstDifference",
@@ -88,6 +89,7 @@ __all__ = [
     "TensorDetail",
     "TensorKind",
     "TensorRef",
+    "Value",
     "Verdict",
     "WaiverState",
     "WaiverUse",

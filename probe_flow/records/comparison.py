@@ -10,55 +10,10 @@ from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic
 from probe_flow.records.baseline import BaselineUse
+from probe_flow.records.measurement import Measurement
 from probe_flow.records.node import NodeKey
 from probe_flow.records.pairs import Pair, Pairs
-from probe_flow.records.tensor import Slot, Statistics
-
-
-class Mode(enum.Enum):
-    """What was compared: elements, recorded statistics, checksums, or plain values."""
-
-    TENSOR = "tensor"
-    STATISTICS = "statistics"
-    CHECKSUM = "checksum"
-    VALUE = "value"
-
-    __hash__ = object.__hash__  # Enum's own is a call of Python, made for every look-up of a node or slot
-
-
-class SideSummary(Struct, frozen=True, gc=False):
-    """Statistics of one side of a pair, over its finite elements, with the non-finite ones counted."""
-
-    statistics: Statistics
-    checksum: str | None = None
-
-
-class Measurement(Struct, frozen=True, gc=False):
-    """What was measured of one pair.
-
-    Args:
-        mode: what was compared.
-        metrics: metric id -> value; None = not computable, NaN and infinities are values.
-        target, golden: per-side statistics (None when that side could not be read).
-        nonfinite_mismatch: positions where NaN or infinities disagree between the sides (kind and sign);
-            for statistics 1 when the recorded extremes show that some do.
-        worst_index: flat logical index of the largest absolute error, None when there is none.
-        count: elements compared.
-        backend: kernel that measured, e.g. ``numpy``; empty outside tensor mode.
-        notes: what is worth saying about the measurement (``shape differs``, ``broadcast``).
-        reference: statistics of the third side, where there is one that was measured.
-    """
-
-    mode: Mode
-    metrics: Mapping[str, float | int | bool | None]
-    target: SideSummary | None = None
-    golden: SideSummary | None = None
-    nonfinite_mismatch: int = 0
-    worst_index: int | None = None
-    count: int = 0
-    backend: str = ""
-    notes: tuple[str, ...] = ()
-    reference: SideSummary | None = None
+from probe_flow.records.tensor import Slot
 
 
 class Status(enum.Enum):

@@ -119,7 +119,7 @@ def tensor_measurement(pair: Pair, found: list) -> Measurement:
     if sides[0].l2norm is None:
         metrics = {}
     count = pair.target.numel if pair.target else 0
-    return Measurement(
+    return Measurement.of(
         Mode.TENSOR, metrics, SideSummary(sides[0]), SideSummary(sides[1]),
         nonfinite_mismatch=mismatch, count=count or 0, backend="archive",
     )  # fmt: skip

@@ -115,13 +115,13 @@ def _row(order: int, call: Call, slot: Slot, values: tuple[Any, Any], p2p: dict[
         status = Status.UNMATCHED_GOLDEN if target is None else Status.UNMATCHED_TARGET
         return ComparedPair(order, Pair(target, golden, "g", "none", reason=reason), None, Verdict(status))
     if target.checksum is not None:
-        measured = Measurement(Mode.CHECKSUM, {"checksum_equal": target.checksum == golden.checksum})
+        measured = Measurement.of(Mode.CHECKSUM, {"checksum_equal": target.checksum == golden.checksum})
     elif target.recorded is None:
-        measured = Measurement(Mode.VALUE, {})
+        measured = Measurement.of(Mode.VALUE, {})
     else:
         assert golden.recorded is not None
         summaries = SideSummary(target.recorded), SideSummary(golden.recorded)
-        measured = Measurement(Mode.STATISTICS, {}, *summaries, nonfinite_mismatch=call.nonfinite)
+        measured = Measurement.of(Mode.STATISTICS, {}, *summaries, nonfinite_mismatch=call.nonfinite)
     role = call.role if slot.role is SlotRole.OUTPUT else Role.UNKNOWN
     verdict = Verdict(call.status, call.rules, role=role)
     return ComparedPair(order, Pair(target, golden, "g", "exact"), measured, verdict)

@@ -56,7 +56,7 @@ def measured(
     rms = relative * size
     norm = size * math.sqrt(count)
     golden = statistics(min=-3.0 * size - mark, max=3.0 * size, l2norm=norm)
-    return Measurement(
+    return Measurement.of(
         Mode.TENSOR,
         {
             "cosine": 1.0 if count > 1 else None, "euclidean_distance": rms * math.sqrt(count),
@@ -71,7 +71,7 @@ def measured(
 
 
 def statistics_measured(target: Statistics, golden: Statistics, count: int = 100, nonfinite: int = 0) -> Measurement:
-    return Measurement(
+    return Measurement.of(
         Mode.STATISTICS, {}, SideSummary(target), SideSummary(golden), nonfinite_mismatch=nonfinite, count=count
     )
 
@@ -98,13 +98,13 @@ def argument(node: NodeKey | str, target: Any, golden: Any, place: int = 1, role
         tensor(node, role, place, kind=kind, value=golden, shape=()), "g", "exact",
     )  # fmt: skip
     return MeasuredPair(
-        pair, Measurement(Mode.VALUE, {}, SideSummary(Statistics()), SideSummary(Statistics()), count=1)
+        pair, Measurement.of(Mode.VALUE, {}, SideSummary(Statistics()), SideSummary(Statistics()), count=1)
     )
 
 
 def checksum_row(node: NodeKey | str, role: SlotRole, target: str, golden: str, place: int | str = 0) -> MeasuredPair:
     sides = [tensor(node, role, place, kind=TensorKind.STATISTICS, checksum=checksum) for checksum in (target, golden)]
-    measurement = Measurement(Mode.CHECKSUM, {"checksum_equal": target == golden}, count=100)
+    measurement = Measurement.of(Mode.CHECKSUM, {"checksum_equal": target == golden}, count=100)
     return MeasuredPair(Pair(sides[0], sides[1], "g", "exact"), measurement)
 
 

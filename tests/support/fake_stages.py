@@ -130,7 +130,7 @@ def run_compare(options: CompareOptions, inputs: Mapping[str, Sequence[Any]], co
         ComparedPair(
             number,
             pair,
-            Measurement(Mode.VALUE, {"squared": found[number]}),
+            Measurement.of(Mode.VALUE, {"squared": found[number]}),
             Verdict(Status.FAIL if found[number] else Status.PASS),
         )
         for number, pair in enumerate(pairs.pairs)

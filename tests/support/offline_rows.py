@@ -53,7 +53,7 @@ METRICS: dict[str, float | int | bool | None] = {
 def figures(metrics: Mapping[str, Any] | None = None, **more: Any) -> Measurement:
     """What was measured: a good pair, but for what is given."""
     given = {"target": stats(), "golden": stats(), "count": 6, "backend": "numpy", **more}
-    return Measurement(Mode.TENSOR, {**METRICS, **(metrics or {})}, **given)
+    return Measurement.of(Mode.TENSOR, {**METRICS, **(metrics or {})}, **given)
 
 
 @dataclass

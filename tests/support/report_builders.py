@@ -94,7 +94,7 @@ GOOD_METRICS: dict[str, float | int | None] = {
 
 
 def measurement(metrics: dict[str, Any] | None = None, **more: Any) -> Measurement:
-    return Measurement(
+    return Measurement.of(
         **{
             "mode": Mode.TENSOR,
             "metrics": GOOD_METRICS if metrics is None else metrics,

@@ -45,8 +45,8 @@ def with_noise(row: MeasuredPair) -> MeasuredPair:
     noise = noise_of(row)
     if not noise or row.measurement is None:
         return row
-    metrics = {**row.measurement.metrics, "noise_error": max(found.relative for found in noise)}
-    return replace(row, measurement=replace(row.measurement, metrics=metrics))
+    measured = row.measurement.with_metrics({"noise_error": max(found.relative for found in noise)})
+    return replace(row, measurement=measured)
 
 
 def not_deterministic(rows: Sequence[MeasuredPair], order: Sequence[int]) -> list[Finding]:

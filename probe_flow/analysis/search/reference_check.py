@@ -105,4 +105,4 @@ def with_figures(row: MeasuredPair) -> MeasuredPair:
         "excess_peak": witness.excess("peak"),
         "golden_error": witness.golden.relative,
     }
-    return replace(row, measurement=replace(row.measurement, metrics={**row.measurement.metrics, **figures}))
+    return replace(row, measurement=row.measurement.with_metrics(figures))

@@ -270,7 +270,7 @@ def recorded(*figures, mode=Mode.STATISTICS, **counts):
     """A row whose sides both have these figures: minimum, maximum, mean, norm."""
     side = SideSummary(Statistics(*figures, **counts))
     pair = Pair(tensor("a"), tensor("a"), "g", "exact")
-    return MeasuredPair(pair, Measurement(mode, {}, side, side, count=4))
+    return MeasuredPair(pair, Measurement.of(mode, {}, side, side, count=4))
 
 
 NAN, INF = float("nan"), float("inf")

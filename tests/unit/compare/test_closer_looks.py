@@ -98,7 +98,7 @@ def test_what_cannot_be_read_any_more_is_left_out(tmp_path, io):
 def failing_row(order: int, distance: float, nbytes: int, *, role: Role = Role.CLEAN) -> ComparedPair:
     extent = Extent("file", 0, nbytes)
     tensor = TensorRef(KEY, Slot(SlotRole.OUTPUT), TensorKind.TENSOR, "float32", extents=(extent,))
-    measured = Measurement(Mode.TENSOR, {"relative_euclidean_distance": distance}, count=1, worst_index=0)
+    measured = Measurement.of(Mode.TENSOR, {"relative_euclidean_distance": distance}, count=1, worst_index=0)
     return ComparedPair(order, Pair(tensor, tensor, "g", "exact"), measured, Verdict(Status.FAIL, role=role))
 
 

@@ -15,7 +15,9 @@ from probe_flow.records.measured import MeasuredPair
 
 def tensor_row(metrics, target=None, golden=None, count=4, nonfinite=0, **more):
     sides = [SideSummary(statistics(**(side or {}))) for side in (target, golden)]
-    return row(measurement=Measurement(Mode.TENSOR, metrics, *sides, nonfinite_mismatch=nonfinite, count=count), **more)
+    return row(
+        measurement=Measurement.of(Mode.TENSOR, metrics, *sides, nonfinite_mismatch=nonfinite, count=count), **more
+    )
 
 
 def test_tensor_mode_by_hand():

@@ -32,13 +32,13 @@ def torchair(one):
 
 def values(**metrics):
     golden = metrics.pop("golden", {})
-    return row(measurement=Measurement(
+    return row(measurement=Measurement.of(
         Mode.TENSOR, metrics, SideSummary(statistics()), SideSummary(statistics(**golden)), count=100,
     ))  # fmt: skip
 
 
 def compared_statistics(target, golden, **more):
-    measurement = Measurement(
+    measurement = Measurement.of(
         Mode.STATISTICS, compare_statistics(target, golden), SideSummary(target), SideSummary(golden), count=100, **more
     )
     return row(measurement=measurement)
@@ -112,7 +112,7 @@ def test_equal_values_need_no_scale(policy):
     ],
 )
 def test_equal_statistics_need_no_scale_where_they_have_the_extremes(target, golden, status):
-    measurement = Measurement(
+    measurement = Measurement.of(
         Mode.STATISTICS, compare_statistics(target, golden), SideSummary(target), SideSummary(golden), count=100
     )
     one = row(dtype="int8", golden_dtype="float32", measurement=measurement)
@@ -200,7 +200,7 @@ def api(name="Functional.linear"):
 
 
 def norms(role, error, name="Functional.linear", place=0, dtype="float32", **more):
-    measurement = Measurement(
+    measurement = Measurement.of(
         Mode.STATISTICS,
         {"l2norm_diff_rel": error},
         SideSummary(statistics()),
@@ -256,7 +256,7 @@ def test_dump_json_without_outputs_relates_nothing():
 
 
 def shares(role, share, cosine=1.0, place=0):
-    measurement = Measurement(
+    measurement = Measurement.of(
         Mode.TENSOR, {"err_ratio_1e3": share, "cosine": cosine},
         SideSummary(statistics()), SideSummary(statistics()), count=100,
     )  # fmt: skip

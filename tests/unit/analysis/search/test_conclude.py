@@ -147,7 +147,7 @@ def test_an_amplifier_is_no_origin():
         steep = statistics(mean=0.9999, min=-3.0)
         rows[place] = row(
             rows[place].node, rows[place].pair.shown.slot.role,
-            measurement=rows[place].measurement.__class__(
+            measurement=rows[place].measurement.of(
                 rows[place].measurement.mode, rows[place].measurement.metrics,
                 rows[place].measurement.target, rows[place].measurement.golden.__class__(steep), count=100,
             ),
@@ -781,7 +781,7 @@ def test_inputs_of_zeros_agree_by_their_error_and_not_by_infinity(others, words)
     # A difference of equal values is zero in the golden and rounding on the device; what reads it doubles it.
     zeros = statistics(min=0.0, max=0.0, mean=0.0, l2norm=0.0)
     figures = {"cosine": None, "euclidean_distance": 5e-5, "relative_euclidean_distance": math.inf, "max_abs_err": 5e-6}
-    nearly = Measurement(Mode.TENSOR, figures, SideSummary(statistics()), SideSummary(zeros), count=100)
+    nearly = Measurement.of(Mode.TENSOR, figures, SideSummary(statistics()), SideSummary(zeros), count=100)
     rows = [row("sub", IN, relative=U), row("sub", measurement=nearly), row("a", IN, measurement=nearly)]
     rows += [row("a", IN, place, relative=error) for place, error in enumerate(others, start=1)]
     rows.append(row("a", relative=0.5))

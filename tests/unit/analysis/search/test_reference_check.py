@@ -80,7 +80,7 @@ def test_without_a_reference_nothing_is_cleared():
 
 
 def test_checksums_clear_nothing():
-    sums = Measurement(Mode.CHECKSUM, {"checksum_equal": True}, count=100)
+    sums = Measurement.of(Mode.CHECKSUM, {"checksum_equal": True}, count=100)
     assert witness_of(judged(row("a"), sums, sums)) is None
 
 

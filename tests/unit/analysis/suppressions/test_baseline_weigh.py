@@ -85,7 +85,7 @@ def test_what_is_waived_is_neither_worse_nor_accepted_nor_better():
 
 
 def test_a_row_with_new_nan_is_another_deviation_than_a_row_with_an_error():
-    with_nan = row("a", OUT, measurement=Measurement(
+    with_nan = row("a", OUT, measurement=Measurement.of(
         Mode.TENSOR, {"relative_euclidean_distance": 0.1}, SideSummary(statistics(nan=2, inf=1)),
         SideSummary(statistics(inf=4)), nonfinite_mismatch=3, count=100,
     ))  # fmt: skip

@@ -27,7 +27,7 @@ def judged(one):
 
 def measured(count=100, nonfinite=0, golden=None, dtype="float16", golden_dtype="float32", rule="exact", **metrics):
     sides = SideSummary(statistics()), SideSummary(golden or statistics())
-    measurement = Measurement(Mode.TENSOR, {**GOOD, **metrics}, *sides, nonfinite_mismatch=nonfinite, count=count)
+    measurement = Measurement.of(Mode.TENSOR, {**GOOD, **metrics}, *sides, nonfinite_mismatch=nonfinite, count=count)
     return row(measurement=measurement, dtype=dtype, golden_dtype=golden_dtype, rule=rule)
 
 
@@ -90,7 +90,7 @@ def test_what_holds_nothing_to_judge():
 
 def test_other_modes_and_operators_judged_by_their_input_follow_the_torchair_rules():
     sides = Statistics(max=1.0, min=0.0, mean=0.5, l2norm=2.0), Statistics(max=1.0, min=0.0, mean=0.5, l2norm=3.0)
-    recorded = Measurement(
+    recorded = Measurement.of(
         Mode.STATISTICS, compare_statistics(*sides), SideSummary(sides[0]), SideSummary(sides[1]), count=9
     )
     assert judged(row(measurement=recorded)).rule_ids == ("l2norm",)

@@ -19,7 +19,7 @@ def compared(target, golden, **more):
     sides = Statistics(**target), Statistics(**golden)
     figures = compare_statistics(*sides)
     count = more.pop("count", 100)
-    measured = Measurement(Mode.STATISTICS, figures, SideSummary(sides[0]), SideSummary(sides[1]), count=count)
+    measured = Measurement.of(Mode.STATISTICS, figures, SideSummary(sides[0]), SideSummary(sides[1]), count=count)
     return row(measurement=measured, **more)
 
 

@@ -75,7 +75,7 @@ def comparison_of(*rows: ComparedPair, tasks: tuple[str, str] = ("tensor", "tens
 def row_of(
     target: TensorRef | None, golden: TensorRef | None, metrics: dict[str, Any] | None = None, /, **more: Any
 ) -> ComparedPair:
-    measured = None if metrics is None else Measurement(Mode.TENSOR, metrics, **more)
+    measured = None if metrics is None else Measurement.of(Mode.TENSOR, metrics, **more)
     return ComparedPair(0, Pair(target, golden, "g", "exact"), measured, Verdict(Status.PASS))
 
 

@@ -259,7 +259,7 @@ def test_things_without_numbers_are_shown_by_their_type(
 
 def test_tensors_without_recorded_statistics_show_the_measured_ones(tmp_path: Path) -> None:
     sides = [SideSummary(Statistics(max=value)) for value in (3.0, 2.0)]
-    measured = Measurement(Mode.TENSOR, {}, target=sides[0], golden=sides[1])
+    measured = Measurement.of(Mode.TENSOR, {}, target=sides[0], golden=sides[1])
     data = ref(kind=TensorKind.TENSOR)
     row = row_of(data, data, tmp_path, measurement=measured)
 

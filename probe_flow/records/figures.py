@@ -1,0 +1,128 @@
+"""Figures of many rows in one table: numbers without an object each, and a view where code reads one row.
+
+A value comes back as it was given: exact integers of any size, truth values, None, NaN and infinities are told apart.
+A figure takes 8 bytes, and which of a row's values are floats, integers or None is noted once for all rows alike; as
+objects in a dictionary it takes 50 (measured with 8 and with 14 figures a row).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias, cast
+
+Value: TypeAlias = float | int | bool | None
+
+_EXACT = 2**53
+"""Integers up to this magnitude are exact as float64."""
+
+
+class FigureTable:
+    """Rows of figures under the same names. A row is added once and never changes.
+
+    Args:
+        names: of the columns.
+    """
+
+    __slots__ = ("_aside", "_kinds", "_known", "_numbers", "_patterns", "names", "places", "width")
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        self.places: Mapping[str, int] = {name: place for place, name in enumerate(names)}
+        self.width = len(names)
+        self._numbers = array("d")
+        self._kinds = array("I")  # of each row: the number of its pattern of types; 0 = floats only
+        floats: tuple[type, ...] = (float,) * self.width
+        self._patterns = [floats]
+        self._known = {floats: 0}
+        self._aside: dict[int, tuple[Value, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def add(self, values: Sequence[Value]) -> int:
+        """Add a row, one value a column, and return its number.
+
+        What is no number, or an integer that float64 cannot hold, is stored as it is.
+
+        Raises:
+            ValueError: another number of values than of columns.
+        """
+        kinds = tuple(map(type, values))
+        if len(kinds) != self.width:
+            raise ValueError(f"{len(kinds)} values for {self.width} columns")
+        number, pattern = len(self._kinds), self._known.get(kinds)
+        if pattern is None:
+            pattern = self._known[kinds] = len(self._patterns)
+            self._patterns.append(kinds)
+        if pattern:
+            numbers = list(map(_number, values))
+            if None in numbers:
+                self._aside[number], numbers = tuple(values), [0.0] * self.width
+            values = numbers
+        self._numbers.extend(cast("Sequence[float]", values))
+        self._kinds.append(pattern)
+        return number
+
+    def part(self, number: int, begin: int, end: int) -> Sequence[Value]:
+        """Return the values of a row in some columns, by their places."""
+        first, pattern = number * self.width, self._kinds[number]
+        numbers = self._numbers[first + begin : first + end]
+        if not pattern:
+            return numbers
+        if number in self._aside:
+            return self._aside[number][begin:end]
+        return list(map(_value, self._patterns[pattern][begin:end], numbers))
+
+    def value(self, number: int, place: int) -> Value:
+        """Return the value of a row in one column, by its place."""
+        pattern = self._kinds[number]
+        if not pattern:
+            return self._numbers[number * self.width + place]
+        if number in self._aside:
+            return self._aside[number][place]
+        return _value(self._patterns[pattern][place], self._numbers[number * self.width + place])
+
+
+def _number(value: Value) -> float | None:
+    """Return what a value is stored as; None where no number holds it exactly."""
+    if value is None:
+        return 0.0
+    if value.__class__ is float or value.__class__ is bool:
+        return value
+    return value if value.__class__ is int and -_EXACT <= value <= _EXACT else None
+
+
+def _value(kind: type, number: float) -> Value:
+    if kind is float:
+        return number
+    return None if kind is type(None) else cast("Value", kind(number))
+
+
+class FigureRow(Mapping[str, Value]):
+    """One row of a table as a mapping of some of its columns, the first ones: a view, made when it is asked for."""
+
+    __slots__ = ("_count", "_number", "_table")
+
+    def __init__(self, table: FigureTable, number: int, count: int) -> None:
+        self._table, self._number, self._count = table, number, count
+
+    def __getitem__(self, name: str) -> Value:
+        place = self._table.places[name]
+        if place >= self._count:
+            raise KeyError(name)
+        return self._table.value(self._number, place)
+
+    def get(self, name: str, default: Value = None) -> Value:  # type: ignore[override]  # asked for ten times a row
+        """Return a figure, or the default where the row has none of that name."""
+        place = self._table.places.get(name, self._count)
+        return self._table.value(self._number, place) if place < self._count else default
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.names[: self._count])
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __repr__(self) -> str:
+        return repr(dict(self))

@@ -1,0 +1,235 @@
+"""What was measured of a pair: figures in tables that many pairs share, and what they are figures of."""
+
+from __future__ import annotations
+
+import enum
+from array import array
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import Any, TypeAlias, TypeGuard
+
+from msgspec import Struct
+
+from probe_flow.records.figures import FigureRow, FigureTable, Value
+from probe_flow.records.tensor import Statistics, TensorRef
+
+
+class Mode(enum.Enum):
+    """What was compared: elements, recorded statistics, checksums, or plain values."""
+
+    TENSOR = "tensor"
+    STATISTICS = "statistics"
+    CHECKSUM = "checksum"
+    VALUE = "value"
+
+    __hash__ = object.__hash__  # Enum's own is a call of Python, made for every look-up of a node or slot
+
+
+class SideSummary(Struct, frozen=True, gc=False):
+    """Statistics of one side of a pair, over its finite elements, with the non-finite ones counted."""
+
+    statistics: Statistics
+    checksum: str | None = None
+
+
+Side: TypeAlias = SideSummary | TensorRef | None
+"""What is known of one side of a measurement; a tensor stands for what its dump recorded of it."""
+
+_STATISTICS = Statistics.__struct_fields__
+_SIDES = ("target", "golden", "reference")
+_NO_INDEX = -1
+
+
+class _Table(FigureTable):
+    """The figures of all measurements of one kind: metrics, then the statistics of each side.
+
+    Args:
+        mode: what was compared.
+        backend: kernel that measured.
+        metrics: ids of the metrics.
+        sides: those with their statistics in the table.
+        figures: the tables that this one belongs to.
+    """
+
+    __slots__ = ("backend", "begins", "counts", "figures", "metrics", "mismatches", "mode", "worst")
+
+    def __init__(
+        self, mode: Mode, backend: str, metrics: tuple[str, ...], sides: tuple[str, ...], figures: Figures
+    ) -> None:
+        super().__init__((*metrics, *(f"{side}.{name}" for side in sides for name in _STATISTICS)))
+        self.mode, self.backend, self.metrics, self.figures = mode, backend, len(metrics), figures
+        self.begins = {side: len(metrics) + len(_STATISTICS) * number for number, side in enumerate(sides)}
+        self.counts, self.mismatches, self.worst = array("q"), array("q"), array("q")
+
+
+class Figures:
+    """Where the figures of many measurements are: one table for all that have the same metrics and sides."""
+
+    def __init__(self) -> None:
+        self._tables: dict[tuple[Mode, str, tuple[str, ...], tuple[str, ...]], _Table] = {}
+
+    def table(self, mode: Mode, backend: str, metrics: tuple[str, ...], sides: tuple[str, ...]) -> _Table:
+        """Return the table of measurements of one kind."""
+        key = mode, backend, metrics, sides
+        found = self._tables.get(key)
+        if found is None:
+            found = self._tables[key] = _Table(*key, self)
+        return found
+
+
+class Measurement(Struct, frozen=True, gc=False, eq=False):
+    """What was measured of one pair: a row of a table, made by `of`.
+
+    Args:
+        table, number: where its figures are.
+        notes: what is worth saying about the measurement (``shape differs``, ``broadcast``).
+        given_target, given_golden, given_reference: what is known of a side that is not in the table.
+    """
+
+    table: _Table
+    number: int
+    notes: tuple[str, ...] = ()
+    given_target: Side = None
+    given_golden: Side = None
+    given_reference: Side = None
+
+    @classmethod
+    def of(
+        cls,
+        mode: Mode,
+        metrics: Mapping[str, Value],
+        target: Side = None,
+        golden: Side = None,
+        *,
+        nonfinite_mismatch: int = 0,
+        worst_index: int | None = None,
+        count: int = 0,
+        backend: str = "",
+        notes: tuple[str, ...] = (),
+        reference: Side = None,
+        figures: Figures | None = None,
+    ) -> Measurement:
+        """Store what was measured.
+
+        Args:
+            mode: what was compared.
+            metrics: metric id -> value; None = not computable, NaN and infinities are values.
+            target, golden: per-side statistics (None when that side could not be read).
+            nonfinite_mismatch: positions where NaN or infinities disagree between the sides (kind and sign);
+                for statistics 1 when the recorded extremes show that some do.
+            worst_index: flat logical index of the largest absolute error, None when there is none.
+            count: elements compared.
+            backend: kernel that measured, e.g. ``numpy``; empty outside tensor mode.
+            notes: what is worth saying about the measurement.
+            reference: statistics of the third side, where there is one that was measured.
+            figures: where the figures go, together with those of other pairs.
+        """
+        given = target, golden, reference
+        values = list(metrics.values())
+        sides: tuple[str, ...] = ()
+        if any(side.__class__ is SideSummary for side in given):
+            sides = tuple(word for word, side in zip(_SIDES, given, strict=True) if _is_figures(side))
+            values += chain.from_iterable(_six(side.statistics) for side in given if _is_figures(side))
+            target, golden, reference = (None if _is_figures(side) else side for side in given)
+        table = (figures or Figures()).table(mode, backend, tuple(metrics), sides)
+        number = table.add(values)
+        table.counts.append(count)
+        table.mismatches.append(nonfinite_mismatch)
+        table.worst.append(_NO_INDEX if worst_index is None else worst_index)
+        return cls(table, number, notes, target, golden, reference)
+
+    def with_metrics(self, metrics: Mapping[str, Value], *, reference: Side = None) -> Measurement:
+        """Return the same measurement with further metrics, and with a third side where one is given."""
+        return Measurement.of(
+            self.mode,
+            {**self.metrics, **metrics},
+            self.target,
+            self.golden,
+            nonfinite_mismatch=self.nonfinite_mismatch,
+            worst_index=self.worst_index,
+            count=self.count,
+            backend=self.backend,
+            notes=self.notes,
+            reference=reference or self.reference,
+            figures=self.table.figures,
+        )
+
+    @property
+    def mode(self) -> Mode:
+        """What was compared."""
+        return self.table.mode
+
+    @property
+    def backend(self) -> str:
+        """Kernel that measured, e.g. ``numpy``; empty outside tensor mode."""
+        return self.table.backend
+
+    @property
+    def metrics(self) -> Mapping[str, Value]:
+        """Metric id -> value; None = not computable, NaN and infinities are values."""
+        return FigureRow(self.table, self.number, self.table.metrics)
+
+    @property
+    def count(self) -> int:
+        """Elements compared."""
+        return self.table.counts[self.number]
+
+    @property
+    def nonfinite_mismatch(self) -> int:
+        """Positions where NaN or infinities disagree between the sides."""
+        return self.table.mismatches[self.number]
+
+    @property
+    def worst_index(self) -> int | None:
+        """Flat logical index of the largest absolute error, None when there is none."""
+        found = self.table.worst[self.number]
+        return None if found == _NO_INDEX else found
+
+    @property
+    def target(self) -> SideSummary | None:
+        """Statistics of the target; None when it could not be read."""
+        return self._side("target", self.given_target)
+
+    @property
+    def golden(self) -> SideSummary | None:
+        """Statistics of the golden."""
+        return self._side("golden", self.given_golden)
+
+    @property
+    def reference(self) -> SideSummary | None:
+        """Statistics of the third side, where there is one that was measured."""
+        return self._side("reference", self.given_reference)
+
+    def _side(self, side: str, given: Side) -> SideSummary | None:
+        if isinstance(given, TensorRef):
+            return SideSummary(given.recorded or _NOTHING, given.checksum)
+        if given is not None:
+            return given
+        begin = self.table.begins.get(side)
+        if begin is None:
+            return None
+        figures: Sequence[Any] = self.table.part(self.number, begin, begin + len(_STATISTICS))
+        return SideSummary(Statistics(*figures))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Measurement) and self._facts() == other._facts()
+
+    def __hash__(self) -> int:
+        return hash((self.mode, self.count, self.worst_index))
+
+    def _facts(self) -> tuple[object, ...]:
+        sides = self.target, self.golden, self.reference
+        facts = self.mode, self.backend, self.notes, self.nonfinite_mismatch, self.worst_index, self.count
+        return *facts, dict(self.metrics), *sides
+
+    def __repr__(self) -> str:
+        return f"Measurement{self._facts()}"
+
+
+_NOTHING = Statistics()
+_six = attrgetter(*_STATISTICS)
+
+
+def _is_figures(side: Side) -> TypeGuard[SideSummary]:
+    return side.__class__ is SideSummary and side.checksum is None

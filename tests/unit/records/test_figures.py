@@ -1,0 +1,97 @@
+"""Figures in a table: what comes back is what was given, whatever its type."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from probe_flow.records.figures import FigureRow, FigureTable
+
+NAMES = ("a", "b", "c")
+FIGURES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(min_value=2**53 - 2, max_value=2**53 + 2),
+    st.floats(allow_nan=True, allow_infinity=True),
+)
+
+
+def same(left, right):
+    """Whether two figures are one: of one type, NaN like NaN, -0.0 unlike 0.0."""
+    return type(left) is type(right) and repr(left) == repr(right)
+
+
+@given(st.lists(st.tuples(FIGURES, FIGURES, FIGURES), max_size=20))
+def test_a_row_comes_back_as_the_dictionary_that_it_was(rows):
+    table = FigureTable(NAMES)
+    numbers = [table.add(row) for row in rows]
+
+    assert numbers == list(range(len(rows)))
+    assert len(table) == len(rows)
+    for number, row in zip(numbers, rows, strict=True):
+        found, expected = FigureRow(table, number, len(NAMES)), dict(zip(NAMES, row, strict=True))
+        assert list(found) == list(expected)
+        assert len(found) == len(expected)
+        assert all(same(found[name], expected[name]) for name in expected)
+        assert all(same(found.get(name), expected[name]) for name in expected)
+        assert all(map(same, table.part(number, 1, 3), row[1:]))
+        assert repr(found) == repr(expected)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [2**53, -(2**53), 2**53 + 1, 2**63, -(2**80), 10**400, True, False, 0, 0.0, -0.0, math.inf, -math.inf, None],
+)
+def test_exact_integers_truth_values_and_none_are_told_apart(value):
+    table = FigureTable(NAMES)
+    number = table.add([1.5, value, 2])
+
+    assert same(FigureRow(table, number, 3)["b"], value)
+    assert table.part(number, 0, 3)[0] == 1.5
+    assert same(table.part(number, 0, 3)[2], 2)
+
+
+@pytest.mark.parametrize("value", [1 + 2j, "0x10", "nan", (1, 2)])
+def test_what_is_no_number_is_stored_as_it_is(value):
+    table = FigureTable(NAMES)
+    number = table.add([value, 1.0, 2])
+
+    assert FigureRow(table, number, 3)["a"] == value
+    assert same(FigureRow(table, number, 3)["c"], 2)
+
+
+def test_nan_is_a_value_and_not_none():
+    table = FigureTable(NAMES)
+    row = FigureRow(table, table.add([math.nan, None, 0.0]), 3)
+
+    assert isinstance(row["a"], float)
+    assert math.isnan(row["a"])
+    assert row["b"] is None
+
+
+def test_a_view_of_the_first_columns_has_no_others():
+    table = FigureTable(NAMES)
+    row = FigureRow(table, table.add([1.0, 2.0, 3.0]), 2)
+
+    assert isinstance(row, Mapping)
+    assert dict(row) == {"a": 1.0, "b": 2.0}
+    assert row == {"a": 1.0, "b": 2.0}
+    assert "c" not in row
+    assert row.get("c", 7.0) == 7.0
+    with pytest.raises(KeyError):
+        row["c"]
+
+
+def test_another_number_of_values_is_refused_and_adds_nothing():
+    table = FigureTable(NAMES)
+    with pytest.raises(ValueError, match="2 values for 3 columns"):
+        table.add([1.0, 2.0])
+
+    assert len(table) == 0
+    assert table.add([1.0, 2.0, 3.0]) == 0
+    assert list(table.part(0, 0, 3)) == [1.0, 2.0, 3.0]
