@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from probe_flow.record.rows import NodeIndex
-from probe_flow.records import Catalog, Execution, Node, NodeKey
+from probe_flow.records import Catalog, Edge, Execution, Node, NodeKey
 from probe_flow.relations.call_tree import CallTree, without_circles
-from probe_flow.reports.html.columns import Strings, mapped, packed, packed_columns, packed_places
+from probe_flow.reports.html.columns import (
+    Member,
+    Pieces,
+    json_bytes,
+    list_pieces,
+    object_pieces,
+    packed,
+    packed_places,
+    stretches,
+)
+from probe_flow.reports.html.numbering import Numbering, Strings, mapped
 
 
 class NodeTable:
@@ -21,79 +31,85 @@ class NodeTable:
     def __init__(self, strings: Strings) -> None:
         self._strings = strings
         self._sides: dict[int, _Side] = {}
-        self._known: list[tuple[_Side, NodeKey, Node | None]] = []
+        self._side_of: list[_Side] = []
+        self._keys: list[NodeKey] = []
         self._executions: dict[tuple[object, ...], int] = {}
         self._labels: list[Execution] = []
-        self._stacks: dict[tuple[str, ...], int] = {}
+        self._stacks = Numbering[tuple[str, ...]]()
 
     def number(self, catalog: Catalog, key: NodeKey) -> int:
         """Return the number of a node of a catalog."""
         side = self._sides.get(id(catalog)) or self._side(catalog)
-        found = side.numbers.get(id(key))
-        if found is None:
-            node = side.index.get(key)
-            own = key if node is None else node.key
-            found = side.numbers.get(id(own)) if node is not None else side.unknown.get(key)
-            if found is None:
-                found = len(self._known)
-                self._known.append((side, own, node))
-                if node is None:
-                    side.unknown[key] = found
-            side.numbers[id(own)] = side.numbers[id(key)] = found
-            side.kept.append(key)
-        return found
+        if key is side.last:  # rows of one node follow each other
+            return side.last_number
+        place = side.keys.number(key)
+        if place == len(side.numbers):
+            side.numbers.append(len(self._keys))
+            self._side_of.append(side)
+            self._keys.append(key)
+        side.last, side.last_number = key, side.numbers[place]
+        return side.last_number
 
     def _side(self, catalog: Catalog) -> _Side:
         found = self._sides[id(catalog)] = _Side(catalog)
         return found
 
-    def nodes(self) -> dict[str, Any]:
-        """Return the nodes as columns, the last thing to ask for: it numbers callers that no row names."""
+    def nodes(self) -> Iterator[bytes]:
+        """Yield the nodes as columns, the last thing to ask for: it numbers callers that no row names."""
         above = self._above()
-        keys = [key for _, key, _ in self._known]
-        nodes = [node for _, _, node in self._known]
-        texts, lists = self._strings.places, self._strings.lists
-        columns = {
-            "execution": packed(self._execution_numbers(keys)),
-            "call": packed([key.call for key in keys]),
-            "side": packed([side.name for side, _, _ in self._known]),
-            "name": packed_places(texts([key.name for key in keys])),
-            "op": packed_places(texts([node.op_type if node is not None else None for node in nodes])),
-            "phase": packed_places(mapped([key.phase for key in keys], lambda phase: self._strings.place(phase.value))),
-            "kind": packed_places(texts([_kind(node) for node in nodes])),
-            "parent": packed_places(texts([node.parent if node is not None else None for node in nodes])),
-            "above": packed_places(above),
-            "originals": packed_places(lists([node.originals if node is not None else () for node in nodes])),
-            "passes": packed_places(lists([node.passes if node is not None else () for node in nodes])),
-            "stack": packed_places([self._stack(side, node) for side, _, node in self._known]),
-        }
-        return {"count": len(self._known), **packed_columns(columns)}
+        return object_pieces(self._columns(above))
 
-    def _above(self) -> list[int | None]:
+    def _columns(self, above: Pieces | None) -> Iterator[Member]:
+        keys, strings = self._keys, self._strings
+        nodes = [side.nodes.get(key) for side, key in zip(self._side_of, keys, strict=True)]
+
+        def texts(text: Callable[[Node], str | None]) -> Pieces | None:
+            cells = ([None if node is None else text(node) for node in some] for some in stretches(nodes))
+            return packed_places(map(strings.places, cells))
+
+        def lists(texts: Callable[[Node], tuple[str, ...]]) -> Pieces | None:
+            cells = ([() if node is None else texts(node) for node in some] for some in stretches(nodes))
+            return packed_places(map(strings.lists, cells))
+
+        yield "count", (json_bytes(len(keys)),)
+        yield "execution", packed(map(self._execution_numbers, stretches(keys)))
+        yield "call", packed([key.call for key in some] for some in stretches(keys))
+        yield "side", packed([side.name for side in some] for some in stretches(self._side_of))
+        yield "name", packed_places(strings.places(key.name for key in some) for some in stretches(keys))
+        yield "op", texts(lambda node: node.op_type)
+        yield "phase", packed_places(map(self._phases, stretches(keys)))
+        yield "kind", texts(_kind)
+        yield "parent", texts(lambda node: node.parent)
+        yield "above", above
+        yield "originals", lists(lambda node: node.originals)
+        yield "passes", lists(lambda node: node.passes)
+        yield "stack", packed_places(map(self._stack_numbers, stretches(self._side_of), stretches(nodes)))
+
+    def _above(self) -> Pieces | None:
         """Return the caller of every node, by number; callers come to the end of the list and have callers too."""
         above: list[int | None] = []
-        for side, key, node in self._known:  # it grows meanwhile
+        for side, key in zip(self._side_of, self._keys, strict=True):  # they grow meanwhile
+            node = side.nodes.get(key)
             caller = side.callers.caller(key, node) if node is not None else None
             above.append(None if caller is None else self.number(side.catalog, caller))
-        return without_circles(above)
+        return packed_places(stretches(without_circles(above)))
 
-    def _stack(self, side: _Side, node: Node | None) -> int | None:
-        frames = side.catalog.stacks.get(node.stack_id) if node is not None and node.stack_id is not None else None
-        return self._stacks.setdefault(frames, len(self._stacks)) if frames else None
+    def _phases(self, keys: Sequence[NodeKey]) -> list[int | None]:
+        return mapped([key.phase for key in keys], lambda phase: self._strings.place(phase.value))
 
-    def stacks(self) -> list[list[int | None]]:
-        """Return the stacks that nodes name, innermost frame first, each frame by its place among the texts."""
-        return [self._strings.places(frames) for frames in self._stacks]
-
-    def _execution_numbers(self, keys: Iterable[NodeKey]) -> list[int]:
-        known: dict[int, int] = {}
-        numbers = []
-        for key in keys:
-            number = known.get(id(key.execution))
-            if number is None:
-                number = known[id(key.execution)] = self._execution(key.execution)
-            numbers.append(number)
+    def _stack_numbers(self, sides: Sequence[_Side], nodes: Sequence[Node | None]) -> list[int | None]:
+        numbers: list[int | None] = []
+        for side, node in zip(sides, nodes, strict=True):
+            frames = side.stacks.get(node.stack_id) if node is not None and node.stack_id is not None else None
+            numbers.append(self._stacks.number(frames) if frames else None)
         return numbers
+
+    def stacks(self) -> Iterator[bytes]:
+        """Yield the stacks that nodes name, innermost frame first, each frame by its place among the texts."""
+        return list_pieces(list(map(self._strings.places, some)) for some in stretches(self._stacks.things))
+
+    def _execution_numbers(self, keys: Sequence[NodeKey]) -> list[int]:
+        return mapped([key.execution for key in keys], self._execution)
 
     def _execution(self, execution: Execution) -> int:
         found = self._executions.get(execution.identity)
@@ -115,33 +131,41 @@ class NodeTable:
             for execution in self._labels
         ]
 
-    def edges(self, catalogs: Iterable[Catalog]) -> dict[str, Any]:
-        """Return the data flow of the catalogs as columns: producer, its output, consumer, its input."""
-        edges = [(catalog, edge) for catalog in catalogs for edge in catalog.edges]
-        columns = {
-            "producer": packed_places([self.number(catalog, edge.producer) for catalog, edge in edges]),
-            "consumer": packed_places([self.number(catalog, edge.consumer) for catalog, edge in edges]),
-            "output": packed([edge.output for _, edge in edges]),
-            "input": packed([edge.input for _, edge in edges]),
-        }
-        return {"count": len(edges), **packed_columns(columns)}
+    def edges(self, catalogs: Sequence[Catalog]) -> Iterator[bytes]:
+        """Yield the data flow of the catalogs as columns: producer, its output, consumer, its input."""
+
+        def cells(value: Callable[[Catalog, Edge], int]) -> Iterator[list[int]]:
+            for catalog in catalogs:
+                for some in stretches(catalog.edges):
+                    yield [value(catalog, edge) for edge in some]
+
+        def columns() -> Iterator[Member]:
+            yield "count", (json_bytes(sum(len(catalog.edges) for catalog in catalogs)),)
+            yield "producer", packed_places(cells(lambda catalog, edge: self.number(catalog, edge.producer)))
+            yield "consumer", packed_places(cells(lambda catalog, edge: self.number(catalog, edge.consumer)))
+            yield "output", packed(cells(lambda _, edge: edge.output))
+            yield "input", packed(cells(lambda _, edge: edge.input))
+
+        return object_pieces(columns())
 
 
 class _Side:
-    """One catalog with the numbers of its nodes, by the `id` of keys that stay alive: hashing them is slow."""
+    """One catalog with the numbers of its nodes."""
 
-    __slots__ = ("callers", "catalog", "index", "kept", "name", "numbers", "unknown")
+    __slots__ = ("callers", "catalog", "keys", "last", "last_number", "name", "nodes", "numbers", "stacks")
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self.name = catalog.side
-        self.index = NodeIndex(catalog)
+        self.nodes = catalog.nodes
+        self.stacks = catalog.stacks
         self.callers = CallTree(catalog.nodes)
-        self.numbers: dict[int, int] = {}
-        self.unknown: dict[NodeKey, int] = {}
-        self.kept: list[NodeKey] = []
+        self.keys = Numbering[NodeKey]()
+        self.numbers = array("I")
+        self.last: NodeKey | None = None
+        self.last_number = 0
 
 
-def _kind(node: Node | None) -> str | None:
-    kind = node.attrs.get("kind") if node is not None else None
+def _kind(node: Node) -> str | None:
+    kind = node.attrs.get("kind")
     return kind if isinstance(kind, str) else None

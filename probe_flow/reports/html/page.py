@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import base64
-import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
+from itertools import chain, islice
 from pathlib import Path
 from string import Template
 from typing import Any
 
-import pydantic_core
-
-from probe_flow.files.atomic import atomic_text
+from probe_flow.files.atomic import atomic_bytes
 from probe_flow.record.facts import figure, printable
-from probe_flow.record.json_values import json_value
 from probe_flow.record.rows import reason_of
 from probe_flow.records import ComparedPair, Comparison
 from probe_flow.reports.html.assets import Assets, assets
-from probe_flow.reports.html.payload import payload
-from probe_flow.reports.marks import LOOKS, Mark, RowMarks
+from probe_flow.reports.html.payload import Payload
+from probe_flow.reports.marks import LOOKS, Mark
 
 PLAIN_CHARACTERS = 256 * 1024
 """Data up to this size stands in the report as readable JSON, larger data compressed (DEFLATE, base64)."""
@@ -46,62 +43,76 @@ def write_html(comparison: Comparison, path: Path, *, run: Mapping[str, Any]) ->
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
     """
-    text = render_html(comparison, run=run)
-    with atomic_text(path) as file:
-        file.write(text)
+    with atomic_bytes(path) as file:
+        file.writelines(html_pieces(comparison, run=run))
 
 
-def render_html(comparison: Comparison, *, run: Mapping[str, Any]) -> str:
-    """Return the report as text.
+def html_pieces(comparison: Comparison, *, run: Mapping[str, Any]) -> Iterator[bytes]:
+    """Yield the report, in UTF-8.
 
     The page makes no request and runs no script but its own: its Content-Security-Policy names their digests. Texts
     from dumps go into the page as JSON data and reach the screen as text only.
     """
-    data = payload(comparison, run=run)
+    data = Payload(comparison, run=run)
     parts = assets()
     workflow = run.get("workflow")
     name = printable(workflow.get("name") or "") if isinstance(workflow, Mapping) else ""
-    return Template(parts.template).substitute(
+    before, _, after = parts.template.partition("$data")
+    head = Template(before).substitute(
         policy=escape(parts.policy),
-        title=escape(f"{data['summary']['word']}: {name or 'comparison'} - probe_flow"),
+        title=escape(f"{data.summary['word']}: {name or 'comparison'} - probe_flow"),
         early_scripts=_tags("script", parts.early_scripts),
         styles=_tags("style", parts.styles),
-        without_scripts=_without_scripts(comparison, data["summary"]),
-        data=_data_block(data),
+        without_scripts=_without_scripts(comparison, data),
         licences=_licences(parts),
-        scripts=_tags("script", parts.scripts),
     )
+    yield head.encode("utf-8", errors="backslashreplace")
+    yield from data_block(data.pieces())
+    yield Template(after).substitute(scripts=_tags("script", parts.scripts)).encode()
 
 
 def _tags(name: str, texts: Iterable[str]) -> str:
     return "\n".join(f"<{name}>{text}</{name}>" for text in texts)
 
 
-def _data_block(data: Mapping[str, Any]) -> str:
-    r"""Return the data as a block that no text in it can end: ``<`` is ``\u003c`` inside JSON."""
-    raw = _json(data)
-    if len(raw) <= PLAIN_CHARACTERS:
-        plain = raw.decode("utf-8").replace("<", "\\u003c")
-        return f'<script type="application/json" id="data">{plain}</script>'
-    packed = base64.b64encode(zlib.compress(raw, level=COMPRESSION)).decode("ascii")
-    return f'<script type="text/plain" id="data">{packed}</script>'
+def data_block(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    r"""Yield the data as a block that no text in it can end: ``<`` is ``\u003c`` inside JSON."""
+    plain = bytearray()
+    for piece in pieces:
+        plain += piece
+        if len(plain) > PLAIN_CHARACTERS:
+            yield b'<script type="text/plain" id="data">'
+            yield from _base64(_deflated(chain((bytes(plain),), pieces)))
+            yield b"</script>"
+            return
+    yield b'<script type="application/json" id="data">'
+    yield bytes(plain).replace(b"<", b"\\u003c")
+    yield b"</script>"
 
 
-def _json(data: Mapping[str, Any]) -> bytes:
-    try:
-        return pydantic_core.to_json(data, fallback=json_value)
-    except pydantic_core.PydanticSerializationError:
-        text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=json_value)
-        # Lone surrogates (file names that are not UTF-8) have no place in UTF-8; JSON has an escape for them.
-        return text.encode("utf-8", errors="backslashreplace")
+def _deflated(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    packer = zlib.compressobj(COMPRESSION)
+    yield from map(packer.compress, pieces)
+    yield packer.flush()
+
+
+def _base64(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for piece in pieces:
+        rest += piece
+        whole = len(rest) - len(rest) % 3  # 3 bytes are 4 characters
+        yield base64.b64encode(rest[:whole])
+        rest = rest[whole:]
+    yield base64.b64encode(rest)
 
 
 def _licences(parts: Assets) -> str:
     return "\n".join(f"<h3>{escape(library)}</h3>\n<pre>{escape(text)}</pre>" for library, text in parts.licences)
 
 
-def _without_scripts(comparison: Comparison, summary: Mapping[str, Any]) -> str:
+def _without_scripts(comparison: Comparison, data: Payload) -> str:
     """Return the summary for browsers that run no scripts: verdict, origin, coverage, the first failing rows."""
+    summary = data.summary
     lines = [
         f"<p>{_safe(summary['dumps'])}</p>",
         f"<h1>{_safe(summary['word'])}</h1>",
@@ -119,18 +130,25 @@ def _without_scripts(comparison: Comparison, summary: Mapping[str, Any]) -> str:
     ]
     counts = ", ".join(f"{role['count']} {LOOKS[Mark(role['name'])].word}" for role in summary["roles"])
     lines.append(f"<p>Tensors: {_safe(counts or 'none')}</p>")
-    marks = RowMarks.of(comparison)
-    wrong = [(row, mark) for row in comparison.rows if (mark := marks.of_row(row)) in _WRONG]
-    if wrong:
-        lines += ["<h2>Where the error begins, and the first that carry it on</h2>", *_table(wrong)]
+    if wrong := list(islice(_by_importance(data.ranks), ROWS_WITHOUT_SCRIPTS)):
+        lines.append("<h2>Where the error begins, and the first that carry it on</h2>")
+        lines += _table([(comparison.rows[place], mark) for place, mark in wrong])
     lines.append("<p>All rows, the plot and the search need JavaScript.</p>")
     return "\n".join(lines)
 
 
+def _by_importance(ranks: bytes) -> Iterator[tuple[int, Mark]]:
+    """Yield the places of wrong rows with their marks, the most important marks first, each in execution order."""
+    for mark in sorted(_WRONG, key=lambda mark: -mark.rank):
+        place = ranks.find(mark.rank)
+        while place >= 0:
+            yield place, mark
+            place = ranks.find(mark.rank, place + 1)
+
+
 def _table(wrong: Sequence[tuple[ComparedPair, Mark]]) -> list[str]:
-    """Return a table of the first rows by importance, in execution order."""
-    ranked = sorted(wrong, key=lambda found: -found[1].rank)  # a stable sort keeps the order of execution
-    shown = sorted(ranked[:ROWS_WITHOUT_SCRIPTS], key=lambda found: found[0].order)
+    """Return a table of rows, in execution order."""
+    shown = sorted(wrong, key=lambda found: found[0].order)
     head = "".join(f"<th>{name}</th>" for name in ("tensor", "role", "relative error", "row rule", "why"))
     return ["<table>", f"<tr>{head}</tr>", *(_table_row(row, mark) for row, mark in shown), "</table>"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from probe_flow.errors import Diagnostic, Severity
@@ -16,12 +16,13 @@ from probe_flow.records import (
     Status,
     TensorDetail,
 )
-from probe_flow.reports.html.columns import Strings
+from probe_flow.reports.html.columns import Member, Pieces, json_bytes, list_pieces, object_pieces, stretches
 from probe_flow.reports.html.nodes import NodeTable
+from probe_flow.reports.html.numbering import Strings
 from probe_flow.reports.html.numbers import short_number
-from probe_flow.reports.html.rows import row_columns
+from probe_flow.reports.html.rows import metric_ids, row_members
 from probe_flow.reports.html.summary import summary
-from probe_flow.reports.marks import RowMarks, marks_data
+from probe_flow.reports.marks import Mark, RowMarks, marks_data
 
 FORMAT = 2
 """Version of the payload, for whoever reads it out of a report."""
@@ -33,8 +34,8 @@ _RUN_FACTS = ("run_id", "workflow", "params", "versions", "timings", "executor",
 _REFERENCE_PREFIX = "reference."
 
 
-def payload(comparison: Comparison, *, run: Mapping[str, Any]) -> dict[str, Any]:
-    """Return everything that the report shows, as JSON values.
+class Payload:
+    """Everything that the report shows: what stands above the rows at once, the rest as JSON in pieces.
 
     Texts stand once in ``strings``; columns of texts hold places in it. A column is a list with one cell a row, or one
     value that all rows share, or absent when no row has any. Numbers have 6 significant digits. The same comparison
@@ -43,39 +44,72 @@ def payload(comparison: Comparison, *, run: Mapping[str, Any]) -> dict[str, Any]
     Args:
         comparison: what is reported.
         run: facts of run.json so far; what is not there is not shown.
+
+    Attributes:
+        ranks: the rank of the mark of each row.
+        summary: what stands above the rows.
     """
-    strings = Strings()
-    nodes = NodeTable(strings)
-    catalogs = _catalogs(comparison)
-    marks = list(map(RowMarks.of(comparison).of_row, comparison.rows))
-    rows = row_columns(comparison, strings, nodes, marks)
-    places = {row.order: place for place, row in enumerate(comparison.rows)}
-    problems = _all_problems(comparison, catalogs.values())
-    errors = [problem for _, problem in problems if problem.severity is Severity.ERROR]
-    found = {
-        "format": FORMAT,
-        "summary": summary(comparison, marks, places, errors, run),
-        "run": {name: json_value(run[name]) for name in _RUN_FACTS if name in run},
-        "dumps": [_dump(side, catalog) for side, catalog in catalogs.items()],
-        "statuses": [status.value for status in Status],
-        "roles": [role.value for role in Role],
-        "marks": marks_data(),
-        "count": len(comparison.rows),
-        "order": _order(comparison),
-        "rows": rows,
-        "definitions": _definitions(rows["metrics"]),
-        "details": {str(places[order]): _detail(detail) for order, detail in _sorted_details(comparison, places)},
-        "problems": {"count": len(problems), "shown": [_problem(*each) for each in problems[:MAX_PROBLEMS]]},
-    }
-    found["edges"] = nodes.edges(catalogs.values())
-    found["nodes"] = nodes.nodes()
-    return {**found, "stacks": nodes.stacks(), "executions": nodes.executions(), "strings": strings.texts}
+
+    def __init__(self, comparison: Comparison, *, run: Mapping[str, Any]) -> None:
+        self._comparison = comparison
+        self._run = run
+        self._marks = RowMarks.of(comparison)
+        self._catalogs = _catalogs(comparison)
+        self._problems = _all_problems(comparison, self._catalogs.values())
+        self._places = _places(comparison)
+        ranks = {mark: mark.rank for mark in Mark}
+        self.ranks = bytes(map(ranks.__getitem__, map(self._marks.of_row, comparison.rows)))
+        errors = [problem for _, problem in self._problems if problem.severity is Severity.ERROR]
+        self.summary = summary(comparison, self.ranks, self._places, errors, run)
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the JSON; each column is made when it is its turn."""
+        return object_pieces(self._members())
+
+    def _members(self) -> Iterator[Member]:
+        comparison, run, problems = self._comparison, self._run, self._problems
+        strings = Strings()
+        nodes = NodeTable(strings)
+        yield from _values(
+            format=FORMAT,
+            summary=self.summary,
+            run={name: json_value(run[name]) for name in _RUN_FACTS if name in run},
+            dumps=[_dump(side, catalog) for side, catalog in self._catalogs.items()],
+            statuses=[status.value for status in Status],
+            roles=[role.value for role in Role],
+            marks=marks_data(),
+            count=len(comparison.rows),
+        )
+        yield "order", _order(comparison)
+        metrics = metric_ids(comparison)
+        yield "rows", object_pieces(row_members(comparison, metrics, strings, nodes, self._marks, self.ranks))
+        yield from _values(definitions=_definitions(metrics))
+        yield "details", object_pieces(_details(comparison, self._places))
+        shown = [_problem(*each) for each in problems[:MAX_PROBLEMS]]
+        yield from _values(problems={"count": len(problems), "shown": shown})
+        yield "edges", nodes.edges(list(self._catalogs.values()))
+        yield "nodes", nodes.nodes()
+        yield "stacks", nodes.stacks()
+        yield from _values(executions=nodes.executions())
+        yield "strings", list_pieces(stretches(strings.texts))
 
 
-def _order(comparison: Comparison) -> list[int] | None:
-    """Return the numbers of the rows in comparison.jsonl, None when they are their places."""
-    orders = [row.order for row in comparison.rows]
-    return None if orders == list(range(len(orders))) else orders
+def _values(**values: object) -> Iterator[Member]:
+    for name, value in values.items():
+        yield name, (json_bytes(value),)
+
+
+def _order(comparison: Comparison) -> Pieces:
+    """Return the numbers of the rows in comparison.jsonl, null when they are their places."""
+    if all(row.order == place for place, row in enumerate(comparison.rows)):
+        return (b"null",)
+    return list_pieces([row.order for row in some] for some in stretches(comparison.rows))
+
+
+def _places(comparison: Comparison) -> dict[int, int]:
+    """Return `ComparedPair.order` -> place of the row in the report, for the rows that anything names."""
+    named = {finding.row for finding in comparison.findings}.union(comparison.details)
+    return {row.order: place for place, row in enumerate(comparison.rows) if row.order in named}
 
 
 def _catalogs(comparison: Comparison) -> dict[str, Catalog]:
@@ -101,8 +135,10 @@ def _definitions(ids: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def _sorted_details(comparison: Comparison, places: Mapping[int, int]) -> list[tuple[int, TensorDetail]]:
-    return sorted((order, detail) for order, detail in comparison.details.items() if order in places)
+def _details(comparison: Comparison, places: Mapping[int, int]) -> Iterator[Member]:
+    for order, detail in sorted(comparison.details.items()):
+        if order in places:
+            yield str(places[order]), (json_bytes(_detail(detail)),)
 
 
 def _detail(detail: TensorDetail) -> dict[str, Any]:

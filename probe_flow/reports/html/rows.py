@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 from probe_flow.record.json_values import json_text, json_value
 from probe_flow.record.rows import RowReader, checksum_of, file_of, shape_of, statistics_of
-from probe_flow.records import Catalog, Comparison, Role, SideSummary, Status, TensorRef
-from probe_flow.reports.html.columns import Strings, mapped, packed, packed_columns, packed_places
+from probe_flow.records import (
+    Catalog,
+    ComparedPair,
+    Comparison,
+    Measurement,
+    Mode,
+    Reason,
+    Role,
+    SideSummary,
+    Slot,
+    Status,
+    TensorRef,
+)
+from probe_flow.reports.html.columns import (
+    Member,
+    Pieces,
+    PlaceColumn,
+    object_or_nothing,
+    object_pieces,
+    packed,
+    packed_places,
+    several,
+    stretches,
+)
 from probe_flow.reports.html.nodes import NodeTable
+from probe_flow.reports.html.numbering import Strings, mapped
 from probe_flow.reports.html.numbers import short_numbers
-from probe_flow.reports.marks import Mark, RowMarks
+from probe_flow.reports.marks import RowMarks
 
 MAX_VALUE_CHARACTERS = 2000
 """Characters kept of a scalar's or an opaque thing's text."""
@@ -22,179 +45,221 @@ EXCESS_DECIMALS = 2
 """A share of what is explained is for the eye."""
 
 _STATISTICS = ("min", "max", "mean", "l2norm", "nan", "inf")
+_SLOT = ("direction", "index")
+_DESCRIPTION = ("kind", "dtype", "stored_dtype", "shape", "stored_shape", "layout", "folder", "file")
 # By their values: an Enum hashes in Python, a text in C, and there is one for every row.
 _STATUS_PLACES = {status.value: place for place, status in enumerate(Status)}
 _ROLE_PLACES = {role.value: place for place, role in enumerate(Role)}
-_status_of, _role_of = attrgetter("status._value_"), attrgetter("role._value_")
-_SLOT = ("direction", "index")
-_DESCRIPTION = ("kind", "dtype", "stored_dtype", "shape", "stored_shape", "layout", "folder", "file")
+_status_of, _role_of = attrgetter("verdict.status._value_"), attrgetter("verdict.role._value_")
 _described = attrgetter("kind._value_", "dtype", "stored_dtype", "shape", "logical_shape", "layout")
-_slot_of = attrgetter("slot.role._value_", "slot.path")
 _NO_METRICS: Mapping[str, Any] = {}
+
+_Rows = Sequence[ComparedPair]
+_Tensors = Sequence[TensorRef | None]
+_Places = tuple[int | None, ...]
 
 
 def metric_ids(comparison: Comparison) -> list[str]:
-    """Return the ids of all metrics that any row has, sorted."""
-    measured = [row.measurement.metrics for row in comparison.rows if row.measurement is not None]
-    return sorted({name for names in dict.fromkeys(map(tuple, measured)) for name in names})
+    """Return the ids of all metrics that any row has a value of, sorted."""
+    measured = (row.measurement.metrics for row in comparison.rows if row.measurement is not None)
+    names = sorted({name for names in dict.fromkeys(map(tuple, measured)) for name in names})
+    return [name for name in names if any(each.get(name) is not None for each in _metrics(comparison.rows))]
 
 
-def row_columns(comparison: Comparison, strings: Strings, nodes: NodeTable, marks: Sequence[Mark]) -> dict[str, Any]:
-    """Return the columns of all rows, those of their metrics as ``metrics``, those of their tensors as ``sides``.
+def row_members(
+    comparison: Comparison, metrics: Sequence[str], strings: Strings, nodes: NodeTable, marks: RowMarks, ranks: bytes
+) -> Iterator[Member]:
+    """Yield the columns of all rows, those of their metrics as ``metrics``, those of their tensors as ``sides``.
 
-    ``marks`` are those of the rows, in order.
+    Args:
+        comparison: what is reported.
+        metrics: their ids.
+        strings: where texts go, those of the tensors first.
+        nodes: numbers the nodes of the tensors.
+        marks: what marks the rows.
+        ranks: the rank of the mark of each row.
     """
-    rows, pairs = comparison.rows, comparison.pairs
-    measured = [row.measurement for row in rows]
-    metrics = [each.metrics if each is not None else _NO_METRICS for each in measured]
-    reader = RowReader(comparison)
-    sides = _Sides(reader, strings, nodes)
-    found = {
-        "target": sides.columns(
-            [row.pair.target for row in rows],
-            [each.target if each is not None else None for each in measured],
-            [pairs.target] * len(rows),
-        ),
-        "golden": sides.columns(
-            [row.pair.golden for row in rows],
-            [each.golden if each is not None else None for each in measured],
-            [reader.golden_catalog(row) for row in rows],
-        ),
+    pairs, reader = comparison.pairs, RowReader(comparison)
+    catalogs: dict[str, Callable[[ComparedPair], Catalog]] = {
+        "target": lambda _: pairs.target,
+        "golden": reader.golden_catalog,
     }
-    if pairs.reference is not None:
-        found["reference"] = sides.columns(
-            [row.pair.reference for row in rows],
-            [each.reference if each is not None else None for each in measured],
-            [pairs.reference] * len(rows),
-        )
-    columns = {name: packed(short_numbers([each.get(name) for each in metrics])) for name in metric_ids(comparison)}
-    return {
-        **packed_columns(_decisions(comparison, strings, marks)),
-        "metrics": packed_columns(columns),
-        "sides": {side: each for side, each in found.items() if each},
-    }
+    if (reference := pairs.reference) is not None:
+        catalogs["reference"] = lambda _: reference
+    sides = {name: _Side(name, comparison.rows, reader, strings) for name in catalogs}
+    placed = {name: side.places(nodes, catalogs[name]) for name, side in sides.items()}
+    yield from _decisions(comparison, strings, marks, ranks)
+    yield "metrics", object_pieces(_metric_columns(comparison, metrics))
+    yield (
+        "sides",
+        object_pieces((name, object_or_nothing((*side.figures(), *placed[name]))) for name, side in sides.items()),
+    )
 
 
-def _decisions(comparison: Comparison, strings: Strings, marks: Sequence[Mark]) -> dict[str, Any]:
-    """Return what was decided on the rows: how they were matched, measured and judged."""
+def _decisions(comparison: Comparison, strings: Strings, marks: RowMarks, ranks: bytes) -> Iterator[Member]:
+    """Yield what was decided on the rows: how they were matched, measured and judged."""
     rows = comparison.rows
-    pairs, verdicts = [row.pair for row in rows], [row.verdict for row in rows]
-    measured = [row.measurement for row in rows]
-    reasons = [pair.reason for pair in pairs]
+
+    def values(of: Callable[[_Rows], Sequence[Any]]) -> Pieces | None:
+        return packed(map(of, stretches(rows)))
+
+    def measured(of: Callable[[Measurement], Any]) -> Iterator[list[Any]]:
+        for some in stretches(rows):
+            yield [None if row.measurement is None else of(row.measurement) for row in some]
+
+    def texts(of: Callable[[_Rows], list[str | None]]) -> Pieces | None:
+        return packed_places(strings.places(of(some)) for some in stretches(rows))
+
+    def lists(of: Callable[[_Rows], list[tuple[str, ...]]]) -> Pieces | None:
+        return packed_places(strings.lists(of(some)) for some in stretches(rows))
+
+    def numbers(of: Callable[[_Rows], list[float | None]]) -> Pieces | None:
+        return packed(short_numbers(of(some)) for some in stretches(rows))
+
+    yield "status", values(lambda some: list(map(_STATUS_PLACES.__getitem__, map(_status_of, some))))
+    yield "role", values(lambda some: list(map(_ROLE_PLACES.__getitem__, map(_role_of, some))))
+    yield "confidence", numbers(lambda some: [row.pair.confidence for row in some])
+    yield "expectation", values(lambda some: [_expectation(row.pair.reason) for row in some])
+    yield "mark", packed(map(list, stretches(ranks)))
+    yield (
+        "excess",
+        numbers(lambda some: [_rounded(marks.excess(row.order, row.verdict.excess)) for row in some]),
+    )
+    yield "count", packed(measured(attrgetter("count")))
+    yield "mismatch", packed(measured(attrgetter("nonfinite_mismatch")))
+    yield "worst", packed(measured(attrgetter("worst_index")))
+    yield "rule_ids", lists(lambda some: [row.verdict.rule_ids for row in some])
+    yield "reasons", lists(lambda some: [row.verdict.reasons for row in some])
+    yield "rule", texts(lambda some: [row.pair.rule for row in some])
+    yield "rule_span", texts(lambda some: [str(row.pair.rule_span) if row.pair.rule_span else None for row in some])
+    yield "reason", texts(lambda some: [None if row.pair.reason is None else row.pair.reason.text for row in some])
+    yield "transform", lists(lambda some: [row.pair.transform for row in some])
+    yield "group", texts(lambda some: [row.pair.group for row in some])
+    yield "relation", texts(_relation_of(comparison))
+    yield "mode", packed_places(strings.places(mapped(some, _mode)) for some in measured(attrgetter("mode")))
+    yield "notes", packed_places(strings.lists(each or () for each in some) for some in measured(attrgetter("notes")))
+
+
+def _relation_of(comparison: Comparison) -> Callable[[_Rows], list[str | None]]:
     relations = {group.id: group.relation.value for group in comparison.pairs.groups}
-    expectation = [reason.expectation.value if reason is not None else None for reason in reasons]
-    groups = [pair.group for pair in pairs]
-    named = RowMarks.of(comparison)
-    texts, lists = strings.places, strings.lists
-    return {
-        "status": packed([_STATUS_PLACES[_status_of(verdict)] for verdict in verdicts]),
-        "role": packed([_ROLE_PLACES[_role_of(verdict)] for verdict in verdicts]),
-        "confidence": packed(short_numbers([pair.confidence for pair in pairs])),
-        "expectation": packed(expectation),
-        "mark": packed(mapped(marks, attrgetter("rank"))),
-        "excess": packed(short_numbers([_rounded(named.excess(row.order, row.verdict.excess)) for row in rows])),
-        "count": packed([each.count if each is not None else None for each in measured]),
-        "mismatch": packed([each.nonfinite_mismatch if each is not None else None for each in measured]),
-        "worst": packed([each.worst_index if each is not None else None for each in measured]),
-        "rule_ids": packed_places(lists([verdict.rule_ids for verdict in verdicts])),
-        "reasons": packed_places(lists([verdict.reasons for verdict in verdicts])),
-        "rule": packed_places(texts([pair.rule for pair in pairs])),
-        "rule_span": packed_places(texts([str(pair.rule_span) if pair.rule_span else None for pair in pairs])),
-        "reason": packed_places(texts([reason.text if reason is not None else None for reason in reasons])),
-        "transform": packed_places(lists([pair.transform for pair in pairs])),
-        "group": packed_places(texts(groups)),
-        "relation": packed_places(texts(mapped(groups, relations.get))),
-        "mode": packed_places(texts([each.mode.value if each is not None else None for each in measured])),
-        "notes": packed_places(lists([each.notes if each is not None else () for each in measured])),
-    }
+    return lambda some: mapped([row.pair.group for row in some], relations.get)
 
 
-class _Sides:
-    """Columns of the tensors of one side."""
+def _metric_columns(comparison: Comparison, names: Sequence[str]) -> Iterator[Member]:
+    metrics = list(_metrics(comparison.rows))
+    for name in names:
+        yield name, packed(short_numbers([each.get(name) for each in some]) for some in stretches(metrics))
 
-    def __init__(self, reader: RowReader, strings: Strings, nodes: NodeTable) -> None:
+
+def _metrics(rows: Iterable[ComparedPair]) -> Iterator[Mapping[str, Any]]:
+    return (row.measurement.metrics if row.measurement is not None else _NO_METRICS for row in rows)
+
+
+class _Side:
+    """Columns of the tensors of one side.
+
+    Args:
+        name: the side.
+        rows: all rows.
+        reader: looks up files.
+        strings: where texts go.
+    """
+
+    def __init__(self, name: str, rows: _Rows, reader: RowReader, strings: Strings) -> None:
+        self._rows = rows
+        self._tensor_of: Callable[[ComparedPair], TensorRef | None] = attrgetter(f"pair.{name}")
+        self._summary_of: Callable[[Measurement], SideSummary | None] = attrgetter(name)
         self._reader = reader
         self._strings = strings
-        self._nodes = nodes
 
-    def columns(
-        self,
-        tensors: Sequence[TensorRef | None],
-        summaries: Sequence[SideSummary | None],
-        catalogs: Sequence[Catalog],
-    ) -> dict[str, Any]:
-        texts = self._strings.places
-        statistics = list(map(statistics_of, tensors, summaries))
-        checksums = [
-            checksum_of(tensor, summary) if tensor is not None else None
-            for tensor, summary in zip(tensors, summaries, strict=True)
+    def figures(self) -> Iterator[Member]:
+        """Yield the columns of what is known of the values."""
+        return several(_STATISTICS, map(self._statistics, stretches(self._rows)))
+
+    def places(self, nodes: NodeTable, catalog: Callable[[ComparedPair], Catalog]) -> list[Member]:
+        """Return the columns of nodes and texts, which go into the lists of these now, in order."""
+        tensors = self._tensors
+        return [
+            ("node", packed_places(self._numbers(some, nodes, catalog) for some in stretches(self._rows))),
+            *self._several(_SLOT, self._slots),
+            *self._several(_DESCRIPTION, self._descriptions),
+            ("checksum", self._texts(lambda some: map(_checksum, *self._both(some)))),
+            ("value", self._texts(lambda some: map(_value, tensors(some)))),
+            ("why", self._texts(lambda some: (None if each is None else each.reason for each in tensors(some)))),
         ]
-        slots, described = self._slots(tensors), self._descriptions(tensors)
-        numbers = [
-            self._nodes.number(catalog, tensor.node) if tensor is not None else None
-            for tensor, catalog in zip(tensors, catalogs, strict=True)
+
+    def _tensors(self, rows: _Rows) -> _Tensors:
+        return list(map(self._tensor_of, rows))
+
+    def _both(self, rows: _Rows) -> tuple[_Tensors, Sequence[SideSummary | None]]:
+        measured = [row.measurement for row in rows]
+        return self._tensors(rows), [None if each is None else self._summary_of(each) for each in measured]
+
+    def _statistics(self, rows: _Rows) -> Iterator[Sequence[Any]]:
+        found = list(map(statistics_of, *self._both(rows)))
+        return (short_numbers(list(map(attrgetter(name), found))) for name in _STATISTICS)
+
+    def _texts(self, of: Callable[[_Rows], Iterable[str | None]]) -> Pieces | None:
+        return packed_places(self._strings.places(of(some)) for some in stretches(self._rows))
+
+    def _several(self, names: Sequence[str], places: Callable[[_Tensors], Iterable[_Places]]) -> Iterator[Member]:
+        """Yield columns whose texts are placed together, tensor by tensor."""
+        found = (zip(*places(self._tensors(some)), strict=True) for some in stretches(self._rows))
+        return several(names, found, PlaceColumn)
+
+    def _numbers(self, rows: _Rows, nodes: NodeTable, catalog: Callable[[ComparedPair], Catalog]) -> list[int | None]:
+        return [
+            None if tensor is None else nodes.number(catalog(row), tensor.node)
+            for row, tensor in zip(rows, self._tensors(rows), strict=True)
         ]
-        return packed_columns(
-            {
-                **{name: packed(short_numbers(list(map(attrgetter(name), statistics)))) for name in _STATISTICS},
-                "node": packed_places(numbers),
-                **{name: packed_places([each[at] for each in slots]) for at, name in enumerate(_SLOT)},
-                **{name: packed_places([each[at] for each in described]) for at, name in enumerate(_DESCRIPTION)},
-                "checksum": packed_places(texts(checksums)),
-                "value": packed_places(texts(self._each(tensors, _value))),
-                "why": packed_places(texts(self._each(tensors, lambda tensor: tensor.reason))),
-            }
-        )
 
-    def _each(self, tensors: Sequence[TensorRef | None], function: Callable[[TensorRef], Any]) -> list[Any]:
-        return [function(tensor) if tensor is not None else None for tensor in tensors]
+    def _slots(self, tensors: _Tensors) -> list[_Places]:
+        return mapped([None if tensor is None else tensor.slot for tensor in tensors], self._slot)
 
-    def _slots(self, tensors: Sequence[TensorRef | None]) -> list[tuple[int | None, ...]]:
-        """Return direction and index of every tensor, as places."""
-        known: dict[tuple[object, ...], tuple[int | None, ...]] = {}
-        found: list[tuple[int | None, ...]] = []
+    def _slot(self, slot: Slot | None) -> _Places:
+        if slot is None:
+            return (None,) * len(_SLOT)
+        return self._strings.place(slot.role.value), self._strings.place(slot.index)
+
+    def _descriptions(self, tensors: _Tensors) -> Iterator[_Places]:
+        """Yield what most tensors share with many others, then folder and name of the file."""
+        nothing: _Places = (None,) * len(_DESCRIPTION)
+        kinds: dict[tuple[object, ...], _Places] = {}
+        files: dict[str | None, _Places] = {}
         for tensor in tensors:
             if tensor is None:
-                found.append((None, None))
+                yield nothing
                 continue
-            key = _slot_of(tensor)
-            places = known.get(key)
-            if places is None:
-                texts = (tensor.slot.role.value, tensor.slot.index)
-                places = known[key] = tuple(map(self._strings.place, texts))
-            found.append(places)
-        return found
+            key, path = _described(tensor), file_of(tensor)
+            kind = kinds.get(key)
+            if kind is None:
+                kind = kinds[key] = self._kind(tensor)
+            file = files.get(path)
+            if file is None:
+                file = files[path] = self._file(path)
+            yield kind + file
 
-    def _descriptions(self, tensors: Sequence[TensorRef | None]) -> list[tuple[int | None, ...]]:
-        """Return what most tensors share with many others, as places in the order of the names above."""
-        nothing: tuple[int | None, ...] = (None,) * len(_DESCRIPTION)
-        known: dict[tuple[object, ...], tuple[int | None, ...]] = {}
-        found: list[tuple[int | None, ...]] = []
-        for tensor in tensors:
-            if tensor is None:
-                found.append(nothing)
-                continue
-            key = (*_described(tensor), file_of(tensor))
-            places = known.get(key)
-            if places is None:
-                places = known[key] = self._description(tensor)
-            found.append(places)
-        return found
-
-    def _description(self, tensor: TensorRef) -> tuple[int | None, ...]:
-        folder, name = posixpath.split(self._reader.file(tensor) or "")
+    def _kind(self, tensor: TensorRef) -> _Places:
         shape = shape_of(tensor)
-        texts = (
-            tensor.kind.value,
-            tensor.dtype,
-            tensor.stored_dtype,
-            _shape(shape),
-            _shape(tensor.shape) if tensor.shape != shape else None,
-            tensor.layout,
-            folder,
-            name,
-        )
+        stored = tensor.shape if tensor.shape != shape else None
+        texts = (tensor.kind.value, tensor.dtype, tensor.stored_dtype, _shape(shape), _shape(stored), tensor.layout)
         return tuple(map(self._strings.place, texts))
+
+    def _file(self, path: str | None) -> _Places:
+        folder, name = posixpath.split("" if path is None else self._reader.relative(path))
+        return self._strings.place(folder), self._strings.place(name)
+
+
+def _expectation(reason: Reason | None) -> str | None:
+    return None if reason is None else reason.expectation.value
+
+
+def _mode(mode: Mode | None) -> str | None:
+    return None if mode is None else mode.value
+
+
+def _checksum(tensor: TensorRef | None, summary: SideSummary | None) -> str | None:
+    return None if tensor is None else checksum_of(tensor, summary)
 
 
 def _rounded(excess: float | None) -> float | None:
@@ -205,8 +270,8 @@ def _shape(shape: tuple[int, ...] | None) -> str | None:
     return None if shape is None else "[" + ", ".join(str(dim) for dim in shape) + "]"
 
 
-def _value(tensor: TensorRef) -> str | None:
-    if tensor.value is None:
+def _value(tensor: TensorRef | None) -> str | None:
+    if tensor is None or tensor.value is None:
         return None
     value = json_value(tensor.value)
     shown = value if isinstance(value, str) else json_text(value)

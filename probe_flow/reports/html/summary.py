@@ -34,7 +34,7 @@ MAX_EXCUSES = 12
 
 def summary(
     comparison: Comparison,
-    marks: Sequence[Mark],
+    ranks: bytes,
     places: Mapping[int, int],
     errors: Sequence[Diagnostic],
     run: Mapping[str, Any],
@@ -43,8 +43,8 @@ def summary(
 
     Args:
         comparison: what is reported.
-        marks: those of its rows, in order.
-        places: `ComparedPair.order` -> place of the row in the report.
+        ranks: the rank of the mark of each of its rows.
+        places: `ComparedPair.order` -> place of the row in the report, for the rows that findings name.
         errors: problems that make the run incomplete, whatever the comparison says.
         run: facts of run.json so far.
     """
@@ -64,7 +64,7 @@ def summary(
         "note": ". ".join(filter(None, (note_on_failing_rows(facts, passing_on), *_excuses(facts)))),
         "incomplete": incomplete,
         "counts": facts["counts"],
-        "roles": _roles(comparison, marks),
+        "roles": _roles(comparison, ranks),
         "coverage": facts["coverage"],
         "gaps": [
             {"count": gap.count, "side": gap.side, "kind": gap.kind, "example": gap.example}
@@ -78,20 +78,21 @@ def summary(
     }
 
 
-def _roles(comparison: Comparison, marks: Sequence[Mark]) -> list[dict[str, Any]]:
+def _roles(comparison: Comparison, ranks: bytes) -> list[dict[str, Any]]:
     """Return how many rows have which role, for those of `GROUPS` that occur.
 
     ``missing`` counts those of them that lower the coverage, ``excused`` those that a waiver or the baseline takes out
     of the gate.
     """
-    counts = Counter(marks)
-    excused = Counter(mark for row, mark in zip(comparison.rows, marks, strict=True) if row.verdict.excuse is not None)
+    counts = {mark: ranks.count(mark.rank) for mark in Mark}
+    found = zip(comparison.rows, ranks, strict=True)
+    excused = Counter(rank for row, rank in found if row.verdict.excuse is not None)
     return [
         {
             "name": group[0].value,
             "count": count,
             "missing": counts[Mark.MISSING] if Mark.MISSING in group else 0,
-            "excused": sum(excused[mark] for mark in group),
+            "excused": sum(excused[mark.rank] for mark in group),
         }
         for group in GROUPS
         if (count := sum(counts[mark] for mark in group))

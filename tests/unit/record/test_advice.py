@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from html_data import payload
 from msgspec.structs import replace
 from report_builders import catalog, comparison, good_row, key, missing_golden, origin, row, tensor
 
@@ -13,7 +14,6 @@ from probe_flow.record.advice import advise
 from probe_flow.record.conclusion import last_line
 from probe_flow.record.run_json import comparison_summary
 from probe_flow.records import Comparison, Edge, ErrorShape, Finding, FindingKind, Node, Slot, SlotRole, TensorKind
-from probe_flow.reports.html.payload import payload
 
 
 def codes(finding: Finding, given: Comparison) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from html_data import payload
 from msgspec.structs import replace
 from report_builders import comparison, good_row, missing_golden, missing_target, origin, row, tensor
 from stored_runs import row as stored_row
@@ -18,7 +19,6 @@ from probe_flow.record.jsonl import write_comparison_jsonl
 from probe_flow.record.run_json import comparison_summary
 from probe_flow.records import ComparedPair, Excuse, ExcuseKind, FindingKind, Role, Status, TensorKind
 from probe_flow.records.measured import MeasuredPair
-from probe_flow.reports.html.payload import payload
 from probe_flow.reports.marks import LOOKS, Mark, RowMarks, StoredMarks, fill_of, is_missing, mark_of
 
 

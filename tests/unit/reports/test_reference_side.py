@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from html_data import payload
 from msgspec.structs import replace
 from report_builders import GOOD_METRICS, comparison, good_row, measurement, missing_golden, stats, tensor
 
 from probe_flow.record.jsonl import write_comparison_jsonl, write_nodes_jsonl
 from probe_flow.records import Catalog, Comparison, Extent
 from probe_flow.records.frameworks import TORCHAIR_FX
-from probe_flow.reports.html.payload import payload
 from probe_flow.reports.registry import TABLES
 from probe_flow.reports.registry import table as table_of
 from probe_flow.reports.tables.torchair.layout import write_torchair_csv

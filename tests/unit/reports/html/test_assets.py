@@ -8,10 +8,10 @@ import re
 from importlib.resources import files
 
 import pytest
+from html_data import page_of
 from report_builders import comparison, good_row
 
 from probe_flow.reports.html.assets import assets
-from probe_flow.reports.html.page import render_html
 
 RELEASED = {
     "tabulator/LICENSE": "191a2ee554684e1064c897b432f0e1bc6dfa714ca045d3f6ea2cf692cbd398b7",
@@ -21,7 +21,7 @@ RELEASED = {
     "uplot/uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
     "uplot/uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
 }
-PAGE = render_html(comparison(good_row()), run={})
+PAGE = page_of(comparison(good_row()), {})
 
 
 @pytest.mark.parametrize("name", RELEASED)

@@ -7,10 +7,12 @@ import json
 import math
 import re
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from html_data import page_of, payload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -45,10 +47,10 @@ from probe_flow.records import (
 )
 from probe_flow.records.frameworks import PYTORCH, TORCHAIR_GE
 from probe_flow.reports.html import page as html
-from probe_flow.reports.html.columns import packed, packed_places
+from probe_flow.reports.html.columns import Pieces, packed, packed_places
+from probe_flow.reports.html.numbering import Numbering
 from probe_flow.reports.html.numbers import short_number, short_numbers
-from probe_flow.reports.html.page import render_html, write_html
-from probe_flow.reports.html.payload import payload
+from probe_flow.reports.html.page import write_html
 
 RUN = {"workflow": {"name": "ge-vs-fx"}, "params": {"target": "/dumps/npu"}, "versions": {"probe_flow": "1.0"}}
 HOSTILE = "</script><script>alert(1)</script><!--\u202e\x00\x1b[31m'\"&\u2028\ud800`${x}"
@@ -211,15 +213,15 @@ def test_a_closer_look_has_maps_of_its_errors() -> None:
     found = payload(comparison(good_row(0), details={0: TensorDetail(0, (), (), (0.0, 1.0), (0,), 0, maps)}), run=RUN)
     assert found["details"]["0"]["maps"] == [
         {
-            "shape": (3, 130),
-            "down": (0,),
-            "across": (1,),
-            "cell": (1, 3),
+            "shape": [3, 130],
+            "down": [0],
+            "across": [1],
+            "cell": [1, 3],
             "rows": 3,
             "columns": 44,
             "errors": [0.25] * 132,
-            "alike": (),
-            "mismatch": (7,),
+            "alike": [],
+            "mismatch": [7],
         }
     ]
 
@@ -231,7 +233,7 @@ def test_only_used_metrics_are_defined() -> None:
 
 
 def test_the_same_comparison_gives_the_same_page() -> None:
-    assert render_html(failing(), run=RUN) == render_html(failing(), run=RUN)
+    assert page_of(failing(), RUN) == page_of(failing(), RUN)
 
 
 def test_hostile_texts_stay_inside_the_data() -> None:
@@ -245,7 +247,7 @@ def test_hostile_texts_stay_inside_the_data() -> None:
         reasons=(HOSTILE,),
     )
     found = comparison(wrong, findings=(origin(0, HOSTILE, evidence=HOSTILE),), gate_passed=False)
-    page = render_html(found, run={"workflow": {"name": HOSTILE}, "params": {HOSTILE: HOSTILE}})
+    page = page_of(found, {"workflow": {"name": HOSTILE}, "params": {HOSTILE: HOSTILE}})
     clean = page.encode("utf-8").decode("utf-8")  # no lone surrogate is left outside an escape
     assert "alert(1)" in clean
     assert not re.search(r"alert\(1\)<|<script>alert", clean)
@@ -259,8 +261,7 @@ def test_hostile_texts_stay_inside_the_data() -> None:
 @pytest.mark.parametrize("limit", [0, 10**9])
 def test_plain_and_packed_data_say_the_same(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "PLAIN_CHARACTERS", limit)
-    expected = json.loads(json.dumps(payload(failing(), run=RUN)))
-    assert data_of(render_html(failing(), run=RUN)) == expected
+    assert data_of(page_of(failing(), RUN)) == payload(failing(), run=RUN)
 
 
 def test_both_dumps_and_what_has_to_be_said_beside_the_verdict_are_given() -> None:
@@ -272,7 +273,7 @@ def test_both_dumps_and_what_has_to_be_said_beside_the_verdict_are_given() -> No
 
 
 def test_the_page_without_scripts_states_verdict_origin_and_failing_rows() -> None:
-    page = render_html(failing(), run=RUN)
+    page = page_of(failing(), RUN)
     plain = re.search(r"<noscript>(.*?)</noscript>", page, re.DOTALL)[1]
     assert "FAIL" in plain
     assert "FAIL Gelu_1 (AddV2) output 0, rank 0, graph 1, step 0: 390 x rounding" in plain
@@ -285,26 +286,26 @@ def test_the_page_without_scripts_states_verdict_origin_and_failing_rows() -> No
 def test_without_scripts_origins_are_listed_even_after_many_others_whatever_their_verdict(status: Status) -> None:
     rows = [good_row(place, f"Add_{place}", status=Status.FAIL, role=Role.INHERITED) for place in range(40)]
     last = good_row(40, "Gelu_1", status=status, role=Role.ORIGIN)
-    plain = re.search(r"<noscript>(.*?)</noscript>", render_html(comparison(*rows, last), run=RUN), re.DOTALL)[1]
+    plain = re.search(r"<noscript>(.*?)</noscript>", page_of(comparison(*rows, last), RUN), re.DOTALL)[1]
     assert "Gelu_1.output.0" in plain
     assert plain.count("<tr>") == 1 + html.ROWS_WITHOUT_SCRIPTS
 
 
 def test_without_scripts_a_healthy_run_lists_no_row_that_misses_the_row_rule() -> None:
     rows = [good_row(place, f"Add_{place}", status=Status.FAIL, role=Role.CLEAN) for place in range(40)]
-    plain = re.search(r"<noscript>(.*?)</noscript>", render_html(comparison(*rows), run=RUN), re.DOTALL)[1]
+    plain = re.search(r"<noscript>(.*?)</noscript>", page_of(comparison(*rows), RUN), re.DOTALL)[1]
     assert "<p>Tensors: 40 fine</p>" in plain
     assert "<table>" not in plain
 
 
 def test_an_empty_comparison_gives_a_report() -> None:
-    page = render_html(comparison(coverage={"target": Coverage(), "golden": Coverage()}), run={})
+    page = page_of(comparison(coverage={"target": Coverage(), "golden": Coverage()}), {})
     assert data_of(page)["count"] == 0
 
 
 def test_the_file_is_written_whole(tmp_path: Path) -> None:
     write_html(failing(), tmp_path / "report.html", run=RUN)
-    assert (tmp_path / "report.html").read_text(encoding="utf-8") == render_html(failing(), run=RUN)
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == page_of(failing(), RUN)
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
 
 
@@ -360,17 +361,74 @@ def test_what_is_below_one_stays_below_one_unless_it_cannot_be_told(value: float
     assert short < 1.0 or 1.0 - value < 5e-15
 
 
-@given(st.lists(st.none() | st.integers(0, 10**6), max_size=30))
-@settings(max_examples=60, deadline=None)
-def test_places_come_back_from_their_steps(cells: list[int | None]) -> None:
-    assert column({"count": len(cells)}, packed_places(cells)) == cells
+@given(st.lists(st.lists(st.none() | st.integers(0, 10**6), max_size=9), max_size=5))
+@settings(max_examples=100, deadline=None)
+def test_places_come_back_from_their_steps(stretches: list[list[int | None]]) -> None:
+    cells = [cell for stretch in stretches for cell in stretch]
+    assert column({"count": len(cells)}, value_of(packed_places(stretches))) == cells
+
+
+@given(st.lists(st.lists(st.sampled_from([None, 0, 1, True, False, "a"]), max_size=4), max_size=5))
+@settings(max_examples=100, deadline=None)
+def test_a_column_is_a_list_or_the_one_value_of_all_cells_wherever_it_is_cut(stretches: list[list[Any]]) -> None:
+    cells = [cell for stretch in stretches for cell in stretch]
+    kinds = {(type(cell), cell) for cell in cells}
+    expected = cells if len(kinds) > 1 else cells[0] if cells else None
+    assert repr(value_of(packed(stretches))) == repr(expected)
 
 
 def test_a_column_of_one_value_is_that_value() -> None:
-    assert packed([3, 3, 3]) == 3
-    assert packed([1, True]) == [1, True]
+    assert value_of(packed([[3, 3], [3]])) == 3
+    assert value_of(packed([[1], [True]])) == [1, True]
     assert packed([]) is None
-    assert packed([None, None]) is None
+    assert packed([[None], [None]]) is None
+
+
+def test_cells_after_many_equal_ones_are_all_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("probe_flow.reports.html.columns.ROWS_AT_ONCE", 3)
+    assert value_of(packed([[7] * 7, [8]])) == [*[7] * 7, 8]
+    assert column({}, value_of(packed_places([[7] * 7, [None, 8]]))) == [*[7] * 7, None, 8]
+
+
+def value_of(pieces: Pieces | None) -> Any:
+    """What the browser reads of a column."""
+    return None if pieces is None else json.loads(b"".join(pieces))
+
+
+@given(st.lists(st.binary(max_size=9), max_size=9))
+@settings(max_examples=100, deadline=None)
+def test_data_in_any_pieces_are_one_text(pieces: list[bytes]) -> None:
+    raw = b"".join(pieces)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(html, "PLAIN_CHARACTERS", -1)
+        block = b"".join(html.data_block(iter([*pieces, b""]))).decode()
+    text = re.fullmatch(r'<script type="text/plain" id="data">([A-Za-z0-9+/]+=*)</script>', block)[1]
+    assert zlib.decompress(base64.b64decode(text, validate=True)) == raw
+
+
+@given(st.lists(st.integers(0, 40).map(lambda number: Colliding(number % 20))))
+@settings(max_examples=100, deadline=None)
+def test_things_are_numbered_in_order_of_appearance_equal_ones_alike(things: list[Colliding]) -> None:
+    found, known = Numbering[Colliding](), dict[Colliding, int]()
+    assert [found.number(each) for each in things] == [known.setdefault(each, len(known)) for each in things]
+    assert found.things == list(known)
+
+
+def test_numbers_stay_when_the_table_grows() -> None:
+    texts = [f"operator {number}" for number in range(5000)]
+    found = Numbering[str]()
+    assert [found.number(text) for text in texts] == list(range(5000))
+    assert [found.number("".join(text)) for text in texts] == list(range(5000))
+
+
+@dataclass(frozen=True)
+class Colliding:
+    """Things of which many have one hash."""
+
+    number: int
+
+    def __hash__(self) -> int:
+        return self.number % 3
 
 
 @given(st.lists(st.none() | st.booleans() | st.integers() | st.floats(), max_size=40))
