@@ -24,7 +24,19 @@ from probe_flow.analysis.silent_graph_operators import silent_on_device, silent_
 from probe_flow.dumps.dump_json.entries import LOST_CALLS
 from probe_flow.dumps.dump_json.unrecorded_calls import STACK
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.records import Catalog, Execution, NodeKey, Pairs, Phase, ReasonCode, SlotRole, TensorRef
+from probe_flow.records import (
+    CallFacts,
+    Catalog,
+    Execution,
+    Node,
+    NodeKey,
+    NodeKind,
+    Pairs,
+    Phase,
+    ReasonCode,
+    SlotRole,
+    TensorRef,
+)
 from probe_flow.records.frameworks import TORCHAIR_FX, TORCHAIR_GE
 
 Evidence = Literal["graph", "stack", "calls", "entry", "rules"]
@@ -117,7 +129,7 @@ def silent_operators(catalog: Catalog, other: Catalog | None = None) -> tuple[Si
         return tuple(
             SilentOperator(node.key, node.op_type, outputs, "rules")
             for node in catalog.nodes.values()
-            if isinstance(outputs := node.attrs.get("silent_outputs"), int)
+            if node.rules is not None and (outputs := node.rules.silent_outputs) is not None
         )
     return tuple(SilentOperator(node, op_type, outputs, "graph") for node, op_type, outputs in found)
 
@@ -140,7 +152,7 @@ def _silent_calls(catalog: Catalog) -> Iterator[SilentOperator]:
     lost = catalog.attrs.get(LOST_CALLS, ())
     for node in lost if isinstance(lost, tuple) else ():
         if node.key.phase is not Phase.BACKWARD or asked(node.key) != {False}:
-            yield SilentOperator(node.key, node.op_type, 1, "stack" if node.attrs["evidence"] == STACK else "calls")
+            yield SilentOperator(node.key, node.op_type, 1, "stack" if _evidence(node) == STACK else "calls")
     written = {key.phase for key in with_outputs} - {Phase.NONE}  # a dump may be of inputs only, or of one direction
     unfinished = _maybe_unfinished(catalog, with_outputs)
     for key, node in catalog.nodes.items():
@@ -148,6 +160,10 @@ def _silent_calls(catalog: Catalog) -> Iterator[SilentOperator]:
             continue
         if (True in asked(key)) if key.phase is Phase.BACKWARD else (key not in unfinished):
             yield SilentOperator(key, node.op_type, 1, "entry")
+
+
+def _evidence(node: Node) -> str | None:
+    return node.facts.evidence if isinstance(node.facts, CallFacts) else None
 
 
 def _maybe_unfinished(catalog: Catalog, with_outputs: Collection[NodeKey]) -> set[NodeKey]:
@@ -167,6 +183,6 @@ def _maybe_unfinished(catalog: Catalog, with_outputs: Collection[NodeKey]) -> se
             place = (key.execution, key.name)
             if key in with_outputs:
                 done.add(place)
-            elif place in done and (key.execution in begun or node.attrs.get("kind") == "module"):
+            elif place in done and (key.execution in begun or node.kind is NodeKind.MODULE):
                 found.add(key)
     return found

@@ -93,11 +93,13 @@ def _read(path: Path, side: str, rank: int | None, step: int | None) -> Catalog:
 
 def _nothing(sides: Mapping[str, Catalog]) -> Diagnostic:
     """Say that no modules were paired, and what would help: dumping modules, where a side has none."""
+    from probe_flow.records import NodeKind
+
     first, second = (f"`{path}`" for path in sides)
     flat = {
         path: str(side.attrs.get("level") or "unknown")
         for path, side in sides.items()
-        if not any(node.attrs.get("kind") == "module" for node in side.nodes.values())
+        if not any(node.kind is NodeKind.MODULE for node in side.nodes.values())
     }
     where = " and ".join(f"`{path}` (level {level})" for path, level in flat.items())
     cure = (

@@ -207,7 +207,7 @@ def _is_apart(rows: list[ComparedPair], facts: _Facts) -> bool:
 def _is_custom(node: Node | None, rows: list[ComparedPair], facts: _Facts) -> bool:
     if node is None:
         return False
-    told = {**node.attrs, **node.relation_attrs}
+    told = dict(node.rules.kernel) if node.rules is not None else {}
     if str(told.get("_is_custom_op", "")).lower() in ("true", "1"):
         return True
     if str(told.get("_fe_imply_type", "")) in _CUSTOM_KERNELS:

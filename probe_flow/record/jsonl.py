@@ -71,7 +71,7 @@ class NodeLines:
             f'"edges": [{", ".join([_edge(edge) for edge in edges])}], "stack": {stack}, '
             f'"originals": {json_text(node.originals) if node.originals else "[]"}, '
             f'"passes": {json_text(node.passes) if node.passes else "[]"}, '
-            f'"attributes": {_attributes({**node.relation_attrs, **node.attrs})}, "arguments": [{arguments}]}}\n'
+            f'"attributes": {_attributes(node.attributes)}, "arguments": [{arguments}]}}\n'
         )
 
     def _argument(self, tensor: TensorRef) -> str:

@@ -33,20 +33,34 @@ from probe_flow.records.differences import (
 from probe_flow.records.figures import FigureTable, Value
 from probe_flow.records.frameworks import Framework
 from probe_flow.records.measurement import Figures, Measurement, Mode, SideSummary
-from probe_flow.records.node import Execution, Node, NodeKey, OrderSource, Phase
+from probe_flow.records.node import (
+    ArrayFacts,
+    CallFacts,
+    DeviceFacts,
+    Execution,
+    Node,
+    NodeKey,
+    NodeKind,
+    Phase,
+    RuleFacts,
+    entry_name,
+)
 from probe_flow.records.pairs import GUESS, Expectation, Group, Pair, Pairs, Reason, ReasonCode, Relation
 from probe_flow.records.tensor import Extent, Slot, SlotRole, Statistics, TensorKind, TensorRef
 
 __all__ = [
     "GUESS",
+    "ArrayFacts",
     "Baseline",
     "BaselineUse",
+    "CallFacts",
     "Catalog",
     "Change",
     "ComparedPair",
     "Comparison",
     "Coverage",
     "Deviant",
+    "DeviceFacts",
     "DifferenceKind",
     "Differences",
     "Edge",
@@ -72,7 +86,7 @@ __all__ = [
     "Mode",
     "Node",
     "NodeKey",
-    "OrderSource",
+    "NodeKind",
     "Pair",
     "Pairs",
     "Phase",
@@ -81,6 +95,7 @@ __all__ = [
     "ReasonCode",
     "Relation",
     "Role",
+    "RuleFacts",
     "SideSummary",
     "Slot",
     "SlotRole",
@@ -93,4 +108,5 @@ __all__ = [
     "Verdict",
     "WaiverState",
     "WaiverUse",
+    "entry_name",
 ]

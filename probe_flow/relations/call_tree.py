@@ -10,7 +10,7 @@ from probe_flow.records import Node, NodeKey, Phase
 class CallTree:
     """Finds the callers of the nodes of one catalog, within their executions.
 
-    A node names its caller by the entry of the dump (``attrs["parent_entry"]``), else by name alone (`Node.parent`).
+    A node names its caller by the entry of the dump (`Node.caller`), else by name alone (`Node.parent`).
 
     Args:
         nodes: of the catalog, in the order of the dump; of nodes with one entry in one execution the last counts.
@@ -23,12 +23,11 @@ class CallTree:
     @property
     def has_entries(self) -> bool:
         """Whether any node names its caller by an entry."""
-        return any("parent_entry" in node.attrs for node in self._nodes.values())
+        return any(node.caller is not None for node in self._nodes.values())
 
     def recorded(self, key: NodeKey, node: Node) -> NodeKey | None:
         """Return the caller that a node names by its entry; None when it names none, or one that was not dumped."""
-        entry = node.attrs.get("parent_entry")
-        return self._by_entry(key, entry) if isinstance(entry, str) else None
+        return self._by_entry(key, node.caller) if node.caller is not None else None
 
     def caller(self, key: NodeKey, node: Node) -> NodeKey | None:
         """Return the key of the caller; None when the dump names none. It need not be a node of the catalog.
@@ -36,8 +35,8 @@ class CallTree:
         Where a name alone is known, the first call of that name and phase is meant, and for the gradients of parameters
         the backward call.
         """
-        entry = node.attrs.get("parent_entry")
-        if isinstance(entry, str):
+        entry = node.caller
+        if entry is not None:
             return self._by_entry(key, entry) or NodeKey(key.execution, node.parent or entry, _call(entry), key.phase)
         if node.parent is None:
             return None
@@ -49,9 +48,10 @@ class CallTree:
     def _by_entry(self, key: NodeKey, entry: str) -> NodeKey | None:
         if self._entries is None:
             self._entries = {}
+            callers = {node.caller for node in self._nodes.values()}
             for each, node in self._nodes.items():
-                name = node.attrs.get("entry")
-                if isinstance(name, str):
+                name = node.entry
+                if name in callers and name is not None:
                     self._entries.setdefault(each.execution.identity, {})[name] = each
         return self._entries.get(key.execution.identity, {}).get(entry)
 

@@ -9,12 +9,14 @@ import pytest
 from report_builders import catalog, comparison, key, measurement, missing_golden, origin, row, tensor
 
 from probe_flow.records import (
+    CallFacts,
     ComparedPair,
     Comparison,
     Execution,
     Mode,
     Node,
     NodeKey,
+    NodeKind,
     Phase,
     Role,
     SlotRole,
@@ -42,9 +44,7 @@ FRAMES = (
 def node(name: str, kind: str, *, phase: Phase = Phase.FORWARD, above: str | None = None, **more: Any) -> Node:
     """One entry of a dump.json; ``above`` is the entry that called it."""
     own = NodeKey(more.pop("execution", Execution(0, 0)), name, more.pop("call", 0), phase)
-    tail = f"{own.call}.{phase.value}" if kind == "api" else f"{phase.value}.{own.call}"
-    attrs = {"entry": f"{name}.{tail}", "kind": kind} | ({"parent_entry": above} if above else {})
-    return Node(own, name.rpartition(".")[2], attrs=attrs, **more)
+    return Node(own, name.rpartition(".")[2], facts=CallFacts(NodeKind(kind), above), **more)
 
 
 def compared(place: int, owner: Node, direction: SlotRole, index: int | str = 0, **more: Any) -> ComparedPair:
@@ -77,7 +77,7 @@ def model(execution: Execution) -> tuple[Node, ...]:
             NodeKey(execution, "Module.mlp.fc2.Linear.parameters_grad", 0, Phase.NONE),
             "Linear",
             parent="Module.mlp.fc2.Linear",
-            attrs={"entry": "Module.mlp.fc2.Linear.parameters_grad.0", "kind": "parameters_grad"},
+            facts=CallFacts(NodeKind.PARAMETERS_GRAD),
         ),
     )
 
@@ -311,7 +311,7 @@ def test_what_only_the_golden_has_stands_in_the_module_of_its_partner(open_repor
 
 def test_hostile_names_of_modules_are_text(open_report: Open) -> None:
     outer = node(f"Module.{HOSTILE}.MLP", "module", stack_id="0")
-    inner = node("Functional.gelu", "api", above=outer.attrs["entry"])  # type: ignore[arg-type]
+    inner = node("Functional.gelu", "api", above=outer.entry)
     rows = (compared(0, inner, SlotRole.OUTPUT, status=Status.FAIL), compared(1, outer, SlotRole.OUTPUT))
     nodes = {each.key: each for each in (outer, inner)}
     stacks = {"0": (f"File demo/{HOSTILE}, line 1, in {HOSTILE}, \n {HOSTILE}",)}

@@ -53,7 +53,7 @@ class Case:
         """Whether a finding names the truth; where statistics first show it may be later than where it begins."""
         entries = self.truth["entries"] if mode == "statistics" else self.truth["entries"][:1]
         assert finding.node is not None
-        entry = pairs.target.nodes[finding.node].attrs["entry"]
+        entry = pairs.target.nodes[finding.node].entry
         return entry in entries and (finding.node.execution.step or 0) == self.truth["step"]
 
 

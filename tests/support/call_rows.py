@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from probe_flow.records import (
+    CallFacts,
     Catalog,
     ComparedPair,
     Comparison,
@@ -16,6 +17,7 @@ from probe_flow.records import (
     Mode,
     Node,
     NodeKey,
+    NodeKind,
     Pair,
     Pairs,
     Phase,
@@ -91,9 +93,12 @@ def compared(*calls: Call, **attrs: Any) -> Comparison:
         nodes = {}
         for order, each in enumerate(calls):
             if any(ref.node == each.key for ref in refs):
-                entry = {"entry": each.entry, "kind": "api"}
                 nodes[each.key] = Node(
-                    each.key, each.name, order=order, stack_id="0" if order == 0 else None, attrs=entry
+                    each.key,
+                    each.name,
+                    order=order,
+                    stack_id="0" if order == 0 else None,
+                    facts=CallFacts(NodeKind.API, entry=each.entry),
                 )
         stacks = {"0": ("File model.py, line 1, in forward, \n x = f(x)",)}
         facts = {"format": "dump_json", "files": ("dump.json",), **attrs}

@@ -11,6 +11,7 @@ from probe_flow.dumps.dump_json.names import parse_entry_name
 from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.errors import CODES
 from probe_flow.records import (
+    CallFacts,
     Catalog,
     Execution,
     Node,
@@ -20,6 +21,7 @@ from probe_flow.records import (
     SlotRole,
     TensorKind,
     TensorRef,
+    entry_name,
 )
 from probe_flow.records.frameworks import named
 
@@ -46,8 +48,8 @@ def catalog(
             key = NodeKey(run, name.name, name.call, name.phase)
             caller = (parents or {}).get(entry)
             parsed = parse_entry_name(caller) if caller else None
-            attrs = {"entry": entry, "kind": name.kind.value, **({"parent_entry": caller} if caller else {})}
-            nodes[key] = Node(key, name.op_type, parent=parsed.name if parsed else caller, order=order, attrs=attrs)
+            facts = CallFacts(name.kind, caller, entry=None if entry == entry_name(key, name.kind) else entry)
+            nodes[key] = Node(key, name.op_type, parent=parsed.name if parsed else caller, order=order, facts=facts)
             shape = (shapes or {}).get(entry, (2,))
             mine = [ref for ref in tensors if ref.node == key]
             refs += mine or [ref_of(key, shape=shape, logical_shape=shape)]
@@ -71,7 +73,7 @@ def entry_pairs(pairs: Pairs) -> list[tuple[str | None, str | None]]:
     """Entry names of each pair, in order, without repetition."""
 
     def name(side: Catalog, ref: TensorRef | None) -> str | None:
-        return None if ref is None else str(side.nodes[ref.node].attrs["entry"])
+        return None if ref is None else str(side.nodes[ref.node].entry)
 
     return list(dict.fromkeys((name(pairs.target, p.target), name(pairs.golden, p.golden)) for p in pairs.pairs))
 

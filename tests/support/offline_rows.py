@@ -24,6 +24,7 @@ from probe_flow.records import (
     Pairs,
     Reason,
     Relation,
+    RuleFacts,
     Slot,
     SlotRole,
     Status,
@@ -65,7 +66,7 @@ class Op:
         op_type: type.
         outputs, inputs: what became of each tensor: a measurement (paired), or a reason (one-sided); empty = no dump.
         originals: original operators; None for the operator's own name.
-        facts: more of `Node.relation_attrs`.
+        facts: more of `Node.rules`.
         tensor: more of the target tensors.
         golden: more of the golden tensors.
         status: verdict.
@@ -76,7 +77,7 @@ class Op:
     outputs: Sequence[Measurement | Reason] = ()
     inputs: Sequence[Measurement | Reason] = ()
     originals: tuple[str, ...] | None = None
-    facts: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
     tensor: Mapping[str, Any] = field(default_factory=dict)
     golden: Mapping[str, Any] = field(default_factory=dict)
     status: Status | None = None
@@ -103,9 +104,9 @@ def offline(
         ops = [group] if isinstance(group, Op) else list(group)
         for op in ops:
             key = NodeKey(execution, op.name)
-            facts = {"op_id": str(len(nodes) + 1), **op.facts} if is_ruled else dict(op.facts)
+            rules = RuleFacts(**{"op": op.name, "op_id": len(nodes) + 1, **op.facts}) if is_ruled else None
             originals = (op.name,) if op.originals is None else op.originals
-            nodes[key] = Node(key, op.op_type, originals=originals if is_ruled else (), relation_attrs=facts)
+            nodes[key] = Node(key, op.op_type, originals=originals if is_ruled else (), rules=rules)
             for role, made in ((SlotRole.INPUT, op.inputs), (SlotRole.OUTPUT, op.outputs)):
                 for place, what in enumerate(made):
                     rows.append(_row(len(rows), op, key, Slot(role, (place,)), what, f"{index}"))

@@ -222,7 +222,7 @@ class _Search:
     def _name(self, entry: EntryDifference) -> str:
         pairs = self._comparison.pairs
         node = (pairs.golden if entry.is_golden_only else pairs.target).nodes.get(entry.node)
-        return str(node.attrs.get("entry", entry.node.name)) if node else entry.node.name
+        return (node.entry if node else None) or entry.node.name
 
 
 def _by_rank(executions: Mapping[Execution, object]) -> dict[int, Execution]:

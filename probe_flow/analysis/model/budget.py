@@ -26,7 +26,7 @@ from probe_flow.analysis.model.growth import (
 from probe_flow.analysis.model.past_errors import PastErrors
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.model.updates import Updates
-from probe_flow.records import Execution, Mode, NodeKey, Pairs
+from probe_flow.records import Execution, Mode, NodeKey, NodeKind, Pairs
 from probe_flow.records.measured import MeasuredPair
 
 STATISTICS_SLACK = 2.0
@@ -90,7 +90,7 @@ class Allowances:
         self._latest_flips: dict[Execution, float] = {}
         self._saved_of: tuple[Call | None, Sequence[Saved]] = None, ()
         self.is_flow_unknown = is_flow_unknown(pairs)
-        self._shows_modules_only = all(node.attrs.get("kind", "api") != "api" for node in self._nodes.values())
+        self._shows_modules_only = all(node.kind not in (None, NodeKind.API) for node in self._nodes.values())
 
     @cached_property
     def links(self) -> Links:

@@ -27,17 +27,7 @@ from probe_flow.dumps.reduced.reduced_tensors import device_refs
 from probe_flow.dumps.selection import Duplicates, choose, skipped_duplicate
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.files.arrays.npy import npy_tensor_ref
-from probe_flow.records import (
-    Execution,
-    Node,
-    NodeKey,
-    OrderSource,
-    Problem,
-    Slot,
-    SlotRole,
-    TensorKind,
-    TensorRef,
-)
+from probe_flow.records import DeviceFacts, Execution, Node, NodeKey, Problem, Slot, SlotRole, TensorKind, TensorRef
 
 
 @dataclass(slots=True)
@@ -166,24 +156,18 @@ class GeNodes:
 
     def _describe(self, key: NodeKey, files: Sequence[GeFile], header_name: str) -> Node:
         file = files[0]
-        attrs: dict[str, object] = {"task_id": file.name.task_id, "file": file.file.relative}
-        if file.name.stream_id is not None:
-            attrs["stream_id"] = file.name.stream_id
-        if len(files) > 1:
-            attrs["slices"] = [part.file.relative for part in files]
-        if header_name and safe_name(without_slice(header_name)) != safe_name(file.name.base_name):
-            attrs["header_name"] = header_name
+        is_renamed = header_name and safe_name(without_slice(header_name)) != safe_name(file.name.base_name)
         originals: tuple[str, ...] = ()
+        types: tuple[str, ...] = ()
+        golden: tuple[str, ...] = ()
         split = self.links.split(key.name) if self.links is not None else None
         if split is not None and self.links is not None:
             self.parts[key] = split.parts
-            types = [self.links.ops[part].op_type for part in split.parts]
-            attrs["graph_type"] = types[0] if len(types) == 1 else types
+            types = tuple(self.links.ops[part].op_type for part in split.parts)
             if len(split.parts) > 1:
                 originals = split.parts
-                # The golden values of the parts: where to look when only the fused result can be compared.
                 found = (self.links.fx_name((part, 0)) for part in split.parts)
-                attrs["fx_tensors"] = [name for name in found if name is not None]
+                golden = tuple(name for name in found if name is not None)
             if split.alternative is not None:
                 self.problems.append(_ambiguous(key, split.parts, split.alternative))
         return Node(
@@ -191,8 +175,15 @@ class GeNodes:
             file.name.op_type,
             originals=originals,
             order=file.name.timestamp,
-            order_source=OrderSource.TIMESTAMP,
-            attrs=attrs,
+            facts=DeviceFacts(
+                file.file.relative,
+                file.name.task_id,
+                file.name.stream_id,
+                tuple(part.file.relative for part in files) if len(files) > 1 else (),
+                header_name if is_renamed else None,
+                types,
+                golden,
+            ),
         )
 
     def _true_name(self, file: GeFile, header_name: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from probe_flow.dumps.dump_json.folders import DumpFile
-from probe_flow.dumps.dump_json.names import EntryKind, EntryName, parse_entry_name
+from probe_flow.dumps.dump_json.names import EntryName, parse_entry_name
 from probe_flow.dumps.dump_json.problems import ProblemList
 from probe_flow.dumps.dump_json.stream import DATA, EntryStream
 from probe_flow.dumps.dump_json.tensor_files import TensorFiles
@@ -18,7 +18,7 @@ from probe_flow.dumps.dump_json.tree import CallTree, Stacks, read_call_tree, re
 from probe_flow.dumps.dump_json.unrecorded_calls import calls_without_entry
 from probe_flow.dumps.dump_json.values import Flattened, Flattener, has_known_shape
 from probe_flow.errors import Diagnostic, FormatError, Severity
-from probe_flow.records import Framework, Node, NodeKey, OrderSource, Phase, TensorRef
+from probe_flow.records import CallFacts, Framework, Node, NodeKey, NodeKind, Phase, TensorRef, entry_name
 from probe_flow.records.frameworks import MINDSPORE, MINDTORCH, PYTORCH
 
 TENSOR, STATISTICS = "tensor", "statistics"
@@ -145,6 +145,7 @@ class _Entries:
     ) -> None:
         self.nodes: dict[NodeKey, Node] = {}
         self._found = Flattened()
+        self._shared_facts: dict[tuple[NodeKind, str | None, int | None], CallFacts] = {}
         self._file = file
         self._patterns = patterns
         self._sides = sides
@@ -190,7 +191,8 @@ class _Entries:
             if self._is_selected(name):
                 key = NodeKey(self._file.execution, name.name, name.call, name.phase)
                 node = self._node(entry, name, key)
-                yield replace(node, attrs={**node.attrs, "evidence": evidence})
+                assert isinstance(node.facts, CallFacts)
+                yield replace(node, facts=replace(node.facts, evidence=evidence))
 
     def _is_selected(self, name: EntryName) -> bool:
         patterns = self._patterns
@@ -211,27 +213,31 @@ class _Entries:
     def _node(self, entry: str, name: EntryName, key: NodeKey) -> Node:
         sides = self._sides
         parent_entry = sides.tree.parents.get(entry)
-        attrs: dict[str, object] = {"entry": entry, "kind": name.kind._value_}
-        if parent_entry is not None:
-            attrs["parent_entry"] = parent_entry
-        if entry in sides.tree.micro_steps:
-            attrs["micro_step"] = sides.tree.micro_steps[entry]
         return Node(
             key,
             name.op_type,
             name.module if parent_entry is None else sides.name_of(parent_entry),
             stack_id=sides.stacks.of_entry.get(entry),
             order=len(self._earlier) + len(self.nodes),
-            order_source=OrderSource.FILE,
-            attrs=attrs,
+            facts=self._facts(entry, key, name.kind, parent_entry),
         )
+
+    def _facts(self, entry: str, key: NodeKey, kind: NodeKind, caller: str | None) -> CallFacts:
+        """Return what the dump says of a call, the same object for those of one caller."""
+        step = self._sides.tree.micro_steps.get(entry)
+        if entry != entry_name(key, kind):
+            return CallFacts(kind, caller, step, entry)
+        found = self._shared_facts.get((kind, caller, step))
+        if found is None:
+            found = self._shared_facts[kind, caller, step] = CallFacts(kind, caller, step)
+        return found
 
     def _as_it_stands(self, entry: str) -> EntryName:
         """Keep an entry whose name follows no grammar under its full name."""
         message = f"`{entry}` of `{self._file.shown}` is not named like a call of an API or a module"
         cure = "it is compared with an entry of the same name"
         self._problems.add("PF3410", message, severity=Severity.WARNING, tensor=entry, help=cure)
-        return EntryName(EntryKind.API, entry, entry.rpartition(".")[2], 0, Phase.NONE)
+        return EntryName(NodeKind.API, entry, entry.rpartition(".")[2], 0, Phase.NONE)
 
     def _report_shape(self, entry: str, value: object) -> None:
         found = "an object with unknown keys" if isinstance(value, dict) else f"a {type(value).__name__}"

@@ -8,24 +8,16 @@ hence "from the right". Values saved one by one are ``{name}[_grad].{count}.debu
 
 from __future__ import annotations
 
-import enum
 from functools import lru_cache
 
 from msgspec import Struct
 
-from probe_flow.records import Phase
+from probe_flow.records import NodeKind, Phase
 
 PARAMETERS_GRAD = "parameters_grad"
 DEBUG = "debug"
 _MAX_DIGITS = 18
 _PHASES = {"forward": Phase.FORWARD, "backward": Phase.BACKWARD}
-
-
-class EntryKind(enum.Enum):
-    API = "api"
-    MODULE = "module"
-    PARAMETERS_GRAD = "parameters_grad"
-    DEBUG = "debug"
 
 
 class EntryName(Struct, frozen=True, gc=False):
@@ -40,7 +32,7 @@ class EntryName(Struct, frozen=True, gc=False):
         phase: none for parameter gradients and values saved by themselves.
     """
 
-    kind: EntryKind
+    kind: NodeKind
     name: str
     op_type: str
     call: int
@@ -49,7 +41,7 @@ class EntryName(Struct, frozen=True, gc=False):
     @property
     def module(self) -> str | None:
         """The module that parameter gradients belong to."""
-        return self.name.removesuffix(f".{PARAMETERS_GRAD}") if self.kind is EntryKind.PARAMETERS_GRAD else None
+        return self.name.removesuffix(f".{PARAMETERS_GRAD}") if self.kind is NodeKind.PARAMETERS_GRAD else None
 
 
 def parse_entry_name(entry: str) -> EntryName | None:
@@ -64,7 +56,7 @@ def parse_entry_name(entry: str) -> EntryName | None:
     if last in _PHASES:
         name, _, before = name.rpartition(".")
         if _is_count(before) and (op_type := _last_part(name)) is not None:
-            return EntryName(EntryKind.API, name, op_type, int(before), _PHASES[last])
+            return EntryName(NodeKind.API, name, op_type, int(before), _PHASES[last])
     return _parse_others(entry)
 
 
@@ -85,16 +77,16 @@ def _parse_others(entry: str) -> EntryName | None:
     if len(parts) < 3 or not all(parts):
         return None
     if parts[-1] == PARAMETERS_GRAD:
-        return EntryName(EntryKind.PARAMETERS_GRAD, entry, parts[-2], 0, Phase.NONE)
+        return EntryName(NodeKind.PARAMETERS_GRAD, entry, parts[-2], 0, Phase.NONE)
     before, last = parts[-2], parts[-1]
     if last == DEBUG and _is_count(before):
-        return EntryName(EntryKind.DEBUG, ".".join(parts[:-2]), DEBUG, int(before), Phase.NONE)
+        return EntryName(NodeKind.DEBUG, ".".join(parts[:-2]), DEBUG, int(before), Phase.NONE)
     if len(parts) < 4:
         return None
     if not _is_count(last):
         return None
     if before in _PHASES:
-        return EntryName(EntryKind.MODULE, ".".join(parts[:-2]), parts[-3], int(last), _PHASES[before])
+        return EntryName(NodeKind.MODULE, ".".join(parts[:-2]), parts[-3], int(last), _PHASES[before])
     if before == PARAMETERS_GRAD:
-        return EntryName(EntryKind.PARAMETERS_GRAD, ".".join(parts[:-1]), parts[-3], int(last), Phase.NONE)
+        return EntryName(NodeKind.PARAMETERS_GRAD, ".".join(parts[:-1]), parts[-3], int(last), Phase.NONE)
     return None

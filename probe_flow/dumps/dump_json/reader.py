@@ -7,7 +7,7 @@ calls *completed*: an API precedes the module that contains it, so `Node.parent`
 What a node is: ``Functional.linear.5.backward`` becomes name ``Functional.linear``, call 5, phase backward;
 ``Module.head.Linear.forward.0`` becomes name ``Module.head.Linear``, call 0; ``Module.head.Linear.parameters_grad.0``
 becomes name ``Module.head.Linear.parameters_grad``, call 0, phase none. The entry's own name is
-``Node.attrs["entry"]``, that of its caller ``attrs["parent_entry"]``, and each tensor's full item name is
+`Node.entry`, that of its caller `Node.caller`, and each tensor's full item name is
 ``TensorRef.attrs["item"]``.
 """
 

@@ -47,7 +47,7 @@ def read_call_tree(folder: Path, problems: ProblemList) -> CallTree:
         parent = value
         if isinstance(value, list) and len(value) == 2:
             parent = value[0]
-            if isinstance(value[1], int):
+            if type(value[1]) is int:
                 micro_steps[entry] = value[1]
         if parent is None or isinstance(parent, str):
             parents[entry] = parent

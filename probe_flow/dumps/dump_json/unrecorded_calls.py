@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from probe_flow.dumps.dump_json.names import EntryKind, EntryName, parse_entry_name
+from probe_flow.dumps.dump_json.names import EntryName, parse_entry_name
 from probe_flow.dumps.dump_json.tree import CallTree, Stacks
-from probe_flow.records import Phase
+from probe_flow.records import NodeKind, Phase
 
 STACK, CALLS = "stack", "calls"
 """What tells of a call: stack.json or construct.json."""
@@ -53,7 +53,7 @@ def _backward_calls(
     left_out = {name.name for _, name in names if name.phase is Phase.FORWARD}
     forward = {(name.name, name.call) for entry in taken if (name := parse_entry_name(entry)) is not None}
     # The level of risk leaves out all calls of an API and no module; anything else was picked by name.
-    is_picked = any(name.kind is EntryKind.MODULE and name.phase is Phase.FORWARD for _, name in names)
+    is_picked = any(name.kind is NodeKind.MODULE and name.phase is Phase.FORWARD for _, name in names)
     if is_picked or not left_out.isdisjoint(name for name, _ in forward) or not _has_backward(entries):
         return
     for entry, name in names:

@@ -17,10 +17,9 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from probe_flow.dumps.dump_json.leaves import canonical_dtype, is_scalar_type, opaque_text, typed_scalar
-from probe_flow.dumps.dump_json.names import EntryKind
 from probe_flow.dumps.dump_json.numbers import BadNumberError, dimension, statistic
 from probe_flow.dumps.dump_json.tensor_files import TensorFiles
-from probe_flow.records import Extent, NodeKey, Slot, SlotRole, Statistics, TensorKind, TensorRef
+from probe_flow.records import Extent, NodeKey, NodeKind, Slot, SlotRole, Statistics, TensorKind, TensorRef
 
 MAX_DEPTH = 400
 """Nesting limit of the collectors; deeper values are not theirs."""
@@ -59,13 +58,13 @@ class Flattened:
     problems: list[tuple[str, str]] = field(default_factory=list)
 
 
-def has_known_shape(entry: object, kind: EntryKind) -> bool:
+def has_known_shape(entry: object, kind: NodeKind) -> bool:
     """Say whether an entry's value is an object with at least one of the keys of its kind (or empty)."""
-    if kind is EntryKind.DEBUG:
+    if kind is NodeKind.DEBUG:
         return True
     if not isinstance(entry, dict):
         return False
-    return kind is EntryKind.PARAMETERS_GRAD or not entry or not _SECTION_KEYS.isdisjoint(entry)
+    return kind is NodeKind.PARAMETERS_GRAD or not entry or not _SECTION_KEYS.isdisjoint(entry)
 
 
 class Flattener:
@@ -83,7 +82,7 @@ class Flattener:
         self._known_shapes: dict[bytes, tuple[int, ...]] = {}  # marshalled, True and 2.0 are not 1 and 2
         self._words: dict[str, tuple[str, str]] = {}
 
-    def flatten(self, entry: object, *, name: str, kind: EntryKind, node: NodeKey, result: Flattened) -> None:
+    def flatten(self, entry: object, *, name: str, kind: NodeKind, node: NodeKey, result: Flattened) -> None:
         """Add the tensors of one entry in report order: inputs, parameters, outputs, parameter gradients.
 
         Args:
@@ -93,11 +92,11 @@ class Flattener:
             node: owner of the tensors.
             result: what to add to.
         """
-        if kind is EntryKind.DEBUG:
+        if kind is NodeKind.DEBUG:
             self._add(entry, SlotRole.DEBUG, name, node, result)
         elif not isinstance(entry, dict):
             raise TypeError(f"`{name}` is a {type(entry).__name__}")
-        elif kind is EntryKind.PARAMETERS_GRAD:
+        elif kind is NodeKind.PARAMETERS_GRAD:
             for parameter, value in entry.items():
                 only = value[0] if isinstance(value, list) and len(value) == 1 else value
                 for path, leaf in _leaves(only, (parameter,)):

@@ -40,7 +40,18 @@ from probe_flow.dumps.mindspore_graph.statistic_csv import STATISTICS_FILE, read
 from probe_flow.dumps.selection import EVERYTHING, Selection, keeps_no_execution, keeps_no_node
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.files.walk import DumpFile, DumpListing, dump_root, fingerprint, list_dump
-from probe_flow.records import Catalog, Edge, Execution, Node, NodeKey, OrderSource, Problem, TensorKind, TensorRef
+from probe_flow.records import (
+    CallFacts,
+    Catalog,
+    Edge,
+    Execution,
+    Node,
+    NodeKey,
+    NodeKind,
+    Problem,
+    TensorKind,
+    TensorRef,
+)
 from probe_flow.records.frameworks import MINDSPORE
 
 MAPPING_FILE = "mapping.csv"
@@ -330,16 +341,12 @@ class _Reading:
 def _node(execution: Execution, members: Sequence[Item], call: int, beside: Beside) -> Node:
     first = members[0]
     scope = beside.scopes.get(first.op.base)
-    attrs: dict[str, object] = {"entry": first.op.full, "kind": "kernel"}
-    if scope is not None:
-        attrs["scope"] = scope
     return Node(
         NodeKey(execution, first.name, call, first.op.phase),
         first.op_type,
         parent=(scope.rpartition("/")[0] or None) if scope is not None else None,
         order=first.timestamp,
-        order_source=OrderSource.TIMESTAMP,
-        attrs=attrs,
+        facts=CallFacts(NodeKind.KERNEL, entry=first.op.full, scope=scope),
     )
 
 

@@ -23,11 +23,11 @@ from probe_flow.files.binary_file import malformed
 from probe_flow.files.existing import is_file
 from probe_flow.files.walk import fingerprint, list_dump_or_file
 from probe_flow.records import (
+    ArrayFacts,
     Catalog,
     Execution,
     Node,
     NodeKey,
-    OrderSource,
     Problem,
     Slot,
     SlotRole,
@@ -52,9 +52,8 @@ def read_npy_folder(
 
     All files must be of one suffix: ``.npy``, or the older ``.pb`` or ``.quant``, which hold a device container each.
     The catalog has one execution, which says nothing of rank, step and graph, so that only ``nodes`` selects.
-    `Node.attrs` has ``clean_name`` (``/`` and ``.`` as ``_``) and ``timestamp`` (of the oldest file, which orders the
-    nodes); `Catalog.attrs` has ``is_quantised``, ``quantised_names`` (some that show it), ``suffix``, ``select`` and,
-    for one array, ``file`` (its name).
+    The oldest file of a node orders it; `Catalog.attrs` has ``is_quantised``, ``quantised_names`` (some that show it),
+    ``suffix``, ``select`` and, for one array, ``file`` (its name).
 
     Args:
         path: the folder, or one file: a ``.npy`` of any name, or one that is named as those of a folder are.
@@ -133,8 +132,7 @@ class _Reader:
     def _add(self, name: str, slots: Sequence[tuple[Slot, ArrayFile]]) -> None:
         key = NodeKey(Execution(), name)
         time = _time(slots)
-        facts = {"clean_name": safe_name(name), "timestamp": time}
-        self.nodes[key] = Node(key, "", order=time, order_source=OrderSource.TIMESTAMP, attrs=facts)
+        self.nodes[key] = Node(key, "", order=time, facts=ArrayFacts(safe_name(name)))
         for slot, file in slots:
             try:
                 ref = _tensor_ref(file, key, slot)

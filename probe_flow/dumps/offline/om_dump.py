@@ -23,7 +23,7 @@ from probe_flow.dumps.selection import EVERYTHING, Duplicates, Selection, keeps_
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.existing import is_file
 from probe_flow.files.walk import DumpListing, fingerprint, list_dump_or_file, no_dump_file
-from probe_flow.records import Catalog, Execution, Node, NodeKey, Problem, TensorRef
+from probe_flow.records import Catalog, DeviceFacts, Execution, Node, NodeKey, Problem, TensorRef
 from probe_flow.records.frameworks import OM
 
 
@@ -149,8 +149,7 @@ def read_om(
     """Describe every tensor of a device dump; tensor data stay on disk.
 
     Files that cannot be taken become `Catalog.problems`; an operator whose file is damaged stays, with one tensor of
-    kind ``unreadable``. `Node.attrs` has ``clean_name`` (``/`` and ``.`` as ``_``), ``task_id``, ``stream_id`` where
-    the file tells, ``timestamp`` and ``file``. `Catalog.attrs` has ``is_quantised``, ``quantised_names`` (some that
+    kind ``unreadable``. `Catalog.attrs` has ``is_quantised``, ``quantised_names`` (some that
     show it), ``op_debug`` (overflow records, for `dumps.device.overflow_records`), ``select`` and, for one device file,
     ``file`` (its name).
 
@@ -225,25 +224,29 @@ def _read(
             tensors.extend(refs)
         problems.extend(reader.problems)
         beside.extend(reader.beside)
-    problems.extend(_renamed(node) for node in found.values() if "header_name" in node.attrs)
+    problems.extend(
+        _renamed(node.key, node.facts)
+        for node in found.values()
+        if isinstance(node.facts, DeviceFacts) and node.facts.header_name is not None
+    )
     if beside:
         problems.append(reduced_beside_tensors(beside))
     return found, tensors
 
 
 def _with_names(node: Node) -> Node:
-    facts = {"clean_name": safe_name(node.key.name), "timestamp": node.order}
-    return replace(node, attrs={**node.attrs, **facts})
+    facts = node.facts
+    assert isinstance(facts, DeviceFacts)
+    return replace(node, facts=replace(facts, clean_name=safe_name(node.key.name)))
 
 
-def _renamed(node: Node) -> Problem:
-    path = str(node.attrs["file"])
+def _renamed(key: NodeKey, facts: DeviceFacts) -> Problem:
     return Diagnostic(
         "PF3302",
-        f"`{path}` is named after `{node.key.name}`, its header names `{node.attrs['header_name']}`",
+        f"`{facts.file}` is named after `{key.name}`, its header names `{facts.header_name}`",
         severity=Severity.WARNING,
         help="the name of the file counts; give the file its own name again if it was renamed",
-        path=path,
+        path=facts.file,
     )
 
 

@@ -40,17 +40,7 @@ from probe_flow.dumps.torchair.fx_manifest import MANIFESTS, manifest_problems
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError
 from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.files.walk import DumpFile, DumpListing, dump_root, fingerprint, list_dump
-from probe_flow.records import (
-    Catalog,
-    Execution,
-    Node,
-    NodeKey,
-    OrderSource,
-    Problem,
-    SlotRole,
-    TensorKind,
-    TensorRef,
-)
+from probe_flow.records import Catalog, Execution, Node, NodeKey, Problem, SlotRole, TensorKind, TensorRef
 from probe_flow.records.frameworks import TORCHAIR_FX
 
 _DUMP_FOLDERS = ("msprobe_fx_dump", "data_dump")
@@ -242,7 +232,7 @@ def _read_execution(
         name = first.node
         key = NodeKey(execution, name, call=names[name])
         names[name] += 1
-        node = Node(key, first.target, order=first.timestamp, order_source=OrderSource.TIMESTAMP)
+        node = Node(key, first.target, order=first.timestamp)
         yield node, [_tensor(key, file, problems) for file in members]
 
 

@@ -14,7 +14,7 @@ from probe_flow.matching.name.match_name import match_name
 from probe_flow.matching.name.name_space import Named, NameSpace, is_cross_framework, names_of
 from probe_flow.matching.shared.api_table import pytorch_name
 from probe_flow.matching.shared.parameter_names import PARAMETER_ALIASES
-from probe_flow.records import Catalog, Pairs
+from probe_flow.records import Catalog, NodeKind, Pairs
 
 RULE = "layer_mapping"
 
@@ -62,9 +62,7 @@ def match_layer_mapping(
 def _paths(catalog: Catalog) -> LayerPaths:
     parents = (node.parent for node in catalog.nodes.values())
     apis = {
-        (node.parent, key.name.rpartition(".")[2])
-        for key, node in catalog.nodes.items()
-        if node.attrs.get("kind") == "api"
+        (node.parent, key.name.rpartition(".")[2]) for key, node in catalog.nodes.items() if node.kind is NodeKind.API
     }
     return LayerPaths(_modules(names_of(catalog), parents), apis)
 
@@ -78,7 +76,7 @@ def _without_layers(target: Catalog, golden: Catalog) -> list[Diagnostic]:
     """Return a warning (PF4219) for each side that tells no layers."""
     found = []
     for side, word in ((target, "target"), (golden, "golden")):
-        if not any(node.attrs.get("kind") == "module" or node.parent for node in side.nodes.values()):
+        if not any(node.kind is NodeKind.MODULE or node.parent for node in side.nodes.values()):
             message = f"the {word} has no module and no call tree: no layer can be told apart"
             cure = "dump with level `mix` or `L0` and `extra_info: true`, or use `match.api_mapping`"
             found.append(Diagnostic("PF4219", message, severity=Severity.WARNING, path=side.root or None, help=cure))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from probe_flow.matching.name.calls import CallPairs
 from probe_flow.matching.name.side import Side
 from probe_flow.matching.shared.alignment import common_subsequence
-from probe_flow.records import Phase
+from probe_flow.records import NodeKind, Phase
 
 FUZZY_CONFIDENCE = 0.6
 
@@ -95,17 +95,17 @@ def _parent_and_type(side: Side, number: int) -> Hashable:
 
 def _parent_and_shapes(side: Side, number: int) -> Hashable:
     """Compare what was called where: a module by its path without class, an API by its caller and name."""
-    node, kind = side.nodes[number], side.nodes[number].attrs.get("kind")
+    node, kind = side.nodes[number], side.nodes[number].kind
     name = side.names[number]
-    where = name.rpartition(".")[0] if kind == "module" else (node.parent, name)
+    where = name.rpartition(".")[0] if kind is NodeKind.MODULE else (node.parent, name)
     return kind, where, side.shape_signature(number)
 
 
 def _type_and_shapes(side: Side, number: int) -> Hashable:
-    return side.nodes[number].attrs.get("kind"), side.nodes[number].op_type, side.shape_signature(number)
+    return side.nodes[number].kind, side.nodes[number].op_type, side.shape_signature(number)
 
 
 def _shapes_of_module(side: Side, number: int) -> Hashable:
     """Compare modules by shapes alone; no API is like another one of another name."""
-    is_module = side.nodes[number].attrs.get("kind") == "module"
+    is_module = side.nodes[number].kind is NodeKind.MODULE
     return side.shape_signature(number) if is_module else (id(side), number)

@@ -17,7 +17,7 @@ from probe_flow.matching.name.reasons import Reasons, entry_of
 from probe_flow.matching.name.side import Side, sides_of
 from probe_flow.matching.name.slots import Decision, by_slot, pair_tensors, pair_twosome
 from probe_flow.matching.shared.executions import other_leaves_out, pair_executions, with_selections
-from probe_flow.records import Catalog, Group, Pair, Pairs, Relation
+from probe_flow.records import Catalog, Group, NodeKind, Pair, Pairs, Relation
 
 EXACT, ALIGNED, FUZZY, NONE = "exact", "aligned", "fuzzy", "none"
 ALIGNED_CONFIDENCE = 0.9
@@ -157,7 +157,7 @@ class Merge:
         elif one.rule or other.rule:
             rule, confidence = one.rule or other.rule, confidence * one.confidence * other.confidence
         arguments = one.arguments, other.arguments
-        is_call = self.target.nodes[number].attrs.get("kind") == "api"
+        is_call = self.target.nodes[number].kind is NodeKind.API
         return Decision(
             group,
             rule,

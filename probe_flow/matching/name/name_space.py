@@ -10,7 +10,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, Span
-from probe_flow.records import Catalog, Phase, Slot, SlotRole
+from probe_flow.records import Catalog, NodeKind, Phase, Slot, SlotRole
 
 NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 
@@ -115,4 +115,4 @@ def is_cross_framework(target: Catalog, golden: Catalog) -> bool:
 
 def names_of(catalog: Catalog) -> list[tuple[str, str]]:
     """Return the distinct kinds and names of the nodes of a dump."""
-    return list(dict.fromkeys((str(node.attrs.get("kind", "api")), key.name) for key, node in catalog.nodes.items()))
+    return list(dict.fromkeys(((node.kind or NodeKind.API).value, key.name) for key, node in catalog.nodes.items()))

@@ -9,7 +9,7 @@ from probe_flow.matching.name.calls import CallPairs
 from probe_flow.matching.name.name_space import Arguments
 from probe_flow.matching.name.reasons import entry_of
 from probe_flow.matching.name.side import Side
-from probe_flow.records import Expectation, Phase, Reason, Slot, SlotRole, TensorRef
+from probe_flow.records import Expectation, NodeKind, Phase, Reason, Slot, SlotRole, TensorRef
 
 Slots = Mapping[str, str]
 """Slot of the primitive -> slot of the API, as text: ``input.1`` -> ``input.2``."""
@@ -208,9 +208,7 @@ def _by_caller(side: Side, paired: set[int], prefix: str) -> dict[int | None, li
     found: dict[int | None, list[int]] = {}
     for number, node in enumerate(side.nodes):
         scope = side.scopes[number]
-        is_call = (
-            node.key.phase is Phase.FORWARD and node.attrs.get("kind") == "api" and node.key.name.startswith(prefix)
-        )
+        is_call = node.key.phase is Phase.FORWARD and node.kind is NodeKind.API and node.key.name.startswith(prefix)
         if is_call and number not in paired and number not in side.repeats and not isinstance(scope, str):
             found.setdefault(scope, []).append(number)
     return found

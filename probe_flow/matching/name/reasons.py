@@ -8,7 +8,7 @@ from functools import cached_property
 from probe_flow.matching.name.calls import CallPairs
 from probe_flow.matching.name.side import Side
 from probe_flow.matching.shared.nearest_names import NearestNames
-from probe_flow.records import Expectation, Node, Phase, Reason, ReasonCode
+from probe_flow.records import Expectation, Node, NodeKind, Phase, Reason, ReasonCode
 
 _ONLY_KIND = {"L0": "module", "L1": "api"}
 
@@ -55,7 +55,7 @@ class Reasons:
         if number in self._mine.repeats:
             text = f"`{entry_of(node)}` is a recomputed forward, which the {word} does not have"
             return Reason("recomputed", text, Expectation.EXPECTED)
-        kind = node.attrs.get("kind")
+        kind = _kind(node)
         if kind in _ONLY_KIND.values() and self._other.level in _ONLY_KIND and kind != _ONLY_KIND[self._other.level]:
             text = f"the {word} was dumped at level {self._other.level}, which records no {kind} calls"
             return Reason("not_dumped", text, Expectation.EXPECTED)
@@ -69,7 +69,7 @@ class Reasons:
         word, named = self._word, self._mine.named[number]
         direction = "" if node.key.phase is Phase.NONE else f" ({node.key.phase.value})"
         scope = self._mine.scopes[number]
-        if self._is_foreign and node.attrs.get("kind") == "api" and isinstance(scope, int) and scope in self._paired:
+        if self._is_foreign and node.kind is NodeKind.API and isinstance(scope, int) and scope in self._paired:
             caller = entry_of(self._mine.nodes[scope])
             text = f"the {word} has no `{named.text}`{direction}: it is internal to `{caller}`, which is paired"
             return Reason("framework_internal", text, Expectation.EXPECTED)
@@ -77,7 +77,7 @@ class Reasons:
         if self._is_outside(number):
             text = f"the mapping names no `{named.text}`{direction}, and the {word} has none: outside the comparison"
             return Reason(ReasonCode.OUTSIDE_MAPPING.value, text, Expectation.OUTSIDE)
-        near = self._nearest.clause(str(node.attrs.get("kind")), named.text)
+        near = self._nearest.clause(str(_kind(node)), named.text)
         text = f"the {word} has no `{named.text}`{direction}{origin}{near}"
         return Reason(f"no_{word}_node", text, Expectation.MISSING)
 
@@ -100,7 +100,7 @@ class Reasons:
             scope = self._theirs.get(scope) if isinstance(scope, int) else None
         elif scope not in self._paired:
             scope = None
-        return node.attrs.get("kind"), node.key.phase, scope
+        return node.kind, node.key.phase, scope
 
     @cached_property
     def _unnamed_there(self) -> set[tuple[object, ...]]:
@@ -119,12 +119,15 @@ class Reasons:
     def _nearest(self) -> NearestNames:
         assert self._other is not None
         return NearestNames(
-            (str(node.attrs.get("kind")), named.text)
-            for node, named in zip(self._other.nodes, self._other.named, strict=True)
+            (str(_kind(node)), named.text) for node, named in zip(self._other.nodes, self._other.named, strict=True)
         )
+
+
+def _kind(node: Node) -> str | None:
+    return node.kind.value if node.kind is not None else None
 
 
 def entry_of(node: Node) -> str:
     """Return the entry's own name, or one made of the key."""
-    entry = node.attrs.get("entry")
-    return str(entry) if entry is not None else f"{node.key.name}#{node.key.call}.{node.key.phase.value}"
+    entry = node.entry
+    return entry if entry is not None else f"{node.key.name}#{node.key.call}.{node.key.phase.value}"

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from probe_flow.dumps.dump_json.names import parse_entry_name
 from probe_flow.matching.name.name_space import Named, Rename, own_name
-from probe_flow.records import Catalog, Execution, Node, NodeKey, Phase, TensorRef
+from probe_flow.records import Catalog, Execution, Node, NodeKey, NodeKind, Phase, TensorRef
 from probe_flow.relations.call_tree import CallTree
 
 MAX_CANDIDATES = 64
@@ -194,7 +194,7 @@ class _Renamer:
         what = node.key.name, node.parent
         found = self._known.get(what)
         if found is None:
-            found = self._known[what] = self._rename(node.key.name, str(node.attrs.get("kind", "api")), node.parent)
+            found = self._known[what] = self._rename(node.key.name, (node.kind or NodeKind.API).value, node.parent)
         return found
 
     def caller(self, entry: str) -> str:
@@ -212,14 +212,14 @@ class _Renamer:
 
 
 def _side(nodes: list[Node], tensors: list[list[TensorRef]], level: str, renamer: _Renamer) -> Side:
-    callers = [node.attrs.get("parent_entry") for node in nodes]
+    callers = [node.caller for node in nodes]
     records_callers = any(caller is not None for caller in callers)
     numbers = {node.key: number for number, node in enumerate(nodes)} if records_callers else {}
     tree = CallTree({node.key: node for node in nodes})
     scopes: list[Scope] = []
     for node, entry in zip(nodes, callers, strict=True):
         caller = tree.recorded(node.key, node)
-        scope = numbers[caller] if caller is not None else node.parent if entry is None else str(entry)
+        scope = numbers[caller] if caller is not None else node.parent if entry is None else entry
         scopes.append(renamer.caller(scope) if isinstance(scope, str) else scope)
     named = [renamer.of(node) for node in nodes]
     names = [each.name for each in named]

@@ -36,8 +36,7 @@ class DumpIndex:
         self._by_clean_name: dict[str, NodeKey] = {}
         for key, node in self.nodes.items():
             self._by_name.setdefault(key.name, key)
-            cleaned = node.attrs.get("clean_name")
-            self._by_clean_name.setdefault(cleaned if isinstance(cleaned, str) else safe_name(key.name), key)
+            self._by_clean_name.setdefault(node.clean_name or safe_name(key.name), key)
 
     def node(self, name: str) -> NodeKey | None:
         """Return the node of this name; of this name in file names where no node has the true one."""

@@ -3,7 +3,7 @@
 With fusion rules a device tensor is what the rules say that it is: an output the original output that it is described
 as, an input the output of its producer (see `probe_flow.matching.offline.groups` for the rules of the pairs). Every
 fusion group is a `Group` whose id is its index, behind ``{number of the execution}/`` where several ran. Operators
-without file are nodes too (`Node.attrs` has ``dumped: False``), so that each group can be shown. Without rules two
+without file are nodes too (`RuleFacts.is_dumped`), so that each group can be shown. Without rules two
 device dumps, or two folders of arrays, are matched by name (`offline_by_name`); what a device dump has of a folder of
 arrays is guessed (`offline_guess`).
 

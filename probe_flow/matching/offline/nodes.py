@@ -11,7 +11,7 @@ from probe_flow.dumps.graph.links import MAYBE_VIEW_TYPES, VIEW_TYPES
 from probe_flow.matching.offline.index import DumpIndex
 from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES, Origins
 from probe_flow.matching.rules.merge import FusionGroup, FusionOp, FusionRules
-from probe_flow.records import Edge, Node, NodeKey, OrderSource, Reason, Relation, SlotRole
+from probe_flow.records import Edge, Node, NodeKey, Reason, Relation, RuleFacts, SlotRole
 
 NEVER_DUMPED = NETWORK_INPUTS | HELD_TYPES | PASSED_TYPES
 """Types of operators that a device may run without writing a file, or does not run."""
@@ -75,11 +75,7 @@ def told_nodes(
 ) -> Iterator[Node]:
     """Yield the nodes of all operators of the rules, with type, originals and passes as the rules have them.
 
-    `Node.relation_attrs` has ``op`` (the name in the rules), ``op_id`` (place in the order of execution by the rules),
-    ``filtered`` for operators of which quantisation leaves nothing to compare, ``inner`` for those that give no tensor
-    of their originals, and what the rules say of the kernel. `Node.attrs` has ``dumped: False`` for operators without
-    file, which stand in the order of execution where their ids put them, and ``silent_outputs`` for those
-    of ``silent``.
+    ``silent`` has the operators that ran without leaving a file.
     """
     keys = {id(op): key for key, op in taken.items()}
     inner = {id(op) for group in rules.groups for op in group.ops if is_inner(op, group)}
@@ -88,28 +84,24 @@ def told_nodes(
         key = keys.get(id(op))
         if key is None and op_key(target, op) in target.nodes:  # another graph has an operator of this name
             continue
-        node = target.nodes[key] if key is not None else _undumped(target, op, order, silent)
+        is_dumped = key is not None
+        node = target.nodes[key] if key is not None else Node(op_key(target, op), op.op_type, order=order)
         order = max(order, node.order)
-        facts = {"op": op.name, "op_id": str(op.id), **op.kernel}
-        if op.is_filtered:
-            facts["filtered"] = "yes"
-        if id(op) in inner:
-            facts["inner"] = "yes"
         yield replace(
             node,
             op_type=op.op_type or node.op_type,
             originals=op.originals,
-            passes=op.passes,
-            relation_attrs={**node.relation_attrs, **facts},
+            rules=RuleFacts(
+                op.name,
+                op.id,
+                op.passes,
+                tuple(op.kernel.items()),
+                op.is_filtered,
+                id(op) in inner,
+                is_dumped,
+                None if is_dumped else silent.get(node.key),
+            ),
         )
-
-
-def _undumped(target: DumpIndex, op: FusionOp, order: int, silent: Mapping[NodeKey, int]) -> Node:
-    key = op_key(target, op)
-    facts: dict[str, object] = {"dumped": False}
-    if key in silent:
-        facts["silent_outputs"] = silent[key]
-    return Node(key, op.op_type, order=order, order_source=OrderSource.GRAPH, attrs=facts)
 
 
 def told_edges(

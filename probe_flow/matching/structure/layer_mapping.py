@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from probe_flow.matching.alike.operations import family, kin
 from probe_flow.matching.mapping.cells import split_prefix
-from probe_flow.records import GUESS, Node, NodeKey, Pairs, Phase
+from probe_flow.records import GUESS, NodeKey, NodeKind, Pairs, Phase
 
 TOP = "TopLayer"
 _SURE = (1.0, "")
@@ -119,13 +119,9 @@ def _module_names(linked: Mapping[NodeKey, NodeKey], pairs: Pairs) -> dict[str, 
     """Return target module -> golden module; where calls differ, what most calls say."""
     votes: dict[str, Counter[str]] = {}
     for one, other in linked.items():
-        if _kind(pairs.target.nodes[one]) == _kind(pairs.golden.nodes[other]) == "module":
+        if pairs.target.nodes[one].kind is pairs.golden.nodes[other].kind is NodeKind.MODULE:
             votes.setdefault(one.name, Counter())[other.name] += 1
     return {name: counts.most_common(1)[0][0] for name, counts in votes.items()}
-
-
-def _kind(node: Node) -> str:
-    return str(node.attrs.get("kind"))
 
 
 def _facts(pairs: Pairs) -> dict[str, tuple[float, str]]:
@@ -181,7 +177,7 @@ def _add_apis(
     """Record calls whose own names differ: a layer mapping finds APIs by place and own name."""
     for one, other in linked.items():
         ours, theirs = pairs.target.nodes[one], pairs.golden.nodes[other]
-        if one.phase is not Phase.FORWARD or not _kind(ours) == _kind(theirs) == "api":
+        if one.phase is not Phase.FORWARD or not ours.kind is theirs.kind is NodeKind.API:
             continue
         is_kin = kin(family(ours.op_type)) == kin(family(theirs.op_type))
         if is_kin and (ours.parent is None or ours.parent in wishes.modules):
@@ -255,6 +251,6 @@ def _unpaired(pairs: Pairs, modules: Mapping[str, str]) -> Iterator[tuple[str, s
             if ref is None or pair.reason is None or ref.node.phase is not Phase.FORWARD or ref.node.name in paired:
                 continue
             node = catalog.nodes[ref.node]
-            if _kind(node) == "module":
+            if node.kind is NodeKind.MODULE:
                 alone.setdefault(ref.node.name, (node.parent, pair.reason.text))
         yield from ((f"{side} {name}", why) for name, (parent, why) in alone.items() if parent not in alone)

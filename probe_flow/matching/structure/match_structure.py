@@ -26,7 +26,19 @@ from probe_flow.matching.structure.confidence import Confidence
 from probe_flow.matching.structure.nodes import NodeLinks, link_nodes
 from probe_flow.matching.structure.reasons import StructureReasons, within_row
 from probe_flow.matching.structure.tree import knows_callers
-from probe_flow.records import Catalog, Execution, Group, Pair, Pairs, Phase, Reason, Relation, SlotRole, TensorRef
+from probe_flow.records import (
+    Catalog,
+    Execution,
+    Group,
+    NodeKind,
+    Pair,
+    Pairs,
+    Phase,
+    Reason,
+    Relation,
+    SlotRole,
+    TensorRef,
+)
 
 
 def pair_fused(
@@ -285,5 +297,5 @@ def _warning(code: str, message: str, cure: str) -> Diagnostic:
 
 
 def _is_flat(side: Side) -> bool:
-    kinds = Counter(node.attrs.get("kind") for node in side.nodes)
-    return kinds["module"] + kinds["api"] > 1 and not knows_callers(side)
+    kinds = Counter(node.kind for node in side.nodes)
+    return kinds[NodeKind.MODULE] + kinds[NodeKind.API] > 1 and not knows_callers(side)

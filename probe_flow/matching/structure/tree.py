@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from probe_flow.matching.alike.operations import family, is_bookkeeping, kin
 from probe_flow.matching.alike.values import fingerprint
 from probe_flow.matching.name.side import Side
-from probe_flow.records import Node, Phase, SlotRole, TensorKind, TensorRef
+from probe_flow.records import Node, NodeKind, Phase, SlotRole, TensorKind, TensorRef
 
 ROOT = -1
 MAX_TELLING = 24
@@ -86,7 +86,7 @@ class Tree:
 
 def is_module(node: Node) -> bool:
     """Say whether a node is a module or cell."""
-    return node.attrs.get("kind") == "module"
+    return node.kind is NodeKind.MODULE
 
 
 def knows_callers(side: Side) -> bool:

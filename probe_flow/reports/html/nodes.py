@@ -167,5 +167,4 @@ class _Side:
 
 
 def _kind(node: Node) -> str | None:
-    kind = node.attrs.get("kind")
-    return kind if isinstance(kind, str) else None
+    return node.kind.value if node.kind is not None else None

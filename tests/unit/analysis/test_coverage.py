@@ -14,6 +14,7 @@ from probe_flow.dumps.dump_json.entries import LOST_CALLS
 from probe_flow.dumps.dump_json.unrecorded_calls import STACK
 from probe_flow.errors import Diagnostic
 from probe_flow.records import (
+    CallFacts,
     Catalog,
     Coverage,
     Execution,
@@ -24,6 +25,7 @@ from probe_flow.records import (
     Mode,
     Node,
     NodeKey,
+    NodeKind,
     Pair,
     Phase,
     Reason,
@@ -172,7 +174,9 @@ def test_where_a_part_is_asked_for_no_operator_is_silent(code):
 
 
 def lost_call(name):
-    return Node(NodeKey(Execution(), name, phase=Phase.FORWARD), "linear", attrs={"evidence": STACK})
+    return Node(
+        NodeKey(Execution(), name, phase=Phase.FORWARD), "linear", facts=CallFacts(NodeKind.API, evidence=STACK)
+    )
 
 
 def test_silent_operators_are_named():

@@ -13,7 +13,18 @@ from probe_flow.errors import CODES
 from probe_flow.record.advice import advise
 from probe_flow.record.conclusion import last_line
 from probe_flow.record.run_json import comparison_summary
-from probe_flow.records import Comparison, Edge, ErrorShape, Finding, FindingKind, Node, Slot, SlotRole, TensorKind
+from probe_flow.records import (
+    Comparison,
+    Edge,
+    ErrorShape,
+    Finding,
+    FindingKind,
+    Node,
+    RuleFacts,
+    Slot,
+    SlotRole,
+    TensorKind,
+)
 
 
 def codes(finding: Finding, given: Comparison) -> list[str]:
@@ -44,11 +55,10 @@ def compared(
         ("float16", {"originals": ("Mul_1", "Add_1")}, "aten.add.Tensor", ["PF7411", "PF7413"]),
         ("float16", {"originals": ("Add_1",)}, "aten.add.Tensor", ["PF7413"]),
         # A custom kernel is looked at before its precision is.
-        ("float16", {"relation_attrs": {"_is_custom_op": "True"}}, "Add", ["PF7412"]),
-        ("float16", {"attrs": {"_is_custom_op": True}}, "Add", ["PF7412"]),
-        ("float16", {"attrs": {"_is_custom_op": False}}, "Add", ["PF7413"]),
-        ("float32", {"relation_attrs": {"_fe_imply_type": "2"}}, "Add", ["PF7412"]),
-        ("float32", {"relation_attrs": {"_fe_imply_type": "6"}}, "Add", ["PF7414"]),
+        ("float16", {"rules": RuleFacts("Add_1", 0, kernel=(("_is_custom_op", "True"),))}, "Add", ["PF7412"]),
+        ("float16", {"rules": RuleFacts("Add_1", 0, kernel=(("_is_custom_op", "False"),))}, "Add", ["PF7413"]),
+        ("float32", {"rules": RuleFacts("Add_1", 0, kernel=(("_fe_imply_type", "2"),))}, "Add", ["PF7412"]),
+        ("float32", {"rules": RuleFacts("Add_1", 0, kernel=(("_fe_imply_type", "6"),))}, "Add", ["PF7414"]),
         ("float32", {}, "acme.fancy_add.default", ["PF7412"]),
         ("float32", {}, "npu.npu_rms_norm.default", ["PF7414"]),
         ("float32", {}, "torch.nn.Linear.forward", ["PF7414"]),

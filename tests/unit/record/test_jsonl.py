@@ -28,12 +28,14 @@ from probe_flow.record.json_values import json_value
 from probe_flow.record.jsonl import write_comparison_jsonl, write_details_jsonl, write_nodes_jsonl
 from probe_flow.record.schemas import schema
 from probe_flow.records import (
+    DeviceFacts,
     Edge,
     ErrorMap,
     Group,
     Mode,
     Node,
     Relation,
+    RuleFacts,
     SlotRole,
     Statistics,
     Status,
@@ -234,11 +236,10 @@ def test_nodes_of_both_sides_stand_with_stack_edges_and_arguments(tmp_path: Path
             "AddV2",
             parent="layers.0",
             originals=("add", "cast"),
-            passes=("fuse",),
-            relation_attrs={"b": "2"},
             stack_id="s",
             order=1,
-            attrs={"a": (1, math.inf)},
+            facts=DeviceFacts("dump/Add", 7, slices=("a", "b")),
+            rules=RuleFacts("add", 4, ("fuse",), (("b", "2"),)),
         ),
     }
     arguments = [
@@ -261,7 +262,9 @@ def test_nodes_of_both_sides_stand_with_stack_edges_and_arguments(tmp_path: Path
     assert record["edges"] == [{"input": 1, "producer": "Mul_1", "call": 0, "phase": "forward", "output": 0}]
     assert record["stack"] == ["model.py:7", "main.py:1"]
     assert (record["parent"], record["originals"], record["passes"]) == ("layers.0", ["add", "cast"], ["fuse"])
-    assert record["attributes"] == {"a": [1, "inf"], "b": "2"}
+    assert record["attributes"] == {
+        "b": "2", "file": "dump/Add", "op": "add", "op_id": "4", "slices": ["a", "b"], "task_id": 7
+    }  # fmt: skip
     assert record["arguments"][1] == {
         "direction": "input",
         "index": "1.eps",

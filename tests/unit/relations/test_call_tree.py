@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probe_flow.records import Execution, Node, NodeKey, Phase
+from probe_flow.records import CallFacts, Execution, Node, NodeKey, NodeKind, Phase
 from probe_flow.relations.call_tree import CallTree, without_circles
 
 RUN = Execution(rank=0)
@@ -17,8 +17,7 @@ def key_of(name: str, call: int = 0, phase: Phase = Phase.FORWARD, run: Executio
 
 
 def node_of(key: NodeKey, *, entry: str | None = None, caller: str | None = None, parent: str | None = None) -> Node:
-    named = {"entry": entry, "parent_entry": caller}
-    return Node(key, "op", parent=parent, attrs={name: text for name, text in named.items() if text is not None})
+    return Node(key, "op", parent=parent, facts=CallFacts(NodeKind.API, caller, entry=entry))
 
 
 def tree_of(*nodes: Node) -> CallTree:

@@ -111,7 +111,7 @@ def entry_name(entry: EntryDifference, comparison: Comparison) -> str:
     """Return the name of an entry as its dump writes it."""
     catalog = comparison.pairs.golden if entry.is_golden_only else comparison.pairs.target
     node = catalog.nodes.get(entry.node)
-    return str(node.attrs.get("entry", entry.node.name)) if node else entry.node.name
+    return (node.entry if node else None) or entry.node.name
 
 
 def _named(found: ExecutionDifferences, comparison: Comparison) -> Iterator[tuple[str, EntryDifference]]:

@@ -67,7 +67,7 @@ def _node(row: tuple[ComparedPair, Sequence[Cell]]) -> NodeKey:
 
 def _api(comparison: Comparison, node: NodeKey) -> str:
     found = comparison.pairs.target.nodes.get(node)
-    entry = str(found.attrs.get("entry", node.name)) if found is not None else node.name
+    entry = (found.entry if found is not None else None) or node.name
     return (*entry.split("."), "")[1]
 
 

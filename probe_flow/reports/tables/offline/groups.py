@@ -1,6 +1,6 @@
 """The rows of an offline result in its order: by fused group, by operator within it, operators without a dump too.
 
-Operators are nodes of the target catalog, dumped or not. What the rules say of one stands in `Node.relation_attrs`.
+Operators are nodes of the target catalog, dumped or not. `Node.rules` has what the rules say of one.
 """
 
 from __future__ import annotations
@@ -10,12 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from probe_flow.records import ComparedPair, Execution, Group, Node, NodeKey, Pair, Pairs, ReasonCode, Relation
-
-RULE_NAME, RULE_ID = "op", "op_id"
-"""Facts of `Node.relation_attrs`: name and place in the order of execution by the rules."""
-
-INNER, FILTERED = "inner", "filtered"
-"""Marks there: an operator that carries no original output of its group; one that only the quantised model has."""
 
 SELECTED = "selected_ops"
 """Attribute of the target catalog, the ids of the operators that were chosen."""
@@ -63,7 +57,7 @@ class Operators:
         ids = pairs.target.attrs.get(SELECTED)
         self._chosen = frozenset(ids) if isinstance(ids, Collection) else None
         self.is_selection = self._chosen is not None
-        self.is_ruled = any(RULE_ID in node.relation_attrs for node in self._nodes.values())
+        self.is_ruled = any(node.rules is not None for node in self._nodes.values())
         self._cleans_names = cleans_names and not self.is_ruled
         self._named: tuple[OfflineGroup, tuple[str, ...], tuple[str, ...]] | None = None
 
@@ -74,7 +68,7 @@ class Operators:
     def name(self, key: NodeKey) -> str:
         """Return the operator's name in the rules, else in the dump."""
         node = self._node(key)
-        name = node.relation_attrs.get(RULE_NAME) or key.name if node is not None else key.name
+        name = (node.rules.op or key.name) if node is not None and node.rules is not None else key.name
         return clean_name(name) if self._cleans_names else name
 
     def op_type(self, key: NodeKey) -> str:
@@ -85,13 +79,18 @@ class Operators:
     def op_id(self, key: NodeKey) -> int | None:
         """Return the operator's place in the order of execution, None when no rule says it."""
         node = self._nodes.get(key)
-        text = node.relation_attrs.get(RULE_ID, "") if node is not None else ""
-        return int(text) if text.isascii() and text.isdigit() else None
+        rules = node.rules if node is not None else None
+        return rules.op_id if rules is not None and rules.op_id >= 0 else None
 
-    def is_marked(self, key: NodeKey, mark: str) -> bool:
-        """Say whether the rules call an operator `INNER` or `FILTERED`."""
+    def is_inner(self, key: NodeKey) -> bool:
+        """Return True if an operator carries no original output of its group."""
         node = self._nodes.get(key)
-        return node is not None and mark in node.relation_attrs
+        return node is not None and node.rules is not None and node.rules.is_inner
+
+    def is_filtered(self, key: NodeKey) -> bool:
+        """Return True if only the quantised model has an operator."""
+        node = self._nodes.get(key)
+        return node is not None and node.rules is not None and node.rules.is_filtered
 
     def is_chosen(self, key: NodeKey) -> bool:
         """Say whether an operator was to be compared; all are where none were chosen."""

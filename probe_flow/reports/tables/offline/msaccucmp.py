@@ -17,8 +17,6 @@ from probe_flow.reports.table import Cell, Table, write_csv
 from probe_flow.reports.tables.offline.flags import ModelOutputs, flags, overflow
 from probe_flow.reports.tables.offline.groups import (
     DEVICE_ONLY,
-    FILTERED,
-    INNER,
     NOT_COMPUTED,
     OfflineGroup,
     Operators,
@@ -98,8 +96,8 @@ def _has_operator_row(group: OfflineGroup, operators: Operators) -> bool:
         return True
     if inner_nodes(group):
         return True
-    left = [key for key in group.ops if key in group.chosen and not operators.is_marked(key, FILTERED)]
-    return any(operators.is_marked(key, INNER) or not operators.is_dumped(key) for key in left)
+    left = [key for key in group.ops if key in group.chosen and not operators.is_filtered(key)]
+    return any(operators.is_inner(key) or not operators.is_dumped(key) for key in left)
 
 
 def _operator_cells(group: OfflineGroup, columns: Columns, operators: Operators) -> list[Cell]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from probe_flow.record.rows import file_of, reason_of, shape_of
 from probe_flow.records import ComparedPair, NodeKey, Relation, SlotRole, Status, TensorKind, TensorRef
 from probe_flow.reports.tables.offline.groups import (
-    INNER,
     INNER_INPUT,
     INNER_NODE,
     OfflineGroup,
@@ -81,7 +80,7 @@ def operator_reason(group: OfflineGroup, operators: Operators) -> str:
     inner = inner_nodes(group)
     texts = []
     for key in group.ops:
-        if key in inner or operators.is_marked(key, INNER):
+        if key in inner or operators.is_inner(key):
             texts.append(INNER_NODE_WORDS.format(op=operators.name(key)))
         elif key in missing:
             texts.append(no_target_dump(key, operators))

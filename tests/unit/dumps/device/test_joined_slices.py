@@ -102,8 +102,8 @@ class TestManualSlices:
         # The inputs are those of the first slice.
         np.testing.assert_array_equal(values(refs["input.0"]), X)
         (node,) = (node for key, node in catalog.nodes.items() if key.name == "conv")
-        assert len(node.attrs["slices"]) == 2
-        assert node.attrs["graph_type"] == "Conv"
+        assert len(node.facts.slices) == 2
+        assert node.attributes["graph_type"] == "Conv"
 
     def test_twelve_slices_join_in_numeric_order(self, dump):
         data = np.arange(24, dtype="f4").reshape(12, 2)

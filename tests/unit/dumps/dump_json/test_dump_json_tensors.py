@@ -17,7 +17,7 @@ from probe_flow.dumps.selection import Selection
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import Severity
 from probe_flow.files.torch import torch_load
-from probe_flow.records import Catalog, Execution, Phase, Slot, SlotRole, TensorKind, TensorRef
+from probe_flow.records import Catalog, Execution, NodeKind, Phase, Slot, SlotRole, TensorKind, TensorRef
 
 DATA = Path(__file__).parents[3] / "data" / "dump_json"
 ITEM = "Torch.add.0.forward.output.0"
@@ -106,7 +106,7 @@ def test_values_saved_one_by_one_are_nodes_of_their_own() -> None:
     ]
     assert {tensor.slot for tensor in catalog.tensors} == {Slot(SlotRole.DEBUG, (0,))}
     assert next(tensor.attrs["item"] for tensor in catalog.tensors) == "y_only.0.debug"
-    assert {(node.attrs["kind"], node.op_type) for node in catalog.nodes.values()} == {("debug", "debug")}
+    assert {(node.kind, node.op_type) for node in catalog.nodes.values()} == {(NodeKind.DEBUG, "debug")}
 
 
 def test_nested_debug_values_are_flattened_below_their_entry(tmp_path: Path) -> None:

@@ -14,12 +14,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probe_flow.dumps.dump_json import stream as dump_json_stream
-from probe_flow.dumps.dump_json.names import EntryKind, parse_entry_name
+from probe_flow.dumps.dump_json.names import parse_entry_name
 from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.dumps.dump_json.values import MAX_DEPTH
 from probe_flow.dumps.selection import Selection
 from probe_flow.errors import CODES, IncompleteError, ProbeFlowError, Severity, UsageError
-from probe_flow.records import Catalog, Execution, NodeKey, Phase, Slot, SlotRole, Statistics, TensorKind, TensorRef
+from probe_flow.records import (
+    Catalog,
+    Execution,
+    NodeKey,
+    NodeKind,
+    Phase,
+    Slot,
+    SlotRole,
+    Statistics,
+    TensorKind,
+    TensorRef,
+)
 from probe_flow.records.frameworks import MINDSPORE
 
 DATA = Path(__file__).parents[3] / "data" / "dump_json"
@@ -57,7 +68,7 @@ def codes(catalog: Catalog) -> list[str]:
 
 
 def entry(catalog: Catalog, name: str) -> Any:
-    return next(node for node in catalog.nodes.values() if node.attrs["entry"] == name)
+    return next(node for node in catalog.nodes.values() if node.entry == name)
 
 
 # --- real dumps ------------------------------------------------------------------------------------------------------
@@ -78,7 +89,7 @@ def test_real_dump_gives_one_node_per_entry_and_one_tensor_per_leaf() -> None:
 def test_entry_names_can_be_rebuilt_from_node_attributes() -> None:
     written = json.loads((BASE / "step0/proc1000/dump.json").read_text())["data"]
 
-    assert [node.attrs["entry"] for node in read(BASE).nodes.values()] == list(written)
+    assert [node.entry for node in read(BASE).nodes.values()] == list(written)
 
 
 def test_nodes_keep_completion_order_and_parents_tell_what_contains_them() -> None:
@@ -87,7 +98,7 @@ def test_nodes_keep_completion_order_and_parents_tell_what_contains_them() -> No
     module = catalog.nodes[NodeKey(ONE, "Module.layers.0.mlp.fc1.Linear", 0)]
 
     assert linear.parent == "Module.layers.0.mlp.fc1.Linear"
-    assert linear.attrs["parent_entry"] == module.attrs["entry"] == "Module.layers.0.mlp.fc1.Linear.forward.0"
+    assert linear.caller == module.entry == "Module.layers.0.mlp.fc1.Linear.forward.0"
     assert linear.order < module.order
     assert (linear.op_type, module.op_type) == ("linear", "Linear")
     assert module.parent == "Module.layers.0.mlp.MLP"
@@ -183,15 +194,15 @@ def test_mindspore_dump_of_tensors_is_read_with_its_files() -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "name", "op_type", "call", "phase"),
     [
-        ("Tensor.__add__.0.forward", EntryKind.API, "Tensor.__add__", "__add__", 0, Phase.FORWARD),
-        ("Module.a.1.Conv2d.backward.12", EntryKind.MODULE, "Module.a.1.Conv2d", "Conv2d", 12, Phase.BACKWARD),
-        ("Module.forward.Net.forward.3", EntryKind.MODULE, "Module.forward.Net", "Net", 3, Phase.FORWARD),
-        ("Cell.n.LN.parameters_grad.2", EntryKind.PARAMETERS_GRAD, "Cell.n.LN.parameters_grad", "LN", 2, Phase.NONE),
-        ("Cell.n.LN.parameters_grad", EntryKind.PARAMETERS_GRAD, "Cell.n.LN.parameters_grad", "LN", 0, Phase.NONE),
+        ("Tensor.__add__.0.forward", NodeKind.API, "Tensor.__add__", "__add__", 0, Phase.FORWARD),
+        ("Module.a.1.Conv2d.backward.12", NodeKind.MODULE, "Module.a.1.Conv2d", "Conv2d", 12, Phase.BACKWARD),
+        ("Module.forward.Net.forward.3", NodeKind.MODULE, "Module.forward.Net", "Net", 3, Phase.FORWARD),
+        ("Cell.n.LN.parameters_grad.2", NodeKind.PARAMETERS_GRAD, "Cell.n.LN.parameters_grad", "LN", 2, Phase.NONE),
+        ("Cell.n.LN.parameters_grad", NodeKind.PARAMETERS_GRAD, "Cell.n.LN.parameters_grad", "LN", 0, Phase.NONE),
     ],
 )
 def test_names_are_parsed_from_the_right(
-    text: str, kind: EntryKind, name: str, op_type: str, call: int, phase: Phase
+    text: str, kind: NodeKind, name: str, op_type: str, call: int, phase: Phase
 ) -> None:
     parsed = parse_entry_name(text)
 
@@ -324,7 +335,7 @@ def test_entries_of_unknown_shape_or_name_cost_themselves(tmp_path: Path) -> Non
     catalog = read(write(tmp_path, data))
 
     assert sorted(codes(catalog)) == ["PF3410", "PF3412", "PF3416", "PF3416"]
-    assert [node.attrs["entry"] for node in catalog.nodes.values()] == [
+    assert [node.entry for node in catalog.nodes.values()] == [
         "=cmd|'x'!A1\ud800",
         "Torch.add.01.backward",
         "Torch.add.2.forward",
@@ -428,7 +439,7 @@ def test_old_stack_format_and_megatron_parents_are_read(tmp_path: Path) -> None:
 
     catalog = read(folder)
     first, second = catalog.nodes.values()
-    assert (first.parent, first.attrs["micro_step"], second.parent) == ("optimizer", 3, None)
+    assert (first.parent, first.attributes["micro_step"], second.parent) == ("optimizer", 3, None)
     assert first.stack_id == second.stack_id
     assert list(catalog.stacks.values()) == [("a", "b")]
 

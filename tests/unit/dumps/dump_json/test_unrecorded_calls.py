@@ -52,7 +52,7 @@ def write(
 def lost(folder: Path, **select: Any) -> dict[str, str]:
     calls = read_dump_json(folder, side="target", select=Selection(**select)).attrs["lost_calls"]
     assert isinstance(calls, tuple)
-    return {node.attrs["entry"]: node.attrs["evidence"] for node in calls}
+    return {node.attributes["entry"]: node.attributes["evidence"] for node in calls}
 
 
 def test_a_dump_of_all_calls_lost_none(tmp_path: Path) -> None:

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probe_flow.dumps.dump_json.names import EntryKind
 from probe_flow.dumps.dump_json.problems import ProblemList
 from probe_flow.dumps.dump_json.tensor_files import TensorFiles
 from probe_flow.dumps.dump_json.values import Flattened, Flattener
-from probe_flow.records import Execution, NodeKey, Statistics, TensorKind
+from probe_flow.records import Execution, NodeKey, NodeKind, Statistics, TensorKind
 
 NODE = NodeKey(Execution(), "Functional.linear")
 USUAL = {
@@ -42,7 +41,7 @@ def read(kind: type[Flattener], *leaves: Any) -> list[Flattened]:
     found = []
     for value in ({"output": [USUAL, USUAL]}, {"output": [USUAL, USUAL]}, {"output": list(leaves)}):
         found.append(Flattened())
-        flattener.flatten(value, name="f.0.forward", kind=EntryKind.API, node=NODE, result=found[-1])
+        flattener.flatten(value, name="f.0.forward", kind=NodeKind.API, node=NODE, result=found[-1])
     return found
 
 

@@ -76,8 +76,8 @@ def test_names_lose_the_operator_number_and_keep_the_scope(stored):
     key = node(catalog, f"{BLOCK}_Add", call=1)
     found = catalog.nodes[key]
     assert found.op_type == "Add"
-    assert found.attrs["entry"] == f"{BLOCK}_Add-op1"
-    assert found.attrs["scope"] == "Default/network-Loss/net-Net/b1-Block/Add"
+    assert found.attributes["entry"] == f"{BLOCK}_Add-op1"
+    assert found.attributes["scope"] == "Default/network-Loss/net-Net/b1-Block/Add"
     assert found.parent == "Default/network-Loss/net-Net/b1-Block"
 
 

@@ -10,7 +10,7 @@ from om_writer import FIRST_US, GoldenFolder, OmFolder, tensor
 from probe_flow.dumps.offline.npy_folder import read_npy_folder
 from probe_flow.dumps.selection import Selection
 from probe_flow.errors import CODES, IncompleteError, Severity, UsageError
-from probe_flow.records import Execution, OrderSource, Slot, SlotRole, TensorKind
+from probe_flow.records import Execution, Slot, SlotRole, TensorKind
 
 X = np.arange(6, dtype="f4").reshape(2, 3)
 
@@ -58,8 +58,8 @@ def test_arrays_are_outputs_of_operators_in_order_of_time(folder):
     assert [ref.id for ref in catalog.tensors] == ["conv1.output.0", "split_a_1.output.2", "split_a_1.output.10"]
     assert [ref.layout for ref in catalog.tensors] == ["ND"] * 3
     node = list(catalog.nodes.values())[1]
-    assert (node.order, node.order_source) == (FIRST_US + 5, OrderSource.TIMESTAMP)
-    assert node.attrs == {"clean_name": "split_a_1", "timestamp": FIRST_US + 5}
+    assert node.order == FIRST_US + 5
+    assert node.attributes == {"clean_name": "split_a_1", "timestamp": FIRST_US + 5}
     np.testing.assert_array_equal(values(catalog.tensors[2]), X + 10)
     assert not catalog.problems
 
@@ -92,7 +92,7 @@ def test_arrays_of_any_shape_and_order_are_read(folder, array):
 def test_names_with_dots_keep_them_and_have_a_cleaned_name(folder):
     np.save(folder.path / f"layer.0.conv.0.{FIRST_US}.npy", X)
     (node,) = read(folder.path).nodes.values()
-    assert (node.key.name, node.attrs["clean_name"]) == ("layer.0.conv", "layer_0_conv")
+    assert (node.key.name, node.clean_name) == ("layer.0.conv", "layer_0_conv")
 
 
 @pytest.mark.parametrize("suffix", [".pb", ".quant"])

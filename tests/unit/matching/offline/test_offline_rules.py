@@ -14,7 +14,7 @@ from rule_builders import desc, op
 from probe_flow.analysis.silent_operators import silent_operators
 from probe_flow.errors import UsageError
 from probe_flow.matching.offline.by_ids import Selection, selected_by_ids, selected_by_range
-from probe_flow.records import NodeKey, Pairs, Relation
+from probe_flow.records import NodeKey, Pairs, Relation, RuleFacts
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -94,11 +94,8 @@ def test_an_original_that_the_compiler_split(case: Case) -> None:
     text = "`sum` is one of several operators for the same originals and gives none of their tensors"
     assert found["sum.output.0"].reason.text == text  # type: ignore[union-attr]
     assert group_of(pairs, "gap") == ("1", Relation.MANY_TO_ONE, ["sum", "gap"], ["gap"])
-    assert pairs.target.nodes[found["sum.input.0"].target.node].relation_attrs == {  # type: ignore[union-attr]
-        "op": "sum",
-        "op_id": "2",
-        "inner": "yes",
-    }
+    rules = pairs.target.nodes[found["sum.input.0"].target.node].rules  # type: ignore[union-attr]
+    assert rules == RuleFacts("sum", 2, is_inner=True)
     check_complete(pairs)
 
 
@@ -249,7 +246,9 @@ def test_constants_and_what_only_the_device_has_need_no_golden(case: Case) -> No
         "conv.input.1": expected,
         "conv.output.1": expected,
     }
-    undumped = {key.name: node for key, node in pairs.target.nodes.items() if node.attrs.get("dumped") is False}
+    undumped = {
+        key.name: node for key, node in pairs.target.nodes.items() if not (node.rules is None or node.rules.is_dumped)
+    }
     assert {name: node.op_type for name, node in undumped.items()} == {"x": "Data", "w": "Const"}
     assert undumped["x"].originals == ("x",)
     assert group_of(pairs, "w") == ("1", Relation.ONE_TO_ONE, ["w"], [])

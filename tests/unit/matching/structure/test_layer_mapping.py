@@ -15,7 +15,7 @@ from probe_flow.matching.structure.layer_check import without_contradictions
 from probe_flow.matching.structure.layer_mapping import SuggestedEntry, Suggestion, suggest_layer_mapping
 from probe_flow.matching.structure.layer_text import layer_mapping_text
 from probe_flow.matching.structure.match_structure import match_structure
-from probe_flow.records import Pairs
+from probe_flow.records import NodeKind, Pairs
 
 DATA = Path(__file__).parents[3] / "data" / "dump_json"
 
@@ -34,13 +34,11 @@ def said(suggestion: Suggestion) -> dict[str, dict[str, str]]:
 def module_pairs(pairs: Pairs) -> dict[str, str]:
     """Target entry -> golden entry of modules and their gradients."""
     return {
-        str(pairs.target.nodes[pair.target.node].attrs["entry"]): str(
-            pairs.golden.nodes[pair.golden.node].attrs["entry"]
-        )
+        str(pairs.target.nodes[pair.target.node].entry): str(pairs.golden.nodes[pair.golden.node].entry)
         for pair in pairs.pairs
         if pair.target is not None
         and pair.golden is not None
-        and pairs.target.nodes[pair.target.node].attrs["kind"] != "api"
+        and pairs.target.nodes[pair.target.node].kind is not NodeKind.API
     }
 
 

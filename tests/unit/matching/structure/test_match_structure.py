@@ -36,7 +36,7 @@ def match(target: Path, golden: Path) -> Pairs:
 
 
 def entry(side: Catalog, ref: TensorRef | None) -> str | None:
-    return None if ref is None else str(side.nodes[ref.node].attrs["entry"])
+    return None if ref is None else str(side.nodes[ref.node].entry)
 
 
 def entries(pairs: Pairs) -> dict[str, str]:

@@ -31,6 +31,7 @@ from report_builders import (
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.records import (
+    CallFacts,
     Catalog,
     Comparison,
     Coverage,
@@ -39,6 +40,7 @@ from probe_flow.records import (
     Execution,
     Node,
     NodeKey,
+    NodeKind,
     Phase,
     Role,
     SlotRole,
@@ -457,8 +459,7 @@ def callers(data: dict[str, Any]) -> dict[str, str | None]:
 
 
 def called(node: NodeKey, entry: str, parent: str | None = None, parent_entry: str | None = None) -> Node:
-    attrs = {"entry": entry} | ({"parent_entry": parent_entry} if parent_entry else {})
-    return Node(node, "Linear", parent=parent, attrs=attrs)
+    return Node(node, "Linear", parent=parent, facts=CallFacts(NodeKind.MODULE, parent_entry, entry=entry))
 
 
 def tree_of(*nodes: Node) -> dict[str, str | None]:

@@ -99,7 +99,7 @@ def test_tensors_that_it_passes_over_have_no_row(tmp_path: Path, code: str) -> N
 
 
 def test_filtered_operators_have_no_row_at_all(tmp_path: Path) -> None:
-    quantised = {"filtered": "yes"}
+    quantised = {"is_filtered": True}
     ops = (
         Op("a", outputs=[gap("quantised", "x")], facts=quantised),
         Op("b", facts=quantised),
@@ -119,7 +119,7 @@ def test_a_group_without_a_tensor_has_one_row_with_all_reasons(tmp_path: Path) -
 
 
 def test_an_inner_operator_is_one_without_a_dump_too(tmp_path: Path) -> None:
-    ops = [Op("mn_a", "A", facts={"inner": "yes"}), Op("mn_b", "B")]
+    ops = [Op("mn_a", "A", facts={"is_inner": True}), Op("mn_b", "B")]
     (row,) = cells(tmp_path, offline(ops, relation=Relation.MANY_TO_MANY))
     assert row["CompareFailReason"].startswith("[mn_a] The op is inner node")
 
