@@ -16,7 +16,7 @@ from probe_flow.errors import CODES
 from probe_flow.errors.reference import diagnostics_page
 from probe_flow.metrics.catalogue.reference import reference_page
 from probe_flow.record import schemas
-from probe_flow.stages.registry import BUILT_IN, stage_types
+from probe_flow.stages.registry import STAGES
 from probe_flow.workflow import schema as workflow_schema
 from probe_flow.workflow.loading.reference import workflow_page
 
@@ -26,7 +26,7 @@ PICTURE = ROOT / "docs" / "images" / "run.svg"
 
 def generated_texts() -> dict[Path, str]:
     """Return the text of every generated file by its path, except for the picture."""
-    types = {uses: stage for uses, stage in stage_types().items() if uses in BUILT_IN}
+    types = {uses: STAGES[uses] for uses in STAGES.built_in}
     reference = ROOT / "docs" / "reference"
     return {
         ROOT / "schemas" / workflow_schema.SCHEMA_FILE: workflow_schema.schema_text(types),

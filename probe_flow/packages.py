@@ -1,54 +1,234 @@
-"""What installed packages add to ours, by entry point: found once, and loaded when it is used.
+"""What probe_flow can be extended by: of each kind of thing our own, by name, and those of installed packages.
 
-Finding reads a file of each package and imports none.
+Names are found by reading one file of each package. A package is imported when a thing of its is asked for, so that a
+broken one costs only what uses it. Packages add; they never replace ours, nor each other's.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
-from importlib.metadata import EntryPoint, EntryPoints
-from typing import Protocol
+from importlib import import_module, metadata
+from importlib.metadata import EntryPoint
+from types import MappingProxyType
+from typing import Generic, TypeVar, cast
 
-__all__ = ["EntryPoint", "PackageError", "entry_points", "load", "named"]
+from probe_flow.errors import Diagnostic, UsageError, did_you_mean
+
+T = TypeVar("T")
+
+PREFIX = "probe_flow."
+"""What the names of all our entry-point groups begin with."""
+
+_MAX_LISTED = 100
 
 
 class PackageError(Exception):
-    """An entry point that cannot be loaded; its text says why."""
+    """What an entry point gives cannot be used; the text says why."""
 
 
-class _Selectable(Protocol):
-    """All entry points: of another type before Python 3.12."""
-
-    def select(self, *, group: str) -> EntryPoints: ...
+class BrokenPackageError(UsageError, ValueError):
+    """What a package adds is asked for, and cannot be used. As a ValueError it passes through checks of options."""
 
 
-def entry_points(group: str) -> EntryPoints:
-    """Return the entry points of a group, as of the first call with the present search path."""
-    return _on(tuple(sys.path)).select(group=group)
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One entry point of an installed package.
 
-
-def load(entry: EntryPoint) -> object:
-    """Import what an entry point names, and return it.
-
-    Raises:
-        PackageError: whatever goes wrong in the package, an exit of the program included.
+    Args:
+        group: what it adds, e.g. ``probe_flow.stages``.
+        name: of the thing.
+        value: where that is, as ``module:attribute``.
+        package: the distribution; empty where that is not known.
+        version: of the distribution.
     """
-    try:
-        return entry.load()
-    except (KeyboardInterrupt, MemoryError):
-        raise
-    except BaseException as error:  # code of others: SystemExit must not end a command as if it were done
-        raise PackageError(f"{type(error).__name__}: {error}") from error
+
+    group: str
+    name: str
+    value: str
+    package: str = ""
+    version: str = ""
+
+    def __str__(self) -> str:
+        package = f" of the package `{self.package}`" if self.package else ""
+        return f"entry point `{self.name} = {self.value}` ({self.group}){package}"
 
 
-def named(entry: EntryPoint) -> str:
-    """Return an entry point in words, with the package that it belongs to where that is known."""
-    package = f" of the package `{entry.dist.name}`" if entry.dist is not None else ""
-    return f"entry point `{entry.name} = {entry.value}`{package}"
+def entry_points(group: str) -> Sequence[EntryPoint]:
+    """Return the entry points of a group of ours, as of the first call with the present search path."""
+    return _on(tuple(sys.path)).get(group, ())
+
+
+def groups() -> tuple[str, ...]:
+    """Return the names of all groups of ours that some package has entry points in, sorted."""
+    return tuple(sorted(_on(tuple(sys.path))))
+
+
+def plugin_of(entry: EntryPoint) -> Plugin:
+    """Return what is known of an entry point without loading it."""
+    dist = entry.dist
+    package, version = (dist.metadata["Name"], dist.metadata["Version"]) if dist is not None else ("", "")
+    return Plugin(entry.group, entry.name, entry.value, package or "", version or "")
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """The things of one kind by name: ours in their order, then those of packages by name.
+
+    Only taking one out imports its module. What a package adds under a name that it may not have (one of ours, one that
+    another package has, too) is not there.
+
+    Args:
+        word: what one of them is called, and several.
+        group: entry-point group; empty where packages cannot add any.
+        built_in: our own by name: ``module:attribute``, or the thing itself.
+        accept: returns what an entry point's object is worth by its name, or raises PackageError with the reason why
+            it is worth nothing. It may call code of the package.
+        unknown: code of the diagnostic for a name that does not exist.
+        unusable: code of the diagnostic for what a package adds and that cannot be used.
+    """
+
+    def __init__(
+        self,
+        word: tuple[str, str],
+        group: str,
+        built_in: Mapping[str, str | T],
+        accept: Callable[[str, object], T],
+        *,
+        unknown: str,
+        unusable: str,
+    ) -> None:
+        self.word, self.words = word
+        self.group = group
+        self.built_in = MappingProxyType(built_in)
+        self._accept = accept
+        self._codes = unknown, unusable
+        self._loaded: dict[EntryPoint | str, T] = {}
+
+    def __getitem__(self, name: str) -> T:
+        """Return a thing.
+
+        Raises:
+            KeyError: there is none of this name.
+            BrokenPackageError: a package adds it, and it cannot be used.
+        """
+        if name in self.built_in:
+            return self._ours(name)
+        entries = self._added().get(name)
+        if entries is None:
+            raise KeyError(name)
+        if len(entries) > 1:
+            raise self._clash(name, [plugin_of(entry) for entry in entries])
+        return self._theirs(entries[0])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.built_in or name in self._added()
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.built_in
+        yield from (name for name in sorted(self._added()) if name not in self.built_in)
+
+    def __len__(self) -> int:
+        return len({*self.built_in, *self._added()})
+
+    def find(self, name: str) -> T:
+        """Return a thing.
+
+        Raises:
+            UsageError: there is none of this name.
+            BrokenPackageError: a package adds it, and it cannot be used.
+        """
+        if name not in self:
+            raise UsageError(self.no_such(name))
+        return self[name]
+
+    def no_such(self, name: str, *, also: Iterable[str] = ()) -> Diagnostic:
+        """Return the diagnostic of a name that does not exist; ``also``: further names that would do."""
+        known = [*self, *also]
+        listed = ", ".join(known[:_MAX_LISTED]) + (", ..." if len(known) > _MAX_LISTED else "")
+        hint = did_you_mean(name, known) or f"{self.words}: {listed}"
+        return Diagnostic(self._codes[0], f"there is no {self.word} `{name}`", help=hint)
+
+    def unusable(self, name: str, why: str) -> BrokenPackageError:
+        """Return the error of what a package adds under a name, and that cannot be used."""
+        return self._refused([plugin_of(entry) for entry in self._added().get(name, ())], name, why)
+
+    def plugins(self) -> Iterator[tuple[Plugin, Diagnostic | None]]:
+        """Load everything that packages add, and yield it with what is wrong with it."""
+        for name, entries in sorted(self._added().items()):
+            plugins = [plugin_of(entry) for entry in entries]
+            for entry, plugin in zip(entries, plugins, strict=True):
+                if name in self.built_in:
+                    why = f"the name is that of a {self.word} of probe_flow, which no package replaces"
+                    yield plugin, self._refused([plugin], name, why).diagnostic
+                elif len(entries) > 1:
+                    yield plugin, self._clash(name, plugins).diagnostic
+                else:
+                    yield plugin, self._problem(entry)
+
+    def _problem(self, entry: EntryPoint) -> Diagnostic | None:
+        try:
+            self._theirs(entry)
+        except BrokenPackageError as error:
+            return error.diagnostic
+        return None
+
+    def _added(self) -> Mapping[str, Sequence[EntryPoint]]:
+        return _by_name(self.group, tuple(sys.path)) if self.group else {}
+
+    def _ours(self, name: str) -> T:
+        place = self.built_in[name]
+        if not isinstance(place, str):
+            return place
+        if name not in self._loaded:
+            module, _, attribute = place.partition(":")
+            self._loaded[name] = cast("T", getattr(import_module(module), attribute))
+        return self._loaded[name]
+
+    def _theirs(self, entry: EntryPoint) -> T:
+        if entry not in self._loaded:
+            try:
+                self._loaded[entry] = self._accept(entry.name, entry.load())
+            except PackageError as error:
+                raise self.unusable(entry.name, str(error)) from error
+            except (KeyboardInterrupt, MemoryError):
+                raise
+            except BaseException as error:  # code of others: SystemExit must not end a command as if it were done
+                raise self.unusable(entry.name, f"{type(error).__name__}: {error}") from error
+        return self._loaded[entry]
+
+    def _clash(self, name: str, plugins: Sequence[Plugin]) -> BrokenPackageError:
+        packages = " and ".join(f"`{plugin.package}`" for plugin in plugins)
+        return self._refused(plugins, name, f"{packages} each add one of this name, and none of them goes first")
+
+    def _refused(self, plugins: Sequence[Plugin], name: str, why: str) -> BrokenPackageError:
+        cure = "remove one of the packages" if len(plugins) > 1 else "update or remove the package that provides it"
+        return BrokenPackageError(
+            Diagnostic(
+                self._codes[1],
+                f"the {self.word} `{name}` cannot be used: {why}",
+                help=f"{cure}, or use another {self.word}; `probe-flow plugins` lists what is installed",
+                notes=tuple(map(str, plugins)),
+            )
+        )
 
 
 @cache
-def _on(search_path: tuple[str, ...]) -> _Selectable:  # noqa: ARG001  # what is found depends on it
-    return metadata.entry_points()
+def _on(search_path: tuple[str, ...]) -> Mapping[str, Sequence[EntryPoint]]:  # noqa: ARG001  # found depends on it
+    """Return the entry points of each group of ours."""
+    known = metadata.entry_points()
+    return {group: tuple(known.select(group=group)) for group in known.groups if group.startswith(PREFIX)}
+
+
+@cache
+def _by_name(group: str, search_path: tuple[str, ...]) -> Mapping[str, Sequence[EntryPoint]]:  # noqa: ARG001
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group):
+        found.setdefault(entry.name, []).append(entry)
+    # Folders of packages are listed in any order; messages are the same on every machine.
+    return {name: sorted(same, key=_package) if len(same) > 1 else same for name, same in found.items()}
+
+
+def _package(entry: EntryPoint) -> str:
+    return plugin_of(entry).package

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from bundled_samples import unpack_samples
 from hypothesis import HealthCheck, settings
+from packages_on_path import site
+
+__all__ = ["site"]
 
 DATA = Path(__file__).parent / "data"
 

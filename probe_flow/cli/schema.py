@@ -19,10 +19,10 @@ from probe_flow.cli.terminal.console import show
 )
 def command(folder: Path | None) -> None:
     """Print the JSON Schema of workflow files, with the stages of installed packages."""
-    from probe_flow.stages.registry import BUILT_IN, stage_types
+    from probe_flow.stages.registry import STAGES
     from probe_flow.workflow.schema import SCHEMA_FILE, schema_text, usable
 
-    types, problems = usable(stage_types(), BUILT_IN)
+    types, problems = usable(STAGES)
     show(problems)
     text = schema_text(types)
     if folder is None:

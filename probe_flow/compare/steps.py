@@ -10,7 +10,7 @@ from typing import Any
 from probe_flow.analysis.coverage import caveats, cover, incompleteness
 from probe_flow.analysis.policies.base import Policy, judge_all
 from probe_flow.analysis.policies.bounds import parse_bound
-from probe_flow.analysis.policies.registry import policy_named
+from probe_flow.analysis.policies.registry import POLICIES
 from probe_flow.analysis.policies.rules import Rule, RulePolicy
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.analysis.silent_operators import silence_problems, silent_sides
@@ -201,7 +201,7 @@ def _idle_arguments(asked: Asked, ids: Sequence[str]) -> Iterator[Diagnostic]:
 
 def _policy(policy: str | tuple[Rule, ...], pairs: Pairs) -> Policy:
     if isinstance(policy, str):
-        return policy_named(policy)
+        return POLICIES.find(policy)()
     op_types: dict[Any, str] = {key: node.op_type for key, node in pairs.golden.nodes.items()}
     op_types.update({key: node.op_type for key, node in pairs.target.nodes.items()})
     return RulePolicy(policy, op_types)

@@ -17,12 +17,6 @@ from probe_flow.records import Catalog, ComparedPair, Comparison, Differences, E
 MAX_CSV_ROWS = 1_000_000
 """Rows of one CSV file; longer tables are cut."""
 
-PER_EXECUTION = frozenset({"dump_json", "dump_json_msprobe"})
-"""Layouts that have a file for every execution."""
-
-PER_MODEL = frozenset({"offline", "msaccucmp"})
-"""Layouts that have a file for every model, where the dump is a tree of several."""
-
 _PROCESS = re.compile(r"(?:^|/)(proc\d+)/[^/]*$", re.ASCII)
 _DEBUG_FILE = "debug.json"
 
@@ -48,20 +42,13 @@ class Part:
     prefix: str = ""
 
 
-def parts_of(comparison: Comparison, layout: str, *, max_rows: int | None = None) -> Iterator[Part]:
-    """Yield the files of a table in order; a layout without files per execution is one, however long.
+def whole(comparison: Comparison, max_rows: int | None = None) -> Iterator[Part]:  # noqa: ARG001
+    """Yield the table as one file, however long."""
+    yield Part(comparison)
 
-    Args:
-        comparison: what is reported.
-        layout: name of the layout.
-        max_rows: rows of one file at most; None = any number.
-    """
-    if layout in PER_MODEL:
-        yield from parts_by_model(comparison)
-        return
-    if layout not in PER_EXECUTION:
-        yield Part(comparison)
-        return
+
+def by_execution(comparison: Comparison, max_rows: int | None = None) -> Iterator[Part]:
+    """Yield one part per rank, step and graph, cut where it is longer than ``max_rows`` rows (None = any number)."""
     for part in _executions(comparison):
         rows = part.comparison.rows
         if max_rows is None or len(rows) <= max_rows:
@@ -72,7 +59,7 @@ def parts_of(comparison: Comparison, layout: str, *, max_rows: int | None = None
             yield replace(part, comparison=cut, ending=f"_part_{number}")
 
 
-def parts_by_model(comparison: Comparison) -> Iterator[Part]:
+def by_model(comparison: Comparison, max_rows: int | None = None) -> Iterator[Part]:  # noqa: ARG001
     """Yield one part per model, device and step; one without a prefix where the dump is a single folder.
 
     The prefix is ``{device}_{model}_{step}_``, with the model's id before the step where two would be the same.

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.atomic import atomic_bytes
-from probe_flow.records import Comparison
-from probe_flow.reports.registry import table
 from probe_flow.reports.row_colors import Color
 from probe_flow.reports.table import Cell, Table
 
@@ -57,24 +55,15 @@ def no_xlsx_writer() -> Diagnostic:
     )
 
 
-def write_xlsx(
-    comparison: Comparison,
-    path: Path,
-    *,
-    layout: str,
-    columns: Sequence[str] = (),
-    created: datetime | None = None,
-) -> None:
-    """Write every row of a comparison as a workbook: frozen header, filters, coloured rows, numbers as numbers.
+def write_xlsx(content: Table, path: Path, *, created: datetime | None = None) -> None:
+    """Write every row of a table as a workbook: frozen header, filters, coloured rows, numbers as numbers.
 
     Text is never a formula or a link. A whole number beyond 2**53 stays text, because a cell would round it. Memory
     does not grow with the number of rows.
 
     Args:
-        comparison: what is reported.
+        content: what is written.
         path: the file; it appears whole or not at all.
-        layout: a key of `probe_flow.reports.registry.TABLES`.
-        columns: further columns of the layout.
         created: date that the file states; None = now.
 
     Raises:
@@ -93,7 +82,7 @@ def write_xlsx(
                 workbook.use_zip64()
                 if created is not None:
                     workbook.set_properties({"created": created.replace(tzinfo=None)})
-                _write(workbook, table(layout, comparison, columns=columns))
+                _write(workbook, content)
         except FileCreateError as exc:
             raise OSError(*exc.args) from exc  # a full disk, which `atomic_bytes` explains
 

@@ -27,12 +27,11 @@ def _bound(text: str) -> str:
 
 
 def _policy(policy: str | list[PolicyRule]) -> str | list[PolicyRule]:
-    from probe_flow.analysis.policies.registry import policy_names
-    from probe_flow.errors import did_you_mean
+    from probe_flow.analysis.policies.registry import POLICIES
 
-    if isinstance(policy, str) and policy not in policy_names():
-        hint = did_you_mean(policy, policy_names()) or f"policies: {', '.join(policy_names())}"
-        raise ValueError(f"there is no policy `{policy}`; {hint}")
+    if isinstance(policy, str) and policy not in POLICIES:
+        unknown = POLICIES.no_such(policy)
+        raise ValueError(f"{unknown.message}; {unknown.help}")
     return policy
 
 
@@ -47,9 +46,12 @@ def _metric(name: str) -> str:
 def _known(name: str, metrics: str | list[str]) -> str:
     from probe_flow.errors import UsageError
     from probe_flow.metrics.catalogue.registry import metric_ids
+    from probe_flow.packages import BrokenPackageError
 
     try:
         metric_ids(metrics)
+    except BrokenPackageError:
+        raise
     except UsageError as error:
         raise ValueError(f"{error.diagnostic.message}; {error.diagnostic.help}") from error
     return name
@@ -69,15 +71,20 @@ def _arguments(given: dict[str, dict[str, str | int | float | bool]]) -> dict[st
 
 
 def _only(only: Only | None) -> Only | None:
-    from probe_flow.errors import did_you_mean
-    from probe_flow.metrics.catalogue.registry import metrics
+    from probe_flow.errors import UsageError, did_you_mean
+    from probe_flow.metrics.catalogue.registry import find_metric
+    from probe_flow.packages import BrokenPackageError
 
     for key, wanted in (only.where if only else {}).items():
         if key in ROW_FACTS:
             continue
-        if key not in metrics():
-            hint = did_you_mean(key, (*ROW_FACTS, *metrics())) or f"facts: {', '.join(ROW_FACTS)}"
-            raise ValueError(f"`{key}` is neither a fact of a row nor a metric; {hint}")
+        try:
+            find_metric(key)
+        except BrokenPackageError:
+            raise
+        except UsageError as error:
+            hint = did_you_mean(key, ROW_FACTS) or f"facts: {', '.join(ROW_FACTS)}; {error.diagnostic.help}"
+            raise ValueError(f"`{key}` is neither a fact of a row nor a metric; {hint}") from error
         for text in [wanted] if isinstance(wanted, str) else wanted:
             _bound(text)
     return only

@@ -6,13 +6,13 @@ Wherever something other than free text is expected, a text ``${...}`` is allowe
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from probe_flow.errors import Diagnostic, Severity, UsageError
+from probe_flow.packages import Registry
 from probe_flow.stages.base import StageType
-from probe_flow.stages.registry import unusable
 from probe_flow.workflow.model.models import NAME, WorkflowFile
 
 SCHEMA_FILE = "workflow.schema.json"
@@ -32,14 +32,9 @@ def schema_text(types: Mapping[str, StageType]) -> str:
     return json.dumps(workflow_schema(types), indent=2, ensure_ascii=False) + "\n"
 
 
-def usable(types: Mapping[str, StageType], ours: Collection[str]) -> tuple[dict[str, StageType], list[Diagnostic]]:
-    """Return the stages that a schema can be made of, and a warning for each stage of a package that is left out.
-
-    Args:
-        types: the stages by ``uses``.
-        ours: ``uses`` of those that no package brings.
-    """
-    found = {uses: types[uses] for uses in types if uses in ours}
+def usable(types: Registry[StageType]) -> tuple[dict[str, StageType], list[Diagnostic]]:
+    """Return the stages that a schema can be made of, and a warning for each stage of a package that is left out."""
+    found = {uses: types[uses] for uses in types.built_in}
     problems: list[Diagnostic] = []
     for uses in types:
         if uses in found:
@@ -50,7 +45,7 @@ def usable(types: Mapping[str, StageType], ours: Collection[str]) -> tuple[dict[
         except UsageError as error:
             problems += error.diagnostics
         except Exception as error:  # its options are of a package
-            problems += unusable(uses, f"its options have no schema: {error}").diagnostics
+            problems += types.unusable(uses, f"its options have no schema: {error}").diagnostics
     return found, [replace(each, severity=Severity.WARNING) for each in problems]
 
 

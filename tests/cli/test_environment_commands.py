@@ -83,7 +83,7 @@ def test_the_script_is_one_that_bash_takes(probe_flow):
 
 
 def test_run_prints_annotations_before_its_summary_when_asked(probe_flow, tmp_path, monkeypatch):
-    monkeypatch.setattr("probe_flow.workflow.loading.loader.stage_types", lambda: fake_stages.STAGES)
+    monkeypatch.setattr("probe_flow.workflow.loading.loader.STAGES", fake_stages.STAGES)
     write_project(tmp_path, target="1 2 4")
     plain = probe_flow("run", "demo.yaml", "--output", "out", "--quiet")
     assert "::" not in plain.out
@@ -99,7 +99,7 @@ def test_run_prints_annotations_before_its_summary_when_asked(probe_flow, tmp_pa
 
 
 def test_a_failed_stage_is_annotated_once(probe_flow, tmp_path, monkeypatch):
-    monkeypatch.setattr("probe_flow.workflow.loading.loader.stage_types", lambda: fake_stages.STAGES)
+    monkeypatch.setattr("probe_flow.workflow.loading.loader.STAGES", fake_stages.STAGES)
     write_project(tmp_path, on_result="trouble: incomplete")
     done = probe_flow("run", "demo.yaml", "--output", "out", "--quiet", "--annotations", "github")
     assert done.code == 3
@@ -116,7 +116,7 @@ def test_a_failed_stage_is_annotated_once(probe_flow, tmp_path, monkeypatch):
     ids=" ".join,
 )  # fmt: skip
 def test_json_is_all_that_stdout_gets_and_colours_never_get_in(probe_flow, tmp_path, monkeypatch, arguments):
-    monkeypatch.setattr("probe_flow.workflow.loading.loader.stage_types", lambda: fake_stages.STAGES)
+    monkeypatch.setattr("probe_flow.workflow.loading.loader.STAGES", fake_stages.STAGES)
     write_project(tmp_path)
     probe_flow("run", "demo.yaml", "--output", "out")
     done = probe_flow(*arguments, "--format", "json")
@@ -146,7 +146,7 @@ def test_every_command_that_prints_results_speaks_json():
 def test_a_terminal_gets_colours_unless_no_color_is_set(
     probe_flow, tmp_path, monkeypatch, arguments, no_color, is_colored
 ):
-    monkeypatch.setattr("probe_flow.workflow.loading.loader.stage_types", lambda: fake_stages.STAGES)
+    monkeypatch.setattr("probe_flow.workflow.loading.loader.STAGES", fake_stages.STAGES)
     monkeypatch.setenv("NO_COLOR", no_color)
     monkeypatch.setenv("TERM", "xterm")
     write_project(tmp_path)
@@ -156,7 +156,7 @@ def test_a_terminal_gets_colours_unless_no_color_is_set(
 
 
 def test_annotations_and_json_exclude_each_other(probe_flow, tmp_path, monkeypatch):
-    monkeypatch.setattr("probe_flow.workflow.loading.loader.stage_types", lambda: fake_stages.STAGES)
+    monkeypatch.setattr("probe_flow.workflow.loading.loader.STAGES", fake_stages.STAGES)
     write_project(tmp_path)
     done = probe_flow("run", "demo.yaml", "--annotations", "github", "--format", "json")
     assert done.code == 2

@@ -7,7 +7,7 @@ from fake_stages import write_project
 
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch):
-    monkeypatch.setattr("probe_flow.workflow.loading.loader.stage_types", lambda: fake_stages.STAGES)
+    monkeypatch.setattr("probe_flow.workflow.loading.loader.STAGES", fake_stages.STAGES)
 
 
 def test_plan_shows_stages_in_order_with_reasons_sizes_and_scheduler(probe_flow, tmp_path, monkeypatch):

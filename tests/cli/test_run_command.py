@@ -12,7 +12,7 @@ from fake_stages import write_project
 
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch):
-    monkeypatch.setattr("probe_flow.workflow.loading.loader.stage_types", lambda: fake_stages.STAGES)
+    monkeypatch.setattr("probe_flow.workflow.loading.loader.STAGES", fake_stages.STAGES)
 
 
 def test_a_passing_run_exits_with_0_and_ends_with_verdict_share_and_place(probe_flow, tmp_path):

@@ -17,7 +17,7 @@ LAST = "FAIL n2 (Fake) output 0, rank 0, graph 1, step 0 | 5 of 5 compared | out
 
 @pytest.fixture
 def fakes(monkeypatch):
-    monkeypatch.setattr("probe_flow.workflow.loading.loader.stage_types", lambda: fake_stages.STAGES)
+    monkeypatch.setattr("probe_flow.workflow.loading.loader.STAGES", fake_stages.STAGES)
 
 
 @pytest.fixture

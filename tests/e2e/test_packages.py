@@ -11,8 +11,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from packages_on_path import Site, make_site
 
 STAGE = """
 from typing import Annotated, Literal
@@ -54,22 +56,65 @@ class Policy:
     def judge(self, *_):
         raise NotImplementedError
 """
-LAYOUT = "def write(comparison, path):\n    path.write_text('acme')\n"
-GROUPS = {
-    "acme_stage": ("probe_flow.stages", "dump.acme = acme_stage:STAGE", STAGE),
-    "acme_metric": ("probe_flow.metrics", "acme_err = acme_metric:METRIC", METRIC),
-    "acme_policy": ("probe_flow.policies", "acme = acme_policy:Policy", POLICY),
-    "acme_layout": ("probe_flow.reports", "acme = acme_layout:write", LAYOUT),
+LAYOUT = """
+from probe_flow.reports.layout import Layout
+from probe_flow.reports.table import Table
+
+LAYOUT = Layout("acme", lambda comparison: Table(("Rows",), frozenset(), iter(())))
+"""
+FORMAT = """
+from probe_flow.reports.formats import FileFormat
+
+
+def files(request, option):
+    return request.one("acme", ".txt", lambda path: path.write_text(f"{option} {len(request.comparison.rows)}"))
+
+
+FORMAT = FileFormat("acme", files, int)
+"""
+
+
+class Kind(NamedTuple):
+    """A kind of thing that packages add: one of them, how a workflow uses it, and what is said of a broken one."""
+
+    group: str
+    entry: str
+    code: str
+    used: Mapping[str, str] | None
+    error: str
+    ours: str
+    """A name that a package may not take."""
+
+    @property
+    def name(self) -> str:
+        return self.entry.partition(" ")[0]
+
+
+KINDS = {
+    "acme_stage": Kind("probe_flow.stages", "dump.acme = acme_stage:STAGE", STAGE, None, "PF1020", "dump.torch"),
+    "acme_metric": Kind(
+        "probe_flow.metrics", "acme_err = acme_metric:METRIC", METRIC, {"metrics": "[acme_err]"}, "PF5115", "cosine"
+    ),
+    "acme_policy": Kind(
+        "probe_flow.policies", "acme = acme_policy:Policy", POLICY, {"policy": "acme"}, "PF5002", "torchair"
+    ),
+    "acme_layout": Kind(
+        "probe_flow.reports", "acme = acme_layout:LAYOUT", LAYOUT, {"formats": "{csv: acme}"}, "PF7003", "torchair"
+    ),
+    "acme_format": Kind(
+        "probe_flow.formats", "acme = acme_format:FORMAT", FORMAT, {"formats": "{acme: 3}"}, "PF7004", "html"
+    ),
 }
 HAVOC = {
     "raises": "raise RuntimeError('the package is broken')",
     "lacks a module": "import no_such_module_of_acme",
     "exits": "import sys; sys.exit(0)",
     "is no Python": "def (",
-    "gives something else": "STAGE = METRIC = 1.5; Policy = 7; write = 'text'",
+    "gives something else": "STAGE = METRIC = LAYOUT = FORMAT = 1.5; Policy = 7",
 }
 MODEL = "  m: {uses: dump.torchair_fx, model: 'users:build', inputs: 'users:inputs', import_from: .}\n"
 FUNCTIONS = "  f: {uses: reduce.statistics, path: msprobe_fx_dump, functions: ['users:figure'], output: reduced}\n"
+BARE = "version: 1\nname: w\nstages:\n  a: {uses: dump.acme}\n"
 
 
 def comparing(root: Path, *, metrics: str = "default", policy: str = "torchair", formats: str = "jsonl") -> str:
@@ -84,27 +129,29 @@ def comparing(root: Path, *, metrics: str = "default", policy: str = "torchair",
 
 
 @dataclass(frozen=True)
-class Site:
+class Place:
     """Installed packages, and a folder with dumps in which commands run."""
 
-    root: Path
+    site: Site
     folder: Path
 
-    @property
-    def marks(self) -> Path:
-        return self.root / "marks"
+    def add(self, module: str, *, code: str | None = None, name: str | None = None) -> None:
+        """Install the package of a kind, perhaps with other code, or with its thing under another name."""
+        kind = KINDS[module]
+        entry = kind.entry if name is None else f"{name} = {kind.entry.partition(' = ')[2]}"
+        self.site.install(module, kind.group, entry, kind.code if code is None else code)
 
-    def install(self, module: str, group: str, entry: str, code: str) -> None:
-        (self.root / f"{module}.py").write_text(
-            f"from pathlib import Path\nPath({str(self.marks)!r}, __name__).touch()\n{code}\n"
-        )
-        information = self.root / f"{module}-1.0.dist-info"
-        information.mkdir(parents=True)
-        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-        (information / "entry_points.txt").write_text(f"[{group}]\n{entry}\n")
+    def write(self, text: str) -> str:
+        (self.folder / "w.yaml").write_text(text)
+        return "w.yaml"
+
+    def using(self, module: str) -> str:
+        """Write a workflow that uses the thing of a package, and return its name."""
+        used = KINDS[module].used
+        return self.write(BARE if used is None else comparing(self.folder, **used))
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        where = os.pathsep.join([str(self.root), *(path for path in sys.path if path)])
+        where = os.pathsep.join([str(self.site.root), *(path for path in sys.path if path)])
         environment = {**os.environ, "PYTHONPATH": where, "PROBE_FLOW_CACHE": str(self.folder / "cache")}
         return subprocess.run(
             [sys.executable, "-m", "probe_flow", *arguments],
@@ -113,35 +160,28 @@ class Site:
 
     def imported(self, *arguments: str) -> set[str]:
         """Run a command, and return the modules of packages and of the user that it imported."""
-        for mark in self.marks.iterdir():
+        for mark in self.site.marks.iterdir():
             mark.unlink()
         done = self.run(*arguments)
         assert "PF9001" not in done.stderr
         assert "Traceback" not in done.stderr
-        return {mark.name for mark in self.marks.iterdir()}
+        return self.site.imported
 
 
 @pytest.fixture
-def site(tmp_path: Path, dumps) -> Site:
-    root = tmp_path / "site"
-    root.mkdir()
-    found = Site(root, dumps.root)
-    found.marks.mkdir()
-    (dumps.root / "users.py").write_text(f"from pathlib import Path\nPath({str(found.marks)!r}, 'users').touch()\n")
+def place(tmp_path: Path, dumps) -> Place:
+    found = Place(make_site(tmp_path / "site"), dumps.root)
+    marks = found.site.marks
+    (dumps.root / "users.py").write_text(f"from pathlib import Path\nPath({str(marks)!r}, 'users').touch()\n")
     return found
 
 
 @pytest.fixture
-def acme(site: Site) -> Site:
-    """A site with a working package of every kind."""
-    for module, (group, entry, code) in GROUPS.items():
-        site.install(module, group, entry, code)
-    return site
-
-
-def write(site: Site, text: str) -> str:
-    (site.folder / "w.yaml").write_text(text)
-    return "w.yaml"
+def acme(place: Place) -> Place:
+    """A place with a working package of every kind."""
+    for module in KINDS:
+        place.add(module)
+    return place
 
 
 LOOKS = (
@@ -161,38 +201,66 @@ LOOKS = (
 )
 
 
-def test_no_command_imports_a_package_that_the_workflow_does_not_name(acme: Site) -> None:
-    workflow = write(acme, comparing(acme.folder))
+def test_no_command_imports_a_package_that_the_workflow_does_not_name(acme: Place) -> None:
+    workflow = acme.write(comparing(acme.folder))
     assert acme.run("run", workflow, "--output", "out").returncode in (0, 1)
     assert {" ".join(command): acme.imported(*command) for command in LOOKS} == {
         " ".join(command): set() for command in LOOKS
     }
 
 
-@pytest.mark.parametrize("command", ["validate", "plan"])
 @pytest.mark.parametrize(
-    ("named", "imported"),
+    ("module", "by_validate", "by_plan"),
     [
-        ({"metrics": "[acme_err]"}, {"acme_metric"}),
-        ({"metrics": "[reference.acme_err]"}, {"acme_metric"}),
-        ({"policy": "acme"}, set()),
-        ({"formats": "{csv: acme}"}, set()),
+        ("acme_stage", True, True),
+        ("acme_metric", True, True),
+        ("acme_policy", False, False),
+        ("acme_layout", False, True),
+        ("acme_format", True, True),
     ],
-    ids=str,
 )
 def test_what_a_workflow_names_is_imported_where_its_options_need_it(
-    acme: Site, command: str, named: Mapping[str, str], imported: set[str]
+    acme: Place, module: str, *, by_validate: bool, by_plan: bool
 ) -> None:
-    assert acme.imported(command, write(acme, comparing(acme.folder, **named))) == imported
+    workflow = acme.using(module)
+    assert acme.imported("validate", workflow) == ({module} if by_validate else set())
+    assert acme.imported("plan", workflow) == ({module} if by_plan else set())
 
 
-@pytest.mark.parametrize("command", ["validate", "plan"])
-def test_a_stage_of_a_package_is_imported_where_it_is_used(acme: Site, command: str) -> None:
-    text = "version: 1\nname: w\nstages:\n  a: {uses: dump.acme}\n"
-    assert acme.imported(command, write(acme, text)) == {"acme_stage"}
+def test_a_metric_of_target_and_reference_is_that_of_its_package(acme: Place) -> None:
+    workflow = acme.write(comparing(acme.folder, metrics="[reference.acme_err]"))
+    assert acme.imported("validate", workflow) == {"acme_metric"}
 
 
-def test_schema_imports_the_stages_of_packages_and_nothing_else(acme: Site) -> None:
+def test_a_run_uses_what_packages_add(acme: Place) -> None:
+    formats = "{csv: acme}, {acme: 3}, acme"
+    workflow = acme.write(comparing(acme.folder, metrics="[cosine, acme_err]", formats=formats))
+    done = acme.run("run", workflow, "--output", "out")
+    assert done.returncode in (0, 1), done.stderr
+    (table,) = (acme.folder / "out").glob("acme_2*.csv")
+    assert table.read_text() == "Rows\n"
+    assert (acme.folder / "out" / "acme_3.txt").read_text().split()[0] == "3"
+    assert (acme.folder / "out" / "acme_acme.txt").read_text().split()[0] == "None"
+    assert '"acme_err":0.0' in (acme.folder / "out" / "comparison.jsonl").read_text().replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("formats", "said"),
+    [
+        ("{acme: three}", "`acme` does not take this: Input should be a valid integer"),
+        ("{xlsx: acme_csv}", "writes CSV only"),
+        ("acm", "did you mean `acme`"),
+    ],
+)
+def test_mistakes_in_options_of_a_package_have_their_line(acme: Place, formats: str, said: str) -> None:
+    acme.site.install("acme_csv", "probe_flow.reports", "acme_csv = acme_csv:write", "def write(*_): pass")
+    done = acme.run("validate", acme.write(comparing(acme.folder, formats=formats)))
+    assert done.returncode == 2
+    assert said in done.stdout + done.stderr
+    assert "w.yaml:8:" in done.stdout + done.stderr
+
+
+def test_schema_imports_the_stages_of_packages_and_nothing_else(acme: Place) -> None:
     assert acme.imported("schema") == {"acme_stage"}
     assert '"dump.acme"' in acme.run("schema").stdout
 
@@ -200,66 +268,81 @@ def test_schema_imports_the_stages_of_packages_and_nothing_else(acme: Site) -> N
 @pytest.mark.parametrize(
     "command", [["validate", "w.yaml"], ["plan", "w.yaml"], ["plan", "w.yaml", "--format", "json"]]
 )
-def test_what_model_and_functions_name_is_imported_by_no_look(acme: Site, command: list[str]) -> None:
-    write(acme, f"version: 1\nname: w\nstages:\n{MODEL}{FUNCTIONS}")
+def test_what_model_and_functions_name_is_imported_by_no_look(acme: Place, command: list[str]) -> None:
+    acme.write(f"version: 1\nname: w\nstages:\n{MODEL}{FUNCTIONS}")
     assert acme.imported(*command) == set()
 
 
 @pytest.mark.parametrize("code", HAVOC.values(), ids=HAVOC)
-def test_a_broken_package_that_is_not_used_costs_nothing(site: Site, code: str) -> None:
-    for module, (group, entry, _) in GROUPS.items():
-        site.install(module, group, entry, code)
-    workflow = write(site, comparing(site.folder))
+def test_a_broken_package_that_is_not_used_costs_nothing(place: Place, code: str) -> None:
+    for module in KINDS:
+        place.add(module, code=code)
+    workflow = place.write(comparing(place.folder))
     for command in (["validate", workflow], ["plan", workflow], ["run", workflow, "--output", "out"], ["show", "out"]):
-        done = site.run(*command)
+        done = place.run(*command)
         assert (done.returncode in (0, 1), done.stderr.count("acme"), "Traceback" in done.stderr) == (True, 0, False)
+    assert place.site.imported == set()
 
 
-@pytest.mark.parametrize("code", HAVOC.values(), ids=HAVOC)
 @pytest.mark.parametrize(
-    ("module", "named", "error"),
-    [
-        ("acme_stage", None, "PF1020"),
-        ("acme_metric", {"metrics": "[acme_err]"}, "acme_err"),
-        ("acme_policy", {"policy": "acme"}, "PF5002"),
-        ("acme_layout", {"formats": "{csv: acme}"}, "PF7003"),
-    ],
-    ids=["stage", "metric", "policy", "layout"],
+    ("module", "havoc"), [*((module, "exits") for module in KINDS), *(("acme_stage", havoc) for havoc in HAVOC)]
 )
-def test_a_broken_package_that_is_used_is_named(
-    site: Site, code: str, module: str, named: Mapping[str, str] | None, error: str
-) -> None:
-    group, entry, _ = GROUPS[module]
-    site.install(module, group, entry, code)
-    text = comparing(site.folder, **named) if named else "version: 1\nname: w\nstages:\n  a: {uses: dump.acme}\n"
-    done = site.run("run", write(site, text), "--output", "out")
+def test_a_broken_package_that_is_used_is_named(place: Place, module: str, havoc: str) -> None:
+    place.add(module, code=HAVOC[havoc])
+    done = place.run("run", place.using(module), "--output", "out")
     assert done.returncode in (2, 3)
-    assert error in done.stderr
-    assert module in done.stderr
+    assert KINDS[module].error in done.stderr
+    assert "cannot be used: " in done.stderr
+    assert f"of the package `{module}`" in done.stderr
+    assert "probe-flow plugins" in done.stderr
     assert "PF9001" not in done.stderr
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("module", KINDS)
+def test_two_packages_with_one_name_are_both_named_and_neither_is_imported(place: Place, module: str) -> None:
+    kind = KINDS[module]
+    place.add(module)
+    place.site.announce("zenith", kind.group, f"{kind.name} = zenith:THING")
+    done = place.run("run", place.using(module), "--output", "out")
+    assert done.returncode in (2, 3)
+    assert kind.error in done.stderr
+    for package in (module, "zenith"):
+        assert f"of the package `{package}`" in done.stderr
+    assert place.site.imported == set()
+    assert place.run("validate", place.write(comparing(place.folder))).returncode == 0
+
+
+@pytest.mark.parametrize("module", KINDS)
+def test_a_package_takes_no_name_of_ours(place: Place, module: str) -> None:
+    place.add(module, name=KINDS[module].ours)
+    workflow = place.write(comparing(place.folder, metrics="[cosine]", formats="html, {csv: torchair}"))
+    done = place.run("run", workflow, "--output", "out")
+    assert done.returncode in (0, 1)
+    assert place.site.imported == set()
+
+
 @pytest.mark.parametrize(("text", "told"), [("raise", "its options cannot be checked"), ("foresee", "forecast fails")])
-def test_code_of_a_stage_that_raises_is_named(acme: Site, text: str, told: str) -> None:
-    done = acme.run("plan", write(acme, f"version: 1\nname: w\nstages:\n  a: {{uses: dump.acme, text: {text}}}\n"))
+def test_code_of_a_stage_that_raises_is_named(acme: Place, text: str, told: str) -> None:
+    done = acme.run("plan", acme.write(f"version: 1\nname: w\nstages:\n  a: {{uses: dump.acme, text: {text}}}\n"))
     assert done.returncode == 2
     assert "PF1020" in done.stderr
     assert told in done.stderr
 
 
-def test_schema_leaves_a_broken_stage_out_with_a_warning(site: Site) -> None:
-    site.install("acme_stage", *GROUPS["acme_stage"][:2], HAVOC["raises"])
-    done = site.run("schema")
+@pytest.mark.parametrize("code", HAVOC.values(), ids=HAVOC)
+def test_schema_leaves_a_broken_stage_out_with_a_warning(place: Place, code: str) -> None:
+    place.add("acme_stage", code=code)
+    done = place.run("schema")
     assert done.returncode == 0
     assert "warning[PF1020]" in done.stderr
     assert done.stdout == (Path(__file__).parents[2] / "schemas" / "workflow.schema.json").read_text()
 
 
-def test_an_entry_point_without_a_module_is_named_where_it_is_used(acme: Site) -> None:
-    information = acme.root / "acme_stage-1.0.dist-info"
+def test_an_entry_point_without_a_module_is_named_where_it_is_used(acme: Place) -> None:
+    information = acme.site.root / "acme_stage-1.0.dist-info"
     (information / "entry_points.txt").write_text("[probe_flow.stages]\ndump.acme = ::\n")
-    assert acme.run("validate", write(acme, comparing(acme.folder, metrics="[acme_err]"))).returncode == 0
-    done = acme.run("validate", write(acme, "version: 1\nname: w\nstages:\n  a: {uses: dump.acme}\n"))
+    assert acme.run("validate", acme.write(comparing(acme.folder, metrics="[acme_err]"))).returncode == 0
+    done = acme.run("validate", acme.write(BARE))
     assert done.returncode == 2
     assert "PF1020" in done.stderr

@@ -121,8 +121,8 @@ PROMISES: dict[str, tuple[str, ...]] = {
     ),
     "`validate` and `plan` import the package of a stage that the workflow uses": (
         "e2e/test_packages.py::test_what_a_workflow_names_is_imported_where_its_options_need_it",
-        "e2e/test_packages.py::test_a_stage_of_a_package_is_imported_where_it_is_used",
-        "unit/metrics/catalogue/test_metric_registry.py::test_a_package_is_imported_when_no_other_can_have_the_metric",
+        "e2e/test_packages.py::test_a_metric_of_target_and_reference_is_that_of_its_package",
+        "unit/metrics/catalogue/test_metric_registry.py::test_a_package_is_imported_for_its_own_metric_only",
     ),
     "No command imports a package of which the workflow names nothing": (
         "e2e/test_packages.py::test_no_command_imports_a_package_that_the_workflow_does_not_name",

@@ -200,9 +200,9 @@ def _shared(stage: ResolvedStage) -> dict[str, Any]:
 
 def _replaced(stage: ResolvedStage, uses: str, options: Mapping[str, Any]) -> ResolvedStage:
     """Return a stage of another kind in the place of this one."""
-    from probe_flow.stages.registry import stage_types
+    from probe_flow.stages.registry import STAGES
 
-    found = stage_types()[uses]
+    found = STAGES[uses]
     return replace(stage, type=found, options=found.options.model_validate({**options, "uses": uses}))
 
 

@@ -40,16 +40,15 @@ def _adopt(name: str, uses: str, path: str) -> object:
 def _stage(uses: str, path: str) -> tuple[StageType, StageOptions]:
     from pydantic import ValidationError
 
-    from probe_flow.stages.registry import stage_types
+    from probe_flow.stages.registry import STAGES
 
-    known = stage_types()
-    if uses.startswith("dump.") and uses in known:
+    if uses.startswith("dump.") and uses in STAGES:
         try:
-            stage = known[uses]
+            stage = STAGES[uses]
             return stage, stage.options.model_validate({"uses": uses, "path": path})
         except (ValidationError, UsageError):  # a package's stage may name its path otherwise, or be broken
             pass
-    return known[ADOPTS_ANY], known[ADOPTS_ANY].options.model_validate({"uses": ADOPTS_ANY, "path": path})
+    return STAGES[ADOPTS_ANY], STAGES[ADOPTS_ANY].options.model_validate({"uses": ADOPTS_ANY, "path": path})
 
 
 def _context(stage: str) -> Context:

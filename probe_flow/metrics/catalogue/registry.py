@@ -1,110 +1,62 @@
-"""The metrics there are: ours and those of installed packages (entry point `probe_flow.metrics`).
+"""The metrics there are: ours and those of installed packages (entry point `probe_flow.metrics`, by id).
 
 Loading this module loads no numpy, so that workflow files can be checked against it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Iterable
+from dataclasses import replace
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 from probe_flow.metrics.catalogue.metric import Extra, Metric
 from probe_flow.metrics.catalogue.metrics import BUILT_IN, METRIC_SETS
-from probe_flow.metrics.catalogue.third_side import PREFIX, THIRD_SIDE, reference_metrics
+from probe_flow.metrics.catalogue.third_side import PREFIX, THIRD_SIDE
 from probe_flow.metrics.sums.options import MeasureOptions
-from probe_flow.packages import EntryPoint, PackageError, entry_points, load, named
+from probe_flow.packages import PackageError, Registry
 
-GROUP = "probe_flow.metrics"
-"""Entry point group; each entry is a `Metric` (of tensor mode, with ``compute``).
-
-One that has the id of its metric as its name is imported only where that metric is used.
-"""
-
-_RESERVED = frozenset(metric.id for metric in THIRD_SIDE)
-_OURS = frozenset(metric.id for metric in BUILT_IN) | _RESERVED
+_OF_THREE = frozenset(metric.id for metric in THIRD_SIDE)
 
 
-class Metrics(Mapping[str, Metric]):
-    """Every metric by id: ours, and those of packages, which are imported when one is asked for that is not ours.
-
-    Args:
-        entries: entry points of packages. They may add metrics, not replace ours.
-    """
-
-    def __init__(self, entries: Iterable[EntryPoint] = ()) -> None:
-        self.broken: dict[str, Diagnostic] = {}
-        """PF5115 of each entry point that was loaded and is no metric, or whose id is taken, by its name."""
-        self._found = {metric.id: metric for metric in (*BUILT_IN, *reference_metrics(BUILT_IN))}
-        self._not_loaded = list(entries)
-
-    def __getitem__(self, metric_id: str) -> Metric:
-        if metric_id not in self._found:
-            name = metric_id.removeprefix(PREFIX)
-            self._not_loaded.sort(key=lambda entry: entry.name != name)
-        while metric_id not in self._found and self._not_loaded:
-            self._load(self._not_loaded.pop(0))
-        return self._found[metric_id]
-
-    def __iter__(self) -> Iterator[str]:
-        while self._not_loaded:
-            self._load(self._not_loaded.pop(0))
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def _load(self, entry: EntryPoint) -> None:
-        try:
-            metric = load(entry)
-        except PackageError as error:
-            why = str(error)
-        else:
-            if not isinstance(metric, Metric) or not callable(metric.compute):
-                why = "it is no `Metric` with a `compute` function"
-            elif metric.id in self._found or metric.id in _RESERVED or metric.id.startswith(PREFIX):
-                why = f"the id `{metric.id}` is taken"
-            else:
-                self._found[metric.id] = metric
-                self._found |= {each.id: each for each in reference_metrics((metric,))}
-                return
-        self.broken[entry.name] = Diagnostic(
-            "PF5115",
-            f"{named(entry)} cannot be used: {why}",
-            help="update or remove the package that provides it",
-        )
+def _accept(metric_id: str, found: object) -> Metric:
+    if not isinstance(found, Metric) or not callable(found.compute):
+        raise PackageError("it is no `Metric` with a `compute` function")
+    if found.id != metric_id:
+        raise PackageError(f"its metric is called `{found.id}`")
+    if metric_id.startswith(PREFIX):
+        raise PackageError(f"ids that begin with `{PREFIX}` are those of a comparison with a reference")
+    return found
 
 
-@cache
-def metrics() -> Metrics:
-    """Return every metric by id."""
-    return Metrics(entry_points(group=GROUP))
-
-
-def is_of_package(metric_id: str) -> bool:
-    """Say whether a metric of two sides comes from an installed package."""
-    return metric_id not in _OURS and not metric_id.startswith(PREFIX)
+METRICS: Registry[Metric] = Registry(
+    ("metric", "metrics"),
+    "probe_flow.metrics",
+    {metric.id: metric for metric in (*BUILT_IN, *THIRD_SIDE)},
+    _accept,
+    unknown="PF5114",
+    unusable="PF5115",
+)
+"""Every metric by its id, without the second ones of a comparison with a reference (`find_metric`)."""
 
 
 def find_metric(metric_id: str) -> Metric:
-    """Return a metric.
+    """Return a metric: of two sides, of three, or one of two sides between target and reference (``reference.ID``).
 
     Raises:
-        UsageError: PF5115 if an entry point of this name gives none, PF5114 if there is none of this id.
+        UsageError: PF5114 if there is none of this id, PF5115 if it is of a package and cannot be used.
     """
-    known = metrics()
-    if metric_id in known:
-        return known[metric_id]
-    broken = known.broken.get(metric_id.removeprefix(PREFIX))
-    raise UsageError(
-        broken
-        or Diagnostic(
-            "PF5114",
-            f"there is no metric `{metric_id}`",
-            help=did_you_mean(metric_id, known) or "metrics: " + ", ".join(known),
-            notes=tuple(each.message for each in known.broken.values()),
-        )
-    )
+    of_two = _of_two(metric_id)
+    if of_two is not None:
+        return replace(METRICS[of_two], id=metric_id, compute=None, with_arguments=None)
+    if metric_id not in METRICS:
+        raise UsageError(METRICS.no_such(metric_id, also=(PREFIX + name for name in METRICS if name not in _OF_THREE)))
+    return METRICS[metric_id]
+
+
+def _of_two(metric_id: str) -> str | None:
+    """Return the metric of two sides that is meant by ``reference.ID``, None for everything else."""
+    name = metric_id.removeprefix(PREFIX)
+    return name if name != metric_id and name in METRICS and name not in _OF_THREE else None
 
 
 def metric_ids(chosen: str | Iterable[str]) -> tuple[str, ...]:

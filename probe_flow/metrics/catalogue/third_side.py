@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from probe_flow.metrics.catalogue.metric import Better, Metric
 
@@ -46,12 +45,6 @@ THIRD_SIDE: tuple[Metric, ...] = (
     ),
 )
 """What takes more than two dumps."""
-
-
-def reference_metrics(known: Iterable[Metric]) -> tuple[Metric, ...]:
-    """Return the metrics that a reference adds to the known ones; arguments are those of the metric without prefix."""
-    ours = (replace(metric, id=PREFIX + metric.id, compute=None, with_arguments=None) for metric in known)
-    return (*ours, *THIRD_SIDE)
 
 
 def of_two_sides(ids: Iterable[str]) -> tuple[str, ...]:

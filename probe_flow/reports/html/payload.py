@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from probe_flow.errors import Diagnostic, Severity
-from probe_flow.metrics.catalogue.registry import metrics as known_metrics
+from probe_flow.errors import Diagnostic, Severity, UsageError
+from probe_flow.metrics.catalogue.registry import find_metric
 from probe_flow.record.json_values import json_value
 from probe_flow.records import (
     Catalog,
@@ -120,18 +120,19 @@ def _catalogs(comparison: Comparison) -> dict[str, Catalog]:
 
 def _definitions(ids: Iterable[str]) -> dict[str, Any]:
     """Return what the metrics mean; one that the registry does not know has no entry."""
-    known = known_metrics()
     found = {}
     for metric_id in ids:
-        metric = known.get(metric_id)
-        if metric is not None:
-            against = " Against the reference." if metric_id.startswith(_REFERENCE_PREFIX) else ""
-            found[metric_id] = {
-                "text": metric.definition + against,
-                "range": metric.range,
-                "unit": metric.unit,
-                "better": metric.better.value,
-            }
+        try:
+            metric = find_metric(metric_id)
+        except UsageError:
+            continue
+        against = " Against the reference." if metric_id.startswith(_REFERENCE_PREFIX) else ""
+        found[metric_id] = {
+            "text": metric.definition + against,
+            "range": metric.range,
+            "unit": metric.unit,
+            "better": metric.better.value,
+        }
     return found
 
 

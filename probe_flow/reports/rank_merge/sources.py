@@ -15,7 +15,7 @@ from probe_flow.reports.rank_merge.config import MergeConfig
 from probe_flow.reports.rank_merge.merge import RankTable, Sheet, merge_tables, too_few
 from probe_flow.reports.rank_merge.tables import RankFiles, Ranks, find_tables, opened
 from probe_flow.reports.rank_merge.write import merged_files
-from probe_flow.reports.registry import table
+from probe_flow.reports.registry import LAYOUTS
 
 Merged = Mapping[str, tuple[Sheet, ...]]
 """Folder of the step, with a slash at its end (empty when there is one step) -> merged tables."""
@@ -90,5 +90,5 @@ def _opened(files: RankFiles, problems: list[Diagnostic]) -> Iterator[RankTable]
 
 
 def _table(rank: int, comparison: Comparison) -> RankTable:
-    found = table("dump_json", comparison)
+    found = LAYOUTS["dump_json"].make(comparison)
     return RankTable(rank, f"rank {rank}", found.header, (cells for _, cells in found.rows))

@@ -264,12 +264,15 @@ def _order(row: Record) -> int:
 
 
 def _not_measured(metric: str, measured: Iterable[str], run: StoredRun) -> UsageError:
-    from probe_flow.metrics.catalogue.registry import metrics
+    from probe_flow.metrics.catalogue.registry import find_metric
 
     names = sorted(measured)
     listed = ", ".join(names[:_MAX_LISTED]) + (" ..." if len(names) > _MAX_LISTED else "")
-    known = metric in metrics()
-    why = "was not measured in this run" if known else "is no metric"
+    try:
+        find_metric(metric)
+        known, why = True, "was not measured in this run"
+    except UsageError:
+        known, why = False, "is no metric"
     return UsageError(
         Diagnostic(
             "PF7202",

@@ -4,115 +4,84 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from msgspec import structs
-from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    field_validator,
+)
 
+from probe_flow.errors import UsageError
+from probe_flow.reports.formats import Chosen
 from probe_flow.stages.base import ComparisonOf, Forecast, IsPath, Kind, Model, StageOptions, StageType
-from probe_flow.stages.report.report_detail import Detail
+from probe_flow.stages.report.formats.tables import columns_of
+from probe_flow.stages.report.registry import FORMATS
 from probe_flow.work import Context
 
 if TYPE_CHECKING:
     from probe_flow.errors import Diagnostic
-    from probe_flow.records import Comparison, Differences
-    from probe_flow.reports.formats import Form, ReportFile, Request
-    from probe_flow.reports.rank_merge.sources import Merged
+    from probe_flow.records import Comparison
+    from probe_flow.reports.formats import ReportFile, Request
 
-DEFAULT_XLSX = "torchair"
-
-
-Threshold = Annotated[float, Field(gt=0)]
+_OF_PACKAGES = tuple(word for word in FORMATS if word not in FORMATS.built_in)
+"""Words whose formats are loaded when an entry has one of them."""
 
 
-def _csv_layout(name: str) -> str:
-    from probe_flow.reports.registry import layout_names
-
-    return _known(name, "CSV", layout_names())
-
-
-def _xlsx_layout(name: str) -> str:
-    from probe_flow.reports.registry import TABLES
-
-    return _known(name, "XLSX", tuple(TABLES))
-
-
-def _known(name: str, kind: str, known: Sequence[str]) -> str:
-    from probe_flow.errors import did_you_mean
-
-    if name not in known:
-        raise ValueError(
-            f"there is no {kind} layout `{name}`; {did_you_mean(name, known) or 'layouts: ' + ', '.join(known)}"
-        )
-    return name
+def _option(word: str, value: object) -> object:
+    """Return the option of a format that a package adds."""
+    option = FORMATS.find(word).option
+    if option is None:
+        raise ValueError(f"`{word}` takes no option; write the plain word")
+    try:
+        return TypeAdapter(option).validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = "".join(f" at `{step}`" for step in first["loc"])
+        raise ValueError(f"`{word}` does not take this{where}: {first['msg']}") from error
 
 
-class DifferenceThresholds(Model):
-    """From which relative difference of a statistic on an entry differs; one that is absent keeps 0.5."""
-
-    max_diff_rel: Threshold | None = Field(None, description="Of the maximum, e.g. 0.5 for 50 %.")
-    min_diff_rel: Threshold | None = Field(None, description="Of the minimum.")
-    mean_diff_rel: Threshold | None = Field(None, description="Of the mean.")
-    l2norm_diff_rel: Threshold | None = Field(None, description="Of the L2 norm.")
-
-
-class FormatWithOption(Model):
+class _OneKey(Model):
     """A format and its option: exactly one of these keys."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
-    csv: Annotated[str, AfterValidator(_csv_layout)] | None = Field(
-        None,
-        description="Column layout: `torchair`, `torchair_percent` (relative errors of statistics as text, `5.0%`), "
-        "`torchair_legacy`, `dump_json`, `dump_json_msprobe`, `offline`, `msaccucmp` (`offline` as msprobe writes it), "
-        "or one of an installed package.",
-    )
-    xlsx: Annotated[str, AfterValidator(_xlsx_layout)] | None = Field(
-        None,
-        description="The same as an Excel workbook with coloured rows: `torchair`, `torchair_percent`, "
-        "`torchair_legacy`, `dump_json`, `dump_json_msprobe`, `offline` or `msaccucmp`. Needs the extra `xlsx`.",
-    )
-    annotations: Literal["github", "gitlab"] | None = Field(
-        None,
-        description="Remarks that a CI system shows: `github` (workflow commands in annotations.txt) or `gitlab` "
-        "(gl-code-quality-report.json).",
-    )
-    rank_merge: Annotated[str, IsPath()] | None = Field(
-        None,
-        description="Merge the ranks into one table per measure: a YAML file with `api` (leading parts of row names) "
-        "and perhaps `compare_index` (columns). A workbook with the extra `xlsx`, else CSV.",
-    )
-    diff_analyze: DifferenceThresholds | None = Field(
-        None,
-        description="The first entry of each rank that differs, as JSON, by own thresholds. Plain `diff_analyze` takes "
-        "what the analysis of the run calls diverging.",
-    )
-    detail: Detail | None = Field(
-        None,
-        description="Element-wise view of chosen tensors: the target as `.npy` in logical order, tables of all "
-        "elements, the largest errors, and a summary. With `html` in the same list the report maps their errors.",
-    )
+
+def _with_option() -> type[Model]:
+    """Return the model of a format that is written with its option."""
+    fields: dict[str, Any] = {}
+    for word in FORMATS.built_in:
+        found = FORMATS[word]
+        if found.option is not None:
+            fields[word] = (found.option | None, Field(None, description=found.description))
+    for word in _OF_PACKAGES:
+        checked = Annotated[object, AfterValidator(partial(_option, word))]
+        fields[word] = (checked | None, Field(None, description="Of an installed package."))
+    return create_model("FormatWithOption", __base__=_OneKey, __doc__=_OneKey.__doc__, __module__=__name__, **fields)
 
 
-Format: TypeAlias = (
-    Literal[
-        "jsonl",
-        "html",
-        "junit",
-        "xlsx",
-        "markdown",
-        "annotations",
-        "diff_analyze",
-        "data_mapping",
-        "advisor",
-        "mapping",
-    ]
-    | FormatWithOption
-)
+def plain_words(*, needs_rows: bool = True) -> tuple[str, ...]:
+    """Return the words that may stand alone; those of packages are not loaded for that, and all there."""
+    ours = (word for word in FORMATS.built_in if FORMATS[word].stands_alone)
+    return (*(word for word in ours if needs_rows or not FORMATS[word].needs_rows), *_OF_PACKAGES)
+
+
+if TYPE_CHECKING:
+    FormatWithOption = Model
+    Format = str | Model
+else:
+    FormatWithOption = _with_option()
+    Format = Union[Literal[plain_words()], FormatWithOption]  # noqa: UP007 - made of values
 
 
 class Options(StageOptions):
@@ -127,10 +96,10 @@ class Options(StageOptions):
         "`data_mapping` is what was paired, as a file for `match.data_mapping`. For offline models: `advisor` "
         "(advisor_summary.txt) and `mapping` (which file is compared with which).",
     )
-    columns: list[Literal["overflow", "model_flags"]] = Field(
+    columns: list[str] = Field(
         default_factory=list,
-        description="Further columns of the layouts `offline` and `msaccucmp`: `overflow` (OverFlow: a float16 tensor "
-        "reached its largest value) and `model_flags` (IsNpuOps, IsOutputNode, IsPrecisionError).",
+        description="Further columns of the layouts that have some: `overflow` (OverFlow: a float16 tensor reached its "
+        "largest value) and `model_flags` (IsNpuOps, IsOutputNode, IsPrecisionError) of `offline` and `msaccucmp`.",
     )
     output: Annotated[str, IsPath(must_exist=False)] | None = Field(
         None, description="Folder for these files; default: the run's own folder."
@@ -139,25 +108,34 @@ class Options(StageOptions):
     # On the list: what fails inside one member of a union is told as if the other members had been meant.
     @field_validator("formats")
     @classmethod
-    def _one_key_each(cls, formats: list[Format]) -> list[Format]:
+    def _are_entries(cls, formats: list[Format]) -> list[Format]:
         for entry in formats:
-            if isinstance(entry, FormatWithOption) and len(entry.model_dump(exclude_none=True)) != 1:
-                raise ValueError(
-                    "an entry has exactly one of `csv`, `xlsx`, `annotations`, `rank_merge`, `diff_analyze` and "
-                    "`detail`; begin a new one for each"
-                )
+            if isinstance(entry, str):
+                if entry in _OF_PACKAGES and not FORMATS.find(entry).stands_alone:
+                    raise ValueError(f"`{entry}` needs an option; write `{{{entry}: ...}}`")
+            elif len(_given(entry)) != 1:
+                *words, last = (f"`{word}`" for word in FormatWithOption.model_fields)
+                raise ValueError(f"an entry has exactly one of {', '.join(words)} and {last}; begin a new one for each")
         return formats
 
     @field_validator("columns")
     @classmethod
     def _of_a_table(cls, columns: list[str], info: ValidationInfo) -> list[str]:
-        from probe_flow.reports.registry import WITH_COLUMNS
-
-        entries = [entry for entry in info.data.get("formats", ()) if isinstance(entry, FormatWithOption)]
-        layouts = {layout for entry in entries for layout in (entry.csv, entry.xlsx)}
-        if columns and "formats" in info.data and not layouts & WITH_COLUMNS:
+        if not columns or "formats" not in info.data:
+            return columns
+        entries = [option for entry in info.data["formats"] for option in _given(entry)]
+        known = dict.fromkeys(columns_of(str(option) for word, option in entries if word in ("csv", "xlsx")))
+        if not known:
             raise ValueError("no table of `formats` has these columns; add `{csv: offline}` there")
+        for column in columns:
+            if column not in known:
+                raise ValueError(f"no table of `formats` has the column `{column}`; columns: {', '.join(known)}")
         return columns
+
+
+def _given(entry: Format) -> list[tuple[str, Any]]:
+    """Return words and options of an entry; a plain word has none."""
+    return [] if isinstance(entry, str) else [(word, option) for word, option in entry if option is not None]
 
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
@@ -166,7 +144,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     A file that cannot be written costs itself: the others are written, and the run is incomplete for it.
     """
     from probe_flow.files.leftovers import remove_leftovers
-    from probe_flow.reports.formats import Request, files_of
+    from probe_flow.reports.formats import Request
 
     folder = Path(options.output) if options.output else context.output
     if options.output:
@@ -175,18 +153,22 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     written: list[Path] = []
     problems: list[Diagnostic] = []
     for number, comparison in enumerate(comparisons, start=1):
-        suffix = f"_{number}" if len(comparisons) > 1 else ""
         request = Request(
-            _as_known(comparison, context), context.facts, Path.cwd(), suffix, columns=tuple(options.columns)
+            _as_known(comparison, context),
+            context.facts,
+            Path.cwd(),
+            suffix=f"_{number}" if len(comparisons) > 1 else "",
+            columns=tuple(options.columns),
+            chosen=chosen(options.formats),
+            in_run_folder=not options.output,
+            io=context.settings.io,
+            problems=problems,
         )
-        request, said = _prepared(options, request, context)
-        problems += said
-        names: list[str] = []  # filled before the first file is written
-        files = _told_apart([(form, file) for form in forms(options) for file in files_of(form, request, names=names)])
-        names += [file.name for _, file in files]
-        for form, file in files:
+        files = _told_apart([(each, file) for each in request.chosen for file in _files(each, request, context)])
+        request.names.extend(file.name for _, file in files)
+        for each, file in files:
             path = folder / file.name
-            problem = _problem(form, file, path, context)
+            problem = _problem(each, file, path, context)
             if problem is None:
                 written.append(path)
             else:
@@ -195,38 +177,59 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     return written
 
 
-def forms(options: Options) -> tuple[Form, ...]:
-    """Return the files that the options ask for, in their order, each once."""
-    from probe_flow.reports.formats import Form
-    from probe_flow.reports.registry import TABLES
+def chosen(formats: Sequence[Format]) -> tuple[Chosen, ...]:
+    """Return what a list of formats asks for, in its order, each once.
 
-    layouts = [entry.csv for entry in options.formats if isinstance(entry, FormatWithOption)]
-    tables = [layout for layout in layouts if layout in TABLES]
-    arguments = {"xlsx": next(iter(tables), None) or DEFAULT_XLSX, "annotations": "github"}
-    found: list[Form] = []
-    for entry in options.formats:
-        if isinstance(entry, FormatWithOption):
-            ((word, argument),) = entry.model_dump(exclude_none=True).items()
-            found.append(Form(word, argument if isinstance(argument, str) else ""))
-        elif entry != "jsonl":
-            found.append(Form(entry, arguments.get(entry, "")))
-        elif options.output:  # the run's own folder has these from the engine
-            found += [Form("jsonl", "comparison"), Form("jsonl", "nodes")]
-    return tuple(dict.fromkeys(found))
+    Raises:
+        UsageError: PF7004 if a format is of a package and cannot be used.
+    """
+    written = [pair for entry in formats for pair in _given(entry)]
+    found: list[Chosen] = []
+    for entry in formats:
+        ((word, option),) = [(entry, None)] if isinstance(entry, str) else _given(entry)
+        kind = FORMATS.find(word)
+        each = Chosen(kind, kind.plain(written) if isinstance(entry, str) else option)
+        if kind.is_joint:
+            _join(found, each)
+        elif each not in found:
+            found.append(each)
+    return tuple(found)
 
 
-def _told_apart(files: Sequence[tuple[Form, ReportFile]]) -> list[tuple[Form, ReportFile]]:
-    """Put the layout into the names of files that would overwrite each other."""
+def _join(found: list[Chosen], each: Chosen) -> None:
+    """Add an entry to those of its word before it."""
+    more = () if each.option is None else (each.option,)
+    for number, other in enumerate(found):
+        if other.format is each.format:
+            found[number] = Chosen(each.format, (*other.option, *more))
+            return
+    found.append(Chosen(each.format, more))
+
+
+def _files(each: Chosen, request: Request, context: Context) -> list[ReportFile]:
+    """Return the files of one format; none where it cannot say which there are."""
+    try:
+        return list(each.format.files(request, each.option))
+    except Exception as exc:  # as in `_problem`
+        request.problems.append(_failure(each, f"what `{each.format.word}` shows is not found", exc, context))
+    return []
+
+
+def _told_apart(files: Sequence[tuple[Chosen, ReportFile]]) -> list[tuple[Chosen, ReportFile]]:
+    """Put the option, or even a number, into the names of files that would overwrite each other."""
     count = Counter(file.name for _, file in files)
-    return [
-        (form, replace(file, name=_with_layout(file.name, form)) if count[file.name] > 1 else file)
-        for form, file in files
-    ]
+    taken: Counter[str] = Counter()
+    found = []
+    for each, file in files:
+        name = _with(file.name, each.label) if count[file.name] > 1 else file.name
+        taken[name] += 1
+        found.append((each, replace(file, name=name if taken[name] == 1 else _with(name, str(taken[name])))))
+    return found
 
 
-def _with_layout(name: str, form: Form) -> str:
+def _with(name: str, part: str) -> str:
     path = Path(name)
-    return str(path.with_name(f"{path.stem}_{form.argument or form.word}{path.suffix}"))
+    return str(path.with_name(f"{path.stem}_{part}{path.suffix}"))
 
 
 def _as_known(comparison: Comparison, context: Context) -> Comparison:
@@ -240,74 +243,7 @@ def _as_known(comparison: Comparison, context: Context) -> Comparison:
     return structs.replace(comparison, incomplete=tuple(dict.fromkeys((*comparison.incomplete, *errors))))
 
 
-def _prepared(options: Options, request: Request, context: Context) -> tuple[Request, list[Diagnostic]]:
-    """Return the request with what some forms need found, and what is to say about it."""
-    problems: list[Diagnostic] = []
-    for form in forms(options):
-        if form.word in _PREPARED:
-            try:
-                request, said = _PREPARED[form.word](form, options, request, context)
-            except Exception as exc:  # as in `_problem`
-                said = [_failure(form, f"what `{form.word}` shows is not found", exc, context)]
-            problems += said
-    return request, problems
-
-
-def _with_differences(
-    _form: Form, options: Options, request: Request, _context: Context
-) -> tuple[Request, list[Diagnostic]]:
-    differences, said = _first_differences(options, request.comparison)
-    return replace(request, differences=differences), said
-
-
-def _with_merged(
-    form: Form, _options: Options, request: Request, _context: Context
-) -> tuple[Request, list[Diagnostic]]:
-    merged, said = _merged(form.argument, request.comparison)
-    return replace(request, merged={**request.merged, form.argument: merged}), said
-
-
-def _with_views(_form: Form, options: Options, request: Request, context: Context) -> tuple[Request, list[Diagnostic]]:
-    from probe_flow.stages.report.element_views import views_of, with_looks
-
-    wanted = [entry.detail for entry in options.formats if isinstance(entry, FormatWithOption) and entry.detail]
-    views, said = views_of(request.comparison, wanted)
-    if "html" in options.formats:
-        request = replace(request, comparison=with_looks(request.comparison, wanted, io=context.settings.io))
-    return replace(request, views=views), said
-
-
-_PREPARED: Mapping[str, Callable[[Form, Options, Request, Context], tuple[Request, list[Diagnostic]]]] = (
-    MappingProxyType({"diff_analyze": _with_differences, "rank_merge": _with_merged, "detail": _with_views})
-)
-
-
-def _merged(path: str, comparison: Comparison) -> tuple[Merged, list[Diagnostic]]:
-    from probe_flow.errors import ProbeFlowError
-    from probe_flow.reports.rank_merge.config import read_merge_config
-    from probe_flow.reports.rank_merge.sources import merge_comparison
-
-    try:
-        return merge_comparison(comparison, read_merge_config(path))
-    except ProbeFlowError as exc:
-        return {}, list(exc.diagnostics)
-
-
-def _first_differences(options: Options, comparison: Comparison) -> tuple[Differences, list[Diagnostic]]:
-    """Return the first differences by the thresholds of the options, and what is to say where there are none."""
-    from probe_flow.analysis.first_difference.search import first_differences
-    from probe_flow.errors import Diagnostic, Severity
-
-    mappings = (entry.diff_analyze for entry in options.formats if isinstance(entry, FormatWithOption))
-    given = next((entry for entry in mappings if entry is not None), None)
-    found = first_differences(comparison, given.model_dump(exclude_none=True) if given else None)
-    if any(each.first for each in found):
-        return found, []
-    message = "no entry differs from the golden, so `diff_analyze` writes no file of first differences"
-    return found, [Diagnostic("PF7140", message, severity=Severity.NOTE)]
-
-
-def _problem(form: Form, file: ReportFile, path: Path, context: Context) -> Diagnostic | None:
+def _problem(each: Chosen, file: ReportFile, path: Path, context: Context) -> Diagnostic | None:
     """Write one file; return why it is not there."""
     from probe_flow.errors import ProbeFlowError
 
@@ -317,14 +253,14 @@ def _problem(form: Form, file: ReportFile, path: Path, context: Context) -> Diag
     except ProbeFlowError as exc:
         return exc.diagnostic
     except Exception as exc:  # a writer of any origin: its failure must not take the other files along
-        return _failure(form, f"`{path.name}` is not written", exc, context)
+        return _failure(each, f"`{path.name}` is not written", exc, context)
     return None
 
 
-def _failure(form: Form, what: str, error: Exception, context: Context) -> Diagnostic:
+def _failure(each: Chosen, what: str, error: Exception, context: Context) -> Diagnostic:
     from probe_flow.errors import Diagnostic
 
-    context.emit("report.crashed", form=str(form), traceback="".join(traceback.format_exception(error)))
+    context.emit("report.crashed", form=str(each), traceback="".join(traceback.format_exception(error)))
     return Diagnostic(
         "PF7102",
         f"{what}: {type(error).__name__}: {error}",
@@ -333,11 +269,16 @@ def _failure(form: Form, what: str, error: Exception, context: Context) -> Diagn
 
 
 def forecast(options: Options) -> Forecast | None:
-    """Say before anything is measured that a file cannot be written for want of a package."""
-    from probe_flow.reports.xlsx import can_write_workbooks, no_xlsx_writer
-
-    wanted = any(entry == "xlsx" or (isinstance(entry, FormatWithOption) and entry.xlsx) for entry in options.formats)
-    return Forecast("writes workbooks", (no_xlsx_writer(),)) if wanted and not can_write_workbooks() else None
+    """Say before anything is measured that a file cannot be written for want of a package, or for a broken one."""
+    try:
+        problems = [each.format.problem(each.option) for each in chosen(options.formats)]
+    except UsageError as error:
+        problems = list(error.diagnostics)
+    found: list[Diagnostic] = []
+    for problem in problems:
+        if problem is not None and problem not in found:
+            found.append(problem)
+    return Forecast("writes files", tuple(found)) if found else None
 
 
 STAGE = StageType(

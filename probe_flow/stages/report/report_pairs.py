@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from probe_flow.stages.base import IsPath, Kind, PairsOf, StageOptions, StageType
+from probe_flow.stages.report.registry import FORMATS
+from probe_flow.stages.report.report import chosen, plain_words
 from probe_flow.work import Context
+
+
+def _without_rows(word: str) -> str:
+    if FORMATS.find(word).needs_rows:
+        raise ValueError(f"`{word}` shows what was measured; use it in a `report` of a comparison")
+    return word
+
+
+if TYPE_CHECKING:
+    Format = str
+else:
+    Format = Annotated[Literal[plain_words(needs_rows=False)], AfterValidator(_without_rows)]
 
 
 class Options(StageOptions):
@@ -17,7 +31,7 @@ class Options(StageOptions):
 
     uses: Literal["report.pairs"]
     pairs: PairsOf = Field(description="Stage that matched.")
-    formats: list[Literal["mapping", "data_mapping"]] = Field(
+    formats: list[Format] = Field(
         ["mapping"],
         min_length=1,
         description="`mapping`: a table of files, as the mapping mode of the offline comparison writes it "
@@ -31,7 +45,7 @@ class Options(StageOptions):
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the paths of the files written; those of several matches (of a matrix) are numbered."""
     from probe_flow.records import Comparison
-    from probe_flow.reports.formats import Form, Request, files_of
+    from probe_flow.reports.formats import Request
     from probe_flow.reports.tables.offline.mapping import rows_of
 
     folder = Path(options.output) if options.output else context.output
@@ -39,9 +53,9 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     for number, pairs in enumerate(inputs["pairs"], start=1):
         suffix = f"_{number}" if len(inputs["pairs"]) > 1 else ""
         unmeasured = Comparison(pairs, rows_of(pairs), (), {}, gate="", gate_passed=True)
-        request = Request(unmeasured, context.facts, Path.cwd(), suffix)
-        for word in dict.fromkeys(options.formats):
-            for file in files_of(Form(word), request):
+        request = Request(unmeasured, context.facts, Path.cwd(), suffix, chosen=chosen(options.formats))
+        for each in request.chosen:
+            for file in each.format.files(request, each.option):
                 file.write(folder / file.name)
                 written.append(folder / file.name)
     return written

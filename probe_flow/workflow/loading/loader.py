@@ -15,7 +15,7 @@ from probe_flow.errors import Diagnostic, Severity, Span, WorkflowError
 from probe_flow.files.yaml.places import Place
 from probe_flow.files.yaml.positions import Document
 from probe_flow.stages.base import StageOptions, StageType
-from probe_flow.stages.registry import BUILT_IN, stage_types, unusable
+from probe_flow.stages.registry import STAGES
 from probe_flow.workflow.loading.extends import Layers
 from probe_flow.workflow.loading.graph import check_endless, check_wires, find_cycles, topological
 from probe_flow.workflow.loading.interpolation import DROP, Scope
@@ -79,7 +79,7 @@ def load_workflow(
     sources = Sources(cwd)
     layers = Layers(sources)
     document = layers.load(path)
-    reader = _FileReader(sources, env, sets, stage_types(), layers.problems)
+    reader = _FileReader(sources, env, sets, STAGES, layers.problems)
     try:
         workflow = reader.read(path, document) if document else None
     except WorkflowError as too_large:
@@ -261,9 +261,9 @@ class _FileReader:
         except ValidationError as error:
             self.problems += complaints(error, subject)
         except Exception as error:  # a validator of a package may raise anything
-            if subject.uses is None or subject.uses in BUILT_IN:
+            if subject.uses is None or subject.uses in STAGES.built_in:
                 raise
-            (problem,) = unusable(
+            (problem,) = STAGES.unusable(
                 subject.uses, f"its options cannot be checked: {type(error).__name__}: {error}"
             ).diagnostics
             self.problems.append(replace(problem, span=subject.place.name_span, stage=subject.stage))

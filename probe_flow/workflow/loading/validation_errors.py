@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from probe_flow.errors import Diagnostic, Span, did_you_mean
 from probe_flow.files.yaml.places import HOLE, Loc, Place, nearest
+from probe_flow.packages import BrokenPackageError
 from probe_flow.workflow.loading.fields import choices_of, fields_of, models_at, type_words, types_at
 
 _UNION = "union"
@@ -145,16 +146,21 @@ def _refused(leaf: _Leaf, subject: Subject) -> Diagnostic:
     """Report what a field's own check says, at the key or at the value that it refuses."""
     loc = tuple(step for step in leaf.loc if step != _KEY)
     place = nearest(subject.place, loc)
-    error = leaf.context["error"]
-    message, _, advice = str(error).partition("; ")
-    return Diagnostic(
-        getattr(error, "code", "PF1205"),
-        f"{subject.name(loc[:-1] if loc != leaf.loc else loc)}: {message}",
+    said = _said(leaf.context["error"])
+    return replace(
+        said,
+        message=f"{subject.name(loc[:-1] if loc != leaf.loc else loc)}: {said.message}",
         span=place.span if loc == leaf.loc else place.name_span,
-        help=advice or None,
         related=_definition(place),
         stage=subject.stage,
     )
+
+
+def _said(error: ValueError) -> Diagnostic:
+    if isinstance(error, BrokenPackageError):
+        return error.diagnostic
+    message, _, advice = str(error).partition("; ")
+    return Diagnostic(getattr(error, "code", "PF1205"), message, help=advice or None)
 
 
 def _missing(leaf: _Leaf, subject: Subject) -> Diagnostic:

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Severity, did_you_mean
 from probe_flow.files.opening import open_bytes
 from probe_flow.files.yaml.positions import parse_yaml
-from probe_flow.packages import EntryPoint, entry_points
+from probe_flow.packages import entry_points
 from probe_flow.workflow.sources import MAX_FILE_BYTES
 from probe_flow.workflow.templates.packaged import PREFIX, template_name, templates
 from probe_flow.workflow.templates.team_templates import GROUP, announced

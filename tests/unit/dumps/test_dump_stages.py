@@ -12,7 +12,7 @@ from probe_flow.records import Catalog
 from probe_flow.stages.base import Select
 from probe_flow.stages.dump.adopt_any import READERS, adopt_any
 from probe_flow.stages.dump.dump_json_stage import adopt
-from probe_flow.stages.registry import stage_types
+from probe_flow.stages.registry import STAGES
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data" / "dump_json"
@@ -75,4 +75,4 @@ def test_every_kind_that_is_told_apart_has_a_reader() -> None:
 
 def test_the_stages_are_registered() -> None:
     for uses in ("dump.torch", "dump.mindspore", "dump.auto"):
-        assert stage_types()[uses].uses == uses
+        assert STAGES[uses].uses == uses

@@ -13,7 +13,7 @@ from probe_flow.workflow.model.resolved import Workflow
 @pytest.fixture
 def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Workflow]:
     """Return a function that writes a workflow of fake stages into ``tmp_path`` and loads it."""
-    monkeypatch.setattr("probe_flow.workflow.loading.loader.stage_types", lambda: fake_stages.STAGES)
+    monkeypatch.setattr("probe_flow.workflow.loading.loader.STAGES", fake_stages.STAGES)
 
     def load(*, sets: dict[str, str] | None = None, **project: str) -> Workflow:
         path = fake_stages.write_project(tmp_path, **project)

@@ -25,7 +25,7 @@ import probe_flow.workflow.loading.loader
 import scheduler_jobs
 
 if __name__ == "__main__":
-    probe_flow.workflow.loading.loader.stage_types = lambda: fake_stages.STAGES
+    probe_flow.workflow.loading.loader.STAGES = fake_stages.STAGES
     fake_stages.square_difference = scheduler_jobs.write_pid_here_and_wait
     from probe_flow.cli.main import main
 

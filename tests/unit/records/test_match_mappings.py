@@ -11,14 +11,14 @@ from pydantic import ValidationError
 
 from probe_flow.errors import UsageError
 from probe_flow.records import Catalog, Pairs
-from probe_flow.stages.registry import stage_types
+from probe_flow.stages.registry import STAGES
 
 MAPPINGS = DATA / "mappings"
 SIDES = {"target": "a", "golden": "b"}
 
 
 def run(uses: str, target: Catalog, golden: Catalog, **options: Any) -> Pairs:
-    stage = stage_types()[uses]
+    stage = STAGES[uses]
     model = stage.options.model_validate({"uses": uses, **SIDES, **options})
     pairs = stage.run(model, {"target": [target], "golden": [golden]}, None)  # type: ignore[arg-type]
     assert isinstance(pairs, Pairs)

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from offline_rows import Op, figures, offline
 
 from probe_flow.records import Execution
-from probe_flow.reports.parts import parts_of
+from probe_flow.reports.registry import LAYOUTS
 
 
 def names(*calls: Call, layout: str = "dump_json", max_rows: int | None = None, **attrs: Any) -> list[str]:
-    found = parts_of(compared(*calls, **attrs), layout, max_rows=max_rows)
+    found = LAYOUTS[layout].parts(compared(*calls, **attrs), max_rows)
     return [f"{part.folder}{'debug_' * part.is_debug}result{part.suffix}{part.ending}" for part in found]
 
 
@@ -44,7 +44,7 @@ def test_files_are_named_after_the_folders_of_the_dump(calls: Any, files: Any, e
 
 def test_rows_of_the_golden_alone_go_to_the_execution_that_it_was_compared_with() -> None:
     calls = [Call("a", rank=0), Call("b", [(None, 1.0)], [(None, 1.0)], rank=0), Call("a", rank=1)]
-    found = list(parts_of(compared(*calls, files=("rank0/dump.json", "rank1/dump.json")), "dump_json"))
+    found = list(LAYOUTS["dump_json"].parts(compared(*calls, files=("rank0/dump.json", "rank1/dump.json")), None))
     assert [len(part.comparison.rows) for part in found] == [4, 2]
 
 
@@ -65,7 +65,7 @@ def test_no_rows_are_one_empty_table() -> None:
 def models(*executions: Execution, layout: str = "offline") -> list[str]:
     ops = [offline(Op("a", outputs=[figures()]), execution=execution) for execution in executions]
     rows = tuple(row for each in ops for row in each.rows)
-    return [f"{part.prefix}result" for part in parts_of(replace(ops[0], rows=rows), layout)]
+    return [f"{part.prefix}result" for part in LAYOUTS[layout].parts(replace(ops[0], rows=rows), None)]
 
 
 @pytest.mark.parametrize("layout", ["offline", "msaccucmp"])

@@ -16,9 +16,8 @@ from report_builders import GOOD_METRICS, comparison, good_row, measurement, mis
 from probe_flow.record.jsonl import write_comparison_jsonl, write_nodes_jsonl
 from probe_flow.records import Catalog, Comparison, Extent
 from probe_flow.records.frameworks import TORCHAIR_FX
-from probe_flow.reports.registry import TABLES
-from probe_flow.reports.registry import table as table_of
-from probe_flow.reports.tables.torchair.layout import write_torchair_csv
+from probe_flow.reports.layout import Layout
+from probe_flow.reports.registry import LAYOUTS, OURS
 
 FIGURES = {
     "reference.cosine": 0.5,
@@ -42,7 +41,7 @@ def three_sides(**figures: Any) -> Comparison:
 
 
 def table(path: Path, found: Comparison) -> list[dict[str, str]]:
-    write_torchair_csv(found, path / "t.csv")
+    LAYOUTS["torchair"].write_csv(found, path / "t.csv")
     with (path / "t.csv").open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
@@ -60,9 +59,9 @@ def test_columns_of_the_reference_stand_behind_the_published_ones(tmp_path: Path
     assert [second[name] for name in added] == ["N/A"] * 6
 
 
-@pytest.mark.parametrize("layout", TABLES)
-def test_rows_with_a_reference_have_a_cell_for_every_column(layout: str) -> None:
-    shown = table_of(layout, three_sides())
+@pytest.mark.parametrize("layout", OURS, ids=lambda each: each.name)
+def test_rows_with_a_reference_have_a_cell_for_every_column(layout: Layout) -> None:
+    shown = layout.make(three_sides())
     widths = [len(cells) for _, cells in shown.rows]
     assert widths
     assert set(widths) == {len(shown.header)}

@@ -15,12 +15,12 @@ from report_builders import comparison, good_row, key, measurement, missing_gold
 from probe_flow.errors import IncompleteError, UsageError
 from probe_flow.records import Comparison, Role, Status
 from probe_flow.reports import xlsx
-from probe_flow.reports.registry import TABLES, layout
+from probe_flow.reports.registry import LAYOUTS
 from probe_flow.reports.xlsx import cell_number, cell_text, write_xlsx
 
 
 def sheets(given: Comparison, tmp_path: Path, layout_name: str = "torchair") -> Any:
-    write_xlsx(given, tmp_path / "t.xlsx", layout=layout_name, created=datetime(2026, 1, 2, tzinfo=timezone.utc))
+    write_xlsx(LAYOUTS[layout_name].make(given), tmp_path / "t.xlsx", created=datetime(2026, 1, 2, tzinfo=timezone.utc))
     return openpyxl.load_workbook(tmp_path / "t.xlsx")
 
 
@@ -35,10 +35,10 @@ def mixed() -> Comparison:
     )
 
 
-@pytest.mark.parametrize("name", list(TABLES))
+@pytest.mark.parametrize("name", list(LAYOUTS.built_in))
 def test_cells_are_those_of_the_csv(tmp_path: Path, name: str) -> None:
     given = mixed()
-    layout(name)(given, tmp_path / "t.csv")
+    LAYOUTS[name].write_csv(given, tmp_path / "t.csv")
     with (tmp_path / "t.csv").open(newline="", encoding="utf-8") as file:
         expected = list(csv.reader(file))
     (sheet,) = sheets(given, tmp_path, name).worksheets
@@ -118,7 +118,7 @@ def test_the_same_comparison_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xlsxwriter", None)
     with pytest.raises(UsageError) as caught:
-        write_xlsx(mixed(), tmp_path / "t.xlsx", layout="torchair")
+        write_xlsx(LAYOUTS["torchair"].make(mixed()), tmp_path / "t.xlsx")
     assert caught.value.diagnostic.code == "PF7101"
     assert "probe-flow[xlsx]" in (caught.value.diagnostic.help or "")
     assert list(tmp_path.iterdir()) == []
@@ -132,7 +132,7 @@ def test_a_full_disk_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(zipfile.ZipFile, "write", full)
     with pytest.raises(IncompleteError) as caught:
-        write_xlsx(mixed(), tmp_path / "t.xlsx", layout="torchair")
+        write_xlsx(LAYOUTS["torchair"].make(mixed()), tmp_path / "t.xlsx")
     assert caught.value.diagnostic.code == "PF7001"
     assert list(tmp_path.iterdir()) == []
     del caught

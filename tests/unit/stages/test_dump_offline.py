@@ -13,14 +13,14 @@ from pydantic import ValidationError
 from probe_flow.records import Catalog
 from probe_flow.stages.base import Select
 from probe_flow.stages.dump.adopt_any import adopt_any
-from probe_flow.stages.registry import stage_types
+from probe_flow.stages.registry import STAGES
 from probe_flow.work import Context, NoCache, Settings
 
 X = np.ones((2, 3), "f4")
 
 
 def adopted(uses: str, path: Path, **options: object) -> Catalog:
-    stage = stage_types()[uses]
+    stage = STAGES[uses]
     chosen = stage.options.model_validate_json(json.dumps({"uses": uses, "path": str(path), **options}))
     context = Context("side", path, None, None, None, Settings(), {}, NoCache())  # type: ignore[arg-type]
     catalog = stage.run(chosen, {}, context)
@@ -66,7 +66,7 @@ def test_options_of_arrays_reach_the_reader(tmp_path: Path) -> None:
 @pytest.mark.parametrize("uses", ["dump.om", "dump.npy"])
 def test_unknown_options_are_refused(uses: str) -> None:
     with pytest.raises(ValidationError, match="quantized"):
-        stage_types()[uses].options.model_validate_json(json.dumps({"uses": uses, "path": ".", "quantized": True}))
+        STAGES[uses].options.model_validate_json(json.dumps({"uses": uses, "path": ".", "quantized": True}))
 
 
 def test_both_kinds_are_adopted_by_dump_auto(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ import pytest
 from corpus_cases import CORPUS, Case, cases
 
 from probe_flow.files.yaml.positions import parse_yaml
-from probe_flow.stages.registry import stage_types
+from probe_flow.stages.registry import STAGES
 from probe_flow.workflow.schema import workflow_schema
 from probe_flow.workflow.templates.packaged import templates
 
-SCHEMA = workflow_schema(stage_types())
+SCHEMA = workflow_schema(STAGES)
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 # Mistakes that a schema cannot see: YAML itself, parameters, interpolation, wiring, other files.

@@ -11,14 +11,13 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, cast
 
 from probe_flow.record.float_texts import number_texts
 from probe_flow.records import ComparedPair, Comparison, NodeKey, SideSummary, Status, TensorRef
 from probe_flow.reports.row_colors import Color
-from probe_flow.reports.table import Cell, Rows, Table, write_csv
+from probe_flow.reports.table import Cell, Rows, Table
 from probe_flow.reports.tables.dump_json.metrics import metric_cells, published_metric_cells
 from probe_flow.reports.tables.dump_json.sides import (
     ABSENT,
@@ -254,24 +253,12 @@ def layout_of(comparison: Comparison) -> Layout:
     return Layout.STATISTICS
 
 
-def write_dump_json_csv(comparison: Comparison, path: Path) -> None:
-    """Write the rows of a comparison, in their order, as one UTF-8 file.
+def dump_json_table(comparison: Comparison) -> Table:
+    """Return the rows of a comparison, in their order; a row's mark follows its verdict.
 
     NaN is written ``Nan``, infinities with a leading blank as that layout does, a statistic that was not recorded
     ``None``, all cells of a missing side ``N/A``. Text that a spreadsheet would evaluate gets an apostrophe in front.
-
-    Args:
-        comparison: what to write.
-        path: the file; it appears whole or not at all.
-
-    Raises:
-        IncompleteError: PF7001 when it cannot be written.
     """
-    write_csv(dump_json_table(comparison), path)
-
-
-def dump_json_table(comparison: Comparison) -> Table:
-    """Return the same as a table for other kinds of files; a row's mark follows its verdict."""
     layout = layout_of(comparison)
     stacks = StackColumn.of(comparison)
     rows = _rows(comparison, layout, stacks)

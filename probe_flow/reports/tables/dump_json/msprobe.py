@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from pathlib import Path
 
 from probe_flow.records import ComparedPair, Comparison, NodeKey
 from probe_flow.reports.row_colors import Color
-from probe_flow.reports.table import Cell, Table, write_csv
+from probe_flow.reports.table import Cell, Table
 from probe_flow.reports.tables.dump_json.layout import (
     PREFIX,
     PUBLISHED,
@@ -31,17 +30,8 @@ from probe_flow.reports.tables.dump_json.sides import file_names, guarded
 _COLORS = {"pass": Color.GREEN, "warning": Color.YELLOW, "error": Color.RED}
 
 
-def write_msprobe_csv(comparison: Comparison, path: Path) -> None:
-    """Write the table as one UTF-8 file.
-
-    Raises:
-        IncompleteError: PF7001 when it cannot be written.
-    """
-    write_csv(msprobe_table(comparison), path)
-
-
 def msprobe_table(comparison: Comparison) -> Table:
-    """Return the same as a table for other kinds of files."""
+    """Return the rows that have a target, with the marks that the published tool gives."""
     layout = layout_of(comparison)
     stacks = StackColumn.of(comparison)
     rows = _rows(comparison, layout, stacks)

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from probe_flow.record.rows import shape_of
 from probe_flow.records import ComparedPair, Comparison, Expectation, NodeKey, TensorRef
 from probe_flow.records.frameworks import NPY
 from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.row_colors import Color, colored
-from probe_flow.reports.table import Cell, Table, write_csv
+from probe_flow.reports.table import Cell, Table
 from probe_flow.reports.tables.offline.flags import FLAG_COLUMNS, ModelOutputs, flags, overflow
 from probe_flow.reports.tables.offline.groups import (
     DEVICE_ONLY,
@@ -107,26 +106,17 @@ class Columns:
         return frozenset(("Index", SEQUENCE, "Address", *metrics))
 
 
-def write_offline_csv(comparison: Comparison, path: Path, *, columns: Sequence[str] = ()) -> None:
-    """Write every operator and tensor of the target by fused group, those that were not compared too.
+def offline_table(comparison: Comparison, *, columns: Sequence[str] = ()) -> Table:
+    """Return every operator and tensor of the target by fused group, those that were not compared too.
 
     Of tensors that only the golden has, the gaps have rows (with ``*`` for the target); what lies inside of fused
     operators stands in comparison.jsonl.
-    Metrics have six decimals; ``NaN`` = not computed, ``nan`` = not a number. Lines end with CR LF.
+    Metrics have six decimals; ``NaN`` = not computed, ``nan`` = not a number.
 
     Args:
         comparison: what is reported.
-        path: the file; it appears whole or not at all.
         columns: some of `COLUMN_CHOICES`.
-
-    Raises:
-        IncompleteError: PF7001 when the file cannot be written.
     """
-    write_csv(offline_table(comparison, columns=columns), path, line_end=LINE_END)
-
-
-def offline_table(comparison: Comparison, *, columns: Sequence[str] = ()) -> Table:
-    """Return the same as a table for other kinds of files."""
     operators = Operators(comparison.pairs)
     chosen = Columns.of(comparison, columns, operators)
     return Table((*chosen.header, *JUDGEMENT), chosen.numbers, _rows(comparison, chosen, operators))

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from probe_flow.metrics.catalogue.registry import is_of_package
+from probe_flow.metrics.catalogue.registry import METRICS
+from probe_flow.metrics.catalogue.third_side import PREFIX
 from probe_flow.record.rows import shape_of
 from probe_flow.records import ComparedPair, Measurement, Mode, SideSummary
 from probe_flow.reports.tables.offline.groups import NOT_COMPUTED
@@ -86,7 +87,7 @@ def custom_metrics(rows: Iterable[ComparedPair]) -> tuple[str, ...]:
     for row in rows:
         if row.measurement is not None and row.measurement.mode is Mode.TENSOR:
             found.update(dict.fromkeys(row.measurement.metrics))
-    return tuple(name for name in found if is_of_package(name))
+    return tuple(name for name in found if name not in METRICS.built_in and not name.startswith(PREFIX))
 
 
 def is_all_zero(side: SideSummary | None) -> bool:

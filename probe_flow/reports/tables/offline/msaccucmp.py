@@ -7,13 +7,12 @@ golden side has) stands in every other result of the run. Its figures are taken 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from probe_flow.record.rows import shape_of
 from probe_flow.records import ComparedPair, Comparison, NodeKey, TensorRef
 from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.row_colors import Color, colored
-from probe_flow.reports.table import Cell, Table, write_csv
+from probe_flow.reports.table import Cell, Table
 from probe_flow.reports.tables.offline.flags import ModelOutputs, flags, overflow
 from probe_flow.reports.tables.offline.groups import (
     DEVICE_ONLY,
@@ -26,7 +25,7 @@ from probe_flow.reports.tables.offline.groups import (
     target_rows,
     tensor_name,
 )
-from probe_flow.reports.tables.offline.layout import LINE_END, Columns, shape_text
+from probe_flow.reports.tables.offline.layout import Columns, shape_text
 from probe_flow.reports.tables.offline.metrics import METRIC_COLUMNS, number_text
 from probe_flow.reports.tables.offline.published import published_metrics
 from probe_flow.reports.tables.offline.reasons import (
@@ -45,17 +44,8 @@ _SMALL_FLOATS = ("float8", "hifloat8", "float6", "float4")
 _NOT_FLAT = frozenset({"FRACTAL_NZ", "NDC1HWC0"})
 
 
-def write_msaccucmp_csv(comparison: Comparison, path: Path, *, columns: Sequence[str] = ()) -> None:
-    """Write the table as one UTF-8 file; arguments as in `csv_offline.write_offline_csv`.
-
-    Raises:
-        IncompleteError: PF7001 when it cannot be written.
-    """
-    write_csv(msaccucmp_table(comparison, columns=columns), path, line_end=LINE_END)
-
-
 def msaccucmp_table(comparison: Comparison, *, columns: Sequence[str] = ()) -> Table:
-    """Return the same as a table for other kinds of files."""
+    """Return the table; arguments as in `probe_flow.reports.tables.offline.layout.offline_table`."""
     operators = Operators(comparison.pairs, cleans_names=True)
     chosen = Columns.of(comparison, columns, operators)
     return Table(chosen.header, chosen.numbers, _rows(comparison, chosen, operators))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
 
 from probe_flow.record.rows import RowReader, checksum_of, reason_of, shape_of, statistics_of
@@ -13,7 +12,7 @@ from probe_flow.records import ComparedPair, Comparison, Mode, NodeKey, SideSumm
 from probe_flow.reports.accuracy import accuracy_of
 from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.row_colors import Color, colored
-from probe_flow.reports.table import Cell, Table, write_csv
+from probe_flow.reports.table import Cell, Table
 
 NOT_AVAILABLE = "N/A"
 UNSUPPORTED = "unsupported"
@@ -123,36 +122,19 @@ _ONE_TENSOR_SUFFIXES = (".npy", ".pt")
 _SLOT_WORDS: Mapping[SlotRole, str] = MappingProxyType({SlotRole.INPUT: "inputs", SlotRole.OUTPUT: "outputs"})
 
 
-def write_torchair_csv(comparison: Comparison, path: Path) -> None:
-    """Write every row of a comparison, those without a partner too, in execution order.
+def torchair_table(comparison: Comparison) -> Table:
+    """Return every row of a comparison, those without a partner too, in execution order.
 
     The metric columns are those of the mode that was compared; a comparison that mixes modes has the columns of each,
     and ``MaxRelativeErr`` (a name of two modes) then belongs to the row's own mode. ``N/A`` = not computable,
     ``unsupported`` = has no meaning for a scalar, ``NaN`` = not a number, ``inf`` = division by zero. Relative figures
     are plain ratios: 0.05 is 5 %.
-
-    Raises:
-        IncompleteError: PF7001 when the file cannot be written.
     """
-    write_csv(torchair_table(comparison), path)
-
-
-def torchair_table(comparison: Comparison) -> Table:
-    """Return the same as a table for other kinds of files."""
     return _table(comparison, in_percent=False)
 
 
-def write_percent_csv(comparison: Comparison, path: Path) -> None:
-    """Write the same with relative errors of statistics as text in per cent, as tables of that kind used to show them.
-
-    Raises:
-        IncompleteError: PF7001 when the file cannot be written.
-    """
-    write_csv(percent_table(comparison), path)
-
-
 def percent_table(comparison: Comparison) -> Table:
-    """Return the same as a table for other kinds of files."""
+    """Return the same with relative errors of statistics as text in per cent."""
     return _table(comparison, in_percent=True)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from types import MappingProxyType
 
 from probe_flow.record.rows import file_of, reason_of, statistics_of
 from probe_flow.records import ComparedPair, Comparison, SideSummary, Status, TensorRef
 from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.row_colors import Color, colored
-from probe_flow.reports.table import Table, write_csv
+from probe_flow.reports.table import Table
 from probe_flow.reports.tables.torchair.layout import as_number, first_of, shape_cell, slot_path
 
 _SIDE_COLUMNS = ("data_path", "op_type", "dtype", "shape", "max_value", "min_value", "mean_value")
@@ -49,21 +48,13 @@ _NUMBERS = frozenset(
 )
 
 
-def write_torchair_legacy_csv(comparison: Comparison, path: Path) -> None:
-    """Write every row of a comparison in execution order; blank where nothing was computed or a side is missing.
+def legacy_table(comparison: Comparison) -> Table:
+    """Return every row of a comparison in execution order; blank where nothing was computed or a side is missing.
 
     ``data_id`` counts the rows from 0. The columns ``*_op_type`` are always blank, as they were, and paths are
     absolute. ``cmp_fail_reason`` says why a row was not compared whole: it is blank where every element was, however
     large the errors. The metrics are those of the set ``torchair_legacy``.
-
-    Raises:
-        IncompleteError: PF7001 when the file cannot be written.
     """
-    write_csv(legacy_table(comparison), path)
-
-
-def legacy_table(comparison: Comparison) -> Table:
-    """Return the same as a table for other kinds of files."""
     return Table(LEGACY_HEADER, _NUMBERS, _rows(comparison))
 
 

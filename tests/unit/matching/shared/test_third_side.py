@@ -15,9 +15,9 @@ from probe_flow.errors import IncompleteError, Severity, UsageError
 from probe_flow.matching.shared.third_side import EXAMPLES, with_reference
 from probe_flow.records import Catalog, Execution, Framework, Node, NodeKey, Pair, Pairs, TensorKind
 from probe_flow.records.frameworks import PYTORCH
-from probe_flow.stages.registry import stage_types
+from probe_flow.stages.registry import STAGES
 
-MATCH_STAGES = sorted(uses for uses in stage_types() if uses.startswith("match."))
+MATCH_STAGES = sorted(uses for uses in STAGES if uses.startswith("match."))
 
 
 def reference_of(pairs: Pairs, *, root: str = "/reference", without: str = "", step: int | None = 0) -> Catalog:
@@ -143,7 +143,7 @@ def test_a_reference_with_nothing_of_the_golden_is_an_error() -> None:
 
 @pytest.mark.parametrize("uses", MATCH_STAGES)
 def test_every_match_stage_takes_a_reference(uses: str) -> None:
-    fields = stage_types()[uses].options.model_fields
+    fields = STAGES[uses].options.model_fields
     assert not fields["reference"].is_required()
     assert {"target", "golden", "pair_ranks", "step_offset"} <= set(fields)
 
@@ -155,7 +155,7 @@ def test_real_dumps_find_their_reference_whatever_matched_them(uses: str) -> Non
         "golden": [read("pt_stat_base", "golden")],
         "reference": [replace(read("pt_stat_base", "exact"), root="/exact")],
     }
-    stage = stage_types()[uses]
+    stage = STAGES[uses]
     options = stage.options.model_validate({"uses": uses, **{side: side for side in sides}})
     found = stage.run(options, sides, None)
     both = [pair for pair in found.pairs if pair.golden is not None]
@@ -173,7 +173,7 @@ def test_a_torchair_dump_finds_the_float64_dump_of_its_golden() -> None:
         "golden": [read_torchair_fx(sample / "faulty" / "msprobe_fx_dump", side="golden")],
         "reference": [read_torchair_fx(sample / "reference" / "msprobe_fx_dump", side="reference")],
     }
-    stage = stage_types()["match.torchair"]
+    stage = STAGES["match.torchair"]
     options = stage.options.model_validate({"uses": "match.torchair", **{side: side for side in sides}})
     found = stage.run(options, sides, None)
     judged = [pair for pair in found.pairs if pair.golden is not None and pair.rule != "self"]

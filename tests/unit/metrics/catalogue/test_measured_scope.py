@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
@@ -13,8 +12,8 @@ from raw_pairs import context, pairs_of, raw
 from probe_flow.compare.steps import compare_pairs
 from probe_flow.measure.run import planned_fields
 from probe_flow.metrics.catalogue import derive as derive_module
-from probe_flow.metrics.catalogue import registry
 from probe_flow.metrics.catalogue.metric import Metric
+from probe_flow.metrics.catalogue.registry import metric_ids
 from probe_flow.metrics.catalogue.scope import Scope
 from probe_flow.metrics.sums.record import BLOCK
 from probe_flow.stages.compare import Options
@@ -65,7 +64,7 @@ def test_errors_beyond_the_limit_are_not_seen_and_details_stop_there(tmp_path):
 def test_what_is_kept_of_some_elements_is_not_taken_for_others(tmp_path):
     golden = np.ones(50, np.float32)
     pairs = pairs_of([(raw(tmp_path, "t", "n", golden), raw(tmp_path, "g", "n", golden))])
-    ids = registry.metric_ids("default")
+    ids = metric_ids("default")
     asked = []
     for limit in (0, 10):
         fields = [dict(each[2]) for each in planned_fields(pairs, ids, by="content", scope=_limited(limit))]
@@ -104,10 +103,8 @@ BROKEN = Metric(
 
 
 @pytest.fixture
-def package(monkeypatch):
-    entries = [EntryPoint(name, f"{__name__}:{name}", registry.GROUP) for name in ("BEYOND", "BROKEN")]
-    known = registry.Metrics(entries)
-    monkeypatch.setattr(registry, "metrics", lambda: known)
+def package(site):
+    site.announce("acme", "probe_flow.metrics", f"beyond = {__name__}:BEYOND", f"broken = {__name__}:BROKEN")
     derive_module._computed.cache_clear()
     yield
     derive_module._computed.cache_clear()

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 from array_blocks import ArrayBlocks
+from packages_on_path import Site
 
 from probe_flow.errors import UsageError
-from probe_flow.metrics.catalogue import registry
 from probe_flow.metrics.catalogue.derive import derive
 from probe_flow.metrics.catalogue.metric import Metric
 from probe_flow.metrics.catalogue.metrics import BUILT_IN, METRIC_SETS
 from probe_flow.metrics.catalogue.reference import reference_page
-from probe_flow.metrics.catalogue.registry import Metrics, find_metric, metric_ids, metrics, options_for
+from probe_flow.metrics.catalogue.registry import METRICS, find_metric, metric_ids, options_for
 from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.metrics.catalogue.third_side import THIRD_SIDE, of_two_sides
 from probe_flow.metrics.kernel.compare import measure
@@ -25,6 +24,7 @@ from probe_flow.metrics.sums.record import Record
 from probe_flow.records import Mode, Statistics
 
 ROOT = Path(__file__).parents[4]
+GROUP = "probe_flow.metrics"
 
 
 def half_worst(record: Record) -> float:
@@ -33,14 +33,8 @@ def half_worst(record: Record) -> float:
 
 
 ADDED = Metric("half_worst", "max |t - g| / 2.", "[0, inf]", "value", "a package", compute=half_worst)
-TAKEN = Metric("cosine", "something else", "[0, 1]", "1", "a package", compute=half_worst)
 RESERVED = Metric("reference.mine", "something else", "[0, 1]", "1", "a package", compute=half_worst)
-EXCESS = Metric("excess_error", "something else", "[0, 1]", "1", "a package", compute=half_worst)
 NOT_COMPUTED = Metric("nothing", "nothing", "[0, 1]", "1", "a package")
-
-
-def entry(name: str) -> EntryPoint:
-    return EntryPoint(name, f"{__name__}:{name}", "probe_flow.metrics")
 
 
 def test_ids_are_unique_and_fully_described() -> None:
@@ -86,21 +80,22 @@ def test_metrics_of_other_modes_are_not_derived_from_a_record() -> None:
     assert derive(record, ["rmse", "max_diff", "checksum_equal"]) == {"rmse": 0.0}
 
 
-def test_a_package_adds_metrics() -> None:
-    found = Metrics([entry("ADDED")])
-    assert found["half_worst"] is ADDED
-    assert {name for name in found if not name.startswith("reference.")} == {
-        *(metric.id for metric in (*BUILT_IN, *THIRD_SIDE)),
-        "half_worst",
-    }
-    assert set(metrics()) >= {metric.id for metric in BUILT_IN}
+def test_a_package_adds_a_metric(site: Site) -> None:
+    site.announce("acme", GROUP, f"half_worst = {__name__}:ADDED")
+    assert find_metric("half_worst") is ADDED
+    assert set(METRICS) == {*(metric.id for metric in (*BUILT_IN, *THIRD_SIDE)), "half_worst"}
 
 
-def test_every_metric_is_also_one_of_target_and_reference() -> None:
-    found = Metrics([entry("ADDED")])
-    assert found["reference.half_worst"].definition == ADDED.definition
+def test_every_metric_of_two_sides_is_also_one_of_target_and_reference(site: Site) -> None:
+    site.announce("acme", GROUP, f"half_worst = {__name__}:ADDED")
+    assert find_metric("reference.half_worst").definition == ADDED.definition
+    assert find_metric("reference.half_worst").compute is None
     assert options_for(["reference.std_golden"]) == MeasureOptions(moments=True)
     assert of_two_sides(["rmse", "reference.rmse", "excess_peak", "reference.cosine"]) == ("rmse", "cosine")
+    for metric_id, near in (("excess_eror", "excess_error"), ("reference.rms", "reference.rmse")):
+        with pytest.raises(UsageError, match="there is no metric") as caught:
+            find_metric(metric_id)
+        assert f"`{near}`" in (caught.value.diagnostic.help or "")
 
 
 def test_metrics_of_three_sides_are_not_derived_from_the_record_of_two() -> None:
@@ -108,34 +103,43 @@ def test_metrics_of_three_sides_are_not_derived_from_the_record_of_two() -> None
     assert derive(record, ["rmse", "reference.rmse", "excess_error"]) == {"rmse": 0.0}
 
 
-@pytest.mark.parametrize("name", ["TAKEN", "RESERVED", "EXCESS", "NOT_COMPUTED", "half_worst"])
-def test_a_package_cannot_replace_ours_or_give_something_else(name: str) -> None:
-    found = Metrics([entry(name)])
-    assert set(found) == set(Metrics())
-    (problem,) = found.broken.values()
-    assert problem.code == "PF5115"
-    assert name in problem.message
-
-
-def test_a_package_is_imported_when_no_other_can_have_the_metric() -> None:
-    found = Metrics([entry("NOT_COMPUTED"), EntryPoint("half_worst", f"{__name__}:ADDED", "probe_flow.metrics")])
-    assert found["cosine"].id == "cosine"
-    assert found["reference.half_worst"].definition == ADDED.definition
-    assert not found.broken, "the other package was left alone"
-    assert "nothing" not in found
-    assert set(found.broken) == {"NOT_COMPUTED"}
-
-
-def test_a_metric_of_a_broken_package_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = Metrics([EntryPoint("acme", "no_such_module:X", "probe_flow.metrics")])
-    monkeypatch.setattr(registry, "metrics", lambda: known)
-    assert metric_ids(["cosine"]) == ("cosine",)
-    with pytest.raises(UsageError, match="no_such_module") as caught:
-        metric_ids(["acme"])
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ("another = {}:ADDED", "its metric is called `half_worst`"),
+        ("nothing = {}:NOT_COMPUTED", "it is no `Metric` with a `compute` function"),
+        ("half_worst = {}:half_worst", "it is no `Metric` with a `compute` function"),
+        ("reference.mine = {}:RESERVED", "ids that begin with `reference.`"),
+    ],
+)
+def test_what_is_no_metric_of_that_id_is_refused(site: Site, entry: str, why: str) -> None:
+    site.announce("acme", GROUP, entry.format(__name__))
+    metric_id = entry.partition(" ")[0]
+    with pytest.raises(UsageError) as caught:
+        find_metric(metric_id)
     assert caught.value.diagnostic.code == "PF5115"
-    with pytest.raises(UsageError, match="no metric `cosin`") as caught:
-        metric_ids(["cosin"])
-    assert "no_such_module" in caught.value.diagnostic.notes[0]
+    assert f"the metric `{metric_id}` cannot be used: {why}" in caught.value.diagnostic.message
+    assert "of the package `acme`" in caught.value.diagnostic.notes[0]
+
+
+@pytest.mark.parametrize("metric_id", ["cosine", "excess_error"])
+def test_a_metric_of_ours_is_not_replaced(site: Site, metric_id: str) -> None:
+    site.install("acme_taken", GROUP, f"{metric_id} = acme_taken:METRIC", "METRIC = 1")
+    assert find_metric(metric_id) in (*BUILT_IN, *THIRD_SIDE)
+    assert site.imported == set()
+
+
+def test_a_package_is_imported_for_its_own_metric_only(site: Site) -> None:
+    site.install("acme_broken", GROUP, "acme_broken_err = acme_broken:METRIC", "raise RuntimeError('no')")
+    site.announce("acme", GROUP, f"half_worst = {__name__}:ADDED")
+    for metric_id in ("cosine", "half_worst", "reference.half_worst"):
+        find_metric(metric_id)
+    with pytest.raises(UsageError, match="no metric `nothing`"):
+        find_metric("nothing")
+    assert site.imported == set()
+    with pytest.raises(UsageError, match="RuntimeError: no") as caught:
+        find_metric("reference.acme_broken_err")
+    assert caught.value.diagnostic.code == "PF5115"
 
 
 def test_the_registry_loads_no_numpy() -> None:

@@ -8,7 +8,7 @@ import pytest
 from comparison_rows import row, statistics
 
 from probe_flow.analysis.policies.offline import OfflinePolicy
-from probe_flow.analysis.policies.registry import policy_named
+from probe_flow.analysis.policies.registry import POLICIES
 from probe_flow.metrics.catalogue.registry import find_metric
 from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import Measurement, Mode, SideSummary, Statistics, Status
@@ -98,6 +98,6 @@ def test_other_modes_and_operators_judged_by_their_input_follow_the_torchair_rul
 
 
 def test_it_is_registered_and_asks_for_metrics_that_exist():
-    policy = policy_named("offline")
+    policy = POLICIES.find("offline")()
     assert policy.name == "offline"
     assert [find_metric(metric).id for metric in policy.needs] == list(policy.needs)

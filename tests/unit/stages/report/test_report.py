@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,11 @@ from report_builders import comparison, good_row, origin
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.records import Comparison, Role, Status
-from probe_flow.reports import formats as files
-from probe_flow.reports import registry
-from probe_flow.stages.report.report import STAGE, Options, forms
+from probe_flow.stages.report.report import STAGE, Options, chosen
 from probe_flow.work import Context, Settings
 
 ALL = [{"csv": "dump_json"}, "jsonl", "junit", "xlsx", {"xlsx": "torchair"}, "markdown", "annotations",
        {"annotations": "gitlab"}]  # fmt: skip
-ENTRY_POINT = EntryPoint(
-    "theirs", "probe_flow.reports.tables.dump_json.layout:write_dump_json_csv", registry.ENTRY_POINTS
-)
 FACTS: dict[str, Any] = {
     "workflow": {"name": "demo", "path": "demo.yaml"},
     "timings": {"started": "2026-01-02T03:04:05+00:00"},
@@ -116,10 +110,10 @@ def test_a_folder_of_its_own_gets_the_records_too(tmp_path: Path) -> None:
 def test_a_format_that_fails_costs_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, code: str
 ) -> None:
-    def broken(*_arguments: object) -> None:
+    def broken(*_arguments: object, **_more: object) -> None:
         raise error
 
-    monkeypatch.setattr(files, "_WRITERS", {**files._WRITERS, "junit": broken})
+    monkeypatch.setattr("probe_flow.reports.ci.junit.write_junit", broken)
     ran = Ran(tmp_path, ["annotations", "junit", "markdown"], diverging())
     assert ran.names == ["annotations.txt", "report.md"]
     (problem,) = ran.reported
@@ -128,7 +122,7 @@ def test_a_format_that_fails_costs_itself(
 
 
 def test_every_file_is_announced_before_it_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_arguments: object) -> None:
+    def broken(*_arguments: object, **_more: object) -> None:
         raise ZeroDivisionError("a defect")
 
     announced: dict[str, bool] = {}
@@ -136,7 +130,7 @@ def test_every_file_is_announced_before_it_is_begun(tmp_path: Path, monkeypatch:
     def announce(path: Path) -> None:
         announced[path.name] = path.exists()
 
-    monkeypatch.setattr(files, "_WRITERS", {**files._WRITERS, "junit": broken})
+    monkeypatch.setattr("probe_flow.reports.ci.junit.write_junit", broken)
     ran = Ran(tmp_path, [{"csv": "dump_json"}, "junit", "html", "markdown"], diverging(), announce=announce)
     table = "compare_result_20260102030405.csv"
     assert ran.names == [table, "report.html", "report.md"]
@@ -179,12 +173,12 @@ def test_gitlab_gets_json(tmp_path: Path) -> None:
         (["xlsx"], ["xlsx: torchair"]),
         (["xlsx", {"csv": "torchair_legacy"}], ["xlsx: torchair_legacy", "csv: torchair_legacy"]),
         (["junit", "junit"], ["junit"]),
-        (["jsonl"], []),
+        (["jsonl", "jsonl"], ["jsonl"]),
     ],
 )
 def test_plain_words_have_usual_options(formats: list[Any], shown: list[str]) -> None:
     options = Options.model_validate({"uses": "report", "comparison": "result", "formats": formats})
-    assert [str(form) for form in forms(options)] == shown
+    assert [str(each) for each in chosen(options.formats)] == shown
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from probe_flow.files.torch.torch_file import read_torch_header
 from probe_flow.records import Catalog, Execution, Node, NodeKey, Slot, SlotRole, TensorKind, TensorRef
 from probe_flow.records.frameworks import NPY, OM
 from probe_flow.stages.convert import convert_layout, convert_npy, convert_pt
-from probe_flow.stages.registry import BUILT_IN
+from probe_flow.stages.registry import STAGES as KNOWN
 from probe_flow.tensors.stored_shapes import CONVERTIBLE
 from probe_flow.transform.convert.tensors import Batch, Job, Wanted, lost_batch
 from probe_flow.workflow.loading.loader import load_workflow
@@ -284,7 +284,7 @@ def test_mistakes_of_the_options_are_found(wrong: dict[str, Any]) -> None:
 
 
 def test_the_stages_are_registered_and_name_every_layout() -> None:
-    assert set(STAGES) <= set(BUILT_IN)
+    assert set(STAGES) <= set(KNOWN)
     assert set(get_args(convert_layout.Layout)) == CONVERTIBLE
 
 

@@ -29,8 +29,8 @@ from probe_flow.records import (
     TensorRef,
     Verdict,
 )
-from probe_flow.reports.tables.dump_json.layout import Layout, layout_of, write_dump_json_csv
-from probe_flow.reports.tables.dump_json.msprobe import write_msprobe_csv
+from probe_flow.reports.registry import LAYOUTS
+from probe_flow.reports.tables.dump_json.layout import Layout, layout_of
 
 KEY = NodeKey(Execution(), "Torch.add", 0)
 SIX = ("Cosine", "EucDist", "MaxAbsErr", "MaxRelativeErr", "One Thousandth Err Ratio", "Five Thousandths Err Ratio")
@@ -80,7 +80,7 @@ def row_of(
 
 
 def written(comparison: Comparison, folder: Path, *, strict: bool = False) -> list[dict[str, str]]:
-    (write_msprobe_csv if strict else write_dump_json_csv)(comparison, folder / "t.csv")
+    (LAYOUTS["dump_json_msprobe"].write_csv if strict else LAYOUTS["dump_json"].write_csv)(comparison, folder / "t.csv")
     with (folder / "t.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 

@@ -35,7 +35,8 @@ from probe_flow.records import (
     Verdict,
 )
 from probe_flow.records.frameworks import PYTORCH
-from probe_flow.reports.tables.dump_json.layout import RESULTS, write_dump_json_csv
+from probe_flow.reports.registry import LAYOUTS
+from probe_flow.reports.tables.dump_json.layout import RESULTS
 
 DATA = Path(__file__).parents[4] / "data" / "dump_json"
 KEY = NodeKey(Execution(), "Torch.add", 0)
@@ -43,7 +44,7 @@ LIKE = {"dtype": "float32", "stored_dtype": "torch.float32", "shape": (2, 3), "l
 
 
 def written(comparison: Comparison, folder: Path) -> list[dict[str, str]]:
-    write_dump_json_csv(comparison, folder / "result.csv")
+    LAYOUTS["dump_json"].write_csv(comparison, folder / "result.csv")
     with (folder / "result.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
@@ -130,7 +131,7 @@ def test_the_crossed_rows_of_the_real_result_are_put_right(real: Comparison, tmp
 
 
 def test_columns_stand_in_the_order_of_the_layout_with_role_last(real: Comparison, tmp_path: Path) -> None:
-    write_dump_json_csv(real, tmp_path / "result.csv")
+    LAYOUTS["dump_json"].write_csv(real, tmp_path / "result.csv")
     header = (tmp_path / "result.csv").read_text(encoding="utf-8").splitlines()[0]
 
     assert header == (DATA / "expected/pt_stat_mix_bug.csv").read_text(encoding="utf-8").splitlines()[0] + ",Role"
@@ -320,7 +321,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     broken = comparison_of((ref(), ref()), verdict=Verdict("no status"))  # type: ignore[arg-type]
 
     with pytest.raises(KeyError):
-        write_dump_json_csv(broken, path)
+        LAYOUTS["dump_json"].write_csv(broken, path)
 
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["result.csv"]

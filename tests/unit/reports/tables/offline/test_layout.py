@@ -26,8 +26,9 @@ from probe_flow.records import (
     Verdict,
 )
 from probe_flow.records.node import NodeKey
+from probe_flow.reports.registry import LAYOUTS
 from probe_flow.reports.tables.offline.groups import Operators
-from probe_flow.reports.tables.offline.layout import offline_table, write_offline_csv
+from probe_flow.reports.tables.offline.layout import offline_table
 
 SEED = (
     "Index,OpType,NPUDump,DataType,Address,GroundTruth,DataType,TensorIndex,Shape,CosineSimilarity,MaxAbsoluteError,"
@@ -38,7 +39,7 @@ SEED = (
 
 def lines(tmp_path: Path, comparison: Comparison, **more: Any) -> list[list[str]]:
     path = tmp_path / "result.csv"
-    write_offline_csv(comparison, path, **more)
+    LAYOUTS["offline"].write_csv(comparison, path, **more)
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.reader(file))
 

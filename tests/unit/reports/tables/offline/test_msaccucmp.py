@@ -28,11 +28,11 @@ from probe_flow.records import (
     Verdict,
 )
 from probe_flow.records.node import NodeKey
-from probe_flow.reports.tables.offline.msaccucmp import write_msaccucmp_csv
+from probe_flow.reports.registry import LAYOUTS
 
 
 def cells(tmp_path: Path, comparison: Comparison, **more: Any) -> list[dict[str, str]]:
-    write_msaccucmp_csv(comparison, tmp_path / "result.csv", **more)
+    LAYOUTS["msaccucmp"].write_csv(comparison, tmp_path / "result.csv", **more)
     with (tmp_path / "result.csv").open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
@@ -88,7 +88,7 @@ def test_a_row_without_golden_shows_the_stored_shape_and_no_dtype(tmp_path: Path
     [("bfloat16", "float32"), ("float8_e4m3fn", "float64"), ("hifloat8", "float64"), ("int8", "int8")],
 )
 def test_dtypes_are_those_after_decoding(tmp_path: Path, dtype: str, shown: str) -> None:
-    write_msaccucmp_csv(offline(Op("a", outputs=[figures()], tensor={"dtype": dtype})), tmp_path / "r.csv")
+    LAYOUTS["msaccucmp"].write_csv(offline(Op("a", outputs=[figures()], tensor={"dtype": dtype})), tmp_path / "r.csv")
     assert (tmp_path / "r.csv").read_text().splitlines()[1].split(",")[3] == shown
 
 

@@ -8,9 +8,8 @@ import pytest
 from offline_rows import Op, gap, offline
 
 from probe_flow.records import Expectation, Reason
+from probe_flow.reports.registry import LAYOUTS
 from probe_flow.reports.tables.offline.groups import Operators
-from probe_flow.reports.tables.offline.layout import write_offline_csv
-from probe_flow.reports.tables.offline.msaccucmp import write_msaccucmp_csv
 from probe_flow.reports.tables.offline.wording import published_words
 
 PUBLISHED = [
@@ -81,7 +80,7 @@ def test_a_reason_of_another_code_has_no_published_words() -> None:
 
 def test_the_plain_words_stand_in_the_remarks(tmp_path: Path) -> None:
     why = Reason("unknown_producer", "its producer is unknown", Expectation.MISSING, ("nobody",))
-    write_offline_csv(offline(Op("b", inputs=[why])), tmp_path / "r.csv")
+    LAYOUTS["offline"].write_csv(offline(Op("b", inputs=[why])), tmp_path / "r.csv")
     assert (
         (tmp_path / "r.csv")
         .read_text()
@@ -91,14 +90,14 @@ def test_the_plain_words_stand_in_the_remarks(tmp_path: Path) -> None:
 
 
 def test_what_has_no_published_words_is_said_once(tmp_path: Path) -> None:
-    write_offline_csv(offline(Op("b", inputs=[gap("not_in_rules", "no rule names it")])), tmp_path / "r.csv")
+    LAYOUTS["offline"].write_csv(offline(Op("b", inputs=[gap("not_in_rules", "no rule names it")])), tmp_path / "r.csv")
     assert (tmp_path / "r.csv").read_text().count("no rule names it") == 1
 
 
 def test_the_table_of_the_other_tool_has_no_plain_words(tmp_path: Path) -> None:
     why = Reason("shape_mismatch", "other sizes", Expectation.MISSING, ("(6,)", "(7,)"))
     given = offline(Op("b", inputs=[why]))
-    write_msaccucmp_csv(given, tmp_path / "r.csv")
+    LAYOUTS["msaccucmp"].write_csv(given, tmp_path / "r.csv")
     text = (tmp_path / "r.csv").read_text()
     assert "other sizes" not in text
     assert "Due to the different shapes on the left and right,the left dump data(6,)" in text

@@ -13,14 +13,14 @@ from report_builders import comparison, good_row, measurement, row, tensor
 
 from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import ComparedPair, Measurement, Mode, SideSummary, SlotRole, Statistics, Status, TensorKind
-from probe_flow.reports.tables.torchair.layout import write_percent_csv, write_torchair_csv
+from probe_flow.reports.registry import LAYOUTS
 
 RELATIVE = ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr")
 DIFFERENCES = ("Max diff", "Min diff", "Mean diff", "L2norm diff")
 
 
 def table(
-    path: Path, *rows: ComparedPair, write: Any = write_torchair_csv, task: str = "tensor"
+    path: Path, *rows: ComparedPair, write: Any = LAYOUTS["torchair"].write_csv, task: str = "tensor"
 ) -> list[dict[str, str]]:
     found = comparison(*rows)
     pairs = replace(found.pairs, target=replace(found.pairs.target, task=task))
@@ -62,14 +62,14 @@ def test_special_statistics_have_the_published_words(
 
 def test_relative_errors_can_be_text_in_per_cent(tmp_path: Path) -> None:
     measured = recorded({"max": 1.25, "min": 1.0, "mean": math.nan}, {"max": 1.0, "min": 0.0, "mean": 1.0})
-    (found,) = table(tmp_path, good_row(measured=measured), write=write_percent_csv)
+    (found,) = table(tmp_path, good_row(measured=measured), write=LAYOUTS["torchair_percent"].write_csv)
     assert [found[name] for name in RELATIVE] == ["25.0%", "inf", "NaN", "N/A"]
     assert [found[name] for name in DIFFERENCES] == ["0.25", "1.0", "NaN", "N/A"]
 
 
 def test_per_cent_is_for_statistics_only(tmp_path: Path) -> None:
     rows = [good_row(0), good_row(1, "Mul_2", measured=recorded({"max": 1.25}, {"max": 1.0}))]
-    tensors, statistics = table(tmp_path, *rows, write=write_percent_csv)
+    tensors, statistics = table(tmp_path, *rows, write=LAYOUTS["torchair_percent"].write_csv)
     assert (tensors["MaxRelativeErr"], statistics["MaxRelativeErr"]) == ("0.003333330154", "25.0%")
 
 

@@ -21,8 +21,8 @@ from report_builders import (
 )
 
 from probe_flow.records import ComparedPair, Mode, Node, Role, SlotRole, Status, TensorKind
-from probe_flow.reports.tables.torchair.layout import RESULTS, write_torchair_csv
-from probe_flow.reports.tables.torchair.legacy import write_torchair_legacy_csv
+from probe_flow.reports.registry import LAYOUTS
+from probe_flow.reports.tables.torchair.layout import RESULTS
 
 REAL_DATA_HEADER = (
     "Rank,Graph,Token,API Name,Stack Info,Data Name,NPU Dtype,Bench Dtype,NPU Tensor Shape,Bench Tensor Shape,"
@@ -34,7 +34,7 @@ REAL_DATA_HEADER = (
 
 def table(tmp_path: Path, *rows: ComparedPair, **more: Any) -> list[dict[str, str]]:
     path = tmp_path / "torchair_result.csv"
-    write_torchair_csv(comparison(*rows, **more), path)
+    LAYOUTS["torchair"].write_csv(comparison(*rows, **more), path)
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
@@ -48,7 +48,7 @@ def metrics(**changed: Any) -> dict[str, Any]:
 
 
 def test_the_header_is_the_published_one(tmp_path: Path) -> None:
-    write_torchair_csv(comparison(good_row()), tmp_path / "result.csv")
+    LAYOUTS["torchair"].write_csv(comparison(good_row()), tmp_path / "result.csv")
     assert (tmp_path / "result.csv").read_text().splitlines()[0] == REAL_DATA_HEADER
 
 
@@ -356,7 +356,7 @@ def test_nan_on_the_target_only_is_red(tmp_path: Path) -> None:
 
 def legacy(tmp_path: Path, *rows: ComparedPair) -> list[list[str]]:
     path = tmp_path / "legacy.csv"
-    write_torchair_legacy_csv(comparison(*rows), path)
+    LAYOUTS["torchair_legacy"].write_csv(comparison(*rows), path)
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.reader(file))
 

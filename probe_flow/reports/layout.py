@@ -1,0 +1,66 @@
+"""What a layout is: how a comparison becomes a table, and which files that table becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from probe_flow.records import Comparison
+from probe_flow.reports.parts import Part, whole
+from probe_flow.reports.table import Table, write_csv
+
+TableFunction: TypeAlias = Callable[..., Table]
+"""From a comparison, or a part of one, to its table; takes ``columns`` where the layout has further columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One layout of result tables, in CSV files and workbooks alike.
+
+    Args:
+        name: what people write behind ``csv:`` and ``xlsx:``.
+        table: returns the table, or names the function that does as ``module:attribute``, which is then imported when
+            a table is made. None for a layout that has `write` instead.
+        stem: how its files are named, followed by the time of the run; empty = by the layout's name.
+        columns: further columns that it has when it is asked for them.
+        parts: which files a comparison becomes; see `probe_flow.reports.parts`.
+        line_end: ends the lines of a CSV file.
+        write: writes a comparison as one CSV file, whole or not at all. Such a layout is never a workbook.
+    """
+
+    name: str
+    table: TableFunction | str | None
+    stem: str = ""
+    columns: tuple[str, ...] = ()
+    parts: Callable[[Comparison, int | None], Iterator[Part]] = whole
+    line_end: str = "\n"
+    write: Callable[[Comparison, Path], None] | None = None
+
+    def make(self, comparison: Comparison, *, columns: Sequence[str] = ()) -> Table:
+        """Return a comparison as a table, with those of the further columns that the layout has.
+
+        Raises:
+            TypeError: the layout has no table.
+        """
+        table = self.table
+        if isinstance(table, str):
+            module, _, name = table.partition(":")
+            table = cast("TableFunction", getattr(import_module(module), name))
+        if table is None:
+            raise TypeError(f"the layout `{self.name}` has no table")
+        given: dict[str, Any] = {"columns": [name for name in columns if name in self.columns]} if self.columns else {}
+        return table(comparison, **given)
+
+    def write_csv(self, comparison: Comparison, path: Path, *, columns: Sequence[str] = ()) -> None:
+        """Write a comparison as one UTF-8 file, which appears whole or not at all.
+
+        Raises:
+            IncompleteError: PF7001 when the file cannot be written.
+        """
+        if self.write is not None:
+            self.write(comparison, path)
+        else:
+            write_csv(self.make(comparison, columns=columns), path, line_end=self.line_end)

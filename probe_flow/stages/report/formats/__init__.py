@@ -1,0 +1,1 @@
+"""The file formats of `report`, by what they show."""
