@@ -50,9 +50,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "cache": ("probe_flow.cli.cache", "Look after the results kept between runs."),
         "schema": ("probe_flow.cli.schema", "Print the JSON Schema of workflow files."),
         "explain": ("probe_flow.cli.explain", "Say what a diagnostic code means."),
-        "doctor": ("probe_flow.cli.doctor", "Look at the installation and the machine."),
+        "plugins": ("probe_flow.cli.installation.plugins", "List what installed packages add, and what is broken."),
+        "doctor": ("probe_flow.cli.installation.doctor", "Look at the installation and the machine."),
         "completion": ("probe_flow.cli.completion", "Print the completion script of a shell."),
-        "version": ("probe_flow.cli.version", "Show the version."),
+        "version": ("probe_flow.cli.installation.version", "Show the version."),
     }
 )
 """Name -> module that has it as ``command``, and the line that ``--help`` shows without loading it."""

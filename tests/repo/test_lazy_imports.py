@@ -44,6 +44,7 @@ print(code, [name for name in {heavy!r} if name in sys.modules], file=sys.stderr
         ["validate", "tests/corpus/valid/all_options.yaml", "workflows/torchair_ge_vs_fx.yaml"],
         ["validate", "tests/corpus/invalid/many_mistakes.yaml"],
         ["templates"],
+        ["plugins"],
         ["schema"],
         ["explain", "PF1203"],
         ["version"],
