@@ -13,13 +13,15 @@ from probe_flow.analysis.model.noise import with_noise
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.measure.run import measure_pairs
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
-from probe_flow.records import Catalog, Mode, NodeKey, Pair, Pairs, Slot, TensorRef
+from probe_flow.records import Catalog, Mode, NodeKey, Pair, Pairs, Rule, Slot, TensorRef
 from probe_flow.records.frameworks import TORCHAIR_FX
 from probe_flow.records.measured import MeasuredPair
 from probe_flow.work import Context
 
 REPEATS = "repeats"
 """Attribute of a catalog: folders of the dumps of further runs."""
+
+_REPEAT = Rule("repeat")
 
 _Tensors = Mapping[tuple[NodeKey, Slot], TensorRef]
 
@@ -42,7 +44,7 @@ def measure_noise(
         for tensor, other in _others(row, repeated):
             run = f"repeat {other.node.name}"
             named = replace(other, node=NodeKey(other.node.execution, run, other.node.call, other.node.phase))
-            twosomes.setdefault((id(tensor), id(other)), Pair(tensor, named, row.pair.group, "repeat"))
+            twosomes.setdefault((id(tensor), id(other)), Pair(tensor, named, row.pair.group, _REPEAT))
     if not twosomes:
         return list(rows)
     found = measure_pairs(list(twosomes.values()), (), context, scope=scope)
@@ -55,7 +57,7 @@ def measure_noise(
 
 def _others(row: MeasuredPair, repeated: Mapping[str, Sequence[_Tensors]]) -> Iterator[tuple[TensorRef, TensorRef]]:
     """Yield each side of a row with the same tensor of each further run."""
-    if row.measurement is None or row.measurement.mode is Mode.VALUE or row.pair.rule == "self":
+    if row.measurement is None or row.measurement.mode is Mode.VALUE or row.pair.rule.is_self:
         return
     for side, runs in repeated.items():
         tensor: TensorRef | None = getattr(row.pair, side)

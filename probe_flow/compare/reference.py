@@ -16,10 +16,11 @@ from probe_flow.measure.result_keys import Fields
 from probe_flow.measure.run import measure_pairs, planned_fields
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.metrics.catalogue.third_side import PREFIX, of_two_sides
-from probe_flow.records import Measurement, Mode, NodeKey, Pair, Pairs, TensorKind, TensorRef
+from probe_flow.records import Measurement, Mode, NodeKey, Pair, Pairs, Rule, TensorKind, TensorRef
 from probe_flow.records.measured import MeasuredPair, ThirdSide
 from probe_flow.work import Context
 
+_REFERENCE = Rule("reference")
 APART = 0.5
 """Relative error from which on golden and reference have nothing in common."""
 
@@ -124,7 +125,7 @@ def _twosomes(pairs: Iterator[Pair]) -> dict[_Twosome, Pair]:
                 two = side if word == "target" else _told(word, side), _told("reference", pair.reference)
                 # A reference has the axes of the golden: it comes from the same framework.
                 transform = pair.transform if word == "target" else ()
-                found[key] = Pair(*two, pair.group, "reference", transform=transform)
+                found[key] = Pair(*two, pair.group, _REFERENCE, transform=transform)
     return found
 
 

@@ -146,7 +146,7 @@ def _same_dump(pairs: Pairs) -> Diagnostic | None:
     sources = [
         (pair.target.source, pair.golden.source)
         for pair in pairs.pairs
-        if pair.target is not None and pair.golden is not None and pair.rule != "self"
+        if pair.target is not None and pair.golden is not None and not pair.rule.is_self
     ]
     some = dict.fromkeys(sources[:: max(1, len(sources) // SAMPLED_FILES)])
     if not some or not all(_is_same_file(*files) for files in some):

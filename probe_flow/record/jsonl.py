@@ -168,7 +168,7 @@ class RowLines:
         return (
             f'{{"order": {row.order}, {nodes.described(shown.node)}, "group": {json_text(pair.group)}, '
             f'{self._slot(shown)[0]}, "kind": "{shown.kind._value_}", "target": {target}, "golden": {golden}, '
-            f'"reference": {reference}, "rule": {json_text(pair.rule)}, "confidence": {confidence}, '
+            f'"reference": {reference}, "rule": {json_text(pair.rule.name)}, "confidence": {confidence}, '
             f'"metrics": {metrics}, "verdict": "{verdict.status._value_}", "reason": {json_text(reason_of(row))}, '
             f'"role": "{verdict.role._value_}", "excess": {excess}{_transform(pair)}{_excuse(verdict)}}}\n'
         )

@@ -46,10 +46,12 @@ from probe_flow.records.node import (
     entry_name,
 )
 from probe_flow.records.pairs import GUESS, Expectation, Group, Pair, Pairs, Reason, ReasonCode, Relation
+from probe_flow.records.reasons import SELF, Rule
 from probe_flow.records.tensor import Extent, Slot, SlotRole, Statistics, TensorKind, TensorRef
 
 __all__ = [
     "GUESS",
+    "SELF",
     "ArrayFacts",
     "Baseline",
     "BaselineUse",
@@ -95,6 +97,7 @@ __all__ = [
     "ReasonCode",
     "Relation",
     "Role",
+    "Rule",
     "RuleFacts",
     "SideSummary",
     "Slot",

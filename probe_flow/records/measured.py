@@ -142,7 +142,7 @@ def _pair_key(pair: Pair, places: Mapping[int, int]) -> tuple[object, ...]:
         places.get(id(tensor), 0),
         tuple(map(mixed, tensor.slot.path)),
         pair.golden.id if pair.golden else "",
-        pair.rule,
+        pair.rule.name,
     )
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.records.catalog import Catalog
 from probe_flow.records.node import NodeKey
+from probe_flow.records.reasons import Rule
 from probe_flow.records.tensor import TensorRef
 
 
@@ -88,7 +89,7 @@ class Pair(Struct, frozen=True, gc=False):
     Args:
         target, golden, reference: the tensors.
         group: id of the group.
-        rule: name of the rule that made the pair (``exact``, ``fused``, ``edge``, ``aligned``, ``self`` ...).
+        rule: how the pair was made.
         rule_span: the line of the mapping file behind it.
         confidence: 1.0 for identity, less for guesses.
         reason: for one-sided pairs why; for others what was noted (e.g. aligned by shape).
@@ -98,7 +99,7 @@ class Pair(Struct, frozen=True, gc=False):
     target: TensorRef | None
     golden: TensorRef | None
     group: str
-    rule: str
+    rule: Rule
     reference: TensorRef | None = None
     rule_span: Span | None = None
     confidence: float = 1.0

@@ -11,14 +11,13 @@ from probe_flow.errors import Diagnostic, ProbeFlowError, UsageError
 from probe_flow.files.existing import is_there
 from probe_flow.record.rows import file_of
 from probe_flow.record.run_folder import StoredRun
-from probe_flow.records import Catalog, TensorKind, TensorRef
+from probe_flow.records import SELF, Catalog, TensorKind, TensorRef
 
 Adopt = Callable[[str, str, str], object]
 """Return the catalog of the dump at a path, given the name of the stage that read it and what this stage uses."""
 
 SIDES = ("target", "golden", "reference")
 AUTO = "dump.auto"
-SELF = "self"
 """Rule of the pairs that have both tensors from the target: input and output of an operator that only moves data."""
 
 
@@ -72,7 +71,7 @@ class StoredDumps:
         """Return the tensors with elements that may be the row's, the likeliest first; and why there is none."""
         wanted = row[side]
         reasons, found = [], []
-        for given in self._candidates("target" if row.get("rule") == SELF else side):
+        for given in self._candidates("target" if row.get("rule") == SELF.name else side):
             catalog = self._catalog(given)
             if isinstance(catalog, str):
                 reasons.append(catalog)

@@ -23,6 +23,7 @@ from probe_flow.records import (
     Phase,
     Reason,
     Role,
+    Rule,
     SideSummary,
     Slot,
     SlotRole,
@@ -118,7 +119,7 @@ def _row(order: int, call: Call, slot: Slot, values: tuple[Any, Any], p2p: dict[
         expectation = Expectation.EXPECTED if call.is_expected else Expectation.MISSING
         reason = Reason("no_partner", f"no partner for `{call.entry}`", expectation)
         status = Status.UNMATCHED_GOLDEN if target is None else Status.UNMATCHED_TARGET
-        return ComparedPair(order, Pair(target, golden, "g", "none", reason=reason), None, Verdict(status))
+        return ComparedPair(order, Pair(target, golden, "g", Rule("none"), reason=reason), None, Verdict(status))
     if target.checksum is not None:
         measured = Measurement.of(Mode.CHECKSUM, {"checksum_equal": target.checksum == golden.checksum})
     elif target.recorded is None:
@@ -129,7 +130,7 @@ def _row(order: int, call: Call, slot: Slot, values: tuple[Any, Any], p2p: dict[
         measured = Measurement.of(Mode.STATISTICS, {}, *summaries, nonfinite_mismatch=call.nonfinite)
     role = call.role if slot.role is SlotRole.OUTPUT else Role.UNKNOWN
     verdict = Verdict(call.status, call.rules, role=role)
-    return ComparedPair(order, Pair(target, golden, "g", "exact"), measured, verdict)
+    return ComparedPair(order, Pair(target, golden, "g", Rule("exact")), measured, verdict)
 
 
 def _ref(call: Call, slot: Slot, value: Any, shape: tuple[int, ...], p2p: dict[str, Any] | None) -> TensorRef | None:

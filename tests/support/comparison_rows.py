@@ -19,6 +19,7 @@ from probe_flow.records import (
     Pair,
     Pairs,
     Reason,
+    Rule,
     SideSummary,
     Slot,
     SlotRole,
@@ -29,6 +30,7 @@ from probe_flow.records import (
 )
 from probe_flow.records.frameworks import named
 from probe_flow.records.measured import MeasuredPair
+from tests.support.rules import rule_of
 
 IN, OUT, PARAM = SlotRole.INPUT, SlotRole.OUTPUT, SlotRole.PARAMETER
 RUN = Execution(rank=0, step=0, graph=1)
@@ -86,7 +88,8 @@ def row(
     mine = tensor(node, role, place, dtype=dtype, shape=(count,))
     other = tensor(node, role, place, dtype=golden_dtype or dtype, shape=(count,))
     return MeasuredPair(
-        Pair(mine, other, "g", rule, reason=reason), measured(**figures) if measurement is None else measurement
+        Pair(mine, other, "g", rule_of(rule), reason=reason),
+        measured(**figures) if measurement is None else measurement,
     )
 
 
@@ -95,7 +98,7 @@ def argument(node: NodeKey | str, target: Any, golden: Any, place: int = 1, role
     kind = TensorKind.NULL if target is None and golden is None else TensorKind.SCALAR
     pair = Pair(
         tensor(node, role, place, kind=kind, value=target, shape=()),
-        tensor(node, role, place, kind=kind, value=golden, shape=()), "g", "exact",
+        tensor(node, role, place, kind=kind, value=golden, shape=()), "g", Rule("exact"),
     )  # fmt: skip
     return MeasuredPair(
         pair, Measurement.of(Mode.VALUE, {}, SideSummary(Statistics()), SideSummary(Statistics()), count=1)
@@ -105,15 +108,15 @@ def argument(node: NodeKey | str, target: Any, golden: Any, place: int = 1, role
 def checksum_row(node: NodeKey | str, role: SlotRole, target: str, golden: str, place: int | str = 0) -> MeasuredPair:
     sides = [tensor(node, role, place, kind=TensorKind.STATISTICS, checksum=checksum) for checksum in (target, golden)]
     measurement = Measurement.of(Mode.CHECKSUM, {"checksum_equal": target == golden}, count=100)
-    return MeasuredPair(Pair(sides[0], sides[1], "g", "exact"), measurement)
+    return MeasuredPair(Pair(sides[0], sides[1], "g", Rule("exact")), measurement)
 
 
 def target_only(ref: TensorRef, *, expected: bool = False) -> MeasuredPair:
-    return MeasuredPair(Pair(ref, None, "g", "none", reason=why(expected=expected)))
+    return MeasuredPair(Pair(ref, None, "g", Rule("none"), reason=why(expected=expected)))
 
 
 def golden_only(ref: TensorRef, *, expected: bool = False) -> MeasuredPair:
-    return MeasuredPair(Pair(None, ref, "g", "none", reason=why(expected=expected)))
+    return MeasuredPair(Pair(None, ref, "g", Rule("none"), reason=why(expected=expected)))
 
 
 def why(*, expected: bool) -> Reason:

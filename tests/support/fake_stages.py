@@ -28,6 +28,7 @@ from probe_flow.records import (
     NodeKey,
     Pair,
     Pairs,
+    Rule,
     Slot,
     SlotRole,
     Status,
@@ -107,7 +108,7 @@ def run_dump(options: DumpOptions, inputs: Mapping[str, Sequence[Any]], context:
 def run_match(options: MatchOptions, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     target, golden = inputs["target"][0], inputs["golden"][0]
     both = zip(target.tensors, golden.tensors, strict=True)
-    return Pairs(target, golden, tuple(Pair(t, g, f"g{n}", "exact") for n, (t, g) in enumerate(both)))
+    return Pairs(target, golden, tuple(Pair(t, g, f"g{n}", Rule("exact")) for n, (t, g) in enumerate(both)))
 
 
 def square_difference(pair: Pair) -> float:

@@ -24,6 +24,7 @@ from probe_flow.records import (
     Pairs,
     Reason,
     Relation,
+    Rule,
     RuleFacts,
     Slot,
     SlotRole,
@@ -143,11 +144,11 @@ def _row(order: int, op: Op, key: NodeKey, slot: Slot, what: Measurement | Reaso
     )  # fmt: skip
     if isinstance(what, Reason):
         status = op.status or Status.UNMATCHED_TARGET
-        return ComparedPair(order, Pair(target, None, group, "none", reason=what), None, Verdict(status))
+        return ComparedPair(order, Pair(target, None, group, Rule("none"), reason=what), None, Verdict(status))
     name = f"{op.name}.{slot.index}" if slot.role is SlotRole.OUTPUT else f"producer_{op.name}.{slot.index}"
     golden = TensorRef(
         NodeKey(Execution(), name.rpartition(".")[0]), Slot(SlotRole.OUTPUT, slot.path), TensorKind.TENSOR,
         **{"dtype": "float32", "shape": (1, 3, 2, 2), "logical_shape": (1, 3, 2, 2),
            "extents": (Extent(f"{GOLDEN_ROOT}/{name}.17.npy", 0, 8),), **op.golden},
     )  # fmt: skip
-    return ComparedPair(order, Pair(target, golden, group, "one_to_one"), what, Verdict(op.status or Status.PASS))
+    return ComparedPair(order, Pair(target, golden, group, Rule("one_to_one")), what, Verdict(op.status or Status.PASS))

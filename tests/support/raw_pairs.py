@@ -16,6 +16,7 @@ from probe_flow.records import (
     NodeKey,
     Pair,
     Pairs,
+    Rule,
     Slot,
     SlotRole,
     TensorKind,
@@ -58,4 +59,4 @@ def pairs_of(twosomes: list[tuple[TensorRef | None, TensorRef | None]], op_type:
         refs = [two[place] for two in twosomes if two[place] is not None]
         nodes = {ref.node: Node(ref.node, op_type, order=n) for n, ref in enumerate(refs)}
         sides[side] = Catalog(side, Framework("test"), "tensor", "", nodes, tuple(refs))
-    return Pairs(sides["target"], sides["golden"], tuple(Pair(*two, "g", "exact") for two in twosomes))
+    return Pairs(sides["target"], sides["golden"], tuple(Pair(*two, "g", Rule("exact")) for two in twosomes))

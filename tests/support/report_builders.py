@@ -34,6 +34,7 @@ from probe_flow.records import (
     Verdict,
 )
 from probe_flow.records.frameworks import TORCHAIR_FX, TORCHAIR_GE
+from tests.support.rules import rule_of
 
 TARGET_ROOT = "/dumps/npu"
 GOLDEN_ROOT = "/dumps/fx"
@@ -122,7 +123,7 @@ def row(
     group: str = "g0",
     confidence: float = 1.0,
 ) -> ComparedPair:
-    pair = Pair(target, golden, group, rule, reason=reason, confidence=confidence)
+    pair = Pair(target, golden, group, rule_of(rule), reason=reason, confidence=confidence)
     return ComparedPair(order, pair, measured, Verdict(status, rule_ids, reasons, role))
 
 

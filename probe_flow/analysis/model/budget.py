@@ -100,7 +100,7 @@ class Allowances:
     def sources(self, number: int) -> tuple[int, ...] | None:
         """Rows whose errors explain this one's; ``()`` = it is a source itself, None = unknown."""
         row = self.rows[number]
-        if row.pair.rule == "self":
+        if row.pair.rule.is_self:
             return ()
         if number in self.links.producers:
             return self.links.producers[number]
@@ -153,7 +153,7 @@ class Allowances:
         known = [d for n in behind if (d := self.deviations[n]) is not None]
         before = self.links.before.get(number, ())
         between = self._between(before) if before else _COPY
-        is_read = call is own and (not row.is_produced or row.pair.rule == "self" or number in self.links.producers)
+        is_read = call is own and (not row.is_produced or row.pair.rule.is_self or number in self.links.producers)
         copies = is_read and between == _COPY
         families = _COPY if copies else between if is_read else self.families(call)
         if row.is_produced and call.peers:
@@ -170,7 +170,7 @@ class Allowances:
         else:
             allowed = self._of_statistics(number, call, deviation, behind, families, rule)
         passed = before
-        if row.is_produced and row.pair.rule != "self":
+        if row.is_produced and not row.pair.rule.is_self:
             passed = (call.key, *self.links.through.get(call.key, ()))
         changed = [n for n in behind if n in self.updates.gradients]
         if changed:
@@ -295,7 +295,7 @@ class Allowances:
     def _unseen(self, number: int, sources: tuple[int, ...] | None, deviation: Deviation) -> float:
         """Error that may have come along paths the dump does not show."""
         row = self.rows[number]
-        if sources or row.pair.rule == "self":
+        if sources or row.pair.rule.is_self:
             return 0.0
         step = row.node.execution.step
         updated = self._of_update(number, step, is_known=sources is not None) if step else None

@@ -151,7 +151,7 @@ def deviation_of(row: MeasuredPair, rounding: Rounding = WITHIN_FRAMEWORK) -> De
         return None
     if measurement.golden is None or measurement.target is None:
         return None
-    is_self = row.pair.rule == "self"
+    is_self = row.pair.rule.is_self
     if is_self and target.dtype == "bool" != golden.dtype:
         return None  # a cast to bool compared with its own input: distances say nothing there
     if quantised_side(row):

@@ -52,7 +52,7 @@ class OfflinePolicy:
 def _judge_row(row: MeasuredPair) -> Verdict:
     measurement = row.measurement
     assert measurement is not None
-    if measurement.mode is not Mode.TENSOR or row.pair.rule == "self" or plain_gap(row) is not None:
+    if measurement.mode is not Mode.TENSOR or row.pair.rule.is_self or plain_gap(row) is not None:
         return TorchairPolicy().judge([row])[0]
     if measurement.nonfinite_mismatch:
         return Verdict(Status.FAIL, ("nonfinite",), (nonfinite_text(measurement),))

@@ -53,7 +53,7 @@ def _judge_row(row: MeasuredPair) -> Verdict:
         return Verdict(Status.NOT_COMPARABLE, ("quantised",), (quantised,))
     if measurement.mode is Mode.CHECKSUM:
         return _judge_checksum(measurement)
-    if row.pair.rule == "self":
+    if row.pair.rule.is_self:
         return _judge_self(row, measurement)
     gap = plain_gap(row)
     if gap is not None:

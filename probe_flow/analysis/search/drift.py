@@ -60,7 +60,7 @@ def _run(rows: Sequence[MeasuredPair], number: int) -> object:
 
 def _is_result(row: MeasuredPair) -> bool:
     """Whether a row is computed in the forward pass. Gradients are noisier by nature: few of their digits are sure."""
-    if not row.is_produced or row.pair.rule == "self":
+    if not row.is_produced or row.pair.rule.is_self:
         return False
     return row.node.phase is Phase.FORWARD
 

@@ -11,11 +11,11 @@ from probe_flow.mappings.api_mapping_file import ApiEntry, ArgumentMap
 from probe_flow.mappings.mapping_file import Entry
 from probe_flow.matching.mapping.use import leads_nowhere, useless
 from probe_flow.matching.name.name_space import Arguments, Named
+from probe_flow.matching.name.vocabulary import NameRule
 from probe_flow.matching.shared.api_table import pytorch_name
 from probe_flow.matching.shared.nearest_names import NearestNames
 from probe_flow.records import Phase, SlotRole
 
-RULE = "api_mapping"
 TABLE_CONFIDENCE = 0.95
 _ANY = "*"
 
@@ -48,11 +48,11 @@ class ApiNames:
         entry = self._exact.get(name) or next((each for each in self.entries if _fits(each.mindspore, name)), None)
         if entry is not None:
             self._used.add(id(entry))
-            return Named(entry.pytorch, RULE, entry.span, arguments=_arguments(entry.maps))
+            return Named(entry.pytorch, NameRule.API_MAPPING, entry.span, arguments=_arguments(entry.maps))
         known = pytorch_name(name) if self.uses_table else None
         if known is None or known == name or (known not in self.theirs and name in self.theirs):
             return Named(name)
-        return Named(known, RULE, confidence=TABLE_CONFIDENCE)
+        return Named(known, NameRule.API_MAPPING, confidence=TABLE_CONFIDENCE)
 
     def problems(self, mine: Iterable[str]) -> list[Diagnostic]:
         """Return warnings about entries that match none of the names of this side, or lead to none of the other."""

@@ -10,12 +10,14 @@ from msgspec.structs import replace
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.mappings.mapping_file import Entry
 from probe_flow.matching.mapping.use import capped, leads_nowhere, useless
-from probe_flow.matching.name.match_name import NONE, match_name
+from probe_flow.matching.mapping.vocabulary import MappingRule
+from probe_flow.matching.name.match_name import match_name
 from probe_flow.matching.name.name_space import NameSpace, is_cross_framework
 from probe_flow.matching.name.reasons import entry_of
 from probe_flow.matching.name.slots import Decision, pair_twosome
 from probe_flow.matching.shared.executions import pair_executions
 from probe_flow.matching.shared.nearest_names import NearestNames
+from probe_flow.matching.shared.vocabulary import CommonRule
 from probe_flow.records import (
     Catalog,
     Execution,
@@ -28,8 +30,6 @@ from probe_flow.records import (
     Relation,
     TensorRef,
 )
-
-RULE = "data_mapping"
 
 
 def match_data_mapping(
@@ -98,10 +98,12 @@ class _Mapping:
             self._found.add(entry.target)
             yield from self._mapped(one, entry)
             if other is not None and not is_taken:
-                yield Pair(None, other, pair.group, NONE, reason=_elsewhere(item_of(one), entry))
+                yield Pair(None, other, pair.group, CommonRule.NONE, reason=_elsewhere(item_of(one), entry))
         elif one is not None and is_taken:
             text = f"the data mapping gives `{item_of(other) if other else ''}` to another item"
-            yield replace(pair, golden=None, rule=NONE, reason=Reason("mapped_away", text, Expectation.MISSING))
+            yield replace(
+                pair, golden=None, rule=CommonRule.NONE, reason=Reason("mapped_away", text, Expectation.MISSING)
+            )
         elif not is_taken:
             yield pair
 
@@ -142,7 +144,9 @@ class _Mapping:
             partner = self._items.get((run, entry.golden))
             text = f"the golden has no `{entry.golden}`, which {entry.span.brief} names"
             reason = Reason("no_golden_item", text, Expectation.MISSING)
-        decision = Decision(self._group(tensor, partner), RULE, entry.span, 1.0, self._is_foreign, checks_dtypes=False)
+        decision = Decision(
+            self._group(tensor, partner), MappingRule.DATA, entry.span, 1.0, self._is_foreign, checks_dtypes=False
+        )
         if partner is None:
             yield decision.pair(tensor, None, reason)
         else:
@@ -168,7 +172,9 @@ class _Mapping:
                 group = f"{tensor.node.execution}: golden {entry_of(node)} by mapping"
                 self.groups.setdefault(group, Group(group, Relation.ONE_TO_ONE, (), (node.key,)))
                 text = "the data mapping gives it to an item that the target does not have"
-                yield Pair(None, tensor, group, NONE, reason=Reason("no_target_item", text, Expectation.MISSING))
+                yield Pair(
+                    None, tensor, group, CommonRule.NONE, reason=Reason("no_target_item", text, Expectation.MISSING)
+                )
 
     def unused(self, entries: Sequence[Entry]) -> list[Diagnostic]:
         """Return warnings about entries that match nothing on one of the sides."""

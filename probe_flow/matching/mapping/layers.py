@@ -10,13 +10,12 @@ from probe_flow.mappings.mapping_file import ClassEntries
 from probe_flow.matching.mapping.apis import TABLE_CONFIDENCE
 from probe_flow.matching.mapping.cells import GRADIENTS, split_prefix
 from probe_flow.matching.mapping.layer_paths import LayerPaths, Path, Scopes, Walk
+from probe_flow.matching.mapping.vocabulary import MappingRule
 from probe_flow.matching.name.match_name import match_name
 from probe_flow.matching.name.name_space import Named, NameSpace, is_cross_framework, names_of
 from probe_flow.matching.shared.api_table import pytorch_name
 from probe_flow.matching.shared.parameter_names import PARAMETER_ALIASES
 from probe_flow.records import Catalog, NodeKind, Pairs
-
-RULE = "layer_mapping"
 
 
 def match_layer_mapping(
@@ -99,7 +98,7 @@ class _LayerNames:
             return self._api(name, parent)
         walk = self._walk(self.paths.of(name.removesuffix(GRADIENTS)))
         ending = GRADIENTS if name.endswith(GRADIENTS) else ""
-        return Named(".".join(walk.path) + ending or split_prefix(name)[0], RULE, walk.span)
+        return Named(".".join(walk.path) + ending or split_prefix(name)[0], MappingRule.LAYER, walk.span)
 
     def _api(self, name: str, parent: str | None) -> Named:
         own = name.rpartition(".")[2]
@@ -110,7 +109,7 @@ class _LayerNames:
         if known is not None:
             api = known.rpartition(".")[2]
             confidence = 1.0 if api == own else TABLE_CONFIDENCE
-        return Named(f"{'.'.join([*layers, api])}()", RULE, walk.span, confidence)
+        return Named(f"{'.'.join([*layers, api])}()", MappingRule.LAYER, walk.span, confidence)
 
     def _walk(self, path: Path) -> Walk:
         if self.scopes is None:

@@ -10,13 +10,13 @@ from probe_flow.mappings.api_mapping_file import ApiEntry
 from probe_flow.mappings.mapping_file import Entry
 from probe_flow.matching.mapping.apis import ApiNames
 from probe_flow.matching.mapping.cells import GRADIENTS, CellNames, split_prefix
+from probe_flow.matching.mapping.vocabulary import MappingRule
 from probe_flow.matching.name.match_name import match_name
 from probe_flow.matching.name.name_space import Named, NameSpace, is_cross_framework, names_of
 from probe_flow.matching.shared.parameter_names import PARAMETER_ALIASES
 from probe_flow.records import Catalog, Pairs
 from probe_flow.records.frameworks import Kernels
 
-CELL_MAPPING = "cell_mapping"
 PLACE_CONFIDENCE = 0.95
 _MODULES = ("module", "parameters_grad")
 
@@ -145,5 +145,5 @@ class _Side:
         if kind == "api" and entry is None and self.apis is not None:
             return self.apis.rename(name)
         if kind in _MODULES and self.others is not None and (place := self.others.at_place_of(renamed)) != renamed:
-            return Named(place, CELL_MAPPING, span, PLACE_CONFIDENCE)
-        return Named(renamed, CELL_MAPPING if renamed != name else "", span)
+            return Named(place, MappingRule.CELL, span, PLACE_CONFIDENCE)
+        return Named(renamed, MappingRule.CELL if renamed != name else None, span)

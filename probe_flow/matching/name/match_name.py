@@ -16,10 +16,11 @@ from probe_flow.matching.name.parts import Part, Parts, find_parts
 from probe_flow.matching.name.reasons import Reasons, entry_of
 from probe_flow.matching.name.side import Side, sides_of
 from probe_flow.matching.name.slots import Decision, by_slot, pair_tensors, pair_twosome
+from probe_flow.matching.name.vocabulary import NameRule
 from probe_flow.matching.shared.executions import other_leaves_out, pair_executions, with_selections
+from probe_flow.matching.shared.vocabulary import CommonRule
 from probe_flow.records import Catalog, Group, NodeKind, Pair, Pairs, Relation
 
-EXACT, ALIGNED, FUZZY, NONE = "exact", "aligned", "fuzzy", "none"
 ALIGNED_CONFIDENCE = 0.9
 
 
@@ -140,7 +141,7 @@ class Merge:
             assert reasons is not None
             groups.append(Group(group, Relation.ONE_TO_ONE, (node.key,), ()))
             reason = reasons.of(number)
-            return [Pair(tensor, None, group, NONE, reason=reason) for tensor in mine]
+            return [Pair(tensor, None, group, CommonRule.NONE, reason=reason) for tensor in mine]
         groups.append(Group(group, Relation.ONE_TO_ONE, (node.key,), (golden.nodes[partner].key,)))
         return pair_tensors(mine, golden.tensors[partner], self._decision(group, number, partner))
 
@@ -151,11 +152,11 @@ class Merge:
         one, other = self.target.named[number], self.golden.named[partner]
         is_exact = self.target.nodes[number].key.call == self.golden.nodes[partner].key.call
         confidence = 1.0 if is_exact else ALIGNED_CONFIDENCE
-        rule = EXACT if is_exact else ALIGNED
+        rule = CommonRule.EXACT if is_exact else CommonRule.ALIGNED
         if number in self.guesses:
-            rule, confidence = FUZZY, FUZZY_CONFIDENCE
-        elif one.rule or other.rule:
-            rule, confidence = one.rule or other.rule, confidence * one.confidence * other.confidence
+            rule, confidence = NameRule.FUZZY, FUZZY_CONFIDENCE
+        elif (renamed := one.rule or other.rule) is not None:
+            rule, confidence = renamed, confidence * one.confidence * other.confidence
         arguments = one.arguments, other.arguments
         is_call = self.target.nodes[number].kind is NodeKind.API
         return Decision(
@@ -223,5 +224,5 @@ class Merge:
             group = f"{self.label}: golden {entry_of(node)}"
             groups.append(Group(group, Relation.ONE_TO_ONE, (), (node.key,)))
             reason = reasons.of(number)
-            pairs += [Pair(None, tensor, group, NONE, reason=reason) for tensor in golden.tensors[number]]
+            pairs += [Pair(None, tensor, group, CommonRule.NONE, reason=reason) for tensor in golden.tensors[number]]
         return pairs

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, Span
-from probe_flow.records import Catalog, NodeKind, Phase, Slot, SlotRole
+from probe_flow.records import Catalog, NodeKind, Phase, Rule, Slot, SlotRole
 
 NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 
@@ -51,7 +51,7 @@ class Named(Struct, frozen=True, gc=False):
 
     Args:
         name: the common name.
-        rule: the mapping that renamed the node; empty where it keeps its own name.
+        rule: the mapping that renamed the node; None where it keeps its own name.
         span: the line of the mapping file that did.
         confidence: 1.0 for identity and for what a person wrote, less for guesses.
         arguments: renames its slots; None where they keep their names.
@@ -59,7 +59,7 @@ class Named(Struct, frozen=True, gc=False):
     """
 
     name: str
-    rule: str = ""
+    rule: Rule | None = None
     span: Span | None = None
     confidence: float = 1.0
     arguments: Arguments | None = None

@@ -9,7 +9,8 @@ from probe_flow.matching.name.calls import CallPairs
 from probe_flow.matching.name.name_space import Arguments
 from probe_flow.matching.name.reasons import entry_of
 from probe_flow.matching.name.side import Side
-from probe_flow.records import Expectation, NodeKind, Phase, Reason, Slot, SlotRole, TensorRef
+from probe_flow.matching.name.vocabulary import NameRule
+from probe_flow.records import Expectation, NodeKind, Phase, Reason, Rule, Slot, SlotRole, TensorRef
 
 Slots = Mapping[str, str]
 """Slot of the primitive -> slot of the API, as text: ``input.1`` -> ``input.2``."""
@@ -60,7 +61,6 @@ FORMS: Mapping[str, tuple[tuple[Step, ...], ...]] = {
 """API (last segment of the name) -> the ways in which primitives make it up, the longest first."""
 
 
-RULE = "api_mapping"
 CONFIDENCE = 0.8
 MAX_AHEAD = 64
 """Calls of one caller that are searched for the next primitive of an API."""
@@ -88,7 +88,7 @@ class Whole:
 
     targets: tuple[int, ...]
     text: str
-    rule: str = RULE
+    rule: Rule = NameRule.API_MAPPING
     confidence: float = CONFIDENCE
     left: list[TensorRef] | None = None
 

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from probe_flow.errors import Span
 from probe_flow.matching.alike.slots_by_shape import no_slot, pair_foreign_call
 from probe_flow.matching.name.name_space import NO_ALIASES, Arguments
-from probe_flow.records import Expectation, Pair, Phase, Reason, Slot, SlotRole, TensorKind, TensorRef
+from probe_flow.records import Expectation, Pair, Phase, Reason, Rule, Slot, SlotRole, TensorKind, TensorRef
 
 _FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
 _CLASSES = (
@@ -49,7 +49,7 @@ class Decision(Struct, frozen=True, gc=False):
     """
 
     group: str
-    rule: str
+    rule: Rule
     span: Span | None = None
     confidence: float = 1.0
     is_cross_framework: bool = False

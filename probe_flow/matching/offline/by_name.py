@@ -21,6 +21,7 @@ from probe_flow.matching.offline.index import DumpIndex
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.origins import PASSED_TYPES
 from probe_flow.matching.offline.reasons import (
+    OfflineRule,
     expected,
     no_golden_node,
     no_rule_count,
@@ -160,7 +161,7 @@ class _NameMatch:
             other,
             aligned,
             group=group,
-            rule="file" if self._are_files else "order" if is_guess else "name",
+            rule=OfflineRule.FILE if self._are_files else OfflineRule.ORDER if is_guess else OfflineRule.NAME,
             confidence=ORDER_CONFIDENCE if is_guess or is_other_type else 1.0,
             note=note,
         )

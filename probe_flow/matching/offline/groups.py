@@ -24,7 +24,7 @@ from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.name_parts import NAME_PARTS
 from probe_flow.matching.offline.nodes import is_inner, op_key
 from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES, Origin, Origins
-from probe_flow.matching.offline.reasons import expected, inner_node, missing, outside
+from probe_flow.matching.offline.reasons import OfflineRule, expected, inner_node, missing, outside
 from probe_flow.matching.rules.merge import FusionGroup, FusionOp, FusionRules
 from probe_flow.records import Group, NodeKey, Reason, ReasonCode, Relation, SlotRole, TensorKind, TensorRef
 
@@ -114,12 +114,12 @@ def no_golden_dump(origin: Origin) -> Reason:
     return missing(CODE, f"the rules name no original for any output of `{maker.name}`: convert the model again")
 
 
-RULE_NAMES = {
-    Relation.ONE_TO_ONE: "one_to_one",
-    Relation.MANY_TO_ONE: "many_to_one",
-    Relation.ONE_TO_MANY: "one_to_many",
-    Relation.MANY_TO_MANY: "many_to_many",
-    Relation.L1: "l1",
+_RULES = {
+    Relation.ONE_TO_ONE: OfflineRule.ONE_TO_ONE,
+    Relation.MANY_TO_ONE: OfflineRule.MANY_TO_ONE,
+    Relation.ONE_TO_MANY: OfflineRule.ONE_TO_MANY,
+    Relation.MANY_TO_MANY: OfflineRule.MANY_TO_MANY,
+    Relation.L1: OfflineRule.L1,
 }
 
 
@@ -245,14 +245,14 @@ class GroupMatch:
             self._match_fed(op, ref, group, origin)
             return
         note = None
-        rule = "inner_input" if is_inner(op, group) else RULE_NAMES[group.relation]
+        rule = OfflineRule.INNER_INPUT if is_inner(op, group) else _RULES[group.relation]
         if origin.passed:
-            rule = "cast_skipped"
+            rule = OfflineRule.CAST_SKIPPED
             between = ", ".join(f"`{name}`" for name in origin.passed)
             note = expected("cast_skipped", f"compared with the value that {between} got from `{origin.op.name}`")
         confidence = 1.0
         if op.name in self.guessed:
-            rule, confidence = "name_parts", NAME_PARTS
+            rule, confidence = OfflineRule.NAME_PARTS, NAME_PARTS
             note = expected(
                 ReasonCode.GUESSED, f"a guess: the rules know the parts of the name `{op.name}`, not the operator"
             )
@@ -276,7 +276,9 @@ class GroupMatch:
             return
         golden, aligned = found
         note = expected("network_input", f"`{origin.op.name}` feeds the network: compared with what `{golden.id}` read")
-        self._ledger.pair(ref, golden, aligned, group=self._id(group), rule="network_input", span=self._span, note=note)
+        self._ledger.pair(
+            ref, golden, aligned, group=self._id(group), rule=OfflineRule.NETWORK_INPUT, span=self._span, note=note
+        )
 
     def _id(self, group: FusionGroup) -> str:
         return f"{self.group_prefix}{group.index}"

@@ -31,9 +31,9 @@ from probe_flow.matching.offline.index import DumpIndex
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.name_parts import NAME_PARTS, NameParts
 from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES
-from probe_flow.matching.offline.reasons import expected, missing
+from probe_flow.matching.offline.reasons import OfflineRule, expected, missing
 from probe_flow.matching.offline.stretches import stretches
-from probe_flow.records import Group, NodeKey, Reason, ReasonCode, Relation, SlotRole, TensorRef
+from probe_flow.records import Group, NodeKey, Reason, ReasonCode, Relation, Rule, SlotRole, TensorRef
 
 AMBIGUOUS = 3
 """Candidates that a reason names."""
@@ -83,12 +83,12 @@ NAME, SHAPE, ORDER, ADDRESS, INPUT = 0.9, 0.6, 0.4, 0.9, 0.6
 
 _NO_ORIGINAL = PASSED_TYPES | HELD_TYPES | NETWORK_INPUTS
 _WHY = {
-    "name": "the names are equal",
-    "name_parts": "its name is made of names of the golden, of which this is the last",
-    "shape": "the only tensor of this shape in this place",
-    "order": "one of several tensors of this shape in this place, taken in order",
-    "address": "its address holds what was compared with it",
-    "input": "the input of the same number of the operator compared with its own",
+    OfflineRule.NAME: "the names are equal",
+    OfflineRule.NAME_PARTS: "its name is made of names of the golden, of which this is the last",
+    OfflineRule.SHAPE: "the only tensor of this shape in this place",
+    OfflineRule.ORDER: "one of several tensors of this shape in this place, taken in order",
+    OfflineRule.ADDRESS: "its address holds what was compared with it",
+    OfflineRule.INPUT: "the input of the same number of the operator compared with its own",
 }
 
 
@@ -110,7 +110,7 @@ class _Guess:
         }
         self._places = {key: place for place, key in enumerate(self._golden_order)}
         self._parts = NameParts(safe_name(name) for name in golden.names())
-        self._found: dict[int, tuple[TensorRef, str, float]] = {}
+        self._found: dict[int, tuple[TensorRef, Rule, float]] = {}
         self._taken: set[int] = set()
         self._partners: dict[NodeKey, NodeKey] = {}
         self._inside: dict[NodeKey, NodeKey] = {}
@@ -134,11 +134,11 @@ class _Guess:
     def _by_name(self, key: NodeKey) -> None:
         if self._target.nodes[key].op_type in _NO_ORIGINAL:
             return
-        golden, rule, confidence = self._golden.same_node(key), "name", NAME
+        golden, rule, confidence = self._golden.same_node(key), OfflineRule.NAME, NAME
         if golden is None:
             found = (self._golden.node(part) for part in self._parts.of(safe_name(key.name)))
             parts = [part for part in found if part is not None]
-            golden, rule, confidence = (parts[-1] if parts else None), "name_parts", NAME_PARTS
+            golden, rule, confidence = (parts[-1] if parts else None), OfflineRule.NAME_PARTS, NAME_PARTS
             self._inside.update((part, key) for part in parts[:-1])
             if parts:
                 between = self._golden_order[self._places[parts[0]] + 1 : self._places[parts[-1]]]
@@ -167,7 +167,7 @@ class _Guess:
         for stretch in stretches(mine, other):
             joined: Joined = join_alike(stretch.target, stretch.golden)
             for ref, golden, is_only in joined.pairs:
-                self._take(ref, golden, *(("shape", SHAPE) if is_only else ("order", ORDER)))
+                self._take(ref, golden, *((OfflineRule.SHAPE, SHAPE) if is_only else (OfflineRule.ORDER, ORDER)))
                 self._partners.setdefault(ref.node, golden.node)
             self._candidates.update(joined.candidates)
 
@@ -181,18 +181,18 @@ class _Guess:
             writer = found.get(id(ref))
             behind = self._found.get(id(writer)) if writer is not None else None
             if behind is not None:
-                self._take(ref, behind[0], "address", behind[2] * ADDRESS)
+                self._take(ref, behind[0], OfflineRule.ADDRESS, behind[2] * ADDRESS)
             elif partner is not None:
                 other = self._golden.tensor(partner.name, SlotRole.INPUT, ref.slot.path[0])
                 if other is not None:
-                    self._take(ref, other, "input", INPUT)
+                    self._take(ref, other, OfflineRule.INPUT, INPUT)
         if self._target.nodes[key].op_type in PASSED_TYPES:
             inputs, outputs = self._target.of(key, SlotRole.INPUT), self._target.of(key, SlotRole.OUTPUT)
             behind = self._found.get(id(inputs[0])) if inputs else None
             if behind is not None and len(outputs) == 1:
-                self._take(outputs[0], behind[0], "address", behind[2] * ADDRESS)
+                self._take(outputs[0], behind[0], OfflineRule.ADDRESS, behind[2] * ADDRESS)
 
-    def _take(self, ref: TensorRef, golden: TensorRef, rule: str, confidence: float) -> None:
+    def _take(self, ref: TensorRef, golden: TensorRef, rule: Rule, confidence: float) -> None:
         if align(ref, golden).problem is None:
             self._found[id(ref)] = golden, rule, confidence
             self._taken.add(id(golden))
@@ -252,7 +252,7 @@ class _Guess:
     def _summary(self) -> Diagnostic:
         outputs = [ref for key in self._order for ref in self._target.of(key, SlotRole.OUTPUT)]
         rules = [self._found[id(ref)][1] for ref in outputs if id(ref) in self._found]
-        named = sum(rule in ("name", "name_parts") for rule in rules)
+        named = sum(rule in (OfflineRule.NAME, OfflineRule.NAME_PARTS) for rule in rules)
         return Diagnostic(
             "PF4406",
             f"no rule file: {len(rules)} of {len(outputs)} outputs of the device are compared by a guess, {named} of "

@@ -11,7 +11,8 @@ from probe_flow.dumps.device.joined_slices import NOT_JOINED
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.matching.offline.align import Aligned
 from probe_flow.matching.offline.reasons import dtype_unsupported, missing, slices_missing
-from probe_flow.records import Catalog, Edge, Group, Node, NodeKey, Pair, Pairs, Reason, TensorKind, TensorRef
+from probe_flow.matching.shared.vocabulary import CommonRule
+from probe_flow.records import Catalog, Edge, Group, Node, NodeKey, Pair, Pairs, Reason, Rule, TensorKind, TensorRef
 
 
 @dataclass(slots=True)
@@ -38,7 +39,7 @@ class Ledger:
         aligned: Aligned,
         *,
         group: str,
-        rule: str,
+        rule: Rule,
         span: Span | None = None,
         confidence: float = 1.0,
         note: Reason | None = None,
@@ -63,7 +64,9 @@ class Ledger:
         """Say why a tensor has no partner."""
         (self._targets if is_target else self._goldens).add(id(ref))
         target, golden = (ref, None) if is_target else (None, ref)
-        self.pairs.append(Pair(target, golden, group, "none", confidence=0.0, reason=_unreadable(ref) or reason))
+        self.pairs.append(
+            Pair(target, golden, group, CommonRule.NONE, confidence=0.0, reason=_unreadable(ref) or reason)
+        )
 
     def is_paired(self, ref: TensorRef) -> bool:
         """Whether a golden tensor is in a pair."""

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from probe_flow.records import Expectation, Reason, ReasonCode, SlotRole
+from probe_flow.records import Expectation, Reason, ReasonCode, Rule, SlotRole
 from probe_flow.tensors.dtypes import DEVICE_DTYPE_NAMES
 
 _NUMBERS = {name: number for number, name in DEVICE_DTYPE_NAMES.items()}
 
 Shape = Sequence[int]
+
+
+class OfflineRule:
+    ONE_TO_ONE = Rule("one_to_one")
+    MANY_TO_ONE = Rule("many_to_one")
+    ONE_TO_MANY = Rule("one_to_many")
+    MANY_TO_MANY = Rule("many_to_many")
+    L1 = Rule("l1")
+    INNER_INPUT = Rule("inner_input", is_inner=True)
+    CAST_SKIPPED = Rule("cast_skipped")
+    NETWORK_INPUT = Rule("network_input")
+    NAME = Rule("name")
+    NAME_PARTS = Rule("name_parts")
+    SHAPE = Rule("shape")
+    ORDER = Rule("order")
+    ADDRESS = Rule("address")
+    INPUT = Rule("input")
+    FILE = Rule("file")
 
 
 def expected(code: str | ReasonCode, text: str, *facts: object) -> Reason:

@@ -69,7 +69,7 @@ def _with_partner(pair: Pair, found: Mapping[int, TensorRef]) -> Pair:
 
 def _judged(pair: Pair) -> TensorRef | None:
     """Return the golden tensor of a pair that a reference would judge: of two sides with numbers, not within one."""
-    if pair.target is None or pair.golden is None or pair.rule == "self":
+    if pair.target is None or pair.golden is None or pair.rule.is_self:
         return None
     return pair.golden if pair.target.has_numbers and pair.golden.has_numbers else None
 

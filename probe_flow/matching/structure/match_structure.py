@@ -21,6 +21,7 @@ from probe_flow.matching.name.reasons import entry_of
 from probe_flow.matching.name.side import Side, sides_of
 from probe_flow.matching.name.slots import Decision, pair_twosome
 from probe_flow.matching.shared.executions import other_leaves_out, pair_executions, with_selections
+from probe_flow.matching.shared.vocabulary import CommonRule
 from probe_flow.matching.structure.align import Link
 from probe_flow.matching.structure.confidence import Confidence
 from probe_flow.matching.structure.nodes import NodeLinks, link_nodes
@@ -36,6 +37,7 @@ from probe_flow.records import (
     Phase,
     Reason,
     Relation,
+    Rule,
     SlotRole,
     TensorRef,
 )
@@ -77,7 +79,7 @@ def _is_same(made: TensorRef, used: TensorRef) -> bool:
     return alike is None or alike >= EQUAL
 
 
-STRUCTURE, NONE = "structure", "none"
+STRUCTURE = Rule("structure")
 FEW = 0.5
 """Share of the smaller side's nodes below which the models have little in common."""
 
@@ -277,10 +279,10 @@ class _Rows:
             groups.append(Group(group, Relation.ONE_TO_ONE, *(((node.key,), ()) if is_target else ((), (node.key,)))))
             reason = self.reasons.of(number, is_target=is_target)
             for ref in side.tensors[number]:
-                yield _lone(ref, group, NONE, reason, is_target=is_target)
+                yield _lone(ref, group, CommonRule.NONE, reason, is_target=is_target)
 
 
-def _lone(ref: TensorRef, group: str, rule: str, reason: Reason, *, is_target: bool) -> Pair:
+def _lone(ref: TensorRef, group: str, rule: Rule, reason: Reason, *, is_target: bool) -> Pair:
     return Pair(ref if is_target else None, None if is_target else ref, group, rule, reason=reason)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from probe_flow.dumps.graph.links import CONSTANT_TYPES, MAYBE_VIEW_TYPES, VIEW_TYPES, Source
+from probe_flow.matching.shared.vocabulary import CommonRule
 from probe_flow.matching.torchair.arguments import align_arguments, is_parameter, is_parameter_list, places_of
 from probe_flow.matching.torchair.fx_golden import GoldenIndex, dtype_class
 from probe_flow.matching.torchair.fx_pairs import FxMatch
@@ -49,7 +50,7 @@ class Leftovers:
             if id(ref) not in self.match.used:
                 key = self.golden.keys[ref.node]
                 group = groups.setdefault(key, f"{group_prefix}{len(groups)}")
-                found.append(Pair(None, ref, group, "none", confidence=0.0, reason=self.reason(ref, key)))
+                found.append(Pair(None, ref, group, CommonRule.NONE, confidence=0.0, reason=self.reason(ref, key)))
         return found
 
     def reason(self, ref: TensorRef, key: str) -> Reason:

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from probe_flow.dumps.graph.links import VIEW_TYPES, Source
+from probe_flow.matching.shared.vocabulary import CommonRule
 from probe_flow.matching.torchair.arguments import (
     Alignment,
     DeviceInput,
@@ -25,7 +26,7 @@ from probe_flow.matching.torchair.fx_golden import GoldenIndex
 from probe_flow.matching.torchair.graph import FxGraph
 from probe_flow.matching.torchair.nodes import DumpedNode
 from probe_flow.matching.torchair.notes import unusable, unusable_golden
-from probe_flow.matching.torchair.reasons import NearestNames, expected, missing, outside
+from probe_flow.matching.torchair.reasons import NearestNames, TorchairRule, expected, missing, outside
 from probe_flow.matching.torchair.recorded_arguments import align_recorded
 from probe_flow.matching.torchair.target import TargetMatch
 from probe_flow.records import Catalog, Reason, ReasonCode, TensorRef
@@ -79,7 +80,7 @@ class FxMatch(TargetMatch):
     # Outputs
 
     def _match_outputs(self, node: DumpedNode) -> None:
-        rule = "exact" if len(node.parts) == 1 else "fused"
+        rule = CommonRule.EXACT if len(node.parts) == 1 else TorchairRule.FUSED
         for index, ref in enumerate(node.outputs):
             if (reason := unusable(ref)) is not None:
                 self._leave(node, ref, reason)
@@ -178,9 +179,9 @@ class FxMatch(TargetMatch):
                 continue
             note = expected("through", f"the same value before {through}") if through else None
             if doubt is None:
-                self._pair(node, ref, golden, "edge", note=note)
+                self._pair(node, ref, golden, TorchairRule.EDGE, note=note)
             else:
-                self._pair(node, ref, golden, "aligned", note=doubt[0], confidence=doubt[1])
+                self._pair(node, ref, golden, CommonRule.ALIGNED, note=doubt[0], confidence=doubt[1])
             return True
         return False
 
@@ -213,17 +214,21 @@ class FxMatch(TargetMatch):
             if index in joined:
                 golden = arguments[joined[index]]
                 if entry.doubt is not None:
-                    self._pair(entry.node, ref, golden, "aligned", note=entry.doubt[0], confidence=entry.doubt[1])
+                    self._pair(
+                        entry.node, ref, golden, CommonRule.ALIGNED, note=entry.doubt[0], confidence=entry.doubt[1]
+                    )
                 elif alignment.is_exact:
-                    self._pair(entry.node, ref, golden, "exact")
+                    self._pair(entry.node, ref, golden, CommonRule.EXACT)
                 else:
                     note = expected("aligned", f"joined with {golden.slot} of `{key}` by {how}")
-                    self._pair(entry.node, ref, golden, "aligned", note=note, confidence=_ALIGNED_CONFIDENCE)
+                    self._pair(entry.node, ref, golden, CommonRule.ALIGNED, note=note, confidence=_ALIGNED_CONFIDENCE)
             elif index in scalars:
                 is_constant = entry.item.origin is Origin.CONSTANT
                 what = "a constant of the device" if is_constant else "a graph input of one element"
                 note = expected("broadcast", f"{what} and a number among the arguments of `{key}`")
-                self._pair(entry.node, ref, scalars[index], "aligned", note=note, confidence=_NUMBER_CONFIDENCE)
+                self._pair(
+                    entry.node, ref, scalars[index], CommonRule.ALIGNED, note=note, confidence=_NUMBER_CONFIDENCE
+                )
             elif entry.item.source is None and is_parameter(ref) and not self._resolves_sizes(entry):
                 self._parameters[self._keys_of(entry, key)].append(entry)
             else:
@@ -267,7 +272,7 @@ class FxMatch(TargetMatch):
                 else:
                     text = f"{what} type and element count alone"
                     note, confidence = expected(ReasonCode.GUESSED.value, text), _GUESS_CONFIDENCE
-                self._pair(entry.node, ref, argument.ref, "aligned", note=note, confidence=confidence)
+                self._pair(entry.node, ref, argument.ref, CommonRule.ALIGNED, note=note, confidence=confidence)
             elif (kind := parameter_kind(ref)) in free:
                 for key in keys:
                     self._unplaced[key].add(kind)

@@ -12,15 +12,16 @@ from collections.abc import Sequence
 
 from probe_flow.dumps.file_names import safe_name
 from probe_flow.dumps.graph.links import CONSTANT_TYPES, GraphLinks, Source, align
+from probe_flow.matching.shared.vocabulary import CommonRule
 from probe_flow.matching.torchair.arguments import fact, is_parameter_list
 from probe_flow.matching.torchair.ge_golden import GeGolden
 from probe_flow.matching.torchair.ge_renames import Renames
 from probe_flow.matching.torchair.nodes import DumpedNode, is_repeat
 from probe_flow.matching.torchair.notes import unusable
-from probe_flow.matching.torchair.reasons import NearestNames, expected, missing, outside
+from probe_flow.matching.torchair.reasons import NearestNames, TorchairRule, expected, missing, outside
 from probe_flow.matching.torchair.relays import same_values
 from probe_flow.matching.torchair.target import TargetMatch
-from probe_flow.records import Catalog, NodeKey, Reason, ReasonCode, TensorKind, TensorRef
+from probe_flow.records import Catalog, NodeKey, Reason, ReasonCode, Rule, TensorKind, TensorRef
 
 
 def unusable_golden(golden: TensorRef) -> Reason | None:
@@ -112,18 +113,21 @@ class GeMatch(TargetMatch):
                 rule = self._rule(node, golden)
                 note = None
                 if through:
-                    rule, note = "edge", expected("through", f"the same value on the other side of {through}")
+                    rule, note = (
+                        TorchairRule.EDGE,
+                        expected("through", f"the same value on the other side of {through}"),
+                    )
                 self._pair(node, ref, golden, rule, note=note)
                 return True
             for reading in self.golden.readings.get(value, ())[:1]:
                 why = f"the golden dump has no output of `{value[0]}`; this is what `{reading.node.name}` reads of it"
-                self._pair(node, ref, reading, "edge", note=expected("through", why))
+                self._pair(node, ref, reading, TorchairRule.EDGE, note=expected("through", why))
                 return True
         return False
 
-    def _rule(self, node: DumpedNode, golden: TensorRef) -> str:
+    def _rule(self, node: DumpedNode, golden: TensorRef) -> Rule:
         is_single = len(node.parts) == 1 and len(self.golden.node_of[golden.node].parts) == 1
-        return "exact" if is_single else "fused"
+        return CommonRule.EXACT if is_single else TorchairRule.FUSED
 
     def _no_golden(self, source: Source) -> Reason:
         """Return why the golden side has no tensor of the value of a graph tensor."""
@@ -214,7 +218,9 @@ class GeMatch(TargetMatch):
                 like = [at for at in left if facts[at] == fact(ref)]
                 if index in joined:
                     note = expected("aligned", f"a further input of {name} of the same type and element count")
-                    self._pair(node, ref, free[joined[index]], "aligned", note=note, confidence=_ALIGNED_CONFIDENCE)
+                    self._pair(
+                        node, ref, free[joined[index]], CommonRule.ALIGNED, note=note, confidence=_ALIGNED_CONFIDENCE
+                    )
                 elif like:
                     self._unplaced.update(id(free[at]) for at in like)
                     text = f"the golden {name} has an input of its type and element count, but in another place"
@@ -257,7 +263,7 @@ class GeMatch(TargetMatch):
                 if (reason := unusable(ref) or unusable_golden(golden)) is not None:
                     self._leave(node, ref, reason)
                 else:
-                    self._pair(node, ref, golden, "exact")
+                    self._pair(node, ref, golden, CommonRule.EXACT)
 
     def _is_same(self, node: DumpedNode, partner: DumpedNode) -> bool:
         """Tell whether operators of one name are one. Private ones are numbered as they come: a name is too little."""

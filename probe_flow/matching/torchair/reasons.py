@@ -7,12 +7,17 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-from probe_flow.records import Expectation, Reason
+from probe_flow.records import Expectation, Reason, Rule
 
 MAX_HINTS = 50
 """Nearest names are searched for this many missing names of a run; more would only repeat the story."""
 _MAX_CANDIDATES = 64
 _NUMBER = re.compile(r"[_\d]+$")
+
+
+class TorchairRule:
+    FUSED = Rule("fused")
+    EDGE = Rule("edge")
 
 
 def expected(code: str, text: str) -> Reason:

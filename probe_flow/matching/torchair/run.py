@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from probe_flow.dumps.graph.links import CONSTANT_TYPES, RELAY_TYPES, VIEW_TYPES, GraphLinks, Source, graph_of
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.shared.executions import leaves_out
+from probe_flow.matching.shared.vocabulary import CommonRule
 from probe_flow.matching.torchair.arguments import is_parameter_list
 from probe_flow.matching.torchair.fx_golden import GoldenIndex, tensors_by_execution
 from probe_flow.matching.torchair.fx_leftovers import Leftovers
@@ -70,7 +71,7 @@ class GeLeftovers:
                 group = owner.group
             else:
                 group = groups.setdefault(id(node), f"{group_prefix}{len(groups)}")
-            found.append(Pair(None, ref, group, "none", confidence=0.0, reason=self.reason(ref, node)))
+            found.append(Pair(None, ref, group, CommonRule.NONE, confidence=0.0, reason=self.reason(ref, node)))
         return found
 
     def reason(self, ref: TensorRef, node: DumpedNode) -> Reason:
@@ -329,7 +330,7 @@ def _one_sided(tensors: Sequence[TensorRef], reason: Reason, prefix: str, *, is_
         if ref.node is not node and ref.node != node:
             node, count = ref.node, count + 1
         mine, other = (ref, None) if is_target else (None, ref)
-        pairs.append(Pair(mine, other, f"{prefix}{count}", "none", confidence=0.0, reason=reason))
+        pairs.append(Pair(mine, other, f"{prefix}{count}", CommonRule.NONE, confidence=0.0, reason=reason))
     return pairs
 
 

@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from probe_flow.dumps.graph.links import GraphLinks
+from probe_flow.matching.shared.vocabulary import CommonRule
 from probe_flow.matching.torchair.nodes import DumpedNode, attach_parts, dumped_nodes, group_of
 from probe_flow.matching.torchair.notes import shape_note, transform_of, unusable
-from probe_flow.matching.torchair.reasons import NearestNames, expected, missing
-from probe_flow.records import Catalog, Group, Pair, Reason, SlotRole, TensorKind, TensorRef
+from probe_flow.matching.torchair.reasons import NearestNames, TorchairRule, expected, missing
+from probe_flow.records import SELF, Catalog, Group, Pair, Reason, Rule, SlotRole, TensorKind, TensorRef
 
 
 class TargetMatch(ABC):
@@ -89,7 +90,7 @@ class TargetMatch(ABC):
             return False
         note = expected("self", f"inserted by the device: output compared with input of the same `{node.node.op_type}`")
         node.is_self = True
-        self._pairs[id(after)] = Pair(after, before, node.group, "self", reason=note)
+        self._pairs[id(after)] = Pair(after, before, node.group, SELF, reason=note)
         for ref in (*node.inputs[1:], *node.outputs[1:]):
             self._leave(node, ref, expected("internal", "a further tensor of an operator that the device inserted"))
         return True
@@ -109,12 +110,12 @@ class TargetMatch(ABC):
         node: DumpedNode,
         ref: TensorRef,
         golden: TensorRef,
-        rule: str,
+        rule: Rule,
         *,
         note: Reason | None = None,
         confidence: float = 1.0,
     ) -> None:
-        is_argument = ref.slot.role is SlotRole.INPUT and rule != "edge"
+        is_argument = ref.slot.role is SlotRole.INPUT and rule != TorchairRule.EDGE
         pair = Pair(
             ref,
             golden,
@@ -129,4 +130,4 @@ class TargetMatch(ABC):
         node.golden_nodes[golden.node] = None
 
     def _leave(self, node: DumpedNode, ref: TensorRef, reason: Reason) -> None:
-        self._pairs[id(ref)] = Pair(ref, None, node.group, "none", confidence=0.0, reason=reason)
+        self._pairs[id(ref)] = Pair(ref, None, node.group, CommonRule.NONE, confidence=0.0, reason=reason)

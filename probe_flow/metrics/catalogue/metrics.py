@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from probe_flow.metrics.catalogue import formulas
-from probe_flow.metrics.catalogue.metric import Better, Metric
+from probe_flow.metrics.catalogue.metric import Better, Extra, Metric
 from probe_flow.records import Mode
 
 _COMMON = "common definition"
@@ -153,7 +153,8 @@ _TENSOR_METRICS = (
         "value",
         _COMMON,
         Better.NEITHER,
-        accumulator="moments",
+        compute=formulas.std_target,
+        extra=Extra.MOMENTS,
     ),
     Metric(
         "std_golden",
@@ -162,7 +163,8 @@ _TENSOR_METRICS = (
         "value",
         _COMMON,
         Better.NEITHER,
-        accumulator="moments",
+        compute=formulas.std_golden,
+        extra=Extra.MOMENTS,
     ),
 )
 
@@ -181,7 +183,8 @@ _OFFLINE_METRICS = (
         "[0, inf]",
         "1",
         _OFFLINE,
-        accumulator="significant",
+        compute=formulas.acc_rel_err,
+        extra=Extra.SIGNIFICANT,
     ),
     Metric(
         "max_rel_err_masked",
@@ -189,7 +192,8 @@ _OFFLINE_METRICS = (
         "[0, inf]",
         "1",
         _OFFLINE,
-        accumulator="significant",
+        compute=formulas.max_rel_err_masked,
+        extra=Extra.SIGNIFICANT,
     ),
     Metric(
         "mean_rel_err_masked",
@@ -197,7 +201,8 @@ _OFFLINE_METRICS = (
         "[0, inf]",
         "1",
         _OFFLINE,
-        accumulator="significant",
+        compute=formulas.mean_rel_err_masked,
+        extra=Extra.SIGNIFICANT,
     ),
     Metric(
         "kl_minmax",
@@ -206,7 +211,8 @@ _OFFLINE_METRICS = (
         "[0, inf]",
         "nat",
         _OFFLINE,
-        accumulator="minmax",
+        compute=formulas.kl_minmax,
+        extra=Extra.MINMAX,
     ),
 )
 
@@ -234,7 +240,8 @@ _LEGACY_METRICS = (
         "[0, inf]",
         "1",
         _LEGACY,
-        accumulator="masked",
+        compute=formulas.max_rel_err_masked_eps32,
+        extra=Extra.MASKED,
     ),
     Metric(
         "mean_rel_err_masked_eps32",
@@ -242,7 +249,8 @@ _LEGACY_METRICS = (
         "[0, inf]",
         "1",
         _LEGACY,
-        accumulator="masked",
+        compute=formulas.mean_rel_err_masked_eps32,
+        extra=Extra.MASKED,
     ),
     Metric(
         "max_abs_err_masked_eps32",
@@ -250,7 +258,8 @@ _LEGACY_METRICS = (
         "[0, inf]",
         "value",
         _LEGACY,
-        accumulator="masked",
+        compute=formulas.max_abs_err_masked_eps32,
+        extra=Extra.MASKED,
     ),
     Metric(
         "mean_abs_err_masked_eps32",
@@ -258,7 +267,8 @@ _LEGACY_METRICS = (
         "[0, inf]",
         "value",
         _LEGACY,
-        accumulator="masked",
+        compute=formulas.mean_abs_err_masked_eps32,
+        extra=Extra.MASKED,
     ),
     Metric(
         "kl_softmax",
@@ -267,7 +277,8 @@ _LEGACY_METRICS = (
         "[0, inf]",
         "nat",
         _LEGACY,
-        accumulator="softmax",
+        compute=formulas.kl_softmax,
+        extra=Extra.SOFTMAX,
     ),
 )
 

@@ -30,6 +30,7 @@ from probe_flow.records import (
     Phase,
     Reason,
     ReasonCode,
+    Rule,
     SideSummary,
     SlotRole,
     Statistics,
@@ -56,7 +57,7 @@ def covered(rows, verdicts=None):
 
 def unmeasured(failure=None, reason=None, **kinds):
     sides = [tensor("a", kind=kinds.get(side, TensorKind.TENSOR), dtype=side) for side in ("target", "golden")]
-    return MeasuredPair(Pair(*sides, "g", "exact", reason=reason), None, failure)
+    return MeasuredPair(Pair(*sides, "g", Rule("exact"), reason=reason), None, failure)
 
 
 @pytest.mark.parametrize(
@@ -96,8 +97,8 @@ def test_one_sided_rows_follow_their_reason():
 def test_a_golden_tensor_that_is_used_twice_counts_once_by_its_best_use():
     golden = tensor("g")
     good = row("a")
-    good = MeasuredPair(Pair(good.pair.target, golden, "g", "exact"), good.measurement)
-    bad = MeasuredPair(Pair(tensor("b"), golden, "g", "edge"), None, SHAPES)
+    good = MeasuredPair(Pair(good.pair.target, golden, "g", Rule("exact")), good.measurement)
+    bad = MeasuredPair(Pair(tensor("b"), golden, "g", Rule("edge")), None, SHAPES)
     for rows in ([good, bad], [bad, good]):
         found = covered(rows)
         assert (found["golden"].tensors, found["golden"].compared, found["golden"].missing) == (1, 1, 0)
@@ -119,7 +120,7 @@ def test_quantised_and_unjudged_rows_are_no_gap():
 
 def test_what_is_not_asked_for_is_counted_apart_and_lowers_nothing():
     outside = Reason("filtered", "not selected", Expectation.OUTSIDE)
-    rows = [row("a"), MeasuredPair(Pair(tensor("b"), None, "g", "none", reason=outside))]
+    rows = [row("a"), MeasuredPair(Pair(tensor("b"), None, "g", Rule("none"), reason=outside))]
     assert covered(rows)["target"] == Coverage(2, compared=1, outside=1, outputs=2, outputs_compared=1)
     assert causes(rows) == ()
     assert said(rows) == ("partly: 1 target tensor outside the question",)
@@ -166,7 +167,9 @@ def test_where_a_part_is_asked_for_no_operator_is_silent(code):
         (),
         attrs={"format": "dump_json", LOST_CALLS: (lost_call("b"),)},
     )
-    left_out = Pair(tensor("c"), None, "g", "none", reason=Reason(code.value, "not asked for", Expectation.OUTSIDE))
+    left_out = Pair(
+        tensor("c"), None, "g", Rule("none"), reason=Reason(code.value, "not asked for", Expectation.OUTSIDE)
+    )
     pairs = pairs_of([row("a")])
     pairs = replace(pairs, golden=calls)
     assert [each.node.name for each in silent_sides(pairs)["golden"]] == ["b"]
@@ -273,7 +276,7 @@ def test_unused_entries_make_a_run_incomplete_unless_a_part_is_meant():
 def recorded(*figures, mode=Mode.STATISTICS, **counts):
     """A row whose sides both have these figures: minimum, maximum, mean, norm."""
     side = SideSummary(Statistics(*figures, **counts))
-    pair = Pair(tensor("a"), tensor("a"), "g", "exact")
+    pair = Pair(tensor("a"), tensor("a"), "g", Rule("exact"))
     return MeasuredPair(pair, Measurement.of(mode, {}, side, side, count=4))
 
 

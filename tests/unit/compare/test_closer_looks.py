@@ -20,6 +20,7 @@ from probe_flow.records import (
     NodeKey,
     Pair,
     Role,
+    Rule,
     Slot,
     SlotRole,
     Status,
@@ -99,7 +100,7 @@ def failing_row(order: int, distance: float, nbytes: int, *, role: Role = Role.C
     extent = Extent("file", 0, nbytes)
     tensor = TensorRef(KEY, Slot(SlotRole.OUTPUT), TensorKind.TENSOR, "float32", extents=(extent,))
     measured = Measurement.of(Mode.TENSOR, {"relative_euclidean_distance": distance}, count=1, worst_index=0)
-    return ComparedPair(order, Pair(tensor, tensor, "g", "exact"), measured, Verdict(Status.FAIL, role=role))
+    return ComparedPair(order, Pair(tensor, tensor, "g", Rule("exact")), measured, Verdict(Status.FAIL, role=role))
 
 
 def test_origins_come_first_then_the_worst():

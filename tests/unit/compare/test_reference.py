@@ -9,7 +9,7 @@ from raw_pairs import context, pairs_of, raw
 
 from probe_flow.compare.reference import with_reference_fields
 from probe_flow.compare.steps import chosen_metrics, compare_pairs
-from probe_flow.records import Catalog, Framework, Node, Pair, Pairs, Slot, SlotRole, Statistics, TensorKind
+from probe_flow.records import Catalog, Framework, Node, Pair, Pairs, Rule, Slot, SlotRole, Statistics, TensorKind
 from probe_flow.stages.compare import Options
 
 EXACT = np.linspace(-1.0, 1.0, 200)
@@ -133,7 +133,7 @@ def test_recorded_statistics_are_judged_by_those_of_the_reference(tmp_path):
         return replace(ref, kind=TensorKind.STATISTICS, recorded=found, extents=())
 
     sides = recorded(pair.target, TARGET), recorded(pair.golden, GOLDEN), recorded(pair.reference, EXACT)
-    pairs = replace(pairs, pairs=(Pair(*sides[:2], "g", "exact", reference=sides[2]),))
+    pairs = replace(pairs, pairs=(Pair(*sides[:2], "g", Rule("exact"), reference=sides[2]),))
     (row,) = compare(pairs).rows
 
     assert row.measurement.metrics["reference.max_diff"] == pytest.approx(TARGET.max() - 1.0, rel=1e-3)

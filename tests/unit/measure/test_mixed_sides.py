@@ -17,7 +17,7 @@ from probe_flow.measure.mixed_sides import Reduced, figures_to_take, is_mixed, r
 from probe_flow.measure.results import incomparable
 from probe_flow.measure.run import measure_pairs, planned_fields
 from probe_flow.metrics.catalogue.registry import metric_ids
-from probe_flow.records import Execution, Mode, NodeKey, Pair, Slot, SlotRole, Statistics, TensorKind, TensorRef
+from probe_flow.records import Execution, Mode, NodeKey, Pair, Rule, Slot, SlotRole, Statistics, TensorKind, TensorRef
 from probe_flow.work import Context, Settings
 
 IDS = metric_ids("default")
@@ -31,7 +31,7 @@ def recorded(name: str = "op", statistics: Statistics | None = KNOWN, shape=(2, 
 
 
 def measured(target: TensorRef, golden: TensorRef):
-    (row,) = measure_pairs([Pair(target, golden, "g", "exact")], IDS, context())
+    (row,) = measure_pairs([Pair(target, golden, "g", Rule("exact"))], IDS, context())
     return row
 
 
@@ -163,7 +163,7 @@ class TestRefusals:
         row = measured(raw(tmp_path, "t", "op", VALUES), recorded(shape=(7,)))
         assert row.failure.code == "PF5102"
         counted = recorded(shape=None, attrs={"count": 7})
-        assert incomparable(Pair(raw(tmp_path, "t", "op", VALUES), counted, "g", "exact")).code == "PF5102"
+        assert incomparable(Pair(raw(tmp_path, "t", "op", VALUES), counted, "g", Rule("exact"))).code == "PF5102"
 
     def test_a_file_that_is_gone_costs_its_row(self, tmp_path):
         target = raw(tmp_path, "t", "op", VALUES)
@@ -212,8 +212,8 @@ class TestCache:
 
     def pairs(self, tensors, known):
         target, golden = tensors
-        return [Pair(target, recorded("a", known), "1", "exact"), Pair(recorded("b", known), golden, "2", "exact"),
-                Pair(target, golden, "3", "exact")]  # fmt: skip
+        sides = [(target, recorded("a", known)), (recorded("b", known), golden), (target, golden)]
+        return [Pair(*both, str(number), Rule("exact")) for number, both in enumerate(sides, 1)]
 
     def test_statistics_are_kept_and_taken_again(self, tmp_path):
         cache, batches = _Memory(), []
@@ -242,18 +242,18 @@ class TestCache:
 
 def test_which_pairs_are_mixed(tmp_path):
     elements = raw(tmp_path, "t", "op", VALUES)
-    assert is_mixed(Pair(elements, recorded(), "g", "r"))
-    assert is_mixed(Pair(recorded(), elements, "g", "r"))
-    assert not is_mixed(Pair(elements, elements, "g", "r"))
-    assert not is_mixed(Pair(recorded(), recorded(), "g", "r"))
-    assert not is_mixed(Pair(elements, None, "g", "r"))
+    assert is_mixed(Pair(elements, recorded(), "g", Rule("r")))
+    assert is_mixed(Pair(recorded(), elements, "g", Rule("r")))
+    assert not is_mixed(Pair(elements, elements, "g", Rule("r")))
+    assert not is_mixed(Pair(recorded(), recorded(), "g", Rule("r")))
+    assert not is_mixed(Pair(elements, None, "g", Rule("r")))
 
 
 def test_what_is_taken_of_the_elements(tmp_path):
     elements = raw(tmp_path, "t", "op", VALUES)
     partial = recorded(statistics=Statistics(max=1.0, l2norm=2.0, nan=3), checksum="ab")
-    assert figures_to_take(Pair(elements, partial, "g", "r")) == ("max", "l2norm", "crc32")
-    assert figures_to_take(Pair(recorded(checksum="ab", dtype=""), elements, "g", "r")) == (
+    assert figures_to_take(Pair(elements, partial, "g", Rule("r"))) == ("max", "l2norm", "crc32")
+    assert figures_to_take(Pair(recorded(checksum="ab", dtype=""), elements, "g", Rule("r"))) == (
         "min", "max", "mean", "l2norm",
     )  # fmt: skip
 

@@ -16,6 +16,7 @@ from probe_flow.records import (
     NodeKey,
     Pair,
     Reason,
+    Rule,
     Slot,
     SlotRole,
     Statistics,
@@ -38,7 +39,7 @@ def ref(kind=T, shape=(2, 3), **more):
 
 
 def pair(target, golden):
-    return Pair(target, golden, "g", "exact")
+    return Pair(target, golden, "g", Rule("exact"))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.measure.run import measure_pairs
 from probe_flow.metrics.catalogue.registry import metric_ids
-from probe_flow.records import Execution, NodeKey, Pair, Slot, SlotRole
+from probe_flow.records import Execution, NodeKey, Pair, Rule, Slot, SlotRole
 from probe_flow.work import Context, Settings
 
 IDS = metric_ids("default")
@@ -39,7 +39,7 @@ def ref(path: Path, data: np.ndarray):
 
 
 def pair(tmp_path: Path, name: str, data: np.ndarray) -> Pair:
-    return Pair(ref(tmp_path / f"{name}_t.npy", data), ref(tmp_path / f"{name}_g.npy", data), "g", "exact")
+    return Pair(ref(tmp_path / f"{name}_t.npy", data), ref(tmp_path / f"{name}_g.npy", data), "g", Rule("exact"))
 
 
 def context(cache: Memory, *, meanwhile=lambda: None, calls: list[int] | None = None) -> Context:

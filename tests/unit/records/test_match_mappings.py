@@ -39,7 +39,7 @@ def run(uses: str, target: Catalog, golden: Catalog, **options: Any) -> Pairs:
 def test_each_mapping_makes_pairs_of_its_rule(uses: str, options: Mapping[str, Any], rule: str) -> None:
     pairs = run(uses, read("ms_tensor_base"), read("twin_tensor", "golden"), **options)
 
-    made = [pair for pair in pairs.pairs if pair.rule == rule and pair.target and pair.golden]
+    made = [pair for pair in pairs.pairs if pair.rule.name == rule and pair.target and pair.golden]
     assert made
     assert "mapping" not in options or any(pair.rule_span for pair in made)
 

@@ -71,7 +71,7 @@ def figures(pair: Pair) -> dict[str, float]:
 def test_what_the_table_compares_is_compared_with_the_same_figures(root: Path, name: str) -> None:
     rows = table(name)
     compared = {place(pair): pair for pair in by_target(matched(root, name)).values() if pair.golden is not None}
-    shown = {key for key, pair in compared.items() if pair.rule != "inner_input"}
+    shown = {key for key, pair in compared.items() if pair.rule.name != "inner_input"}
     shown -= {key for key in shown if compared[key].reason and compared[key].reason.code == "no_rule_shape"}  # type: ignore[union-attr]
     assert shown == {key for key, row in rows.items() if row["CosineSimilarity"] != "NaN"}
     for key in shown:
@@ -137,7 +137,7 @@ def test_either_rule_file_of_a_quantised_model_is_enough_for_what_it_names(root:
     assert partners(pairs)["pool1.output.0"] == "pool1.output.0"
     fused = by_target(pairs)["conv1conv1_dequant_layerrelu1.output.0"]
     assert fused.golden is not None
-    assert (fused.golden.id, fused.rule, fused.confidence) == ("relu1.output.0", "name_parts", 0.8)
+    assert (fused.golden.id, fused.rule.name, fused.confidence) == ("relu1.output.0", "name_parts", 0.8)
     # What reads `relu1` in the rules reads the fused operator on the device.
     feeds = {(edge.producer.name, edge.consumer.name) for edge in pairs.target.edges}
     assert ("conv1conv1_dequant_layerrelu1", "pool1") in feeds

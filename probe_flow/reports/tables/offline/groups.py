@@ -14,7 +14,7 @@ from probe_flow.records import ComparedPair, Execution, Group, Node, NodeKey, Pa
 SELECTED = "selected_ops"
 """Attribute of the target catalog, the ids of the operators that were chosen."""
 
-INNER_INPUT, INNER_NODE = "inner_input", "inner_node"
+INNER_NODE = "inner_node"
 """Rule and code of the pairs of inner operators."""
 
 DEVICE_ONLY = "*"

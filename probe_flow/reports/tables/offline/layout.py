@@ -206,6 +206,6 @@ def _judgement(row: ComparedPair | None, operators: Operators) -> list[str]:
     is_paired = row.pair.target is not None and row.pair.golden is not None
     return [
         RESULTS[row.verdict.status],
-        text_cell(row.pair.rule) if is_paired else "unmatched",
+        text_cell(row.pair.rule.name) if is_paired else "unmatched",
         text_cell(remarks(row, operators)),
     ]

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from probe_flow.record.rows import file_of, reason_of, shape_of
 from probe_flow.records import ComparedPair, NodeKey, Relation, SlotRole, Status, TensorKind, TensorRef
 from probe_flow.reports.tables.offline.groups import (
-    INNER_INPUT,
     INNER_NODE,
     OfflineGroup,
     Operators,
@@ -68,7 +67,7 @@ def inner_nodes(group: OfflineGroup) -> set[NodeKey]:
     return {
         row.pair.target.node
         for row in group.rows
-        if row.pair.target is not None and (_code(row) == INNER_NODE or row.pair.rule == INNER_INPUT)
+        if row.pair.target is not None and (_code(row) == INNER_NODE or row.pair.rule.is_inner)
     }
 
 

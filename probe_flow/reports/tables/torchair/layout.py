@@ -210,7 +210,7 @@ def _rows(comparison: Comparison, modes: Sequence[Mode], *, in_percent: bool) ->
                 RESULTS[row.verdict.status],
                 accuracy_of(row).value,
                 text_cell(reason_of(row) or ""),
-                _word_cell(pair.rule) if _is_two_sided(row) else UNMATCHED,
+                _word_cell(pair.rule.name) if _is_two_sided(row) else UNMATCHED,
                 color.value,
                 *(_reference_cells(row) if has_reference else ()),
             ],

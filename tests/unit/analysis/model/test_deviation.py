@@ -9,7 +9,7 @@ from comparison_rows import checksum_row, row, statistics, statistics_measured, 
 from msgspec import structs
 
 from probe_flow.analysis.model.deviation import Deviation, deviation_of, shape_of
-from probe_flow.records import ErrorShape, Measurement, Mode, Pair, SideSummary, SlotRole, TensorKind
+from probe_flow.records import ErrorShape, Measurement, Mode, Pair, Rule, SideSummary, SlotRole, TensorKind
 from probe_flow.records.measured import MeasuredPair
 
 
@@ -210,7 +210,7 @@ def test_statistics_kept_with_few_digits_are_rounded_by_them():
         tensor(kind=TensorKind.STATISTICS, dtype="float32", attrs=attrs),
         tensor(kind=TensorKind.STATISTICS, dtype="float32"),
         "g",
-        "exact",
+        Rule("exact"),
     )
     found = deviation_of(MeasuredPair(pair, statistics_measured(*sides)))
     assert found.unit == pytest.approx(5e-6)

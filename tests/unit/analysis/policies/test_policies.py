@@ -289,10 +289,12 @@ def test_dump_json_arguments(target, golden, status):
 
 def test_dump_json_shapes():
     one, other = (tensor(api(), shape=shape) for shape in ((2, 50), (50, 2)))
-    found = judged(DumpJsonPolicy(), MeasuredPair(Pair(one, other, "g", "exact"), row().measurement))
+    found = judged(DumpJsonPolicy(), MeasuredPair(Pair(one, other, "g", Rule("exact")), row().measurement))
     assert (found.rule_ids, found.reasons) == (("shape",), ("shape is (2, 50), golden (50, 2)",))
     unknown = tensor(api(), shape=None)
-    assert judged(DumpJsonPolicy(), MeasuredPair(Pair(one, unknown, "g", "exact"), row().measurement)).status is PASS
+    assert (
+        judged(DumpJsonPolicy(), MeasuredPair(Pair(one, unknown, "g", Rule("exact")), row().measurement)).status is PASS
+    )
 
 
 @pytest.mark.parametrize(
@@ -301,7 +303,7 @@ def test_dump_json_shapes():
 )
 def test_dump_json_warns_of_another_requires_grad_where_both_recorded_it(target, golden, rules):
     sides = [tensor(attrs={} if grad is None else {"requires_grad": grad}) for grad in (target, golden)]
-    found = judged(DumpJsonPolicy(), MeasuredPair(Pair(*sides, "g", "exact"), row().measurement))
+    found = judged(DumpJsonPolicy(), MeasuredPair(Pair(*sides, "g", Rule("exact")), row().measurement))
     assert (found.status, found.rule_ids) == (Status.WARNING if rules else PASS, rules)
 
 

@@ -37,6 +37,7 @@ from probe_flow.records import (
     Phase,
     Relation,
     Role,
+    Rule,
     SideSummary,
     SlotRole,
     Statistics,
@@ -455,7 +456,9 @@ def test_an_unmatched_operator_is_named_when_it_wrote_the_wrong_tensor():
     written = tensor("extra", recorded=recorded, kind=TensorKind.STATISTICS)
     read = row("b", IN, relative=0.5)
     read = type(read)(
-        type(read.pair)(tensor("b", IN, recorded=recorded, kind=TensorKind.STATISTICS), read.pair.golden, "g", "exact"),
+        type(read.pair)(
+            tensor("b", IN, recorded=recorded, kind=TensorKind.STATISTICS), read.pair.golden, "g", Rule("exact")
+        ),
         read.measurement,
     )
     rows = [row("a", mark=1.0), target_only(written), read, row("b", relative=0.5, mark=5.0)]
@@ -721,7 +724,7 @@ def test_drift_names_what_comes_nearest_to_an_origin():
 
 def not_comparable(name, shapes, role=OUT):
     target, golden = (tensor(name, role, shape=shape) for shape in shapes)
-    return MeasuredPair(Pair(target, golden, "g", "exact", reason=why(expected=False)))
+    return MeasuredPair(Pair(target, golden, "g", Rule("exact"), reason=why(expected=False)))
 
 
 def behind_what_was_not_compared(shapes):

@@ -44,7 +44,7 @@ def test_renamed_networks_pair_completely() -> None:
     pairs = match_cell_mapping(read("pt_stat_rename"), read("pt_stat_base", "golden"), entries=listed)
 
     assert_complete(pairs)
-    assert Counter(pair.rule for pair in pairs.pairs) == {"exact": 163, "cell_mapping": 24}
+    assert Counter(pair.rule.name for pair in pairs.pairs) == {"exact": 163, "cell_mapping": 24}
     assert all(pair.target and pair.golden for pair in pairs.pairs)
     assert not pairs.problems
     assert not pairs.unused
@@ -92,7 +92,7 @@ def test_frameworks_meet_wherever_both_computed_the_same() -> None:
 
 
 def test_guesses_across_frameworks_say_so() -> None:
-    rules = {(pair.rule, pair.confidence) for pair in mindspore_pairs("cell_map_ms.yaml").pairs if pair.golden}
+    rules = {(pair.rule.name, pair.confidence) for pair in mindspore_pairs("cell_map_ms.yaml").pairs if pair.golden}
 
     assert {confidence for rule, confidence in rules if rule == "api_mapping"} == {0.8, 1.0}
     assert {confidence for rule, confidence in rules if rule == "exact"} == {1.0}
@@ -142,7 +142,7 @@ def test_names_are_replaced_between_dots(entry: str, other: str, names: dict[str
     pairs = one_module(entry, other, names)
 
     assert entry_pairs(pairs) == [(entry, other)]
-    assert pairs.pairs[0].rule == "cell_mapping"
+    assert pairs.pairs[0].rule.name == "cell_mapping"
 
 
 def test_a_part_of_a_segment_is_no_name_and_the_warning_says_so() -> None:
@@ -224,28 +224,28 @@ def test_apis_meet_by_the_built_in_table_only_across_frameworks() -> None:
 
     assert len(entry_pairs(same)) == 2
     assert entry_pairs(other) == [(target[0], golden[0])]
-    assert (other.pairs[0].rule, other.pairs[0].confidence) == ("api_mapping", 0.95)
+    assert (other.pairs[0].rule.name, other.pairs[0].confidence) == ("api_mapping", 0.95)
 
 
 def test_an_own_name_goes_before_the_table() -> None:
     entry = "Functional.sin.0.forward"
     pairs = match_cell_mapping(catalog([entry], framework="mindspore"), catalog([entry]))
 
-    assert [pair.rule for pair in pairs.pairs] == ["exact"]
+    assert [pair.rule.name for pair in pairs.pairs] == ["exact"]
 
 
 def test_a_module_of_another_class_at_the_same_path_is_paired() -> None:
     target = catalog(["Cell.a.b.Dense.forward.0"], framework="mindspore")
     pairs = match_cell_mapping(target, catalog(["Module.a.b.Linear.forward.0"]))
 
-    assert [(pair.rule, pair.confidence) for pair in pairs.pairs] == [("cell_mapping", 0.95)]
+    assert [(pair.rule.name, pair.confidence) for pair in pairs.pairs] == [("cell_mapping", 0.95)]
 
 
 def test_two_modules_at_one_path_are_too_many() -> None:
     target = catalog(["Cell.a.b.Dense.forward.0"], framework="mindspore")
     golden = catalog(["Module.a.b.Linear.forward.0", "Module.a.b.Other.forward.0"])
 
-    assert all(pair.rule == "none" for pair in match_cell_mapping(target, golden).pairs)
+    assert all(pair.rule.name == "none" for pair in match_cell_mapping(target, golden).pairs)
 
 
 def test_primitives_of_other_shapes_are_not_taken_for_a_linear() -> None:

@@ -46,7 +46,7 @@ def test_listed_items_meet_and_the_others_pair_by_name() -> None:
     assert not pairs.problems
     assert not pairs.unused
     assert item_pairs(pairs) == {item("Torch.a"): item("Torch.b"), item("Torch.c"): item("Torch.c")}
-    assert [(pair.rule, str(pair.rule_span)) for pair in pairs.pairs] == [
+    assert [(pair.rule.name, str(pair.rule_span)) for pair in pairs.pairs] == [
         ("data_mapping", "d.yaml:1:1"),
         ("exact", "None"),
     ]

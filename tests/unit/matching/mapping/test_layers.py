@@ -71,7 +71,7 @@ def test_the_classes_of_layers_take_no_part() -> None:
     pairs = match_layer_mapping(modules("Cell.a.b.Dense", framework="mindspore"), modules("Module.a.b.Linear"))
 
     assert entry_pairs(pairs) == [("Cell.a.b.Dense.forward.0", "Module.a.b.Linear.forward.0")]
-    assert pairs.pairs[0].rule == "layer_mapping"
+    assert pairs.pairs[0].rule.name == "layer_mapping"
 
 
 def test_a_longer_key_collapses_levels_and_goes_first() -> None:

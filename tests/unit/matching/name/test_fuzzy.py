@@ -19,14 +19,14 @@ def test_renamed_networks_pair_completely_without_a_mapping() -> None:
     pairs = match_name(read("pt_stat_rename"), read("pt_stat_base", "golden"), fuzzy=True)
 
     assert_complete(pairs)
-    assert Counter(pair.rule for pair in pairs.pairs) == {"exact": 163, "fuzzy": 24}
-    assert {pair.confidence for pair in pairs.pairs if pair.rule == "fuzzy"} == {0.6}
+    assert Counter(pair.rule.name for pair in pairs.pairs) == {"exact": 163, "fuzzy": 24}
+    assert {pair.confidence for pair in pairs.pairs if pair.rule.name == "fuzzy"} == {0.6}
 
 
 def test_fuzzy_pairs_are_made_only_when_asked_for() -> None:
     pairs = match_name(read("pt_stat_rename"), read("pt_stat_base", "golden"))
 
-    assert Counter(pair.rule for pair in pairs.pairs) == {"exact": 163, "none": 48}
+    assert Counter(pair.rule.name for pair in pairs.pairs) == {"exact": 163, "none": 48}
 
 
 def test_a_module_of_another_class_at_the_same_path_goes_first() -> None:
@@ -40,10 +40,10 @@ def test_a_module_of_another_class_at_the_same_path_goes_first() -> None:
 def test_other_shapes_and_types_stay_alone() -> None:
     shapes = {"Module.a.A.forward.0": (7,)}
     pairs = match_name(catalog(["Module.a.A.forward.0"], shapes=shapes), catalog(["Module.b.A.forward.0"]), fuzzy=True)
-    assert {pair.rule for pair in pairs.pairs} == {"none"}
+    assert {pair.rule.name for pair in pairs.pairs} == {"none"}
 
     pairs = match_name(catalog(["Torch.a.0.forward"]), catalog(["Torch.b.0.forward"]), fuzzy=True)
-    assert {pair.rule for pair in pairs.pairs} == {"none"}
+    assert {pair.rule.name for pair in pairs.pairs} == {"none"}
 
 
 def test_a_name_that_holds_a_direction_is_no_trap() -> None:

@@ -13,7 +13,7 @@ from offline_builders import Case, by_target, values
 from om_writer import tensor
 from rule_builders import desc, op
 
-from probe_flow.records import NodeKey, Pair, Slot, SlotRole, TensorKind, TensorRef
+from probe_flow.records import NodeKey, Pair, Rule, Slot, SlotRole, TensorKind, TensorRef
 from probe_flow.records.node import Execution
 
 ORDERS = {"NCHW": (0, 1, 2, 3), "NHWC": (0, 2, 3, 1), "HWCN": (2, 3, 1, 0), "CHWN": (1, 2, 3, 0)}
@@ -239,7 +239,7 @@ def test_any_pair_of_device_layouts(
     sides = [_raw(tmp_path, side, to_layout(logical, each), each, told) for side, each in
              (("target", layout), ("golden", golden_layout))]  # fmt: skip
     aligned = align(sides[0], sides[1], told=Told(label))
-    check_equal(Pair(aligned.target, aligned.golden, "0", "x", transform=aligned.transform), logical)
+    check_equal(Pair(aligned.target, aligned.golden, "0", Rule("x"), transform=aligned.transform), logical)
 
 
 def _raw(folder: Path, name: str, stored: np.ndarray, layout: str, logical: tuple[int, ...]) -> TensorRef:

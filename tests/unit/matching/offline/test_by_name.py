@@ -25,7 +25,7 @@ def test_operators_of_one_name_are_compared_tensor_by_tensor(sides: tuple[OmFold
     pairs = match(sides[0].path, sides[1].path)
     ids = ["a/x.input.0", "a/x.output.0", "b.input.0", "b.input.1", "b.output.0"]
     assert partners(pairs) == {name: name for name in ids}
-    assert {(pair.rule, pair.confidence) for pair in pairs.pairs} == {("name", 1.0)}
+    assert {(pair.rule.name, pair.confidence) for pair in pairs.pairs} == {("name", 1.0)}
     assert [group.id for group in pairs.groups] == ["0", "1"]
     check_complete(pairs)
 
@@ -96,7 +96,7 @@ def test_operators_that_the_device_numbers_anew_pair_by_place(sides: tuple[OmFol
     assert partners(pairs)["trans_TransData_5.output.0"] == "trans_TransData_8.output.0"
     assert partners(pairs)["a.output.0"] == "a.output.0"
     guess = found["trans_TransData_5.output.0"]
-    assert (guess.rule, guess.confidence, guess.reason.code) == ("order", 0.6, "guessed")  # type: ignore[union-attr]
+    assert (guess.rule.name, guess.confidence, guess.reason.code) == ("order", 0.6, "guessed")  # type: ignore[union-attr]
 
 
 def test_one_more_on_one_side_pairs_nothing_by_place(sides: tuple[OmFolder, OmFolder]) -> None:

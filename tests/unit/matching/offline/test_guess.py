@@ -33,7 +33,7 @@ def guesses(case: Case) -> dict[str, tuple[str, str, float]]:
             assert pair.reason.code == "guessed"
             assert "guess" in pair.reason.text
             assert pair.reason.expectation is Expectation.EXPECTED
-            found[name] = (pair.golden.id, pair.rule, round(pair.confidence, 2))
+            found[name] = (pair.golden.id, pair.rule.name, round(pair.confidence, 2))
     return found
 
 

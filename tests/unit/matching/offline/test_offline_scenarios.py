@@ -273,7 +273,7 @@ class TestRulesOfTheQuantisationToolAlone:
         found = self.match(case)
         pair = found["net/convrelu.output.0"]
         assert pair.golden is not None
-        assert (pair.golden.id, pair.rule) == ("net_relu.output.0", "name_parts")
+        assert (pair.golden.id, pair.rule.name) == ("net_relu.output.0", "name_parts")
 
     def test_what_lies_between_the_parts_is_inside(self, case: Case) -> None:
         left = codes({name: pair for name, pair in self.match(case).items() if name.startswith("golden ")})

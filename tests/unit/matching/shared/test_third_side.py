@@ -13,7 +13,7 @@ from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.errors import IncompleteError, Severity, UsageError
 from probe_flow.matching.shared.third_side import EXAMPLES, with_reference
-from probe_flow.records import Catalog, Execution, Framework, Node, NodeKey, Pair, Pairs, TensorKind
+from probe_flow.records import SELF, Catalog, Execution, Framework, Node, NodeKey, Pair, Pairs, Rule, TensorKind
 from probe_flow.records.frameworks import PYTORCH
 from probe_flow.stages.registry import STAGES
 
@@ -52,7 +52,7 @@ def test_each_golden_tensor_finds_the_one_of_its_name_and_slot() -> None:
 
 def test_a_golden_tensor_of_several_pairs_has_one_reference_in_all_of_them() -> None:
     pairs = three()
-    again = Pair(tensor("c", IN), pairs.pairs[1].golden, "g", "edge")
+    again = Pair(tensor("c", IN), pairs.pairs[1].golden, "g", Rule("edge"))
     found = with_reference(replace(pairs, pairs=(*pairs.pairs, again)), reference_of(pairs))
 
     assert found.pairs[3].reference is found.pairs[1].reference
@@ -60,7 +60,7 @@ def test_a_golden_tensor_of_several_pairs_has_one_reference_in_all_of_them() -> 
 
 def test_a_pair_within_the_target_has_no_reference() -> None:
     pairs = three()
-    own = Pair(tensor("cast", OUT), tensor("cast", IN), "g", "self")
+    own = Pair(tensor("cast", OUT), tensor("cast", IN), "g", SELF)
     found = with_reference(replace(pairs, pairs=(*pairs.pairs, own)), reference_of(pairs))
 
     assert found.pairs[3].reference is None
@@ -92,7 +92,7 @@ def test_values_without_numbers_are_not_asked_for() -> None:
     pairs = three()
     argument = tensor("b", IN, kind=TensorKind.SCALAR, value=1, shape=())
     golden = replace(pairs.golden, tensors=(*pairs.golden.tensors, argument))
-    more = replace(pairs, golden=golden, pairs=(*pairs.pairs, Pair(argument, argument, "g", "exact")))
+    more = replace(pairs, golden=golden, pairs=(*pairs.pairs, Pair(argument, argument, "g", Rule("exact"))))
 
     assert with_reference(more, reference_of(pairs)).problems == ()
 
@@ -176,7 +176,7 @@ def test_a_torchair_dump_finds_the_float64_dump_of_its_golden() -> None:
     stage = STAGES["match.torchair"]
     options = stage.options.model_validate({"uses": "match.torchair", **{side: side for side in sides}})
     found = stage.run(options, sides, None)
-    judged = [pair for pair in found.pairs if pair.golden is not None and pair.rule != "self"]
+    judged = [pair for pair in found.pairs if pair.golden is not None and pair.rule.name != "self"]
 
     assert len(judged) > 100
     assert all(pair.reference is not None for pair in judged)

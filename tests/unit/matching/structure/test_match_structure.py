@@ -79,7 +79,7 @@ def test_renamed_modules_pair_completely() -> None:
     for one, other in found.items():
         words = one.replace(".ffn.", ".mlp.").replace("FeedForward", "MLP").replace("SelfAttention", "Attn")
         assert other == words
-    assert {pair.rule for pair in pairs.pairs} == {"structure"}
+    assert {pair.rule.name for pair in pairs.pairs} == {"structure"}
     assert all(0.9 <= pair.confidence < 1 for pair in pairs.pairs)
     assert pairs.problems == ()
     assert_every_tensor_is_in_a_pair(pairs)

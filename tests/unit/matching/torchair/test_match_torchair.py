@@ -72,7 +72,7 @@ class TestRules:
             "Relu.input.0": "add.output.0",
             "Relu.output.0": "relu.output.0",
         }
-        rules = {name: pair.rule for name, pair in by_target(pairs).items()}
+        rules = {name: pair.rule.name for name, pair in by_target(pairs).items()}
         assert rules["Mul.input.0"] == "exact"
         assert rules["Add.input.0"] == "edge"
         assert rules["Add.output.0"] == "exact"
@@ -93,7 +93,7 @@ class TestRules:
             "Relu.input.0": "add.output.0",
             "Relu.output.0": "relu.output.0",
         }
-        assert by_target(pairs)["MulAdd.output.0"].rule == "fused"
+        assert by_target(pairs)["MulAdd.output.0"].rule.name == "fused"
         assert reasons(pairs)["golden:mul.output.0"] == "internal"
         group = next(group for group in pairs.groups if group.target_nodes and group.target_nodes[0].name == "MulAdd")
         assert group.relation is Relation.ONE_TO_MANY
@@ -108,8 +108,8 @@ class TestRules:
         for name in ("MulAdd.input.0", "MulAdd.input.1"):
             pair = found[name]
             assert pair.reason is not None
-            assert (pair.rule, pair.reason.code, pair.confidence) == ("aligned", "guessed", 0.6)
-        assert (found["MulAdd.output.0"].rule, found["MulAdd.output.0"].confidence) == ("fused", 1.0)
+            assert (pair.rule.name, pair.reason.code, pair.confidence) == ("aligned", "guessed", 0.6)
+        assert (found["MulAdd.output.0"].rule.name, found["MulAdd.output.0"].confidence) == ("fused", 1.0)
 
     def test_inputs_that_only_their_size_tells_apart_are_aligned(self, tmp_path):
         ops = mul_add_relu()
@@ -124,7 +124,7 @@ class TestRules:
         pair = by_target(match(tmp_path))["MulAdd.input.0"]
         assert pair.golden is not None
         assert pair.reason is not None
-        assert (pair.golden.id, pair.rule, pair.reason.code) == ("add.input.1", "aligned", "aligned")
+        assert (pair.golden.id, pair.rule.name, pair.reason.code) == ("add.input.1", "aligned", "aligned")
 
     def test_three_fused_parts(self, dump):
         total = X * Y + Z
@@ -209,7 +209,7 @@ class TestRules:
         pairs = match(tmp_path)
         pair = by_target(pairs)["Neg.input.0"]
         assert pair.golden is not None
-        assert (pair.rule, pair.golden.id) == ("edge", "relu.output.0")
+        assert (pair.rule.name, pair.golden.id) == ("edge", "relu.output.0")
         assert pair.reason is not None
         assert "`Reshape`" in pair.reason.text
         assert reasons(pairs)["golden:relu.input.0"] == "no_target_op"
@@ -323,7 +323,7 @@ class TestRules:
         write_device_op(dump.token(0), "Cast", "trans_Cast_9", at=10, outputs=[X])
         pairs = match(dump.root.parent)
         pair = by_target(pairs)["trans_TransData_7.output.0"]
-        assert pair.rule == "self"
+        assert pair.rule.name == "self"
         assert pair.golden is not None
         assert pair.golden.id == "trans_TransData_7.input.0"
         group = next(group for group in pairs.groups if group.id == pair.group)
@@ -403,7 +403,7 @@ class TestParametersThatTheGraphTextDoesNotFeed:
         pairs = match_parameters(tmp_path, [device], [argument])
         pair = by_target(pairs)["O.input.1"]
         assert golden_of(pairs)["O.input.1"] == "op.input.1"
-        assert pair.rule == "aligned"
+        assert pair.rule.name == "aligned"
         assert pair.confidence > 0.6  # no guess: a difference is the target's
         assert reasons(pairs) == {}
 
@@ -823,8 +823,8 @@ def tally(pairs: Pairs) -> dict[tuple[str, str], int]:
     found: Counter[tuple[str, str]] = Counter()
     for pair in pairs.pairs:
         side = "" if pair.target is not None else "golden "
-        word = pair.rule
-        if pair.reason is not None and (pair.rule == "none" or pair.reason.code == "broadcast"):
+        word = pair.rule.name
+        if pair.reason is not None and (pair.rule.name == "none" or pair.reason.code == "broadcast"):
             word = pair.reason.code
         found[(side + pair.shown.slot.role.value, word)] += 1
     return dict(found)

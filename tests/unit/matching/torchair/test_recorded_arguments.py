@@ -66,7 +66,7 @@ def test_arguments_are_joined_by_what_was_recorded_of_them(tmp_path):
         "Neg.input.0": "neg.input.0", "Neg.output.0": "neg.output.0", "MatMul.input.0": "neg.output.0",
         "MatMul.input.1": "addmm.input.2", "Add.input.1": "addmm.input.0", "Add.output.0": "addmm.output.0",
     }  # fmt: skip
-    notes = {pair.target.id: pair for pair in pairs.pairs if pair.rule == "aligned"}
+    notes = {pair.target.id: pair for pair in pairs.pairs if pair.rule.name == "aligned"}
     assert set(notes) == {"Neg.input.0", "MatMul.input.1", "Add.input.1"}
     assert notes["Add.input.1"].reason.text.endswith("by recorded statistics")
     assert notes["Add.input.1"].confidence < 1.0
@@ -119,7 +119,7 @@ def test_every_tensor_of_the_bundled_pair_has_a_partner_or_an_expected_reason(to
     pairs = match_torchair(target, golden)
     seen = {id(tensor) for pair in pairs.pairs for tensor in (pair.target, pair.golden) if tensor is not None}
     assert seen == {id(tensor) for tensor in (*target.tensors, *golden.tensors)}
-    assert Counter(pair.rule for pair in pairs.pairs) == {
+    assert Counter(pair.rule.name for pair in pairs.pairs) == {
         "none": 200, "edge": 52, "exact": 51, "aligned": 37, "fused": 2, "self": 2,
     }  # fmt: skip
     left = [pair.reason for pair in pairs.pairs if pair.target is None or pair.golden is None]

@@ -20,6 +20,7 @@ from probe_flow.records import (
     NodeKey,
     Pair,
     Pairs,
+    Rule,
     SideSummary,
     Slot,
     SlotRole,
@@ -76,7 +77,7 @@ def row_of(
     target: TensorRef | None, golden: TensorRef | None, metrics: dict[str, Any] | None = None, /, **more: Any
 ) -> ComparedPair:
     measured = None if metrics is None else Measurement.of(Mode.TENSOR, metrics, **more)
-    return ComparedPair(0, Pair(target, golden, "g", "exact"), measured, Verdict(Status.PASS))
+    return ComparedPair(0, Pair(target, golden, "g", Rule("exact")), measured, Verdict(Status.PASS))
 
 
 def written(comparison: Comparison, folder: Path, *, strict: bool = False) -> list[dict[str, str]]:

@@ -25,6 +25,7 @@ from probe_flow.records import (
     Pair,
     Pairs,
     Role,
+    Rule,
     SideSummary,
     Slot,
     SlotRole,
@@ -68,7 +69,7 @@ def comparison_of(
 ) -> Comparison:
     node = Node(KEY, "add", stack_id="0" if stacks else None)
     side = Catalog("target", PYTORCH, "statistics", "", {KEY: node}, (), stacks=stacks or {})
-    made = [Pair(one, other, "g", "exact") for one, other in rows]
+    made = [Pair(one, other, "g", Rule("exact")) for one, other in rows]
     judged = verdict or Verdict(Status.PASS)
     compared = tuple(ComparedPair(n, pair, measurement, judged) for n, pair in enumerate(made))
     return Comparison(Pairs(side, side, tuple(made)), compared, (), {}, "findings", True)

@@ -18,6 +18,7 @@ from probe_flow.records import (
     Expectation,
     Pair,
     Reason,
+    Rule,
     Slot,
     SlotRole,
     Status,
@@ -107,7 +108,7 @@ def test_a_tensor_of_the_golden_alone_has_a_row_if_it_is_a_gap(tmp_path: Path, e
     key, slot = NodeKey(Execution(), "conv1"), Slot(SlotRole.OUTPUT, (0,))
     golden = TensorRef(key, slot, TensorKind.TENSOR, "float32", shape=(2,))
     reason = Reason("some", "nobody asked for `conv1`", expectation)
-    row = ComparedPair(9, Pair(None, golden, "0", "none", reason=reason), None, Verdict(Status.UNMATCHED_GOLDEN))
+    row = ComparedPair(9, Pair(None, golden, "0", Rule("none"), reason=reason), None, Verdict(Status.UNMATCHED_GOLDEN))
     _, *found = cells(tmp_path, replace(given, rows=(row, *given.rows)))
     columns = ("Index", "NPUDump", "GroundTruth", "TensorIndex", "Shape", "CompareFailReason")
     expected = [("0", "*", "conv1", "conv1:output:0", "[2]", "nobody asked for `conv1`")]

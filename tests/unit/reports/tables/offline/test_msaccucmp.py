@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from offline_rows import Op, figures, gap, offline
 from report_builders import GOLDEN_ROOT, TARGET_ROOT, stats
 
+from probe_flow.matching.offline.reasons import OfflineRule
 from probe_flow.records import (
     ComparedPair,
     Comparison,
@@ -20,6 +21,7 @@ from probe_flow.records import (
     Measurement,
     Pair,
     Relation,
+    Rule,
     Slot,
     SlotRole,
     Status,
@@ -223,7 +225,7 @@ def test_unruled_operators_of_the_golden_alone_stand_last(tmp_path: Path) -> Non
     given = offline(Op("a", outputs=[figures()]), is_ruled=False, golden_framework="om")
     key = NodeKey(Execution(), "only_right")
     golden = TensorRef(key, Slot(SlotRole.OUTPUT, (0,)), TensorKind.TENSOR, "float16", shape=(2,))
-    row = ComparedPair(9, Pair(None, golden, "7", "none"), None, Verdict(Status.UNMATCHED_GOLDEN))
+    row = ComparedPair(9, Pair(None, golden, "7", Rule("none")), None, Verdict(Status.UNMATCHED_GOLDEN))
     groups = (*given.pairs.groups, Group("7", Relation.ONE_TO_ONE, (), (key,)))
     given = replace(given, rows=(row, *given.rows), pairs=replace(given.pairs, groups=groups))
     last = cells(tmp_path, given)[-1]
@@ -261,5 +263,5 @@ def test_inputs_of_inner_operators_have_no_row(tmp_path: Path) -> None:
     ops = [Op("gap_sum", inputs=[figures()], originals=("gap",)), Op("gap", outputs=[figures()])]
     given = offline(ops, relation=Relation.ONE_TO_MANY)
     first, *rest = given.rows
-    first = replace(first, pair=replace(first.pair, rule="inner_input"))
+    first = replace(first, pair=replace(first.pair, rule=OfflineRule.INNER_INPUT))
     assert [row["TensorIndex"] for row in cells(tmp_path, replace(given, rows=(first, *rest)))] == ["gap:output:0"]
