@@ -146,9 +146,12 @@ def _traits(side: Side, number: int, below: Sequence[Traits], interned: dict[Has
     inputs, outputs = tuple(shapes.get(SlotRole.INPUT, ())), tuple(shapes.get(SlotRole.OUTPUT, ()))
     parameters = tuple(sorted(tuple(sorted(shape)) for shape in shapes.get(SlotRole.PARAMETER, ())))
     own = telling[:MAX_TELLING]
+    has_parameter = any(map(_is_parameter, telling))
     for child in below:
-        has_room = len(telling) < MAX_TELLING or not any(ref.slot.role is SlotRole.PARAMETER for ref in telling)
-        telling += child.telling if has_room else ()
+        if has_parameter and len(telling) >= MAX_TELLING:
+            break
+        telling += child.telling
+        has_parameter = has_parameter or any(map(_is_parameter, child.telling))
 
     def intern(*parts: Hashable) -> int:
         return interned.setdefault(parts, len(interned))
@@ -175,8 +178,11 @@ def _traits(side: Side, number: int, below: Sequence[Traits], interned: dict[Has
 
 def _most_telling(refs: Sequence[TensorRef]) -> tuple[TensorRef, ...]:
     """Return the parameters among tensors, or all where there is none."""
-    parameters = tuple(ref for ref in refs if ref.slot.role is SlotRole.PARAMETER)
-    return (parameters or tuple(refs))[:MAX_TELLING]
+    return (tuple(filter(_is_parameter, refs)) or tuple(refs))[:MAX_TELLING]
+
+
+def _is_parameter(ref: TensorRef) -> bool:
+    return ref.slot.role is SlotRole.PARAMETER
 
 
 def _content(kind: str, parameters: Shapes, below: Sequence[Traits], *, is_module: bool) -> Mapping[Hashable, int]:
