@@ -10,9 +10,9 @@ from importlib.util import find_spec
 from benchmarks.figures import Row
 from benchmarks.kernel import Array, ArrayBlocks, array_pairs
 from benchmarks.timing import Spread, thread_seconds
+from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.kernel.compare import measure
 from probe_flow.metrics.sums.block_sums import Scratch
-from probe_flow.metrics.sums.options import MeasureOptions
 
 THREADS = 2
 GOALS = {"numba": ">= 1.8", "numpy": ""}

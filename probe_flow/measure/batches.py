@@ -14,15 +14,15 @@ from itertools import groupby
 
 from probe_flow.elements.blocks import TensorBlocks, open_tensor
 from probe_flow.elements.tensor_store import TensorStore
-from probe_flow.errors import Diagnostic, FormatError, NotComparableError, Severity
+from probe_flow.errors import Diagnostic, FormatError, NotComparableError, Severity, UsageError
 from probe_flow.files.binary_file import BinaryFile
 from probe_flow.measure.mixed_sides import Reduced
+from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.kernel.compare import measure, measure_span
 from probe_flow.metrics.kernel.first_elements import FirstElements, count_of_first
 from probe_flow.metrics.kernel.kept_blocks import Blocks, KeptBlocks
 from probe_flow.metrics.reduction import reduce_blocks
 from probe_flow.metrics.sums.block_sums import Scratch
-from probe_flow.metrics.sums.options import MeasureOptions
 from probe_flow.metrics.sums.record import BLOCK, Record, SpanRecord
 from probe_flow.records import Extent, TensorRef
 
@@ -251,7 +251,7 @@ def _measure_task(task: Task, batch: Batch, scratch: Scratch, shared: Blocks | N
                 return TaskResult(task.pair, 0, measure(target, golden, batch.options, scratch), None, tuple(warnings))
             record = measure_span(target, golden, task.first_block, task.n_blocks, batch.options, scratch)
         return TaskResult(task.pair, task.first_block, record, None, tuple(warnings))
-    except (FormatError, NotComparableError) as error:
+    except (FormatError, NotComparableError, UsageError) as error:
         failure = error.diagnostic
     except (OSError, MemoryError) as error:
         failure = Diagnostic("PF3190", f"`{task.target.id}` could not be read: {error}", path=task.target.source)

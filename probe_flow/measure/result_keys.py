@@ -17,7 +17,7 @@ from functools import cache
 
 from probe_flow.files.opening import open_bytes
 from probe_flow.measure.batches import Task
-from probe_flow.metrics.sums.record_text import LAYOUT
+from probe_flow.metrics.kernel.record_text import LAYOUT
 from probe_flow.records import Extent, TensorRef
 
 Fields = Mapping[str, object]

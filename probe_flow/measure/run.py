@@ -47,12 +47,12 @@ from probe_flow.measure.results import (
     measurement_of_record,
     measurement_without_data,
 )
+from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.backends.choice import backend_named
 from probe_flow.metrics.catalogue.registry import options_for
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
-from probe_flow.metrics.sums.options import MeasureOptions
+from probe_flow.metrics.kernel.record_text import record_of, record_text
 from probe_flow.metrics.sums.record import Record, SpanRecord
-from probe_flow.metrics.sums.record_text import record_of, record_text
 from probe_flow.records import Figures, Measurement, Pair, Pairs, TensorKind, TensorRef
 from probe_flow.records.measured import MeasuredPair, in_execution_order
 from probe_flow.work import Context

@@ -10,7 +10,7 @@ import numpy as np
 
 import probe_flow
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.metrics.sums.record_text import LAYOUT
+from probe_flow.metrics.kernel.record_text import LAYOUT
 
 VERSIONS: Mapping[str, str | int] = {
     "probe_flow": probe_flow.__version__,

@@ -10,8 +10,9 @@ from typing import Protocol
 import numpy as np
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
+from probe_flow.metrics.accumulators.base import Rules
 from probe_flow.metrics.backends import numpy_backend
-from probe_flow.metrics.sums.block_sums import Rules, Scratch, Values
+from probe_flow.metrics.sums.block_sums import Scratch, Values
 from probe_flow.metrics.sums.record import Record
 
 WORTH_COMPILED_BYTES = 256 * 10**6

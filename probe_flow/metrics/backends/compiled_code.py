@@ -23,6 +23,8 @@ import numpy as np
 from llvmlite import binding as llvm
 from numpy.typing import NDArray
 
+from probe_flow.metrics.accumulators.base import LanePass
+
 VERSION = version("numba")
 
 ENVIRONMENT = "NUMBA_CACHE_DIR"
@@ -32,8 +34,10 @@ _SOURCES = (
     "probe_flow.metrics.backends.numba_kernels",
     "probe_flow.metrics.backends.numba_compiler",
     "probe_flow.metrics.sums.block_sums",
+    "probe_flow.metrics.sums.pair_errors",
+    "probe_flow.metrics.accumulators.base",
 )
-"""What the machine code is made from."""
+"""What the machine code of every pass is made from."""
 
 _DIGEST_BYTES = 32
 
@@ -69,25 +73,26 @@ class Pass:
 
 
 @functools.cache
-def compiled_pass(name: str, elements: tuple[str, ...]) -> Pass:
+def compiled_pass(what: str | LanePass, elements: tuple[str, ...]) -> Pass:
     """Return a pass for elements of these types, compiled where its code is not kept.
 
     Args:
-        name: key of `numba_kernels.PASSES`.
+        what: key of `numba_kernels.PASSES`, or what an accumulator brings.
         elements: type of the elements of each tensor that it takes, as numba names it.
     """
     with _loading:
-        return _loaded(name, elements)
+        return _loaded(what, elements)
 
 
 @functools.cache
-def _loaded(name: str, elements: tuple[str, ...]) -> Pass:
-    file = f"{name}-{'-'.join(elements)}-{_key()}.code"
+def _loaded(what: str | LanePass, elements: tuple[str, ...]) -> Pass:
+    name, source = (what, "") if isinstance(what, str) else (what.name, what.add.__code__.co_filename)
+    file = f"{name}-{'-'.join(elements)}-{_key(source)}.code"
     code = _kept(file)
     if code is None:
         from probe_flow.metrics.backends.numba_compiler import object_code
 
-        code = object_code(name, elements, target_machine())
+        code = object_code(what, elements, target_machine())
         _keep(file, code)
     return Pass(name, len(elements), code)
 
@@ -116,15 +121,21 @@ def target_machine() -> llvm.TargetMachine:
 
 
 @functools.cache
-def _key() -> str:
-    """Return what tells the code of one source, compiler and processor from that of others."""
+def _key(source: str = "") -> str:
+    """Return what tells the code of one source, compiler and processor from that of others.
+
+    Args:
+        source: file of what an accumulator brings.
+    """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     facts = [VERSION, version("llvmlite"), np.__version__, llvm.get_host_cpu_name()]
     digest = hashlib.blake2b(digest_size=16)
     digest.update("\n".join([*facts, llvm.get_host_cpu_features().flatten()]).encode())
-    for source in _SOURCES:
-        digest.update(_file_of(source).read_bytes())
+    for module in _SOURCES:
+        digest.update(_file_of(module).read_bytes())
+    if source:
+        digest.update(Path(source).read_bytes())
     return digest.hexdigest()
 
 

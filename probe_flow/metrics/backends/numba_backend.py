@@ -13,10 +13,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from probe_flow.metrics.accumulators.base import CompiledBlock, LanePass, Rules
 from probe_flow.metrics.backends import compiled_code, numpy_backend
-from probe_flow.metrics.sums.block_sums import Rules, Scratch, Values, load
-from probe_flow.metrics.sums.figures import Bounds, Figures, can_square, is_ordinary, ordinary_record
-from probe_flow.metrics.sums.record import EPS32, EPS64, Masked, Record, Significant
+from probe_flow.metrics.sums.block_sums import Floats, Numbers, Scratch, Values, load, summed
+from probe_flow.metrics.sums.figures import Bounds, Figures, can_square, exponent_within, is_ordinary, ordinary_record
+from probe_flow.metrics.sums.pair_errors import PairErrors, PairValues, relative_errors
+from probe_flow.metrics.sums.record import Accumulator, Record, exponent_of
 
 NAME = "numba"
 VERSION = compiled_code.VERSION
@@ -28,8 +30,7 @@ _COMPILED_AS: dict[np.dtype[Any], str] = {
 }
 """Dtypes that are converted in registers, with the type under which the compiled code knows their elements."""
 
-_FIGURES = {"measure": len(Figures._fields), "squared_deviations": 1, "masked_errors": 4, "tiny_values": 2}
-"""How many figures each pass finds."""
+_FIGURES = len(Figures._fields)
 
 _SHORT = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 _SINGLE = np.dtype(np.float32)
@@ -41,7 +42,8 @@ def measure_block(target: Values, golden: Values, start: int, rules: Rules, scra
     if not target.size or target.dtype.kind == "c" or golden.dtype.kind == "c":
         return numpy_backend.measure_block(target, golden, start, rules, scratch)
     x, y, bounds = _prepare(target, golden, scratch)
-    figures = Figures._make(_run("measure", x, y, number=rules.eps))
+    measure = compiled_code.compiled_pass("measure", (_COMPILED_AS[x.dtype], _COMPILED_AS[y.dtype]))
+    figures = Figures._make(measure(x, y, number=rules.eps, figures=_FIGURES))
     if not (math.isfinite(figures.target_total) and math.isfinite(figures.golden_total)):
         return numpy_backend.measure_block(target, golden, start, rules, scratch)
     bounds = bounds or (
@@ -50,22 +52,10 @@ def measure_block(target: Values, golden: Values, start: int, rules: Rules, scra
     )
     if not (is_ordinary(target, bounds[0]) and is_ordinary(golden, bounds[1]) and can_square(figures.max_abs)):
         return numpy_backend.measure_block(target, golden, start, rules, scratch)
-    moments = (
-        _moments(x, figures.target_total) if rules.moments else None,
-        _moments(y, figures.golden_total) if rules.moments else None,
-    )
-    masked = Masked(*_run("masked_errors", x, y, number=EPS32)) if rules.masked else None
-    significant = _significant(x, y, figures) if rules.significant else None
-    return ordinary_record(figures, target.size, start, bounds, moments, masked, significant)
-
-
-def warm_up() -> int:
-    """Compile every pass for every pair of dtypes, to be kept, and return the number of pairs."""
-    everything = Rules(1.0, moments=True, masked=True, significant=True)
-    pairs = sorted({*_MIXED, *((dtype, dtype) for dtype in _COMPILED_AS)}, key=str)
-    for target, golden in pairs:
-        measure_block(np.ones(1, target), np.ones(1, golden), 0, everything, Scratch())
-    return len(pairs)
+    accumulators: tuple[Accumulator, ...] = ()
+    if rules.of_values or rules.of_errors:
+        accumulators = _accumulators(CompiledBlock(x, y, figures, _run_lanes), rules, scratch)
+    return ordinary_record(figures, target.size, start, bounds, accumulators)
 
 
 def _prepare(target: Values, golden: Values, scratch: Scratch) -> tuple[Values, Values, tuple[Bounds, Bounds] | None]:
@@ -86,25 +76,55 @@ def _is_contiguous(values: Values) -> bool:
     return values.flags.c_contiguous and values.flags.aligned
 
 
-def _run(name: str, *tensors: Values, number: float) -> list[float]:
-    """Run a pass of `numba_kernels` and return its figures."""
-    compiled = compiled_code.compiled_pass(name, tuple(_COMPILED_AS[tensor.dtype] for tensor in tensors))
-    return compiled(*tensors, number=number, figures=_FIGURES[name])
+def _run_lanes(lane_pass: LanePass, *tensors: Values, number: float = 0.0) -> list[float]:
+    """Run what an accumulator brings, and return its figures."""
+    compiled = compiled_code.compiled_pass(lane_pass, tuple([_COMPILED_AS[tensor.dtype] for tensor in tensors]))
+    return compiled(*tensors, number=number, figures=lane_pass.sums + lane_pass.maxima)
 
 
 def _native_bounds(values: Values, low: float, high: float) -> Bounds:
     return (int(low), int(high)) if values.dtype.kind == "i" else (low, high)
 
 
-def _moments(values: Values, total: float) -> tuple[float, float]:
-    mean = total / values.size
-    return mean, _run("squared_deviations", values, number=mean)[0]
+def _accumulators(block: CompiledBlock, rules: Rules, scratch: Scratch) -> tuple[Accumulator, ...]:
+    """Return what the accumulators find: by machine code, or on the same block by numpy where they have none."""
+    found: list[Accumulator] = []
+    values: PairValues | None = None
+    errors: PairErrors | None = None
+    for of_values in rules.of_values:
+        by_values = of_values.update_compiled(block)
+        if by_values is None:
+            values = values or _values(block, scratch)
+            by_values = of_values.update(values)
+        found.append(by_values)
+    for of_errors in rules.of_errors:
+        by_errors = of_errors.update_compiled(block)
+        if by_errors is None:
+            errors = errors or _errors(values or _values(block, scratch), block.figures, rules.eps, scratch)
+            by_errors = of_errors.update(errors)
+        found.append(by_errors)
+    return tuple(found)
 
 
-def _significant(target: Values, golden: Values, figures: Figures) -> Significant:
-    """Return what the figures say of golden values beyond `EPS64`; zeros count nothing there as it is."""
-    left_out, zeros = _run("tiny_values", golden, number=EPS64)
-    count = target.size - int(left_out)
-    if left_out == zeros:
-        return Significant(count, figures.rel_sum, figures.max_rel)
-    return Significant(count, *_run("masked_errors", target, golden, number=EPS64)[:2])
+def _values(block: CompiledBlock, scratch: Scratch) -> PairValues:
+    figures = block.figures
+    x, y = _wide(block.target, scratch.target, scratch), _wide(block.golden, scratch.golden, scratch)
+    sides = (
+        Numbers(x, exponent_within((figures.target_low, figures.target_high)), summed(x)),
+        Numbers(y, exponent_within((figures.golden_low, figures.golden_high)), summed(y)),
+    )
+    return PairValues(sides, x, y, None, scratch.spare)
+
+
+def _wide(values: Values, out: Floats, scratch: Scratch) -> Floats:
+    """Return values as float64; those that were converted for compiled code are in ``out`` already."""
+    return values if np.may_share_memory(values, out) else load(values, out, scratch)[0]
+
+
+def _errors(values: PairValues, figures: Figures, eps: float, scratch: Scratch) -> PairErrors:
+    x, y = values.target, values.golden
+    error, magnitude = scratch.error[: x.size], scratch.work[: x.size]
+    np.abs(np.subtract(x, y, out=error), out=error)
+    np.abs(y, out=magnitude)
+    relative = relative_errors(error, magnitude, y, eps, 0, scratch.ratio[: x.size])
+    return PairErrors(error, error, exponent_of(figures.max_abs), magnitude, relative, figures.max_rel, scratch)

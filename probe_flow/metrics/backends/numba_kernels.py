@@ -22,14 +22,14 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
-from probe_flow.metrics.sums.block_sums import CACHE_LINE, FIVE_THOUSANDTHS, HALF_TO_SINGLE, ONE_THOUSANDTH
+from probe_flow.metrics.accumulators.base import LANES, LanePass
+from probe_flow.metrics.sums.block_sums import CACHE_LINE, HALF_TO_SINGLE
+from probe_flow.metrics.sums.pair_errors import FIVE_THOUSANDTHS, ONE_THOUSANDTH
 
 Pointer = Any
 """Where elements of one type begin in memory."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-LANES = 64
 
 _PART = 128 * LANES
 """Elements that one lane sums up in a row before its sum joins those of other parts: keeps rounding errors small."""
@@ -42,7 +42,6 @@ _TARGET, _GOLDEN, _TARGET_SQUARES, _GOLDEN_SQUARES, _DOT, _GOLDEN_ABS = range(0,
 _ERROR, _ERROR_SQUARES, _RELATIVE, _WITHIN_1E3, _WITHIN_5E3, _UNEQUAL, _MISSES = range(6 * LANES, 13 * LANES, LANES)
 _TARGET_LOW, _GOLDEN_LOW, _TARGET_HIGH, _GOLDEN_HIGH, _MAX_ABS, _MAX_REL = range(13 * LANES, 19 * LANES, LANES)
 _END = 19 * LANES
-_TWO, _FOUR = 2 * LANES, 4 * LANES
 
 
 def _inner(function: Function) -> Function:
@@ -278,70 +277,54 @@ def measure(target: Pointer, golden: Pointer, count: int, eps: float, figures: P
             figures[zeros + figure] = found[figure]
 
 
-def squared_deviations(values: Pointer, count: int, mean: float, figures: Pointer) -> None:
-    """Find the sum of squared differences from ``mean``."""
-    lanes = _memory(LANES)
-    for lane in range(LANES):
-        lanes[lane] = 0.0
-    whole = count - count % LANES
-    for base in range(0, whole, LANES):
-        for lane in range(LANES):
-            lanes[lane] += (_widen(values[base + lane]) - mean) ** 2
-    for lane in range(count - whole):
-        lanes[lane] += (_widen(values[whole + lane]) - mean) ** 2
-    figures[0] = _folded(lanes, 0)
+@_inner
+def _figures_of(lanes: Pointer, sums: int, maxima: int, figures: Pointer) -> None:
+    for row in range(sums):
+        figures[row] = _folded(lanes, row * LANES)
+    for row in range(sums, sums + maxima):
+        figures[row] = _highest(lanes, row * LANES)
 
 
-@_pasted
-def _add_masked(lanes: Pointer, lane: int, x: float, y: float, eps: float) -> None:
-    error = abs(x - y)
-    magnitude = abs(y)
-    ratio = error / magnitude
-    relative = ratio if magnitude > eps else 0.0
-    kept = error if magnitude > eps else 0.0
-    lanes[lane] += relative
-    lanes[LANES + lane] += kept
-    lanes[2 * LANES + lane] = relative if relative > lanes[2 * LANES + lane] else lanes[2 * LANES + lane]
-    lanes[3 * LANES + lane] = kept if kept > lanes[3 * LANES + lane] else lanes[3 * LANES + lane]
+def pass_of(lane_pass: LanePass) -> Callable[..., None]:
+    """Return the pass whose figures are the sums, then the maxima, of what one element adds to its lane."""
+    make = _over_one if lane_pass.tensors == 1 else _over_two
+    return make(_pasted(lane_pass.add), lane_pass.sums, lane_pass.maxima)
 
 
-def masked_errors(target: Pointer, golden: Pointer, count: int, eps: float, figures: Pointer) -> None:
-    """Find sum and maximum of the relative, then of the absolute errors where the golden value is beyond ``eps``."""
-    lanes = _memory(_FOUR)
-    for lane in range(_FOUR):
-        lanes[lane] = 0.0
-    whole = count - count % LANES
-    for base in range(0, whole, LANES):
-        for lane in range(LANES):
-            _add_masked(lanes, lane, _widen(target[base + lane]), _widen(golden[base + lane]), eps)
-    for lane in range(count - whole):
-        _add_masked(lanes, lane, _widen(target[whole + lane]), _widen(golden[whole + lane]), eps)
-    figures[0] = _folded(lanes, 0)
-    figures[1] = _highest(lanes, 2 * LANES)
-    figures[2] = _folded(lanes, LANES)
-    figures[3] = _highest(lanes, 3 * LANES)
+def _over_one(add: Callable[..., None], sums: int, maxima: int) -> Callable[..., None]:
+    size = (sums + maxima) * LANES
+
+    def over_one(values: Pointer, count: int, number: float, figures: Pointer) -> None:
+        lanes = _memory(size)
+        for place in range(size):
+            lanes[place] = 0.0
+        whole = count - count % LANES
+        for base in range(0, whole, LANES):
+            for lane in range(LANES):
+                add(lanes, lane, _widen(values[base + lane]), number)
+        for lane in range(count - whole):
+            add(lanes, lane, _widen(values[whole + lane]), number)
+        _figures_of(lanes, sums, maxima, figures)
+
+    return over_one
 
 
-@_pasted
-def _add_tiny(lanes: Pointer, lane: int, y: float, eps: float) -> None:
-    magnitude = abs(y)
-    lanes[lane] += 1.0 if magnitude <= eps else 0.0
-    lanes[LANES + lane] += 1.0 if magnitude == 0.0 else 0.0
+def _over_two(add: Callable[..., None], sums: int, maxima: int) -> Callable[..., None]:
+    size = (sums + maxima) * LANES
 
+    def over_two(target: Pointer, golden: Pointer, count: int, number: float, figures: Pointer) -> None:
+        lanes = _memory(size)
+        for place in range(size):
+            lanes[place] = 0.0
+        whole = count - count % LANES
+        for base in range(0, whole, LANES):
+            for lane in range(LANES):
+                add(lanes, lane, _widen(target[base + lane]), _widen(golden[base + lane]), number)
+        for lane in range(count - whole):
+            add(lanes, lane, _widen(target[whole + lane]), _widen(golden[whole + lane]), number)
+        _figures_of(lanes, sums, maxima, figures)
 
-def tiny_values(values: Pointer, count: int, eps: float, figures: Pointer) -> None:
-    """Find how many values are not beyond ``eps``, and how many of them are zero."""
-    lanes = _memory(_TWO)
-    for lane in range(_TWO):
-        lanes[lane] = 0.0
-    whole = count - count % LANES
-    for base in range(0, whole, LANES):
-        for lane in range(LANES):
-            _add_tiny(lanes, lane, _widen(values[base + lane]), eps)
-    for lane in range(count - whole):
-        _add_tiny(lanes, lane, _widen(values[whole + lane]), eps)
-    figures[0] = _folded(lanes, 0)
-    figures[1] = _folded(lanes, LANES)
+    return over_two
 
 
 def widened(values: Pointer, count: int, unused: float, figures: Pointer) -> None:  # noqa: ARG001  # like the others
@@ -351,6 +334,7 @@ def widened(values: Pointer, count: int, unused: float, figures: Pointer) -> Non
 
 
 PASSES: Mapping[str, Callable[..., None]] = MappingProxyType(
-    {function.__name__: function for function in (measure, squared_deviations, masked_errors, tiny_values, widened)}
+    {function.__name__: function for function in (measure, widened)}
 )
-"""What is compiled, by name. Each takes one or two tensors, the number of elements, a float64 and where figures go."""
+"""What is compiled for every run, by name. A pass takes one or two tensors, the number of elements, a float64 and where
+figures go."""

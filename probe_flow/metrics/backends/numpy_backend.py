@@ -1,7 +1,7 @@
 """The numpy backend: the record of one block, always present and the reference for other backends.
 
-A backend is these two functions, from the values of one block to its record; what surrounds them (blocks, tree, spans)
-is the same for all.
+A backend is `measure_block`, from the values of one block to its record; what surrounds it (blocks, tree, spans) is the
+same for all.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import math
 
 import numpy as np
 
+from probe_flow.metrics.accumulators.base import Rules
 from probe_flow.metrics.backends.plain_blocks import measure_plain
-from probe_flow.metrics.sums.block_sums import Rules, Scratch, Values, errors_of, load, no_errors, side_of, summed
-from probe_flow.metrics.sums.record import Record, Side
+from probe_flow.metrics.sums.block_sums import Numbers, Scratch, Values, load, side_of, summed
+from probe_flow.metrics.sums.pair_errors import Block, PairValues, errors_of
+from probe_flow.metrics.sums.record import Errors, Record, Side
 from probe_flow.metrics.sums.special import (
     EXACT_LIMIT,
     exact_difference,
@@ -34,54 +36,68 @@ def measure_block(target: Values, golden: Values, start: int, rules: Rules, scra
         scratch: of the calling thread.
     """
     if not target.size:
-        empty = Side(moments=(0.0, 0.0) if rules.moments else None)
-        return Record(0, empty, empty, no_errors(rules))
+        return Record(0, Side(), Side(), Errors(), rules.of_nothing())
     if target.dtype.kind == "c" or golden.dtype.kind == "c":
-        return _measure_complex(target, golden, start, rules, scratch)
-    if not rules.masked:
+        block = _measure_complex(target, golden, start, rules.eps, scratch)
+    else:
         record = measure_plain(target, golden, start, rules, scratch)
         if record is not None:
             return record
+        block = _measure_real(target, golden, start, rules.eps, scratch)
+    return block.record._replace(accumulators=rules.found(block.values, block.errors))
+
+
+def _measure_real(target: Values, golden: Values, start: int, eps: float, scratch: Scratch) -> Block:
+    """Measure real values of any size, NaN and infinities among them."""
     x, target_bounds = load(target, scratch.target, scratch)
     y, golden_bounds = load(golden, scratch.golden, scratch)
     target_total, golden_total = summed(x), summed(y)
     if not (math.isfinite(target_total) and math.isfinite(golden_total)):
-        found, reference, errors = measure_nonfinite(x.copy(), y.copy(), rules, scratch, start)
-        found, reference = _exact_bounds(found, target, target_bounds), _exact_bounds(reference, golden, golden_bounds)
-        return Record(target.size, found, reference, errors)
+        block = measure_nonfinite(x.copy(), y.copy(), eps, scratch, start)
+        found = block.record
+        assert found.golden is not None
+        found = found._replace(
+            target=_exact_bounds(found.target, target, target_bounds),
+            golden=_exact_bounds(found.golden, golden, golden_bounds),
+        )
+        return block._replace(record=found)
     difference = None
     if _are_integers(target, golden) and _reach(target_bounds, golden_bounds) > EXACT_LIMIT:
         difference = exact_difference(target, golden, scratch)
-    sides = (
-        side_of(x, target_bounds, scratch.work, moments=rules.moments, total=target_total),
-        side_of(y, golden_bounds, scratch.work, moments=rules.moments, total=golden_total),
-    )
-    errors = errors_of(x, y, sides, rules, scratch, start=start, difference=difference)
-    return Record(target.size, *sides, errors)
+    own, numbers = side_of(x, target_bounds, scratch.spare, total=target_total)
+    reference, golden_numbers = side_of(y, golden_bounds, scratch.spare, total=golden_total)
+    errors, pair_errors = errors_of(x, y, (own, reference), eps, scratch, start=start, difference=difference)
+    values = PairValues((numbers, golden_numbers), x, y, difference, scratch.spare)
+    return Block(Record(target.size, own, reference, errors), values, pair_errors)
 
 
-def summarise_block(values: Values, rules: Rules, scratch: Scratch) -> Record:
-    """Return the one-sided record of one block; arguments as in `measure_block`."""
-    if not values.size:
-        return Record(0, Side(moments=(0.0, 0.0) if rules.moments else None))
+def summarise_block(values: Values, scratch: Scratch) -> tuple[Side, Numbers]:
+    """Return the statistics of one side's block, and its numbers; arguments as in `measure_block`."""
     if values.dtype.kind == "c":
-        return Record(values.size, summarise_nonfinite(values.astype(np.complex128), moments=rules.moments))
+        return summarise_nonfinite(values.astype(np.complex128))
+    if not values.size:
+        return Side(), Numbers(scratch.target[:0], Side().exponent, 0.0)
     x, bounds = load(values, scratch.target, scratch)
     total = summed(x)
     if not math.isfinite(total):
-        return Record(values.size, summarise_nonfinite(x, moments=rules.moments))
-    return Record(values.size, side_of(x, bounds, scratch.work, moments=rules.moments, total=total))
+        return summarise_nonfinite(x)
+    return side_of(x, bounds, scratch.work, total=total)
 
 
-def _measure_complex(target: Values, golden: Values, start: int, rules: Rules, scratch: Scratch) -> Record:
-    x, y = target.astype(np.complex128), golden.astype(np.complex128)
-    found, reference, errors = measure_nonfinite(x, y, rules, scratch, start)
+def _measure_complex(target: Values, golden: Values, start: int, eps: float, scratch: Scratch) -> Block:
     # A real side keeps its own statistics: its imaginary zeros are no values.
-    if target.dtype.kind != "c":
-        found = summarise_block(target, rules, scratch).target
-    if golden.dtype.kind != "c":
-        reference = summarise_block(golden, rules, scratch).target
-    return Record(target.size, found, reference, errors)
+    real = golden if target.dtype.kind == "c" else target
+    own = summarise_block(real, scratch) if real.dtype.kind != "c" else None
+    x, y = target.astype(np.complex128), golden.astype(np.complex128)
+    block = measure_nonfinite(x, y, eps, scratch, start)
+    if own is None:
+        return block
+    record, sides = block.record, block.values.sides
+    if real is target:
+        record, sides = record._replace(target=own[0]), (own[1], sides[1])
+    else:
+        record, sides = record._replace(golden=own[0]), (sides[0], own[1])
+    return block._replace(record=record, values=block.values._replace(sides=sides))
 
 
 def _exact_bounds(side: Side, values: Values, bounds: tuple[float, float]) -> Side:

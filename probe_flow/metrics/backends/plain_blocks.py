@@ -6,30 +6,30 @@ Which way a block goes depends on its size alone. A row of an array is summed pa
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from probe_flow.metrics.sums.block_sums import (
+from probe_flow.metrics.accumulators.base import Rules
+from probe_flow.metrics.sums.block_sums import Floats, Numbers, Scratch, Values, load, product_sum, summed
+from probe_flow.metrics.sums.figures import (
+    Bounds,
+    Figures,
+    can_square,
+    exponent_within,
+    is_ordinary,
+    ordinary_record,
+)
+from probe_flow.metrics.sums.pair_errors import (
     FIVE_THOUSANDTHS,
     ONE_THOUSANDTH,
-    Floats,
+    PairErrors,
+    PairValues,
     Relative,
-    Rules,
-    Scratch,
-    Values,
     count_below,
-    load,
-    moments_of,
-    product_sum,
-    significant_of,
-    summed,
-    tiny_values,
     zeros_apart,
 )
-from probe_flow.metrics.sums.figures import Bounds, Figures, can_square, is_ordinary, ordinary_record
-from probe_flow.metrics.sums.record import Record, Significant
+from probe_flow.metrics.sums.record import Accumulator, Record, exponent_of
 
 ROWS = 9
 SMALL = 8192
@@ -37,29 +37,23 @@ SMALL = 8192
 summed while it is still in the processor's cache (measured at 65,536 elements: 1.4 times as fast as rows)."""
 
 
-_Moments = tuple[tuple[float, float], tuple[float, float]]
-
-
 class _Block(NamedTuple):
-    """What was found in a block, the last two if the rules ask for them."""
+    """What was found in a block."""
 
     figures: Figures
     bounds: tuple[Bounds, Bounds]
-    moments: _Moments | tuple[None, None]
-    significant: Significant | None
+    accumulators: tuple[Accumulator, ...]
 
 
 def measure_plain(target: Values, golden: Values, start: int, rules: Rules, scratch: Scratch) -> Record | None:
-    """Return the record of a block of real values without masked figures, None if the block is not ordinary.
+    """Return the record of a block of real values, None if the block is not ordinary.
 
     Arguments are those of `numpy_backend.measure_block`, of at least one element.
     """
     found = (_by_rows if target.size <= SMALL else _in_place)(target, golden, rules, scratch)
     if found is None:
         return None
-    return ordinary_record(
-        found.figures, target.size, start, found.bounds, found.moments, significant=found.significant
-    )
+    return ordinary_record(found.figures, target.size, start, found.bounds, found.accumulators)
 
 
 def _by_rows(target: Values, golden: Values, rules: Rules, scratch: Scratch) -> _Block | None:
@@ -85,20 +79,20 @@ def _by_rows(target: Values, golden: Values, rules: Rules, scratch: Scratch) -> 
     if not math.isfinite(totals[4]):  # a zero among the golden values makes it infinite or NaN
         relative = zeros_apart(ratio, error, y, rules.eps, 0)
     sums = (totals[0], totals[1], totals[5], totals[6], totals[8], totals[2], totals[7], totals[3])
-    moments = _moments(x, y, totals, scratch.work[:count]) if rules.moments else (None, None)
-    tiny = tiny_values(magnitude, scratch) if rules.significant else None
-    return _Block(
-        _figures(sums, error, (max_abs, place), relative, bounds, scratch),
-        bounds,
-        moments,
-        significant_of(tiny, relative) if tiny is not None else None,
-    )
+    accumulators: tuple[Accumulator, ...] = ()
+    if rules.of_values:
+        accumulators = _of_values(x, y, (totals[0], totals[1]), bounds, rules, scratch)
+    figures = _figures(sums, error, (max_abs, place), relative, bounds, scratch)
+    if rules.of_errors:
+        accumulators += _of_errors(error, magnitude, relative, figures, rules, scratch)
+    return _Block(figures, bounds, accumulators)
 
 
 def _in_place(target: Values, golden: Values, rules: Rules, scratch: Scratch) -> _Block | None:
     """Look at a block, overwriting both sides by what is next to be summed."""
     x, target_bounds = load(target, scratch.target, scratch)
     y, golden_bounds = load(golden, scratch.golden, scratch)
+    bounds = target_bounds, golden_bounds
     if not (is_ordinary(target, target_bounds) and is_ordinary(golden, golden_bounds)):
         return None
     work = scratch.work[: target.size]
@@ -109,7 +103,9 @@ def _in_place(target: Values, golden: Values, rules: Rules, scratch: Scratch) ->
         product_sum(y, y, work),
         product_sum(x, y, work),
     )
-    moments = _moments(x, y, of_sides, work) if rules.moments else (None, None)
+    accumulators: tuple[Accumulator, ...] = ()
+    if rules.of_values:
+        accumulators = _of_values(x, y, of_sides[:2], bounds, rules, scratch)
     error = np.subtract(x, y, out=x)
     np.abs(error, out=error)
     place = int(error.argmax())
@@ -119,24 +115,31 @@ def _in_place(target: Values, golden: Values, rules: Rules, scratch: Scratch) ->
     of_errors = (summed(error), product_sum(error, error, work))
     magnitude = np.abs(y, out=y)
     sums = (*of_sides, *of_errors, summed(magnitude))
-    tiny = tiny_values(magnitude, scratch) if rules.significant else None
-    ratio = np.divide(error, magnitude, out=magnitude)
+    ratio = np.divide(error, magnitude, out=work if rules.of_errors else magnitude)
     total = summed(ratio)
     relative = Relative(ratio, total)
     if not math.isfinite(total):  # a zero among the golden values makes it infinite or NaN
         relative = zeros_apart(ratio, error, golden, rules.eps, 0)
-    bounds = target_bounds, golden_bounds
-    return _Block(
-        _figures(sums, error, (max_abs, place), relative, bounds, scratch),
-        bounds,
-        moments,
-        significant_of(tiny, relative) if tiny is not None else None,
-    )
+    figures = _figures(sums, error, (max_abs, place), relative, bounds, scratch)
+    if rules.of_errors:
+        accumulators += _of_errors(error, magnitude, relative, figures, rules, scratch)
+    return _Block(figures, bounds, accumulators)
 
 
-def _moments(x: Floats, y: Floats, totals: Sequence[float], work: Floats) -> _Moments:
-    """Return mean and squared deviations of both sides, whose sums come first in ``totals``."""
-    return moments_of(x, totals[0], work), moments_of(y, totals[1], work)
+def _of_values(
+    x: Floats, y: Floats, totals: tuple[float, float], bounds: tuple[Bounds, Bounds], rules: Rules, scratch: Scratch
+) -> tuple[Accumulator, ...]:
+    sides = Numbers(x, exponent_within(bounds[0]), totals[0]), Numbers(y, exponent_within(bounds[1]), totals[1])
+    values = PairValues(sides, x, y, None, scratch.work)
+    return tuple([kind.update(values) for kind in rules.of_values])
+
+
+def _of_errors(
+    error: Floats, magnitude: Floats, relative: Relative, figures: Figures, rules: Rules, scratch: Scratch
+) -> tuple[Accumulator, ...]:
+    exponent = exponent_of(figures.max_abs)
+    errors = PairErrors(error, error, exponent, magnitude, relative, figures.max_rel, scratch)
+    return tuple([kind.update(errors) for kind in rules.of_errors])
 
 
 def _figures(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 
-from probe_flow.metrics.catalogue.formulas import Value, l2norm_of, mean_of
+from probe_flow.metrics.catalogue.formulas import l2norm_of, mean_of
 from probe_flow.metrics.catalogue.metric import Compute
 from probe_flow.metrics.catalogue.registry import find_metric
-from probe_flow.metrics.sums.record import Record, Side
+from probe_flow.metrics.sums.record import Record, Side, Value
 from probe_flow.records import Mode, SideSummary, Statistics
 
 
@@ -31,20 +31,28 @@ def derive(
         UsageError: PF5114 if an id is unknown.
     """
     instead = computes or {}
-    return {
-        metric_id: instead.get(metric_id, compute)(record) if takes_scalars or not is_scalar else None
-        for metric_id, compute, takes_scalars in _computed(tuple(ids))
-    }
+    finished: dict[str, Value] = {}
+    for each in record.accumulators:
+        finished |= each.finish(record)
+    values: dict[str, Value] = {}
+    for metric_id, formula, takes_scalars in _computed(tuple(ids)):
+        compute = instead.get(metric_id, formula)
+        value = finished.get(metric_id) if compute is None else compute(record)
+        values[metric_id] = value if takes_scalars or not is_scalar else None
+    return values
 
 
 @cache
-def _computed(ids: tuple[str, ...]) -> tuple[tuple[str, Callable[[Record], Value], bool], ...]:
-    """Return id, formula and whether it is given for scalars, of each metric that is computed from a record."""
+def _computed(ids: tuple[str, ...]) -> tuple[tuple[str, Compute | None, bool], ...]:
+    """Return id, formula and whether it is given for scalars, of each metric that is computed from a record.
+
+    Those without a formula are computed by an accumulator.
+    """
     found = (find_metric(metric_id) for metric_id in ids)
     return tuple(
         (metric.id, metric.compute, metric.takes_scalars)
         for metric in found
-        if metric.mode is Mode.TENSOR and metric.compute is not None
+        if metric.mode is Mode.TENSOR and (metric.compute is not None or metric.accumulator)
     )
 
 

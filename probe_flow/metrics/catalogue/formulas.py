@@ -1,29 +1,19 @@
 """Formulas of the tensor metrics: from the folded record of a pair to one number each.
 
 Every function returns None when the metric cannot be computed (no position is finite on both sides); NaN and infinities
-are results. Nothing here reads a tensor.
+are results. Nothing here reads a tensor. Metrics that need an accumulator have their formulas there.
 """
 
 from __future__ import annotations
 
 import math
 
-from probe_flow.metrics.sums.record import EPS32, Errors, Masked, Record, Side, Significant
-
-Value = float | int | bool | None
+from probe_flow.metrics.sums.record import EPS32, Errors, Record, Side, Value, power
 
 
 def _errors(record: Record) -> Errors | None:
     errors = record.errors
     return errors if errors is not None and errors.compared else None
-
-
-def _power(value: float, exponent: int) -> float:
-    """Return value * 2**exponent, infinite where no float64 holds it."""
-    try:
-        return math.ldexp(value, exponent)
-    except OverflowError:
-        return math.copysign(math.inf, value)
 
 
 def cosine(record: Record) -> Value:
@@ -53,7 +43,7 @@ def _cosine(errors: Errors, *, one_zero: float) -> float:
 def euclidean_distance(record: Record) -> Value:
     """Return the L2 norm of target - golden."""
     errors = _errors(record)
-    return None if errors is None else _power(math.sqrt(errors.error_squares), errors.error_exponent)
+    return None if errors is None else power(math.sqrt(errors.error_squares), errors.error_exponent)
 
 
 def relative_euclidean_distance(record: Record) -> Value:
@@ -64,7 +54,7 @@ def relative_euclidean_distance(record: Record) -> Value:
     if errors.golden_squares == 0.0:
         return math.inf if errors.error_squares else 0.0
     ratio = math.sqrt(errors.error_squares) / math.sqrt(errors.golden_squares)
-    return _power(ratio, errors.error_exponent - errors.golden_exponent)
+    return power(ratio, errors.error_exponent - errors.golden_exponent)
 
 
 def relative_euclidean_distance_or_zero(record: Record) -> Value:
@@ -72,7 +62,7 @@ def relative_euclidean_distance_or_zero(record: Record) -> Value:
     errors = _errors(record)
     if errors is None:
         return None
-    norm = _power(math.sqrt(errors.golden_squares), errors.golden_exponent)
+    norm = power(math.sqrt(errors.golden_squares), errors.golden_exponent)
     return 0.0 if norm <= EPS32 else relative_euclidean_distance(record)
 
 
@@ -85,7 +75,7 @@ def max_abs_err(record: Record) -> Value:
 def mean_abs_err(record: Record) -> Value:
     """Return the mean of |target - golden|."""
     errors = _errors(record)
-    return None if errors is None else _power(errors.error_abs / errors.compared, errors.error_exponent)
+    return None if errors is None else power(errors.error_abs / errors.compared, errors.error_exponent)
 
 
 def rmse(record: Record) -> Value:
@@ -93,7 +83,7 @@ def rmse(record: Record) -> Value:
     errors = _errors(record)
     if errors is None:
         return None
-    return _power(math.sqrt(errors.error_squares / errors.compared), errors.error_exponent)
+    return power(math.sqrt(errors.error_squares / errors.compared), errors.error_exponent)
 
 
 def max_rel_err(record: Record) -> Value:
@@ -158,97 +148,14 @@ def unequal_ratio(record: Record) -> Value:
     return None if record.errors is None or not record.numel else record.errors.unequal / record.numel
 
 
-def _significant(record: Record) -> tuple[Errors, Significant] | None:
-    errors = _errors(record)
-    return None if errors is None or errors.significant is None else (errors, errors.significant)
-
-
-def _of_significant(errors: Errors, significant: Significant, value: float) -> float:
-    """Return ``value``, or where there is nothing to relate errors to, 0 if there are none either and else NaN."""
-    if significant.elements:
-        return value
-    return math.nan if errors.max_abs else 0.0
-
-
-def acc_rel_err(record: Record) -> Value:
-    """Return the sum of relative errors over the golden values beyond `EPS64`."""
-    found = _significant(record)
-    return found and _of_significant(*found, found[1].rel_sum)
-
-
-def max_rel_err_masked(record: Record) -> Value:
-    """Return the largest relative error over those golden values."""
-    found = _significant(record)
-    return found and _of_significant(*found, found[1].max_rel)
-
-
-def mean_rel_err_masked(record: Record) -> Value:
-    """Return the sum of relative errors over those golden values, divided by all positions."""
-    found = _significant(record)
-    return found and _of_significant(*found, found[1].rel_sum / found[0].compared)
-
-
-def kl_minmax(record: Record) -> Value:
-    """Return the divergence of the target from the golden tensor as fractions of their ranges, at least 0."""
-    sums = record.minmax
-    if sums is None:
-        return None
-    return max(0.0, sums.weighted / sums.target_sum + math.log(sums.golden_sum / sums.target_sum))
-
-
-def _masked(record: Record) -> tuple[Errors, Masked] | None:
-    errors = _errors(record)
-    return None if errors is None or errors.masked is None else (errors, errors.masked)
-
-
-def max_rel_err_masked_eps32(record: Record) -> Value:
-    """Return the largest relative error over the golden values beyond `EPS32`."""
-    found = _masked(record)
-    return found and found[1].max_rel
-
-
-def mean_rel_err_masked_eps32(record: Record) -> Value:
-    """Return the sum of relative errors over those golden values, divided by all positions."""
-    found = _masked(record)
-    return found and found[1].rel_sum / found[0].compared
-
-
-def max_abs_err_masked_eps32(record: Record) -> Value:
-    """Return the largest absolute error over those golden values."""
-    found = _masked(record)
-    return found and found[1].max_abs
-
-
-def mean_abs_err_masked_eps32(record: Record) -> Value:
-    """Return the sum of absolute errors over those golden values, divided by all positions."""
-    found = _masked(record)
-    return found and _power(found[1].abs_sum / found[0].compared, found[0].error_exponent)
-
-
-def kl_softmax(record: Record) -> Value:
-    """Return the Kullback-Leibler divergence from softmax(target) to softmax(golden), at least 0."""
-    sums = record.softmax
-    if sums is None or record.golden is None:
-        return None
-    log_golden = float(record.golden.high) + math.log(sums.golden_sum)
-    log_target = float(record.target.high) + math.log(sums.target_sum)
-    return max(0.0, sums.weighted / sums.golden_sum - log_golden + log_target)
-
-
 def mean_of(side: Side | None) -> float | None:
     """Return the mean of the finite values of a side."""
-    return None if side is None or not side.values else _power(side.total / side.values, side.exponent)
+    return None if side is None or not side.values else power(side.total / side.values, side.exponent)
 
 
 def l2norm_of(side: Side | None) -> float | None:
     """Return the L2 norm of the finite values of a side."""
-    return None if side is None or not side.values else _power(math.sqrt(side.squares), side.exponent)
-
-
-def _std(side: Side | None) -> Value:
-    if side is None or not side.values or side.moments is None:
-        return None
-    return _power(math.sqrt(side.moments[1] / side.values), side.exponent)
+    return None if side is None or not side.values else power(math.sqrt(side.squares), side.exponent)
 
 
 def mean_target(record: Record) -> Value:
@@ -259,13 +166,3 @@ def mean_target(record: Record) -> Value:
 def mean_golden(record: Record) -> Value:
     """Return the mean of the golden tensor's finite values."""
     return mean_of(record.golden)
-
-
-def std_target(record: Record) -> Value:
-    """Return the population standard deviation of the target's finite values."""
-    return _std(record.target)
-
-
-def std_golden(record: Record) -> Value:
-    """Return the population standard deviation of the golden tensor's finite values."""
-    return _std(record.golden)

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from probe_flow.metrics.sums.record import Record
+from probe_flow.metrics.sums.record import Record, Value
 from probe_flow.records import Mode
 
 
@@ -18,17 +18,7 @@ class Better(enum.Enum):
     NEITHER = "-"
 
 
-class Extra(enum.Enum):
-    """A figure that a metric needs beyond what every measurement holds (`MeasureOptions`)."""
-
-    MOMENTS = "moments"
-    MASKED = "masked"
-    SIGNIFICANT = "significant"
-    SOFTMAX = "softmax"
-    MINMAX = "minmax"
-
-
-Compute = Callable[[Record], float | int | bool | None]
+Compute = Callable[[Record], Value]
 """From the folded record of a pair to a value; None where there is none."""
 
 Arguments = Mapping[str, str | int | float | bool]
@@ -47,8 +37,10 @@ class Metric:
         source: where the formula comes from.
         better: direction of agreement.
         mode: what it is computed from.
-        compute: from the folded record; None for modes other than tensor, which have functions of their own.
-        extra: figure that must be measured for it.
+        compute: from the folded record; None where ``accumulator`` computes it, and for modes other than tensor, which
+            have functions of their own.
+        accumulator: name of the one that must be measured for it (`accumulators.registry`); empty for none. It computes
+            the metric unless there is ``compute``.
         takes_scalars: whether it is given for 0-d tensors.
         with_arguments: makes ``compute`` from the arguments of a workflow, and raises ValueError, in words for its
             author, for those that it does not take; None for a metric without arguments.
@@ -62,6 +54,6 @@ class Metric:
     better: Better = Better.LOWER
     mode: Mode = Mode.TENSOR
     compute: Compute | None = None
-    extra: Extra | None = None
+    accumulator: str = ""
     takes_scalars: bool = True
     with_arguments: Callable[[Arguments], Compute] | None = None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from probe_flow.metrics.catalogue import formulas
-from probe_flow.metrics.catalogue.metric import Better, Extra, Metric
+from probe_flow.metrics.catalogue.metric import Better, Metric
 from probe_flow.records import Mode
 
 _COMMON = "common definition"
@@ -153,8 +153,7 @@ _TENSOR_METRICS = (
         "value",
         _COMMON,
         Better.NEITHER,
-        compute=formulas.std_target,
-        extra=Extra.MOMENTS,
+        accumulator="moments",
     ),
     Metric(
         "std_golden",
@@ -163,8 +162,7 @@ _TENSOR_METRICS = (
         "value",
         _COMMON,
         Better.NEITHER,
-        compute=formulas.std_golden,
-        extra=Extra.MOMENTS,
+        accumulator="moments",
     ),
 )
 
@@ -183,8 +181,7 @@ _OFFLINE_METRICS = (
         "[0, inf]",
         "1",
         _OFFLINE,
-        compute=formulas.acc_rel_err,
-        extra=Extra.SIGNIFICANT,
+        accumulator="significant",
     ),
     Metric(
         "max_rel_err_masked",
@@ -192,8 +189,7 @@ _OFFLINE_METRICS = (
         "[0, inf]",
         "1",
         _OFFLINE,
-        compute=formulas.max_rel_err_masked,
-        extra=Extra.SIGNIFICANT,
+        accumulator="significant",
     ),
     Metric(
         "mean_rel_err_masked",
@@ -201,8 +197,7 @@ _OFFLINE_METRICS = (
         "[0, inf]",
         "1",
         _OFFLINE,
-        compute=formulas.mean_rel_err_masked,
-        extra=Extra.SIGNIFICANT,
+        accumulator="significant",
     ),
     Metric(
         "kl_minmax",
@@ -211,8 +206,7 @@ _OFFLINE_METRICS = (
         "[0, inf]",
         "nat",
         _OFFLINE,
-        compute=formulas.kl_minmax,
-        extra=Extra.MINMAX,
+        accumulator="minmax",
     ),
 )
 
@@ -240,8 +234,7 @@ _LEGACY_METRICS = (
         "[0, inf]",
         "1",
         _LEGACY,
-        compute=formulas.max_rel_err_masked_eps32,
-        extra=Extra.MASKED,
+        accumulator="masked",
     ),
     Metric(
         "mean_rel_err_masked_eps32",
@@ -249,8 +242,7 @@ _LEGACY_METRICS = (
         "[0, inf]",
         "1",
         _LEGACY,
-        compute=formulas.mean_rel_err_masked_eps32,
-        extra=Extra.MASKED,
+        accumulator="masked",
     ),
     Metric(
         "max_abs_err_masked_eps32",
@@ -258,8 +250,7 @@ _LEGACY_METRICS = (
         "[0, inf]",
         "value",
         _LEGACY,
-        compute=formulas.max_abs_err_masked_eps32,
-        extra=Extra.MASKED,
+        accumulator="masked",
     ),
     Metric(
         "mean_abs_err_masked_eps32",
@@ -267,8 +258,7 @@ _LEGACY_METRICS = (
         "[0, inf]",
         "value",
         _LEGACY,
-        compute=formulas.mean_abs_err_masked_eps32,
-        extra=Extra.MASKED,
+        accumulator="masked",
     ),
     Metric(
         "kl_softmax",
@@ -277,8 +267,7 @@ _LEGACY_METRICS = (
         "[0, inf]",
         "nat",
         _LEGACY,
-        compute=formulas.kl_softmax,
-        extra=Extra.SOFTMAX,
+        accumulator="softmax",
     ),
 )
 

@@ -9,22 +9,25 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
-from probe_flow.metrics.catalogue.metric import Extra, Metric
+from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import ACCUMULATORS
+from probe_flow.metrics.catalogue.metric import Metric
 from probe_flow.metrics.catalogue.metrics import BUILT_IN, METRIC_SETS
 from probe_flow.metrics.catalogue.third_side import PREFIX, THIRD_SIDE
-from probe_flow.metrics.sums.options import MeasureOptions
 from probe_flow.packages import PackageError, Registry
 
 _OF_THREE = frozenset(metric.id for metric in THIRD_SIDE)
 
 
 def _accept(metric_id: str, found: object) -> Metric:
-    if not isinstance(found, Metric) or not callable(found.compute):
-        raise PackageError("it is no `Metric` with a `compute` function")
+    if not isinstance(found, Metric) or not (callable(found.compute) or found.accumulator):
+        raise PackageError("it is no `Metric` with a `compute` function or an accumulator")
     if found.id != metric_id:
         raise PackageError(f"its metric is called `{found.id}`")
     if metric_id.startswith(PREFIX):
         raise PackageError(f"ids that begin with `{PREFIX}` are those of a comparison with a reference")
+    if found.accumulator and found.accumulator not in ACCUMULATORS:
+        raise PackageError(ACCUMULATORS.no_such(found.accumulator).message)
     return found
 
 
@@ -47,7 +50,7 @@ def find_metric(metric_id: str) -> Metric:
     """
     of_two = _of_two(metric_id)
     if of_two is not None:
-        return replace(METRICS[of_two], id=metric_id, compute=None, with_arguments=None)
+        return replace(METRICS[of_two], id=metric_id, compute=None, accumulator="", with_arguments=None)
     if metric_id not in METRICS:
         raise UsageError(METRICS.no_such(metric_id, also=(PREFIX + name for name in METRICS if name not in _OF_THREE)))
     return METRICS[metric_id]
@@ -84,12 +87,6 @@ def options_for(ids: Iterable[str], *, max_elements: int = 0) -> MeasureOptions:
     Raises:
         UsageError: PF5114 if an id is unknown.
     """
-    extras = {find_metric(metric_id).extra for metric_id in ids}
-    return MeasureOptions(
-        moments=Extra.MOMENTS in extras,
-        masked=Extra.MASKED in extras,
-        significant=Extra.SIGNIFICANT in extras,
-        softmax=Extra.SOFTMAX in extras,
-        minmax=Extra.MINMAX in extras,
-        max_elements=max_elements,
-    )
+    found = [find_metric(metric_id) for metric_id in ids]
+    of_two_sides = (find_metric(metric.id.removeprefix(PREFIX)) for metric in found)
+    return MeasureOptions(tuple(sorted({metric.accumulator for metric in of_two_sides} - {""})), max_elements)

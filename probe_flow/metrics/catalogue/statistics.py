@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from probe_flow.metrics.catalogue.formulas import Value
+from probe_flow.metrics.sums.record import Value
 from probe_flow.records import Statistics
 
 COMPARED = ("max", "min", "mean", "l2norm")

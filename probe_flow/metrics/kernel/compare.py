@@ -7,145 +7,20 @@ however the blocks are spread over tasks.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from probe_flow.errors import Diagnostic, NotComparableError
+from probe_flow.metrics.accumulators.base import Rules, SecondPass
+from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import kinds_of
 from probe_flow.metrics.backends import numpy_backend
 from probe_flow.metrics.backends.choice import backend_named
 from probe_flow.metrics.kernel.kept_blocks import Blocks, kept
-from probe_flow.metrics.sums.block_sums import Floats, Rules, Scratch, Values, bounds_of, load, summed, widened
-from probe_flow.metrics.sums.options import MeasureOptions
-from probe_flow.metrics.sums.record import (
-    BLOCK,
-    EPS32,
-    EPS64,
-    MinMax,
-    Record,
-    Softmax,
-    SpanRecord,
-    fold,
-    join,
-    join_minmax,
-    join_softmax,
-)
+from probe_flow.metrics.sums.block_sums import Scratch, Values
+from probe_flow.metrics.sums.record import BLOCK, EPS32, EPS64, Accumulator, Record, SpanRecord, fold, join
 from probe_flow.metrics.sums.tree import fold_nodes, reduce_span
-
-
-def measure_softmax(target: Blocks, golden: Blocks, record: Record, scratch: Scratch) -> Softmax | None:
-    """Return the sums behind `kl_softmax`, None where it is not defined.
-
-    Args:
-        target: values under test.
-        golden: reference values.
-        record: of the same pair, for the maxima.
-        scratch: buffers.
-
-    Returns:
-        None for tensors without elements, for complex numbers, and where either side holds NaN or infinities.
-    """
-    errors = record.errors
-    is_real = record.target.values == record.target.finite
-    if errors is None or record.golden is None or not record.numel or errors.compared != record.numel or not is_real:
-        return None
-    if record.golden.values != record.golden.finite:
-        return None
-    target_high, golden_high = float(record.target.high), float(record.golden.high)
-
-    def block(start: int) -> Softmax:
-        stop = min(record.numel, start + BLOCK)
-        x, _ = load(target.read(start, stop), scratch.target, scratch)
-        y, _ = load(golden.read(start, stop), scratch.golden, scratch)
-        weight, gap = scratch.work[: y.size], scratch.error[: y.size]
-        np.exp(np.subtract(y, golden_high, out=weight), out=weight)
-        golden_sum = summed(weight)
-        np.subtract(y, x, out=gap)
-        weighted = summed(np.multiply(weight, gap, out=weight))
-        target_sum = summed(np.exp(np.subtract(x, target_high, out=x), out=x))
-        return Softmax(target_sum, golden_sum, weighted)
-
-    with np.errstate(all="ignore"):
-        nodes = reduce_span(0, (block(start) for start in range(0, record.numel, BLOCK)), join_softmax)
-        return fold_nodes(nodes, join_softmax)
-
-
-_Bounds = tuple[float, float]
-
-
-def measure_minmax(target: Blocks, golden: Blocks, record: Record, scratch: Scratch) -> MinMax | None:
-    """Return the sums behind `kl_minmax`, None where it is not defined.
-
-    Args:
-        target: values under test.
-        golden: reference values.
-        record: of the same pair, for the extremes.
-        scratch: buffers.
-
-    Returns:
-        None for complex numbers, and where no position is finite on both sides.
-    """
-    errors = record.errors
-    if errors is None or record.golden is None or not errors.compared:
-        return None
-    if record.target.values != record.target.finite or record.golden.values != record.golden.finite:
-        return None  # two numbers per element: complex
-
-    def block(start: int) -> tuple[Floats, Floats]:
-        stop = min(record.numel, start + BLOCK)
-        if errors.compared == record.numel:
-            x = widened(target.read(start, stop), scratch.target, scratch)
-            return x, widened(golden.read(start, stop), scratch.golden, scratch)
-        x, _ = load(target.read(start, stop), scratch.target, scratch)
-        y, _ = load(golden.read(start, stop), scratch.golden, scratch)
-        both = np.isfinite(x) & np.isfinite(y)
-        return x[both], y[both]
-
-    starts = range(0, record.numel, BLOCK)
-    scratch.error.fill(EPS32)  # an array, since numpy takes twice as long for a maximum with a number
-    with np.errstate(all="ignore"):
-        bounds = _bounds_of_sides(record)
-        if errors.compared != record.numel:
-            bounds = _joined([(bounds_of(x), bounds_of(y)) for x, y in map(block, starts) if x.size])
-        nodes = reduce_span(0, (_sums(*block(start), bounds, scratch) for start in starts), join_minmax)
-        return fold_nodes(nodes, join_minmax)
-
-
-def _bounds_of_sides(record: Record) -> tuple[_Bounds, _Bounds]:
-    target, golden = record.target, record.golden
-    assert golden is not None
-    return (float(target.low), float(target.high)), (float(golden.low), float(golden.high))
-
-
-def _joined(blocks: list[tuple[_Bounds, _Bounds]]) -> tuple[_Bounds, _Bounds]:
-    sides = zip(*blocks, strict=True)
-    target, golden = ((min(low for low, _ in side), max(high for _, high in side)) for side in sides)
-    return target, golden
-
-
-def _sums(target: Floats, golden: Floats, bounds: tuple[_Bounds, _Bounds], scratch: Scratch) -> MinMax:
-    least = scratch.error[: target.size]
-    p, q = _fractions(target, bounds[0], least), _fractions(golden, bounds[1], least)
-    target_sum, golden_sum = summed(p), summed(q)
-    logarithms = np.divide(p, q, out=q)  # in place, since a third array falls out of the processor's cache
-    np.log(logarithms, out=logarithms)
-    return MinMax(target_sum, golden_sum, summed(np.multiply(p, logarithms, out=logarithms)))
-
-
-def _fractions(values: Floats, bounds: _Bounds, least: Floats) -> Floats:
-    """Replace values by their place within the bounds, 0 to 1, at least ``least``; those of a constant by 1."""
-    low, high = bounds
-    if low == high:
-        values.fill(1.0)  # whatever the constant is, all elements weigh alike
-        return values
-    if math.isinf(high - low):
-        np.multiply(values, 0.5, out=values)
-        low, high = low * 0.5, high * 0.5
-    np.subtract(values, low, out=values)
-    np.divide(values, high - low, out=values)
-    return np.maximum(values, least, out=values)
-
 
 _NARROW_FLOATS = frozenset({"float32", "float16", "bfloat16", "hifloat8", "complex64", "complex32"})
 
@@ -181,8 +56,8 @@ def measure_span(
         golden: reference values, the denominators of relative errors.
         first_block: number of the first block of `BLOCK` elements.
         n_blocks: number of blocks; a pair without elements is one span of 0 blocks.
-        options: extra figures and the backend. ``softmax`` and ``minmax`` are second passes and not part of a span;
-            ``max_elements`` is for who opens the tensors (`first_elements.FirstElements`).
+        options: accumulators and the backend. Second passes are not part of a span; ``max_elements`` is for who opens
+            the tensors (`first_elements.FirstElements`).
         scratch: buffers of the calling thread; made anew when None.
 
     Raises:
@@ -216,37 +91,45 @@ def measure(
         return fold([measure_span(target, golden, 0, _block_count(target), options, buffers)])
     first, second = kept(target), kept(golden)
     record = fold([measure_span(first, second, 0, _block_count(target), options, buffers)])
-    return record._replace(
-        softmax=measure_softmax(first, second, record, buffers) if options.softmax else None,
-        minmax=measure_minmax(first, second, record, buffers) if options.minmax else None,
-    )
+    kinds = kinds_of(options.accumulators).second_passes
+    again = (_second_pass(kind, first, second, record, buffers) for kind in kinds)
+    return record._replace(accumulators=(*record.accumulators, *(each for each in again if each is not None)))
 
 
-def summarise_span(
-    values: Blocks,
-    first_block: int,
-    n_blocks: int,
-    options: MeasureOptions | None = None,
-    scratch: Scratch | None = None,
-) -> SpanRecord:
+def _second_pass(
+    kind: type[SecondPass], target: Blocks, golden: Blocks, record: Record, scratch: Scratch
+) -> Accumulator | None:
+    def blocks() -> Iterator[tuple[Values, Values]]:
+        for start in range(0, record.numel, BLOCK):
+            stop = min(record.numel, start + BLOCK)
+            yield _read(target, start, stop), _read(golden, start, stop)
+
+    with np.errstate(all="ignore"):
+        given = kind.begin(record, blocks(), scratch)
+        if given is None:
+            return None
+        nodes = reduce_span(0, (kind.update(*block, given, scratch) for block in blocks()), kind.merge)
+        return fold_nodes(nodes, kind.merge)
+
+
+def summarise_span(values: Blocks, first_block: int, n_blocks: int, scratch: Scratch | None = None) -> SpanRecord:
     """Return the statistics of some blocks of one tensor: a record with a target side only."""
-    rules = _rules(values.dtype, values.dtype, options)
     buffers = scratch or Scratch()
 
     def block(start: int, stop: int) -> Record:
-        return numpy_backend.summarise_block(_read(values, start, stop), rules, buffers)
+        return Record(stop - start, numpy_backend.summarise_block(_read(values, start, stop), buffers)[0])
 
     return _span(block, values.numel, first_block, n_blocks)
 
 
-def summarise(values: Blocks, options: MeasureOptions | None = None, scratch: Scratch | None = None) -> Record:
+def summarise(values: Blocks, scratch: Scratch | None = None) -> Record:
     """Return the statistics of one whole tensor: a record with a target side only."""
-    return fold([summarise_span(values, 0, _block_count(values), options, scratch)])
+    return fold([summarise_span(values, 0, _block_count(values), scratch)])
 
 
 def _rules(target_dtype: str, golden_dtype: str, options: MeasureOptions | None) -> Rules:
-    extra = options or MeasureOptions()
-    return Rules(relative_eps(target_dtype, golden_dtype), extra.moments, extra.masked, extra.significant)
+    kinds = kinds_of(options.accumulators if options else ())
+    return Rules(relative_eps(target_dtype, golden_dtype), kinds.of_values, kinds.of_errors)
 
 
 def _block_count(values: Blocks) -> int:

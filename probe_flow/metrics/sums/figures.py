@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from probe_flow.metrics.sums.block_sums import Values
-from probe_flow.metrics.sums.record import Errors, Masked, Record, Side, Significant, exponent_of
+from probe_flow.metrics.sums.record import Accumulator, Errors, Record, Side, exponent_of
 from probe_flow.metrics.sums.special import EXACT_LIMIT
 
 Bounds = tuple[float, float]
@@ -60,14 +60,17 @@ def can_square(largest: float) -> bool:
     return not largest or not exponent_of(largest)
 
 
+def exponent_within(bounds: Bounds) -> int:
+    """Return the power of two of values between minimum and maximum."""
+    return exponent_of(max(-bounds[0], bounds[1]))
+
+
 def ordinary_record(
     figures: Figures,
     count: int,
     start: int,
     bounds: tuple[Bounds, Bounds],
-    moments: tuple[tuple[float, float] | None, tuple[float, float] | None] = (None, None),
-    masked: Masked | None = None,
-    significant: Significant | None = None,
+    accumulators: tuple[Accumulator, ...],
 ) -> Record:
     """Return the record of an ordinary block.
 
@@ -76,20 +79,14 @@ def ordinary_record(
         count: elements, at least one.
         start: index of the first one in the tensor.
         bounds: minimum and maximum per side, in Python's type for the dtype.
-        moments: mean and squared deviations per side, when asked for.
-        masked, significant: when asked for.
+        accumulators: what the run needs beyond that.
     """
-    target_exponent = exponent_of(max(-bounds[0][0], bounds[0][1]))
-    golden_exponent = exponent_of(max(-bounds[1][0], bounds[1][1]))
+    target_exponent, golden_exponent = exponent_within(bounds[0]), exponent_within(bounds[1])
     misses = int(figures.zero_misses)
     return Record(
         count,
-        Side(
-            count, 0, 0, 0, count, target_exponent, figures.target_total, figures.target_squares, *bounds[0], moments[0]
-        ),
-        Side(
-            count, 0, 0, 0, count, golden_exponent, figures.golden_total, figures.golden_squares, *bounds[1], moments[1]
-        ),
+        Side(count, 0, 0, 0, count, target_exponent, figures.target_total, figures.target_squares, *bounds[0]),
+        Side(count, 0, 0, 0, count, golden_exponent, figures.golden_total, figures.golden_squares, *bounds[1]),
         Errors(
             count,
             0,
@@ -116,7 +113,6 @@ def ordinary_record(
             figures.zero_rel_max,
             int(figures.zero_within_1e3),
             int(figures.zero_within_5e3),
-            masked,
-            significant,
         ),
+        accumulators,
     )

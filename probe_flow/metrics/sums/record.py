@@ -7,11 +7,22 @@ their squares neither overflow nor vanish. Counts and the extremes of integers a
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from probe_flow.metrics.sums.tree import Node, fold_nodes
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Value = float | int | bool | None
+"""Of a metric; None where it cannot be computed."""
 
 BLOCK = 65_536
 """Elements of a block; blocks are aligned at element 0, whatever the split, chunking or backend."""
@@ -41,8 +52,7 @@ class Side(NamedTuple):
 
     ``values`` counts the real numbers behind the sums: as many as ``finite``, or twice that for complex tensors, whose
     real and imaginary parts count alike. ``total`` is the sum divided by 2**exponent, ``squares`` the sum of squares
-    divided by 4**exponent. ``moments`` holds mean and sum of squared deviations, scaled likewise, when asked for.
-    Without values ``low`` is inf and ``high`` -inf.
+    divided by 4**exponent. Without values ``low`` is inf and ``high`` -inf.
     """
 
     finite: int = 0
@@ -55,24 +65,6 @@ class Side(NamedTuple):
     squares: float = 0.0
     low: float = math.inf
     high: float = -math.inf
-    moments: tuple[float, float] | None = None
-
-
-class Masked(NamedTuple):
-    """Errors over the elements whose golden value is not tiny; ``abs_sum`` scales like `Errors.error_abs`."""
-
-    rel_sum: float = 0.0
-    max_rel: float = 0.0
-    abs_sum: float = 0.0
-    max_abs: float = 0.0
-
-
-class Significant(NamedTuple):
-    """Relative errors over the elements, counted, whose golden value is beyond `EPS64`."""
-
-    elements: int = 0
-    rel_sum: float = 0.0
-    max_rel: float = 0.0
 
 
 class Errors(NamedTuple):
@@ -117,35 +109,55 @@ class Errors(NamedTuple):
     zero_rel_max: float = 0.0
     zero_within_1e3: int = 0
     zero_within_5e3: int = 0
-    masked: Masked | None = None
-    significant: Significant | None = None
 
 
-class Softmax(NamedTuple):
-    """Second pass: sums of exp(value - maximum) per side and of exp(golden - maximum) * (golden - target)."""
+class Accumulator(Struct, frozen=True, gc=False):
+    """What some metrics need beyond the figures of every record: an instance holds what was found in some elements.
 
-    target_sum: float
-    golden_sum: float
-    weighted: float
+    It is found in each block by itself and merged by the fixed tree, so ``merge`` need not be associative to the last
+    bit. What a block shows, and when, is said by the three kinds of `metrics.accumulators.base`.
+    """
 
+    name: ClassVar[str]
+    """As metrics name it, and as records are stored with it."""
 
-class MinMax(NamedTuple):
-    """Second pass: sums of the values as fractions of their side's range, and of target * ln(target / golden)."""
+    version: ClassVar[int] = 1
+    """To be raised when what it finds changes, so that stored results with it are measured again, and only those."""
 
-    target_sum: float
-    golden_sum: float
-    weighted: float
+    @classmethod
+    def init(cls) -> Self:
+        """Return what is found in no elements."""
+        return cls()
+
+    def merge(self, right: Self) -> Self:
+        """Return what is found in two neighbours, this one with the lower indices."""
+        raise NotImplementedError
+
+    def finish(self, record: Record) -> Mapping[str, Value]:
+        """Return the values of metrics, by id, for the whole pair, whose record this is part of."""
+        raise NotImplementedError
+
+    def to_text(self) -> str:
+        """Return text of which `from_text` makes an equal instance; that here fits numbers, also beyond 64 bits."""
+        return json.dumps(astuple(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Return what a text was made of; ValueError or TypeError for another text."""
+        return cls(*json.loads(text))
 
 
 class Record(NamedTuple):
-    """A block, a span or a whole pair. One-sided statistics have neither golden nor errors."""
+    """A block, a span or a whole pair. One-sided statistics have neither golden nor errors.
+
+    ``accumulators`` are those that the metrics of the run need, in one order in all records of a pair.
+    """
 
     numel: int
     target: Side
     golden: Side | None = None
     errors: Errors | None = None
-    softmax: Softmax | None = None
-    minmax: MinMax | None = None
+    accumulators: tuple[Accumulator, ...] = ()
 
     @property
     def worst_index(self) -> int | None:
@@ -175,25 +187,21 @@ def join(left: Record, right: Record) -> Record:
     """Merge two neighbours, the one with the lower indices first."""
     golden = None if left.golden is None or right.golden is None else _join_sides(left.golden, right.golden)
     errors = None if left.errors is None or right.errors is None else _join_errors(left.errors, right.errors)
-    return Record(left.numel + right.numel, _join_sides(left.target, right.target), golden, errors)
+    merged = tuple(own.merge(other) for own, other in zip(left.accumulators, right.accumulators, strict=True))
+    return Record(left.numel + right.numel, _join_sides(left.target, right.target), golden, errors, merged)
 
 
-def join_softmax(left: Softmax, right: Softmax) -> Softmax:
-    """Merge the second pass of two neighbours."""
-    return Softmax(
-        left.target_sum + right.target_sum, left.golden_sum + right.golden_sum, left.weighted + right.weighted
-    )
-
-
-def join_minmax(left: MinMax, right: MinMax) -> MinMax:
-    """Merge the second pass of two neighbours."""
-    return MinMax(
-        left.target_sum + right.target_sum, left.golden_sum + right.golden_sum, left.weighted + right.weighted
-    )
-
-
-def _down(value: float, shift: int) -> float:
+def scaled_down(value: float, shift: int) -> float:
+    """Return value / 2**shift."""
     return math.ldexp(value, -shift) if shift else value
+
+
+def power(value: float, exponent: int) -> float:
+    """Return value * 2**exponent, infinite where no float64 holds it."""
+    try:
+        return math.ldexp(value, exponent)
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 def _join_sides(a: Side, b: Side) -> Side:
@@ -206,26 +214,11 @@ def _join_sides(a: Side, b: Side) -> Side:
         a.negative_inf + b.negative_inf,
         a.values + b.values,
         exponent,
-        _down(a.total, up_a) + _down(b.total, up_b),
-        _down(a.squares, 2 * up_a) + _down(b.squares, 2 * up_b),
+        scaled_down(a.total, up_a) + scaled_down(b.total, up_b),
+        scaled_down(a.squares, 2 * up_a) + scaled_down(b.squares, 2 * up_b),
         min(a.low, b.low),
         max(a.high, b.high),
-        _join_moments(a, b, up_a, up_b),
     )
-
-
-def _join_moments(a: Side, b: Side, up_a: int, up_b: int) -> tuple[float, float] | None:
-    """Join means and squared deviations (Chan, Golub and LeVeque: updating formulae for sample variances)."""
-    if a.moments is None or b.moments is None:
-        return None
-    mean_a, deviation_a = _down(a.moments[0], up_a), _down(a.moments[1], 2 * up_a)
-    mean_b, deviation_b = _down(b.moments[0], up_b), _down(b.moments[1], 2 * up_b)
-    if not a.values or not b.values:
-        return (mean_a, deviation_a) if a.values else (mean_b, deviation_b)
-    count = a.values + b.values
-    delta = mean_b - mean_a
-    mean = mean_a + delta * b.values / count
-    return mean, deviation_a + deviation_b + delta * delta * a.values * b.values / count
 
 
 def _join_errors(a: Errors, b: Errors) -> Errors:
@@ -243,12 +236,12 @@ def _join_errors(a: Errors, b: Errors) -> Errors:
         target,
         golden,
         error,
-        _down(a.dot, target_a + golden_a) + _down(b.dot, target_b + golden_b),
-        _down(a.target_squares, 2 * target_a) + _down(b.target_squares, 2 * target_b),
-        _down(a.golden_squares, 2 * golden_a) + _down(b.golden_squares, 2 * golden_b),
-        _down(a.golden_abs, golden_a) + _down(b.golden_abs, golden_b),
-        _down(a.error_abs, error_a) + _down(b.error_abs, error_b),
-        _down(a.error_squares, 2 * error_a) + _down(b.error_squares, 2 * error_b),
+        scaled_down(a.dot, target_a + golden_a) + scaled_down(b.dot, target_b + golden_b),
+        scaled_down(a.target_squares, 2 * target_a) + scaled_down(b.target_squares, 2 * target_b),
+        scaled_down(a.golden_squares, 2 * golden_a) + scaled_down(b.golden_squares, 2 * golden_b),
+        scaled_down(a.golden_abs, golden_a) + scaled_down(b.golden_abs, golden_b),
+        scaled_down(a.error_abs, error_a) + scaled_down(b.error_abs, error_b),
+        scaled_down(a.error_squares, 2 * error_a) + scaled_down(b.error_squares, 2 * error_b),
         worst.max_abs,
         worst.max_abs_index,
         a.rel_sum + b.rel_sum,
@@ -262,23 +255,4 @@ def _join_errors(a: Errors, b: Errors) -> Errors:
         max(a.zero_rel_max, b.zero_rel_max),
         a.zero_within_1e3 + b.zero_within_1e3,
         a.zero_within_5e3 + b.zero_within_5e3,
-        _join_masked(a.masked, b.masked, error_a, error_b),
-        _join_significant(a.significant, b.significant),
     )
-
-
-def _join_masked(a: Masked | None, b: Masked | None, up_a: int, up_b: int) -> Masked | None:
-    if a is None or b is None:
-        return None
-    return Masked(
-        a.rel_sum + b.rel_sum,
-        max(a.max_rel, b.max_rel),
-        _down(a.abs_sum, up_a) + _down(b.abs_sum, up_b),
-        max(a.max_abs, b.max_abs),
-    )
-
-
-def _join_significant(a: Significant | None, b: Significant | None) -> Significant | None:
-    if a is None or b is None:
-        return None
-    return Significant(a.elements + b.elements, a.rel_sum + b.rel_sum, max(a.max_rel, b.max_rel))

@@ -5,44 +5,35 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.metrics.sums.block_sums import (
-    Difference,
-    Floats,
-    Rules,
-    Scratch,
-    Values,
-    bounds_of,
-    errors_of,
-    side_of,
-)
-from probe_flow.metrics.sums.record import Errors, Side
+from probe_flow.metrics.sums.block_sums import Floats, Numbers, Scratch, Values, bounds_of, reals, side_of
+from probe_flow.metrics.sums.pair_errors import Block, Difference, PairValues, errors_of
+from probe_flow.metrics.sums.record import Errors, Record, Side
 
 EXACT_LIMIT = 2**53
 """Integers up to this are exact in float64."""
 
 
-def measure_nonfinite(
-    target: Values, golden: Values, rules: Rules, scratch: Scratch, start: int
-) -> tuple[Side, Side, Errors]:
+def measure_nonfinite(target: Values, golden: Values, eps: float, scratch: Scratch, start: int) -> Block:
     """Measure a pair of blocks, either of which may hold NaN and infinities: float64 or complex128, never changed."""
     target_finite, golden_finite = np.isfinite(target), np.isfinite(golden)
     both = target_finite & golden_finite
     places = np.flatnonzero(both)
     common_target, common_golden = target[places], golden[places]
-    sides = (
-        side_of(reals(common_target), _bounds(common_target), _work(common_target)),
-        side_of(reals(common_golden), _bounds(common_golden), _work(common_golden)),
-    )
-    errors = errors_of(common_target, common_golden, sides, rules, scratch)
-    return (
-        summarise_nonfinite(target, moments=rules.moments),
-        summarise_nonfinite(golden, moments=rules.moments),
-        _with_mismatches(errors, _mismatches(target, golden, both), places, start),
-    )
+    found, reference = summarise_nonfinite(target), summarise_nonfinite(golden)
+    values = PairValues((found[1], reference[1]), common_target, common_golden, None, _work(golden))
+    errors, pair_errors = Errors(), None
+    if places.size:
+        sides = (
+            side_of(reals(common_target), bounds_of(reals(common_target)), values.work)[0],
+            side_of(reals(common_golden), bounds_of(reals(common_golden)), values.work)[0],
+        )
+        errors, pair_errors = errors_of(common_target, common_golden, sides, eps, scratch)
+    errors = _with_mismatches(errors, _mismatches(target, golden, both), places, start)
+    return Block(Record(target.size, found[0], reference[0], errors), values, pair_errors)
 
 
-def summarise_nonfinite(values: Values, *, moments: bool) -> Side:
-    """Return the statistics of the finite values, float64 or complex128, and count the others.
+def summarise_nonfinite(values: Values) -> tuple[Side, Numbers]:
+    """Return the statistics of the finite values, float64 or complex128, and the values; count the others.
 
     A complex element is NaN when a part is; otherwise the sign of its first infinite part counts.
     """
@@ -53,9 +44,8 @@ def summarise_nonfinite(values: Values, *, moments: bool) -> Side:
     negative = ~nan & ((real == -np.inf) | (np.isfinite(real) & (imag == -np.inf)))
     specials = (int(np.count_nonzero(nan)), int(np.count_nonzero(positive)), int(np.count_nonzero(negative)))
     per_element = 2 if values.dtype.kind == "c" else 1
-    return side_of(
-        reals(finite), _bounds(finite), _work(finite), specials=specials, per_element=per_element, moments=moments
-    )
+    bounds = bounds_of(reals(finite)) if finite.size else (np.inf, -np.inf)
+    return side_of(reals(finite), bounds, _work(finite), specials=specials, per_element=per_element)
 
 
 def exact_difference(target: Values, golden: Values, scratch: Scratch) -> Difference:
@@ -69,13 +59,7 @@ def exact_difference(target: Values, golden: Values, scratch: Scratch) -> Differ
     place = int(exact.argmax())
     errors = scratch.error[: exact.size]
     np.copyto(errors, exact, casting="unsafe")
-    return Difference(errors, int(exact[place]), place, int(np.count_nonzero(exact)))
-
-
-def reals(values: Values) -> Floats:
-    """Return the numbers behind float64 or complex128 values: real and imaginary parts in turn."""
-    numbers: Floats = np.ascontiguousarray(values).view(np.float64)
-    return numbers
+    return Difference(errors, int(exact[place]), place, int(np.count_nonzero(exact)), np.less(target, golden))
 
 
 def _common_integers(target: Values, golden: Values) -> tuple[Values, Values]:
@@ -86,10 +70,6 @@ def _common_integers(target: Values, golden: Values) -> tuple[Values, Values]:
     if all(side.dtype.kind == "u" or int(side.min()) >= 0 for side in sides):
         return target.astype(np.uint64), golden.astype(np.uint64)
     return target.astype(object), golden.astype(object)
-
-
-def _bounds(values: Values) -> tuple[float, float]:
-    return bounds_of(reals(values)) if values.size else (np.inf, -np.inf)
 
 
 def _work(values: Values) -> Floats:

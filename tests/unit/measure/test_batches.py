@@ -10,12 +10,12 @@ from raw_pairs import raw
 
 from probe_flow.measure import batches as measuring
 from probe_flow.measure.batches import MAX_TASKS_PER_BATCH, Batch, Task, measure_batch, plan_batches, plan_tasks
-from probe_flow.metrics.sums.options import MeasureOptions
+from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.sums.record import BLOCK, SpanRecord, fold
 from probe_flow.records import Extent, TensorKind
 
 PLAIN = MeasureOptions()
-SOFTMAX = MeasureOptions(softmax=True)
+SOFTMAX = MeasureOptions(("softmax",))
 RNG = np.random.default_rng(5)
 
 
@@ -92,7 +92,7 @@ def test_softmax_measures_the_whole_pair(tmp_path):
     (result,) = run(plan_tasks(0, target, golden, SOFTMAX), SOFTMAX)
     assert not isinstance(result.record, SpanRecord)
     values = np.fromfile(golden.extents[0].file, np.float32).astype(np.float64)
-    assert result.record.softmax.golden_sum == pytest.approx(np.exp(values - values.max()).sum(), rel=1e-9)
+    assert result.record.accumulators[0].golden_sum == pytest.approx(np.exp(values - values.max()).sum(), rel=1e-9)
     assert result.record.numel == 1000
 
 

@@ -12,13 +12,13 @@ from raw_pairs import raw
 
 from probe_flow.measure import batches as measuring
 from probe_flow.measure.batches import Batch, Task, TaskResult, holds_same, measure_batch, plan_batches, plan_tasks
+from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.kernel.kept_blocks import KEPT_BYTES
-from probe_flow.metrics.sums.options import MeasureOptions
 from probe_flow.metrics.sums.record import BLOCK, fold
 from probe_flow.records import TensorRef
 
 PLAIN = MeasureOptions()
-TWO_PASSES = MeasureOptions(minmax=True)
+TWO_PASSES = MeasureOptions(("minmax",))
 RNG = np.random.default_rng(8)
 COUNT = 2 * BLOCK + 100
 SIZES = {"a": 100, "b": 50, "c": 50}
@@ -58,7 +58,7 @@ def read(monkeypatch) -> Counter[str]:
     return counted
 
 
-@pytest.mark.parametrize("options", [PLAIN, TWO_PASSES, MeasureOptions(minmax=True, max_elements=BLOCK + 3)])
+@pytest.mark.parametrize("options", [PLAIN, TWO_PASSES, MeasureOptions(("minmax",), max_elements=BLOCK + 3)])
 def test_a_golden_tensor_is_read_once_however_many_consumers_it_has(tmp_path, read, options):
     values = RNG.standard_normal(COUNT).astype(np.float32)
     golden, targets = raw(tmp_path, "golden", "g", values), consumers(tmp_path, values)

@@ -10,10 +10,10 @@ import pytest
 from array_blocks import ArrayBlocks
 
 from probe_flow.errors import UsageError
+from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.backends import choice as backends
 from probe_flow.metrics.backends.choice import NUMPY, WORTH_COMPILED_BYTES, backend_named
 from probe_flow.metrics.kernel.compare import backend_label, measure
-from probe_flow.metrics.sums.options import MeasureOptions
 
 COMPILED_CODE = "probe_flow.metrics.backends.compiled_code"
 
@@ -67,4 +67,4 @@ def test_the_label_names_backend_and_version() -> None:
 
 
 def test_results_are_kept_whatever_the_backend() -> None:
-    assert MeasureOptions(moments=True, backend="numba").key_text == MeasureOptions(moments=True).key_text
+    assert MeasureOptions(("moments",), backend="numba").key_text == MeasureOptions(("moments",)).key_text

@@ -24,7 +24,8 @@ USE = """
 import sys
 import numpy as np
 from probe_flow.metrics.backends.choice import backend_named
-from probe_flow.metrics.sums.block_sums import Rules, Scratch
+from probe_flow.metrics.accumulators.base import Rules
+from probe_flow.metrics.sums.block_sums import Scratch
 one = np.ones(3, np.float32)
 record = backend_named("numba").measure_block(one, one + one, 0, Rules(1e-7), Scratch())
 print(record.errors.error_abs, "numba" in sys.modules)

@@ -11,6 +11,8 @@ from array_blocks import ArrayBlocks
 from packages_on_path import Site
 
 from probe_flow.errors import UsageError
+from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import ACCUMULATORS
 from probe_flow.metrics.catalogue.derive import derive
 from probe_flow.metrics.catalogue.metric import Metric
 from probe_flow.metrics.catalogue.metrics import BUILT_IN, METRIC_SETS
@@ -19,7 +21,6 @@ from probe_flow.metrics.catalogue.registry import METRICS, find_metric, metric_i
 from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.metrics.catalogue.third_side import THIRD_SIDE, of_two_sides
 from probe_flow.metrics.kernel.compare import measure
-from probe_flow.metrics.sums.options import MeasureOptions
 from probe_flow.metrics.sums.record import Record
 from probe_flow.records import Mode, Statistics
 
@@ -35,6 +36,7 @@ def half_worst(record: Record) -> float:
 ADDED = Metric("half_worst", "max |t - g| / 2.", "[0, inf]", "value", "a package", compute=half_worst)
 RESERVED = Metric("reference.mine", "something else", "[0, 1]", "1", "a package", compute=half_worst)
 NOT_COMPUTED = Metric("nothing", "nothing", "[0, 1]", "1", "a package")
+WITHOUT_SUM = Metric("of_a_sum", "nothing", "[0, 1]", "1", "a package", accumulator="nowhere")
 
 
 def test_ids_are_unique_and_fully_described() -> None:
@@ -42,7 +44,8 @@ def test_ids_are_unique_and_fully_described() -> None:
     assert len(ids) == len(set(ids))
     for metric in BUILT_IN:
         assert all((metric.definition, metric.range, metric.unit, metric.source)), metric.id
-        assert (metric.compute is not None) == (metric.mode is Mode.TENSOR), metric.id
+        has_formula = metric.compute is not None or metric.accumulator in ACCUMULATORS.built_in
+        assert has_formula == (metric.mode is Mode.TENSOR), metric.id
 
 
 def test_statistics_ids_are_those_that_are_computed() -> None:
@@ -69,9 +72,9 @@ def test_unknown_names_come_with_a_suggestion() -> None:
 
 def test_options_follow_the_metrics() -> None:
     assert options_for(metric_ids("default")) == MeasureOptions()
-    assert options_for(["std_golden"]) == MeasureOptions(moments=True)
-    assert options_for(metric_ids("torchair_legacy")) == MeasureOptions(masked=True, softmax=True)
-    assert options_for(metric_ids("offline")) == MeasureOptions(moments=True, significant=True, minmax=True)
+    assert options_for(["std_golden"]) == MeasureOptions(("moments",))
+    assert options_for(metric_ids("torchair_legacy")) == MeasureOptions(("masked", "softmax"))
+    assert options_for(metric_ids("offline")) == MeasureOptions(("minmax", "moments", "significant"))
     assert options_for(["rmse"], max_elements=7) == MeasureOptions(max_elements=7)
 
 
@@ -90,7 +93,7 @@ def test_every_metric_of_two_sides_is_also_one_of_target_and_reference(site: Sit
     site.announce("acme", GROUP, f"half_worst = {__name__}:ADDED")
     assert find_metric("reference.half_worst").definition == ADDED.definition
     assert find_metric("reference.half_worst").compute is None
-    assert options_for(["reference.std_golden"]) == MeasureOptions(moments=True)
+    assert options_for(["reference.std_golden"]) == MeasureOptions(("moments",))
     assert of_two_sides(["rmse", "reference.rmse", "excess_peak", "reference.cosine"]) == ("rmse", "cosine")
     for metric_id, near in (("excess_eror", "excess_error"), ("reference.rms", "reference.rmse")):
         with pytest.raises(UsageError, match="there is no metric") as caught:
@@ -107,9 +110,10 @@ def test_metrics_of_three_sides_are_not_derived_from_the_record_of_two() -> None
     ("entry", "why"),
     [
         ("another = {}:ADDED", "its metric is called `half_worst`"),
-        ("nothing = {}:NOT_COMPUTED", "it is no `Metric` with a `compute` function"),
-        ("half_worst = {}:half_worst", "it is no `Metric` with a `compute` function"),
+        ("nothing = {}:NOT_COMPUTED", "it is no `Metric` with a `compute` function or an accumulator"),
+        ("half_worst = {}:half_worst", "it is no `Metric` with a `compute` function or an accumulator"),
         ("reference.mine = {}:RESERVED", "ids that begin with `reference.`"),
+        ("of_a_sum = {}:WITHOUT_SUM", "there is no accumulator `nowhere`"),
     ],
 )
 def test_what_is_no_metric_of_that_id_is_refused(site: Site, entry: str, why: str) -> None:

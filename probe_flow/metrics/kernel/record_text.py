@@ -8,18 +8,24 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from probe_flow.metrics.sums.record import Errors, Masked, MinMax, Record, Side, Significant, Softmax, SpanRecord
+from probe_flow.metrics.accumulators.registry import ACCUMULATORS
+from probe_flow.metrics.sums.record import Accumulator, Errors, Record, Side, SpanRecord
 from probe_flow.metrics.sums.tree import Node
 
-LAYOUT = 2
-"""Version of the kernel's records; a change of fields, block size or formulas raises it and misses every cache."""
+LAYOUT = 3
+"""Version of the kernel's records; a change of fields, block size or formulas raises it and misses every cache. What an
+accumulator finds has a version of its own."""
 
 
 def record_text(part: SpanRecord | Record) -> str:
     """Return the text of what a task measured."""
     if isinstance(part, SpanRecord):
-        return json.dumps(["span", part.first_block, part.n_blocks, part.nodes])
-    return json.dumps(["pair", part])
+        return json.dumps(["span", part.first_block, part.n_blocks, part.nodes], default=_named)
+    return json.dumps(["pair", part], default=_named)
+
+
+def _named(found: Accumulator) -> tuple[str, str]:
+    return found.name, found.to_text()
 
 
 def record_of(text: str) -> SpanRecord | Record:
@@ -37,33 +43,16 @@ def record_of(text: str) -> SpanRecord | Record:
         first_block, n_blocks, nodes = fields
         subtrees = tuple(Node(int(level), int(place), _record(record)) for level, place, record in nodes)
         return SpanRecord(int(first_block), int(n_blocks), subtrees)
-    except (TypeError, IndexError, json.JSONDecodeError) as error:
+    except (TypeError, LookupError, json.JSONDecodeError) as error:
         raise ValueError(f"not a measured record: {error}") from error
 
 
 def _record(fields: list[Any]) -> Record:
-    numel, target, golden, errors, softmax, minmax = fields
+    numel, target, golden, errors, accumulators = fields
     return Record(
         int(numel),
-        _side(target),
-        None if golden is None else _side(golden),
-        None if errors is None else _errors(errors),
-        None if softmax is None else Softmax(*softmax),
-        None if minmax is None else MinMax(*minmax),
-    )
-
-
-def _side(fields: list[Any]) -> Side:
-    *figures, moments = fields
-    return Side._make([*figures, None if moments is None else (moments[0], moments[1])])
-
-
-def _errors(fields: list[Any]) -> Errors:
-    *figures, masked, significant = fields
-    return Errors._make(
-        [
-            *figures,
-            None if masked is None else Masked(*masked),
-            None if significant is None else Significant(*significant),
-        ]
+        Side._make(target),
+        None if golden is None else Side._make(golden),
+        None if errors is None else Errors._make(errors),
+        tuple(ACCUMULATORS[name].from_text(text) for name, text in accumulators),
     )

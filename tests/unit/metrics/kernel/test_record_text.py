@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
+from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.kernel.compare import measure, measure_span
-from probe_flow.metrics.sums.options import MeasureOptions
+from probe_flow.metrics.kernel.record_text import record_of, record_text
 from probe_flow.metrics.sums.record import BLOCK, fold
-from probe_flow.metrics.sums.record_text import record_of, record_text
 
 
 class Values:
@@ -37,7 +37,7 @@ def sides(dtype: str, count: int = 2 * BLOCK + 17):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "uint64", "bool"])
-@pytest.mark.parametrize("options", [MeasureOptions(), MeasureOptions(moments=True, masked=True, significant=True)])
+@pytest.mark.parametrize("options", [MeasureOptions(), MeasureOptions(("masked", "moments", "significant"))])
 def test_spans_come_back_bit_for_bit(dtype, options):
     target, golden = sides(dtype)
     spans = [measure_span(target, golden, first, count, options) for first, count in ((0, 2), (2, 1))]
@@ -49,9 +49,8 @@ def test_spans_come_back_bit_for_bit(dtype, options):
 
 def test_whole_pairs_with_a_second_pass_come_back(tmp_path):
     target, golden = (Values(side.data[100:300], side.dtype) for side in sides("float32"))
-    record = measure(target, golden, MeasureOptions(softmax=True, minmax=True))
-    assert record.softmax is not None
-    assert record.minmax is not None
+    record = measure(target, golden, MeasureOptions(("minmax", "softmax")))
+    assert [each.name for each in record.accumulators] == ["minmax", "softmax"]
     assert repr(record_of(record_text(record))) == repr(record)
 
 
