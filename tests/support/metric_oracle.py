@@ -79,6 +79,8 @@ def _oracle(target: Sequence[Number], golden: Sequence[Number], eps: mpf) -> dic
     found["max_rel_err_masked"] = max(beyond) if beyond else nothing
     found["mean_rel_err_masked"] = sum(beyond) / n if beyond else nothing
     if len(t[0]) == 1:
+        bias = sum((x[0] - y[0] for x, y in zip(t, g, strict=True)), mpf(0))
+        found["mean_err"], found["bias_ratio"] = bias / n, abs(bias) / sum(err) if any(err) else mpf(0)
         found["kl_minmax"] = _range_divergence([x[0] for x in t], [y[0] for y in g])
     if n == len(target) and len(t[0]) == 1:
         found["kl_softmax"] = _divergence([y[0] for y in g], [x[0] for x in t])
@@ -135,4 +137,5 @@ IDS = (
     "std_golden", "cosine_or_zero", "relative_euclidean_distance_or_zero", "max_rel_err_masked_eps32",
     "mean_rel_err_masked_eps32", "max_abs_err_masked_eps32", "mean_abs_err_masked_eps32", "kl_softmax",
     "unequal_ratio", "acc_rel_err", "max_rel_err_masked", "mean_rel_err_masked", "kl_minmax",
+    "mean_err", "bias_ratio",
 )  # fmt: skip

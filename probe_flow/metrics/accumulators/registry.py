@@ -29,6 +29,7 @@ ACCUMULATORS: Registry[type[Accumulator]] = Registry(
         "masked": "probe_flow.metrics.accumulators.masked:Masked",
         "minmax": "probe_flow.metrics.accumulators.minmax:MinMax",
         "moments": "probe_flow.metrics.accumulators.moments:Moments",
+        "signed": "probe_flow.metrics.accumulators.signed:Signed",
         "significant": "probe_flow.metrics.accumulators.significant:Significant",
         "softmax": "probe_flow.metrics.accumulators.softmax:Softmax",
     },

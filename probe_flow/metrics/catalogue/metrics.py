@@ -164,6 +164,25 @@ _TENSOR_METRICS = (
         Better.NEITHER,
         accumulator="moments",
     ),
+    Metric(
+        "mean_err",
+        "Σ(t - g) / n, with its sign. Not given for complex tensors.",
+        "real",
+        "value",
+        _COMMON,
+        Better.NEITHER,
+        accumulator="signed",
+    ),
+    Metric(
+        "bias_ratio",
+        "|Σ(t - g)| / Σ|t - g|: 1 if all errors point one way, near 0 if they cancel. No errors: 0. Not given for "
+        "complex tensors.",
+        "[0, 1]",
+        "1",
+        _COMMON,
+        Better.NEITHER,
+        accumulator="signed",
+    ),
 )
 
 _OFFLINE_METRICS = (

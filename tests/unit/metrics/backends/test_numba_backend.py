@@ -21,6 +21,7 @@ pytest.importorskip("numba", reason="numba is not installed (extra accel)")
 
 from probe_flow.metrics.accumulators.moments import Moments
 from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.signed import Signed
 from probe_flow.metrics.accumulators.significant import Significant
 from probe_flow.metrics.backends import numba_backend
 from probe_flow.metrics.backends.choice import WORTH_COMPILED_BYTES, backend_named
@@ -30,8 +31,8 @@ from probe_flow.metrics.sums.record import BLOCK, Accumulator, Record, fold
 
 pytestmark = pytest.mark.frameworks
 
-EVERYTHING = MeasureOptions(("masked", "moments", "significant"))
-COMPILED = MeasureOptions(("masked", "moments", "significant"), backend="numba")
+EVERYTHING = MeasureOptions(("masked", "moments", "signed", "significant"))
+COMPILED = MeasureOptions(("masked", "moments", "signed", "significant"), backend="numba")
 
 PAIRS = [
     ("float32", "float32"), ("float64", "float64"), ("float16", "float16"), ("bfloat16", "bfloat16"),
@@ -91,6 +92,12 @@ def assert_accumulators_agree(found: Accumulator, wanted: Accumulator, record: R
             mean_size = math.sqrt(of_side.squares / of_side.values) if of_side.values else 0.0
             assert side.mean == pytest.approx(other.mean, rel=0, abs=1e-12 * mean_size)
             assert side.deviations == pytest.approx(other.deviations, rel=1e-12)
+        return
+    if isinstance(found, Signed):
+        assert record.errors is not None
+        assert found.exponent == wanted.exponent
+        size = math.ldexp(record.errors.error_abs, record.errors.error_exponent - wanted.exponent)
+        assert found.total == pytest.approx(wanted.total, rel=0, abs=1e-12 * size)
         return
     assert astuple(found) == pytest.approx(astuple(wanted), rel=1e-12)
     for name in {"elements", "max_rel", "max_abs", "exponent"} & set(found.__struct_fields__):
