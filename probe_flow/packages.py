@@ -104,7 +104,7 @@ class Registry(Mapping[str, T], Generic[T]):
         self.built_in = MappingProxyType(built_in)
         self._accept = accept
         self._codes = unknown, unusable
-        self._loaded: dict[EntryPoint | str, T] = {}
+        self._loaded: dict[tuple[str, ...], T] = {}
 
     def __getitem__(self, name: str) -> T:
         """Return a thing.
@@ -181,22 +181,23 @@ class Registry(Mapping[str, T], Generic[T]):
         place = self.built_in[name]
         if not isinstance(place, str):
             return place
-        if name not in self._loaded:
+        if (place,) not in self._loaded:
             module, _, attribute = place.partition(":")
-            self._loaded[name] = cast("T", getattr(import_module(module), attribute))
-        return self._loaded[name]
+            self._loaded[place,] = cast("T", getattr(import_module(module), attribute))
+        return self._loaded[place,]
 
     def _theirs(self, entry: EntryPoint) -> T:
-        if entry not in self._loaded:
+        key = (entry.name, *sys.path)
+        if key not in self._loaded:
             try:
-                self._loaded[entry] = self._accept(entry.name, entry.load())
+                self._loaded[key] = self._accept(entry.name, entry.load())
             except PackageError as error:
                 raise self.unusable(entry.name, str(error)) from error
             except (KeyboardInterrupt, MemoryError):
                 raise
             except BaseException as error:  # code of others: SystemExit must not end a command as if it were done
                 raise self.unusable(entry.name, f"{type(error).__name__}: {error}") from error
-        return self._loaded[entry]
+        return self._loaded[key]
 
     def _clash(self, name: str, plugins: Sequence[Plugin]) -> BrokenPackageError:
         packages = " and ".join(f"`{plugin.package}`" for plugin in plugins)

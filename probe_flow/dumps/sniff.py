@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
-from probe_flow.dumps.device_folders.layout import is_time, is_torchair
-from probe_flow.dumps.dump_json.folders import DEBUG_FILE, DESCRIPTIONS, DUMP_FILE
+from probe_flow.dumps.device_folders.layout import is_torchair
 from probe_flow.dumps.dump_json.tensor_files import FOLDER
-from probe_flow.dumps.file_names import parse_fx_name
-from probe_flow.dumps.mindspore_graph.layout import run_folder
-from probe_flow.dumps.offline.names import parse_array_name, parse_om_array_name, parse_om_name
-from probe_flow.dumps.reduced.reduced_names import source_name
-from probe_flow.dumps.torchair.graph_files import graph_file_name
+from probe_flow.dumps.registry import DUMP_JSON, NPY, OM, READERS, TORCHAIR_GE, Folders, ReaderSpec
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.files.existing import is_file, is_there
-
-DUMP_JSON, TORCHAIR_GE, TORCHAIR_FX, MINDSPORE_GRAPH = "dump_json", "torchair_ge", "torchair_fx", "mindspore_graph"
-OM, NPY = "om", "npy"
+from probe_flow.packages import BrokenPackageError
 
 _KINDS_OF_FILES = MappingProxyType({".json": DUMP_JSON, ".npy": NPY})
 
@@ -29,55 +22,6 @@ MAX_NAMES = 20_000
 
 _MAX_DEPTH = 8
 _MAX_LISTED = 5
-_FIRST_TIMESTAMP = 10**11
-"""Numbers from here on are times in milliseconds or finer; smaller ones are those of tensors."""
-
-_Folders = tuple[str, ...]
-
-
-def _is_dump_json(folders: _Folders, name: str) -> bool:  # noqa: ARG001
-    return name in DESCRIPTIONS
-
-
-def _is_torchair_ge(folders: _Folders, name: str) -> bool:
-    return graph_file_name(name) is not None or (_is_device(folders, name) and any(map(is_torchair, folders)))
-
-
-def _is_device(folders: _Folders, name: str) -> bool:
-    name = source_name(name) or name  # a reduced file stands for the dumped one
-    is_other = name.endswith((".npy", ".json", ".csv", ".txt", ".md"))
-    is_array = parse_om_array_name(name) is not None
-    return is_array or (not is_other and (any(map(is_time, folders)) or parse_om_name(name) is not None))
-
-
-def _is_npy(folders: _Folders, name: str) -> bool:  # noqa: ARG001
-    found = parse_array_name(name)
-    return found is not None and found.timestamp >= _FIRST_TIMESTAMP
-
-
-def _is_torchair_fx(folders: _Folders, name: str) -> bool:  # noqa: ARG001
-    return name.endswith(".npy") and parse_fx_name(name) is not None
-
-
-def _is_mindspore_graph(folders: _Folders, name: str) -> bool:
-    is_value = name.endswith(".npy") or name == "statistic.csv"
-    return is_value and not any(map(is_time, folders)) and run_folder(folders, above=()) is not None
-
-
-KINDS: Mapping[str, tuple[Callable[[_Folders, str], bool], str]] = MappingProxyType(
-    {
-        DUMP_JSON: (_is_dump_json, f"`{DUMP_FILE}` or `{DEBUG_FILE}` (eager PyTorch or MindSpore)"),
-        TORCHAIR_GE: (
-            _is_torchair_ge,
-            "device files below `worldsize*` or `graph_*`, or `dynamo_original_graph_*.txt`",
-        ),
-        TORCHAIR_FX: (_is_torchair_fx, "`*.INPUT.*.npy` and `*.OUTPUT.*.npy`"),
-        MINDSPORE_GRAPH: (_is_mindspore_graph, "`rank_*/{net}/{graph}/{iteration}` with `*.npy` or `statistic.csv`"),
-        OM: (_is_device, "device files, or files below a folder named by 14 digits (offline model)"),
-        NPY: (_is_npy, "`{op}.{index}.{timestamp}.npy` (arrays of ONNX Runtime, Caffe or TensorFlow)"),
-    }
-)
-"""Every kind that is looked for: how a file shows it, and what that is for people."""
 
 
 def _names_in(folder: Path) -> list[str]:
@@ -88,7 +32,9 @@ def _names_in(folder: Path) -> list[str]:
 
 
 def kind_of_dump(path: str) -> str:
-    """Return the kind of the dump at a path, one of `KINDS`.
+    """Return the kind of the dump at a path, a name of `READERS`.
+
+    Readers of packages are loaded and asked only where none of ours knows the dump.
 
     Raises:
         UsageError: PF3401 no such path, PF3430 nothing known there, PF3431 several kinds.
@@ -101,23 +47,52 @@ def kind_of_dump(path: str) -> str:
     if is_file(place):
         if place.suffix in _KINDS_OF_FILES:
             return _KINDS_OF_FILES[place.suffix]
-        raise _unknown(path, [])
+        return _of_packages(path, [((place.resolve().parent.name,), place.name)], [])
     try:
         names = list(islice(_names(place), MAX_NAMES))
     except OSError as error:
         message = f"`{path}` cannot be searched: {error.strerror or error}"
         cure = "give yourself the right to read the folder, or name the one that holds the dump"
         raise IncompleteError(Diagnostic("PF3409", message, path=path, help=cure)) from error
-    found: dict[str, str] = {}
-    for folders, name in names:
-        kind = next((kind for kind, (shows, _) in KINDS.items() if shows(folders, name)), None)
-        if kind is not None:
-            found.setdefault(kind, "/".join((*folders[1:], name)))
+    found = _shown([READERS[name] for name in READERS.built_in], names)
     if OM in found and (TORCHAIR_GE in found or any(map(is_torchair, place.resolve().parts[-_MAX_DEPTH:]))):
         # The files of both look alike; what tells them apart may lie beside them, or above the path.
         found.setdefault(TORCHAIR_GE, found.pop(OM))
+    return _only(found, path) if found else _of_packages(path, names, ["/".join((*a[1:], b)) for a, b in names])
+
+
+def _shown(readers: Iterable[ReaderSpec], names: Iterable[tuple[Folders, str]]) -> dict[str, str]:
+    """Return the kinds that files show, each with the path of one; a file shows the first kind that it fits."""
+    known = list(readers)
+    found: dict[str, str] = {}
+    for folders, name in names:
+        kind = next((reader.name for reader in known if reader.shows(folders, name)), None)
+        if kind is not None:
+            found.setdefault(kind, "/".join((*folders[1:], name)))
+    return found
+
+
+def _of_packages(path: str, names: Sequence[tuple[Folders, str]], held: Sequence[str]) -> str:
+    """Return the kind by the readers of packages; one that cannot be used is a note of the error of an unknown dump."""
+    found: dict[str, str] = {}
+    looked_for = [f"{name}: {READERS[name].signs}" for name in READERS.built_in]
+    broken: list[str] = []
+    for kind in READERS:
+        if kind in READERS.built_in:
+            continue
+        try:
+            found |= _shown([READERS[kind]], names)
+            looked_for.append(f"{kind}: {READERS[kind].signs}")
+        except BrokenPackageError as error:
+            broken.append(error.diagnostic.message)
+        except Exception as error:  # code of others
+            broken.append(READERS.unusable(kind, f"{type(error).__name__}: {error}").diagnostic.message)
     if not found:
-        raise _unknown(path, ["/".join((*folders[1:], name)) for folders, name in names])
+        raise _unknown(path, held, looked_for, broken)
+    return _only(found, path)
+
+
+def _only(found: dict[str, str], path: str) -> str:
     if len(found) > 1:
         shown = ", ".join(f"{kind} (`{example}`)" for kind, example in found.items())
         raise UsageError(
@@ -131,7 +106,7 @@ def kind_of_dump(path: str) -> str:
     return next(iter(found))
 
 
-def _names(root: Path) -> Iterator[tuple[_Folders, str]]:
+def _names(root: Path) -> Iterator[tuple[Folders, str]]:
     """Yield the files below a folder with the folders that hold them (the root's own name first), nearest first."""
 
     def fail(error: OSError) -> None:
@@ -143,15 +118,15 @@ def _names(root: Path) -> Iterator[tuple[_Folders, str]]:
         yield from ((folders, name) for name in sorted(files))
 
 
-def _unknown(path: str, names: list[str]) -> UsageError:
-    looked_for = tuple(f"{kind}: {what}" for kind, (_, what) in KINDS.items())
-    held = ", ".join(f"`{name}`" for name in names[:_MAX_LISTED])
+def _unknown(path: str, held: Sequence[str], looked_for: Sequence[str], broken: Sequence[str]) -> UsageError:
+    shown = ", ".join(f"`{name}`" for name in held[:_MAX_LISTED])
+    holds = f"it holds {shown}" if shown else "it holds no file"
     return UsageError(
         Diagnostic(
             "PF3430",
             f"`{path}` holds no dump of a known kind",
             path=path,
             help="give the folder of one dump",
-            notes=("looked for " + "; ".join(looked_for), f"it holds {held}" if held else "it holds no file"),
+            notes=("looked for " + "; ".join(looked_for), holds, *broken),
         )
     )

@@ -43,6 +43,11 @@ class Options(StageOptions):
 
 STAGE = StageType("dump.acme", Kind.CATALOG, Options, lambda *_: None, "A stage.", foresee)
 """
+READER = """
+from probe_flow.dumps.registry import ReaderSpec
+
+READER = ReaderSpec("acme", lambda folders, name: name.endswith(".acme"), "`*.acme`", lambda path, **_: None)
+"""
 METRIC = """
 from probe_flow.metrics.catalogue.metric import Metric
 
@@ -80,7 +85,8 @@ class Kind(NamedTuple):
     group: str
     entry: str
     code: str
-    used: Mapping[str, str] | None
+    used: Mapping[str, str] | str
+    """Options of a comparison, or the line of a stage."""
     error: str
     ours: str
     """A name that a package may not take."""
@@ -91,7 +97,17 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "acme_stage": Kind("probe_flow.stages", "dump.acme = acme_stage:STAGE", STAGE, None, "PF1020", "dump.torch"),
+    "acme_stage": Kind(
+        "probe_flow.stages", "dump.acme = acme_stage:STAGE", STAGE, "{uses: dump.acme}", "PF1020", "dump.torch"
+    ),
+    "acme_reader": Kind(
+        "probe_flow.readers",
+        "acme = acme_reader:READER",
+        READER,
+        "{uses: dump.auto, path: ., kind: acme}",
+        "PF3432",
+        "torchair_ge",
+    ),
     "acme_metric": Kind(
         "probe_flow.metrics", "acme_err = acme_metric:METRIC", METRIC, {"metrics": "[acme_err]"}, "PF5115", "cosine"
     ),
@@ -110,11 +126,11 @@ HAVOC = {
     "lacks a module": "import no_such_module_of_acme",
     "exits": "import sys; sys.exit(0)",
     "is no Python": "def (",
-    "gives something else": "STAGE = METRIC = LAYOUT = FORMAT = 1.5; Policy = 7",
+    "gives something else": "STAGE = METRIC = LAYOUT = FORMAT = READER = 1.5; Policy = 7",
 }
 MODEL = "  m: {uses: dump.torchair_fx, model: 'users:build', inputs: 'users:inputs', import_from: .}\n"
 FUNCTIONS = "  f: {uses: reduce.statistics, path: msprobe_fx_dump, functions: ['users:figure'], output: reduced}\n"
-BARE = "version: 1\nname: w\nstages:\n  a: {uses: dump.acme}\n"
+BARE = "version: 1\nname: w\nstages:\n  a: {}\n"
 
 
 def comparing(root: Path, *, metrics: str = "default", policy: str = "torchair", formats: str = "jsonl") -> str:
@@ -148,7 +164,7 @@ class Place:
     def using(self, module: str) -> str:
         """Write a workflow that uses the thing of a package, and return its name."""
         used = KINDS[module].used
-        return self.write(BARE if used is None else comparing(self.folder, **used))
+        return self.write(BARE.format(used) if isinstance(used, str) else comparing(self.folder, **used))
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         where = os.pathsep.join([str(self.site.root), *(path for path in sys.path if path)])
@@ -213,6 +229,7 @@ def test_no_command_imports_a_package_that_the_workflow_does_not_name(acme: Plac
     ("module", "by_validate", "by_plan"),
     [
         ("acme_stage", True, True),
+        ("acme_reader", False, False),
         ("acme_metric", True, True),
         ("acme_policy", False, False),
         ("acme_layout", False, True),
@@ -343,6 +360,6 @@ def test_an_entry_point_without_a_module_is_named_where_it_is_used(acme: Place) 
     information = acme.site.root / "acme_stage-1.0.dist-info"
     (information / "entry_points.txt").write_text("[probe_flow.stages]\ndump.acme = ::\n")
     assert acme.run("validate", acme.write(comparing(acme.folder, metrics="[acme_err]"))).returncode == 0
-    done = acme.run("validate", acme.write(BARE))
+    done = acme.run("validate", acme.using("acme_stage"))
     assert done.returncode == 2
     assert "PF1020" in done.stderr

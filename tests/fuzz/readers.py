@@ -23,6 +23,7 @@ from probe_flow.dumps.mindspore_graph.reader import read_mindspore_graph
 from probe_flow.dumps.offline.npy_folder import read_npy_folder
 from probe_flow.dumps.offline.om_dump import read_om
 from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedDevice
+from probe_flow.dumps.registry import READERS
 from probe_flow.dumps.rules.rule_file import read_rule_file, read_rule_files
 from probe_flow.dumps.sniff import kind_of_dump
 from probe_flow.dumps.torchair.fx import read_torchair_fx
@@ -111,11 +112,7 @@ def _mapping(read: Callable[[Path], Sequence[object]]) -> Callable[[Path], None]
 
 
 def _any(folder: Path) -> None:
-    readers = {
-        "dump_json": read_dump_json, "mindspore_graph": read_mindspore_graph, "torchair_ge": read_torchair_ge,
-        "torchair_fx": read_torchair_fx, "om": read_om, "npy": read_npy_folder,
-    }  # fmt: skip
-    check_catalog(readers[kind_of_dump(str(folder))](folder, side="target"))
+    check_catalog(READERS[kind_of_dump(str(folder))].catalog(str(folder), side="target"))
 
 
 def _all_dumps() -> Sequence[seeds.Tree]:

@@ -6,7 +6,9 @@ import pytest
 from packages_on_path import Site
 
 from probe_flow.analysis.policies.registry import POLICIES
+from probe_flow.dumps.registry import READERS
 from probe_flow.errors import UsageError
+from probe_flow.metrics.accumulators.registry import ACCUMULATORS
 from probe_flow.metrics.catalogue.registry import METRICS
 from probe_flow.packages import PackageError, Plugin, Registry, groups
 from probe_flow.reports.registry import LAYOUTS
@@ -14,7 +16,7 @@ from probe_flow.stages.registry import STAGES
 from probe_flow.stages.report.registry import FORMATS
 
 GROUP = "probe_flow.cheeses"
-REGISTRIES = [STAGES, METRICS, POLICIES, LAYOUTS, FORMATS]
+REGISTRIES = [STAGES, READERS, METRICS, ACCUMULATORS, POLICIES, LAYOUTS, FORMATS]
 HAVOC = {
     "raise RuntimeError('curdled')": "RuntimeError: curdled",
     "import no_such_module_of_acme": "ModuleNotFoundError: No module named 'no_such_module_of_acme'",

@@ -53,13 +53,14 @@ def command(*, output_format: str) -> int:
 def _registries() -> tuple[Registry[Any], ...]:
     """Return every registry that packages can add to."""
     from probe_flow.analysis.policies.registry import POLICIES
+    from probe_flow.dumps.registry import READERS
     from probe_flow.metrics.accumulators.registry import ACCUMULATORS
     from probe_flow.metrics.catalogue.registry import METRICS
     from probe_flow.reports.registry import LAYOUTS
     from probe_flow.stages.registry import STAGES
     from probe_flow.stages.report.registry import FORMATS
 
-    return STAGES, METRICS, ACCUMULATORS, POLICIES, LAYOUTS, FORMATS
+    return STAGES, READERS, METRICS, ACCUMULATORS, POLICIES, LAYOUTS, FORMATS
 
 
 def _of_registries() -> Iterator[_Line]:

@@ -49,7 +49,7 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
         UsageError: PF2120 for a mode that this version does not have, PF2122, PF2123, PF2125 and PF2126 when the two
             sides do not go together.
     """
-    from probe_flow.dumps import sniff
+    from probe_flow.dumps import registry
     from probe_flow.files.existing import holds
 
     if mode not in MODES:
@@ -64,9 +64,9 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
             return _frameworks(*found)
         if found or not holds(target, GE_GRAPH):
             ours, theirs = kind_at(target), kind_at(golden)
-            if {ours, theirs} <= {sniff.OM, sniff.NPY} and not found:
+            if {ours, theirs} <= {registry.OM, registry.NPY} and not found:
                 return Sides(OFFLINE, named(ours), named(theirs))
-            if found or not {ours, theirs} <= {sniff.TORCHAIR_GE, sniff.TORCHAIR_FX}:
+            if found or not {ours, theirs} <= {registry.TORCHAIR_GE, registry.TORCHAIR_FX}:
                 raise UsageError(_different_kinds(heads))
     return Sides("torchair", is_golden_device=is_golden_device(target, golden))
 

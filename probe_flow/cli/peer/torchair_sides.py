@@ -19,7 +19,7 @@ def is_golden_device(target: Path, golden: Path) -> bool:
     Raises:
         UsageError: PF2122 when the target is an FX dump, or the dump of one side lies in that of the other.
     """
-    from probe_flow.dumps.sniff import TORCHAIR_FX
+    from probe_flow.dumps.registry import TORCHAIR_FX
     from probe_flow.files.existing import holds
 
     has_text = holds(golden, GE_GRAPH)
@@ -47,7 +47,7 @@ def kind_at(path: Path) -> str:
 
 
 def _is_device(path: Path) -> bool:
-    from probe_flow.dumps.sniff import OM, TORCHAIR_GE
+    from probe_flow.dumps.registry import OM, TORCHAIR_GE
 
     return kind_at(path) in (OM, TORCHAIR_GE)
 

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-
-from probe_flow.dumps.dump_json.reader import read_dump_json
-from probe_flow.dumps.mindspore_graph.reader import read_mindspore_graph
-from probe_flow.dumps.offline.npy_folder import read_npy_folder
-from probe_flow.dumps.offline.om_dump import read_om
-from probe_flow.dumps.sniff import DUMP_JSON, MINDSPORE_GRAPH, NPY, OM, TORCHAIR_FX, TORCHAIR_GE, kind_of_dump
-from probe_flow.dumps.torchair.fx import read_torchair_fx
-from probe_flow.dumps.torchair.ge import read_torchair_ge
+from probe_flow.dumps.registry import READERS
+from probe_flow.dumps.sniff import kind_of_dump
 from probe_flow.records import Catalog
 from probe_flow.stages.base import Select
 
-READERS: Mapping[str, Callable[..., Catalog]] = MappingProxyType(
-    {
-        DUMP_JSON: read_dump_json,
-        TORCHAIR_GE: read_torchair_ge,
-        TORCHAIR_FX: read_torchair_fx,
-        MINDSPORE_GRAPH: read_mindspore_graph,
-        OM: read_om,
-        NPY: read_npy_folder,
-    }
-)
 
-
-def adopt_any(path: str, select: Select, *, side: str) -> Catalog:
-    """Return the catalog of a dump of whatever kind.
+def adopt_any(path: str, select: Select, *, side: str, kind: str | None = None) -> Catalog:
+    """Return the catalog of a dump of any kind.
 
     Args:
         path: the dump.
         select: what to read of it.
         side: name of the stage.
+        kind: a name of `READERS`; None = the one that the files show.
+
+    Raises:
+        UsageError: what `kind_of_dump` says, PF3432 when the reader is of a package and gives no catalog.
     """
-    read = READERS[kind_of_dump(path)]
-    return read(path, side=side, select=select.selection)
+    name = kind_of_dump(path) if kind is None else kind
+    catalog = READERS.find(name).catalog(path, side=side, select=select.selection)
+    if not isinstance(catalog, Catalog):
+        raise READERS.unusable(name, f"its `read` gives no `Catalog` but a `{type(catalog).__name__}`")
+    return catalog

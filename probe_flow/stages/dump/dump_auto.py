@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from probe_flow.stages.base import DumpPath, Kind, Select, StageOptions, StageType
 from probe_flow.work import Context
+
+
+def _known(kind: str) -> str:
+    from probe_flow.dumps.registry import READERS
+
+    if kind not in READERS:
+        problem = READERS.no_such(kind)
+        raise ValueError(f"{problem.message}; {problem.help}")
+    return kind
 
 
 class Options(StageOptions):
@@ -16,6 +25,11 @@ class Options(StageOptions):
 
     uses: Literal["dump.auto"]
     path: DumpPath = Field(description="The dump: a `dump.json`, a `.npy` array, or the folder of one dump.")
+    kind: Annotated[str, AfterValidator(_known)] | None = Field(
+        None,
+        description="What it is: `dump_json`, `torchair_ge`, `torchair_fx`, `mindspore_graph`, `om`, `npy`, or the "
+        "name of an installed package's reader; default: found out by the names of its files.",
+    )
     select: Select = Field(default_factory=Select, description="Ranks, steps, graphs or nodes to read.")
 
 
@@ -23,7 +37,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     """Return the catalog of the dump."""
     from probe_flow.stages.dump.adopt_any import adopt_any
 
-    return adopt_any(options.path, options.select, side=context.stage)
+    return adopt_any(options.path, options.select, side=context.stage, kind=options.kind)
 
 
 STAGE = StageType(

@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 from om_writer import GoldenFolder, OmFolder, om_tree
+from packages_on_path import Site
 
 from probe_flow.dumps import sniff
 from probe_flow.dumps.dump_json.head import read_head
-from probe_flow.dumps.sniff import DUMP_JSON, MINDSPORE_GRAPH, NPY, OM, TORCHAIR_FX, TORCHAIR_GE, kind_of_dump
+from probe_flow.dumps.registry import DUMP_JSON, MINDSPORE_GRAPH, NPY, OM, READERS, TORCHAIR_FX, TORCHAIR_GE
+from probe_flow.dumps.sniff import kind_of_dump
 from probe_flow.errors import IncompleteError, UsageError
+from probe_flow.stages.base import Select
+from probe_flow.stages.dump.adopt_any import adopt_any
 
 ROOT = Path(__file__).parents[3]
 TORCHAIR = ROOT / "examples" / "torchair" / "healthy"
@@ -63,7 +67,7 @@ def test_nothing_known_lists_what_was_looked_for_and_what_is_there(tmp_path: Pat
         with pytest.raises(UsageError) as caught:
             kind_of_dump(str(path))
         assert caught.value.diagnostic.code == "PF3430"
-        assert all(kind in caught.value.diagnostic.notes[0] for kind in sniff.KINDS)
+        assert all(kind in caught.value.diagnostic.notes[0] for kind in READERS)
         assert caught.value.diagnostic.notes[1] == held
 
 
@@ -137,3 +141,71 @@ def test_both_sides_in_one_folder_are_two_kinds(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"npy .*om ") as caught:
         kind_of_dump(str(tmp_path))
     assert caught.value.diagnostic.code == "PF3431"
+
+
+READER = """
+from probe_flow.dumps.registry import ReaderSpec
+from probe_flow.records import Catalog
+from probe_flow.records.frameworks import Framework
+
+
+def read(path, *, side, select):
+    return Catalog(side, Framework("NAME"), "tensor", path, {}, ())
+
+
+READER = ReaderSpec("NAME", lambda folders, name: name.endswith(".NAME"), "`*.NAME`", read)
+"""
+
+
+def install_reader(site: Site, name: str, code: str = READER) -> None:
+    site.install(f"reader_{name}", "probe_flow.readers", f"{name} = reader_{name}:READER", code.replace("NAME", name))
+
+
+def test_readers_of_packages_are_asked_where_none_of_ours_knows_the_dump(site: Site, tmp_path: Path) -> None:
+    install_reader(site, "acme")
+    for name in ("ours/dump.json", "ours/x.acme", "theirs/deep/x.acme"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    assert kind_of_dump(str(tmp_path / "ours")) == DUMP_JSON
+    assert site.imported == set()
+    assert kind_of_dump(str(tmp_path / "theirs")) == "acme"
+    assert kind_of_dump(str(tmp_path / "theirs/deep/x.acme")) == "acme"
+    for path, kind in (("theirs", None), ("ours", "acme")):
+        catalog = adopt_any(str(tmp_path / path), Select(), side="s", kind=kind)
+        assert (catalog.framework.name, catalog.side) == ("acme", "s")
+
+
+def test_what_two_packages_know_is_of_two_kinds(site: Site, tmp_path: Path) -> None:
+    for name in ("acme", "zeta"):
+        install_reader(site, name)
+        (tmp_path / "d").mkdir(exist_ok=True)
+        (tmp_path / "d" / f"x.{name}").write_text("")
+    with pytest.raises(UsageError, match=r"acme \(`x.acme`\), zeta \(`x.zeta`\)") as caught:
+        kind_of_dump(str(tmp_path / "d"))
+    assert caught.value.diagnostic.code == "PF3431"
+
+
+def test_a_broken_reader_is_a_note_where_nobody_knows_the_dump(site: Site, tmp_path: Path) -> None:
+    install_reader(site, "gone", "import no_such_module_of_acme")
+    install_reader(site, "raising", READER.replace('name.endswith(".NAME")', "1 / 0"))
+    install_reader(site, "acme")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "notes.txt").write_text("")
+    with pytest.raises(UsageError) as caught:
+        kind_of_dump(str(tmp_path / "d"))
+    problem = caught.value.diagnostic
+    assert problem.code == "PF3430"
+    assert "acme: `*.acme`" in problem.notes[0]
+    assert [note.partition(" cannot be used: ")[::2] for note in problem.notes[2:]] == [
+        ("the reader `gone`", "ModuleNotFoundError: No module named 'no_such_module_of_acme'"),
+        ("the reader `raising`", "ZeroDivisionError: division by zero"),
+    ]
+    (tmp_path / "d" / "x.acme").write_text("")
+    assert kind_of_dump(str(tmp_path / "d")) == "acme"
+
+
+def test_a_reader_that_gives_no_catalog_is_named(site: Site, tmp_path: Path) -> None:
+    install_reader(site, "acme", READER.replace("return ", "return path or "))
+    with pytest.raises(UsageError, match="`acme` cannot be used: its `read` gives no `Catalog` but a `str`") as caught:
+        adopt_any(str(tmp_path), Select(), side="s", kind="acme")
+    assert caught.value.diagnostic.code == "PF3432"
