@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from probe_flow.errors import Diagnostic
 from probe_flow.files.yaml.places import Place
+from probe_flow.record.types.run import RunRecord
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
@@ -100,7 +101,7 @@ class Context:
         emit: sends events (`Emit`).
         report: records diagnostics (warnings) that belong to the run.
         settings: run-wide settings, see `Settings`.
-        facts: provenance of the run so far, for reports (workflow name, params, versions, timings).
+        facts: the record of the run so far: workflow, params, versions, timings, problems.
         cache: what was measured before (`ResultCache`).
         announce: is told of every result file before it is begun.
         place: where the stage's options were written, for problems that show only while it runs; None = nowhere.
@@ -112,7 +113,7 @@ class Context:
     emit: Emit
     report: Callable[[Iterable[Diagnostic]], None]
     settings: Settings
-    facts: Mapping[str, Any]
+    facts: RunRecord
     cache: ResultCache = field(default_factory=NoCache)
     announce: Callable[[Path], object] = lambda _path: None
     place: Place | None = None

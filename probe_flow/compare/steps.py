@@ -162,7 +162,7 @@ def _same_dump(pairs: Pairs) -> Diagnostic | None:
 
 def _is_told(problem: Diagnostic, context: Context) -> bool:
     """Whether the plan already warns of it, as it does where both paths are spelt alike."""
-    return any(told.get("code") == problem.code for told in context.facts.get("problems") or ())
+    return any(told.code == problem.code for told in context.facts.problems)
 
 
 def _is_same_file(one: str | None, other: str | None) -> bool:

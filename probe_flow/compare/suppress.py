@@ -35,8 +35,7 @@ def open_baseline(asked: Asked, context: Context) -> Baseline | None:
     """
     if asked.baseline is None:
         return None
-    workflow = context.facts.get("workflow") or {}
-    return read_baseline(asked.baseline).of(workflow=str(workflow.get("name") or ""), comparison=context.stage)
+    return read_baseline(asked.baseline).of(workflow=context.facts.workflow.name, comparison=context.stage)
 
 
 def waiver_metrics(asked: Asked) -> list[str]:
@@ -71,4 +70,4 @@ def excuse(
 
 def _began(context: Context) -> date:
     """Return the day on which the run began, where it ran: `run.json` has it, so that anyone can tell later."""
-    return date.fromisoformat(str(context.facts["timings"]["started"])[: len("2026-12-31")])
+    return date.fromisoformat(context.facts.timings.started[: len("2026-12-31")])

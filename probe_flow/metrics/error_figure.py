@@ -42,5 +42,8 @@ def error_figure(metrics: Mapping[str, object]) -> tuple[str, float] | None:
 def number(value: object) -> float | None:
     """Return a number of a result file, whose NaN and infinities are words; None for anything else."""
     if isinstance(value, (bool, int, float)):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:  # integers have no bounds in JSON
+            return math.inf if value > 0 else -math.inf
     return _WORDS.get(value) if isinstance(value, str) else None

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from probe_flow.record.rows import source_line
+from probe_flow.record.types.conclusions import AdviceRecord
 from probe_flow.records import (
     ComparedPair,
     Comparison,
@@ -59,15 +59,7 @@ _OVERLOAD = re.compile(r"(?P<namespace>\w+)\.\w+\.\w+")
 _OWN_NAMESPACES = frozenset({"aten", "prims", "prim", "npu", "torchair", "quantized", "c10d", "_c10d_functional"})
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """One step: a code that `explain` tells more about, and what it means here."""
-
-    code: str
-    text: str
-
-
-def advise(findings: Collection[Finding], comparison: Comparison) -> list[tuple[Advice, ...]]:
+def advise(findings: Collection[Finding], comparison: Comparison) -> list[tuple[AdviceRecord, ...]]:
     """Return the steps for each finding, the most telling first; none where the evidence says it all."""
     facts = _Facts(findings, comparison) if findings else None
     return [tuple(_steps(finding, facts)) for finding in findings] if facts is not None else []
@@ -127,9 +119,9 @@ class _Facts:
         return sorted(between.values(), key=lambda node: node.order)
 
 
-def _steps(finding: Finding, facts: _Facts) -> Iterator[Advice]:
+def _steps(finding: Finding, facts: _Facts) -> Iterator[AdviceRecord]:
     if finding.kind is FindingKind.DRIFT:
-        yield Advice("PF7415", "no operator is to blame: raise precision where the error grows most")
+        yield AdviceRecord("PF7415", "no operator is to blame: raise precision where the error grows most")
     key = finding.node
     if key is None or finding.kind not in _ACCUSING:
         return
@@ -138,36 +130,36 @@ def _steps(finding: Finding, facts: _Facts) -> Iterator[Advice]:
         source = source_line(facts.pairs, key)
         call = f", called at {source[0]}:{source[1]}: take it out there" if source else ": take the call out"
         text = f"only the target executes `{key.name}`{call} or add it to the golden's program, then compare again"
-        yield Advice("PF7419", text)
+        yield AdviceRecord("PF7419", text)
     elif finding.slot is not None and finding.slot.role is not SlotRole.OUTPUT:
         yield _before_the_node(key, finding.slot, row, facts)
     else:
         if finding.kind is FindingKind.NONFINITE_ORIGIN:
-            yield Advice("PF7416", f"NaN or infinity begins at `{key.name}`: look at the size of its inputs")
+            yield AdviceRecord("PF7416", f"NaN or infinity begins at `{key.name}`: look at the size of its inputs")
         is_far = finding.kind is FindingKind.ORIGIN and finding.severity >= FAR
         yield from _of_operator(key, facts, is_far=is_far, shape=finding.shape)
 
 
-def _before_the_node(key: NodeKey, slot: Slot, row: ComparedPair | None, facts: _Facts) -> Advice:
+def _before_the_node(key: NodeKey, slot: Slot, row: ComparedPair | None, facts: _Facts) -> AdviceRecord:
     name = f"`{key.name}`"
     if row is not None and TensorKind.SCALAR in {side.kind for side in (row.pair.target, row.pair.golden) if side}:
-        return Advice("PF7417", f"{name} gets another argument than in the golden: make the two programs alike")
+        return AdviceRecord("PF7417", f"{name} gets another argument than in the golden: make the two programs alike")
     if slot.role in (SlotRole.PARAMETER, SlotRole.BUFFER):
-        return Advice("PF7410", f"a weight of {name} differs: load the same checkpoint on both sides")
+        return AdviceRecord("PF7410", f"a weight of {name} differs: load the same checkpoint on both sides")
     edge = facts.producer(key, slot)
     if edge is None:
         text = f"{name} already reads something else: give both sides the same inputs, weights and random state"
-        return Advice("PF7410", text)
+        return AdviceRecord("PF7410", text)
     wrote = f"`{edge.producer.name}` wrote"
     if facts.was_measured(edge):
         unknown = facts.ran_between(edge)[:MAX_PARTS]
         named = ", ".join(f"`{node.key.name}` ({node.op_type})" for node in unknown)
         look = f"look at {named}, which ran between the two and was not compared" if named else _BETWEEN
-        return Advice("PF7418", f"{name} reads another value than {wrote}: {look}")
-    return Advice("PF7420", f"what {wrote} was not compared and {name} reads it: dump it on both sides")
+        return AdviceRecord("PF7418", f"{name} reads another value than {wrote}: {look}")
+    return AdviceRecord("PF7420", f"what {wrote} was not compared and {name} reads it: dump it on both sides")
 
 
-def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape | None) -> Iterator[Advice]:
+def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape | None) -> Iterator[AdviceRecord]:
     node, rows = facts.target.nodes.get(key), facts.rows(key)
     name = f"`{key.name}` ({node.op_type})" if node is not None and node.op_type else f"`{key.name}`"
     if node is not None and len(node.originals) > 1:
@@ -177,25 +169,31 @@ def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape
             text = (
                 f"{name} is fused of {parts}{more}, and the golden ran them apart: keep this fusion off and report it"
             )
-            yield Advice("PF7411", text)
+            yield AdviceRecord("PF7411", text)
             return
-        yield Advice("PF7411", f"{name} is fused of {parts}{more}: compare with a dump made with fusion switched off")
+        yield AdviceRecord(
+            "PF7411", f"{name} is fused of {parts}{more}: compare with a dump made with fusion switched off"
+        )
     if shape in _SHAPES:
-        yield Advice(_SHAPES[shape][0], f"{name} {_SHAPES[shape][1]}")
+        yield AdviceRecord(_SHAPES[shape][0], f"{name} {_SHAPES[shape][1]}")
     half = sorted({row.pair.target.dtype for row in rows if row.pair.target is not None} & HALF)
     if _is_custom(node, rows, facts):
-        yield Advice("PF7412", f"{name} is a custom operator: test its kernel by itself on the dumped inputs")
+        yield AdviceRecord("PF7412", f"{name} is a custom operator: test its kernel by itself on the dumped inputs")
     elif shape in _SHAPES:
         text = f"if these are alike, reproduce {name} alone on the dumped inputs and report it"
-        yield Advice("PF7414", text)
+        yield AdviceRecord("PF7414", text)
     elif half and is_far:
         types = " and ".join(half)
         text = f"{name} is off by far more than {types} explains: reproduce it alone on the dumped inputs and report it"
-        yield Advice("PF7414", text)
+        yield AdviceRecord("PF7414", text)
     elif half:
-        yield Advice("PF7413", f"{name} computes in {' and '.join(half)}: let it compute in float32 and compare again")
+        yield AdviceRecord(
+            "PF7413", f"{name} computes in {' and '.join(half)}: let it compute in float32 and compare again"
+        )
     else:
-        yield Advice("PF7414", f"{name} is a built-in operator: reproduce it alone on the dumped inputs and report it")
+        yield AdviceRecord(
+            "PF7414", f"{name} is a built-in operator: reproduce it alone on the dumped inputs and report it"
+        )
 
 
 def _is_apart(rows: list[ComparedPair], facts: _Facts) -> bool:

@@ -8,9 +8,13 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, Protocol
 
-from probe_flow.records import ComparedPair, Comparison, Expectation, Role, Status, TensorRef
+from msgspec import Struct
+
+from probe_flow.record.types.conclusions import Conclusions, CoverageRecord
+from probe_flow.record.types.run import ProblemRecord, RunRecord
+from probe_flow.records import ComparedPair, Comparison, Expectation, Phase, Role, SlotRole, Status, TensorRef
 
 DISTANCE = "relative_euclidean_distance"
 
@@ -59,27 +63,76 @@ def figure(value: object) -> str:
     return f"{value:.6g}" if _NEAR_ONE <= value < 1.0 else f"{value:.4g}"
 
 
-def where(place: Mapping[str, Any]) -> str:
+class Placed(Protocol):
+    """What names a call of a node: findings and rows do."""
+
+    @property
+    def rank(self) -> int | None: ...
+    @property
+    def graph(self) -> int | str | None: ...
+    @property
+    def step(self) -> int | None: ...
+    @property
+    def node(self) -> str | None: ...
+    @property
+    def call(self) -> int | None: ...
+    @property
+    def phase(self) -> Phase | None: ...
+    @property
+    def op_type(self) -> str | None: ...
+
+
+class PlacedTensor(Placed, Protocol):
+    """What names a tensor of a node too."""
+
+    @property
+    def direction(self) -> SlotRole | None: ...
+    @property
+    def index(self) -> str | None: ...
+
+
+class Place(Struct, frozen=True, gc=False):
+    """A tensor's place, as rows and findings have it; what is not known is None."""
+
+    rank: int | None = None
+    graph: int | str | None = None
+    step: int | None = None
+    node: str | None = None
+    call: int | None = None
+    phase: Phase | None = None
+    op_type: str | None = None
+    direction: SlotRole | None = None
+    index: str | None = None
+
+
+def where(place: Placed) -> str:
     """Return ``rank 0, graph 1, step 0``, with the call and the direction where they say something."""
-    parts = [f"{name} {place[name]}" for name in ("rank", "graph", "step") if place.get(name) is not None]
-    if place.get("call"):
-        parts.append(f"call {place['call']}")
-    if place.get("phase") == "backward":
-        parts.append("backward")
-    return printable(", ".join(parts))
+    call = (f"call {place.call}",) if place.call else ()
+    backward = ("backward",) if place.phase is Phase.BACKWARD else ()
+    return printable(", ".join((*_execution_parts(place), *call, *backward)))
 
 
-def slot(place: Mapping[str, Any]) -> str:
+def execution(place: Placed) -> str:
+    """Return ``rank 0, graph 1, step 0``."""
+    return printable(", ".join(_execution_parts(place)))
+
+
+def _execution_parts(place: Placed) -> list[str]:
+    parts = (("rank", place.rank), ("graph", place.graph), ("step", place.step))
+    return [f"{name} {value}" for name, value in parts if value is not None]
+
+
+def slot(place: PlacedTensor) -> str:
     """Return ``output 0``, or nothing for a place without a tensor."""
-    if place.get("direction") is None:
+    if place.direction is None:
         return ""
-    return printable(f"{place['direction']} {place.get('index') or ''}".strip())
+    return printable(f"{place.direction.value} {place.index or ''}".strip())
 
 
-def operator(place: Mapping[str, Any]) -> str:
+def operator(place: Placed) -> str:
     """Return ``Add_2 (AddV2)``."""
-    name = printable(place.get("node") or "the whole run")
-    return f"{name} ({printable(place['op_type'])})" if place.get("op_type") else name
+    name = printable(place.node or "the whole run")
+    return f"{name} ({printable(place.op_type)})" if place.op_type else name
 
 
 def inherited(comparisons: Iterable[Comparison]) -> int:
@@ -137,42 +190,33 @@ def _distances(comparisons: Iterable[Comparison]) -> Iterator[tuple[float, int, 
             yield float(value), number, row
 
 
-def place_of(tensor: TensorRef) -> dict[str, Any]:
-    """Return a tensor's place in the words of run.json."""
-    key = tensor.node
-    return {
-        "node": key.name,
-        "rank": key.execution.rank,
-        "graph": key.execution.graph,
-        "step": key.execution.step,
-        "call": key.call,
-        "phase": key.phase.value,
-        "direction": tensor.slot.role.value,
-        "index": tensor.slot.index,
-    }
+def place_of(tensor: TensorRef, *, op_type: str | None = None) -> Place:
+    """Return a tensor's place."""
+    key, run = tensor.node, tensor.node.execution
+    return Place(
+        run.rank, run.graph, run.step, key.name, key.call, key.phase, op_type, tensor.slot.role, tensor.slot.index
+    )
 
 
-def covered_columns(coverage: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def covered_columns(coverage: Mapping[Literal["target", "golden"], CoverageRecord]) -> dict[str, str]:
     """Return the columns of a table of coverage: the name in run.json -> the heading."""
     columns = {"tensors": "tensors", "compared": "compared", "expected": "expected gaps"}
-    if any(found.get("outside") for found in coverage.values()):
+    if any(found.outside for found in coverage.values()):
         columns["outside"] = "not asked for"
     return {**columns, "missing": "missing"}
 
 
-def counts_text(counts: Mapping[str, int]) -> str:
+def counts_text(counts: Mapping[Status, int]) -> str:
     """Return ``96 pass, 12 fail, 3 unmatched target``: what occurs, in a fixed order; what passes always."""
-    order = [status.value for status in Status]
-    known = [name for name in order if counts.get(name) or name == Status.PASS.value]
-    return ", ".join(f"{counts.get(name, 0)} {name.replace('_', ' ')}" for name in known)
+    known = [status for status in Status if counts.get(status) or status is Status.PASS]
+    return ", ".join(f"{counts.get(status, 0)} {status.value.replace('_', ' ')}" for status in known)
 
 
-def roles_text(run: Mapping[str, Any]) -> str:
+def roles_text(run: Conclusions) -> str:
     """Return ``1 wrong here, 10 carry it on, 132 fine, 131 not compared``; empty where the record has no roles."""
-    roles = run.get("roles") or {}
-    total = sum((run.get("counts") or {}).values())
-    wrong, heirs, fine = (int(roles.get(role.value) or 0) for role in (Role.ORIGIN, Role.INHERITED, Role.CLEAN))
-    if not any(roles.values()):
+    total = sum(run.counts.values())
+    wrong, heirs, fine = (run.roles.get(role, 0) for role in (Role.ORIGIN, Role.INHERITED, Role.CLEAN))
+    if not any(run.roles.values()):
         return ""
     counts = {
         "wrong here": wrong,
@@ -183,18 +227,16 @@ def roles_text(run: Mapping[str, Any]) -> str:
     return ", ".join(f"{count} {words}" for words, count in counts.items() if count)
 
 
-def problems_text(problems: Sequence[Mapping[str, Any]]) -> str:
+def problems_text(problems: Sequence[ProblemRecord]) -> str:
     """Return ``4 (3 x PF3011, PF4102)``, empty when there are none."""
-    codes = Counter(str(problem.get("code")) for problem in problems)
+    codes = Counter(problem.code for problem in problems)
     if not codes:
         return ""
     each = (code if count == 1 else f"{count} x {code}" for code, count in sorted(codes.items()))
     return f"{codes.total()} ({', '.join(each)})"
 
 
-def advice_texts(run: Mapping[str, Any]) -> list[str]:
+def advice_texts(run: RunRecord) -> list[str]:
     """Return what to do about the first finding that fails the run and has advice, one sentence a step."""
-    failing = (finding for finding in run.get("findings") or () if finding.get("fails") and finding.get("advice"))
-    first = next(failing, None)
-    steps = first["advice"] if first is not None else ()
-    return [printable(f"{each.get('text')} ({each.get('code')})") for each in steps]
+    first = next((finding for finding in run.findings if finding.fails and finding.advice), None)
+    return [printable(f"{each.text} ({each.code})") for each in first.advice] if first is not None else []

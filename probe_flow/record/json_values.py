@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
+from probe_flow.record.types.values import Figure
+
 WORDS = frozenset({"nan", "inf", "-inf"})
 """How JSON texts of ours spell the numbers that JSON lacks."""
 
@@ -16,7 +18,7 @@ _LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 """Characters that JSON allows inside a text and that many line readers split at."""
 
 
-def json_number(value: float | None) -> float | str | None:
+def json_number(value: float | None) -> Figure:
     """Return a number that JSON can hold: ``"nan"``, ``"inf"`` and ``"-inf"`` in words, everything else unchanged."""
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"

@@ -7,12 +7,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from probe_flow.files.atomic import atomic_text
 from probe_flow.record.float_texts import Number, number_texts
 from probe_flow.record.json_values import json_line, json_number, json_text, json_value, unsplit
-from probe_flow.record.rows import NodeIndex, RowReader, checksum_of, file_of, reason_of, shape_of, statistics_of
+from probe_flow.record.rows import (
+    NodeIndex,
+    RowReader,
+    checksum_of,
+    file_of,
+    name_in_dump,
+    reason_of,
+    shape_of,
+    statistics_of,
+)
+from probe_flow.record.run_json import plain
+from probe_flow.record.types.details import DetailRecord, MapRecord
 from probe_flow.records import (
     Catalog,
     ComparedPair,
@@ -31,15 +42,19 @@ from probe_flow.records import (
 
 
 class NodeLines:
-    """Writes the records of one side's nodes, keys in their fixed order.
+    """Writes the records of one side's nodes, keys in their fixed order (`types.nodes.NodeRecord`).
+
+    The first node with a stack has its frames, those after it the number of its line.
 
     Args:
         side: ``target``, ``golden`` or ``reference``.
         catalog: what the nodes belong to.
+        before: lines of other sides above in the file.
     """
 
-    def __init__(self, side: str, catalog: Catalog) -> None:
+    def __init__(self, side: str, catalog: Catalog, *, before: int = 0) -> None:
         self._side = side
+        self._line_number = before
         index = NodeIndex(catalog)
         self._tensors: defaultdict[int, list[TensorRef]] = defaultdict(list)
         for tensor in catalog.tensors:
@@ -49,7 +64,8 @@ class NodeLines:
         self._edges: defaultdict[NodeKey, list[Edge]] = defaultdict(list)
         for edge in catalog.edges:
             self._edges[edge.consumer].append(edge)
-        self._stacks = {name: json_text(frames) for name, frames in catalog.stacks.items()}
+        self._stacks = catalog.stacks
+        self._stack_lines: dict[tuple[str, ...], int] = {}
         self._slots: dict[tuple[SlotRole, tuple[int | str, ...]], str] = {}
         self._kinds: dict[tuple[TensorKind, str, tuple[int, ...] | None], str] = {}
 
@@ -62,17 +78,26 @@ class NodeLines:
         execution = key.execution
         edges = sorted(self._edges[key], key=_edge_order) if self._edges else ()
         arguments = ", ".join([self._argument(tensor) for tensor in self._tensors.get(id(node), ())])
-        stack = self._stacks.get(node.stack_id, "[]") if node.stack_id is not None else "[]"
+        self._line_number += 1
         return (
             f'{{"side": "{self._side}", "order": {node.order}, "rank": {json_text(execution.rank)}, '
             f'"graph": {json_text(execution.graph)}, "step": {json_text(execution.step)}, '
-            f'"node": {json_text(key.name)}, "call": {key.call}, "phase": "{key.phase._value_}", '
+            f'"node": {json_text(key.name)}, "name": {json_text(name_in_dump(node, key))}, "call": {key.call}, '
+            f'"phase": "{key.phase._value_}", '
             f'"op_type": {json_text(node.op_type)}, "parent": {json_text(node.parent)}, '
-            f'"edges": [{", ".join([_edge(edge) for edge in edges])}], "stack": {stack}, '
+            f'"edges": [{", ".join([_edge(edge) for edge in edges])}], "stack": {self._stack(node.stack_id)}, '
             f'"originals": {json_text(node.originals) if node.originals else "[]"}, '
             f'"passes": {json_text(node.passes) if node.passes else "[]"}, '
             f'"attributes": {_attributes(node.attributes)}, "arguments": [{arguments}]}}\n'
         )
+
+    def _stack(self, stack_id: str | None) -> str:
+        """Return the frames of a node, or the line above that has them."""
+        frames = self._stacks.get(stack_id, ()) if stack_id is not None else ()
+        if not frames:
+            return "[]"
+        line = self._stack_lines.setdefault(frames, self._line_number)
+        return json_text(frames) if line == self._line_number else str(line)
 
     def _argument(self, tensor: TensorRef) -> str:
         """Return one leaf of the argument tree; ``path`` is its place in it."""
@@ -263,7 +288,8 @@ class _Nodes:
             execution = key.execution
             found = self._described[id(key)] = (
                 f'"rank": {json_text(execution.rank)}, "graph": {json_text(execution.graph)}, '
-                f'"step": {json_text(execution.step)}, "node": {json_text(key.name)}, "call": {key.call}, '
+                f'"step": {json_text(execution.step)}, "node": {json_text(key.name)}, '
+                f'"name": {json_text(name_in_dump(node, key))}, "call": {key.call}, '
                 f'"phase": "{key.phase.value}", "op_type": {json_text(node.op_type if node else "")}'
             )
         return found
@@ -301,16 +327,19 @@ def write_comparison_jsonl(comparison: Comparison, path: Path) -> None:
 def write_nodes_jsonl(comparison: Comparison, path: Path) -> None:
     """Write one record a node: the target's in execution order, then the golden's, then the reference's.
 
-    The schema is ``schemas/nodes.schema.json``. An edge stands once, with the node that consumes it.
+    The schema is ``schemas/nodes.schema.json``. An edge stands once, with the node that consumes it, and so does a
+    stack, with the first node of its side that has it.
 
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
     """
     pairs = comparison.pairs
+    before = 0
     with atomic_text(path) as file:
         for side, catalog in (("target", pairs.target), ("golden", pairs.golden), ("reference", pairs.reference)):
             if catalog is not None:
-                lines = NodeLines(side, catalog)
+                lines = NodeLines(side, catalog, before=before)
+                before += len(catalog.nodes)
                 file.writelines(unsplit(lines.text(nodes)) for nodes in _chunks(catalog.nodes.values()))
 
 
@@ -322,29 +351,22 @@ def write_details_jsonl(comparison: Comparison, path: Path) -> None:
     """
     with atomic_text(path) as file:
         for order, detail in sorted(comparison.details.items()):
-            record = {
-                "order": order,
-                "start": detail.start,
-                "target": [json_number(value) for value in detail.target],
-                "golden": [json_number(value) for value in detail.golden],
-                "edges": [json_number(value) for value in detail.edges],
-                "counts": list(detail.counts),
-                "equal": detail.equal,
-                "maps": [_map(each) for each in detail.maps],
-            }
-            file.write(json_line(record))
+            record = DetailRecord(
+                order,
+                detail.start,
+                tuple(map(json_number, detail.target)),
+                tuple(map(json_number, detail.golden)),
+                tuple(map(json_number, detail.edges)),
+                detail.counts,
+                detail.equal,
+                tuple(map(_map, detail.maps)),
+            )
+            file.write(json_line(plain(record)))
 
 
-def _map(found: ErrorMap) -> dict[str, Any]:
-    return {
-        "shape": found.shape,
-        "down": found.down,
-        "across": found.across,
-        "cell": found.cell,
-        "errors": [json_number(error) for error in found.errors],
-        "alike": found.alike,
-        "mismatch": found.mismatch,
-    }
+def _map(found: ErrorMap) -> MapRecord:
+    errors = tuple(map(json_number, found.errors))
+    return MapRecord(found.shape, found.down, found.across, found.cell, errors, found.alike, found.mismatch)
 
 
 def _chunks(items: Iterable[_T]) -> Iterator[list[_T]]:

@@ -92,6 +92,14 @@ class NodeIndex:
         return found if found is not None else self._nodes.get(key)
 
 
+def name_in_dump(node: Node | None, key: NodeKey) -> str:
+    """Return what a node's entry is called in its dump, e.g. ``Functional.conv2d.2.forward``.
+
+    Formats that name calls and directions apart, as device dumps do, have no other name than that of the key.
+    """
+    return (node.entry if node is not None else None) or key.name
+
+
 def file_of(tensor: TensorRef) -> str | None:
     """Return the file that a tensor came from, None when the dump names none."""
     return tensor.extents[0].file if tensor.extents else tensor.source

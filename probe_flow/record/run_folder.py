@@ -7,14 +7,20 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError, did_you_mean
 from probe_flow.files.existing import is_file, is_folder
 from probe_flow.files.opening import open_bytes, read_text
-from probe_flow.record.run_json import with_lists
-from probe_flow.record.run_schema import RUN_SCHEMA, run_schema
-from probe_flow.record.stored_records import NODE, ROW, Types, is_detail, misfit, wrong_key
+from probe_flow.record.older_runs import node_of_1, row_of_1, run_of_1
+from probe_flow.record.types.details import DetailRecord
+from probe_flow.record.types.nodes import NodeRecord
+from probe_flow.record.types.reading import MisfitError, Reader
+from probe_flow.record.types.rows import RowRecord
+from probe_flow.record.types.run import RUN_SCHEMA, RunRecord
 
 RECORD = "run.json"
 ROWS = "comparison.jsonl"
@@ -27,29 +33,39 @@ MAX_RECORD_BYTES = 256 * 2**20
 MAX_LINE_BYTES = 64 * 2**20
 """No record of ours comes near; a file without line ends must not fill the memory."""
 
+VERSION = 2
+"""Of the files that runs leave now."""
+
+SCHEMAS = ("probe_flow.run/1", RUN_SCHEMA)
+"""Formats of run.json that are read."""
+
 _WHAT = {ROWS: "pair", NODES: "node"}
+_RUN, _ROW, _NODE, _DETAIL = Reader(RunRecord), Reader(RowRecord), Reader(NodeRecord), Reader(DetailRecord)
+T = TypeVar("T", bound=Struct)
 _Complaint = Callable[[Path, str], IncompleteError]
 _FORMAT = re.compile(r"probe_flow\.run/(\d{1,6})")
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run as its folder tells it.
+    """A run as its folder has it.
 
     Args:
         folder: where the record lies.
         record: what ``run.json`` says.
+        version: of the format of its files.
     """
 
     folder: Path
-    record: Mapping[str, Any]
+    record: RunRecord
+    version: int = VERSION
 
     @property
     def comparisons(self) -> tuple[str, ...]:
         """Names of the stages that compared, in the order of their rows."""
-        return tuple(self.record.get("comparisons") or ())
+        return tuple(self.record.comparisons)
 
-    def rows(self, *, comparison: str | None = None) -> Iterator[dict[str, Any]]:
+    def rows(self, *, comparison: str | None = None) -> Iterator[RowRecord]:
         """Yield the records of all pairs, or those of one comparison, in execution order; none when nothing compared.
 
         With several comparisons every record has its stage as ``comparison``.
@@ -63,20 +79,23 @@ class StoredRun:
         several = len(self.comparisons) > 1
         for name in self.comparisons:
             if comparison is None or name == comparison:
-                for row in _read_rows(self.file(ROWS, comparison=name), self._counted(name)):
-                    yield {"comparison": name, **row} if several else row
+                file = self.file(ROWS, comparison=name)
+                number = 0
+                read = _reading(_ROW, file, _rows_unreadable, row_of_1 if self.version == 1 else None)
+                for number, line in enumerate(_whole_lines(file, _rows_unreadable), start=1):
+                    row = read(line, number)
+                    yield replace(row, comparison=name) if several else row
+                _check_count(number, self._counted(name), file, _rows_unreadable)
 
     def _counted(self, comparison: str) -> int | None:
         """Return how many rows a comparison had, None when its record does not say."""
-        counts = self.record["comparisons"][comparison].get("counts")
-        return None if counts is None else sum(counts.values())
+        counts = self.record.comparisons[comparison].counts
+        return sum(counts.values()) if counts else None
 
-    def _counted_nodes(self, comparison: str) -> int | None:
-        count: int | None = self.record["comparisons"][comparison].get("nodes")
-        return count
-
-    def nodes(self, *, lines: Collection[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    def nodes(self, *, lines: Collection[int] | None = None) -> Iterator[tuple[int, NodeRecord]]:
         """Yield the records of all nodes with their numbers, counted over all comparisons; or only those of `lines`.
+
+        Where a record points to another for its stack, it does so by number.
 
         Raises:
             IncompleteError: PF7204 when a file is missing, ends or goes wrong in the middle, or has not as many records
@@ -86,23 +105,26 @@ class StoredRun:
         total = 0
         for name in self.comparisons:
             file = self.file(NODES, comparison=name)
-            number = 0
+            first, number = total, 0
+            read = _reading(_NODE, file, _nodes_unreadable, node_of_1 if self.version == 1 else None)
             for number, line in enumerate(_whole_lines(file, _nodes_unreadable), start=1):
                 if lines is None or total in lines:
-                    node = _record(line, number, file, _nodes_unreadable, NODE)
-                    yield total, {"comparison": name, **node} if several else node
+                    node = read(line, number)
+                    if isinstance(node.stack, int):
+                        node = replace(node, stack=_earlier(first + node.stack - 1, total, file))
+                    yield total, replace(node, comparison=name) if several else node
                 total += 1
-            _check_count(number, self._counted_nodes(name), file, _nodes_unreadable)
+            _check_count(number, self.record.comparisons[name].nodes, file, _nodes_unreadable)
 
-    def detail(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+    def detail(self, row: RowRecord) -> DetailRecord | None:
         """Return the closer look that the run took at a row, None when it took none or the file is gone or damaged."""
-        comparison = row.get("comparison") or next(iter(self.comparisons), "")
+        comparison = row.comparison or next(iter(self.comparisons), "")
         try:
             for line in _whole_lines(self.file(DETAILS, comparison=comparison), _nodes_unreadable):
-                found = json.loads(line)
-                if isinstance(found, dict) and found.get("order") == row.get("order"):
-                    return found if is_detail(found) else None
-        except (IncompleteError, ValueError, RecursionError):  # runs of earlier versions have no such file
+                found = _DETAIL.read(line)
+                if found.order == row.order:
+                    return found
+        except (IncompleteError, ValueError, RecursionError):
             return None
         return None
 
@@ -135,16 +157,13 @@ def read_run(path: Path) -> StoredRun:
     known = _FORMAT.fullmatch(record["schema"]) if isinstance(record.get("schema"), str) else None
     if known is None:
         raise _none_at(path, f"`{file.name}` is no record of a run of probe_flow")
-    if record["schema"] != RUN_SCHEMA:
-        raise UsageError(_other_version(file, record, int(known[1])))
-    lacking = [key for key in ("verdict", "exit_code", "counts", "coverage", "stages") if key not in record]
-    if lacking:
-        raise _unreadable(file, f"it lacks `{lacking[0]}`")
-    whole = run_schema()
-    wrong = misfit(record, whole, whole["$defs"])
-    if wrong is not None:
-        raise _unreadable(file, wrong)
-    return StoredRun(file.parent, with_lists(record))
+    version = int(known[1])
+    if record["schema"] not in SCHEMAS:
+        raise UsageError(_other_version(file, record, version))
+    try:
+        return StoredRun(file.parent, _RUN.convert(run_of_1(record) if version == 1 else record), version)
+    except MisfitError as error:
+        raise _unreadable(file, str(error)) from error
 
 
 def _record_file(path: Path) -> Path:
@@ -203,24 +222,18 @@ def _unreadable(file: Path, why: str) -> IncompleteError:
 
 
 def _other_version(file: Path, record: Mapping[str, Any], version: int) -> Diagnostic:
-    is_newer = version > int(RUN_SCHEMA.rpartition("/")[2])
+    is_newer = version > VERSION
     versions = record.get("versions")
     writer = versions.get("probe_flow") if isinstance(versions, Mapping) else None
     age = "newer" if is_newer else "older"
+    read = " and ".join(f"`{name}`" for name in SCHEMAS)
     by = f", written by probe_flow {writer}" if isinstance(writer, str) else ""
     return Diagnostic(
         "PF7112",
-        f"`{file.name}` has the {age} format `{record['schema']}`{by}; this probe_flow reads `{RUN_SCHEMA}`",
+        f"`{file.name}` has the {age} format `{record['schema']}`{by}; this probe_flow reads {read}",
         path=str(file),
         help="update probe_flow" if is_newer else "repeat the run with this probe_flow, or use the one that wrote it",
     )
-
-
-def _read_rows(file: Path, counted: int | None) -> Iterator[dict[str, Any]]:
-    number = 0
-    for number, line in enumerate(_whole_lines(file, _rows_unreadable), start=1):
-        yield _record(line, number, file, _rows_unreadable, ROW)
-    _check_count(number, counted, file, _rows_unreadable)
 
 
 def _check_count(number: int, counted: int | None, file: Path, unreadable: _Complaint) -> None:
@@ -249,17 +262,28 @@ def _lines(file: IO[bytes], path: Path, unreadable: _Complaint) -> Iterator[byte
         yield line
 
 
-def _record(line: bytes, number: int, file: Path, unreadable: _Complaint, types: Types) -> dict[str, Any]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as exc:
-        raise unreadable(file, f"line {number} is no record: {exc}") from exc
-    wrong = wrong_key(record, types)
-    if wrong is not None:
-        where = f": `{wrong}`" if wrong else ""
-        raise unreadable(file, f"line {number} is no record of a {_WHAT[file.name]}{where}")
-    found: dict[str, Any] = record
-    return found
+def _reading(
+    reader: Reader[T], file: Path, unreadable: _Complaint, upgrade: Callable[[Any], Any] | None
+) -> Callable[[bytes, int], T]:
+    """Return what reads a line of a file, given its number; `upgrade` is for lines of an older version."""
+
+    def read(line: bytes, number: int) -> T:
+        try:
+            return reader.read(line) if upgrade is None else reader.convert(upgrade(json.loads(line)))
+        except MisfitError as error:
+            what = _WHAT[file.name]
+            raise unreadable(file, f"line {number} is no record of a {what}: {error}") from error
+        except (ValueError, RecursionError) as error:
+            raise unreadable(file, f"line {number} is no record: {error}") from error
+
+    return read
+
+
+def _earlier(line: int, before: int, file: Path) -> int:
+    """Return the number of a record that a later one points to."""
+    if not line < before:
+        raise _nodes_unreadable(file, f"record {before + 1} has the stack of a record that is not before it")
+    return line
 
 
 def _rows_unreadable(file: Path, why: str) -> IncompleteError:

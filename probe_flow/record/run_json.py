@@ -5,98 +5,114 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
+
+import msgspec
 
 from probe_flow.files.atomic import atomic_text
-from probe_flow.record.advice import Advice, advise
+from probe_flow.record.advice import advise
 from probe_flow.record.excuses import baseline_facts, waiver_facts
-from probe_flow.record.json_values import any_json_text, json_number, json_text
-from probe_flow.record.rows import source_line
-from probe_flow.records import Catalog, ComparedPair, Comparison, Coverage, Finding, FindingKind, Role, Status
+from probe_flow.record.json_values import any_json_text, json_number, json_text, json_value
+from probe_flow.record.rows import name_in_dump, source_line
+from probe_flow.record.types.conclusions import (
+    AdviceRecord,
+    ComparisonRecord,
+    CoverageRecord,
+    DumpRecord,
+    FindingCount,
+    FindingRecord,
+    GateRecord,
+)
+from probe_flow.record.types.run import HEAD, RunRecord
+from probe_flow.records import (
+    Catalog,
+    ComparedPair,
+    Comparison,
+    Coverage,
+    ExcuseKind,
+    Finding,
+    FindingKind,
+    Role,
+    Status,
+)
 
 DIVERGENCES = frozenset({FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN})
 """Findings that name a place where the two sides part."""
 
-_COVERAGE_FIELDS = (
-    "tensors",
-    "compared",
-    "expected",
-    "outside",
-    "missing",
-    "unreadable",
-    "outputs",
-    "outputs_compared",
-    "outputs_missing",
-    "outputs_nonfinite",
-    "outputs_zero",
-    "outputs_silent",
-)
+MAX_FINDINGS = 10_000
+"""Findings of a comparison that run.json lists, about 9 MB; it counts all of them."""
 
 
-def comparison_summary(comparison: Comparison) -> dict[str, Any]:
+class Summary(NamedTuple):
+    """What one comparison concludes: its record, and the findings that this points to."""
+
+    record: ComparisonRecord
+    findings: tuple[FindingRecord, ...]
+
+
+def comparison_summary(comparison: Comparison) -> Summary:
     """Return what run.json says of one comparison.
 
-    Keys: ``dumps`` (what both sides are), ``counts`` (every verdict, zeros included), ``roles`` (rows of every role),
-    ``coverage`` per side (``missing`` includes ``unreadable``), ``caveats`` (what has to be said beside the verdict),
-    ``first_divergence`` (the first failing origin, as the analysis ranks them, or None), ``suspects`` (every origin,
-    ranked, then findings of kind ``suspect``), ``nonfinite_origin`` (or None), ``findings`` (all, ranked) and ``gate``
-    (its name, its answer, the policy of the rows), ``nodes`` (how many all sides have); ``waivers`` and ``baseline``
-    where the comparison has them.
+    The first divergence is the first failing origin, as the analysis ranks them. Of more findings than `MAX_FINDINGS`
+    the first are listed, and those that the record points to.
     """
-    rows = _rows_of_findings(comparison)
-    divergences = [finding for finding in comparison.findings if finding.kind in DIVERGENCES]
-    nonfinite = [finding for finding in comparison.findings if finding.kind is FindingKind.NONFINITE_ORIGIN]
-    near = [finding for finding in comparison.findings if finding.kind is FindingKind.SUSPECT]
-    failing = [finding for finding in divergences if finding.fails]
+    found = comparison.findings
+    divergences = [place for place, finding in enumerate(found) if finding.kind in DIVERGENCES]
+    nonfinite = [place for place, finding in enumerate(found) if finding.kind is FindingKind.NONFINITE_ORIGIN]
+    near = [place for place, finding in enumerate(found) if finding.kind is FindingKind.SUSPECT]
+    first = next((place for place in divergences if found[place].fails), None)
+    places = _listed(len(found), first, next(iter(nonfinite), None))
+    listed = [found[place] for place in places]
+    positions = {place: position for position, place in enumerate(places)}
+    rows = _rows_of_findings(comparison, listed)
     counts = Counter(row.verdict.status for row in comparison.rows)
     roles = Counter(row.verdict.role for row in comparison.rows)
-    return {
-        "dumps": {
-            side: _dump(catalog) for side, catalog in zip(("target", "golden"), _sides(comparison), strict=False)
+    record = ComparisonRecord(
+        counts={status: counts[status] for status in Status},
+        roles={role: roles[role] for role in Role},
+        coverage={
+            "target": _coverage(comparison.coverage.get("target", Coverage())),
+            "golden": _coverage(comparison.coverage.get("golden", Coverage())),
         },
-        "counts": {status.value: counts[status] for status in Status},
-        "roles": {role.value: roles[role] for role in Role},
-        "coverage": {side: _coverage(comparison.coverage.get(side, Coverage())) for side in ("target", "golden")},
-        "caveats": list(comparison.caveats),
-        "first_divergence": _place(failing[0], comparison, rows) if failing else None,
-        "suspects": [_place(finding, comparison, rows) for finding in (*divergences, *near)],
-        "nonfinite_origin": _place(nonfinite[0], comparison, rows) if nonfinite else None,
-        "findings": [
-            _finding(finding, comparison, rows, advice)
-            for finding, advice in zip(comparison.findings, advise(comparison.findings, comparison), strict=True)
-        ],
-        "gate": {"name": comparison.gate, "passed": comparison.gate_passed, "policy": comparison.policy},
-        "nodes": sum(len(each.nodes) for each in _sides(comparison)),
-        **({"waivers": waiver_facts(comparison.waivers)} if comparison.waivers else {}),
-        **({"baseline": baseline_facts(comparison.baseline)} if comparison.baseline is not None else {}),
-    }
+        caveats=tuple(comparison.caveats),
+        first_divergence=None if first is None else positions[first],
+        suspects=tuple(positions[place] for place in (*divergences, *near) if place in positions),
+        nonfinite_origin=positions[nonfinite[0]] if nonfinite else None,
+        finding_counts=_finding_counts(found),
+        gate=GateRecord(comparison.gate, comparison.gate_passed, comparison.policy),
+        nodes=sum(len(each.nodes) for each in comparison.pairs.catalogs),
+        waivers=waiver_facts(comparison.waivers),
+        baseline=baseline_facts(comparison.baseline) if comparison.baseline is not None else None,
+        dumps={"target": _dump(comparison.pairs.target), "golden": _dump(comparison.pairs.golden)},
+    )
+    advice = advise(listed, comparison)
+    findings = (_finding(*each, comparison, rows) for each in zip(listed, advice, strict=True))
+    return Summary(record, tuple(findings))
 
 
-def _sides(comparison: Comparison) -> list[Catalog]:
-    pairs = comparison.pairs
-    return [each for each in (pairs.target, pairs.golden, pairs.reference) if each is not None]
+def _listed(count: int, *wanted: int | None) -> Sequence[int]:
+    """Return the places of the findings that are listed."""
+    if count <= MAX_FINDINGS:
+        return range(count)
+    return [*range(MAX_FINDINGS), *sorted({place for place in wanted if place is not None and place >= MAX_FINDINGS})]
 
 
-def _dump(catalog: Catalog) -> dict[str, Any]:
-    return {
-        "path": catalog.root,
-        "framework": catalog.framework.name,
-        "task": catalog.task,
-        "tensors": len(catalog.tensors),
-        "executions": len(catalog.executions),
-    }
+def _finding_counts(findings: Sequence[Finding]) -> dict[FindingKind, FindingCount]:
+    found = Counter(finding.kind for finding in findings)
+    failing = Counter(finding.kind for finding in findings if finding.fails and finding.node is not None)
+    return {kind: FindingCount(count, failing[kind]) for kind, count in found.items()}
 
 
-LISTS = ("suspects", "findings")
-"""Conclusions that may be thousands: they stand once in a record, at its top."""
+def _dump(catalog: Catalog) -> DumpRecord:
+    return DumpRecord(catalog.root, catalog.framework.name, catalog.task, len(catalog.tensors), len(catalog.executions))
 
 
-def run_json_text(record: Mapping[str, Any]) -> str:
-    """Return a run record as the text of run.json: strict JSON, keys in the order given, an entry of a list a line."""
+def run_json_text(record: RunRecord) -> str:
+    """Return a run record as the text of run.json: strict JSON, an entry of a list a line."""
     return "".join(_run_json(record))
 
 
-def write_run_json(record: Mapping[str, Any], path: Path) -> None:
+def write_run_json(record: RunRecord, path: Path) -> None:
     """Write a run record; NaN and infinities become ``"nan"``, ``"inf"``, ``"-inf"``.
 
     Raises:
@@ -106,13 +122,15 @@ def write_run_json(record: Mapping[str, Any], path: Path) -> None:
         file.writelines(_run_json(record))
 
 
-def _run_json(record: Mapping[str, Any]) -> Iterator[str]:
-    comparisons = {
-        name: {key: value for key, value in summary.items() if key not in LISTS}
-        for name, summary in (record.get("comparisons") or {}).items()
-    }
-    yield from _texts({**record, "comparisons": comparisons} if comparisons else record)
+def _run_json(record: RunRecord) -> Iterator[str]:
+    yield from _texts(plain(record))
     yield "\n"
+
+
+def plain(record: msgspec.Struct) -> dict[str, object]:
+    """Return a stored record as an object of JSON, keys in the order in which they are published."""
+    found: dict[str, object] = msgspec.to_builtins(record, enc_hook=json_value)
+    return {**{name: found[name] for name in HEAD}, **found} if isinstance(record, RunRecord) else found
 
 
 def _texts(value: object, margin: str = "\n") -> Iterator[str]:
@@ -133,64 +151,48 @@ def _texts(value: object, margin: str = "\n") -> Iterator[str]:
         yield any_json_text(value)
 
 
-def with_lists(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record of run.json whose comparisons have their suspects and findings, as the run had them."""
-    comparisons = record.get("comparisons") or {}
-    for name, summary in comparisons.items():
-        for key in LISTS if isinstance(summary, dict) else ():
-            if key not in summary:
-                entries = record.get(key) or ()
-                of_this = [entry for entry in entries if len(comparisons) == 1 or entry.get("comparison") == name]
-                summary[key] = [{key: entry[key] for key in entry if key != "comparison"} for entry in of_this]
-    return record
+def _coverage(found: Coverage) -> CoverageRecord:
+    return CoverageRecord(*[getattr(found, name) for name in CoverageRecord.__struct_fields__])
 
 
-def _coverage(coverage: Coverage) -> dict[str, int]:
-    return {name: getattr(coverage, name) for name in _COVERAGE_FIELDS}
-
-
-def _rows_of_findings(comparison: Comparison) -> dict[int, ComparedPair]:
-    wanted = {finding.row for finding in comparison.findings if finding.row is not None}
+def _rows_of_findings(comparison: Comparison, findings: Sequence[Finding]) -> dict[int, ComparedPair]:
+    wanted = {finding.row for finding in findings if finding.row is not None}
     return {row.order: row for row in comparison.rows if row.order in wanted} if wanted else {}
 
 
-def _place(finding: Finding, comparison: Comparison, rows: Mapping[int, ComparedPair]) -> dict[str, Any]:
-    """Return where a finding points, by the target's names, with the golden node that it was judged by."""
+def _finding(
+    finding: Finding, advice: tuple[AdviceRecord, ...], comparison: Comparison, rows: Mapping[int, ComparedPair]
+) -> FindingRecord:
+    """Return a finding, by the target's names, with the golden node that it was judged by."""
     row = rows.get(finding.row) if finding.row is not None else None
     golden = row.pair.golden if row is not None else None
-    key, slot = finding.node, finding.slot
+    key, slot, excuse = finding.node, finding.slot, finding.excuse
     execution = key.execution if key is not None else None
     node = None
     if key is not None:
         node = comparison.pairs.target.nodes.get(key) or comparison.pairs.golden.nodes.get(key)
     source = source_line(comparison.pairs, key) if key is not None else None
-    return {
-        "node": key.name if key else None,
-        "op_type": node.op_type if node else None,
-        "rank": execution.rank if execution else None,
-        "graph": execution.graph if execution else None,
-        "step": execution.step if execution else None,
-        "call": key.call if key else None,
-        "phase": key.phase.value if key else None,
-        "direction": slot.role.value if slot else None,
-        "index": slot.index if slot else None,
-        "golden_node": golden.node.name if golden is not None else None,
-        "metrics": {name: json_number(value) for name, value in sorted(finding.metrics.items())},
-        "evidence": finding.evidence,
-        "size": finding.size,
-        **({"source": f"{source[0]}:{source[1]}"} if source is not None else {}),
-    }
-
-
-def _finding(
-    finding: Finding, comparison: Comparison, rows: Mapping[int, ComparedPair], advice: Sequence[Advice]
-) -> dict[str, Any]:
-    return {
-        "kind": finding.kind.value,
-        **_place(finding, comparison, rows),
-        "severity": json_number(finding.severity),
-        "fails": finding.fails,
-        "row": finding.row,
-        **({"advice": [{"code": each.code, "text": each.text} for each in advice]} if advice else {}),
-        **({finding.excuse.kind.value: finding.excuse.text} if finding.excuse is not None else {}),
-    }
+    return FindingRecord(
+        kind=finding.kind,
+        node=key.name if key else None,
+        name=name_in_dump(node, key) if key else None,
+        op_type=node.op_type if node else None,
+        rank=execution.rank if execution else None,
+        graph=execution.graph if execution else None,
+        step=execution.step if execution else None,
+        call=key.call if key else None,
+        phase=key.phase if key else None,
+        direction=slot.role if slot else None,
+        index=slot.index if slot else None,
+        golden_node=golden.node.name if golden is not None else None,
+        metrics={name: json_number(value) for name, value in sorted(finding.metrics.items())},
+        evidence=finding.evidence,
+        size=finding.size,
+        source=f"{source[0]}:{source[1]}" if source is not None else None,
+        severity=json_number(finding.severity),
+        fails=finding.fails,
+        row=finding.row,
+        advice=advice,
+        waived=excuse.text if excuse is not None and excuse.kind is ExcuseKind.WAIVED else None,
+        accepted=excuse.text if excuse is not None and excuse.kind is ExcuseKind.ACCEPTED else None,
+    )

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from probe_flow.record.facts import printable
+from probe_flow.record.types.conclusions import FindingRecord
+from probe_flow.record.types.run import RunRecord
+from probe_flow.records import FindingKind
 
 _TENSOR = ("node", "graph", "call", "phase", "direction", "index", "comparison")
-_SAME = ("kind", "fails", *_TENSOR)
+_place_of = attrgetter(*_TENSOR, "rank", "step")
+_same = attrgetter("kind", "fails", *_TENSOR)
 """What findings have in common that are told as one: everything but rank, step, figures and evidence."""
 
-_SUSPECTED = frozenset(("origin", "checksum_origin", "suspect"))
+_SUSPECTED = frozenset((FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN, FindingKind.SUSPECT))
 
 MAX_NAMED = 4
 """So many further executions are named one by one where they are not all of some ranks and steps."""
@@ -27,10 +32,10 @@ class SamePlace:
         others: the same in other executions, ranked.
     """
 
-    first: Mapping[str, Any]
-    others: Sequence[Mapping[str, Any]]
+    first: FindingRecord
+    others: Sequence[FindingRecord]
 
-    def is_at(self, place: Mapping[str, Any]) -> bool:
+    def is_at(self, place: FindingRecord) -> bool:
         """Whether the most important finding names this place of run.json, rank and step included."""
         return is_same_place(self.first, place)
 
@@ -43,35 +48,38 @@ class SamePlace:
         return f"{count} more execution{'' if count == 1 else 's'}: {_executions([self.first, *self.others])}"
 
 
-def is_same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two places of run.json are one tensor of one execution."""
-    return all(one.get(name) == other.get(name) for name in (*_TENSOR, "rank", "step"))
+def is_same_place(one: FindingRecord, other: FindingRecord) -> bool:
+    """Whether two findings are at one tensor of one execution."""
+    return bool(_place_of(one) == _place_of(other))
 
 
-def same_places(findings: Iterable[Mapping[str, Any]]) -> list[SamePlace]:
+def same_places(findings: Iterable[FindingRecord]) -> list[SamePlace]:
     """Return findings of run.json by the tensor that they name, in the order of the first of each.
 
     A finding that names no operator stands alone.
     """
-    groups: dict[object, list[Mapping[str, Any]]] = {}
+    groups: dict[object, list[FindingRecord]] = {}
     for number, finding in enumerate(findings):
-        key = tuple(finding.get(name) for name in _SAME) if finding.get("node") is not None else number
+        key = _same(finding) if finding.node is not None else number
         groups.setdefault(key, []).append(finding)
     return [SamePlace(found[0], found[1:]) for found in groups.values()]
 
 
-def suspected(run: Mapping[str, Any]) -> list[SamePlace]:
+def suspected(run: RunRecord) -> list[SamePlace]:
     """Return the origins of a run record and what comes near to being one, each tensor once for all executions."""
-    return same_places(found for found in run.get("findings") or () if found.get("kind") in _SUSPECTED)
+    return same_places(found for found in run.findings if found.kind in _SUSPECTED)
 
 
-def elsewhere(places: Iterable[SamePlace], first: Mapping[str, Any]) -> str:
-    """Return where else the same was found as at ``first``, a place of run.json such as ``first_divergence``."""
+def elsewhere(places: Iterable[SamePlace], first: FindingRecord) -> str:
+    """Return where else the same was found as at ``first``."""
     return next((found.elsewhere for found in places if found.is_at(first)), "")
 
 
-def _executions(places: Sequence[Mapping[str, Any]]) -> str:
-    parts = {name: list(dict.fromkeys(place.get(name) for place in places)) for name in ("rank", "step")}
+def _executions(places: Sequence[FindingRecord]) -> str:
+    parts = {
+        "rank": list(dict.fromkeys(place.rank for place in places)),
+        "step": list(dict.fromkeys(place.step for place in places)),
+    }
     several = {name: values for name, values in parts.items() if values != [None]}
     if len(places) == len(parts["rank"]) * len(parts["step"]):
         return "all of " + ", ".join(_values(name, values) for name, values in several.items())
@@ -80,8 +88,9 @@ def _executions(places: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(named) + (f" and {rest} more" if rest else "")
 
 
-def _place(place: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {printable(place[name])}" for name in ("rank", "step") if place.get(name) is not None)
+def _place(place: FindingRecord) -> str:
+    numbers = {"rank": place.rank, "step": place.step}
+    return ", ".join(f"{name} {number}" for name, number in numbers.items() if number is not None)
 
 
 def _values(name: str, values: Sequence[Any]) -> str:

@@ -1,40 +1,67 @@
-"""JSON Schemas (draft 2020-12) of the result files; the files in ``schemas/`` are these, held equal by a test."""
+"""JSON Schemas (draft 2020-12) of the result files, from the declared types; the files in ``schemas/`` are these."""
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from probe_flow.record.run_schema import run_schema
-from probe_flow.record.schema_words import (
-    ANY,
-    COUNT,
-    COUNT_OR_NULL,
-    GRAPH,
-    INTEGER,
-    INTEGER_OR_NULL,
-    METRICS,
-    SHAPE,
-    TEXT,
-    TEXT_OR_NULL,
-    TEXTS,
-    closed,
-    document,
-    number,
-    or_null,
-    words,
-)
-from probe_flow.records import Phase, Role, SlotRole, Status, TensorKind
+from msgspec import Struct
+from msgspec import inspect as types
+
+from probe_flow.record.types.details import DetailRecord
+from probe_flow.record.types.nodes import NodeRecord
+from probe_flow.record.types.rows import RowRecord
+from probe_flow.record.types.run import HEAD, RunRecord
+from probe_flow.record.types.values import Figure
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+ROOTS: Mapping[str, tuple[int, type[Struct]]] = {
+    "run": (2, RunRecord),
+    "comparison": (2, RowRecord),
+    "nodes": (2, NodeRecord),
+    "details": (1, DetailRecord),
+}
+"""Version and type by the name of the schema; of a file of lines, one line."""
+
+NOT_STORED = {RowRecord: "comparison", NodeRecord: "comparison"}
+"""What readers add to a line: the stage of several."""
+
+_NUMBER = {
+    "description": "null = not computable or not recorded; NaN and infinities are texts.",
+    "anyOf": [{"type": ["number", "boolean", "null"]}, {"enum": ["nan", "inf", "-inf"]}],
+}
+_FIGURE = types.type_info(Figure)
+_WORDS: Mapping[type[types.Type], str] = {
+    types.NoneType: "null",
+    types.BoolType: "boolean",
+    types.IntType: "integer",
+    types.FloatType: "number",
+    types.StrType: "string",
+}
+_ARGUMENT = re.compile(r"^    (?P<name>\w+): (?P<text>.*(?:\n      +.*)*)", re.MULTILINE)
 
 
 def schema_names() -> tuple[str, ...]:
     """Return the names of the schemas: ``NAME.schema.json`` each."""
-    return ("run", "comparison", "nodes", "details")
+    return tuple(ROOTS)
 
 
 def schema(name: str) -> dict[str, Any]:
     """Return the schema of a result file (``run``: the whole file; the others: one line of it)."""
-    return {"run": run_schema, "comparison": _comparison, "nodes": _nodes, "details": _details}[name]()
+    version, root = ROOTS[name]
+    defs: dict[str, Any] = {}
+    body = _object(types.type_info(root), defs)
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:probe-flow:schema:{name}:{version}",
+        "title": body.pop("description").rstrip("."),
+        **body,
+        "$defs": {"number": _NUMBER, **defs},
+    }
 
 
 def schema_text(name: str) -> str:
@@ -42,154 +69,83 @@ def schema_text(name: str) -> str:
     return json.dumps(schema(name), indent=2) + "\n"
 
 
-def _node_identity() -> dict[str, Any]:
+def descriptions(kind: type[Struct]) -> dict[str, str]:
+    """Return what each field of a declared type means, in the order in which the fields are published."""
+    texts: dict[str, str] = {}
+    for each in (*reversed(kind.__mro__), kind):
+        section = inspect.cleandoc(each.__doc__ or "").partition("\nArgs:\n")[2] if issubclass(each, Struct) else ""
+        texts |= {found["name"]: " ".join(found["text"].split()) for found in _ARGUMENT.finditer(section)}
+    return {name: texts[name] for name in published(kind)}
+
+
+def published(kind: type[Struct]) -> tuple[str, ...]:
+    """Return the keys of a record in the order in which they are published."""
+    head = HEAD if kind is RunRecord else ()
+    left_out = (*head, NOT_STORED.get(kind, ""))
+    return (*head, *(name for name in kind.__struct_fields__ if name not in left_out))
+
+
+def _object(kind: types.Type, defs: dict[str, Any]) -> dict[str, Any]:
+    """Return a closed object: what has no default is required."""
+    assert isinstance(kind, types.StructType)
+    fields = {field.name: field for field in kind.fields}
+    texts = descriptions(kind.cls)
+    properties = {name: {**_schema(fields[name].type, defs), "description": text} for name, text in texts.items()}
     return {
-        "rank": INTEGER_OR_NULL,
-        "graph": GRAPH,
-        "step": INTEGER_OR_NULL,
-        "node": {"type": "string", "description": "True name, in the target's name space unless golden-only."},
-        "call": COUNT,
-        "phase": words(Phase),
-        "op_type": TEXT,
+        "description": inspect.cleandoc(kind.cls.__doc__ or "").partition("\n")[0],
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if fields[name].required],
+        "additionalProperties": False,
     }
 
 
-def _comparison() -> dict[str, Any]:
-    side = closed(
-        {
-            "name": {"type": "string", "description": "Tensor id within its execution."},
-            "file": {"type": ["string", "null"], "description": "Relative to the dump of its side."},
-            "dtype": TEXT,
-            "shape": SHAPE,
-            "layout": TEXT,
-            "value": {"description": "Value of a scalar, text of an opaque thing, else null."},
-            "requires_grad": {"type": ["boolean", "string", "null"]},
-            "checksum": TEXT_OR_NULL,
-            "min": number(),
-            "max": number(),
-            "mean": number(),
-            "l2norm": number(),
-            "nan": COUNT_OR_NULL,
-            "inf": COUNT_OR_NULL,
+def _schema(kind: types.Type, defs: dict[str, Any]) -> dict[str, Any]:
+    if kind == _FIGURE:
+        return {"$ref": "#/$defs/number"}
+    if isinstance(kind, types.UnionType):
+        return _union(list(_flat([_schema(each, defs) for each in kind.types])))
+    if isinstance(kind, types.StructType):
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.cls.__name__.removesuffix("Record")).lower()
+        if name not in defs:
+            defs[name] = {}
+            defs[name] = _object(kind, defs)
+        return {"$ref": f"#/$defs/{name}"}
+    if isinstance(kind, types.EnumType):
+        return {"enum": [member.value for member in kind.cls]}
+    if isinstance(kind, types.LiteralType):
+        return {"enum": list(kind.values)} if len(kind.values) > 1 else {"const": kind.values[0]}
+    if isinstance(kind, types.VarTupleType):
+        sizes = {"minItems": kind.min_length, "maxItems": kind.max_length}
+        return {
+            "type": "array",
+            "items": _schema(kind.item_type, defs),
+            **{name: size for name, size in sizes.items() if size is not None},
         }
-    )
-    side_or_null = or_null({"$ref": "#/$defs/side"})
-    record = closed(
-        {
-            "order": COUNT,
-            **_node_identity(),
-            "group": TEXT,
-            "direction": words(SlotRole),
-            "index": {"type": "string", "description": "Path of the slot, e.g. 0, 1.0, weight."},
-            "kind": words(TensorKind),
-            "target": side_or_null,
-            "golden": side_or_null,
-            "reference": side_or_null,
-            "rule": {"type": "string", "description": "Matching rule that made the pair."},
-            "confidence": {"type": "number", "minimum": 0, "maximum": 1},
-            "metrics": METRICS,
-            "verdict": words(Status),
-            "reason": TEXT_OR_NULL,
-            "role": words(Role),
-            "excess": {
-                **number(),
-                "description": "The error over the limit of what rounding and the inputs explain: 1 is the limit, null "
-                "where nothing was judged.",
-            },
-            "transform": {
-                "type": "array",
-                "items": TEXT,
-                "description": "In which order a side gives its axes where the two differ, e.g. golden:nhwc_to_nchw: "
-                "its elements are read in the second order.",
-            },
-            "waived": {"type": "string", "description": "Why the row, or a finding at it, does not count: a waiver."},
-            "accepted": {
-                "type": "string",
-                "description": "Why the row, or a finding at it, does not count: the baseline.",
-            },
-        },
-        optional=("transform", "waived", "accepted"),
-    )
-    return document("comparison", "One line of comparison.jsonl: a pair of tensors", record, {"side": side})
+    if isinstance(kind, types.DictType):
+        keys, values = _schema(kind.key_type, defs), _schema(kind.value_type, defs)
+        return {
+            "type": "object",
+            **({"propertyNames": keys} if "enum" in keys else {}),
+            **({"additionalProperties": values} if values else {}),
+        }
+    if isinstance(kind, types.AnyType):
+        return {}
+    limits = {"minimum": getattr(kind, "ge", None), "maximum": getattr(kind, "le", None)}
+    return {"type": _WORDS[type(kind)], **{name: limit for name, limit in limits.items() if limit is not None}}
 
 
-def _nodes() -> dict[str, Any]:
-    edge = closed(
-        {
-            "input": {**INTEGER, "description": "Input of this node that the edge reaches."},
-            "producer": TEXT,
-            "call": COUNT,
-            "phase": words(Phase),
-            "output": {**INTEGER, "description": "Output of the producer that it leaves."},
-        }
-    )
-    argument = closed(
-        {
-            "direction": words(SlotRole),
-            "index": TEXT,
-            "path": {
-                "type": "array",
-                "items": {"type": ["integer", "string"]},
-                "description": "Place in the argument tree: positions as integers, names as texts.",
-            },
-            "kind": words(TensorKind),
-            "dtype": TEXT,
-            "shape": SHAPE,
-            "value": ANY,
-        }
-    )
-    record = closed(
-        {
-            "side": {"enum": ["target", "golden", "reference"]},
-            "order": {"type": "integer", "description": "Comparable between nodes of one execution and side only."},
-            **_node_identity(),
-            "parent": TEXT_OR_NULL,
-            "edges": {"type": "array", "items": {"$ref": "#/$defs/edge"}},
-            "stack": {**TEXTS, "description": "Source frames, innermost first."},
-            "originals": TEXTS,
-            "passes": TEXTS,
-            "attributes": {"type": "object"},
-            "arguments": {"type": "array", "items": {"$ref": "#/$defs/argument"}},
-        }
-    )
-    return document("nodes", "One line of nodes.jsonl: a node", record, {"edge": edge, "argument": argument})
+def _flat(options: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for option in options:
+        yield from option["anyOf"] if list(option) == ["anyOf"] else (option,)
 
 
-def _details() -> dict[str, Any]:
-    numbers = {"type": "array", "items": number()}
-    counts = {"type": "array", "items": COUNT}
-    error_map = closed(
-        {
-            "shape": {**counts, "description": "Of the tensor, as its indices count."},
-            "down": {**counts, "description": "Axes that are folded into rows, in C order."},
-            "across": {**counts, "description": "Axes that are folded into columns."},
-            "cell": {**counts, "description": "Rows and columns that a cell holds; the last ones may hold fewer."},
-            "errors": {
-                "type": "array",
-                "items": number(),
-                "description": "Largest absolute error of each cell, row by row, in 4 significant digits; null where "
-                "no element is finite on both sides or none was compared.",
-            },
-            "alike": {**counts, "description": "Cells with NaN or infinities that both sides have."},
-            "mismatch": {**counts, "description": "Cells where the sides disagree about NaN or infinities."},
-        }
-    )
-    record = closed(
-        {
-            "order": {**COUNT, "description": "`order` of the row in comparison.jsonl."},
-            "start": {**COUNT, "description": "Flat index of the first value of `target` and `golden`."},
-            "target": {**numbers, "description": "Values around the largest error."},
-            "golden": {**numbers, "description": "Values at the same places."},
-            "edges": {**numbers, "description": "Bounds of the classes of absolute error, rising; the first is 0."},
-            "counts": {"type": "array", "items": COUNT, "description": "Elements in each class."},
-            "equal": {**COUNT, "description": "Elements without an error, in no class."},
-            "maps": {
-                "type": "array",
-                "items": {"$ref": "#/$defs/error_map"},
-                "description": "Where in the tensor the errors are, for the rows that are asked about first.",
-            },
-        }
-    )
-    return document(
-        "details", "One line of details.jsonl: a row looked at more closely", record, {"error_map": error_map}
-    )
+def _union(options: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return one of some schemas; in one object where they allow it."""
+    if all(option.keys() <= {"enum", "type"} and option.get("type", "null") == "null" for option in options):
+        return {"enum": [word for option in options for word in option.get("enum", (None,))]}
+    names = [option.get("type") for option in options]
+    rest = {key: value for option in options for key, value in option.items() if key != "type"}
+    if None not in names and sum(len(option) > 1 for option in options) <= 1:
+        return {"type": names, **rest}
+    return {"anyOf": options}

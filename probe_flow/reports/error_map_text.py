@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from probe_flow.record.facts import figure
 from probe_flow.record.json_values import number
+from probe_flow.record.types.details import DetailRecord, MapRecord
 from probe_flow.records import ErrorMap
 
 MAX_LINES = 16
@@ -15,8 +15,6 @@ MAX_LINES = 16
 
 _SIGNS = ((1 / 3, "#"), (1 / 10, "+"), (1 / 100, "-"), (0.0, "."))
 """Signs by the part of the largest error that a cell is above."""
-
-_COUNTS = ("shape", "down", "across", "cell", "alike", "mismatch")
 
 _EQUAL, _UNKNOWN, _ALIKE, _MISMATCH = "_", "?", "n", "!"
 _FROM_BEST = _UNKNOWN + _EQUAL + _ALIKE + "".join(sign for _, sign in reversed(_SIGNS)) + _MISMATCH
@@ -43,29 +41,20 @@ def map_lines(maps: Sequence[ErrorMap]) -> Iterator[str]:
     yield "    " + ", ".join(f"{sign} {text}" for sign, text in _meanings(top) if sign in used)
 
 
-def stored_maps(detail: Mapping[str, Any]) -> tuple[ErrorMap, ...]:
-    """Return the maps of a line of ``details.jsonl``; one of another form than we write is left out."""
-    maps = detail.get("maps")
-    found = (_stored_map(each) for each in maps) if isinstance(maps, list) else ()
+def stored_maps(detail: DetailRecord | None) -> tuple[ErrorMap, ...]:
+    """Return the maps of a closer look; one that contradicts itself is left out."""
+    found = map(_stored_map, detail.maps) if detail is not None else ()
     return tuple(each for each in found if each is not None)
 
 
-def _stored_map(record: object) -> ErrorMap | None:
-    if not isinstance(record, dict) or not all(_are_counts(record.get(key)) for key in _COUNTS):
+def _stored_map(record: MapRecord) -> ErrorMap | None:
+    shape, cell = record.shape, record.cell
+    if 0 in cell or not all(axis < len(shape) and shape[axis] for axis in (*record.down, *record.across)):
         return None
-    shape, down, across, cell, alike, mismatch = (tuple(record[key]) for key in _COUNTS)
-    errors = record.get("errors")
-    if not isinstance(errors, list) or len(cell) != len(("down", "across")) or 0 in cell:
-        return None
-    if not all(axis < len(shape) and shape[axis] for axis in (*down, *across)):
-        return None
-    found = ErrorMap(shape, down, across, (cell[0], cell[1]), tuple(map(number, errors)), alike, mismatch)
-    fits = len(errors) == math.prod(found.cells) and all(place < len(errors) for place in (*alike, *mismatch))
-    return found if fits else None
-
-
-def _are_counts(value: object) -> bool:
-    return isinstance(value, list) and all(each.__class__ is int and each >= 0 for each in value)
+    errors = tuple(map(number, record.errors))
+    found = ErrorMap(shape, record.down, record.across, (cell[0], cell[1]), errors, record.alike, record.mismatch)
+    fits = len(errors) == math.prod(found.cells)
+    return found if fits and all(place < len(errors) for place in (*found.alike, *found.mismatch)) else None
 
 
 def _axes_text(found: ErrorMap) -> str:

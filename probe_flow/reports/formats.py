@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from probe_flow.errors import Diagnostic
 
 if TYPE_CHECKING:
+    from probe_flow.record.types.run import RunRecord
     from probe_flow.records import Comparison
 
 
@@ -35,7 +36,7 @@ class Request:
 
     Args:
         comparison: it.
-        run: facts of run.json so far.
+        run: the record of the run so far.
         root: folder that paths in annotations are shown relative to.
         suffix: follows the name of every file, when there are several comparisons.
         columns: further columns of the tables that have some.
@@ -47,7 +48,7 @@ class Request:
     """
 
     comparison: Comparison
-    run: Mapping[str, Any]
+    run: RunRecord
     root: Path
     suffix: str = ""
     columns: tuple[str, ...] = ()
@@ -60,7 +61,7 @@ class Request:
     @property
     def started(self) -> datetime:
         """When the run began."""
-        return datetime.fromisoformat(self.run["timings"]["started"])
+        return datetime.fromisoformat(self.run.timings.started)
 
     def one(self, stem: str, ending: str, write: Callable[[Path], None]) -> tuple[ReportFile, ...]:
         """Return the only file of a format: ``{stem}{suffix}{ending}``."""

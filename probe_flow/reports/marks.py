@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from probe_flow.record.json_values import number
+from probe_flow.record.types.rows import RowRecord
+from probe_flow.record.types.run import RunRecord
 from probe_flow.records import ComparedPair, Comparison, Expectation, FindingKind, Role, Status, TensorKind
 
 
@@ -212,34 +214,37 @@ class RowMarks:
 
 
 class StoredMarks:
-    """Marks the rows of a stored run, whose records may be damaged or of another version.
+    """Marks the rows of a stored run.
 
     Args:
         record: what run.json says.
     """
 
-    def __init__(self, record: Mapping[str, Any]) -> None:
-        comparisons = record.get("comparisons")
-        parts = comparisons if isinstance(comparisons, Mapping) else {}
-        self._only = next(iter(parts), None) if len(parts) == 1 else None
-        self._named = {name: named_by(_stored_findings(part)) for name, part in parts.items()}
-        self._gates = {name: _gate_name(part) for name, part in parts.items()}
+    def __init__(self, record: RunRecord) -> None:
+        self._only = next(iter(record.comparisons), "") if len(record.comparisons) == 1 else ""
+        self._named = {
+            name: named_by((each.kind.value, each.row, number(each.severity)) for each in record.findings_of(name))
+            for name in record.comparisons
+        }
+        self._gates = {
+            name: part.gate.name if part.gate is not None else None for name, part in record.comparisons.items()
+        }
 
-    def of(self, row: Mapping[str, Any]) -> tuple[Mark, float | None]:
-        """Return the mark of a record of ``comparison.jsonl`` and its excess.
+    def of(self, row: RowRecord) -> tuple[Mark, float | None]:
+        """Return the mark of a row and its excess.
 
         A record does not say whether a tensor without counterpart should have one: such a row counts as not compared.
         """
-        name, order = str(row.get("comparison", self._only)), row.get("order")
-        excess = number(row.get("excess"))
-        named = self._named.get(name, {}).get(order) if isinstance(order, int) else None
+        name = row.comparison or self._only
+        excess = number(row.excess)
+        named = self._named[name].get(row.order)
         if named is not None:
             return named.mark, named.excess if excess is None else excess
-        role, status = str(row.get("role")), str(row.get("verdict"))
-        counts_rule = self._gates.get(name) == ALL_PASS
-        return mark_of(role, status, is_missing=status == Status.ERROR.value, counts_rule=counts_rule), excess
+        is_missing = row.verdict is Status.ERROR
+        counts_rule = self._gates[name] == ALL_PASS
+        return mark_of(row.role.value, row.verdict.value, is_missing=is_missing, counts_rule=counts_rule), excess
 
-    def of_rows(self, rows: Iterable[Mapping[str, Any]]) -> tuple[Mark, float | None] | None:
+    def of_rows(self, rows: Iterable[RowRecord]) -> tuple[Mark, float | None] | None:
         """Return the most important mark of some rows, with the largest excess of those that have it; None for none."""
         found = [self.of(row) for row in rows]
         if not found:
@@ -247,18 +252,6 @@ class StoredMarks:
         mark = max((mark for mark, _ in found), key=lambda each: each.rank)
         known = [excess for each, excess in found if each is mark and excess is not None]
         return mark, max(known, default=None)
-
-
-def _stored_findings(part: object) -> Iterator[tuple[str, int | None, float | None]]:
-    findings = part.get("findings") if isinstance(part, Mapping) else None
-    for finding in findings if isinstance(findings, list) else ():
-        if isinstance(finding, Mapping) and isinstance(finding.get("row"), int):
-            yield str(finding.get("kind")), finding["row"], number(finding.get("severity"))
-
-
-def _gate_name(part: object) -> object:
-    gate = part.get("gate") if isinstance(part, Mapping) else None
-    return gate.get("name") if isinstance(gate, Mapping) else None
 
 
 def is_missing(row: ComparedPair) -> bool:

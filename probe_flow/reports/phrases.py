@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from probe_flow.record.excuses import excuses_any
+from probe_flow.record.types.run import RunRecord
+from probe_flow.records import FindingKind, Status
 
 FIGURES_FIRST = ("relative_euclidean_distance", "cosine", "max_abs_err", "max_rel_err")
 """Metrics that are shown first, where they were measured."""
@@ -21,17 +20,16 @@ _SOME_DIFFER_BETWEEN_RUNS = (
 _WHY_IT_FAILS = "what is wrong is what stands above, and what inherits it"
 
 
-def count_missing(run: Mapping[str, Any]) -> int:
+def count_missing(run: RunRecord) -> int:
     """Return how many tensors of both sides have no counterpart, though nothing explains that."""
-    return sum(int(side.get("missing") or 0) for side in (run.get("coverage") or {}).values())
+    return sum(side.missing for side in run.coverage.values())
 
 
-def note_on_failing_rows(run: Mapping[str, Any], passing_on: int) -> str:
+def note_on_failing_rows(run: RunRecord, passing_on: int) -> str:
     """Return why rows fail that the verdict of the run does not rest on; nothing when there are none."""
-    failed = (run.get("counts") or {}).get("fail", 0)
-    if run.get("verdict") == "pass" and failed and not excuses_any(run):
-        kinds = {finding.get("kind") for finding in run.get("findings") or ()}
-        noisy = _SOME_DIFFER_BETWEEN_RUNS if "not_deterministic" in kinds else ""
+    failed = run.counts.get(Status.FAIL, 0)
+    if run.verdict == "pass" and failed and not excuses_any(run):
+        noisy = _SOME_DIFFER_BETWEEN_RUNS if FindingKind.NOT_DETERMINISTIC in run.finding_counts else ""
         return noisy + _FAILING_ROWS_ARE_COMMON + _WHY_IT_PASSES
-    is_explained = run.get("first_divergence") is not None and failed > passing_on + 1
+    is_explained = run.first_divergence is not None and failed > passing_on + 1
     return _FAILING_ROWS_ARE_COMMON + _WHY_IT_FAILS if is_explained else ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from probe_flow.record.facts import printable
+from probe_flow.record.types.rows import RowRecord
+from probe_flow.record.types.run import RunRecord
 from probe_flow.reports.marks import LOOKS, Mark, StoredMarks
 
 MAX_LINES = 16
@@ -25,17 +26,17 @@ class HeatText:
         record: what run.json says of the run.
     """
 
-    def __init__(self, record: Mapping[str, Any]) -> None:
+    def __init__(self, record: RunRecord) -> None:
         self._marks = StoredMarks(record)
         self._bands: dict[Place, list[int]] = {}
         self._nodes: dict[Place, tuple[object, ...]] = {}
 
-    def watching(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    def watching(self, rows: Iterable[RowRecord]) -> Iterator[RowRecord]:
         """Yield records of ``comparison.jsonl``, which come in execution order, and remember what they say."""
         for row in rows:
             place = _place(row)
             band = self._bands.setdefault(place, [])
-            node = row["node"], row.get("call"), row.get("phase")
+            node = row.node, row.call, row.phase
             if self._nodes.get(place) != node:
                 self._nodes[place] = node
                 band.append(0)
@@ -76,13 +77,10 @@ class HeatText:
         return sorted((worse or ranked)[:MAX_LINES], key=order.__getitem__)
 
 
-def _place(row: Mapping[str, Any]) -> Place:
-    names = ("comparison", "rank", "graph", "step")
-    return tuple(
-        printable(row[name]) if name == "comparison" else f"{name} {printable(row[name])}"
-        for name in names
-        if row.get(name) is not None
-    )
+def _place(row: RowRecord) -> Place:
+    parts = (("rank", row.rank), ("graph", row.graph), ("step", row.step))
+    stage = () if row.comparison is None else (printable(row.comparison),)
+    return (*stage, *(f"{name} {printable(value)}" for name, value in parts if value is not None))
 
 
 def _weight(band: Sequence[int]) -> tuple[int, int]:

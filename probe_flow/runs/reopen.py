@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from probe_flow.errors import Diagnostic, ProbeFlowError, UsageError
 from probe_flow.files.existing import is_there
 from probe_flow.record.rows import file_of
 from probe_flow.record.run_folder import StoredRun
+from probe_flow.record.types.rows import RowRecord
 from probe_flow.records import SELF, Catalog, TensorKind, TensorRef
 
 Adopt = Callable[[str, str, str], object]
@@ -18,7 +18,6 @@ Adopt = Callable[[str, str, str], object]
 
 SIDES = ("target", "golden", "reference")
 AUTO = "dump.auto"
-"""Rule of the pairs that have both tensors from the target: input and output of an operator that only moves data."""
 
 
 def parse_dumps(texts: Iterable[str]) -> dict[str, str]:
@@ -67,17 +66,17 @@ class StoredDumps:
         self._catalogs: dict[_Input, Catalog | str] = {}
         self._tensors: dict[_Input, Mapping[str, Sequence[TensorRef]]] = {}
 
-    def find(self, row: Mapping[str, Any], side: str) -> tuple[list[TensorRef], str]:
+    def find(self, row: RowRecord, side: str) -> tuple[list[TensorRef], str]:
         """Return the tensors with elements that may be the row's, the likeliest first; and why there is none."""
-        wanted = row[side]
+        wanted = dict(row.sides)[side]
         reasons, found = [], []
-        for given in self._candidates("target" if row.get("rule") == SELF.name else side):
+        for given in self._candidates("target" if row.rule == SELF.name else side):
             catalog = self._catalog(given)
             if isinstance(catalog, str):
                 reasons.append(catalog)
                 continue
-            named = self._named(given, catalog).get(str(wanted.get("name")), ())
-            tensors = [ref for ref in named if _is_in(ref, wanted.get("file"), catalog.root)]
+            named = self._named(given, catalog).get(wanted.name, ())
+            tensors = [ref for ref in named if _is_in(ref, wanted.file, catalog.root)]
             ranked = sorted(tensors, key=lambda ref: not _same_execution(ref, row))
             found += [ref for ref in ranked if ref.kind is TensorKind.TENSOR]
             if tensors and not found:
@@ -111,11 +110,9 @@ class StoredDumps:
 
 
 def _inputs(run: StoredRun) -> Iterator[_Input]:
-    uses = {str(stage.get("name")): str(stage.get("uses")) for stage in run.record["stages"]}
-    for given in run.record.get("inputs", ()):
-        stage = str(given.get("stage"))
-        if isinstance(given.get("path"), str):
-            yield _Input(stage, uses.get(stage, ""), given["path"])
+    uses = {stage.name: stage.uses for stage in run.record.stages}
+    for given in run.record.inputs:
+        yield _Input(given.stage, uses.get(given.stage, ""), given.path)
 
 
 def _read(given: _Input, adopt: Adopt) -> Catalog | str:
@@ -129,17 +126,16 @@ def _read(given: _Input, adopt: Adopt) -> Catalog | str:
     return catalog if isinstance(catalog, Catalog) else f"`{given.uses}` reads no dump"
 
 
-def _is_in(ref: TensorRef, recorded: object, root: str) -> bool:
+def _is_in(ref: TensorRef, recorded: str | None, root: str) -> bool:
     """Say whether a tensor lies in the file that a row states."""
     file = file_of(ref)
     if file is None or recorded is None:
         return True
     start = root.rstrip("/") + "/"
     relative = file[len(start) :] if file.startswith(start) else file.rpartition("/")[2]
-    return relative == recorded or relative.rpartition("/")[2] == str(recorded).rpartition("/")[2]
+    return relative == recorded or relative.rpartition("/")[2] == recorded.rpartition("/")[2]
 
 
-def _same_execution(ref: TensorRef, row: Mapping[str, Any]) -> bool:
+def _same_execution(ref: TensorRef, row: RowRecord) -> bool:
     execution = ref.node.execution
-    here: Sequence[object] = (execution.rank, execution.step, str(execution.graph))
-    return tuple(here) == (row.get("rank"), row.get("step"), str(row.get("graph")))
+    return (execution.rank, execution.step, str(execution.graph)) == (row.rank, row.step, str(row.graph))

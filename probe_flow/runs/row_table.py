@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from probe_flow.record.facts import DISTANCE, figure, operator, printable, slot, where
 from probe_flow.record.json_values import number as _number
 from probe_flow.record.text_table import text_table
+from probe_flow.record.types.rows import RowRecord, SideRecord
+from probe_flow.records import Role
 
 _HEADER = ("verdict", "role", "error", "cosine", "max abs", "dtype", "shape", "where", "tensor")
 _WHERE = _HEADER.index("where")
@@ -18,20 +19,20 @@ _STATISTICS_HEADER = {"error": "l2norm_diff_rel", "max abs": "max_diff"}
 _MAX_REASON = 300
 
 
-def worst_rows(rows: Iterable[Mapping[str, Any]], *, limit: int) -> list[Mapping[str, Any]]:
+def worst_rows(rows: Iterable[RowRecord], *, limit: int) -> list[RowRecord]:
     """Return the rows with the largest relative distance above zero, the largest first, earlier rows first."""
     ranked = ((_distance(row), -number, row) for number, row in enumerate(rows))
     found = heapq.nlargest(limit, (item for item in ranked if item[0] > 0), key=lambda item: item[:2])
     return [row for _, _, row in found]
 
 
-def _distance(row: Mapping[str, Any]) -> float:
-    metrics = row.get("metrics") or {}
+def _distance(row: RowRecord) -> float:
+    metrics = row.metrics
     value = _number(metrics.get(DISTANCE, metrics.get(_STATISTICS_HEADER["error"])))
     return 0.0 if value is None or math.isnan(value) else value
 
 
-def row_table(rows: Iterable[Mapping[str, Any]], *, has_reasons: bool) -> list[str]:
+def row_table(rows: Iterable[RowRecord], *, has_reasons: bool) -> list[str]:
     """Return rows as lines of aligned columns, the tensor last, so that no long name moves the others.
 
     A place that all rows share stands in the header.
@@ -60,51 +61,59 @@ def row_table(rows: Iterable[Mapping[str, Any]], *, has_reasons: bool) -> list[s
     return lines
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    metrics = row.get("metrics") or {}
-    role = row.get("role")
+def _cells(row: RowRecord) -> tuple[str, ...]:
+    metrics = row.metrics
     distance = _number(metrics.get(DISTANCE, metrics.get(_STATISTICS_HEADER["error"])))
     largest = _number(metrics.get("max_abs_err", metrics.get(_STATISTICS_HEADER["max abs"])))
     cosine = _number(metrics.get("cosine"))
     return (
-        printable(row["verdict"]).replace("_", " "),
-        "" if role in (None, "unknown") else printable(role),
+        row.verdict.value.replace("_", " "),
+        "" if row.role is Role.UNKNOWN else row.role.value,
         "" if distance is None else f"{distance:.3g}",
         "" if cosine is None else figure(cosine),
         "" if largest is None else f"{largest:.3g}",
-        _both(row, "dtype"),
-        _both(row, "shape"),
+        _both(row, _dtype_text),
+        _both(row, _shape_text),
         where(row),
         _tensor(row),
     )
 
 
-def _both(row: Mapping[str, Any], key: str) -> str:
+def _both(row: RowRecord, text_of: Callable[[SideRecord], str]) -> str:
     """Return what both sides say of a tensor, once where they agree."""
-    texts = [
-        printable(side[key]).replace(" ", "")
-        for side in (row.get("target"), row.get("golden"))
-        if isinstance(side, Mapping) and side.get(key) not in (None, "")
-    ]
-    return "/".join(dict.fromkeys(texts))
+    texts = [text_of(side) for side in (row.target, row.golden) if side is not None]
+    return "/".join(dict.fromkeys(text for text in texts if text))
 
 
-def _tensor(row: Mapping[str, Any]) -> str:
-    golden = row.get("golden")
+def shape_text(shape: Sequence[int] | None) -> str:
+    """Return a shape as ``[2,3]``, empty where it is not known."""
+    return "" if shape is None else str(list(shape)).replace(" ", "")
+
+
+def _shape_text(side: SideRecord) -> str:
+    return shape_text(side.shape)
+
+
+def _dtype_text(side: SideRecord) -> str:
+    return printable(side.dtype).replace(" ", "")
+
+
+def _tensor(row: RowRecord) -> str:
     partner = ""
-    if isinstance(golden, Mapping) and row.get("target") is not None:
-        partner = f"  <- {printable(golden.get('name') or '')}"
-    alone = "  (golden only)" if row.get("target") is None else ""
-    stage = f"{printable(row['comparison'])}: " if row.get("comparison") else ""
+    if row.golden is not None and row.target is not None:
+        partner = f"  <- {printable(row.golden.name)}"
+    alone = "  (golden only)" if row.target is None else ""
+    stage = f"{printable(row.comparison)}: " if row.comparison else ""
     return f"{stage}{operator(row)} {slot(row)}{partner}{alone}"
 
 
-def _reason(row: Mapping[str, Any]) -> str:
+def _reason(row: RowRecord) -> str:
     text = printable("; ".join(reasons_of(row)))
     return text if len(text) <= _MAX_REASON else text[: _MAX_REASON - 3] + "..."
 
 
-def reasons_of(row: Mapping[str, Any]) -> list[str]:
+def reasons_of(row: RowRecord) -> list[str]:
     """Return why a row is as it is, and why it does not count where it is waived or accepted."""
-    excuses = (f"{word}: {row[word]}" for word in ("waived", "accepted") if row.get(word))
-    return [str(row["reason"]), *excuses] if row.get("reason") else list(excuses)
+    excuses = (("waived", row.waived), ("accepted", row.accepted))
+    texts = [f"{word}: {text}" for word, text in excuses if text]
+    return [row.reason, *texts] if row.reason else texts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 from probe_flow.record.conclusion import last_line
 from probe_flow.record.json_values import any_json_text, unsplit
 from probe_flow.record.run_folder import StoredRun
+from probe_flow.record.run_json import plain
+from probe_flow.record.types.rows import RowRecord
 from probe_flow.reports.terminal.console import render_summary
 from probe_flow.runs.heat_map import HeatText
 from probe_flow.runs.queries.base import EVERYWHERE, Scope
@@ -47,14 +49,14 @@ class Filter:
         """Whether it lets every row pass."""
         return self.verdict is None and self.role is None and self.node is None
 
-    def keeps(self, row: Mapping[str, Any]) -> bool:
+    def keeps(self, row: RowRecord) -> bool:
         """Say whether a row of ``comparison.jsonl`` passes."""
-        if self.verdict is not None and row.get("verdict") != self.verdict:
+        if self.verdict is not None and row.verdict.value != self.verdict:
             return False
-        if self.role is not None and row.get("role") != self.role:
+        if self.role is not None and row.role.value != self.role:
             return False
         # Names of operators may hold brackets: a name that is spelled out always matches itself.
-        name = row["node"]
+        name = row.node
         return self.node is None or name == self.node or fnmatchcase(name, self.node)
 
 
@@ -76,7 +78,7 @@ class Selection:
         self._wanted = wanted
         self._scope = scope
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[RowRecord]:
         """Yield the first rows that pass; the counts are right when it has ended."""
         for row in self._run.rows(comparison=self._scope.comparison):
             self.total += 1
@@ -119,8 +121,19 @@ def render_rows(selection: Selection, run: StoredRun, *, folder: str) -> Iterato
 
 def conclusions(run: StoredRun) -> dict[str, Any]:
     """Return where a run lies and what it concluded, as JSON."""
-    head: dict[str, Any] = {"folder": str(run.folder)}
-    return head | {key: run.record[key] for key in _FROM_RECORD if key in run.record}
+    record = plain(run.record)
+    listed: Any = record["findings"]
+    found = {
+        **{key: record[key] for key in _FROM_RECORD},
+        "first_divergence": _at(listed, run.record.first_divergence),
+        "nonfinite_origin": _at(listed, run.record.nonfinite_origin),
+        "suspects": [listed[position] for position in run.record.suspects if position < len(listed)],
+    }
+    return {"folder": str(run.folder), **found}
+
+
+def _at(listed: Sequence[Any], position: int | None) -> Any:
+    return listed[position] if position is not None and position < len(listed) else None
 
 
 def run_json(run: StoredRun, selection: Selection | None) -> Iterator[str]:
@@ -131,12 +144,12 @@ def run_json(run: StoredRun, selection: Selection | None) -> Iterator[str]:
     """
     head = conclusions(run)
     if selection is None:
-        head["worst"] = worst_rows(run.rows(), limit=MAX_WORST)
+        head["worst"] = [plain(row) for row in worst_rows(run.rows(), limit=MAX_WORST)]
         yield json.dumps(head, indent=2, ensure_ascii=False) + "\n"
         return
     yield json.dumps(head, indent=2, ensure_ascii=False).removesuffix("\n}") + ',\n  "rows": ['
     separator = "\n    "
     for row in selection.rows():
-        yield separator + unsplit(any_json_text(row))
+        yield separator + unsplit(any_json_text(plain(row)))
         separator = ",\n    "
     yield f'\n  ],\n  "matching": {selection.matching},\n  "total": {selection.total}\n}}\n'

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from run_records import first_divergence
 
 TESTS = Path(__file__).parents[1]
 SAMPLES = TESTS.parent / "examples" / "offline"
@@ -54,7 +55,7 @@ def table(folder: Path, pattern: str = "result_*.csv") -> list[list[str]]:
 
 
 def origin(folder: Path) -> str | None:
-    first = record(folder)["first_divergence"]
+    first = first_divergence(record(folder))
     return first and first["node"]
 
 
@@ -262,7 +263,7 @@ def test_a_folder_of_rules_compares_a_batch(probe_flow, tmp_path):
     assert probe_flow("compare", *BATCH, "-o", "out").code == 1
     names = sorted(path.name.partition("_result_")[0] for path in (tmp_path / "out").glob("*_result_*.csv"))
     assert names == ["0_ge_default_20260101000000_11_0", "1_ge_default_20260101000000_11_0"]
-    first = record(tmp_path / "out")["first_divergence"]
+    first = first_divergence(record(tmp_path / "out"))
     assert (first["rank"], first["node"]) == (1, "block/shortcut")
 
 

@@ -14,6 +14,7 @@ from model_file_writer import write_om
 from offline_odd import write_odd
 from om_writer import GoldenFolder, OmFolder, tensor
 from rule_builders import Tree, desc, model, op, write
+from run_records import first_divergence
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 NAMES = ("a", "b", "c")
@@ -93,7 +94,7 @@ def rows(chain: Chain) -> dict[str, dict[str, Any]]:
 
 
 def first(chain: Chain) -> str | None:
-    record = json.loads((chain.path / "out" / "probe_flow" / "run.json").read_text())["first_divergence"]
+    record = first_divergence(json.loads((chain.path / "out" / "probe_flow" / "run.json").read_text()))
     return record and record["node"]
 
 

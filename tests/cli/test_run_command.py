@@ -8,6 +8,7 @@ from pathlib import Path
 import fake_stages
 import pytest
 from fake_stages import write_project
+from run_records import first_divergence
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +83,7 @@ def test_json_prints_the_record_and_nothing_else_on_stdout(probe_flow, tmp_path)
     write_project(tmp_path, target="1 2 4")
     done = probe_flow("run", "demo.yaml", "--output", "out", "--format", "json")
     assert done.json == json.loads((tmp_path / "out" / "run.json").read_text())
-    assert done.json["first_divergence"]["node"] == "n2"
+    assert first_divergence(done.json)["node"] == "n2"
 
 
 def test_progress_is_plain_lines_where_stderr_is_no_terminal(probe_flow, tmp_path):

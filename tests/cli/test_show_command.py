@@ -7,8 +7,11 @@ from pathlib import Path
 import fake_stages
 import pytest
 from fake_stages import write_project
+from stored_runs import row, side, write_run
 
 from probe_flow.record.run_folder import read_run
+from probe_flow.record.types.reading import Reader
+from probe_flow.record.types.rows import RowRecord
 from probe_flow.runs.row_table import row_table, worst_rows
 from probe_flow.runs.view import Filter
 
@@ -125,14 +128,15 @@ def test_a_run_that_was_killed_says_that_it_has_not_ended(run_folder, probe_flow
     assert "- the run has not ended" in shown.out
 
 
-def record(number: int, **more: object) -> dict[str, object]:
-    side = {"name": f"op_{number}.output.0", "dtype": "float32", "shape": [2, 3]}
-    return {
-        "order": number, "rank": 0, "graph": 1, "step": 0, "node": f"op_{number}", "call": 0, "phase": "forward",
-        "op_type": "Add", "direction": "output", "index": "0", "target": side, "golden": {**side, "dtype": "float16"},
-        "metrics": {"relative_euclidean_distance": number / 10}, "verdict": "pass", "reason": None, "role": "clean",
-        **more,
-    }  # fmt: skip
+def data(number: int, **more: object) -> dict[str, object]:
+    name = str(more.pop("node", f"op_{number}"))
+    sides = {"target": side(f"op_{number}.output.0", dtype="float32"), "golden": side(f"op_{number}.output.0")}
+    metrics = {"relative_euclidean_distance": number / 10}
+    return {**row(number, name), "op_type": "Add", **sides, "metrics": metrics, **more}
+
+
+def record(number: int, **more: object) -> RowRecord:
+    return Reader(RowRecord).convert(data(number, **more))
 
 
 def test_columns_are_aligned_for_wide_names_and_unused_ones_are_left_out():
@@ -163,20 +167,17 @@ def test_no_rows_make_no_table():
 def test_the_worst_rows_rank_infinity_first_and_leave_out_nan_and_zero():
     values = [0.5, "nan", None, "inf", 0, 0.75, 0.5]
     rows = [record(number, metrics={"relative_euclidean_distance": value}) for number, value in enumerate(values)]
-    assert [row["order"] for row in worst_rows(rows, limit=3)] == [3, 5, 0]
+    assert [found.order for found in worst_rows(rows, limit=3)] == [3, 5, 0]
 
 
 def test_a_name_with_brackets_matches_itself():
-    assert Filter(node="a[0]").keeps({"node": "a[0]"})
-    assert not Filter(node="a[0]").keeps({"node": "b"})
+    assert Filter(node="a[0]").keeps(record(0, node="a[0]"))
+    assert not Filter(node="a[0]").keeps(record(0, node="b"))
 
 
 def test_rows_are_not_held_in_memory(tmp_path: Path) -> None:
-    line = json.dumps(record(1)) + "\n"
-    (tmp_path / "run.json").write_text(
-        json.dumps({"schema": "probe_flow.run/1", "verdict": "pass", "exit_code": 0, "counts": {}, "coverage": {},
-                    "stages": [], "comparisons": {"result": {}}})
-    )  # fmt: skip
+    line = json.dumps(data(1)) + "\n"
+    write_run(tmp_path, [], counts={}, comparisons={"result": {}})
     (tmp_path / "comparison.jsonl").write_text(line * 20_000)
     run = read_run(tmp_path)
     tracemalloc.start()

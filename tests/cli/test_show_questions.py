@@ -338,7 +338,7 @@ def test_names_of_any_kind_reach_the_screen_and_programs(probe_flow, tmp_path, q
     folder = write_run(
         tmp_path / "run",
         [made_row(0, name, cosine="nan"), made_row(1, name, "input", cosine=0.5, golden=None)],
-        [node(name, 0, attributes={"bound": float("inf")})],
+        [node(name, 0, attributes={"bound": "inf"})],
     )
     shown = probe_flow("show", folder, *question)
     assert shown.code == 0
@@ -389,8 +389,8 @@ def test_stages_of_any_name_are_told_apart_by_what_they_hold(runs, probe_flow, t
     for file in changed.rglob("gelu_1-*.npy"):
         np.save(file, np.load(file) * np.float32(1 + 1e-6))
     record["inputs"] = [
-        {"stage": "b", "path": str(changed)},
-        {"stage": "c", "path": golden},
+        {**record["inputs"][0], "stage": "b", "path": str(changed)},
+        {**record["inputs"][0], "stage": "c", "path": golden},
         *({**each, "stage": "a"} for each in record["inputs"] if each["stage"] == "target"),
     ]
     (renamed / "run.json").write_text(json.dumps(record))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from run_records import first_divergence
 from structure_builders import Program, layers, tensor
 
 from probe_flow.mappings.mapping_file import read_layer_mapping
@@ -122,7 +123,7 @@ def test_the_mapping_suggested_for_the_packaged_twins_makes_them_pass(probe_flow
     done = probe_flow("compare", *twins, "-lm", "layer_mapping.yaml", "-o", "out")
     assert done.code == 0, done.out
     record = json.loads((tmp_path / "out" / "probe_flow" / "run.json").read_text())
-    assert record["first_divergence"] is None
+    assert first_divergence(record) is None
     assert record["coverage"]["target"]["missing"] == record["coverage"]["golden"]["missing"] == 0
 
 
@@ -167,5 +168,5 @@ def test_a_guess_that_its_values_refute_is_no_origin(probe_flow, tmp_path):
     done = probe_flow("run", "guess.yaml", "--output", "out", "--no-cache")
     assert done.code == 3, done.out
     record = json.loads((tmp_path / "out" / "run.json").read_text())
-    assert record["first_divergence"] is None
+    assert first_divergence(record) is None
     assert "guessed and differ" in done.out

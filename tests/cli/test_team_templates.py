@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from run_records import first_divergence
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "examples" / "team_templates"
@@ -71,7 +72,7 @@ def test_init_extends_a_template_of_a_package_and_run_uses_it(site: Path, tmp_pa
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     assert record["workflow"]["name"] == "acme-nightly-torchair"
     assert record["workflow"]["templates"] == ["acme-probe/nightly_torchair 1.2.0"]
-    assert record["first_divergence"]["node"] == "Gelu_1"
+    assert first_divergence(record)["node"] == "Gelu_1"
 
 
 def test_every_template_of_the_example_is_valid(site: Path, tmp_path: Path) -> None:

@@ -88,12 +88,12 @@ OVER_TIME = [
 @pytest.mark.parametrize("spec", OVER_TIME, ids=lambda spec: spec.name)
 def test_the_first_divergence_is_first_in_time_and_then_in_order(spec, tmp_path):
     case = spec.generate(tmp_path)
-    said = comparison_summary(compare(case.target, case.golden))
-    first = said["first_divergence"]
-    assert first["node"] in {case.truth.node, *case.truth.accept}
-    assert (first["step"], first["rank"]) == (case.truth.token, case.truth.rank)
+    said, findings = comparison_summary(compare(case.target, case.golden))
+    first = findings[said.first_divergence]
+    assert first.node in {case.truth.node, *case.truth.accept}
+    assert (first.step, first.rank) == (case.truth.token, case.truth.rank)
     # A fault at a later time is an origin of its own.
-    steps = [place["step"] for place in said["suspects"]]
+    steps = [findings[position].step for position in said.suspects]
     assert steps == sorted(steps)
     assert len(steps) >= 1 + (spec.also is not None)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ge_writer import DATA_TYPES, FORMATS, container, field_bytes, field_varint, shape_message
+from run_records import first_divergence
 from torchair_builders import GeDump, Op, X, fx_token, graph_text, write_device_op, write_mul_add_relu
 
 from e2e.projects import GOLDEN, SAMPLE, TARGET, TORCHAIR, Command, Done, Dumps, write_dumps
@@ -118,7 +119,7 @@ class TestFolders:
         add.write_bytes(add.read_bytes()[:-24] + np.full(6, 77, np.float32).tobytes())
         done = probe_flow(*RUN, *dumps.sets())
         assert done.code == 1
-        assert done.record["first_divergence"]["node"] == "Add"
+        assert first_divergence(done.record)["node"] == "Add"
         assert "warning[PF3207]" in done.err
         assert "`20260101000000`, `20260102000000`; the newest, `20260102000000`, is read" in done.err
         assert "choose another with `time:`" in done.err
@@ -206,7 +207,7 @@ class TestDeviceFiles:
         relu.write_bytes(b"")
         done = probe_flow(*RUN, *dumps.sets())
         assert_incomplete_by(done, relu.name, "PF3010")
-        assert done.record["first_divergence"]["node"] == "Mul"
+        assert first_divergence(done.record)["node"] == "Mul"
         assert "In what was, Mul (Mul) is the first to go wrong." in done.out.replace("\n", " ")
 
     def test_thousands_of_damaged_files_are_shown_as_a_few(self, probe_flow, dumps):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from run_records import first_divergence
 from torchair_builders import GeDump, Op, fx_token, graph_text, write_device_op, write_fx_node
 
 from e2e.projects import SAMPLE, TORCHAIR, Command, Done, settle, write_dumps
@@ -155,4 +156,4 @@ def test_a_file_that_changed_is_measured_again_whatever_the_cache_kept(probe_flo
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
     done = probe_flow("run", TORCHAIR, *dumps.sets(), cache="kept", output=output)
     assert done.code == 1
-    assert done.record["first_divergence"]["node"] == "Add"
+    assert first_divergence(done.record)["node"] == "Add"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from mindspore_graph_builders import turn_into_statistics, unpack
+from run_records import first_divergence
 
 from e2e.projects import Command
 
@@ -41,7 +42,7 @@ def workflow(tmp_path: Path):
 
 
 def first(done) -> tuple[str, str, str, int, int]:
-    found = done.record["first_divergence"]
+    found = first_divergence(done.record)
     return found["node"], found["direction"], found["index"], found["call"], found["step"]
 
 
@@ -49,7 +50,7 @@ def first(done) -> tuple[str, str, str, int, int]:
 def test_a_healthy_twin_is_green(probe_flow: Command, workflow, statistics):
     done = probe_flow("run", workflow("rounded", "base", statistics=statistics))
     assert done.code == 0, done.out + done.err
-    assert done.record["first_divergence"] is None
+    assert first_divergence(done.record) is None
     assert len(done.rows) == 548
     assert done.record["coverage"]["target"]["compared"] == 548
 

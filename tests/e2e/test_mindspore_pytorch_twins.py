@@ -6,6 +6,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from run_records import first_divergence
 
 from e2e.projects import ROOT, Command
 
@@ -41,7 +42,7 @@ def workflow(tmp_path: Path):
 def test_the_healthy_network_passes(probe_flow: Command, workflow):
     done = probe_flow("run", workflow("golden"))
     assert done.code == 0, done.out + done.err
-    assert done.record["first_divergence"] is None
+    assert first_divergence(done.record) is None
     assert done.record["coverage"]["target"]["compared"] >= 166
 
 
@@ -56,6 +57,6 @@ def test_every_layer_has_its_counterpart(probe_flow: Command, workflow):
 def test_a_wrong_scale_of_the_attention_is_named(probe_flow: Command, workflow):
     done = probe_flow("run", workflow("target"))
     assert done.code == 1, done.out + done.err
-    found = done.record["first_divergence"]
+    found = first_divergence(done.record)
     assert (found["node"], found["direction"], found["index"]) == ("Tensor.__mul__", "input", "1")
     assert "0.125" in found["evidence"]

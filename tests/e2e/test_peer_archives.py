@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_records import first_divergence
 
 from e2e.projects import TORCHAIR, Command, Done
 from probe_flow.dumps.torchair.fx import read_torchair_fx
@@ -82,7 +83,7 @@ def done(case: str, torchair_case: Callable[[str], Path], probe_flow: Command) -
 def test_the_fault_is_named_and_nothing_else(case: str, done: Done):
     expected = CASES[case]
     assert done.code == expected.code
-    first = done.record["first_divergence"]
+    first = first_divergence(done.record)
     assert (first and (first["node"], first["golden_node"], first["step"])) == expected.origin
     if first:
         assert (first["direction"], first["index"]) == ("output", "0")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from offline_odd import write_odd
+from run_records import first_divergence
 
 from e2e.projects import Command, Done
 
@@ -308,7 +309,7 @@ stages:
 
 def test_the_fault_is_named(name: str, done: Done) -> None:
     case = CASES[name]
-    first = done.record["first_divergence"]
+    first = first_divergence(done.record)
     if case.code is None:
         return
     assert (done.code, first and first["node"]) == (case.code, case.origin)
@@ -321,7 +322,7 @@ def test_advice_and_mapping_are_written(name: str, done: Done) -> None:
     assert [line.partition(":")[0] for line in lines[:3]] == ["Detection Type", "Operator Index", "Expert Advice"]
     if name in ADVICE:
         assert tuple(line.partition(": ")[2] for line in lines[:2]) == ADVICE[name]
-    assert any("Root Cause: " in line for line in lines) == (done.record["first_divergence"] is not None)
+    assert any("Root Cause: " in line for line in lines) == (first_divergence(done.record) is not None)
     assert len(mapping.read_text().splitlines()) > 1
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from rank_dumps import Fault, write_ranks
+from run_records import first_divergence
 
 from e2e.projects import ROOT, WORKFLOWS, Command, Done
 
@@ -35,7 +36,7 @@ def test_the_rank_and_the_call_of_the_fault_are_named_first(
 ):
     done = compared(probe_flow, tmp_path, task, fault)
     assert done.code == 1, done.out + done.err
-    found = done.record["first_divergence"]
+    found = first_divergence(done.record)
     assert (f"{found['node']}.{found['call']}", found["rank"]) == (fault.call, fault.rank)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from run_records import first_divergence
 
 from e2e.projects import SAMPLE, WORKFLOWS, Command
 
@@ -34,7 +35,7 @@ def test_a_wrong_golden_is_told_and_fails_nothing(probe_flow: Command, wrong_gol
     (finding,) = done.record["findings"]
 
     assert done.code == 0
-    assert done.record["first_divergence"] is None
+    assert first_divergence(done.record) is None
     assert (finding["kind"], finding["node"], finding["fails"]) == ("golden_error", "Gelu_1", False)
     assert "not to blame" in done.out
 
@@ -43,7 +44,7 @@ def test_without_the_reference_the_same_golden_accuses_the_target(probe_flow: Co
     sets = (*HEALTHY, "--set", f"golden={wrong_golden}")
     done = probe_flow("run", WORKFLOWS / "torchair_ge_vs_fx.yaml", *sets)
     assert done.code == 1
-    assert done.record["first_divergence"]["node"] == "Gelu_1"
+    assert first_divergence(done.record)["node"] == "Gelu_1"
 
 
 def test_every_result_has_the_third_side(probe_flow: Command):
@@ -60,7 +61,7 @@ def test_every_result_has_the_third_side(probe_flow: Command):
     assert table[0].endswith("Match,Color,Reference Dtype,Reference Cosine,Reference EucDist,Reference MaxAbsErr,"
                              "Golden Error,Excess Error")  # fmt: skip
     assert {node["side"] for node in nodes} == {"target", "golden", "reference"}
-    assert "154 x (limit 2)" in done.record["first_divergence"]["evidence"]
+    assert "154 x (limit 2)" in first_divergence(done.record)["evidence"]
 
 
 def test_a_second_run_measures_nothing_again(probe_flow: Command):

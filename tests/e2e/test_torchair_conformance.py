@@ -17,6 +17,7 @@ import nano_writer
 import numpy as np
 import pytest
 from ge_writer import DumpTensor, dump_bytes
+from run_records import first_divergence
 from torchair_builders import (
     FIRST_US,
     GeDump,
@@ -287,7 +288,7 @@ class TestValuesThatTheGraphTextDoesNotFeed:
         write_fx_node(fx_token(dump.root.parent, 0), key, at=1, inputs=[X, argument, 2.0], outputs=[X])
         golden = dump.root.parent / "msprobe_fx_dump"
         done = probe_flow("run", TORCHAIR, "--set", f"target={dump.root}", "--set", f"golden={golden}")
-        origin = done.record["first_divergence"]
+        origin = first_divergence(done.record)
         assert (done.code, origin["node"], origin["direction"], origin["index"]) == (1, "O", "input", "1")
 
 

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
+from run_records import first_divergence
 
 from e2e.projects import SAMPLE, WORKFLOWS, Command, Done, sample_params, sample_sets
 from probe_flow.cli.main import main
@@ -96,8 +97,8 @@ def test_a_waived_origin_stays_visible_everywhere_and_fails_no_run(
     assert done.out.splitlines()[-1].startswith("PASS nothing goes wrong beyond what is waived or accepted | ")
     text = f"waived until 9999-12-31 by jane: {REASON}"
     record = done.record
-    assert record["first_divergence"] is None
-    assert record["suspects"][0]["node"] == scenario.wrong
+    assert first_divergence(record) is None
+    assert record["findings"][record["suspects"][0]]["node"] == scenario.wrong
     (finding,) = [each for each in record["findings"] if each["node"] == scenario.wrong]
     assert (finding["fails"], finding["waived"]) == (False, text)
     assert [use["state"] for use in record["comparisons"]["result"]["waivers"]] == ["used"]
@@ -130,7 +131,7 @@ def test_a_waiver_that_does_not_reach_leaves_the_run_failing_and_says_so(
     path = extended(tmp_path, scenario, waiver(at_fault(scenario), bound=bound))
     done = probe_flow("run", path)
     assert done.code == 1, done.out + done.err
-    assert done.record["first_divergence"]["node"] == scenario.wrong
+    assert first_divergence(done.record)["node"] == scenario.wrong
     (problem,) = [each for each in done.record["problems"] if each["code"] == "PF7303"]
     assert (Path(problem["file"]).name, problem["line"], problem["stage"]) == ("own.yaml", 3, "result")
 

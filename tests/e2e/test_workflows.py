@@ -12,6 +12,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from run_records import first_divergence
 
 from e2e.projects import ROOT, SAMPLE, TORCHAIR, WORKFLOWS, Command, Done
 from probe_flow.errors.explanations import FILES
@@ -65,7 +66,7 @@ def test_every_shipped_workflow_is_known_here():
 def test_a_workflow_of_a_healthy_sample_blames_nothing(probe_flow: Command, name: str):
     done = probe_flow("run", WORKFLOWS / f"{name}.yaml")
     assert done.code == 0, done.out + done.err
-    assert done.record["first_divergence"] is None
+    assert first_divergence(done.record) is None
     assert_schemas_hold(done)
 
 
@@ -87,7 +88,7 @@ def test_a_layer_mapping_leaves_nothing_of_the_twins_missing(probe_flow: Command
 def test_a_shipped_workflow_finds_what_is_wrong_in_its_sample(probe_flow: Command, workflow: Path):
     done = probe_flow("run", workflow)
     assert done.code == 1
-    assert done.record["first_divergence"]["node"] == FIRST_WRONG[workflow.stem]
+    assert first_divergence(done.record)["node"] == FIRST_WRONG[workflow.stem]
     assert f"The target first goes wrong at {FIRST_WRONG[workflow.stem]}" in done.out
     assert {"run.json", "comparison.jsonl", "nodes.jsonl"} <= set(done.record["artifacts"])
     assert all((done.folder / name).is_file() for name in done.record["artifacts"])
@@ -134,7 +135,7 @@ def test_the_healthy_sample_passes(probe_flow: Command):
     done = probe_flow("run", TORCHAIR, *sets)
     assert done.code == 0
     assert done.record["verdict"] == "pass"
-    assert done.record["first_divergence"] is None
+    assert first_divergence(done.record) is None
     assert done.record["coverage"]["target"]["missing"] == done.record["coverage"]["golden"]["missing"] == 0
     assert done.out.splitlines()[-1].startswith("PASS no operator of the target goes wrong | 143 of 143 compared | ")
     assert_schemas_hold(done)
@@ -237,6 +238,6 @@ def test_an_installed_copy_brings_workflows_and_samples_to_start_from(installed:
     done = installed_command(installed, tmp_path, "run", "torchair_ge_vs_fx.yaml", "--output", "out")
     assert done.returncode == 1, done.stderr
     record = json.loads((tmp_path / "out" / "run.json").read_text())
-    assert record["first_divergence"]["node"] == "Gelu_1"
+    assert first_divergence(record)["node"] == "Gelu_1"
     dumps = {Path(entry["path"]) for entry in record["inputs"]}
     assert all(path.is_relative_to(tmp_path) for path in dumps)

@@ -69,7 +69,6 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "unit/reports/rank_merge/test_merge.py::test_merged_text_is_never_a_formula",
         "unit/reports/ci/test_annotations.py::test_no_name_can_begin_a_command_of_its_own",
         "unit/reports/ci/test_junit.py::test_text_is_escaped_as_the_standard_library_escapes_it",
-        "unit/record/test_same_places.py::test_names_of_ranks_cannot_reach_the_terminal_unescaped",
         "e2e/test_bad_input.py::test_names_of_files_cannot_lead_out_or_steer_the_terminal",
     ),
     "Comparing leaves every file of a dump as it was": (

@@ -156,7 +156,7 @@ def run_compare(options: CompareOptions, inputs: Mapping[str, Sequence[Any]], co
 
 def run_report(options: ReportOptions, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     path = context.output / options.file
-    path.write_text(f"{context.facts['workflow']['name']},{len(inputs['comparison'])}\n")
+    path.write_text(f"{context.facts.workflow.name},{len(inputs['comparison'])}\n")
     return [path]
 
 

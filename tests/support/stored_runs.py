@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from run_records import run_data
+
 ROOT = Path(__file__).resolve().parents[2]
 
 PLACE = {"rank": 0, "graph": 1, "step": 0}
@@ -26,11 +28,11 @@ def row(order: int, node: str, direction: str = "output", index: str = "0", **mo
     cosine = more.pop("cosine", 1.0)
     tensor = f"{node}.{direction}.{index}"
     return {
-        "order": order, **PLACE, "node": node, "call": 0, "phase": "forward", "op_type": node.rstrip("_0123456789"),
-        "group": f"g{order}", "direction": direction, "index": index, "kind": "tensor", "target": side(tensor),
-        "golden": side(f"g_{tensor}"), "reference": None, "rule": "exact", "confidence": 1.0,
-        "metrics": {} if cosine is None else {"cosine": cosine, "max_abs_err": 0.0}, "verdict": "pass", "reason": None,
-        "role": "clean", "excess": None, **more,
+        "order": order, **PLACE, "node": node, "name": node, "call": 0, "phase": "forward",
+        "op_type": node.rstrip("_0123456789"), "group": f"g{order}", "direction": direction, "index": index,
+        "kind": "tensor", "target": side(tensor), "golden": side(f"g_{tensor}"), "reference": None, "rule": "exact",
+        "confidence": 1.0, "metrics": {} if cosine is None else {"cosine": cosine, "max_abs_err": 0.0},
+        "verdict": "pass", "reason": None, "role": "clean", "excess": None, **more,
     }  # fmt: skip
 
 
@@ -41,7 +43,7 @@ def node(name: str, order: int, *feeds: tuple[int, str, int], **more: Any) -> di
         for into, producer, output in feeds
     ]
     return {
-        "side": "target", "order": order, **PLACE, "node": name, "call": 0, "phase": "forward",
+        "side": "target", "order": order, **PLACE, "node": name, "name": name, "call": 0, "phase": "forward",
         "op_type": name.rstrip("_0123456789"), "parent": None, "edges": edges, "stack": [], "originals": [],
         "passes": [], "attributes": {}, "arguments": [], **more,
     }  # fmt: skip
@@ -56,13 +58,11 @@ def write_run(
 ) -> Path:
     """Write the folder of a run with one comparison, `result`; without nodes.jsonl when nodes are None."""
     folder.mkdir(parents=True, exist_ok=True)
-    record = {
-        "schema": "probe_flow.run/1", "workflow": {"name": "demo", "path": "/nowhere/demo.yaml"}, "params": {},
-        "verdict": "pass", "exit_code": 0, "incomplete": [], "counts": {"pass": 1}, "coverage": {}, "suspects": [],
-        "first_divergence": None, "nonfinite_origin": None, "findings": [], "comparisons": {"result": {}}, "stages": [],
-        "inputs": [], "versions": {"probe_flow": "0.1.0"}, "timings": {}, "artifacts": [], **more,
+    said = {
+        "workflow": {"name": "demo", "path": "/nowhere/demo.yaml"}, "counts": {"pass": 1},
+        "comparisons": {"result": {}}, "versions": {"probe_flow": "0.1.0"},
     }  # fmt: skip
-    (folder / "run.json").write_text(json.dumps(record))
+    (folder / "run.json").write_text(json.dumps(run_data(**{**said, **more})))
     files = {"comparison.jsonl": rows, "nodes.jsonl": nodes, "details.jsonl": details}
     for name, records in files.items():
         if records is not None:

@@ -24,6 +24,7 @@ from probe_flow.files.existing import is_file
 from probe_flow.runs.queries.asker import Asker, Reply
 
 if TYPE_CHECKING:
+    from probe_flow.record.types.run import RunRecord
     from probe_flow.records import TensorRef
 
 COSINE = 0.98
@@ -195,12 +196,9 @@ def _one(name: str | None, named: str | None) -> str:
 def _compared_again(prompt: Prompt, sets: Mapping[str, str]) -> Asker:
     """Run the workflow of the run again with its parameters, and return the new run."""
     record = prompt.asker.run.record
-    workflow = record.get("workflow")
-    told = workflow if isinstance(workflow, Mapping) else {}
-    path = Path(str(told.get("folder") or ""), str(told.get("path") or ""))
-    params = record.get("params")
-    given = params.items() if isinstance(params, dict) else ()
-    known = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given if value is not None}
+    path = Path(record.workflow.folder, record.workflow.path)
+    given = {name: value for name, value in record.params.items() if value is not None}
+    known = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}
     if not is_file(path):
         raise click.UsageError(f"the workflow of this run is not at `{path}`; run it again by `probe-flow run`")
     _check_stages(record, path, {**known, **sets})
@@ -215,7 +213,7 @@ def _compared_again(prompt: Prompt, sets: Mapping[str, str]) -> Asker:
     return found
 
 
-def _check_stages(record: Mapping[str, Any], path: Path, sets: Mapping[str, str]) -> None:
+def _check_stages(record: RunRecord, path: Path, sets: Mapping[str, str]) -> None:
     """Refuse a workflow file that does not say by itself what the run did: `compare` had options for the rest."""
     from probe_flow.workflow.loading.loader import load_workflow
 
@@ -227,8 +225,8 @@ def _check_stages(record: Mapping[str, Any], path: Path, sets: Mapping[str, str]
             "give the command that made the run again"
         ) from error
     uses = {stage.name: stage.type.uses for stage in stages}
-    for stage in record.get("stages") or ():
-        name, ran = stage.get("name"), stage.get("uses")
+    for stage in record.stages:
+        name, ran = stage.name, stage.uses
         if uses.get(name, ran) != ran:
             raise click.UsageError(
                 f"stage `{name}` of this run is `{ran}`, in `{path}` it is `{uses[name]}`; give the command that made "
@@ -259,7 +257,7 @@ def _ref(asker: Asker, name: str, prefers: str) -> TensorRef:
             )
         click.echo(f"`{name}` is in {answer.matching} rows, the first is taken")
     sides = answer.views[0].sides
-    own = [each for each in sides if each.record.get("name") == name]
+    own = [each for each in sides if each.record.name == name]
     for each in sorted(own or sides, key=lambda each: each.name != prefers):
         if each.ref is not None:
             return each.ref

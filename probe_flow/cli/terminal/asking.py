@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from probe_flow.record.run_folder import read_run
 from probe_flow.runs.queries.asker import Asker
 
 if TYPE_CHECKING:
+    from probe_flow.record.types.run import RunRecord
     from probe_flow.stages.base import StageOptions, StageType
     from probe_flow.work import Context
 
@@ -22,19 +24,21 @@ def asker_of(folder: Path, moved: Iterable[str] = ()) -> Asker:
     """Return the run in a folder, with ``SIDE=PATH`` of dumps that were moved; errors as `read_run`, PF7206."""
     from probe_flow.runs.reopen import parse_dumps
 
-    return Asker(read_run(folder), str(folder), _adopt, parse_dumps(moved) if moved else {})
+    run = read_run(folder)
+    return Asker(run, str(folder), partial(_adopt, run.record), parse_dumps(moved) if moved else {})
 
 
-def _adopt(name: str, uses: str, path: str) -> object:
+def _adopt(record: RunRecord, name: str, uses: str, path: str) -> object:
     """Return the catalog of the dump at a path; errors as the stage's.
 
     Args:
+        record: of the run.
         name: of the stage in the run.
         uses: what the stage was; `dump.auto` stands in where it is no dump stage, or takes other options.
         path: where the dump lies.
     """
     stage, options = _stage(uses, path)
-    return stage.run(options, {}, _context(name))
+    return stage.run(options, {}, _context(name, record))
 
 
 def _stage(uses: str, path: str) -> tuple[StageType, StageOptions]:
@@ -51,7 +55,7 @@ def _stage(uses: str, path: str) -> tuple[StageType, StageOptions]:
     return STAGES[ADOPTS_ANY], STAGES[ADOPTS_ANY].options.model_validate({"uses": ADOPTS_ANY, "path": path})
 
 
-def _context(stage: str) -> Context:
+def _context(stage: str, record: RunRecord) -> Context:
     def no_map(*_: object, **__: object) -> Iterator[tuple[int, Any]]:
         raise NotImplementedError("adopting a dump needs no workers")
 
@@ -64,7 +68,7 @@ def _context(stage: str) -> Context:
         emit=_silent,
         report=lambda _problems: None,
         settings=Settings(),
-        facts={},
+        facts=record,
     )
 
 

@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+from msgspec import structs
 
 from probe_flow.cli.terminal.console import can_redraw, show, wants_color
 from probe_flow.engine.run.plan import Plan
@@ -20,6 +21,7 @@ from probe_flow.errors import Diagnostic, Severity
 
 if TYPE_CHECKING:
     from probe_flow.engine.run.execute import RunOutcome
+    from probe_flow.record.types.run import RunRecord
 
 DEFAULT_WIDTH = 100
 
@@ -123,7 +125,7 @@ def _is_one_place() -> bool:
         return False
 
 
-def _without_what_is_above(outcome: RunOutcome) -> dict[str, Any]:
+def _without_what_is_above(outcome: RunOutcome) -> RunRecord:
     """Return the record with the messages of failed stages, which stand above the summary, replaced by their codes."""
     above = {
         f"stage `{stage.name}` {stage.status.value}: {stage.reason}": (
@@ -132,7 +134,9 @@ def _without_what_is_above(outcome: RunOutcome) -> dict[str, Any]:
         for stage in outcome.stages
         if stage.diagnostics
     }
-    return {**outcome.record, "incomplete": [above.get(cause, cause) for cause in outcome.record["incomplete"]]}
+    return structs.replace(
+        outcome.record, incomplete=tuple(above.get(cause, cause) for cause in outcome.record.incomplete)
+    )
 
 
 def _show_reported(problems: Sequence[Diagnostic], folder: str) -> None:

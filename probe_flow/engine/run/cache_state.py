@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from probe_flow.engine.cache import shared_store
 from probe_flow.engine.run.plan import Plan, needs
+from probe_flow.engine.run.record import base_record
 from probe_flow.stages.base import Kind
 from probe_flow.work import Context, Settings
 from probe_flow.workflow.model.resolved import options_for_run
@@ -113,7 +114,7 @@ def _read_only(stage: str, plan: Plan) -> Context:
         return None
 
     settings = Settings(io=plan.workflow.io, metrics_backend=plan.workflow.metrics_backend)
-    return Context(stage, Path(), no_tasks, ignore, ignore, settings, {})
+    return Context(stage, Path(), no_tasks, ignore, ignore, settings, base_record(plan, run_id="", started=""))
 
 
 def causes_text(state: CacheState) -> str:

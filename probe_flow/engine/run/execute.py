@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from probe_flow.engine.cache import PARTIAL, RunCache, collect_garbage, shared_store, tensor_store
 from probe_flow.engine.run.clock import Clock
 from probe_flow.engine.run.events import FILE_BEGUN, EventLog, open_events
@@ -25,14 +27,15 @@ from probe_flow.engine.run.output import (
 )
 from probe_flow.engine.run.plan import Plan, PlannedStage
 from probe_flow.engine.run.progress import Progress, Silent
-from probe_flow.engine.run.record import base_record, merge_summaries, stage_list
+from probe_flow.engine.run.record import base_record, problem_facts, stage_list, with_summaries, without_findings
 from probe_flow.engine.run.results import Results, is_strict
 from probe_flow.engine.run.signals import Signals
 from probe_flow.engine.run.tasks import StageTasks
 from probe_flow.engine.schedulers.base import Scheduler
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity, UsageError, WorkflowError, out_of_memory
 from probe_flow.files.leftovers import remove_leftovers, remove_scratch
-from probe_flow.record.run_json import LISTS, write_run_json
+from probe_flow.record.run_json import write_run_json
+from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Comparison
 from probe_flow.transform.sizes import size_bytes
 from probe_flow.work import Context, Settings
@@ -53,7 +56,7 @@ class RunOutcome:
     """
 
     folder: Path
-    record: Mapping[str, Any]
+    record: RunRecord
     exit_code: int
     stages: tuple[StageOutcome, ...]
     comparisons: Mapping[str, Comparison]
@@ -110,9 +113,8 @@ def execute(
         started = folder.started or clock.now().isoformat(timespec="seconds")
         record = base_record(plan, run_id=folder.run_id, started=started)
         # The record first: from now on the folder is ours, and what is to be deleted is known, whenever this is killed.
-        write_run_json(
-            {**record, "artifacts": list(dict.fromkeys((*OWN_FILES, *folder.previous)))}, folder.path / RECORD_NAME
-        )
+        known = tuple(dict.fromkeys((*OWN_FILES, *folder.previous)))
+        write_run_json(structs.replace(record, artifacts=known), folder.path / RECORD_NAME)
         folder.clear()
         if folder.lock.was_left:
             remove_scratch()
@@ -138,7 +140,7 @@ class _Run:
     clock: Clock
     progress: Progress
     log: EventLog
-    record: dict[str, Any]
+    record: RunRecord
     signals: Signals
     cache_folder: Path | None = None
     keeps_going: bool = False
@@ -241,7 +243,7 @@ class _Run:
                 keeps_all_tensors=workflow.cache.tensors == "always",
                 is_resumed=self.folder.is_resumed,
             ),
-            facts=dict(self.record),
+            facts=self.record,
             cache=self.cache.for_stage(forced=name in self.plan.forced),
             announce=self._announce,
             place=planned.stage.place,
@@ -280,22 +282,24 @@ class _Run:
         if stopped_by:
             self.results.report("run", [_stopped(stopped_by, self.folder.path)])
             unfinished.insert(0, f"the run was stopped by {signal.Signals(stopped_by).name}")
-        self.record |= {
-            "status": "interrupted" if stopped_by else "ended",
-            "verdict": run_verdict(code, compared=bool(results.comparisons)),
-            "exit_code": code,
-            "incomplete": unfinished + incomplete,
-        }
-        self.record["timings"]["wall_s"] = round(self.clock.monotonic() - self._began, 6)
+        wall_s = round(self.clock.monotonic() - self._began, 6)
+        self.record = structs.replace(
+            self.record,
+            status="interrupted" if stopped_by else "ended",
+            verdict=run_verdict(code, compared=bool(results.comparisons)),
+            exit_code=code,
+            incomplete=(*unfinished, *incomplete),
+            timings=structs.replace(self.record.timings, wall_s=wall_s),
+        )
         self._end_cache(interrupted=bool(stopped_by))
         self._save(whole=True)
-        self.log.emit("run.ended", status=self.record["status"], verdict=self.record["verdict"], exit_code=code)
+        self.log.emit("run.ended", status=self.record.status, verdict=self.record.verdict, exit_code=code)
         return RunOutcome(
             self.folder.path, self.record, code, tuple(self.outcomes), results.comparisons, self._diagnostics()
         )
 
     def _end_cache(self, *, interrupted: bool) -> None:
-        self.record["cache"] = self.cache.facts()
+        self.record = structs.replace(self.record, cache=self.cache.facts())
         if not interrupted:
             self.cache.ended()
         limit = self.plan.workflow.cache.max_size
@@ -312,15 +316,14 @@ class _Run:
         Only that of the end is whole: findings may be thousands, and stages many.
         """
         results = self.results
-        self.record |= merge_summaries(results.summaries)
-        self.record |= {
-            "comparisons": results.summaries,
-            "stages": stage_list(self.outcomes),
-            "inputs": results.inputs,
-            "artifacts": [*OWN_FILES, *results.artifacts],
-            "problems": [diagnostic.to_dict() for diagnostic in self._diagnostics()],
-        }
-        shown = self.record if whole else {**self.record, **{key: [] for key in LISTS}}
+        self.record = structs.replace(
+            with_summaries(self.record, results.summaries),
+            stages=stage_list(self.outcomes),
+            inputs=tuple(results.inputs),
+            artifacts=(*OWN_FILES, *results.artifacts),
+            problems=problem_facts(self._diagnostics()),
+        )
+        shown = self.record if whole else without_findings(self.record)
         write_run_json(shown, self.folder.path / RECORD_NAME)
 
 

@@ -21,7 +21,7 @@ from probe_flow.files.existing import is_file
 from probe_flow.files.leftovers import is_temporary, remove_leftovers
 from probe_flow.files.lock_file import STALE_S, HeldError, LockFile
 from probe_flow.files.opening import open_bytes, read_text
-from probe_flow.record.run_schema import RUN_SCHEMA
+from probe_flow.record.run_folder import SCHEMAS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -277,7 +277,7 @@ def _read_record(path: Path) -> dict[str, Any] | None:
         record = json.loads(read_text(path))
     except (ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) and record.get("schema") == RUN_SCHEMA else None
+    return record if isinstance(record, dict) and record.get("schema") in SCHEMAS else None
 
 
 def _as_file_name(name: str) -> str:

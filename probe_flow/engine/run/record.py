@@ -3,22 +3,54 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import asdict, replace
 
 import probe_flow
 from probe_flow.engine.run.outcome import StageOutcome
 from probe_flow.engine.run.plan import Plan
-from probe_flow.record.run_json import LISTS
-from probe_flow.record.run_schema import RUN_SCHEMA
+from probe_flow.errors import Diagnostic
+from probe_flow.record.run_json import Summary
+from probe_flow.record.types.conclusions import (
+    ComparisonRecord,
+    Conclusions,
+    CoverageRecord,
+    FindingCount,
+    FindingRecord,
+)
+from probe_flow.record.types.run import (
+    RUN_SCHEMA,
+    InputRecord,
+    ProblemRecord,
+    RunRecord,
+    StageRecord,
+    TimingsRecord,
+    WorkflowRecord,
+)
 from probe_flow.records import Catalog
 
 _LIBRARIES = ("numpy", "dask", "h5py", "ml_dtypes", "numba", "torch")
 
-_FIRST_OF = ("first_divergence", "nonfinite_origin")
+_NOTHING = Conclusions(
+    counts={},
+    roles={},
+    coverage={},
+    caveats=(),
+    first_divergence=None,
+    suspects=(),
+    nonfinite_origin=None,
+    finding_counts={},
+)
+
+K = TypeVar("K")
+R = TypeVar("R", bound=msgspec.Struct)
 
 
 def versions() -> dict[str, str]:
@@ -30,102 +62,143 @@ def versions() -> dict[str, str]:
     return found
 
 
-def workflow_facts(plan: Plan) -> dict[str, Any]:
+def workflow_facts(plan: Plan) -> WorkflowRecord:
     """Return what the record says of the workflow; a relative ``path`` starts from ``folder``."""
     workflow = plan.workflow
-    return {
-        "name": workflow.name,
-        "path": str(workflow.path),
-        "folder": str(Path.cwd()),
-        "description": workflow.description,
-        "sample": workflow.is_sample,
-        **({"templates": list(workflow.templates)} if workflow.templates else {}),
-    }
+    return WorkflowRecord(
+        workflow.name,
+        str(workflow.path),
+        str(Path.cwd()),
+        workflow.description,
+        workflow.is_sample,
+        tuple(workflow.templates),
+    )
 
 
-def input_facts(stage: str, catalog: Catalog) -> dict[str, Any]:
+def input_facts(stage: str, catalog: Catalog) -> InputRecord:
     """Return the provenance of one dump."""
-    return {
-        "stage": stage,
-        "path": catalog.root,
-        "framework": catalog.framework.name,
-        "task": catalog.task,
-        "nodes": len(catalog.nodes),
-        "tensors": len(catalog.tensors),
-        "fingerprint": catalog.fingerprint,
-    }
+    return InputRecord(
+        stage,
+        catalog.root,
+        catalog.framework.name,
+        catalog.task,
+        len(catalog.nodes),
+        len(catalog.tensors),
+        catalog.fingerprint,
+    )
 
 
-def stage_facts(outcome: StageOutcome) -> dict[str, Any]:
+def stage_facts(outcome: StageOutcome) -> StageRecord:
     """Return what the record says of one stage."""
-    return {
-        "name": outcome.name,
-        "uses": outcome.uses,
-        "status": outcome.status.value,
-        "wall_s": round(outcome.wall_s, 6),
-        "reason": outcome.reason or None,
-    }
+    return StageRecord(
+        outcome.name, outcome.uses, outcome.status.value, round(outcome.wall_s, 6), outcome.reason or None
+    )
 
 
-def merge_summaries(summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the parts of the record that come from comparisons.
+def problem_facts(problems: Iterable[Diagnostic]) -> tuple[ProblemRecord, ...]:
+    """Return what the record says of diagnostics."""
+    return tuple(msgspec.convert(problem.to_dict(), ProblemRecord) for problem in problems)
 
-    One comparison's summary stands as it is. Of several, in the order of the stages: counts and coverage are added
-    up, findings and suspects are listed with the stage they come from, and the first divergence is that of the first
+
+def with_summaries(record: RunRecord, summaries: Mapping[str, Summary]) -> RunRecord:
+    """Return the record with what its comparisons conclude.
+
+    The conclusions of one comparison are those of the run. Of several, in the order of the stages: counts and coverage
+    are added up, findings are listed with the stage they come from, and the first divergence is that of the first
     comparison that has one.
     """
     if len(summaries) == 1:
-        return {key: value for key, value in next(iter(summaries.values())).items() if key != "dumps"}
-    merged: dict[str, Any] = {
-        "counts": {},
-        "roles": {},
-        "coverage": {},
-        "caveats": [],
-        **dict.fromkeys(_FIRST_OF),
-        **{key: [] for key in LISTS},
-    }
-    for stage, summary in summaries.items():
-        for key in ("counts", "roles"):
-            _add(merged[key], summary[key])
-        merged["caveats"] = list(dict.fromkeys((*merged["caveats"], *summary["caveats"])))
-        for side, coverage in summary["coverage"].items():
-            _add(merged["coverage"].setdefault(side, {}), coverage)
-        for key in LISTS:
-            merged[key] += [{**entry, "comparison": stage} for entry in summary[key]]
-        for key in _FIRST_OF:
-            if merged[key] is None and summary[key] is not None:
-                merged[key] = {**summary[key], "comparison": stage}
-    return merged
+        ((name, (part, findings)),) = summaries.items()
+        return _with(record, part, findings, {name: part})
+    merged, findings, comparisons = _NOTHING, (), dict[str, ComparisonRecord]()
+    for stage, (alone, own) in summaries.items():
+        part = comparisons[stage] = _shifted(alone, len(findings))
+        findings += tuple(replace(each, comparison=stage) for each in own)
+        merged = _merged(merged, part)
+    return _with(record, merged, findings, comparisons)
 
 
-def _add(total: dict[str, int], part: Mapping[str, int]) -> None:
-    for key, count in part.items():
-        total[key] = total.get(key, 0) + count
+def without_findings(record: RunRecord) -> RunRecord:
+    """Return the record without the findings and what points to them, which a run that goes on writes at its end."""
+    nothing: dict[str, Any] = {"first_divergence": None, "suspects": (), "nonfinite_origin": None}
+    comparisons = {name: replace(part, **nothing) for name, part in record.comparisons.items()}
+    return replace(record, findings=(), comparisons=comparisons, **nothing)
 
 
-def base_record(plan: Plan, *, run_id: str, started: str) -> dict[str, Any]:
+def _with(
+    record: RunRecord,
+    part: Conclusions,
+    findings: tuple[FindingRecord, ...],
+    comparisons: dict[str, ComparisonRecord],
+) -> RunRecord:
+    conclusions = {name: getattr(part, name) for name in Conclusions.__struct_fields__}
+    return replace(record, **conclusions, findings=findings, comparisons=comparisons)
+
+
+def _shifted(part: ComparisonRecord, before: int) -> ComparisonRecord:
+    """Return conclusions that point into the findings of the run, of which some of other comparisons come before."""
+    first, nonfinite = part.first_divergence, part.nonfinite_origin
+    return replace(
+        part,
+        first_divergence=None if first is None else first + before,
+        suspects=tuple(position + before for position in part.suspects),
+        nonfinite_origin=None if nonfinite is None else nonfinite + before,
+    )
+
+
+def _merged(merged: Conclusions, part: ComparisonRecord) -> Conclusions:
+    first, nonfinite = merged.first_divergence, merged.nonfinite_origin
+    return replace(
+        merged,
+        counts=_sum(merged.counts, part.counts),
+        roles=_sum(merged.roles, part.roles),
+        coverage=_added(merged.coverage, part.coverage, CoverageRecord),
+        caveats=tuple(dict.fromkeys((*merged.caveats, *part.caveats))),
+        first_divergence=part.first_divergence if first is None else first,
+        suspects=(*merged.suspects, *part.suspects),
+        nonfinite_origin=part.nonfinite_origin if nonfinite is None else nonfinite,
+        finding_counts=_added(merged.finding_counts, part.finding_counts, FindingCount),
+    )
+
+
+def _sum(one: Mapping[K, int], other: Mapping[K, int]) -> dict[K, int]:
+    return {key: one.get(key, 0) + other.get(key, 0) for key in (*one, *(key for key in other if key not in one))}
+
+
+def _added(one: Mapping[K, R], other: Mapping[K, R], kind: type[R]) -> dict[K, R]:
+    """Return records of counts, those under one key added up."""
+    found = dict(one)
+    for key, part in other.items():
+        counts = Counter(asdict(part))
+        counts.update(asdict(found[key]) if key in found else {})
+        found[key] = kind(**counts)
+    return found
+
+
+def base_record(plan: Plan, *, run_id: str, started: str) -> RunRecord:
     """Return the record as it stands when a run begins: incomplete, until the end says otherwise."""
-    return {
-        "schema": RUN_SCHEMA,
-        "run_id": run_id,
-        "workflow": workflow_facts(plan),
-        "params": dict(plan.workflow.params),
-        "status": "running",
-        "verdict": "incomplete",
-        "exit_code": 3,
-        "incomplete": ["the run has not ended"],
-        **merge_summaries({}),
-        "comparisons": {},
-        "stages": [],
-        "inputs": [],
-        "versions": versions(),
-        "timings": {"started": started, "wall_s": None},
-        "executor": {"scheduler": plan.executor.scheduler, "workers": plan.executor.workers},
-        "artifacts": [],
-        "problems": [warning.to_dict() for warning in plan.warnings],
-    }
+    return RunRecord(
+        schema=RUN_SCHEMA,
+        run_id=run_id,
+        workflow=workflow_facts(plan),
+        params=dict(plan.workflow.params),
+        status="running",
+        verdict="incomplete",
+        exit_code=3,
+        incomplete=("the run has not ended",),
+        **asdict(_NOTHING),
+        findings=(),
+        comparisons={},
+        stages=(),
+        inputs=(),
+        versions=versions(),
+        timings=TimingsRecord(started, None),
+        executor={"scheduler": plan.executor.scheduler, "workers": plan.executor.workers},
+        artifacts=(),
+        problems=problem_facts(plan.warnings),
+    )
 
 
-def stage_list(outcomes: Sequence[StageOutcome]) -> list[dict[str, Any]]:
+def stage_list(outcomes: Sequence[StageOutcome]) -> tuple[StageRecord, ...]:
     """Return the stages of the record, in the order in which they ran."""
-    return [stage_facts(outcome) for outcome in outcomes]
+    return tuple(map(stage_facts, outcomes))

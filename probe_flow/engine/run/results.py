@@ -12,7 +12,8 @@ from probe_flow.engine.run.plan import PlannedStage
 from probe_flow.engine.run.record import input_facts
 from probe_flow.errors import Diagnostic, InternalError, Severity
 from probe_flow.record.jsonl import write_comparison_jsonl, write_details_jsonl, write_nodes_jsonl
-from probe_flow.record.run_json import comparison_summary
+from probe_flow.record.run_json import Summary, comparison_summary
+from probe_flow.record.types.run import InputRecord
 from probe_flow.records import Catalog, Comparison, Pairs
 from probe_flow.stages.base import Kind
 
@@ -37,9 +38,9 @@ class Results:
     selected: Sequence[PlannedStage]
     folder: Path
     announce: Callable[[Path], None]
-    inputs: list[dict[str, Any]] = field(default_factory=list)
+    inputs: list[InputRecord] = field(default_factory=list)
     comparisons: dict[str, Comparison] = field(default_factory=dict)
-    summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    summaries: dict[str, Summary] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
     strict: Sequence[str] = ()
     _held: dict[str, Any] = field(default_factory=dict)

@@ -10,17 +10,16 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from probe_flow.files.atomic import atomic_text
 from probe_flow.record.conclusion import caveats, dumps_line, last_line, verdict_word
 from probe_flow.record.facts import operator, printable, slot, where
-from probe_flow.record.rows import source_line
 from probe_flow.record.run_json import comparison_summary
-from probe_flow.records import Comparison, Finding, Status
+from probe_flow.record.types.run import ProblemRecord, RunRecord
+from probe_flow.records import Comparison, Status
 
 MAX_PROBLEMS_OF_ONE_CODE = 3
 """A damaged dump may have thousands; GitHub itself shows ten annotations of a level."""
@@ -61,7 +60,7 @@ class Annotation:
     end_column: int | None = None
 
 
-def annotate(comparisons: Iterable[Comparison], run: Mapping[str, Any], *, root: Path) -> list[Annotation]:
+def annotate(comparisons: Iterable[Comparison], run: RunRecord, *, root: Path) -> list[Annotation]:
     """Return what is worth a remark: the verdict, findings, why the run is incomplete, and problems with a place.
 
     Where something is wrong, or has to be known beside the verdict, the last line of the terminal comes first.
@@ -75,17 +74,16 @@ def annotate(comparisons: Iterable[Comparison], run: Mapping[str, Any], *, root:
         root: folder that paths are shown relative to, as CI systems want them: the checkout.
     """
     found = [each for comparison in comparisons for each in _of_findings(comparison, root)]
-    if run.get("verdict") == "fail" or caveats(run):
-        level = Level.NOTICE if run.get("verdict") == "pass" else Level.ERROR
+    if run.verdict == "fail" or caveats(run):
+        level = Level.NOTICE if run.verdict == "pass" else Level.ERROR
         found.insert(0, Annotation(level, "verdict", verdict_word(run), f"{last_line(run)}\n{dumps_line(run)}"))
-    problems = run.get("problems") or ()
-    told = {f"[{problem.get('code')}]" for problem in problems}
+    told = {f"[{problem.code}]" for problem in run.problems}
     found += [
-        Annotation(Level.ERROR, "incomplete", "incomplete", str(cause))
-        for cause in run.get("incomplete") or ()
-        if not any(code in str(cause) for code in told)
+        Annotation(Level.ERROR, "incomplete", "incomplete", cause)
+        for cause in run.incomplete
+        if not any(code in cause for code in told)
     ]
-    found += _of_problems(problems, root)
+    found += _of_problems(run.problems, root)
     return found
 
 
@@ -129,39 +127,33 @@ def write_annotations(text: str, path: Path) -> None:
 
 
 def _of_findings(comparison: Comparison, root: Path) -> Iterator[Annotation]:
-    places = comparison_summary(comparison)["findings"]
-    for finding, place in zip(comparison.findings, places, strict=True):
+    for finding in comparison_summary(comparison).findings:
         level = Level.ERROR if finding.fails and comparison.gate != "all_pass" else Level.NOTICE
         kind = finding.kind.value.replace("_", " ")
-        where_is = ", ".join(part for part in (operator(place), slot(place), where(place)) if part)
-        file, line = _source(comparison, finding)
+        name = f"in the dump {printable(finding.name)}" if finding.name not in (None, finding.node) else ""
+        where_is = ", ".join(part for part in (operator(finding), slot(finding), where(finding), name) if part)
+        file, _, line = (finding.source or "").rpartition(":")
         yield Annotation(
             level,
             finding.kind.value,
             kind,
             f"{where_is}: {finding.evidence}",
             _relative(file, root) if file else None,
-            line,
+            int(line) if line else None,
         )
     failing = sum(row.verdict.status is Status.FAIL and row.verdict.excuse is None for row in comparison.rows)
     if comparison.gate == "all_pass" and failing:
         yield Annotation(Level.ERROR, "all_pass", "gate all_pass", f"{failing} of {len(comparison.rows)} rows fail")
 
 
-def _source(comparison: Comparison, finding: Finding) -> tuple[str | None, int | None]:
-    """Return the innermost source line of a finding's operator that is no library's, or nothing."""
-    found = source_line(comparison.pairs, finding.node) if finding.node is not None else None
-    return found or (None, None)
-
-
-def _of_problems(problems: Iterable[Mapping[str, Any]], root: Path) -> list[Annotation]:
+def _of_problems(problems: Iterable[ProblemRecord], root: Path) -> list[Annotation]:
     kept: dict[str, list[Annotation]] = {}
     counts: dict[str, int] = {}
     for problem in problems:
-        code = str(problem.get("code"))
+        code = problem.code
         counts[code] = counts.get(code, 0) + 1
         if counts[code] <= MAX_PROBLEMS_OF_ONE_CODE:
-            kept.setdefault(code, []).append(_of_problem(code, problem, root))
+            kept.setdefault(code, []).append(_of_problem(problem, root))
     for code, count in counts.items():
         if count > MAX_PROBLEMS_OF_ONE_CODE:
             text = f"and {count - MAX_PROBLEMS_OF_ONE_CODE} more of {code}, all in run.json"
@@ -169,19 +161,17 @@ def _of_problems(problems: Iterable[Mapping[str, Any]], root: Path) -> list[Anno
     return [each for same in kept.values() for each in same]
 
 
-def _of_problem(code: str, problem: Mapping[str, Any], root: Path) -> Annotation:
-    file = problem.get("file")
-    parts = (problem.get("message"), problem.get("help"))
+def _of_problem(problem: ProblemRecord, root: Path) -> Annotation:
     return Annotation(
-        _LEVELS.get(str(problem.get("severity")), Level.NOTICE),
-        code,
-        code,
-        "\n".join(str(part) for part in parts if part),
-        _relative(str(file), root) if file else None,
-        problem.get("line"),
-        problem.get("column"),
-        problem.get("end_line"),
-        problem.get("end_column"),
+        _LEVELS[problem.severity],
+        problem.code,
+        problem.code,
+        "\n".join(part for part in (problem.message, problem.help) if part),
+        _relative(problem.file, root) if problem.file else None,
+        problem.line,
+        problem.column,
+        problem.end_line,
+        problem.end_column,
     )
 
 

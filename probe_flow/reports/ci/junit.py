@@ -8,15 +8,15 @@ The file keeps to what those readers have in common (the schema of the Jenkins x
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from probe_flow.files.atomic import atomic_text
-from probe_flow.record.conclusion import concluded, dumps_line, last_line, workflow_name
+from probe_flow.record.conclusion import concluded, dumps_line, last_line
 from probe_flow.record.facts import figure
 from probe_flow.record.rows import RowReader, reason_of
+from probe_flow.record.types.run import RunRecord
 from probe_flow.records import ComparedPair, Comparison, Finding, NodeKey, Phase, Role, Status
 
 MAX_ROWS_TOLD = 50
@@ -50,7 +50,7 @@ class _Suite:
         return sum(case.outcome == outcome for case in self.cases)
 
 
-def write_junit(comparison: Comparison, path: Path, *, run: Mapping[str, Any]) -> None:
+def write_junit(comparison: Comparison, path: Path, *, run: RunRecord) -> None:
     """Write the comparison as JUnit XML.
 
     A node fails when the gate fails on it: with the gate ``findings`` where a finding names it, with ``all_pass`` where
@@ -62,7 +62,7 @@ def write_junit(comparison: Comparison, path: Path, *, run: Mapping[str, Any]) -
     Args:
         comparison: what is reported.
         path: the file; it appears whole or not at all.
-        run: facts of run.json so far.
+        run: the record of the run so far.
 
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
@@ -177,9 +177,9 @@ def _row_line(row: ComparedPair) -> str:
     return f"{row.pair.shown.slot}: {', '.join(parts)}" + (f": {reason}" if reason else "")
 
 
-def _run_suite(comparison: Comparison, record: Mapping[str, Any]) -> _Suite:
+def _run_suite(comparison: Comparison, record: RunRecord) -> _Suite:
     """Return what concerns no single node; its first case says which dumps were compared, and the verdict."""
-    incomplete = record["incomplete"]
+    incomplete = record.incomplete
     said = (dumps_line(record), last_line(record))
     complete = _Case("probe_flow", "everything that was asked for was compared", details=said)
     if incomplete:
@@ -195,14 +195,13 @@ def _run_suite(comparison: Comparison, record: Mapping[str, Any]) -> _Suite:
     return _Suite(RUN_SUITE, cases)
 
 
-def _document(suites: Sequence[_Suite], record: Mapping[str, Any]) -> Iterator[str]:
-    name = workflow_name(record) or "probe_flow"
+def _document(suites: Sequence[_Suite], record: RunRecord) -> Iterator[str]:
+    name = record.workflow.name or "probe_flow"
     tests = sum(len(suite.cases) for suite in suites)
     failures, errors = (sum(suite.count(outcome) for suite in suites) for outcome in ("failure", "error"))
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield f'<testsuites name={_attribute(name)} tests="{tests}" failures="{failures}" errors="{errors}">'
-    started = (record.get("timings") or {}).get("started")
-    stamp = f" timestamp={_attribute(_without_zone(started))}" if isinstance(started, str) else ""
+    stamp = f" timestamp={_attribute(_without_zone(record.timings.started))}"
     for number, suite in enumerate(suites):
         yield (
             f'<testsuite name={_attribute(suite.name)} id="{number}" tests="{len(suite.cases)}"'
@@ -224,19 +223,19 @@ def _without_zone(time: str) -> str:
     return time[: len("2026-01-02T03:04:05")]
 
 
-def _properties(record: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+def _properties(record: RunRecord) -> Iterator[tuple[str, object]]:
     yield "dumps", dumps_line(record)
     yield "conclusion", last_line(record)
-    yield "verdict", record["verdict"]
-    gate = record["gate"]
-    yield "gate", gate["name"]
-    yield "policy", gate["policy"]
-    for side, coverage in record["coverage"].items():
+    yield "verdict", record.verdict
+    if record.gate is not None:
+        yield "gate", record.gate.name
+        yield "policy", record.gate.policy
+    for side, coverage in record.coverage.items():
         for key in ("tensors", "compared", "expected", "outside", "missing"):
-            yield f"coverage.{side}.{key}", coverage[key]
-    for status, count in record["counts"].items():
-        yield f"rows.{status}", count
-    for library, version in (record.get("versions") or {}).items():
+            yield f"coverage.{side}.{key}", getattr(coverage, key)
+    for status, count in record.counts.items():
+        yield f"rows.{status.value}", count
+    for library, version in record.versions.items():
         yield f"version.{library}", version
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from probe_flow.files.atomic import atomic_text
-from probe_flow.record.conclusion import concluded, dumps_line, last_line, verdict_word, workflow_name
+from probe_flow.record.conclusion import concluded, dumps_line, last_line, verdict_word
 from probe_flow.record.excuses import excuses_text
 from probe_flow.record.facts import (
     advice_texts,
@@ -24,9 +23,10 @@ from probe_flow.record.facts import (
     where,
 )
 from probe_flow.record.rows import RowReader
-from probe_flow.record.run_json import comparison_summary
 from probe_flow.record.same_places import elsewhere, suspected
-from probe_flow.records import Comparison
+from probe_flow.record.types.conclusions import ComparisonRecord, FindingRecord
+from probe_flow.record.types.run import RunRecord
+from probe_flow.records import Comparison, FindingKind
 from probe_flow.reports.phrases import FIGURES_FIRST
 
 MAX_WORST = 10
@@ -37,18 +37,21 @@ MAX_FIGURES = 4
 
 _SIGNS = {"PASS": "\u2705", "FAIL": "\u274c"}
 _UNFINISHED_SIGN = "\u26a0\ufe0f"
+_SHOWN_ABOVE = frozenset(
+    {FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN, FindingKind.NONFINITE_ORIGIN, FindingKind.SUSPECT}
+)
 _SPECIAL = re.compile(r"[\\`*_\[\]#|~$]|^[-+=]|(?<=^\d)[.)]")
 _ENTITIES = re.compile(r"[&<>@]|(?<=www)\.|:(?=//)", re.IGNORECASE)
 _BACKTICKS = re.compile("`+")
 
 
-def write_markdown(comparison: Comparison, path: Path, *, run: Mapping[str, Any], files: Sequence[str] = ()) -> None:
+def write_markdown(comparison: Comparison, path: Path, *, run: RunRecord, files: Sequence[str] = ()) -> None:
     """Write the summary.
 
     Args:
         comparison: what is reported.
         path: the file; it appears whole or not at all.
-        run: facts of run.json so far.
+        run: the record of the run so far.
         files: names of result files to list.
 
     Raises:
@@ -58,7 +61,7 @@ def write_markdown(comparison: Comparison, path: Path, *, run: Mapping[str, Any]
         file.write(markdown_text(comparison, run=run, files=files))
 
 
-def markdown_text(comparison: Comparison, *, run: Mapping[str, Any], files: Sequence[str] = ()) -> str:
+def markdown_text(comparison: Comparison, *, run: RunRecord, files: Sequence[str] = ()) -> str:
     """Return the summary: verdict, origin with evidence, coverage, the worst rows, files.
 
     Names come from dumps: they stand in code spans, and texts around them are escaped, so that nothing in them is
@@ -66,14 +69,14 @@ def markdown_text(comparison: Comparison, *, run: Mapping[str, Any], files: Sequ
     """
     record = concluded(comparison, run)
     sections = (
-        _head(record),
+        _head(record, comparison),
         _incomplete(record),
-        _origin("First wrong tensor", record["first_divergence"], record),
-        _origin("Where NaN or infinity begins", record["nonfinite_origin"], record),
+        _origin("First wrong tensor", record.first, record),
+        _origin("Where NaN or infinity begins", record.nonfinite, record),
         _advice(record),
         _suspects(record),
         _other_findings(record),
-        *_excuses(comparison_summary(comparison)),
+        *_excuses(record.comparisons[""]),
         _coverage(record, comparison),
         _worst(comparison),
         _files(files),
@@ -98,22 +101,21 @@ def plain(text: object) -> str:
     return _ENTITIES.sub(lambda match: f"&#{ord(match[0])};", shown)
 
 
-def _head(record: Mapping[str, Any]) -> Iterator[str]:
+def _head(record: RunRecord, comparison: Comparison) -> Iterator[str]:
     word = verdict_word(record)
-    name = workflow_name(record)
+    name = record.workflow.name
     yield plain(dumps_line(record))
     yield ""
     yield f"## {_SIGNS.get(word, _UNFINISHED_SIGN)} {word}" + (f": {plain(name)}" if name else "")
     yield ""
     yield f"**{plain(last_line(record))}**"
     yield ""
-    gate = record["gate"]
-    rows = counts_text(record["counts"])
-    yield f"Gate {code(gate['name'])}; by the row rule of policy {code(gate['policy'])}: {rows}"
+    rows = counts_text(record.counts)
+    yield f"Gate {code(comparison.gate)}; by the row rule of policy {code(comparison.policy)}: {rows}"
 
 
-def _incomplete(record: Mapping[str, Any]) -> Iterator[str]:
-    causes = record["incomplete"]
+def _incomplete(record: RunRecord) -> Iterator[str]:
+    causes = record.incomplete
     if causes:
         yield "### Why it is incomplete"
         yield ""
@@ -122,20 +124,21 @@ def _incomplete(record: Mapping[str, Any]) -> Iterator[str]:
             yield f"- and {len(causes) - MAX_CAUSES} more, in `run.json`"
 
 
-def _origin(title: str, place: Mapping[str, Any] | None, record: Mapping[str, Any]) -> Iterator[str]:
+def _origin(title: str, place: FindingRecord | None, record: RunRecord) -> Iterator[str]:
     if place is None:
         return
-    metrics = place["metrics"]
+    metrics = place.metrics
     names = dict.fromkeys((*(name for name in FIGURES_FIRST if name in metrics), *metrics))
     figures = ", ".join(f"{code(name)} {figure(metrics[name])}" for name in list(names)[:MAX_FIGURES])
     rows = (
         ("operator", code(operator(place))),
+        ("in the dump", code(place.name or "") if place.name != place.node else ""),
         ("tensor", plain(slot(place))),
         ("where", plain(where(place))),
         ("also in", plain(elsewhere(suspected(record), place))),
-        ("golden", code(place["golden_node"] or "")),
-        ("called at", code(place["source"]) if place.get("source") else ""),
-        ("evidence", plain(place["evidence"])),
+        ("golden", code(place.golden_node or "")),
+        ("called at", code(place.source or "")),
+        ("evidence", plain(place.evidence)),
         ("figures", figures),
     )
     yield f"### {title}"
@@ -143,7 +146,7 @@ def _origin(title: str, place: Mapping[str, Any] | None, record: Mapping[str, An
     yield from _table(("", ""), [row for row in rows if row[1]])
 
 
-def _advice(record: Mapping[str, Any]) -> Iterator[str]:
+def _advice(record: RunRecord) -> Iterator[str]:
     texts = advice_texts(record)
     if texts:
         yield "### What to do"
@@ -151,8 +154,8 @@ def _advice(record: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"- {plain(text)}" for text in texts)
 
 
-def _suspects(record: Mapping[str, Any]) -> Iterator[str]:
-    first = record["first_divergence"]
+def _suspects(record: RunRecord) -> Iterator[str]:
+    first = record.first
     others = [found for found in suspected(record) if first is None or not found.is_at(first)]
     if others:
         yield "### Other suspects"
@@ -160,31 +163,30 @@ def _suspects(record: Mapping[str, Any]) -> Iterator[str]:
         for found in others[:MAX_SUSPECTS]:
             place = found.first
             also = f"; also in {found.elsewhere}" if found.others else ""
-            yield f"- {code(operator(place))} {plain(slot(place))}: {plain(place['evidence'] + also)}"
+            yield f"- {code(operator(place))} {plain(slot(place))}: {plain(place.evidence + also)}"
         if len(others) > MAX_SUSPECTS:
             yield f"- and {len(others) - MAX_SUSPECTS} more, in `run.json`"
 
 
-def _other_findings(record: Mapping[str, Any]) -> Iterator[str]:
-    shown = {"origin", "checksum_origin", "nonfinite_origin", "suspect"}
-    texts = [finding["evidence"] for finding in record["findings"] if finding["kind"] not in shown]
+def _other_findings(record: RunRecord) -> Iterator[str]:
+    texts = [finding.evidence for finding in record.findings if finding.kind not in _SHOWN_ABOVE]
     if texts:
         yield "### Also found"
         yield ""
         yield from (f"- {plain(text)}" for text in texts[:MAX_SUSPECTS])
 
 
-def _excuses(summary: Mapping[str, Any]) -> Iterator[list[str]]:
+def _excuses(summary: ComparisonRecord) -> Iterator[list[str]]:
     for title, texts in zip(("Waivers", "Baseline"), excuses_text(summary), strict=True):
         if texts:
             yield [f"### {title}", "", *(f"- {plain(text)}" for text in texts)]
 
 
-def _coverage(record: Mapping[str, Any], comparison: Comparison) -> Iterator[str]:
+def _coverage(record: RunRecord, comparison: Comparison) -> Iterator[str]:
     yield "### How much was compared"
     yield ""
-    columns = covered_columns(record["coverage"])
-    rows = [(side, *(str(found[column]) for column in columns)) for side, found in record["coverage"].items()]
+    columns = covered_columns(record.coverage)
+    rows = [(side, *(str(getattr(found, column)) for column in columns)) for side, found in record.coverage.items()]
     yield from _table(("side", *columns.values()), rows, numbers=len(columns))
     found_gaps = gaps([comparison], limit=MAX_GAPS)
     if found_gaps:
@@ -202,7 +204,7 @@ def _worst(comparison: Comparison) -> Iterator[str]:
     yield ""
     rows = []
     for distance, row in largest:
-        place = {**place_of(row.pair.shown), "op_type": reader.op_type(row)}
+        place = place_of(row.pair.shown, op_type=reader.op_type(row))
         verdict = row.verdict.status.value.replace("_", " ")
         tensor = f"{code(operator(place))} {plain(slot(place))}"
         rows.append((tensor, plain(where(place)), verdict, row.verdict.role.value, f"{distance:.3g}"))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import chain, islice
 from pathlib import Path
 from string import Template
-from typing import Any
 
 from probe_flow.files.atomic import atomic_bytes
 from probe_flow.record.facts import figure, printable
 from probe_flow.record.rows import reason_of
+from probe_flow.record.types.run import RunRecord
 from probe_flow.records import ComparedPair, Comparison
 from probe_flow.reports.html.assets import Assets, assets
 from probe_flow.reports.html.payload import Payload
@@ -31,14 +31,13 @@ ROWS_WITHOUT_SCRIPTS = 20
 _WRONG = frozenset({Mark.ORIGIN, Mark.DRIFT, Mark.INHERITED, Mark.OVER})
 
 
-def write_html(comparison: Comparison, path: Path, *, run: Mapping[str, Any]) -> None:
+def write_html(comparison: Comparison, path: Path, *, run: RunRecord) -> None:
     """Write the report as one file, whole or not at all.
 
     Args:
         comparison: what is reported.
         path: where the file shall be.
-        run: facts of run.json so far: ``run_id``, ``workflow``, ``params``, ``versions``, ``timings``, ``executor``,
-            ``stages``; what is absent is not shown.
+        run: the record of the run so far.
 
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
@@ -47,7 +46,7 @@ def write_html(comparison: Comparison, path: Path, *, run: Mapping[str, Any]) ->
         file.writelines(html_pieces(comparison, run=run))
 
 
-def html_pieces(comparison: Comparison, *, run: Mapping[str, Any]) -> Iterator[bytes]:
+def html_pieces(comparison: Comparison, *, run: RunRecord) -> Iterator[bytes]:
     """Yield the report, in UTF-8.
 
     The page makes no request and runs no script but its own: its Content-Security-Policy names their digests. Texts
@@ -55,8 +54,7 @@ def html_pieces(comparison: Comparison, *, run: Mapping[str, Any]) -> Iterator[b
     """
     data = Payload(comparison, run=run)
     parts = assets()
-    workflow = run.get("workflow")
-    name = printable(workflow.get("name") or "") if isinstance(workflow, Mapping) else ""
+    name = printable(run.workflow.name)
     before, _, after = parts.template.partition("$data")
     head = Template(before).substitute(
         policy=escape(parts.policy),

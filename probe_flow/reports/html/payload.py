@@ -8,6 +8,8 @@ from typing import Any
 from probe_flow.errors import Diagnostic, Severity, UsageError
 from probe_flow.metrics.catalogue.registry import find_metric
 from probe_flow.record.json_values import json_value
+from probe_flow.record.run_json import plain
+from probe_flow.record.types.run import RunRecord
 from probe_flow.records import (
     Catalog,
     Comparison,
@@ -43,14 +45,14 @@ class Payload:
 
     Args:
         comparison: what is reported.
-        run: facts of run.json so far; what is not there is not shown.
+        run: the record of the run so far.
 
     Attributes:
         ranks: the rank of the mark of each row.
         summary: what stands above the rows.
     """
 
-    def __init__(self, comparison: Comparison, *, run: Mapping[str, Any]) -> None:
+    def __init__(self, comparison: Comparison, *, run: RunRecord) -> None:
         self._comparison = comparison
         self._run = run
         self._marks = RowMarks.of(comparison)
@@ -67,13 +69,13 @@ class Payload:
         return object_pieces(self._members())
 
     def _members(self) -> Iterator[Member]:
-        comparison, run, problems = self._comparison, self._run, self._problems
+        comparison, facts, problems = self._comparison, plain(self._run), self._problems
         strings = Strings()
         nodes = NodeTable(strings)
         yield from _values(
             format=FORMAT,
             summary=self.summary,
-            run={name: json_value(run[name]) for name in _RUN_FACTS if name in run},
+            run={name: json_value(facts[name]) for name in _RUN_FACTS},
             dumps=[_dump(side, catalog) for side, catalog in self._catalogs.items()],
             statuses=[status.value for status in Status],
             roles=[role.value for role in Role],

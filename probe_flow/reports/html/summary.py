@@ -22,7 +22,10 @@ from probe_flow.record.conclusion import (
 from probe_flow.record.excuses import excuses_text
 from probe_flow.record.facts import advice_texts, gaps, inherited, operator, slot, where
 from probe_flow.record.json_values import json_value
+from probe_flow.record.run_json import plain
 from probe_flow.record.same_places import SamePlace, same_places
+from probe_flow.record.types.conclusions import FindingRecord
+from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Comparison
 from probe_flow.reports.marks import GROUPS, Mark
 from probe_flow.reports.phrases import count_missing, note_on_failing_rows
@@ -37,7 +40,7 @@ def summary(
     ranks: bytes,
     places: Mapping[int, int],
     errors: Sequence[Diagnostic],
-    run: Mapping[str, Any],
+    run: RunRecord,
 ) -> dict[str, Any]:
     """Return what stands above the rows.
 
@@ -46,35 +49,35 @@ def summary(
         ranks: the rank of the mark of each of its rows.
         places: `ComparedPair.order` -> place of the row in the report, for the rows that findings name.
         errors: problems that make the run incomplete, whatever the comparison says.
-        run: facts of run.json so far.
+        run: the record of the run so far.
     """
     incomplete = _incomplete(comparison, errors)
     # What the terminal summary knows of a run, from this comparison alone: the run itself has not ended yet.
     facts = concluded(replace(comparison, incomplete=tuple(incomplete)), run)
-    word = verdict_word(facts)
+    word, conclusions = verdict_word(facts), plain(facts)
     passing_on = inherited([comparison])
-    groups = same_places(facts["findings"])
+    groups = same_places(facts.findings)
     return {
         "dumps": dumps_line(facts),
-        "verdict": facts["verdict"],
+        "verdict": facts.verdict,
         "word": word,
         "headline": headline(facts, word),
         "conclusion": last_line(facts),
         "caveats": caveats(facts),
         "note": ". ".join(filter(None, (note_on_failing_rows(facts, passing_on), *_excuses(facts)))),
         "incomplete": incomplete,
-        "counts": facts["counts"],
+        "counts": conclusions["counts"],
         "roles": _roles(comparison, ranks),
-        "coverage": facts["coverage"],
+        "coverage": conclusions["coverage"],
         "gaps": [
             {"count": gap.count, "side": gap.side, "kind": gap.kind, "example": gap.example}
             for gap in gaps([comparison], limit=MAX_GAPS)
         ],
         "findings": _findings(groups, places),
         "more_findings": max(0, len(groups) - MAX_FINDINGS),
-        "gate": facts["gate"],
+        "gate": conclusions["gate"],
         "next": _next_step(facts),
-        "advice": advice_texts(facts) if facts["verdict"] == "fail" else [],
+        "advice": advice_texts(facts) if facts.verdict == "fail" else [],
     }
 
 
@@ -99,7 +102,7 @@ def _roles(comparison: Comparison, ranks: bytes) -> list[dict[str, Any]]:
     ]
 
 
-def _excuses(facts: Mapping[str, Any]) -> list[str]:
+def _excuses(facts: RunRecord) -> list[str]:
     """Return what became of waivers and baseline, one sentence each."""
     named = zip(("waiver", "baseline"), excuses_text(facts), strict=True)
     texts = [f"{name}: {text}" for name, found in named for text in found]
@@ -122,30 +125,30 @@ def _findings(groups: Sequence[SamePlace], places: Mapping[int, int]) -> list[di
     return heads + [_finding(other, places) | {"repeats": True} for other in islice(repeats, room)]
 
 
-def _finding(finding: Mapping[str, Any], places: Mapping[int, int]) -> dict[str, Any]:
+def _finding(finding: FindingRecord, places: Mapping[int, int]) -> dict[str, Any]:
     """Return one conclusion, with the row that shows it where there is one."""
-    is_placed = finding["node"] is not None
+    is_placed = finding.node is not None
     return {
-        "kind": finding["kind"],
-        "fails": finding["fails"],
+        "kind": finding.kind.value,
+        "fails": finding.fails,
         "operator": operator(finding) if is_placed else None,
         "slot": slot(finding),
         "where": where(finding) if is_placed else "",
-        "golden": json_value(finding["golden_node"]),
-        "evidence": finding["evidence"],
-        "severity": finding["severity"],
-        "row": places.get(finding["row"]) if finding["row"] is not None else None,
-        "metrics": finding["metrics"],
+        "golden": json_value(finding.golden_node),
+        "evidence": finding.evidence,
+        "severity": finding.severity,
+        "row": places.get(finding.row) if finding.row is not None else None,
+        "metrics": finding.metrics,
     }
 
 
-def _next_step(run: Mapping[str, Any]) -> str:
-    first = run["first_divergence"] or run["nonfinite_origin"]
-    if run["verdict"] == "incomplete":
+def _next_step(run: RunRecord) -> str:
+    first = run.first or run.nonfinite
+    if run.verdict == "incomplete":
         return "Remove the causes listed here, then run the same workflow again."
-    if run["verdict"] == "pass" and (count := count_missing(run)):
+    if run.verdict == "pass" and (count := count_missing(run)):
         return f"See why {count} tensor{'' if count == 1 else 's'} had no counterpart; what was compared is right."
-    if run["verdict"] == "pass":
+    if run.verdict == "pass":
         return "Nothing has to be done. A click on the heading of the errors shows the largest ones."
     if first is not None:
         return f"Look at the inputs and outputs of {operator(first)}."

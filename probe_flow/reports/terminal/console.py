@@ -6,7 +6,7 @@ import io
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from probe_flow.record.conclusion import dumps_line, headline, last_line, verdict_word
 from probe_flow.record.excuses import excuses_text
@@ -27,7 +27,9 @@ from probe_flow.record.facts import (
     where,
 )
 from probe_flow.record.same_places import SamePlace, elsewhere, is_same_place, suspected
-from probe_flow.records import Comparison
+from probe_flow.record.types.conclusions import FindingRecord
+from probe_flow.record.types.run import RunRecord
+from probe_flow.records import Comparison, FindingKind
 from probe_flow.reports.phrases import FIGURES_FIRST, note_on_failing_rows
 
 if TYPE_CHECKING:
@@ -47,7 +49,9 @@ MAX_FIGURES = 4
 
 _STYLES = {"PASS": "bold green", "FAIL": "bold red", "DONE": "bold"}
 _UNFINISHED_STYLE = "bold yellow"
-_EXECUTION = ("rank", "graph", "step")
+_SHOWN_ABOVE = frozenset(
+    {FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN, FindingKind.NONFINITE_ORIGIN, FindingKind.SUSPECT}
+)
 
 _EXIT_CODES = {
     1: "Exit code 1: the run came to its end, and what it found fails its gate.",
@@ -61,7 +65,7 @@ _EXIT_CODES = {
 
 
 def render_summary(
-    run: Mapping[str, Any],
+    run: RunRecord,
     comparisons: Sequence[Comparison],
     *,
     color: bool,
@@ -105,7 +109,7 @@ class _Summary:
     def __init__(
         self,
         console: Console,
-        run: Mapping[str, Any],
+        run: RunRecord,
         comparisons: Sequence[Comparison],
         folder: str,
         tables: Mapping[str, Sequence[str]],
@@ -120,7 +124,7 @@ class _Summary:
         self._compared_dumps()
         self._verdict()
         self._incomplete()
-        self._origin("First wrong tensor", self._run.get("first_divergence"))
+        self._origin("First wrong tensor", self._run.first)
         self._nonfinite()
         self._suspects()
         self._other_findings()
@@ -194,14 +198,14 @@ class _Summary:
         self._console.print(text)
 
     def _incomplete(self) -> None:
-        causes = [printable(cause) for cause in self._run.get("incomplete") or ()]
+        causes = [printable(cause) for cause in self._run.incomplete]
         if not causes:
             return
         self._title("Why it is incomplete")
         more = [f"and {len(causes) - MAX_CAUSES} more, in run.json"] if len(causes) > MAX_CAUSES else []
         self._items(causes[:MAX_CAUSES] + more)
 
-    def _origin(self, title: str, place: Mapping[str, Any] | None) -> None:
+    def _origin(self, title: str, place: FindingRecord | None) -> None:
         if place is None:
             return
         self._title(title)
@@ -209,7 +213,7 @@ class _Summary:
         self._grid((label, text) for label, text in _place_rows(place, also) if text)
 
     def _nonfinite(self) -> None:
-        place, first = self._run.get("nonfinite_origin"), self._run.get("first_divergence")
+        place, first = self._run.nonfinite, self._run.first
         if place is None:
             return
         if first is not None and is_same_place(place, first):
@@ -218,7 +222,7 @@ class _Summary:
         self._origin("Where NaN or infinity begins", place)
 
     def _suspects(self) -> None:
-        first = self._run.get("first_divergence")
+        first = self._run.first
         others = [found for found in suspected(self._run) if first is None or not found.is_at(first)]
         if not others:
             return
@@ -229,12 +233,7 @@ class _Summary:
         self._items(texts)
 
     def _other_findings(self) -> None:
-        shown = {"origin", "checksum_origin", "nonfinite_origin", "suspect"}
-        texts = [
-            printable(finding.get("evidence", ""))
-            for finding in self._run.get("findings") or ()
-            if finding.get("kind") not in shown
-        ]
+        texts = [printable(finding.evidence) for finding in self._run.findings if finding.kind not in _SHOWN_ABOVE]
         if texts:
             self._title("Also found")
             self._items(texts[:MAX_SUSPECTS])
@@ -248,25 +247,25 @@ class _Summary:
 
     def _dumps(self) -> None:
         """Say what a run that compares nothing has read, or made, and where it lies."""
-        dumps = self._run.get("inputs") or ()
+        dumps = self._run.inputs
         if verdict_word(self._run) != "DONE" or not dumps:
             return
         self._title("Dumps")
         for dump in dumps:
-            name, path = printable(str(dump.get("stage"))), printable(str(dump.get("path")))
-            self._unbroken(f"  {name}  {_tensors(dump.get('tensors') or 0)} of {dump.get('nodes')} nodes  {path}")
+            name, path = printable(dump.stage), printable(dump.path)
+            self._unbroken(f"  {name}  {_tensors(dump.tensors)} of {dump.nodes} nodes  {path}")
 
     def _results(self) -> None:
-        counts = self._run.get("counts") or {}
+        counts = self._run.counts
         rows = []
         if counts or verdict_word(self._run) != "DONE":
-            policy = (self._run.get("gate") or {}).get("policy")
-            rule = f"{counts_text(counts)}{f' by {printable(policy)}' if policy else ''}"
+            gate = self._run.gate
+            rule = f"{counts_text(counts)}{f' by {printable(gate.policy)}' if gate is not None and gate.policy else ''}"
             rows = [("tensors", roles_text(self._run)), ("row rule", rule)]
         note = note_on_failing_rows(self._run, inherited(self._comparisons))
         if note:
             rows.append(("note", note))
-        problems = problems_text(self._run.get("problems") or ())
+        problems = problems_text(self._run.problems)
         if problems:
             rows.append(("problems", f"{problems}, explained by `probe-flow explain CODE`"))
         if rows:
@@ -274,18 +273,18 @@ class _Summary:
             self._grid((label, text) for label, text in rows if text)
 
     def _coverage(self) -> None:
-        coverage = self._run.get("coverage") or {}
+        coverage = self._run.coverage
         if not coverage:
             return
         self._title("How much was compared")
         columns = covered_columns(coverage)
         table = self._table(("side", *columns.values()), numbers=len(columns))
-        for side in (side for side in ("target", "golden") if side in coverage):
-            table.add_row(side, *(str(coverage[side].get(name, 0)) for name in columns))
+        for side, found in coverage.items():
+            table.add_row(side, *(str(getattr(found, name)) for name in columns))
         self._indented(table)
         counts = coverage.values()
-        lacks = any(count.get("missing") or count.get("outside") for count in counts)
-        if any(count.get("compared") for count in counts) and not lacks and not self._run.get("incomplete"):
+        lacks = any(count.missing or count.outside for count in counts)
+        if any(count.compared for count in counts) and not lacks and not self._run.incomplete:
             self._line("  Nothing is missing: everything that had to be compared was.")
         found_gaps = gaps(self._comparisons, limit=MAX_GAPS)
         self._items(f"{gap.count} {gap.kind} ({gap.side}), e.g. {gap.example}" for gap in found_gaps)
@@ -300,7 +299,7 @@ class _Summary:
         table = self._table(("tensor", "where", "verdict", "error"), numbers=1)
         for distance, row in largest:
             place = place_of(row.pair.shown)
-            tensor = Text(f"{printable(place['node'])} {slot(place)}")
+            tensor = Text(f"{printable(place.node)} {slot(place)}")
             verdict = row.verdict.status.value.replace("_", " ")
             table.add_row(tensor, Text(where(place)), Text(verdict), Text(f"{distance:.3g}"))
         self._indented(table)
@@ -312,7 +311,7 @@ class _Summary:
                 self._unbroken(line)
 
     def _files(self) -> None:
-        files = [printable(name) for name in self._run.get("artifacts") or ()]
+        files = [printable(name) for name in self._run.artifacts]
         if not files:
             return
         self._title(f"Files in {printable(self._folder)}" if self._folder else "Files")
@@ -328,14 +327,14 @@ class _Summary:
         if command:
             self._unbroken(f"  {printable(command)}")
         self._advice()
-        explanation = _EXIT_CODES.get(self._run.get("exit_code") or 0)
+        explanation = _EXIT_CODES.get(self._run.exit_code)
         if explanation:
             self._line(explanation)
         word = verdict_word(self._run)
         self._unbroken(last_line(self._run, folder=self._folder), _STYLES.get(word, _UNFINISHED_STYLE))
 
     def _advice(self) -> None:
-        texts = advice_texts(self._run) if self._run.get("exit_code") == 1 else []
+        texts = advice_texts(self._run) if self._run.exit_code == 1 else []
         if texts:
             self._line("Then, with more in `probe-flow explain CODE`:")
             self._items(texts)
@@ -345,20 +344,21 @@ def _tensors(count: int) -> str:
     return f"{count} tensor{'' if count == 1 else 's'}"
 
 
-def _place_rows(place: Mapping[str, Any], also: str) -> list[tuple[str, str]]:
-    metrics = {name: value for name, value in (place.get("metrics") or {}).items() if value is not None}
+def _place_rows(place: FindingRecord, also: str) -> list[tuple[str, str]]:
+    metrics = {name: value for name, value in place.metrics.items() if value is not None}
     names = dict.fromkeys((*(name for name in FIGURES_FIRST if name in metrics), *metrics))
     figures = ", ".join(f"{printable(name)} {figure(metrics[name])}" for name in list(names)[:MAX_FIGURES])
     return [
         ("operator", operator(place)),
+        ("in the dump", printable(place.name or "") if place.name != place.node else ""),
         ("tensor", slot(place)),
         ("where", where(place)),
         ("also in", also),
-        ("golden", printable(place["golden_node"]) if place.get("golden_node") else ""),
-        ("called at", printable(place.get("source") or "")),
-        ("evidence", printable(place.get("evidence") or "")),
+        ("golden", printable(place.golden_node or "")),
+        ("called at", printable(place.source or "")),
+        ("evidence", printable(place.evidence)),
         ("figures", figures),
-        ("compared by", printable(place["comparison"]) if place.get("comparison") else ""),
+        ("compared by", printable(place.comparison or "")),
     ]
 
 
@@ -366,18 +366,19 @@ def _one_line(found: SamePlace) -> str:
     place = found.first
     head = ", ".join(part for part in (operator(place), slot(place), where(place)) if part)
     also = f"; also in {found.elsewhere}" if found.others else ""
-    return f"{head}: {printable(place.get('evidence') or '')}{also}"
+    return f"{head}: {printable(place.evidence)}{also}"
 
 
-def _next_step(run: Mapping[str, Any], folder: str) -> tuple[str, str]:
+def _next_step(run: RunRecord, folder: str) -> tuple[str, str]:
     """Return what to do now, and the command that helps with it (either may be empty)."""
-    code = run.get("exit_code")
-    first = run.get("first_divergence") or run.get("nonfinite_origin")
+    code = run.exit_code
+    first = run.first or run.nonfinite
     if code == 3:
         return "remove the causes listed above and run the same command again.", ""
     show = f"probe-flow show {shlex.quote(folder or '.')}"
-    if code == 1 and first is not None:
-        at = [f" --{name} {shlex.quote(str(first[name]))}" for name in _EXECUTION if first.get(name) is not None]
-        command = f"{show} --node {shlex.quote(first['node'])}{''.join(at)}"
+    if code == 1 and first is not None and first.node is not None:
+        execution = {"rank": first.rank, "graph": first.graph, "step": first.step}
+        at = [f" --{name} {shlex.quote(str(value))}" for name, value in execution.items() if value is not None]
+        command = f"{show} --node {shlex.quote(first.node)}{''.join(at)}"
         return f"look at the inputs and outputs of {operator(first)}:", command
     return ("look at the rows that fail:", f"{show} --verdict fail") if code == 1 else ("", "")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, UsageError
 from probe_flow.files.atomic import atomic_text
@@ -14,7 +11,9 @@ from probe_flow.files.existing import is_there
 from probe_flow.metrics.error_figure import error_figure, number
 from probe_flow.record.baseline_file import BaselineFile, read_baseline
 from probe_flow.record.run_folder import StoredRun
-from probe_flow.records import Baseline, BaselineUse, Deviant, ExcuseKind, FindingKind, Status
+from probe_flow.record.types.conclusions import FindingRecord
+from probe_flow.record.types.rows import RowRecord, SideRecord
+from probe_flow.records import Baseline, BaselineUse, Deviant, FindingKind, Phase, Status
 from probe_flow.records.baseline import FAILING_ROW, NONFINITE_ROW, NodePlace, largest, plain_name, stand
 from probe_flow.runs.baseline.file_text import baseline_text
 
@@ -53,18 +52,15 @@ def baseline_of(run: StoredRun) -> BaselineFile:
     Raises:
         IncompleteError: PF7320 when the run is incomplete or compares nothing, PF7113 when its rows cannot be read.
     """
-    workflow = _workflow(run)
+    workflow = run.record.workflow.name
     _require_complete(run)
     comparisons = {}
-    with as_records(run):
-        for name, summary in run.record["comparisons"].items():
-            gate = summary.get("gate") or {}
-            found = _Deviations(run, name)
-            compared = {side: int(coverage["compared"]) for side, coverage in summary["coverage"].items()}
-            comparisons[name] = Baseline(
-                workflow, name, gate.get("name", ""), gate.get("policy", ""), compared, tuple(largest(found.counting))
-            )
-    return BaselineFile(workflow, str(run.record.get("run_id") or ""), comparisons)
+    for name, summary in run.record.comparisons.items():
+        gate, policy = (summary.gate.name, summary.gate.policy) if summary.gate is not None else ("", "")
+        compared = {str(side): coverage.compared for side, coverage in summary.coverage.items()}
+        found = _Deviations(run, name)
+        comparisons[name] = Baseline(workflow, name, gate, policy, compared, tuple(largest(found.counting)))
+    return BaselineFile(workflow, run.record.run_id, comparisons)
 
 
 def check(run: StoredRun, path: Path, *, tolerance: float) -> dict[str, BaselineUse]:
@@ -75,15 +71,14 @@ def check(run: StoredRun, path: Path, *, tolerance: float) -> dict[str, Baseline
         UsageError: PF7310, PF7311 when the file cannot be read or belongs to another workflow.
     """
     file = read_baseline(path)
-    workflow = _workflow(run)
+    workflow = run.record.workflow.name
     for name in run.comparisons:
         file.of(workflow=workflow, comparison=name)
     _require_complete(run)
     found = {}
     for name in run.comparisons:
         baseline = file.of(workflow=workflow, comparison=name)
-        with as_records(run):
-            deviations = _Deviations(run, name)
+        deviations = _Deviations(run, name)
         found[name] = stand(
             baseline,
             deviations.counting,
@@ -94,20 +89,9 @@ def check(run: StoredRun, path: Path, *, tolerance: float) -> dict[str, Baseline
     return found
 
 
-@contextmanager
-def as_records(run: StoredRun) -> Iterator[None]:
-    """Turn what goes wrong on records of another shape, of a folder that was edited, into PF7111."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        message = f"the records of the run are not what a run leaves: {type(exc).__name__}: {exc}"
-        cure = "copy the folder again, or repeat the run"
-        raise IncompleteError(Diagnostic("PF7111", message, path=str(run.folder), help=cure)) from exc
-
-
 def _require_complete(run: StoredRun) -> None:
-    causes = run.record.get("incomplete") or ()
-    if run.record["verdict"] == "incomplete" or causes:
+    causes = run.record.incomplete
+    if run.record.verdict == "incomplete" or causes:
         why = f"is incomplete: {causes[0]}" if causes else "is incomplete"
         raise _not_accepted(run, why)
     if not run.comparisons:
@@ -117,11 +101,6 @@ def _require_complete(run: StoredRun) -> None:
 def _not_accepted(run: StoredRun, why: str) -> IncompleteError:
     cure = "remove the causes and run again; what a run did not see cannot be accepted"
     return IncompleteError(Diagnostic("PF7320", f"the run {why}", path=str(run.folder), help=cure))
-
-
-def _workflow(run: StoredRun) -> str:
-    workflow = run.record.get("workflow")
-    return str(workflow.get("name") or "") if isinstance(workflow, Mapping) else ""
 
 
 def _before(path: Path) -> BaselineFile | None:
@@ -139,56 +118,75 @@ class _Deviations:
     """What fails the gate of one comparison of a stored run: ``counting``, and ``waived`` besides; and its nodes."""
 
     def __init__(self, run: StoredRun, comparison: str) -> None:
-        summary = run.record["comparisons"][comparison]
-        is_by_rows = (summary.get("gate") or {}).get("name") == "all_pass"
+        gate = run.record.comparisons[comparison].gate
+        is_by_rows = gate is not None and gate.name == "all_pass"
         self.counting: list[Deviant] = []
         self.waived: list[Deviant] = []
         self.nodes: set[NodePlace] = set()
         for row in run.rows(comparison=comparison):
-            if row["verdict"] == Status.FAIL.value and is_by_rows:
+            if row.verdict is Status.FAIL and is_by_rows:
                 self._add(row, _deviant(row, *_of_row(row)))
-            self.nodes.add((row.get("graph"), plain_name(row["node"]), row.get("call") or 0, row.get("phase") or ""))
-        for finding in () if is_by_rows else summary.get("findings") or ():
-            if finding.get("fails") or any(kind.value in finding for kind in ExcuseKind):
-                self._add(finding, finding_deviant(finding))
+            self.nodes.add(node_place(row))
+        for finding in () if is_by_rows else findings_that_count(run, comparison):
+            self._add(finding, finding_deviant(finding))
 
-    def _add(self, place: Mapping[str, Any], deviant: Deviant) -> None:
-        (self.waived if ExcuseKind.WAIVED.value in place else self.counting).append(deviant)
+    def _add(self, place: RowRecord | FindingRecord, deviant: Deviant) -> None:
+        (self.counting if place.waived is None else self.waived).append(deviant)
 
 
-def finding_deviant(finding: Mapping[str, Any]) -> Deviant:
+def findings_that_count(run: StoredRun, comparison: str) -> list[FindingRecord]:
+    """Return the findings that fail the gate of a comparison, or would if they were not excused.
+
+    Raises:
+        IncompleteError: PF7115 when there are more than the record of the run lists.
+    """
+    listed = run.record.findings_of(comparison)
+    failing = sum(count.failing for count in run.record.comparisons[comparison].finding_counts.values())
+    if sum(each.fails and each.node is not None for each in listed) < failing:
+        message = f"the record of the run lists {len(listed)} findings, and more of them fail"
+        cure = "mend what fails first, or narrow the run by `select`"
+        raise IncompleteError(Diagnostic("PF7115", message, path=str(run.folder), help=cure))
+    return [each for each in listed if each.fails or each.waived is not None or each.accepted is not None]
+
+
+def node_place(row: RowRecord) -> NodePlace:
+    """Return the node of a row as baselines know it."""
+    return row.graph, plain_name(row.node), row.call, row.phase.value
+
+
+def finding_deviant(finding: FindingRecord) -> Deviant:
     """Return a finding of `run.json` as baselines know it."""
-    return _deviant(finding, str(finding["kind"]), _of_finding(finding))
+    return _deviant(finding, finding.kind.value, _of_finding(finding))
 
 
-def _deviant(place: Mapping[str, Any], kind: str, figure: float | None) -> Deviant:
+def _deviant(place: RowRecord | FindingRecord, kind: str, figure: float | None) -> Deviant:
     return Deviant(
-        place.get("graph"),
-        plain_name(place["node"]) if place.get("node") is not None else None,
-        place.get("call") or 0,
-        place.get("phase") or "none",
-        plain_name(place.get("op_type") or ""),
+        place.graph,
+        plain_name(place.node) if place.node is not None else None,
+        place.call or 0,
+        (place.phase or Phase.NONE).value,
+        plain_name(place.op_type or ""),
         kind,
-        plain_name(f"{place['direction']}.{place['index']}" if place.get("direction") else ""),
+        plain_name(f"{place.direction.value}.{place.index}" if place.direction is not None else ""),
         figure,
     )
 
 
-def _of_finding(finding: Mapping[str, Any]) -> float | None:
-    if finding["kind"] == FindingKind.NONFINITE_ORIGIN.value:
-        return number(finding.get("severity"))
-    error = error_figure(finding.get("metrics") or {})
+def _of_finding(finding: FindingRecord) -> float | None:
+    if finding.kind is FindingKind.NONFINITE_ORIGIN:
+        return number(finding.severity)
+    error = error_figure(finding.metrics)
     return error[1] if error is not None else None
 
 
-def _of_row(row: Mapping[str, Any]) -> tuple[str, float | None]:
+def _of_row(row: RowRecord) -> tuple[str, float | None]:
     """Return the kind and the figure of a failing row."""
-    target, golden = (_nonfinite(row.get(side)) for side in ("target", "golden"))
+    target, golden = _nonfinite(row.target), _nonfinite(row.golden)
     if target != golden:
         return NONFINITE_ROW, float(sum(abs(one - other) for one, other in zip(target, golden, strict=True)))
-    error = error_figure(row.get("metrics") or {})
+    error = error_figure(row.metrics)
     return FAILING_ROW, error[1] if error is not None else None
 
 
-def _nonfinite(side: Mapping[str, Any] | None) -> tuple[int, int]:
-    return ((side.get("nan") or 0), (side.get("inf") or 0)) if side is not None else (0, 0)
+def _nonfinite(side: SideRecord | None) -> tuple[int, int]:
+    return (side.nan or 0, side.inf or 0) if side is not None else (0, 0)

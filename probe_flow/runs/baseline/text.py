@@ -9,6 +9,7 @@ from probe_flow.record.baseline_file import BaselineFile
 from probe_flow.record.excuses import baseline_facts, baseline_lines, deviant_facts
 from probe_flow.record.facts import figure, printable
 from probe_flow.record.json_values import json_number
+from probe_flow.record.run_json import plain
 from probe_flow.records import BaselineUse, Deviant
 from probe_flow.runs.baseline.accept import Accepted
 
@@ -73,7 +74,7 @@ def check_json(uses: Mapping[str, BaselineUse]) -> str:
     return _json(
         {
             "worse": any(use.worse for use in uses.values()),
-            "comparisons": {name: baseline_facts(use) for name, use in uses.items()},
+            "comparisons": {name: plain(baseline_facts(use)) for name, use in uses.items()},
         }
     )
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.record.run_folder import StoredRun
-from probe_flow.records import Baseline, BaselineUse, Deviant, ExcuseKind
+from probe_flow.records import Baseline, BaselineUse, Deviant
 from probe_flow.records.baseline import NodePlace, largest, stand
-from probe_flow.runs.baseline.accept import as_records, finding_deviant
+from probe_flow.runs.baseline.accept import finding_deviant, findings_that_count
 from probe_flow.runs.diff.inputs import InputChange, changed_inputs, input_problem, inputs_of
 from probe_flow.runs.diff.rows import At, Kind, RowChange, RunRows, change_of
 
@@ -67,7 +67,7 @@ class RunDiff:
     @property
     def has_regressed(self) -> bool:
         """Whether something is worse in B: its verdict, a failing finding, or a tensor."""
-        if self.a.record["verdict"] == "pass" and self.b.record["verdict"] == "fail":
+        if self.a.record.verdict == "pass" and self.b.record.verdict == "fail":
             return True
         moved = any(move.is_regression for moves in self.moves.values() for move in moves)
         return (
@@ -79,7 +79,7 @@ class RunDiff:
     @property
     def is_certain(self) -> bool:
         """Whether B is complete, so that nothing unseen can be worse."""
-        return bool(self.b.record["verdict"] != "incomplete")
+        return self.b.record.verdict != "incomplete"
 
 
 def diff_runs(a: StoredRun, b: StoredRun, *, tolerance: float) -> RunDiff:
@@ -99,21 +99,15 @@ def diff_runs(a: StoredRun, b: StoredRun, *, tolerance: float) -> RunDiff:
     """
     names = _stages(a, b)
     is_named = len(a.comparisons) > 1 or len(b.comparisons) > 1
-    with as_records(a):
-        before = RunRows(a, is_named=is_named)
-    with as_records(b):
-        after = RunRows(b, is_named=is_named)
-    with as_records(a):
-        read_before = inputs_of(a)
-    with as_records(b):
-        inputs = changed_inputs(read_before, inputs_of(b))
+    before, after = RunRows(a, is_named=is_named), RunRows(b, is_named=is_named)
+    inputs = changed_inputs(inputs_of(a), inputs_of(b))
     common, verdicts = 0, Counter[tuple[str, str]]()
     changes: list[RowChange] = []
     for place, (old, new) in after.pairs(before, names):
         if old is not None and new is not None:
             common += 1
             if old.verdict != new.verdict:
-                verdicts[old.verdict, new.verdict] += 1
+                verdicts[old.verdict.value, new.verdict.value] += 1
         change = change_of(place, old, new, tolerance)
         if change is not None:
             changes.append(change)
@@ -174,15 +168,11 @@ def _moves(
 def _places(run: StoredRun, comparison: str) -> dict[object, tuple[Deviant, frozenset[At]]]:
     """Return place of a failing finding -> the finding, its ranks and steps."""
     found: dict[object, tuple[Deviant, frozenset[At]]] = {}
-    with as_records(run):
-        for finding in run.record["comparisons"][comparison].get("findings") or ():
-            if finding.get("fails") and finding.get("node") is not None:
-                deviant = finding_deviant(finding)
-                known = found[deviant.place][1] if deviant.place in found else frozenset()
-                rank, step = finding.get("rank"), finding.get("step")
-                if not isinstance(rank, (int, type(None))) or not isinstance(step, (int, type(None))):
-                    raise TypeError(f"rank {rank!r} or step {step!r} of a finding is no number")
-                found[deviant.place] = deviant, known | {(rank, step)}
+    for finding in findings_that_count(run, comparison):
+        if finding.fails and finding.node is not None:
+            deviant = finding_deviant(finding)
+            known = found[deviant.place][1] if deviant.place in found else frozenset()
+            found[deviant.place] = deviant, known | {(finding.rank, finding.step)}
     return found
 
 
@@ -192,24 +182,23 @@ def _sorted(places: AbstractSet[At]) -> tuple[At, ...]:
 
 def _failing(run: StoredRun, comparison: str, *, is_excused: bool = False) -> list[Deviant]:
     """Return the findings that fail, or those that a waiver or a baseline takes out of the gate."""
-    with as_records(run):
-        return [
-            finding_deviant(finding)
-            for finding in run.record["comparisons"][comparison].get("findings") or ()
-            if (any(kind.value in finding for kind in ExcuseKind) if is_excused else finding.get("fails"))
-        ]
+    return [
+        finding_deviant(finding)
+        for finding in findings_that_count(run, comparison)
+        if (finding.waived is not None or finding.accepted is not None if is_excused else finding.fails)
+    ]
 
 
 def _problems(a: StoredRun, b: StoredRun, inputs: Sequence[InputChange]) -> tuple[Diagnostic, ...]:
     about_inputs = input_problem(inputs, str(b.folder))
     found = [about_inputs] if about_inputs is not None else []
     for name, run in (("A", a), ("B", b)):
-        if run.record["verdict"] == "incomplete":
-            causes = run.record.get("incomplete") or ("it has not ended",)
+        if run.record.verdict == "incomplete":
+            causes = run.record.incomplete or ("it has not ended",)
             message = f"run {name} is incomplete: {causes[0]}"
             cure = "what it did not compare may be worse" if run is b else "what it did not compare shows as new"
             found.append(Diagnostic("PF7332", message, severity=Severity.WARNING, path=str(run.folder), help=cure))
-    workflows = [str((run.record.get("workflow") or {}).get("name") or "") for run in (a, b)]
+    workflows = [run.record.workflow.name for run in (a, b)]
     if workflows[0] != workflows[1]:
         message = f"run A is of the workflow `{workflows[0]}`, run B of `{workflows[1]}`"
         cure = "name two runs of the same workflow, unless its name has changed"

@@ -63,10 +63,7 @@ def changed_inputs(before: Mapping[str, Input], after: Mapping[str, Input]) -> t
 
 def inputs_of(run: StoredRun) -> dict[str, Input]:
     """Return stage -> the dump that it read."""
-    return {
-        str(given["stage"]): Input(str(given.get("path")), str(given["fingerprint"]), int(given.get("tensors") or 0))
-        for given in run.record.get("inputs") or ()
-    }
+    return {given.stage: Input(given.path, given.fingerprint, given.tensors) for given in run.record.inputs}
 
 
 def names_text(changes: Sequence[InputChange]) -> str:

@@ -8,14 +8,19 @@ import sys
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
+
+from msgspec import Struct
 
 from probe_flow.metrics.error_figure import error_figure
 from probe_flow.record.run_folder import StoredRun
-from probe_flow.records import ExcuseKind, Status
-from probe_flow.records.baseline import NodePlace, plain_name
+from probe_flow.record.types.rows import RowRecord
+from probe_flow.records import Phase, Role, SlotRole, Status
+from probe_flow.records.baseline import NodePlace
+from probe_flow.runs.baseline.accept import node_place
 
-COMPARED = frozenset({Status.PASS.value, Status.WARNING.value, Status.FAIL.value})
+COMPARED = frozenset({Status.PASS, Status.WARNING, Status.FAIL})
 
 RELATIVE = frozenset({"relative_euclidean_distance", "l2norm_diff_rel", "cosine", "mean_rel_err", "max_rel_err"})
 
@@ -62,8 +67,8 @@ MEANINGS: Mapping[Kind, str] = {
 class RowFacts:
     """What the difference needs of a row of one run."""
 
-    verdict: str
-    role: str
+    verdict: Status
+    role: Role
     golden: str
     rule: str
     figure: tuple[str, float] | None
@@ -78,19 +83,40 @@ class RowFacts:
         return self.verdict in COMPARED
 
 
+class RowPlace(Struct, frozen=True, gc=False):
+    """Where a tensor is, in the words of ``comparison.jsonl``; `side` names what the row shows."""
+
+    comparison: str | None
+    rank: int | None
+    graph: int | str | None
+    step: int | None
+    node: str
+    name: str
+    call: int
+    phase: Phase
+    direction: SlotRole
+    index: str
+    op_type: str
+    side: str
+
+
+_Key = tuple[Any, ...]
+_place_of = attrgetter("rank", "graph", "step", "node", "call", "phase", "direction", "index")
+
+
 @dataclass(frozen=True, slots=True)
 class RowChange:
     """A tensor that is not in both runs the same.
 
     Args:
         kind: what became of it.
-        place: where it is, in the words of ``comparison.jsonl``.
+        place: where it is.
         before, after: the row in A and in B; None where it has none.
         is_rematched: whether it is compared with another golden tensor.
     """
 
     kind: Kind
-    place: Mapping[str, Any]
+    place: RowPlace
     before: RowFacts | None
     after: RowFacts | None
     is_rematched: bool = False
@@ -104,11 +130,6 @@ class RowChange:
             self.kind is Kind.VANISHED and self.before is not None and self.before.is_compared
         )
 
-
-_EXCUSES = frozenset(kind.value for kind in ExcuseKind)
-
-_PLACE = ("comparison", "rank", "graph", "step", "node", "call", "phase", "direction", "index")
-_Key = tuple[Any, ...]
 
 At = tuple[int | None, int | None]
 """Rank and step."""
@@ -125,21 +146,21 @@ class RunRows:
     def __init__(self, run: StoredRun, *, is_named: bool) -> None:
         self.nodes: set[NodePlace] = set()
         self.places: set[At] = set()
-        self._op_types: dict[_Key, str] = {}
+        self._names: dict[_Key, tuple[str, str]] = {}
         self._by_key: dict[_Key, list[RowFacts]] = {}
         only = run.comparisons[0] if len(run.comparisons) == 1 else None
         for row in run.rows():
-            comparison = (row.get("comparison") or only) if is_named else None
-            side = "target" if row.get("target") is not None else "golden"
-            key = (side, comparison, *(row.get(name) for name in _PLACE[1:]))
+            comparison = (row.comparison or only) if is_named else None
+            side = "target" if row.target is not None else "golden"
+            key = (side, comparison, *_place_of(row))
             self._by_key.setdefault(key, []).append(_facts(row))
-            self._op_types[key] = sys.intern(row.get("op_type") or "")
-            self.places.add((row.get("rank"), row.get("step")))
-            self.nodes.add((row.get("graph"), plain_name(row["node"]), row.get("call") or 0, row.get("phase") or ""))
+            self._names[key] = sys.intern(row.op_type), row.name
+            self.places.add((row.rank, row.step))
+            self.nodes.add(node_place(row))
 
     def pairs(
         self, before: RunRows, names: Mapping[str, str]
-    ) -> Iterator[tuple[Mapping[str, Any], tuple[RowFacts | None, RowFacts | None]]]:
+    ) -> Iterator[tuple[RowPlace, tuple[RowFacts | None, RowFacts | None]]]:
         """Yield place, row before and row now of every tensor: in the order of this run, then those that it lacks.
 
         Args:
@@ -157,8 +178,10 @@ class RunRows:
             for row in rows:
                 yield place, (row, None)
 
-    def _place(self, key: _Key) -> dict[str, Any]:
-        return {**dict(zip(_PLACE, key[1:], strict=True)), "op_type": self._op_types[key], "side": key[0]}
+    def _place(self, key: _Key) -> RowPlace:
+        side, comparison, rank, graph, step, node, call, phase, direction, index = key
+        op_type, name = self._names[key]
+        return RowPlace(comparison, rank, graph, step, node, name, call, phase, direction, index, op_type, side)
 
 
 def _aligned(old: Sequence[RowFacts], new: Sequence[RowFacts]) -> Iterator[tuple[RowFacts | None, RowFacts | None]]:
@@ -180,29 +203,24 @@ def _aligned(old: Sequence[RowFacts], new: Sequence[RowFacts]) -> Iterator[tuple
         yield row, None
 
 
-def _facts(row: Mapping[str, Any]) -> RowFacts:
-    sides = [side for side in (row.get("target"), row.get("golden")) if isinstance(side, Mapping)]
-    metrics = row.get("metrics") or {}
-    golden = row.get("golden")
-    counts = [((side.get("nan") or 0), (side.get("inf") or 0)) for side in sides]
-    equal = metrics.get("checksum_equal")
-    figure = error_figure(metrics)
+def _facts(row: RowRecord) -> RowFacts:
+    sides = [side for side in (row.target, row.golden) if side is not None]
+    counts = [((side.nan or 0), (side.inf or 0)) for side in sides]
+    equal = row.metrics.get("checksum_equal")
     return RowFacts(
-        verdict=sys.intern(row["verdict"]),
-        role=sys.intern(row.get("role") or "unknown"),
-        golden=sys.intern(str(golden.get("name") or "")) if isinstance(golden, Mapping) else "",
-        rule=sys.intern(row.get("rule") or ""),
-        figure=figure,
+        verdict=row.verdict,
+        role=row.role,
+        golden=sys.intern(row.golden.name) if row.golden is not None else "",
+        rule=sys.intern(row.rule),
+        figure=error_figure(row.metrics),
         nonfinite=sum(abs(one - other) for one, other in zip(*counts, strict=True)) if len(counts) == 2 else 0,
         is_equal=equal if isinstance(equal, bool) else None,
-        dtypes=tuple(sys.intern(str(side.get("dtype") or "")) for side in sides),
-        is_excused=not _EXCUSES.isdisjoint(row),
+        dtypes=tuple(sys.intern(side.dtype) for side in sides),
+        is_excused=row.waived is not None or row.accepted is not None,
     )
 
 
-def change_of(
-    place: Mapping[str, Any], old: RowFacts | None, new: RowFacts | None, tolerance: float
-) -> RowChange | None:
+def change_of(place: RowPlace, old: RowFacts | None, new: RowFacts | None, tolerance: float) -> RowChange | None:
     """Return what became of a tensor from its row in A to that in B; None where it is the same.
 
     An error has grown when it is more than the tolerance above that of A, and more than the rounding of its dtype.
@@ -233,7 +251,7 @@ def _is_worse(old: RowFacts, new: RowFacts, tolerance: float) -> bool:
     if new.nonfinite < old.nonfinite or (old.is_equal is False and new.is_equal is True):
         return False
     if old.figure is None or new.figure is None or old.figure[0] != new.figure[0]:
-        return old.verdict != Status.FAIL.value and new.verdict == Status.FAIL.value
+        return old.verdict is not Status.FAIL and new.verdict is Status.FAIL
     metric, before = old.figure
     after = new.figure[1]
     rounding = max((ROUNDING.get(dtype, 0.0) for dtype in new.dtypes), default=0.0) if metric in RELATIVE else 0.0

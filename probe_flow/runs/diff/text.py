@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from msgspec.structs import asdict
+
 from probe_flow.record.excuses import MAX_CHANGES, baseline_facts, change_text, deviant_facts
-from probe_flow.record.facts import counts_text, figure, operator, printable, slot, where
+from probe_flow.record.facts import Place, counts_text, figure, operator, printable, slot, where
 from probe_flow.record.json_values import json_number, json_value
 from probe_flow.record.run_folder import StoredRun
+from probe_flow.record.run_json import plain
 from probe_flow.runs.diff.differences import Move, RunDiff
 from probe_flow.runs.diff.inputs import input_facts, input_lines, names_text
 from probe_flow.runs.diff.rows import MEANINGS, At, Kind, RowChange, RowFacts
@@ -81,9 +84,8 @@ def diff_lines(found: RunDiff, *, limit: int | None, names: tuple[str, str]) -> 
 def run_text(run: StoredRun, name: str) -> str:
     """Return one run in a line: its name, verdict, counts, and when it began."""
     record = run.record
-    started = (record.get("timings") or {}).get("started")
-    began = f", began {started}" if isinstance(started, str) else ""
-    return printable(f"{name}: {record['verdict'] or 'nothing compared'}, {counts_text(record['counts'])}{began}")
+    said = f"{record.verdict or 'nothing compared'}, {counts_text(record.counts)}"
+    return printable(f"{name}: {said}, began {record.timings.started}")
 
 
 def finding_lines(found: RunDiff) -> list[str]:
@@ -92,11 +94,14 @@ def finding_lines(found: RunDiff) -> list[str]:
     for name, use in found.findings.items():
         stage = f"{name}: " if len(found.findings) > 1 else ""
         facts = baseline_facts(use)
-        for group in ("worse", "better", "absent"):
-            words = "no such node" if group == "absent" else group
-            texts += [printable(f"{words}: {stage}{change_text(change)}") for change in facts[group]]
-            if facts["counts"][group] > MAX_CHANGES:
-                texts.append(f"{words}: and {facts['counts'][group] - MAX_CHANGES} more")
+        for words, changes, count in (
+            ("worse", facts.worse, facts.counts.worse),
+            ("better", facts.better, facts.counts.better),
+            ("no such node", facts.absent, facts.counts.absent),
+        ):
+            texts += [printable(f"{words}: {stage}{change_text(change)}") for change in changes]
+            if count > MAX_CHANGES:
+                texts.append(f"{words}: and {count - MAX_CHANGES} more")
         texts += [printable(f"moved: {stage}{_move_text(move)}") for move in found.moves[name]]
         same = use.accepted - len(_moved_alone(found, name))
         if same:
@@ -118,18 +123,18 @@ def _move_text(move: Move) -> str:
 
 
 def _places_text(places: Sequence[At]) -> str:
-    return ", ".join(where({"rank": rank, "step": step}) or "the run" for rank, step in places)
+    return ", ".join(where(Place(rank=rank, step=step)) or "the run" for rank, step in places)
 
 
 def cells(change: RowChange) -> tuple[str, ...]:
     """Return a row of the tables: verdict, error, where, tensor, golden tensor."""
     old, new = change.before, change.after
     both = [each for each in (old, new) if each is not None]
-    verdict = " -> ".join(dict.fromkeys(_word(each.verdict) for each in both))
+    verdict = " -> ".join(dict.fromkeys(_word(each.verdict.value) for each in both))
     if new is not None and new.is_excused:
         verdict += " (waived or accepted)"
     goldens = dict.fromkeys(printable(each.golden) for each in both if each.golden)
-    stage = f"{printable(change.place['comparison'])}: " if change.place.get("comparison") else ""
+    stage = f"{printable(change.place.comparison)}: " if change.place.comparison else ""
     return (
         verdict,
         _error(old, new),
@@ -191,7 +196,7 @@ def diff_json(found: RunDiff) -> str:
         "inputs": input_facts(found.inputs),
         "common": found.common,
         "counts": {kind.value: count for kind, count in found.counts.items()},
-        "findings": {name: baseline_facts(use) for name, use in found.findings.items()},
+        "findings": {name: plain(baseline_facts(use)) for name, use in found.findings.items()},
         "moved": {name: [_move(move) for move in moves] for name, moves in found.moves.items()},
         "verdicts": [
             {"before": old, "after": new, "count": count} for (old, new), count in sorted(found.verdicts.items())
@@ -214,14 +219,13 @@ def _move(move: Move) -> dict[str, Any]:
 
 def _run_facts(run: StoredRun) -> dict[str, Any]:
     record = run.record
-    workflow = record.get("workflow")
     return {
         "folder": str(run.folder),
-        "run_id": record.get("run_id"),
-        "workflow": workflow.get("name") if isinstance(workflow, Mapping) else None,
-        "verdict": record["verdict"],
-        "exit_code": record["exit_code"],
-        "counts": record["counts"],
+        "run_id": record.run_id,
+        "workflow": record.workflow.name,
+        "verdict": record.verdict,
+        "exit_code": record.exit_code,
+        "counts": {status.value: count for status, count in record.counts.items()},
     }
 
 
@@ -230,7 +234,9 @@ def _row(change: RowChange) -> dict[str, Any]:
         "kind": change.kind.value,
         "regression": change.is_regression,
         "rematched": change.is_rematched,
-        **change.place,
+        **asdict(change.place),
+        "phase": change.place.phase.value,
+        "direction": change.place.direction.value,
         "before": _facts(change.before),
         "after": _facts(change.after),
     }
@@ -240,8 +246,8 @@ def _facts(row: RowFacts | None) -> dict[str, Any] | None:
     if row is None:
         return None
     return {
-        "verdict": row.verdict,
-        "role": row.role,
+        "verdict": row.verdict.value,
+        "role": row.role.value,
         "golden": row.golden or None,
         "rule": row.rule,
         "metric": row.figure[0] if row.figure is not None else None,

@@ -54,7 +54,7 @@ def label(shown: Shown) -> tuple[str, ...]:
 def tooltip(shown: Shown) -> str:
     """Return what stands there when the pointer rests on a node: the whole name and the dump's own."""
     node = shown.node
-    entry = f", {printable(node.entry)}" if node.entry and node.entry != node.name else ""
+    entry = f", {printable(node.name)}" if node.name != node.node else ""
     judged = ", ".join(filter(None, (_role(shown), _rule(shown))))
     return f"{printable(node.title)} ({printable(node.op_type)}){entry}: {judged or 'no row'}"
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from probe_flow.record.facts import figure, operator, printable, slot, where
+from probe_flow.record.facts import execution, figure, operator, printable, slot, where
 from probe_flow.record.same_places import same_places
 from probe_flow.record.text_table import text_table
-from probe_flow.runs.queries.base import place
+from probe_flow.record.types.conclusions import FindingRecord
+from probe_flow.records import Role
+from probe_flow.runs.queries.base import placed
 from probe_flow.runs.queries.rows import OriginAnswer, UnmatchedAnswer
 from probe_flow.runs.queries.stored_nodes import StoredNodes
 from probe_flow.runs.queries.threshold import NodeValues, Part, ThresholdAnswer
@@ -35,9 +36,7 @@ def listed_lines(nodes: StoredNodes, *, op_type: str, name: str, fusion: str, ke
         passes = ",".join(node.passes)
         if op_type in node.op_type and name in node.title and fusion in passes and kernel in node.kernel:
             found += 1
-            at = ", ".join(
-                part for part in (node.side, where({**place(node.known), "call": None, "phase": None})) if part
-            )
+            at = ", ".join(part for part in (node.side, execution(placed(node.known, node.op_type))) if part)
             yield f"[{printable(node.op_type)}][{printable(passes)}] {printable(node.title)}  ({at})"
     yield f"{found} nodes"
 
@@ -80,16 +79,16 @@ def threshold_lines(answer: ThresholdAnswer) -> Iterator[str]:
 
 
 def _threshold_cells(node: NodeValues, part: str) -> tuple[str, ...]:
-    record = {**place(node.known), "op_type": node.op_type}
-    role = "origin" if "origin" in node.roles else ""
-    return part, role, operator(record), where(record), _values(node.inputs), _values(node.outputs)
+    at = placed(node.known, node.op_type)
+    role = "origin" if Role.ORIGIN in node.roles else ""
+    return part, role, operator(at), where(at), _values(node.inputs), _values(node.outputs)
 
 
 def _unknown_cells(node: NodeValues) -> tuple[str, ...]:
-    record = {**place(node.known), "op_type": node.op_type}
+    at = placed(node.known, node.op_type)
     reason = printable(node.reasons[0] if node.reasons else "")
     shown = reason if len(reason) <= _MAX_REASON else reason[: _MAX_REASON - 3] + "..."
-    return operator(record), where(record), _values(node.outputs), shown
+    return operator(at), where(at), _values(node.outputs), shown
 
 
 def _values(values: Sequence[tuple[str, float | None]]) -> str:
@@ -109,13 +108,11 @@ def _more(shown: int, found: int) -> Iterator[str]:
 def unmatched_lines(answer: UnmatchedAnswer) -> Iterator[str]:
     """Yield what has no counterpart, by side and reason."""
     yield f"{answer.count} of {answer.total} rows have one side only"
-    for name in ("target", "golden"):
-        coverage = answer.coverage.get(name)
-        if isinstance(coverage, Mapping):
-            yield (
-                f"  {name}: {coverage.get('tensors', 0)} tensors, {coverage.get('compared', 0)} compared, "
-                f"{coverage.get('expected', 0)} left out as expected, {coverage.get('missing', 0)} missing"
-            )
+    for name, coverage in answer.coverage.items():
+        yield (
+            f"  {name}: {coverage.tensors} tensors, {coverage.compared} compared, "
+            f"{coverage.expected} left out as expected, {coverage.missing} missing"
+        )
     for group in answer.groups:
         yield ""
         yield f"{group.count} x {group.side} only, {group.verdict.replace('_', ' ')}: {printable(group.reason)}"
@@ -127,19 +124,19 @@ def origin_lines(answer: OriginAnswer) -> Iterator[str]:
     """Yield where the divergence begins, with the rows of that node, and what else the analysis names."""
     named = answer.named
     places = same_places(answer.findings)
-    same = next((found for found in places if _is_named(found.first, named)), None)
+    same = next((found for found in places if found.first is named), None)
     if named is None:
         yield "no place is named where the two sides part"
     else:
         what = "the divergence begins" if answer.first is not None else "NaN or infinity begins"
         yield f"{what} at {operator(named)}" + (f", {where(named)}" if where(named) else "")
-        golden = named.get("golden_node")
+        yield from _fact("in the dump", printable(named.name or "") if named.name != named.node else "")
         yield from _fact("tensor", slot(named))
         yield from _fact("also in", same.elsewhere if same is not None else "")
-        yield from _fact("golden", printable(golden) if golden else "")
-        yield from _fact("evidence", printable(named.get("evidence") or ""))
-        for text in _advice(answer, named):
-            yield from _fact("to do", text)
+        yield from _fact("golden", printable(named.golden_node or ""))
+        yield from _fact("evidence", printable(named.evidence))
+        for step in named.advice:
+            yield from _fact("to do", printable(f"{step.text} ({step.code})"))
         yield from _fact("inherited", f"{answer.inherited} rows pass an error on" if answer.inherited else "")
         if answer.rows:
             yield ""
@@ -153,26 +150,16 @@ def origin_lines(answer: OriginAnswer) -> Iterator[str]:
         yield f"other findings: {len(others)}"
         for found in others[:_MAX_FINDINGS]:
             also = f"; also in {found.elsewhere}" if found.others else ""
-            yield f"  {printable(found.first.get('kind'))}: {_one_line(found.first)}{also}"
+            yield f"  {found.first.kind.value}: {_one_line(found.first)}{also}"
         if len(others) > _MAX_FINDINGS:
             yield f"  and {len(others) - _MAX_FINDINGS} more, which `--format json` lists"
 
 
-def _advice(answer: OriginAnswer, named: Mapping[str, Any]) -> list[str]:
-    same = (finding for finding in answer.findings if _is_named(finding, named))
-    steps = next((finding["advice"] for finding in same if finding.get("advice")), ())
-    return [printable(f"{each.get('text')} ({each.get('code')})") for each in steps]
-
-
 def _fact(name: str, text: str) -> Iterator[str]:
     if text:
-        yield f"  {name:<10} {text}"
+        yield f"  {name:<11} {text}"
 
 
-def _one_line(named: Mapping[str, Any]) -> str:
+def _one_line(named: FindingRecord) -> str:
     head = ", ".join(part for part in (operator(named), slot(named), where(named)) if part)
-    return f"{head}: {printable(named.get('evidence') or '')}"
-
-
-def _is_named(finding: Mapping[str, Any], named: Mapping[str, Any] | None) -> bool:
-    return named is not None and all(finding.get(key) == value for key, value in named.items())
+    return f"{head}: {printable(named.evidence)}"

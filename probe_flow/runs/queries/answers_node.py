@@ -7,15 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from probe_flow.record.facts import figure, printable, where
+from probe_flow.record.facts import figure, printable, slot, where
 from probe_flow.record.json_values import json_value, number
 from probe_flow.record.text_table import text_table
-from probe_flow.runs.queries.base import metric_of, place, sides
+from probe_flow.record.types.nodes import ArgumentRecord
+from probe_flow.record.types.rows import RowRecord
+from probe_flow.records import Role
+from probe_flow.runs.queries.base import metric_of, placed
 from probe_flow.runs.queries.named_answer import MAX_OTHERS, NamedAnswer
-from probe_flow.runs.queries.node import Judgement, NodeView, stack_of
-from probe_flow.runs.queries.stored_nodes import Link, StoredNode, texts
+from probe_flow.runs.queries.node import Judgement, NodeView
+from probe_flow.runs.queries.stored_nodes import Link, StoredNode
 from probe_flow.runs.queries.subgraph import Shown, Subgraph
-from probe_flow.runs.row_table import reasons_of
+from probe_flow.runs.row_table import reasons_of, shape_text
 
 _MAX_FRAMES = 6
 _MAX_NEIGHBOURS = 16
@@ -42,19 +45,20 @@ def node_lines(answer: NamedAnswer[NodeView], *, has_attributes: bool) -> Iterat
 
 def _view_lines(view: NodeView, *, has_attributes: bool) -> Iterator[str]:
     node = view.node
-    places = where({**place(node.known), "call": None})
+    places = where(placed(node.known._replace(call=0), node.op_type))
     yield f"{_titled(node)}  [{node.side}{', ' + places if places else ''}]"
     facts = {
         "verdict": _words(view.judgement),
-        "in the dump": printable(node.entry) if node.entry and node.entry != node.name else "",
+        "in the dump": printable(node.name) if node.name != node.node else "",
         "parent": printable(node.parent or ""),
         "holds": _listed(view.children, _MAX_CHILDREN),
-        "originals": _listed(texts(view.record.get("originals")), MAX_OTHERS),
-        "passes": _listed(texts(view.record.get("passes")), MAX_OTHERS),
+        "originals": _listed(view.record.originals, MAX_OTHERS),
+        "passes": _listed(view.record.passes, MAX_OTHERS),
     }
     yield from (f"  {name:<11}  {text}" for name, text in facts.items() if text)
-    yield from _attribute_lines(view.record.get("attributes"), is_full=has_attributes)
-    yield from _frame_lines(stack_of(view))
+    yield from _attribute_lines(view.record.attributes, is_full=has_attributes)
+    stack = view.record.stack
+    yield from _frame_lines(stack if isinstance(stack, tuple) else ())
     yield from _tensor_lines(view)
     yield from _flow_lines(view)
     if view.graph is not None:
@@ -76,11 +80,11 @@ def _listed(names: Sequence[str], limit: int) -> str:
     return ", ".join(printable(name) for name in names[:limit]) + more
 
 
-def _attribute_lines(attributes: object, *, is_full: bool) -> Iterator[str]:
-    if not isinstance(attributes, Mapping) or not attributes:
+def _attribute_lines(attributes: Mapping[str, Any], *, is_full: bool) -> Iterator[str]:
+    if not attributes:
         return
     if not is_full:
-        names = _listed([str(name) for name in attributes], MAX_OTHERS)
+        names = _listed(list(attributes), MAX_OTHERS)
         yield f"  {'attributes':<11}  {names}  (`--attrs` tells them)"
         return
     yield "  attributes"
@@ -103,7 +107,7 @@ def _tensor_lines(view: NodeView) -> Iterator[str]:
     """Yield the tensors of the rows, a line for each side; of nodes without rows what their record says."""
     rows = [cells for row in view.rows for cells in _row_cells(row)]
     if not rows:
-        rows = [_argument_cells(each) for each in _list(view.record.get("arguments")) if isinstance(each, Mapping)]
+        rows = list(map(_argument_cells, view.record.arguments))
     if rows:
         yield "  tensors"
         yield from text_table(_HEADER, rows, right=_RIGHT, indent=4)
@@ -111,44 +115,36 @@ def _tensor_lines(view: NodeView) -> Iterator[str]:
         yield f"    - {printable(reason)}"
 
 
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _row_cells(row: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def _row_cells(row: RowRecord) -> Iterator[tuple[str, ...]]:
     head: tuple[str, ...] = (
-        printable(f"{row.get('direction')} {row.get('index')}"),
-        printable(row.get("verdict")).replace("_", " "),
-        "" if row.get("role") in (None, "unknown") else printable(row["role"]),
+        slot(row),
+        row.verdict.value.replace("_", " "),
+        "" if row.role is Role.UNKNOWN else row.role.value,
     )
     error = next((value for value in (metric_of(row, name) for name in _ERRORS) if value is not None), None)
     tail = ("" if error is None else f"{error:.3g}", _figure(metric_of(row, "cosine")))
-    for name, tensor in sides(row):
-        scalar = tensor.get("value")
-        shape = "" if tensor.get("shape") is None else printable(tensor["shape"]).replace(" ", "")
-        numbers = [_figure(number(tensor.get(key))) for key in _NUMBERS]
-        if scalar is not None:
-            numbers = [printable(scalar)[:_MAX_VALUE], "", "", ""]
+    for name, tensor in row.sides:
+        numbers = [_figure(number(value)) for value in (tensor.min, tensor.max, tensor.mean, tensor.l2norm)]
+        if tensor.value is not None:
+            numbers = [printable(tensor.value)[:_MAX_VALUE], "", "", ""]
         yield (
             *head,
             name,
-            printable(tensor.get("dtype") or ""),
-            shape,
-            printable(tensor.get("layout") or ""),
+            printable(tensor.dtype),
+            shape_text(tensor.shape),
+            printable(tensor.layout),
             *numbers,
-            *(str(tensor[key]) if tensor.get(key) is not None else "" for key in ("nan", "inf")),
+            *(str(count) if count is not None else "" for count in (tensor.nan, tensor.inf)),
             *tail,
         )
         head, tail = ("", "", ""), ("", "")
 
 
-def _argument_cells(argument: Mapping[str, Any]) -> tuple[str, ...]:
-    shape = argument.get("shape")
-    value = argument.get("value")
+def _argument_cells(argument: ArgumentRecord) -> tuple[str, ...]:
+    value = argument.value
     return (
-        printable(f"{argument.get('direction')} {argument.get('index')}"), "", "", "",
-        printable(argument.get("dtype") or argument.get("kind") or ""),
-        "" if shape is None else printable(shape).replace(" ", ""),
+        printable(f"{argument.direction.value} {argument.index}"), "", "", "",
+        printable(argument.dtype or argument.kind.value), shape_text(argument.shape),
         "", "" if value is None else printable(value)[:_MAX_VALUE], *[""] * (len(_NUMBERS) - 1), "", "", "", "",
     )  # fmt: skip
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from probe_flow.record.facts import figure, operator, printable, slot, where
 from probe_flow.record.json_values import number
 from probe_flow.record.text_table import text_table
+from probe_flow.record.types.rows import RowRecord
+from probe_flow.records import Role
 from probe_flow.reports.error_map_text import map_lines
-from probe_flow.runs.queries.base import Record
+from probe_flow.runs.queries.base import identity, placed
 from probe_flow.runs.queries.named_answer import NamedAnswer
 from probe_flow.runs.queries.tensor import SideView, TensorView
-from probe_flow.runs.row_table import reasons_of
+from probe_flow.runs.row_table import reasons_of, shape_text
 
 if TYPE_CHECKING:
     from probe_flow.reports.tensor_values import Values
@@ -29,17 +31,19 @@ def tensor_lines(answer: NamedAnswer[TensorView]) -> Iterator[str]:
 
 def _view_lines(view: TensorView) -> Iterator[str]:
     row = view.row
-    places = where({key: value for key, value in row.items() if key != "call"})
-    call = f"#{row['call']}" if row.get("call") else ""
+    places = where(placed(identity(row)._replace(call=0), row.op_type))
+    call = f"#{row.call}" if row.call else ""
     yield f"{operator(row)}{call} {slot(row)}" + (f"  [{places}]" if places else "")
-    role = f", {printable(row['role'])}" if row.get("role") not in (None, "unknown") else ""
-    yield f"  {printable(row.get('verdict')).replace('_', ' ')}{role}"
+    role = f", {row.role.value}" if row.role is not Role.UNKNOWN else ""
+    yield f"  {row.verdict.value.replace('_', ' ')}{role}"
+    if row.name != row.node:
+        yield f"  in the dump: {printable(row.name)}"
     yield from (f"  {printable(reason)}" for reason in reasons_of(row))
     yield from _metric_lines(row)
     header = ("side", "source", "dtype", "shape", "layout", *_NUMBERS)
     yield from text_table(header, [_side_cells(each) for each in view.sides], right=_NUMBERS)
     for side in view.sides:
-        yield f"  {side.name}: {printable(side.record.get('name'))}" + _in_file(side)
+        yield f"  {side.name}: {printable(side.record.name)}" + _in_file(side)
     for side in view.sides:
         yield from _value_lines(side)
     yield from _worst_lines(view)
@@ -47,37 +51,33 @@ def _view_lines(view: TensorView) -> Iterator[str]:
 
 
 def _in_file(side: SideView) -> str:
-    file = side.record.get("file")
+    file = side.record.file
     found = f", file {printable(file)}" if file else ""
     found += f", axes {printable(side.order)} taken channels first" if side.order else ""
     return found + (f" - from the record: {printable(side.why)}" if side.why else "")
 
 
-def _metric_lines(row: Record) -> Iterator[str]:
-    metrics = row.get("metrics") or {}
-    known = [(name, value) for name, value in metrics.items() if value is not None]
+def _metric_lines(row: RowRecord) -> Iterator[str]:
+    known = [(name, value) for name, value in row.metrics.items() if value is not None]
     if known:
         yield "  " + "  ".join(f"{printable(name)} {figure(value)}" for name, value in known)
 
 
 def _side_cells(side: SideView) -> tuple[str, ...]:
     record = side.record
-    found: dict[str, Any] = {key: record.get(key) for key in _NUMBERS}
-    if side.values is not None:
-        found = {key: getattr(side.values.statistics, key) for key in _NUMBERS}
-    shape = record.get("shape")
+    found = [getattr(record if side.values is None else side.values.statistics, key) for key in _NUMBERS]
     return (
         side.name,
         side.source,
-        printable(record.get("dtype") or ""),
-        "" if shape is None else printable(shape).replace(" ", ""),
-        printable(record.get("layout") or ""),
-        *("" if found[key] is None else figure(found[key]) for key in _NUMBERS),
+        printable(record.dtype),
+        shape_text(record.shape),
+        printable(record.layout),
+        *("" if value is None else figure(value) for value in found),
     )
 
 
 def _value_lines(side: SideView) -> Iterator[str]:
-    value, values = side.record.get("value"), side.values
+    value, values = side.record.value, side.values
     if value is not None:
         yield f"  {side.name} value: {printable(value)}"
     if values is not None:
@@ -135,13 +135,12 @@ def _worst_lines(view: TensorView) -> Iterator[str]:
         return
     yield "  values around the largest error, from the record"
     around = [
-        (_at(detail["start"] + place, shape), *(_text(value) for value in pair))
-        for place, pair in enumerate(zip(detail.get("target", ()), detail.get("golden", ()), strict=False))
+        (_at(detail.start + place, shape), *(_text(value) for value in pair))
+        for place, pair in enumerate(zip(detail.target, detail.golden, strict=False))
     ]
     yield from text_table(("at", "target", "golden"), around, right=("target", "golden"), indent=4)
-    yield f"  how the errors spread, from the record; {detail.get('equal', 0)} elements have none"
-    edges = [number(edge) or 0.0 for edge in detail.get("edges", ())]
-    counts = [count for count in detail.get("counts", ()) if isinstance(count, int)]
+    yield f"  how the errors spread, from the record; {detail.equal} elements have none"
+    edges, counts = [number(edge) or 0.0 for edge in detail.edges], detail.counts
     filled = [place for place, count in enumerate(counts) if count]
     if filled:
         first, last = filled[0], filled[-1] + 1
@@ -153,8 +152,8 @@ def _text(value: object) -> str:
     return "" if found is None else figure(found)
 
 
-def _at(index: int, shape: object) -> str:
-    if not isinstance(shape, list) or not shape or not all(isinstance(dim, int) and dim > 0 for dim in shape):
+def _at(index: int, shape: Sequence[int] | None) -> str:
+    if not shape or not all(shape):
         return str(index)
     places = []
     for dim in reversed(shape):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from probe_flow.record.run_folder import StoredRun
-from probe_flow.runs.queries.base import EVERYWHERE, Scope, sides
+from probe_flow.runs.queries.base import EVERYWHERE, Scope
 
 if TYPE_CHECKING:
     from probe_flow.runs.queries.named_answer import NamedAnswer
@@ -75,7 +75,7 @@ class Asker:
         """Say whether words are a pattern of names; those of operators may hold brackets themselves."""
         if PATTERN.isdisjoint(name):
             return False
-        return all(name not in (node.name, node.title, node.entry) for node in self.nodes)
+        return all(name not in (node.node, node.title, node.name) for node in self.nodes)
 
     def threshold(self, wanted: Threshold, *, limit: int | None, scope: Scope = EVERYWHERE) -> Reply:
         """Return the nodes beyond a threshold."""
@@ -131,9 +131,9 @@ class Asker:
         tensors: dict[str, None] = {}
         metrics: set[str] = set()
         for row in self.run.rows():
-            metrics.update(row.get("metrics") or ())
-            for _, side in sides(row):
-                tensors.setdefault(str(side.get("name")))
+            metrics.update(row.metrics)
+            for _, side in row.sides:
+                tensors.setdefault(side.name)
         self._tensor_names, self._metric_names = list(tensors), sorted(metrics)
 
     def unmatched(self, *, limit: int | None, scope: Scope = EVERYWHERE) -> Reply:

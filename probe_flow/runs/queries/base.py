@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from heapq import nlargest
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
+from probe_flow.record.facts import Place
 from probe_flow.record.json_values import number
+from probe_flow.record.types.nodes import NodeRecord
+from probe_flow.record.types.rows import RowRecord
+from probe_flow.records import Phase
 
-Record = Mapping[str, Any]
 
-Identity = tuple[Any, ...]
-"""Comparison, rank, graph, step, node, call and phase: one call of a node in one execution of one comparison."""
+class Identity(NamedTuple):
+    """One call of a node in one execution of one comparison; the comparison is None where a run has only one."""
 
-_IDENTITY = ("comparison", "rank", "graph", "step", "node", "call", "phase")
+    comparison: str | None
+    rank: int | None
+    graph: int | str | None
+    step: int | None
+    node: str
+    call: int
+    phase: Phase
+
+
+class InExecution(Protocol):
+    """What is of an execution: rows, nodes, findings."""
+
+    @property
+    def rank(self) -> int | None: ...
+    @property
+    def graph(self) -> int | str | None: ...
+    @property
+    def step(self) -> int | None: ...
+
 
 MAX_COMPARED = 2000
 """Names that an unknown one is compared with, letter by letter."""
@@ -45,12 +66,12 @@ class Scope:
         """Whether rank, step or graph leave anything out."""
         return (self.rank, self.step, self.graph) != (None, None, None)
 
-    def keeps(self, record: Record) -> bool:
-        """Say whether a row or a node lies in it; the comparison is chosen where records are read."""
+    def keeps(self, record: InExecution) -> bool:
+        """Return True if a row or a node lies in it; the comparison is chosen where records are read."""
         return (
-            (self.rank is None or record.get("rank") == self.rank)
-            and (self.step is None or record.get("step") == self.step)
-            and (self.graph is None or str(record.get("graph")) == self.graph)
+            (self.rank is None or record.rank == self.rank)
+            and (self.step is None or record.step == self.step)
+            and (self.graph is None or str(record.graph) == self.graph)
         )
 
 
@@ -130,34 +151,34 @@ def cleaned(name: str) -> str:
     return _UNCLEAN.sub("_", name)
 
 
-def identity(row: Record) -> Identity:
-    """Return which call of which node a row or node record is of."""
-    return tuple([row.get(key) for key in _IDENTITY])
+def identity(row: RowRecord | NodeRecord) -> Identity:
+    """Return which call of which node a row or a node is of."""
+    return Identity(row.comparison, row.rank, row.graph, row.step, row.node, row.call, row.phase)
 
 
-def place(known: Identity) -> dict[str, Any]:
-    """Return an identity as the keys of a record; without the comparison where a run has only one."""
-    found = dict(zip(_IDENTITY, known, strict=True))
-    if found["comparison"] is None:
-        del found["comparison"]
-    return found
+def place(known: Identity, name: str) -> dict[str, Any]:
+    """Return an identity as the keys of a record, with the name that the node has in its dump.
+
+    Without the comparison where a run has only one.
+    """
+    stage = {} if known.comparison is None else {"comparison": known.comparison}
+    return {
+        **stage,
+        "rank": known.rank,
+        "graph": known.graph,
+        "step": known.step,
+        "node": known.node,
+        "name": name,
+        "call": known.call,
+        "phase": known.phase.value,
+    }
 
 
-def metric_of(row: Record, metric: str) -> float | None:
+def placed(known: Identity, op_type: str) -> Place:
+    """Return an identity as facts are told of it."""
+    return Place(known.rank, known.graph, known.step, known.node, known.call, known.phase, op_type)
+
+
+def metric_of(row: RowRecord, metric: str) -> float | None:
     """Return a metric of a row as a number; None when it is not computable or the row has none."""
-    metrics = row.get("metrics")
-    return number(metrics.get(metric)) if isinstance(metrics, Mapping) else None
-
-
-def side(row: Record, name: str) -> Record | None:
-    """Return what a row says of one side, None when it has none."""
-    found = row.get(name)
-    return found if isinstance(found, Mapping) else None
-
-
-def sides(row: Record) -> Iterator[tuple[str, Record]]:
-    """Yield the sides that a row has, with their names."""
-    for name in ("target", "golden", "reference"):
-        found = side(row, name)
-        if found is not None:
-            yield name, found
+    return number(row.metrics.get(metric))

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from probe_flow.record.run_folder import StoredRun
-from probe_flow.records import Status
+from probe_flow.record.run_json import plain
+from probe_flow.record.types.nodes import NodeRecord
+from probe_flow.record.types.rows import RowRecord
+from probe_flow.records import Role, Status
 from probe_flow.reports.marks import Mark, StoredMarks
-from probe_flow.runs.queries.base import EVERYWHERE, Identity, NamesFound, Scope, identity, place, side
+from probe_flow.runs.queries.base import EVERYWHERE, Identity, NamesFound, Scope, identity, place
 from probe_flow.runs.queries.named_answer import NamedAnswer
-from probe_flow.runs.queries.stored_nodes import Link, StoredNode, StoredNodes, texts
+from probe_flow.runs.queries.stored_nodes import Link, StoredNode, StoredNodes
 from probe_flow.runs.queries.subgraph import Subgraph, subgraph
 
 MAX_VIEWS = 4
@@ -24,7 +27,6 @@ _WORST_FIRST = (
     Status.UNMATCHED_TARGET, Status.UNMATCHED_GOLDEN, Status.SKIPPED,
 )  # fmt: skip
 """What was compared comes first: a constant without a counterpart says nothing of its operator."""
-_RANKS = {status.value: rank for rank, status in enumerate(_WORST_FIRST)}
 _SLOT = re.compile(r"\.(?:input|output|parameter_grad|parameter|buffer|debug)\.[^\n]*")
 
 Judgement = tuple[str | None, str | None]
@@ -47,8 +49,8 @@ class NodeView:
     """
 
     node: StoredNode
-    record: Mapping[str, Any]
-    rows: tuple[Mapping[str, Any], ...]
+    record: NodeRecord
+    rows: tuple[RowRecord, ...]
     producers: tuple[tuple[Link, Judgement], ...]
     consumers: tuple[tuple[Link, Judgement], ...]
     has_flow: bool
@@ -60,7 +62,7 @@ class NodeView:
 
     def data(self) -> dict[str, Any]:
         """Return the view as JSON: the record of the node and what belongs to it."""
-        record = {key: value for key, value in self.record.items() if key != "edges"}
+        record = {key: value for key, value in plain(self.record).items() if key != "edges"}
         return {
             **record,
             "verdict": self.judgement[0],
@@ -71,7 +73,7 @@ class NodeView:
             "before": self.before.title if self.before else None,
             "after": self.after.title if self.after else None,
             "children": list(self.children),
-            "rows": list(self.rows),
+            "rows": [plain(row) for row in self.rows],
             "subgraph": self.graph.data() if self.graph is not None else None,
         }
 
@@ -135,7 +137,7 @@ def _the_wanted_first(found: NamesFound, nodes: Sequence[StoredNode]) -> list[St
     known = {node.known for node in targets}
     rest = [node for node in nodes if node.side != "target" and node.known not in known]
     short = {name: len(name) for name in found.names}
-    return sorted(targets, key=lambda node: short.get(node.name, 0)) + rest
+    return sorted(targets, key=lambda node: short.get(node.node, 0)) + rest
 
 
 def _concerned(
@@ -158,7 +160,7 @@ class _Judged:
 
     def __init__(self, run: StoredRun, nodes: Sequence[StoredNode], scope: Scope) -> None:
         self._marks = StoredMarks(run.record)
-        self._rows: defaultdict[tuple[str, Identity], list[Mapping[str, Any]]] = defaultdict(list)
+        self._rows: defaultdict[tuple[str, Identity], list[RowRecord]] = defaultdict(list)
         targets = {node.known for node in nodes if node.side == "target"}
         others: defaultdict[tuple[str, str], list[StoredNode]] = defaultdict(list)
         for node in nodes:
@@ -166,16 +168,14 @@ class _Judged:
                 others[node.side, node.title].append(node)
         for row in run.rows(comparison=scope.comparison):
             known = identity(row)
-            if known in targets and row.get("target") is not None:
+            if known in targets and row.target is not None:
                 self._rows["target", known].append(row)
-            for name in ("golden", "reference") if others else ():
-                tensor = side(row, name)
-                title = _title(str(tensor.get("name"))) if tensor is not None else ""
-                for node in others.get((name, title), ()):
+            for name, tensor in row.sides if others else ():
+                for node in others.get((name, _title(tensor.name)), ()):
                     if _same_execution(node, row):
                         self._rows[name, node.known].append(row)
 
-    def rows(self, node: StoredNode) -> list[Mapping[str, Any]]:
+    def rows(self, node: StoredNode) -> list[RowRecord]:
         return self._rows.get(node.key, [])
 
     def of(self, node: StoredNode) -> Judgement:
@@ -185,13 +185,13 @@ class _Judged:
         return self._marks.of_rows(self.rows(node))
 
 
-def judgement(rows: Iterable[Mapping[str, Any]]) -> Judgement:
+def judgement(rows: Iterable[RowRecord]) -> Judgement:
     """Return the worst verdict of some rows, and their role: ``origin`` before ``inherited``, else None."""
     rows = list(rows)
-    verdicts = [str(row.get("verdict")) for row in rows]
-    roles = {row.get("role") for row in rows}
-    worst = min(verdicts, key=lambda verdict: _RANKS.get(verdict, 0), default=None)
-    return worst, next((role for role in ("origin", "inherited") if role in roles), None)
+    roles = {row.role for row in rows}
+    worst = min((row.verdict for row in rows), key=_WORST_FIRST.index, default=None)
+    role = next((role.value for role in (Role.ORIGIN, Role.INHERITED) if role in roles), None)
+    return worst.value if worst is not None else None, role
 
 
 def _title(tensor: str) -> str:
@@ -203,13 +203,13 @@ def _title(tensor: str) -> str:
     return tensor
 
 
-def _same_execution(node: StoredNode, row: Mapping[str, Any]) -> bool:
-    """Say whether a golden node may be that of a row; ids of graphs are each side's own, ranks and steps are not."""
-    comparison, rank, _, step, *_ = node.known
+def _same_execution(node: StoredNode, row: RowRecord) -> bool:
+    """Return True if a golden node may be that of a row; ids of graphs are each side's own, ranks and steps are not."""
+    known = node.known
     return (
-        comparison == row.get("comparison")
-        and (rank is None or row.get("rank") is None or rank == row.get("rank"))
-        and (step is None or row.get("step") is None or step == row.get("step"))
+        known.comparison == row.comparison
+        and (known.rank is None or row.rank is None or known.rank == row.rank)
+        and (known.step is None or row.step is None or known.step == row.step)
     )
 
 
@@ -217,15 +217,10 @@ def _link(link: Link, judged: Judgement) -> dict[str, Any]:
     node = link.node
     return {
         "side": node.side,
-        **place(node.known),
+        **place(node.known, node.name),
         "op_type": node.op_type,
         "input": link.input,
         "output": link.output,
         "verdict": judged[0],
         "role": judged[1],
     }
-
-
-def stack_of(view: NodeView) -> tuple[str, ...]:
-    """Return the source frames of a node, innermost first."""
-    return texts(view.record.get("stack"))

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from operator import attrgetter
+from typing import Any, Literal
 
 from probe_flow.record.run_folder import StoredRun
-from probe_flow.runs.queries.base import EVERYWHERE, Scope, side
+from probe_flow.record.run_json import plain
+from probe_flow.record.types.conclusions import Conclusions, CoverageRecord, FindingRecord
+from probe_flow.record.types.rows import RowRecord
+from probe_flow.records import Role
+from probe_flow.runs.queries.base import EVERYWHERE, Scope
 
 _QUOTED = re.compile(r"`[^`]*`")
-_PLACE = ("comparison", "rank", "graph", "step", "node", "call", "phase")
 
 
 @dataclass(slots=True)
@@ -30,7 +34,7 @@ class Alone:
     verdict: str
     reason: str
     count: int = 0
-    rows: list[Mapping[str, Any]] = field(default_factory=list)
+    rows: list[RowRecord] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -45,7 +49,7 @@ class UnmatchedAnswer:
     """
 
     groups: list[Alone]
-    coverage: Mapping[str, Any]
+    coverage: Mapping[Literal["target", "golden"], CoverageRecord]
     count: int = 0
     total: int = 0
 
@@ -54,14 +58,14 @@ class UnmatchedAnswer:
         return {
             "unmatched": self.count,
             "total": self.total,
-            "coverage": self.coverage,
+            "coverage": {side: plain(found) for side, found in self.coverage.items()},
             "groups": [
                 {
                     "side": group.side,
                     "verdict": group.verdict,
                     "reason": group.reason,
                     "count": group.count,
-                    "rows": group.rows,
+                    "rows": [plain(row) for row in group.rows],
                 }
                 for group in self.groups
             ],
@@ -71,17 +75,17 @@ class UnmatchedAnswer:
 def unmatched(run: StoredRun, *, limit: int | None, scope: Scope = EVERYWHERE) -> UnmatchedAnswer:
     """Return the rows that have one side only, grouped by reason; of each group the first `limit` rows."""
     groups: dict[tuple[str, str, str], Alone] = {}
-    answer = UnmatchedAnswer([], run.record.get("coverage") or {})
+    answer = UnmatchedAnswer([], run.record.coverage)
     for row in run.rows(comparison=scope.comparison):
         if not scope.keeps(row):
             continue
         answer.total += 1
-        has = "target" if side(row, "target") else "golden"
-        if side(row, "golden" if has == "target" else "target"):
+        if row.target is not None and row.golden is not None:
             continue
+        has = "golden" if row.target is None else "target"
         answer.count += 1
-        reason = _QUOTED.sub("`...`", str(row.get("reason") or "no reason is recorded"))
-        key = (has, str(row.get("verdict")), reason)
+        reason = _QUOTED.sub("`...`", row.reason or "no reason is recorded")
+        key = (has, row.verdict.value, reason)
         group = groups.setdefault(key, Alone(*key))
         group.count += 1
         if limit is None or len(group.rows) < limit:
@@ -103,26 +107,26 @@ class OriginAnswer:
         inherited: rows that only pass an error on.
     """
 
-    first: Mapping[str, Any] | None
-    nonfinite: Mapping[str, Any] | None
-    suspects: list[Mapping[str, Any]]
-    findings: list[Mapping[str, Any]]
-    rows: list[Mapping[str, Any]] = field(default_factory=list)
+    first: FindingRecord | None
+    nonfinite: FindingRecord | None
+    suspects: list[FindingRecord]
+    findings: list[FindingRecord]
+    rows: list[RowRecord] = field(default_factory=list)
     inherited: int = 0
 
     @property
-    def named(self) -> Mapping[str, Any] | None:
+    def named(self) -> FindingRecord | None:
         """The place to look at first."""
         return self.first or self.nonfinite
 
     def data(self) -> dict[str, Any]:
         """Return the answer as JSON."""
         return {
-            "first_divergence": self.first,
-            "nonfinite_origin": self.nonfinite,
-            "suspects": self.suspects,
-            "findings": self.findings,
-            "rows": self.rows,
+            "first_divergence": plain(self.first) if self.first is not None else None,
+            "nonfinite_origin": plain(self.nonfinite) if self.nonfinite is not None else None,
+            "suspects": [plain(each) for each in self.suspects],
+            "findings": [plain(each) for each in self.findings],
+            "rows": [plain(row) for row in self.rows],
             "inherited": self.inherited,
         }
 
@@ -133,36 +137,38 @@ def origin(run: StoredRun, *, scope: Scope = EVERYWHERE) -> OriginAnswer:
     Of one comparison when the scope names one; within a rank, step or graph it begins at the first place there that
     fails the gate.
     """
-    record = run.record
+    record, findings = run.record, run.record.findings
+    part: Conclusions = record
     if scope.comparison is not None:
         run.check_comparison(scope.comparison)
-        record = record["comparisons"][scope.comparison]
+        part, findings = record.comparisons[scope.comparison], record.findings_of(scope.comparison)
     answer = OriginAnswer(
-        first=record.get("first_divergence"),
-        nonfinite=record.get("nonfinite_origin"),
-        suspects=list(record.get("suspects") or ()),
-        findings=list(record.get("findings") or ()),
+        first=record.at(part.first_divergence),
+        nonfinite=record.at(part.nonfinite_origin),
+        suspects=[each for each in map(record.at, part.suspects) if each is not None],
+        findings=list(findings),
     )
     if scope.narrows:
         answer = _narrowed(answer, scope)
-    named = answer.named
+    wanted = _node_of(answer.named) if answer.named is not None else None
+    stage = answer.named.comparison if answer.named is not None else None
     for row in run.rows(comparison=scope.comparison):
         if not scope.keeps(row):
             continue
-        answer.inherited += row.get("role") == "inherited"
-        if named is not None and all(row.get(key) == named.get(key) for key in _PLACE if key in named):
+        answer.inherited += row.role is Role.INHERITED
+        if wanted is not None and _node_of(row) == wanted and (stage is None or row.comparison in (None, stage)):
             answer.rows.append(row)
     return answer
 
 
 def _narrowed(answer: OriginAnswer, scope: Scope) -> OriginAnswer:
-    findings = [each for each in answer.findings if each.get("node") is None or scope.keeps(each)]
+    findings = [each for each in answer.findings if each.node is None or scope.keeps(each)]
     suspects = [each for each in answer.suspects if scope.keeps(each)]
-    failing = [each for each in findings if each.get("fails")]
-    first = next((each for each in suspects if any(_is_at(finding, each) for finding in failing)), None)
+    failing = {_tensor_of(each) for each in findings if each.fails}
+    first = next((each for each in suspects if _tensor_of(each) in failing), None)
     nonfinite = answer.nonfinite if answer.nonfinite is not None and scope.keeps(answer.nonfinite) else None
     return OriginAnswer(first, nonfinite, suspects, findings)
 
 
-def _is_at(finding: Mapping[str, Any], place: Mapping[str, Any]) -> bool:
-    return all(finding.get(key) == place.get(key) for key in (*_PLACE, "direction", "index"))
+_node_of = attrgetter("rank", "graph", "step", "node", "call", "phase")
+_tensor_of = attrgetter("comparison", "rank", "graph", "step", "node", "call", "phase", "direction", "index")

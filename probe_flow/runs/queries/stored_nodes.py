@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from probe_flow.record.run_folder import StoredRun
-from probe_flow.record.stored_records import EDGE, wrong_key
+from probe_flow.record.types.nodes import NodeRecord
+from probe_flow.records import Phase
 from probe_flow.runs.queries.base import EVERYWHERE, Identity, NamesFound, Scope, find_names, identity
 
 Flow = tuple[int, Identity, int]
@@ -23,29 +26,31 @@ class StoredNode:
         line: number of its record, over all comparisons of the run.
         side: ``target``, ``golden`` or ``reference``.
         known: which call of which node in which execution.
+        name: what it is called in its dump.
         op_type: its type.
         order: place in its execution.
         parent: name of the module that holds it.
-        entry: its name in the dump, where that has another form than ``node``.
         flows: what feeds it.
         passes, kernel: fusion passes that made it, and its kernel.
+        stack: the line of the node that has the same source frames, None where it has its own.
     """
 
     line: int
     side: str
     known: Identity
+    name: str
     op_type: str
     order: int
     parent: str | None
-    entry: str | None
     flows: tuple[Flow, ...]
     passes: tuple[str, ...]
     kernel: str
+    stack: int | None
 
     @property
-    def name(self) -> str:
+    def node(self) -> str:
         """True name."""
-        return str(self.known[4])
+        return self.known.node
 
     @property
     def key(self) -> tuple[str, Identity]:
@@ -60,8 +65,8 @@ class StoredNode:
     @property
     def title(self) -> str:
         """Name, with the call and the direction where they say something; as ids of tensors begin."""
-        call = f"#{self.known[5]}" if self.known[5] else ""
-        return f"{self.name}{call}{'.backward' if self.known[6] == 'backward' else ''}"
+        call = f"#{self.known.call}" if self.known.call else ""
+        return f"{self.node}{call}{'.backward' if self.known.phase is Phase.BACKWARD else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +121,9 @@ class StoredNodes:
         """
         by_name: defaultdict[str, list[StoredNode]] = defaultdict(list)
         for node in self._nodes:
-            is_of_it = scope.comparison is None or node.known[0] in (None, scope.comparison)
-            if is_of_it and scope.keeps(_place(node)):
-                for name in dict.fromkeys((node.name, node.title, node.entry)):
+            is_of_it = scope.comparison is None or node.known.comparison in (None, scope.comparison)
+            if is_of_it and scope.keeps(node.known):
+                for name in dict.fromkeys((node.node, node.title, node.name)):
                     if name:
                         by_name[name].append(node)
         found = find_names(wanted, by_name, what="node", path=str(self._run.folder))
@@ -129,11 +134,11 @@ class StoredNodes:
         """Return one node, None when the run has no record of it."""
         return self._by_key.get((side, known))
 
-    def records(self, nodes: Sequence[StoredNode]) -> dict[tuple[str, Identity], Mapping[str, Any]]:
-        """Return the full records of some nodes, read from the file again."""
-        lines = {node.line for node in nodes}
-        found = self._run.nodes(lines=lines)
-        return {_stored(line, record).key: record for line, record in found}
+    def records(self, nodes: Sequence[StoredNode]) -> dict[tuple[str, Identity], NodeRecord]:
+        """Return the full records of some nodes, their stacks in them, read from the file again."""
+        lines = {node.line for node in nodes} | {node.stack for node in nodes if node.stack is not None}
+        found = dict(self._run.nodes(lines=lines))
+        return {node.key: _with_stack(found[node.line], found) for node in nodes}
 
     def producers(self, node: StoredNode) -> list[Link]:
         """Return who feeds a node, by input."""
@@ -164,7 +169,7 @@ class StoredNodes:
 
     def children(self, node: StoredNode) -> list[StoredNode]:
         """Return the nodes that a module holds."""
-        return self._in_execution(node).children.get(node.name, [])
+        return self._in_execution(node).children.get(node.node, [])
 
     def _in_execution(self, node: StoredNode) -> _Execution:
         if self._executions is None:
@@ -186,41 +191,27 @@ def _execution(nodes: Sequence[StoredNode]) -> _Execution:
     return _Execution(ordered, places, dict(children), any(node.flows for node in ordered))
 
 
-def texts(value: object) -> tuple[str, ...]:
-    """Return a list of a record as texts; nothing for what is no list."""
-    return tuple(str(each) for each in value) if isinstance(value, list) else ()
-
-
-def _place(node: StoredNode) -> dict[str, Any]:
-    _, rank, graph, step, *_ = node.known
-    return {"rank": rank, "graph": graph, "step": step}
-
-
-def _stored(line: int, record: Mapping[str, Any]) -> StoredNode:
+def _stored(line: int, record: NodeRecord) -> StoredNode:
     known = identity(record)
-    attributes = record.get("attributes")
-    attributes = attributes if isinstance(attributes, Mapping) else {}
-    entry = attributes.get("entry")
+    kernels = (record.attributes.get(key) for key in ("kernel", "kernel_name"))
     return StoredNode(
         line=line,
-        side=str(record.get("side")),
+        side=record.side,
         known=known,
-        op_type=str(record.get("op_type") or ""),
-        order=record["order"] if isinstance(record.get("order"), int) else line,
-        parent=record["parent"] if isinstance(record.get("parent"), str) else None,
-        entry=entry if isinstance(entry, str) else None,
-        flows=tuple(_flows(record.get("edges"), known)),
-        passes=texts(record.get("passes")),
-        kernel=str(next((attributes[key] for key in ("kernel", "kernel_name") if attributes.get(key)), "")),
+        name=known.node if record.name == known.node else record.name,  # one text for both, of many nodes
+        op_type=record.op_type,
+        order=record.order,
+        parent=record.parent,
+        flows=tuple(
+            (edge.input, known._replace(node=edge.producer, call=edge.call, phase=edge.phase), edge.output)
+            for edge in record.edges
+        ),
+        passes=record.passes,
+        kernel=str(next(filter(None, kernels), "")),
+        stack=record.stack if isinstance(record.stack, int) else None,
     )
 
 
-def _flows(edges: object, known: Identity) -> Iterator[Flow]:
-    for edge in edges if isinstance(edges, list) else ():
-        if isinstance(edge, Mapping) and wrong_key(edge, EDGE) is None:
-            producer = (*known[:4], edge["producer"], edge.get("call"), edge.get("phase"))
-            yield _slot(edge.get("input")), producer, _slot(edge.get("output"))
-
-
-def _slot(value: object) -> int:
-    return value if isinstance(value, int) else 0
+def _with_stack(record: NodeRecord, records: Mapping[int, NodeRecord]) -> NodeRecord:
+    """Return a record with its source frames, where it names the node that has them."""
+    return replace(record, stack=records[record.stack].stack) if isinstance(record.stack, int) else record

@@ -88,7 +88,7 @@ class Subgraph:
             "nodes": [
                 {
                     "side": shown.node.side,
-                    **place(shown.node.known),
+                    **place(shown.node.known, shown.node.name),
                     "op_type": shown.node.op_type,
                     "distance": shown.distance,
                     "verdict": shown.verdict,

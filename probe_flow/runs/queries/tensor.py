@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,12 +13,13 @@ from probe_flow.elements.axis_order import axes_of, channels_first, order_of
 from probe_flow.errors import ProbeFlowError
 from probe_flow.record.json_values import json_number, number
 from probe_flow.record.run_folder import StoredRun
-from probe_flow.record.stored_records import is_shape
-from probe_flow.records import ErrorMap, Statistics, TensorRef
+from probe_flow.record.run_json import plain
+from probe_flow.record.types.details import DetailRecord
+from probe_flow.record.types.rows import RowRecord, SideRecord
+from probe_flow.records import ErrorMap, Statistics, TensorKind, TensorRef
 from probe_flow.reports.error_map_text import stored_maps
-from probe_flow.runs.queries.base import EVERYWHERE, Record, Scope, find_names, metric_of, side
+from probe_flow.runs.queries.base import EVERYWHERE, Scope, find_names, metric_of
 from probe_flow.runs.queries.named_answer import NamedAnswer
-from probe_flow.runs.queries.stored_nodes import texts
 from probe_flow.tensors.layouts import PLAIN_LAYOUTS
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ SAME_ERROR = 1e-5
 class Dumps(Protocol):
     """Finds the tensors of a run's rows in its dumps; the engine supplies it."""
 
-    def find(self, row: Record, side: str) -> tuple[list[TensorRef], str]:
+    def find(self, row: RowRecord, side: str) -> tuple[list[TensorRef], str]:
         """Return the tensors that may be the row's, the likeliest first, and why there is none when there is none."""
 
 
@@ -59,7 +60,7 @@ class SideView:
     """
 
     name: str
-    record: Record
+    record: SideRecord
     values: Values | None = None
     source: str = "record"
     why: str = ""
@@ -80,22 +81,22 @@ class TensorView:
         maps: where in the tensor the errors are, as the run found them, else from the dumps.
     """
 
-    row: Record
+    row: RowRecord
     sides: list[SideView]
-    detail: Record | None = None
+    detail: DetailRecord | None = None
     worst: list[WorstElement] = field(default_factory=list)
     no_worst: str = ""
     maps: tuple[ErrorMap, ...] = ()
 
     def given_order(self, side: str) -> str | None:
         """Return the order of a side's axes where the run took them in another."""
-        return next((order for name, order in map(order_of, texts(self.row.get("transform"))) if name == side), None)
+        return next((order for name, order in map(order_of, self.row.transform) if name == side), None)
 
     @property
     def shape(self) -> Sequence[int] | None:
         """The shape that indices count in: that of the first side, in the order in which its elements are compared."""
-        name, shape = next(((each.name, each.record.get("shape")) for each in self.sides), ("", None))
-        if not is_shape(shape):
+        name, shape = next(((each.name, each.record.shape) for each in self.sides), ("", None))
+        if shape is None:
             return None
         given = self.given_order(name)
         try:
@@ -106,7 +107,7 @@ class TensorView:
     def data(self) -> dict[str, Any]:
         """Return the view as JSON."""
         return {
-            "row": self.row,
+            "row": plain(self.row),
             "shape": self.shape,
             "sides": {each.name: _side_data(each) for each in self.sides},
             "worst": [
@@ -119,7 +120,7 @@ class TensorView:
                 for element in self.worst
             ],
             "no_worst": self.no_worst or None,
-            "detail": self.detail,
+            "detail": plain(self.detail) if self.detail is not None else None,
         }
 
 
@@ -156,33 +157,30 @@ def tensor_view(
     return answer
 
 
-def _rows(run: StoredRun, scope: Scope) -> Iterator[dict[str, Any]]:
+def _rows(run: StoredRun, scope: Scope) -> Iterator[RowRecord]:
     return (row for row in run.rows(comparison=scope.comparison) if scope.keeps(row))
 
 
-def _names(row: Record) -> list[str]:
+def _names(row: RowRecord) -> list[str]:
     """Return what a tensor may be called: its id on each side, its file with and without folders, its node."""
     found = []
-    for name in ("target", "golden"):
-        tensor = side(row, name)
+    for tensor in (row.target, row.golden):
         if tensor is not None:
-            file = str(tensor.get("file") or "")
-            found += [str(tensor.get("name")), file, file.rpartition("/")[2]]
-    found.append(str(row.get("node")))
+            file = tensor.file or ""
+            found += [tensor.name, file, file.rpartition("/")[2]]
+    found += [row.node, row.name]
     return [name for name in dict.fromkeys(found) if name and not name.endswith(".json")]
 
 
-def _view(run: StoredRun, dumps: Dumps, row: Record) -> TensorView:
+def _view(run: StoredRun, dumps: Dumps, row: RowRecord) -> TensorView:
     detail = run.detail(row)
-    view = TensorView(row, [], detail, maps=stored_maps(detail or {}))
-    for name in ("target", "golden", "reference"):
-        tensor = side(row, name)
-        if tensor is not None:
-            view.sides.append(_side(dumps, row, name, tensor, view.given_order(name)))
+    view = TensorView(row, [], detail, maps=stored_maps(detail))
+    for name, tensor in row.sides:
+        view.sides.append(_side(dumps, row, name, tensor, view.given_order(name)))
     refs = {each.name: each.ref for each in view.sides}
     target, golden = refs.get("target"), refs.get("golden")
     if target is None or golden is None:
-        if row.get("kind") not in ("tensor", "statistics"):
+        if row.kind not in (TensorKind.TENSOR, TensorKind.STATISTICS):
             return view
         view.no_worst = "both sides are needed, and the dumps do not give them"
         return view
@@ -208,16 +206,16 @@ def _add_worst(view: TensorView, target: TensorRef, golden: TensorRef) -> None:
     view.maps = view.maps or found.maps
 
 
-def _side(dumps: Dumps, row: Record, name: str, tensor: Record, order: str | None) -> SideView:
+def _side(dumps: Dumps, row: RowRecord, name: str, tensor: SideRecord, order: str | None) -> SideView:
     from probe_flow.reports.tensor_values import values_of
 
     view = SideView(name, tensor)
-    if tensor.get("value") is not None:
+    if tensor.value is not None:
         return view
     refs, view.why = dumps.find(row, name)
     for ref in refs:
         try:
-            found = _as_compared(ref, tensor.get("shape"), order)
+            found = _as_compared(ref, tensor.shape, order)
             values = values_of(found)
         except (ProbeFlowError, ValueError) as error:
             view.why = error.diagnostic.message if isinstance(error, ProbeFlowError) else str(error)
@@ -228,17 +226,17 @@ def _side(dumps: Dumps, row: Record, name: str, tensor: Record, order: str | Non
     return view
 
 
-def _as_compared(ref: TensorRef, shape: object, order: str | None) -> TensorRef:
+def _as_compared(ref: TensorRef, shape: tuple[int, ...] | None, order: str | None) -> TensorRef:
     """Return a tensor as the run read it: matchers know shapes that the dump does not tell, and orders of axes."""
-    if ref.layout not in PLAIN_LAYOUTS and is_shape(shape):
-        ref = replace(ref, logical_shape=tuple(shape))
+    if ref.layout not in PLAIN_LAYOUTS and shape is not None:
+        ref = replace(ref, logical_shape=shape)
     return channels_first(ref, order) if order is not None else ref
 
 
-def _is_recorded(found: Statistics, tensor: Record) -> bool:
-    scale = number(tensor.get("l2norm")) or 0.0
+def _is_recorded(found: Statistics, tensor: SideRecord) -> bool:
+    scale = number(tensor.l2norm) or 0.0
     for key in ("min", "max", "mean", "l2norm"):
-        recorded, now = number(tensor.get(key)), getattr(found, key)
+        recorded, now = number(getattr(tensor, key)), getattr(found, key)
         if recorded is None or not math.isfinite(recorded):
             continue
         if now is None or not _same(float(now), recorded, scale=scale if key == "mean" else 0.0):
@@ -253,16 +251,15 @@ def _same(one: float, other: float, *, scale: float = 0.0, tolerance: float = SA
 def _side_data(view: SideView) -> dict[str, Any]:
     values = view.values
     data: dict[str, Any] = {"source": view.source, "why": view.why or None}
-    statistics: Mapping[str, Any] = view.record
+    statistics: SideRecord | Statistics = view.record
     if values is not None:
-        found = values.statistics
-        statistics = {key: getattr(found, key) for key in ("min", "max", "mean", "l2norm", "nan", "inf")}
+        statistics = values.statistics
         data |= {
             "numel": values.numel,
             "values": [json_number(value) for value in values.first],
             "histogram": {"edges": list(values.edges), "counts": list(values.counts)},
         }
     data["statistics"] = {
-        key: json_number(statistics.get(key)) for key in ("min", "max", "mean", "l2norm", "nan", "inf")
+        key: json_number(getattr(statistics, key)) for key in ("min", "max", "mean", "l2norm", "nan", "inf")
     }
     return data

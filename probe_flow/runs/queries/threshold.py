@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
-from probe_flow.record.json_values import json_number, number
+from probe_flow.record.json_values import json_number
 from probe_flow.record.run_folder import StoredRun
-from probe_flow.runs.queries.base import EVERYWHERE, Identity, Record, Scope, identity, metric_of, place
+from probe_flow.record.types.rows import RowRecord
+from probe_flow.records import Role, SlotRole, Status, TensorKind
+from probe_flow.runs.queries.base import EVERYWHERE, Identity, Scope, identity, metric_of, place
 
-_NUMERIC_KINDS = frozenset({"tensor", "statistics"})
-_INCOMPARABLE = frozenset({"not_comparable", "error"})
+_NUMERIC_KINDS = frozenset({TensorKind.TENSOR, TensorKind.STATISTICS})
+_INCOMPARABLE = frozenset({Status.NOT_COMPARABLE, Status.ERROR})
 _MAX_LISTED = 12
 
 
@@ -82,6 +84,7 @@ class NodeValues:
 
     Args:
         known: which call of which node in which execution.
+        name: what it is called in its dump.
         op_type: its type.
         order: that of its first row.
         inputs, outputs: slot as text and value, in the order of rows; None = matched and not computable.
@@ -90,21 +93,22 @@ class NodeValues:
     """
 
     known: Identity
+    name: str
     op_type: str
     order: int
     inputs: list[tuple[str, float | None]] = field(default_factory=list)
     outputs: list[tuple[str, float | None]] = field(default_factory=list)
-    roles: set[str] = field(default_factory=set)
+    roles: set[Role] = field(default_factory=set)
     reasons: list[str] = field(default_factory=list)
 
-    def add(self, row: Record, metric: str) -> None:
+    def add(self, row: RowRecord, metric: str) -> None:
         """Take a row of this node."""
         value = metric_of(row, metric)
-        slot = f"{row.get('direction')} {row.get('index')}"
-        (self.outputs if row.get("direction") == "output" else self.inputs).append((slot, value))
-        self.roles.add(str(row.get("role")))
-        if (value is None or math.isnan(value)) and row.get("reason"):
-            self.reasons.append(str(row["reason"]))
+        slot = f"{row.direction.value} {row.index}"
+        (self.outputs if row.direction is SlotRole.OUTPUT else self.inputs).append((slot, value))
+        self.roles.add(row.role)
+        if (value is None or math.isnan(value)) and row.reason:
+            self.reasons.append(row.reason)
 
     def part(self, threshold: Threshold) -> Part | None:
         """Return what the node has to do with the error; None when nothing of it is beyond the threshold."""
@@ -114,7 +118,7 @@ class NodeValues:
             return Part.INHERITED if goes_out else Part.INPUTS_ONLY
         if not goes_out:
             return None
-        if "inherited" in self.roles and "origin" not in self.roles:
+        if Role.INHERITED in self.roles and Role.ORIGIN not in self.roles:
             return Part.INHERITED
         compared = any(value is not None and not math.isnan(value) for _, value in self.inputs)
         return Part.SUSPECT if compared else Part.UNKNOWN
@@ -127,9 +131,9 @@ class NodeValues:
 
     def data(self, part: Part | None = None) -> dict[str, Any]:
         """Return the node as a record."""
-        roles = [role for role in ("origin", "inherited") if role in self.roles]
+        roles = [role.value for role in (Role.ORIGIN, Role.INHERITED) if role in self.roles]
         return {
-            **place(self.known),
+            **place(self.known, self.name),
             "op_type": self.op_type,
             "order": self.order,
             **({"part": part.value} if part is not None else {"reason": self.reasons[0] if self.reasons else None}),
@@ -221,22 +225,22 @@ class _Search:
         self._node: NodeValues | None = None
         self._ended: set[Identity] = set()
 
-    def take(self, row: Record) -> None:
-        if row.get("target") is None or row.get("golden") is None:
+    def take(self, row: RowRecord) -> None:
+        if row.target is None or row.golden is None:
             self.answer.alone += 1
             return
-        measured = row.get("metrics") or {}
+        measured = row.metrics
         for name in measured:
             self.metrics.setdefault(name)
         metric = self.answer.threshold.metric
         lacks = metric not in measured
         # Another mode of measuring knows no such metric; that is no gap of this row.
-        if lacks and (row.get("kind") not in _NUMERIC_KINDS or (measured and row.get("verdict") not in _INCOMPARABLE)):
+        if lacks and (row.kind not in _NUMERIC_KINDS or (measured and row.verdict not in _INCOMPARABLE)):
             return
         known = identity(row)
         if self._node is None or self._node.known != known:
             self.end_node()
-            self._node = NodeValues(known, str(row.get("op_type") or ""), _order(row))
+            self._node = NodeValues(known, row.name, row.op_type, row.order)
         self._node.add(row, metric)
 
     def end_node(self) -> None:
@@ -256,11 +260,6 @@ class _Search:
             answer.unknown_count += 1
             if self._limit is None or len(answer.unknown) < self._limit:
                 answer.unknown.append(node)
-
-
-def _order(row: Record) -> int:
-    found = number(row.get("order"))
-    return int(found) if found is not None and math.isfinite(found) else 0
 
 
 def _not_measured(metric: str, measured: Iterable[str], run: StoredRun) -> UsageError:

@@ -236,10 +236,8 @@ def _as_known(comparison: Comparison, context: Context) -> Comparison:
     """Return the comparison with every reason to call the run incomplete that is known by now."""
     from probe_flow.record.conclusion import error_reasons
 
-    problems = context.facts.get("problems") or ()
-    errors = error_reasons(
-        (problem["code"], problem["message"]) for problem in problems if problem["severity"] == "error"
-    )
+    problems = context.facts.problems
+    errors = error_reasons((problem.code, problem.message) for problem in problems if problem.severity == "error")
     return structs.replace(comparison, incomplete=tuple(dict.fromkeys((*comparison.incomplete, *errors))))
 
 

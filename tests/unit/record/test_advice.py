@@ -8,7 +8,9 @@ import pytest
 from html_data import payload
 from msgspec.structs import replace
 from report_builders import catalog, comparison, good_row, key, missing_golden, origin, row, tensor
+from run_records import run_record
 
+from probe_flow.engine.run.record import with_summaries
 from probe_flow.errors import CODES
 from probe_flow.record.advice import advise
 from probe_flow.record.conclusion import last_line
@@ -186,12 +188,12 @@ def test_a_finding_without_its_row_is_judged_by_its_node_alone() -> None:
 
 
 def test_run_json_has_the_steps() -> None:
-    (finding,) = comparison_summary(compared("float16"))["findings"]
-    assert [step["code"] for step in finding["advice"]] == ["PF7413"]
+    (finding,) = comparison_summary(compared("float16")).findings
+    assert [step.code for step in finding.advice] == ["PF7413"]
 
 
 def test_the_html_report_has_the_steps_of_a_run_that_fails() -> None:
-    run = {"workflow": {"name": "w"}}
+    run = run_record(workflow={"name": "w"})
     failing = replace(compared("float16"), gate_passed=False)
     (text,) = payload(failing, run=run)["summary"]["advice"]
     assert text == "`Add_1` (AddV2) computes in float16: let it compute in float32 and compare again (PF7413)"
@@ -225,6 +227,7 @@ def test_a_call_of_one_side_is_told_with_its_source_line() -> None:
     (steps,) = advise([origin(0, "Mul_9")], given)
     assert [step.code for step in steps] == ["PF7419"]
     assert "called at train.py:41: take it out there" in steps[0].text
-    record = comparison_summary(replace(given, findings=(origin(0, "Mul_9"),)))
-    assert record["first_divergence"]["source"] == "train.py:41"
-    assert ", called at train.py:41" in last_line({**record, "verdict": "fail"})
+    found = comparison_summary(replace(given, findings=(origin(0, "Mul_9"),)))
+    assert found.findings[0].source == "train.py:41"
+    run = with_summaries(run_record(verdict="fail", exit_code=1), {"result": found})
+    assert ", called at train.py:41" in last_line(run)

@@ -8,10 +8,12 @@ from xml.etree import ElementTree
 import jsonschema
 import report_builders as build
 from msgspec.structs import replace
+from run_records import run_record
 
+from probe_flow.record.conclusion import concluded
 from probe_flow.record.excuses import MAX_CHANGES, baseline_facts, change_text
 from probe_flow.record.jsonl import write_comparison_jsonl
-from probe_flow.record.run_json import comparison_summary
+from probe_flow.record.run_json import comparison_summary, plain
 from probe_flow.record.schemas import schema
 from probe_flow.records import (
     BaselineUse,
@@ -50,17 +52,18 @@ def waived_comparison(*, gate: str = "findings"):
 
 
 def test_the_summary_of_a_run_has_waivers_and_baseline_and_fits_its_schema():
-    summary = comparison_summary(waived_comparison())
-    assert [use["state"] for use in summary["waivers"]] == ["used", "expired", "exceeded"]
-    assert summary["baseline"]["counts"] == {"worse": 2, "better": 1, "absent": 0}
-    assert summary["findings"][0]["waived"] == WAIVED.text
+    summary, findings = comparison_summary(waived_comparison())
+    data = json.loads(json.dumps(plain(summary)))
+    assert [use["state"] for use in data["waivers"]] == ["used", "expired", "exceeded"]
+    assert data["baseline"]["counts"] == {"worse": 2, "better": 1, "absent": 0}
+    assert findings[0].waived == WAIVED.text
     whole = schema("run")
-    jsonschema.Draft202012Validator({**whole["$defs"]["conclusions"], "$defs": whole["$defs"]}).validate(summary)
+    jsonschema.Draft202012Validator({**whole["$defs"]["comparison"], "$defs": whole["$defs"]}).validate(data)
 
 
 def test_a_comparison_without_either_says_nothing_of_them():
     comparison = build.comparison(build.good_row())
-    assert {"waivers", "baseline"}.isdisjoint(comparison_summary(comparison))
+    assert {"waivers", "baseline"}.isdisjoint(plain(comparison_summary(comparison).record))
 
 
 def test_a_row_says_that_it_is_waived_and_the_others_do_not(tmp_path):
@@ -74,7 +77,7 @@ def test_a_row_says_that_it_is_waived_and_the_others_do_not(tmp_path):
 
 def test_junit_skips_a_node_whose_every_failure_is_excused(tmp_path):
     for gate in ("findings", "all_pass"):
-        write_junit(waived_comparison(gate=gate), tmp_path / "j.xml", run={})
+        write_junit(waived_comparison(gate=gate), tmp_path / "j.xml", run=run_record())
         root = ElementTree.parse(tmp_path / "j.xml").getroot()
         assert root.get("failures") == "0"
         (skipped,) = [case for case in root.iter("testcase") if case.find("skipped") is not None]
@@ -87,15 +90,15 @@ def test_junit_fails_a_node_with_one_failure_that_counts(tmp_path):
     comparison = waived_comparison(gate="all_pass")
     first = comparison.rows[0]
     other = replace(first, order=1, verdict=replace(first.verdict, excuse=None, reasons=("counts",)))
-    write_junit(replace(comparison, rows=(first, other)), tmp_path / "j.xml", run={})
+    write_junit(replace(comparison, rows=(first, other)), tmp_path / "j.xml", run=run_record())
     (failure,) = ElementTree.parse(tmp_path / "j.xml").getroot().iter("failure")
     assert "counts" in failure.get("message")
 
 
 def test_the_terminal_tells_what_became_of_each():
-    run = {"verdict": "pass", "exit_code": 0, **comparison_summary(waived_comparison())}
+    run = concluded(waived_comparison(), run_record())
     text = " ".join(render_summary(run, (), color=False, width=200).split())
-    assert text.startswith("PASS Nothing goes wrong beyond what is waived or accepted.")
+    assert "2 tensors PASS Nothing goes wrong beyond what is waived or accepted." in text
     assert "node Add*, until 2026-12-31 by jane, covers 1 failing tensor and 1 finding: known" in text
     assert "node Mul*, until 2025-12-31 by joe, is expired: old" in text
     assert "is exceeded by 2 failures, covers 0 failing tensors and 0 findings: new" in text
@@ -106,23 +109,25 @@ def test_the_terminal_tells_what_became_of_each():
 
 
 def test_markdown_tells_the_same():
-    text = markdown_text(waived_comparison(), run={})
+    text = markdown_text(waived_comparison(), run=run_record())
     assert "### Waivers" in text
     assert "### Baseline" in text
 
 
 def test_an_excused_finding_is_a_notice_for_a_ci_system_and_an_excused_row_no_error(tmp_path):
-    found = annotate([waived_comparison()], {}, root=tmp_path)
+    found = annotate([waived_comparison()], run_record(), root=tmp_path)
     assert [each.level for each in found] == [Level.NOTICE]
-    assert Level.ERROR not in {each.level for each in annotate([waived_comparison(gate="all_pass")], {}, root=tmp_path)}
+    assert Level.ERROR not in {
+        each.level for each in annotate([waived_comparison(gate="all_pass")], run_record(), root=tmp_path)
+    }
 
 
 def test_of_many_changes_the_record_keeps_the_first_and_counts_all():
     many = tuple(Change(DEVIANT, 0.1, 0.5) for _ in range(MAX_CHANGES + 7))
     facts = baseline_facts(replace(BASELINE, worse=many))
-    assert (len(facts["worse"]), facts["counts"]["worse"]) == (MAX_CHANGES, MAX_CHANGES + 7)
+    assert (len(facts.worse), facts.counts.worse) == (MAX_CHANGES, MAX_CHANGES + 7)
 
 
 def test_a_change_of_a_later_call_in_the_backward_pass_is_named_so():
     facts = baseline_facts(replace(BASELINE, worse=(Change(replace(DEVIANT, call=2, phase="backward"), None, None),)))
-    assert change_text(facts["worse"][0]) == "Add_1#2.backward.output.0 (AddV2), origin: no number -> gone"
+    assert change_text(facts.worse[0]) == "Add_1#2.backward.output.0 (AddV2), origin: no number -> gone"

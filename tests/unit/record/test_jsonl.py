@@ -26,14 +26,21 @@ from report_builders import (
 
 from probe_flow.record.json_values import json_value
 from probe_flow.record.jsonl import write_comparison_jsonl, write_details_jsonl, write_nodes_jsonl
-from probe_flow.record.schemas import schema
+from probe_flow.record.schemas import published, schema
+from probe_flow.record.types.nodes import ArgumentRecord, EdgeRecord, NodeRecord
+from probe_flow.record.types.rows import RowRecord, SideRecord
 from probe_flow.records import (
+    CallFacts,
+    Catalog,
     DeviceFacts,
     Edge,
     ErrorMap,
+    Excuse,
+    ExcuseKind,
     Group,
     Mode,
     Node,
+    NodeKind,
     Relation,
     RuleFacts,
     SlotRole,
@@ -88,12 +95,43 @@ def test_a_pair_says_how_much_of_its_error_is_unexplained(tmp_path: Path, excess
 def test_a_pair_has_exactly_the_keys_of_the_contract_in_their_order(tmp_path: Path) -> None:
     (record,) = written(tmp_path, good_row())
     assert " ".join(record) == (
-        "order rank graph step node call phase op_type group direction index kind target golden reference rule "
+        "order rank graph step node name call phase op_type group direction index kind target golden reference rule "
         "confidence metrics verdict reason role excess"
     )
     assert " ".join(record["target"]) == (
         "name file dtype shape layout value requires_grad checksum min max mean l2norm nan inf"
     )
+
+
+def test_the_written_keys_are_those_of_the_declared_types_in_their_order(tmp_path: Path) -> None:
+    good = good_row()
+    excuse = Excuse(ExcuseKind.WAIVED, "waived until 2026-12-31")
+    accepted = Excuse(ExcuseKind.ACCEPTED, "accepted")
+    pair = replace(good.pair, transform=("golden:nhwc_to_nchw",))
+    rows = [replace(good, pair=pair, verdict=replace(good.verdict, excuse=each)) for each in (excuse, accepted)]
+    waived, allowed = written(tmp_path, *rows)
+    assert tuple({**waived, **allowed}) == published(RowRecord)
+    assert tuple(waived["target"]) == published(SideRecord)
+    node, other = key("Mul_1"), key("Add_1")
+    nodes = {node: Node(node, "Mul"), other: Node(other, "Add", order=1)}
+    side = catalog("target", [tensor()], nodes=nodes, edges=(Edge(node, 0, other, 1),))
+    records = nodes_written(tmp_path, good, target=side)
+    assert all(tuple(record) == published(NodeRecord) for record in records)
+    assert tuple(records[1]["edges"][0]) == published(EdgeRecord)
+    assert tuple(records[1]["arguments"][0]) == published(ArgumentRecord)
+
+
+def test_a_node_and_its_rows_have_the_name_of_its_entry_in_the_dump(tmp_path: Path) -> None:
+    conv = replace(key("Functional.conv2d"), call=2)
+    ref = tensor(node=conv)
+    entry = Node(conv, "conv2d", facts=CallFacts(NodeKind.API))
+    side = catalog("target", [ref], nodes={conv: entry})
+    given = row(0, target=ref, golden=tensor("add_1", side="golden"), measured=measurement())
+    (record,) = written(tmp_path, given, target=side)
+    assert (record["node"], record["name"]) == ("Functional.conv2d", "Functional.conv2d.2.forward")
+    target, golden = nodes_written(tmp_path, given, target=side)
+    assert (target["node"], target["name"]) == ("Functional.conv2d", "Functional.conv2d.2.forward")
+    assert (golden["node"], golden["name"]) == ("add_1", "add_1")
 
 
 def test_a_pair_says_what_was_measured_with_names_relative_to_the_dumps(tmp_path: Path) -> None:
@@ -257,7 +295,8 @@ def test_nodes_of_both_sides_stand_with_stack_edges_and_arguments(tmp_path: Path
     ]
     record = records[1]
     assert " ".join(record) == (
-        "side order rank graph step node call phase op_type parent edges stack originals passes attributes arguments"
+        "side order rank graph step node name call phase op_type parent edges stack originals passes attributes "
+        "arguments"
     )
     assert record["edges"] == [{"input": 1, "producer": "Mul_1", "call": 0, "phase": "forward", "output": 0}]
     assert record["stack"] == ["model.py:7", "main.py:1"]
@@ -274,6 +313,19 @@ def test_nodes_of_both_sides_stand_with_stack_edges_and_arguments(tmp_path: Path
         "shape": [],
         "value": 1e-5,
     }
+
+
+def test_a_stack_stands_once_for_each_side(tmp_path: Path) -> None:
+    def side_of(names: str, stacks: dict[str, tuple[str, ...]], which: str) -> Catalog:
+        nodes = {key(name): Node(key(name), "Add", stack_id=stack, order=place)
+                 for place, (name, stack) in enumerate(zip(names, "stsxyt", strict=False))}  # fmt: skip
+        return catalog(which, [], nodes=nodes, stacks=stacks)
+
+    stacks = {"s": ("a.py:1", "main.py:1"), "t": ("b.py:2",), "x": (), "y": ("a.py:1", "main.py:1")}
+    given = comparison(target=side_of("ABCDEF", stacks, "target"), golden=side_of("GHI", {"s": ("b.py:2",)}, "golden"))
+    write_nodes_jsonl(given, tmp_path / "nodes.jsonl")
+    found = [record["stack"] for record in lines(tmp_path / "nodes.jsonl", NODES)]
+    assert found == [["a.py:1", "main.py:1"], ["b.py:2"], 1, [], 1, 2, ["b.py:2"], [], 7]
 
 
 def test_no_file_tells_where_the_dumps_lie(tmp_path: Path) -> None:

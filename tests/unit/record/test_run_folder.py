@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 from report_builders import comparison, good_row, missing_golden, origin
+from run_records import run_data, run_record
 
+from probe_flow.engine.run.record import with_summaries
 from probe_flow.errors import IncompleteError, ProbeFlowError, UsageError
 from probe_flow.record import run_folder
 from probe_flow.record.jsonl import write_comparison_jsonl, write_nodes_jsonl
 from probe_flow.record.run_folder import read_run
-from probe_flow.record.run_json import comparison_summary, write_run_json
-from probe_flow.record.run_schema import RUN_SCHEMA
+from probe_flow.record.run_json import comparison_summary, plain
 from probe_flow.records import Comparison, Role, Status
 
 
@@ -24,18 +25,10 @@ def diverging() -> Comparison:
 def write_run(folder: Path, *names: str, **more: Any) -> Path:
     """Leave the folder of a run with these comparisons, as the engine leaves it."""
     given = diverging()
-    summary = comparison_summary(given)
-    record = {
-        "schema": RUN_SCHEMA,
-        "verdict": "fail",
-        "exit_code": 1,
-        "stages": [],
-        "versions": {"probe_flow": "0.1.0"},
-        "comparisons": dict.fromkeys(names, summary),
-        **summary,
-        **more,
-    }
-    write_run_json(record, folder / "run.json")
+    record = run_record(verdict="fail", exit_code=1, versions={"probe_flow": "0.1.0"})
+    data = plain(with_summaries(record, dict.fromkeys(names, comparison_summary(given))))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "run.json").write_text(json.dumps({**data, **more}, indent=1))
     for name in names:
         write_comparison_jsonl(given, (folder if len(names) == 1 else folder / name) / "comparison.jsonl")
     return folder
@@ -49,8 +42,8 @@ def refused(path: Path) -> ProbeFlowError:
 
 def test_a_run_is_read_with_its_rows_in_order(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path, "result"))
-    assert run.record["verdict"] == "fail"
-    assert [(row["order"], row["node"], row["role"]) for row in run.rows()] == [
+    assert run.record.verdict == "fail"
+    assert [(row.order, row.node, row.role.value) for row in run.rows()] == [
         (0, "Add_1", "clean"),
         (1, "MatMul_2", "origin"),
         (2, "Mul_9", "clean"),
@@ -65,8 +58,8 @@ def test_the_record_itself_and_the_folder_above_name_the_run_too(tmp_path: Path)
 
 def test_rows_of_several_comparisons_name_their_stage(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path, "one", "two"))
-    assert [row["comparison"] for row in run.rows()] == ["one"] * 3 + ["two"] * 3
-    assert [row["comparison"] for row in run.rows(comparison="two")] == ["two"] * 3
+    assert [row.comparison for row in run.rows()] == ["one"] * 3 + ["two"] * 3
+    assert [row.comparison for row in run.rows(comparison="two")] == ["two"] * 3
 
 
 def test_an_unknown_comparison_names_the_known_ones(tmp_path: Path) -> None:
@@ -92,7 +85,7 @@ def test_a_place_without_a_run_is_a_usage_error(tmp_path: Path, name: str) -> No
     assert error.diagnostic.code == "PF7110"
 
 
-@pytest.mark.parametrize(("schema", "age"), [("probe_flow.run/2", "newer"), ("probe_flow.run/0", "older")])
+@pytest.mark.parametrize(("schema", "age"), [("probe_flow.run/3", "newer"), ("probe_flow.run/0", "older")])
 def test_another_version_of_the_record_is_told_apart(tmp_path: Path, schema: str, age: str) -> None:
     error = refused(write_run(tmp_path, schema=schema))
     assert error.diagnostic.code == "PF7112"
@@ -164,7 +157,8 @@ def test_rows_are_missed_in_the_comparison_that_lacks_them(tmp_path: Path) -> No
 
 
 def test_records_that_count_no_rows_are_read_all_the_same(tmp_path: Path) -> None:
-    run = read_run(write_run(tmp_path, "result", comparisons={"result": {}}))
+    uncounted = run_data(comparisons={"result": {}})["comparisons"]
+    run = read_run(write_run(tmp_path, "result", comparisons=uncounted))
     assert len(list(run.rows())) == 3
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
+from probe_flow.record.types.details import DetailRecord
+from probe_flow.record.types.reading import MisfitError, Reader
 from probe_flow.records import ErrorMap
 from probe_flow.reports.error_map_text import map_lines, stored_maps
 
@@ -16,9 +18,11 @@ GRID = ErrorMap(
 )
 
 
-def stored(**changes: Any) -> dict[str, Any]:
+def stored(**changes: Any) -> DetailRecord:
     record = {key: list(value) for key, value in asdict(GRID).items()}
-    return {"maps": [{**record, "errors": ["inf" if each == math.inf else each for each in GRID.errors], **changes}]}
+    errors = ["inf" if each == math.inf else each for each in GRID.errors]
+    look = {"order": 0, "start": 0, "target": [], "golden": [], "edges": [], "counts": [], "equal": 0}
+    return Reader(DetailRecord).convert({**look, "maps": [{**record, "errors": errors, **changes}]})
 
 
 def test_every_kind_of_cell_has_a_sign() -> None:
@@ -59,20 +63,24 @@ def test_what_shows_nothing_is_left_out(found: list[ErrorMap]) -> None:
 
 def test_a_stored_map_is_the_map() -> None:
     assert stored_maps(stored()) == (GRID,)
-    assert stored_maps({}) == stored_maps({"maps": None}) == ()
+    assert stored_maps(None) == ()
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"shape": [3]}, {"shape": "34"}, {"shape": [0, 4]}, {"shape": [10**9, 10**9]}, {"cell": [0, 1]}, {"cell": [1]},
-        {"errors": [0.0]}, {"errors": None}, {"alike": [12]}, {"mismatch": [-1]}, {"mismatch": [True]}, {"down": [7]},
-        {"across": [1.0]}, {"cell": [1, 10**400]},
+        {"shape": [3]}, {"shape": [0, 4]}, {"shape": [10**9, 10**9]}, {"cell": [0, 1]}, {"errors": [0.0]},
+        {"alike": [12]}, {"mismatch": [12]}, {"down": [7]}, {"across": [2]}, {"cell": [1, 10**400]},
     ],
 )  # fmt: skip
-def test_a_damaged_map_is_left_out(changes: dict[str, Any]) -> None:
+def test_a_map_that_contradicts_itself_is_left_out(changes: dict[str, Any]) -> None:
     assert stored_maps(stored(**changes)) == ()
 
 
-def test_a_map_that_is_no_object_is_left_out() -> None:
-    assert stored_maps({"maps": [3, None, *stored()["maps"]]}) == (GRID,)
+@pytest.mark.parametrize(
+    "changes",
+    [{"shape": "34"}, {"cell": [1]}, {"errors": None}, {"mismatch": [-1]}, {"mismatch": [True]}, {"across": [1.0]}],
+)
+def test_a_closer_look_with_values_of_wrong_types_is_none(changes: dict[str, Any]) -> None:
+    with pytest.raises(MisfitError):
+        stored(**changes)

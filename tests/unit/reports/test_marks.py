@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from pathlib import Path
@@ -12,11 +11,15 @@ import pytest
 from html_data import payload
 from msgspec.structs import replace
 from report_builders import comparison, good_row, missing_golden, missing_target, origin, row, tensor
+from run_records import run_record
 from stored_runs import row as stored_row
 
 from probe_flow.analysis.coverage import cover
+from probe_flow.engine.run.record import with_summaries
 from probe_flow.record.jsonl import write_comparison_jsonl
 from probe_flow.record.run_json import comparison_summary
+from probe_flow.record.types.reading import Reader
+from probe_flow.record.types.rows import RowRecord
 from probe_flow.records import ComparedPair, Excuse, ExcuseKind, FindingKind, Role, Status, TensorKind
 from probe_flow.records.measured import MeasuredPair
 from probe_flow.reports.marks import LOOKS, Mark, RowMarks, StoredMarks, fill_of, is_missing, mark_of
@@ -76,7 +79,7 @@ def test_an_origin_without_counterpart_has_the_excess_of_its_finding() -> None:
     marks = RowMarks.of(found)
     assert [marks.of_row(each) for each in rows] == [Mark.ORIGIN, Mark.INHERITED]
     assert [marks.excess(each.order, each.verdict.excess) for each in rows] == [66.0, 0.5]
-    assert payload(found, run={})["rows"]["excess"] == [66, 0.5]
+    assert payload(found, run=run_record())["rows"]["excess"] == [66, 0.5]
 
 
 def replace_role(found: ComparedPair, role: Role) -> ComparedPair:
@@ -140,7 +143,7 @@ def test_counts_for_people_are_by_role_and_say_what_is_missing_and_excused() -> 
     waived = replace(waived, verdict=replace(waived.verdict, excuse=Excuse(ExcuseKind.WAIVED, "waived until 2027")))
     rows = [judged(0, Status.FAIL, Role.CLEAN), judged(1, Status.FAIL, Role.CLEAN), waived]
     rows += [missing_golden(3), missing_golden(4, expected=True)]
-    assert payload(comparison(*rows), run={})["summary"]["roles"] == [
+    assert payload(comparison(*rows), run=run_record())["summary"]["roles"] == [
         {"name": "origin", "count": 1, "missing": 0, "excused": 1},
         {"name": "fine", "count": 2, "missing": 0, "excused": 0},
         {"name": "gap", "count": 2, "missing": 1, "excused": 0},
@@ -160,32 +163,23 @@ def test_a_stored_run_is_marked_as_the_comparison_was(tmp_path: Path) -> None:
     findings = (origin(1, "Add_1"), replace(origin(3, "Mul_9"), severity=66.0))
     found = comparison(*rows, findings=findings, gate_passed=False)
     write_comparison_jsonl(found, tmp_path / "comparison.jsonl")
-    records = [json.loads(line) for line in (tmp_path / "comparison.jsonl").read_text().splitlines()]
-    record = json.loads(json.dumps({"comparisons": {"result": comparison_summary(found)}}))
+    records = [Reader(RowRecord).read(line) for line in (tmp_path / "comparison.jsonl").read_bytes().splitlines()]
+    record = with_summaries(run_record(), {"result": comparison_summary(found)})
     live = RowMarks.of(found)
     wanted = [(live.of_row(each), live.excess(each.order, each.verdict.excess)) for each in rows]
     assert [StoredMarks(record).of(each) for each in records] == wanted
 
 
 def test_of_several_rows_the_most_important_counts_with_its_own_excess() -> None:
-    rows = [stored_row(0, "a", excess=9.0), stored_row(1, "a", role="inherited", excess=0.5), stored_row(2, "a")]
-    assert StoredMarks({}).of_rows(rows) == (Mark.INHERITED, 0.5)
-    assert StoredMarks({}).of_rows([]) is None
+    rows = [stored(0, excess=9.0), stored(1, role="inherited", excess=0.5), stored(2)]
+    marks = StoredMarks(run_record(comparisons={"result": {}}))
+    assert marks.of_rows(rows) == (Mark.INHERITED, 0.5)
+    assert marks.of_rows([]) is None
+    assert marks.of(stored(3, role="origin", excess="inf")) == (Mark.ORIGIN, math.inf)
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
-        {"comparisons": 3},
-        {"comparisons": {"result": 3}},
-        {"comparisons": {"result": {"findings": 3, "gate": 3}}},
-        {"comparisons": {"result": {"findings": [3, {"row": "x"}, {"row": 0, "kind": []}], "gate": {"name": []}}}},
-    ],
-)
-def test_a_damaged_record_marks_by_the_rows_alone(record: dict[str, Any]) -> None:
-    odd = {"order": [], "role": [], "verdict": {}, "excess": "much", "comparison": []}
-    assert StoredMarks(record).of(odd) == (Mark.GAP, None)
-    assert StoredMarks(record).of(stored_row(0, "a", role="origin", excess="inf")) == (Mark.ORIGIN, math.inf)
+def stored(order: int, **more: Any) -> RowRecord:
+    return Reader(RowRecord).convert(stored_row(order, "a", **more))
 
 
 def test_every_mark_has_a_look() -> None:

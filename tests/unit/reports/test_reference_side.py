@@ -12,6 +12,7 @@ import pytest
 from html_data import payload
 from msgspec.structs import replace
 from report_builders import GOOD_METRICS, comparison, good_row, measurement, missing_golden, stats, tensor
+from run_records import run_record
 
 from probe_flow.record.jsonl import write_comparison_jsonl, write_nodes_jsonl
 from probe_flow.records import Catalog, Comparison, Extent
@@ -98,7 +99,7 @@ def test_nodes_of_the_reference_are_listed(tmp_path: Path) -> None:
 
 
 def test_the_html_payload_has_three_sides_and_explains_their_metrics() -> None:
-    data = payload(three_sides(), run={})
+    data = payload(three_sides(), run=run_record())
     reference = data["rows"]["sides"]["reference"]
 
     assert [each["side"] for each in data["dumps"]] == ["target", "golden", "reference"]

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
+import stored_runs
+from run_records import run_record
 
+from probe_flow.record.types.rows import RowRecord
+from probe_flow.record.types.run import RunRecord
 from probe_flow.runs.heat_map import MAX_LINES, HeatText
 
 
-def row(node: str, verdict: str = "pass", role: str = "clean", *, rank: int = 0, step: int = 0, **more: Any) -> Any:
-    return {"node": node, "call": 0, "rank": rank, "graph": 1, "step": step, "verdict": verdict, "role": role, **more}
+def row(
+    node: str, verdict: str = "pass", role: str = "clean", *, rank: int = 0, step: int = 0, order: int = 0, **more: Any
+) -> RowRecord:
+    data = stored_runs.row(order, node, verdict=verdict, role=role, rank=rank, step=step, **more)
+    return msgspec.convert(data, RowRecord)
 
 
-def lines_of(rows: list[Any], width: int = 80, record: Any = None) -> list[str]:
-    heat = HeatText(record or {})
+def lines_of(rows: list[RowRecord], width: int = 80, record: RunRecord | None = None) -> list[str]:
+    heat = HeatText(record or run_record(comparisons={"result": {}}))
     assert list(heat.watching(rows)) == rows
     return heat.lines(width=width)
 
@@ -60,7 +68,7 @@ def test_an_origin_is_shown_whatever_its_verdict(verdict: str) -> None:
 def test_a_row_that_fails_a_gate_on_all_rows_and_one_that_a_finding_names_are_marked() -> None:
     rows = [row("Add", "fail", order=0), row("Mul", "fail", order=1), row("Sub", order=2), row("Add", rank=1, order=3)]
     findings = [{"kind": "drift", "row": 2, "severity": 2.0, "fails": True}]
-    record = {"comparisons": {"result": {"gate": {"name": "all_pass"}, "findings": findings}}}
+    record = run_record(findings=findings, comparisons={"result": {"gate": {"name": "all_pass"}}})
     assert lines_of(rows, record=record)[0] == "  rank 0 graph 1 step 0  xx%"
     assert lines_of(rows, record=record)[-1] == "  % drifted, x over its limit, . fine"
 
@@ -104,9 +112,5 @@ def test_of_many_healthy_executions_the_first_are_shown() -> None:
 
 def test_names_of_comparisons_are_shown_safely() -> None:
     rows = [row("Add", comparison="a\x1b[31m"), row("Add", comparison="b")]
-    assert lines_of(rows)[0] == "  a\\x1b[31m rank 0 graph 1 step 0  ."
-
-
-def test_unknown_words_of_a_foreign_record_do_not_end_it() -> None:
-    rows = [row("Add", "odd", "odd"), row("Add", rank=1)]
-    assert lines_of(rows)[1:] == ["  rank 1 graph 1 step 0  .", "  . fine"]
+    record = run_record(comparisons={"a\x1b[31m": {}, "b": {}})
+    assert lines_of(rows, record=record)[0] == "  a\\x1b[31m rank 0 graph 1 step 0  ."

@@ -53,7 +53,7 @@ def _markdown(request: Request, _option: None) -> tuple[ReportFile, ...]:
     def write(path: Path) -> None:
         from probe_flow.reports.ci.markdown import write_markdown
 
-        known = [str(name) for name in request.run.get("artifacts") or ()]
+        known = request.run.artifacts
         files = tuple(dict.fromkeys((*known, *request.names)))
         write_markdown(request.comparison, path, run=request.run, files=files)
 
@@ -69,7 +69,7 @@ def _annotations(request: Request, system: str) -> tuple[ReportFile, ...]:
         if system == "github":
             write_annotations(github_text(found), path)
         else:
-            workflow = str(request.run["workflow"]["path"])
+            workflow = request.run.workflow.path
             write_annotations(gitlab_text(found, workflow=workflow, root=request.root), path)
 
     if system == "github":

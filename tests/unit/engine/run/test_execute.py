@@ -11,6 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from run_records import first_divergence
 
 from probe_flow.engine.run import results
 from probe_flow.engine.run.clock import Clock
@@ -74,7 +75,7 @@ def test_a_run_that_finds_nothing_wrong_passes_and_leaves_its_record(run, tmp_pa
     assert record["incomplete"] == []
     assert record["counts"]["pass"] == 3
     assert record["coverage"]["target"]["compared"] == 3
-    assert record["first_divergence"] is None
+    assert first_divergence(record) is None
     assert record["workflow"]["name"] == "demo"
     assert record["params"] == {"target": str(tmp_path / "target.txt"), "golden": str(tmp_path / "golden.txt")}
     assert {"probe_flow", "python", "numpy", "dask"} <= set(record["versions"])
@@ -93,7 +94,7 @@ def test_a_difference_fails_the_gate_and_is_named(run):
     outcome = run(target="1 2.5 3")
     record = record_of(outcome)
     assert (outcome.exit_code, record["verdict"]) == (1, "fail")
-    assert record["first_divergence"]["node"] == "n1"
+    assert first_divergence(record)["node"] == "n1"
     rows = [json.loads(line) for line in (outcome.folder / "comparison.jsonl").read_text().splitlines()]
     assert [row["verdict"] for row in rows] == ["pass", "fail", "pass"]
     assert rows[1]["metrics"] == {"squared": 0.25}
@@ -104,7 +105,7 @@ def test_an_incomplete_comparison_outranks_a_failed_gate(run):
     record = record_of(outcome)
     assert (outcome.exit_code, record["verdict"]) == (3, "incomplete")
     assert record["incomplete"] == ["coverage is low"]
-    assert record["first_divergence"]["node"] == "n1"
+    assert first_divergence(record)["node"] == "n1"
 
 
 @pytest.mark.parametrize("scheduler", ["sync", "threads", "auto"])
@@ -235,7 +236,7 @@ def test_several_comparisons_get_folders_and_the_worst_verdict_counts(run):
     assert record["counts"]["fail"] == 2
     assert record["counts"]["pass"] == 4
     assert record["coverage"]["golden"]["compared"] == 6
-    assert record["first_divergence"]["comparison"] == "result"
+    assert first_divergence(record)["comparison"] == "result"
     assert [finding["comparison"] for finding in record["findings"]] == ["result", "other"]
     assert set(record["comparisons"]) == {"result", "other"}
 
@@ -267,7 +268,7 @@ def test_a_record_that_is_not_there_yet_is_not_listed(run, monkeypatch):
         write(comparison, path)
 
     def noting(record, path):
-        seen.append({name: (path.parent / name).exists() for name in record["artifacts"] if "events" not in name})
+        seen.append({name: (path.parent / name).exists() for name in record.artifacts if "events" not in name})
         save(record, path)
 
     monkeypatch.setattr(results, "write_nodes_jsonl", slowly)
@@ -305,7 +306,7 @@ def test_the_record_says_incomplete_until_the_run_has_ended(run, monkeypatch):
     written = []
 
     def watch(record, path):
-        seen.append({"verdict": record["verdict"], "stages": len(record["stages"])})
+        seen.append({"verdict": record.verdict, "stages": len(record.stages)})
         written.append(path)
 
     monkeypatch.setattr("probe_flow.engine.run.execute.write_run_json", watch)
@@ -320,7 +321,7 @@ def test_findings_are_written_once_when_the_run_has_ended(run, monkeypatch):
     save = module.write_run_json
 
     def noting(record, path):
-        seen.append((len(record["findings"]), len(record["suspects"])))
+        seen.append((len(record.findings), len(record.suspects)))
         save(record, path)
 
     monkeypatch.setattr(module, "write_run_json", noting)

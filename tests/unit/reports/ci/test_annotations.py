@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from report_builders import catalog, comparison, good_row, key, origin, tensor
+from run_records import run_record
 
 from probe_flow.errors import Diagnostic, Severity, Span
 from probe_flow.records import Comparison, FindingKind, Node, Status
@@ -34,7 +35,7 @@ def with_stack(frames: tuple[str, ...]) -> Comparison:
 
 
 def lines(given: Comparison, **run: Any) -> list[str]:
-    return github_text(annotate([given], run, root=ROOT)).splitlines()
+    return github_text(annotate([given], run_record(**run), root=ROOT)).splitlines()
 
 
 def test_an_origin_is_an_error_with_its_evidence() -> None:
@@ -62,7 +63,7 @@ def test_weak_findings_are_notices() -> None:
 
 
 def test_the_gate_all_pass_fails_by_its_rows_and_not_by_findings() -> None:
-    found = annotate([diverging(gate="all_pass")], {}, root=ROOT)
+    found = annotate([diverging(gate="all_pass")], run_record(), root=ROOT)
     assert [(each.level, each.check) for each in found] == [(Level.NOTICE, "origin"), (Level.ERROR, "all_pass")]
     assert found[1].message == "1 of 1 rows fail"
 
@@ -112,7 +113,7 @@ def test_no_name_can_begin_a_command_of_its_own() -> None:
 
 def test_gitlab_gets_a_report_with_a_place_and_an_own_fingerprint_for_each() -> None:
     problem = Diagnostic("PF4102", "matched nothing", Severity.WARNING, span=Span("/checkout/map.yaml", 3, 5, 3, 9))
-    found = annotate([with_stack(FRAMES)], {"problems": [problem.to_dict()], "incomplete": ["x"]}, root=ROOT)
+    found = annotate([with_stack(FRAMES)], run_record(problems=[problem.to_dict()], incomplete=["x"]), root=ROOT)
     records = json.loads(gitlab_text(found, workflow="/checkout/flow.yaml", root=ROOT))
     assert [record["location"] for record in records] == [
         {"path": "model/net.py", "lines": {"begin": 52}},
@@ -127,7 +128,7 @@ def test_gitlab_gets_a_report_with_a_place_and_an_own_fingerprint_for_each() -> 
 
 
 def test_the_fingerprint_of_a_finding_stays_when_nothing_changes() -> None:
-    found = annotate([diverging()], {}, root=ROOT)
+    found = annotate([diverging()], run_record(), root=ROOT)
     assert gitlab_text(found, workflow="w", root=ROOT) == gitlab_text(found, workflow="w", root=ROOT)
     moved = [replace(found[0], line=7)]
     assert gitlab_text(found, workflow="w", root=ROOT) != gitlab_text(moved, workflow="w", root=ROOT)

@@ -7,15 +7,13 @@ from xml.sax.saxutils import escape, quoteattr
 
 import pytest
 from report_builders import catalog, comparison, good_row, key, missing_golden, missing_target, origin, row, tensor
+from run_records import run_record
 
+from probe_flow.record.types.run import RunRecord
 from probe_flow.records import ComparedPair, Comparison, Coverage, Finding, FindingKind, Role, SlotRole, Status
 from probe_flow.reports.ci.junit import RUN_SUITE, _attribute, write_junit, xml_text
 
-FACTS: dict[str, Any] = {
-    "workflow": {"name": "demo <&> \x1b[31m"},
-    "versions": {"probe_flow": "0.1.0"},
-    "timings": {"started": "2026-01-02T03:04:05+00:00"},
-}
+FACTS = run_record(workflow={"name": "demo <&> \x1b[31m"}, versions={"probe_flow": "0.1.0"})
 
 # What the readers of GitHub actions, GitLab and Jenkins have in common: element -> (attributes that it must have, all
 # that it may have, children in their order).
@@ -48,9 +46,9 @@ def check_shape(element: ElementTree.Element) -> None:
         check_shape(child)
 
 
-def written(given: Comparison, tmp_path: Path, facts: dict[str, Any] | None = None) -> ElementTree.Element:
+def written(given: Comparison, tmp_path: Path, facts: RunRecord = FACTS) -> ElementTree.Element:
     path = tmp_path / "junit.xml"
-    write_junit(given, path, run=FACTS if facts is None else facts)
+    write_junit(given, path, run=facts)
     root = ElementTree.parse(path).getroot()
     check_shape(root)
     for suite in root:
@@ -170,7 +168,7 @@ def test_one_suite_an_execution_with_all_tensors_of_a_node_in_one_case(tmp_path:
 
 def test_the_suite_of_the_whole_run_says_what_was_compared_and_the_verdict(tmp_path: Path) -> None:
     given = comparison(good_row(0), missing_golden(1), caveats=("partly: 1 target tensor missing",))
-    root = written(given, tmp_path, {"workflow": {"name": "w", "sample": True}})
+    root = written(given, tmp_path, run_record(workflow={"name": "w", "sample": True}))
     (case,) = (suite.find("testcase") for suite in root if suite.attrib["name"] == RUN_SUITE)
     dumps, conclusion = case.findtext("system-out").splitlines()
     assert dumps == (
@@ -203,7 +201,7 @@ def test_any_name_gives_well_formed_xml(tmp_path: Path, name: str) -> None:  # f
     given = comparison(
         failing(0, "x", target=tensor(node=key(name))), target=catalog("target", [tensor(node=key(name))])
     )
-    case = next(written(given, tmp_path, {}).iter("testcase"))
+    case = next(written(given, tmp_path, run_record()).iter("testcase"))
     assert case.attrib["name"].isprintable() or "\n" in name
 
 

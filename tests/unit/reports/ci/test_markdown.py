@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 from report_builders import comparison, good_row, key, missing_golden, missing_target, origin, tensor
+from run_records import run_record
 
 from probe_flow.records import Comparison, Coverage, Finding, FindingKind, Role, Status
 from probe_flow.reports.ci.markdown import code, markdown_text, plain, write_markdown
 
-FACTS: dict[str, Any] = {"workflow": {"name": "demo"}}
+FACTS = run_record(workflow={"name": "demo"})
 EXPECTED = """\
 target torchair\\_ge dump \\`/dumps/npu\\`, 3 tensors \\| golden torchair\\_fx dump \\`/dumps/fx\\`, 3 tensors
 
@@ -81,7 +82,7 @@ def test_the_summary_reads_as_agreed(tmp_path: Path) -> None:
 
 
 def test_a_passing_run_says_so_first() -> None:
-    text = markdown_text(comparison(good_row()), run={})
+    text = markdown_text(comparison(good_row()), run=run_record())
     assert text.startswith(
         "target torchair\\_ge dump \\`/dumps/npu\\`, 1 tensor \\| "
         "golden torchair\\_fx dump \\`/dumps/fx\\`, 1 tensor\n\n"
@@ -111,7 +112,7 @@ def test_names_from_dumps_are_no_markup() -> None:
         findings=(origin(0, "x", node=node, evidence="see `a|b` <b> @octocat https://b www.b.c __all__\n# T"),),
         gate_passed=False,
     )
-    text = markdown_text(given, run={"workflow": {"name": "<script>"}})
+    text = markdown_text(given, run=run_record(workflow={"name": "<script>"}))
     outside = "".join(part for number, part in enumerate(text.replace("``", "\0").split("\0")) if number % 2 == 0)
     assert "<" not in outside
     assert "@" not in outside

@@ -10,6 +10,7 @@ from importlib.resources import files
 import pytest
 from html_data import page_of
 from report_builders import comparison, good_row
+from run_records import run_record
 
 from probe_flow.reports.html.assets import assets
 
@@ -21,7 +22,7 @@ RELEASED = {
     "uplot/uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
     "uplot/uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
 }
-PAGE = page_of(comparison(good_row()), {})
+PAGE = page_of(comparison(good_row()), run_record())
 
 
 @pytest.mark.parametrize("name", RELEASED)

@@ -28,6 +28,7 @@ from report_builders import (
     stats,
     tensor,
 )
+from run_records import run_record
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.records import (
@@ -54,7 +55,7 @@ from probe_flow.reports.html.numbering import Numbering
 from probe_flow.reports.html.numbers import short_number, short_numbers
 from probe_flow.reports.html.page import write_html
 
-RUN = {"workflow": {"name": "ge-vs-fx"}, "params": {"target": "/dumps/npu"}, "versions": {"probe_flow": "1.0"}}
+RUN = run_record(workflow={"name": "ge-vs-fx"}, params={"target": "/dumps/npu"}, versions={"probe_flow": "1.0"})
 HOSTILE = "</script><script>alert(1)</script><!--\u202e\x00\x1b[31m'\"&\u2028\ud800`${x}"
 
 
@@ -249,7 +250,7 @@ def test_hostile_texts_stay_inside_the_data() -> None:
         reasons=(HOSTILE,),
     )
     found = comparison(wrong, findings=(origin(0, HOSTILE, evidence=HOSTILE),), gate_passed=False)
-    page = page_of(found, {"workflow": {"name": HOSTILE}, "params": {HOSTILE: HOSTILE}})
+    page = page_of(found, run_record(workflow={"name": HOSTILE}, params={HOSTILE: HOSTILE}))
     clean = page.encode("utf-8").decode("utf-8")  # no lone surrogate is left outside an escape
     assert "alert(1)" in clean
     assert not re.search(r"alert\(1\)<|<script>alert", clean)
@@ -268,7 +269,7 @@ def test_plain_and_packed_data_say_the_same(limit: int, monkeypatch: pytest.Monk
 
 def test_both_dumps_and_what_has_to_be_said_beside_the_verdict_are_given() -> None:
     given = replace(comparison(good_row()), caveats=("partly: 3 target tensors missing",))
-    found = payload(given, run={**RUN, "workflow": {"name": "demo", "sample": True}})["summary"]
+    found = payload(given, run=run_record(workflow={"name": "demo", "sample": True}))["summary"]
     assert found["dumps"].startswith("target torchair_ge dump `/dumps/npu`, 1 tensor | golden torchair_fx dump ")
     assert found["caveats"] == ["partly: 3 target tensors missing", "bundled sample"]
     assert found["conclusion"].endswith(" | partly: 3 target tensors missing | bundled sample")
@@ -301,7 +302,7 @@ def test_without_scripts_a_healthy_run_lists_no_row_that_misses_the_row_rule() -
 
 
 def test_an_empty_comparison_gives_a_report() -> None:
-    page = page_of(comparison(coverage={"target": Coverage(), "golden": Coverage()}), {})
+    page = page_of(comparison(coverage={"target": Coverage(), "golden": Coverage()}), run_record())
     assert data_of(page)["count"] == 0
 
 

@@ -19,10 +19,13 @@ from report_builders import (
     row,
     tensor,
 )
+from run_records import run_record
 
+from probe_flow.engine.run.record import with_summaries
 from probe_flow.record.conclusion import dumps_line, last_line, verdict_word
 from probe_flow.record.facts import counts_text, figure, gaps, largest_errors, printable, problems_text
 from probe_flow.record.run_json import comparison_summary
+from probe_flow.record.types.run import RunRecord
 from probe_flow.records import ComparedPair, Comparison, Coverage, Finding, FindingKind, Role, Status
 from probe_flow.reports.terminal.console import render_summary
 
@@ -58,13 +61,12 @@ def diverging() -> Comparison:
     return comparison(*rows, findings=findings, coverage=coverage, gate_passed=False)
 
 
-def run_of(*comparisons: Comparison, verdict: str | None, code: int, **more: Any) -> dict[str, Any]:
-    summary = comparison_summary(comparisons[0]) if comparisons else {}
-    summary = {**summary, "comparisons": {"result": summary}} if comparisons else {}
-    return {**summary, "verdict": verdict, "exit_code": code, "artifacts": ["run.json", "comparison.jsonl"], **more}
+def run_of(*comparisons: Comparison, verdict: str | None, code: int, **more: Any) -> RunRecord:
+    run = run_record(verdict=verdict, exit_code=code, artifacts=["run.json", "comparison.jsonl"], **more)
+    return with_summaries(run, {"result": comparison_summary(comparisons[0])}) if comparisons else run
 
 
-def plain(run: dict[str, Any], *comparisons: Comparison, width: int = 100, folder: str = "runs/w-1") -> str:
+def plain(run: RunRecord, *comparisons: Comparison, width: int = 100, folder: str = "runs/w-1") -> str:
     return render_summary(run, comparisons, color=False, width=width, folder=folder)
 
 
@@ -155,22 +157,20 @@ def test_the_last_line_names_verdict_operator_place_size_and_report() -> None:
     ],
 )
 def test_the_last_line_says_what_has_to_be_known_beside_the_verdict(facts: dict[str, Any], line: str) -> None:
-    run = {"verdict": facts.pop("verdict"), "exit_code": facts.pop("code"), **facts}
-    assert last_line(run) == line
+    assert last_line(run_of(**facts)) == line
 
 
 def test_the_first_line_names_both_dumps() -> None:
     summary = comparison_summary(diverging())
-    run = {"comparisons": {"result": summary}, "workflow": {"folder": "/dumps", "sample": False}}
+    run = with_summaries(run_record(workflow={"folder": "/dumps"}), {"result": summary})
     sides = "target torchair_ge dump `npu`, 5 tensors | golden torchair_fx dump `fx`, 4 tensors"
     assert dumps_line(run) == sides
-    assert dumps_line({**run, "workflow": {"sample": True}}) == (
+    assert dumps_line(with_summaries(run_record(workflow={"sample": True}), {"result": summary})) == (
         "target torchair_ge dump `/dumps/npu`, 5 tensors | golden torchair_fx dump `/dumps/fx`, 4 tensors "
         "| bundled sample"
     )
-    two = {"a": summary, "b": {**summary, "caveats": []}}
-    assert dumps_line({**run, "comparisons": two}) == f"{sides} | and 1 more comparisons"
-    assert dumps_line({}) == ""
+    assert dumps_line(with_summaries(run, {"a": summary, "b": summary})) == f"{sides} | and 1 more comparisons"
+    assert dumps_line(run_record()) == ""
 
 
 def test_names_are_not_markup_and_cannot_drive_the_terminal() -> None:
@@ -220,10 +220,10 @@ def test_every_end_has_a_word_and_its_exit_code_an_explanation(
 
 def test_a_run_that_compares_nothing_says_which_dumps_it_made() -> None:
     made = {"stage": "golden", "tensors": 37, "nodes": 11, "path": "/runs/w/dumps/golden/msprobe_fx_dump"}
-    text = plain({**run_of(verdict=None, code=0), "inputs": [made]})
+    text = plain(run_of(verdict=None, code=0, inputs=[made]))
     assert "  golden  37 tensors of 11 nodes  /runs/w/dumps/golden/msprobe_fx_dump\n" in text
     assert "Results" not in text
-    assert "Dumps" not in plain({**run_of(verdict="pass", code=0), "inputs": [made]})
+    assert "Dumps" not in plain(run_of(verdict="pass", code=0, inputs=[made]))
 
 
 def test_a_pass_within_noise_says_that_the_noise_may_hide_errors() -> None:
@@ -299,12 +299,12 @@ def test_gaps_that_count_come_before_expected_ones() -> None:
 
 
 def test_counts_have_a_fixed_order_and_always_name_what_passes() -> None:
-    assert counts_text({"error": 1, "fail": 2}) == "0 pass, 2 fail, 1 error"
+    assert counts_text({Status.ERROR: 1, Status.FAIL: 2}) == "0 pass, 2 fail, 1 error"
     assert counts_text({}) == "0 pass"
 
 
 def test_problems_are_counted_by_code() -> None:
-    assert problems_text([{"code": "PF4102"}, {"code": "PF3011"}, {"code": "PF3011"}]) == "3 (2 x PF3011, PF4102)"
+    assert problems_text(run_record(problems=[{"code": "PF4102"}, {}, {}]).problems) == "3 (2 x PF3011, PF4102)"
     assert problems_text([]) == ""
 
 

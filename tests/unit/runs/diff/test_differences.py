@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import run_records
+import stored_runs
 
 from probe_flow.errors import IncompleteError
 from probe_flow.record.run_folder import read_run
-from probe_flow.record.run_schema import RUN_SCHEMA
 from probe_flow.runs.diff.differences import RunDiff, diff_runs
 from probe_flow.runs.diff.page import write_diff_html
 from probe_flow.runs.diff.rows import Kind
@@ -20,20 +21,16 @@ from probe_flow.runs.diff.text import diff_json, diff_lines, outcome
 
 
 def side(name: str, **more: Any) -> dict[str, Any]:
-    return {"name": name, "file": None, "dtype": "float32", "shape": [2], "layout": "ND", "nan": 0, "inf": 0, **more}
+    return stored_runs.side(name, **{"dtype": "float32", "file": None, **more})
 
 
 def line(
     node: str, error: object = 0.01, verdict: str = "pass", *, golden: str | None = "", **more: Any
 ) -> dict[str, Any]:
     partner = None if golden is None else side(golden or f"{node.lower()}.output.0")
-    return {
-        "order": 0, "rank": 0, "graph": 1, "step": 0, "node": node, "call": 0, "phase": "forward", "op_type": "Add",
-        "group": "g", "direction": "output", "index": "0", "kind": "tensor", "target": side(f"{node}.output.0"),
-        "golden": partner, "reference": None, "rule": "exact", "confidence": 1.0,
-        "metrics": {} if error is None else {"relative_euclidean_distance": error, "cosine": 0.5}, "verdict": verdict,
-        "reason": None, "role": "clean", **more,
-    }  # fmt: skip
+    metrics = {} if error is None else {"relative_euclidean_distance": error, "cosine": 0.5}
+    sides = {"target": side(f"{node}.output.0"), "golden": partner}
+    return stored_runs.row(0, node, **{"op_type": "Add", "metrics": metrics, "verdict": verdict, **sides, **more})
 
 
 def unmatched(node: str) -> dict[str, Any]:
@@ -41,32 +38,29 @@ def unmatched(node: str) -> dict[str, Any]:
 
 
 def finding(node: str, error: float, **more: Any) -> dict[str, Any]:
-    return {
-        "kind": "origin", "node": node, "op_type": "Add", "rank": 0, "graph": 1, "step": 0, "call": 0,
-        "phase": "forward", "direction": "output", "index": "0", "golden_node": None, "evidence": "differs",
-        "metrics": {"relative_euclidean_distance": error}, "severity": 3.0, "fails": True, "row": 0, **more,
-    }  # fmt: skip
+    metrics = {"relative_euclidean_distance": error}
+    return run_records.finding(node=node, op_type="Add", evidence="differs", metrics=metrics, row=0, **more)
 
 
 def write_run(
-    folder: Path, lines: list[dict[str, Any]], *, findings: tuple[Any, ...] = (), verdict: str = "pass",
+    folder: Path, lines: list[dict[str, Any]], *, findings: Any = (), verdict: str = "pass",
     stages: tuple[str, ...] = ("result",), workflow: str = "w", inputs: tuple[tuple[str, str, str], ...] = (),
 ) -> Path:  # fmt: skip
     folder.mkdir()
-    counts = {"tensors": 1, "compared": 1, "expected": 0, "missing": 0}
+    counts = {"tensors": 1, "compared": 1}
     summary = {
-        "counts": {"pass": len(lines)}, "coverage": {"target": counts, "golden": counts}, "findings": list(findings),
-        "gate": {"name": "findings", "passed": verdict == "pass", "policy": "p"},
+        "counts": {"pass": len(lines)}, "gate": {"name": "findings", "passed": verdict == "pass", "policy": "p"}
     }  # fmt: skip
-    record = {
-        "schema": RUN_SCHEMA, "run_id": folder.name, "workflow": {"name": workflow}, "verdict": verdict,
-        "exit_code": {"pass": 0, "fail": 1}.get(verdict, 3), "incomplete": [], "stages": [],
-        "timings": {"started": "2026-01-02T03:04:05+00:00"}, **summary,
-        "comparisons": dict.fromkeys(stages, summary),
-        "inputs": [
-            {"stage": stage, "path": path, "fingerprint": digest, "tensors": 7} for stage, path, digest in inputs
-        ],
-    }  # fmt: skip
+    count = {"origin": {"found": len(findings), "failing": sum(each["fails"] for each in findings)}}
+    record = run_records.run_data(
+        run_id=folder.name, workflow={"name": workflow}, verdict=verdict,
+        exit_code={"pass": 0, "fail": 1}.get(verdict, 3), counts={"pass": len(lines)}, findings=findings,
+        coverage={"target": counts, "golden": counts},
+        comparisons={
+            stage: {**summary, "finding_counts": count if stage == stages[0] and findings else {}} for stage in stages
+        },
+        inputs=[{"stage": stage, "path": path, "fingerprint": digest, "tensors": 7} for stage, path, digest in inputs],
+    )  # fmt: skip
     (folder / "run.json").write_text(json.dumps(record))
     for stage in stages:
         place = folder / stage if len(stages) > 1 else folder
@@ -86,7 +80,7 @@ def diff(tmp_path: Path):
 
 
 def kinds(found: RunDiff) -> list[tuple[str, str]]:
-    return [(change.place["node"], change.kind.value) for change in found.rows]
+    return [(change.place.node, change.kind.value) for change in found.rows]
 
 
 def test_a_tensor_in_several_pairs_is_held_against_those_with_the_same_golden_tensors(diff):
@@ -188,7 +182,7 @@ def test_a_tensor_in_several_pairs_keeps_its_partners_apart(diff):
 def test_ranks_steps_and_calls_are_told_apart(diff):
     before = [line("A", 0.1), line("A", 0.1, step=1), line("A", 0.1, rank=1), line("A", 0.1, call=1)]
     after = [line("A", 0.1), line("A", 0.9, step=1), line("A", 0.1, rank=1), line("A", 0.9, call=1)]
-    assert [(change.place["step"], change.place["call"]) for change in diff(before, after).rows] == [(1, 0), (0, 1)]
+    assert [(change.place.step, change.place.call) for change in diff(before, after).rows] == [(1, 0), (0, 1)]
 
 
 def test_the_only_stages_of_two_runs_belong_together_whatever_their_names(diff):
@@ -198,7 +192,7 @@ def test_the_only_stages_of_two_runs_belong_together_whatever_their_names(diff):
 
 def test_several_comparisons_are_told_apart(diff):
     found = diff([line("A")], [line("A", 0.9)], a={"stages": ("x", "y")}, b={"stages": ("x", "y")})
-    assert [change.place["comparison"] for change in found.rows] == ["x", "y"]
+    assert [change.place.comparison for change in found.rows] == ["x", "y"]
     assert any("x: A (Add) output 0" in text for text in diff_lines(found, limit=None, names=("a", "b")))
 
 
@@ -221,23 +215,35 @@ def test_runs_without_a_common_tensor_are_refused(diff):
         ({"graph": [1]}, "PF7113"),
         ({"metrics": [1]}, "PF7113"),
         ({"call": {}}, "PF7113"),
-        ({"target": {"nan": "many", "inf": 0}}, "PF7111"),
-        ({"verdict": "odd"}, "regression"),
+        ({"target": {"nan": "many", "inf": 0}}, "PF7113"),
+        ({"verdict": "odd"}, "PF7113"),
     ],
 )
-def test_a_row_of_another_shape_is_told_or_taken_as_it_is(diff, damage, expected):
-    try:
-        answer = outcome(diff([line("A")], [line("A", **damage)]))
-    except IncompleteError as error:  # anything else is a defect
-        answer = error.diagnostic.code
-    assert answer == expected
-
-
-@pytest.mark.parametrize("findings", [[1], [{"fails": True}], [{"fails": True, "kind": "origin", "node": 3}], "text"])
-def test_findings_of_another_shape_are_told(diff, findings):
+def test_a_row_of_another_shape_is_named(diff, damage, expected):
     with pytest.raises(IncompleteError) as caught:
-        diff([line("A")], [line("A")], b={"findings": findings})
+        diff([line("A")], [line("A", **damage)])
+    assert caught.value.diagnostic.code == expected
+
+
+@pytest.mark.parametrize("findings", [[1], [{"fails": True}], [{**finding("A", 0.1), "node": 3}], "text"])
+def test_findings_of_another_shape_are_told(tmp_path, findings):
+    runs = [write_run(tmp_path / name, [line("A")]) for name in ("one", "other")]
+    file = runs[1] / "run.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "findings": findings}))
+    with pytest.raises(IncompleteError) as caught:
+        diff_runs(read_run(runs[0]), read_run(runs[1]), tolerance=0.1)
     assert caught.value.diagnostic.code == "PF7111"
+
+
+def test_runs_whose_records_list_only_a_part_of_what_fails_are_not_held_against_each_other(diff, tmp_path):
+    found = diff([line("A")], [line("A")], b={"findings": (finding("A", 0.1),), "verdict": "fail"})
+    file = tmp_path / "b" / "run.json"
+    record = json.loads(file.read_text())
+    record["comparisons"]["result"]["finding_counts"]["origin"] = {"found": 2, "failing": 2}
+    file.write_text(json.dumps(record))
+    with pytest.raises(IncompleteError) as caught:
+        diff_runs(found.a, read_run(tmp_path / "b"), tolerance=0.1)
+    assert caught.value.diagnostic.code == "PF7115"
 
 
 def test_an_incomplete_run_b_leaves_the_answer_open_and_an_incomplete_a_only_warns(diff, tmp_path):

@@ -8,6 +8,8 @@ from stored_runs import node, row, side, write_run
 from probe_flow.errors import IncompleteError, UsageError
 from probe_flow.record.json_values import number
 from probe_flow.record.run_folder import read_run
+from probe_flow.record.types.reading import Reader
+from probe_flow.record.types.rows import RowRecord
 from probe_flow.runs.queries import base as questions
 from probe_flow.runs.queries.base import Scope, cleaned, find_names
 from probe_flow.runs.queries.node import node_view
@@ -82,7 +84,7 @@ def test_numbers_of_records_may_be_words_or_too_large():
     [(Scope(), True), (Scope(rank=0, graph="1"), True), (Scope(step=1), False), (Scope(graph="x"), False)],
 )
 def test_a_scope_narrows_by_place(scope, kept):
-    assert scope.keeps({"rank": 0, "graph": 1, "step": 0}) is kept
+    assert scope.keeps(Reader(RowRecord).convert(row(0, "A"))) is kept
 
 
 @pytest.mark.parametrize("text", ["cosine", "cosine=", "=0.5", "cosine=x", "cosine=nan", ""])
@@ -202,12 +204,11 @@ def test_what_was_not_matched_is_grouped_by_side_and_reason(tmp_path):
 
 
 def test_the_origin_comes_with_the_rows_of_its_node(tmp_path):
-    first = {"node": "B_1", "rank": 0, "graph": 1, "step": 0, "call": 0, "phase": "forward", "direction": "output"}
     rows = [row(0, "A_1"), row(1, "B_1", "input"), row(2, "B_1", role="origin"), row(3, "C_1", role="inherited")]
-    run = read_run(write_run(tmp_path / "run", rows, first_divergence=first, findings=[first]))
+    run = read_run(write_run(tmp_path / "run", rows, findings=[{"node": "B_1"}]))
     answer = origin(run)
-    assert answer.named == first
-    assert [each["order"] for each in answer.rows] == [1, 2]
+    assert answer.named.node == "B_1"
+    assert [each.order for each in answer.rows] == [1, 2]
     assert answer.inherited == 1
 
 
@@ -215,37 +216,31 @@ def test_each_of_several_comparisons_is_asked_by_its_name(tmp_path):
     folder = tmp_path / "run"
     for name, cosine in (("one", 0.5), ("two", 1.0)):
         write_run(folder / name, [row(0, "A_1", cosine=cosine)], [node("A_1", 0, op_type=name)])
-    findings = {name: {"findings": [{"node": name}]} for name in ("one", "two")}
-    run = read_run(write_run(folder, [], comparisons=findings))
+    findings = [{"node": name, "comparison": name} for name in ("one", "two")]
+    run = read_run(write_run(folder, [], findings=findings, comparisons={"one": {}, "two": {}}))
     threshold = Threshold("cosine", 0.98)
     assert told(beyond(run, threshold, limit=None)) == [("A_1", Part.UNKNOWN)]
     assert beyond(run, threshold, limit=None).data()["nodes"][0]["comparison"] == "one"
     assert told(beyond(run, threshold, limit=None, scope=Scope("two"))) == []
-    assert origin(run, scope=Scope("two")).findings == [{"node": "two"}]
+    assert [each.node for each in origin(run, scope=Scope("two")).findings] == ["two"]
     nodes = StoredNodes(run)
     assert len(node_view(run, nodes, "A_1").views) == 2
     (view,) = node_view(run, nodes, "A_1", scope=Scope("two")).views
-    assert (view.node.op_type, view.rows[0]["metrics"]["cosine"]) == ("two", 1.0)
+    assert (view.node.op_type, view.rows[0].metrics["cosine"]) == ("two", 1.0)
 
 
 def test_the_origin_of_a_rank_is_the_first_that_fails_there(tmp_path):
-    def place(name, rank):
-        made = row(0, name, rank=rank)
-        return {key: made[key] for key in ("node", "rank", "graph", "step", "call", "phase", "direction", "index")}
-
     rows = [row(0, "A_1", rank=0, role="origin"), row(1, "A_1", rank=1), row(2, "B_1", rank=1, role="origin")]
-    suspects = [place("A_1", 0), place("A_1", 1), place("B_1", 1)]
-    findings = [{**each, "kind": "origin", "fails": each["node"] == "B_1" or each["rank"] == 0} for each in suspects]
-    of_all = {"kind": "drift", "node": None, "fails": True}
-    run = read_run(
-        write_run(tmp_path / "run", rows, first_divergence=suspects[0], suspects=suspects, findings=[*findings, of_all])
-    )
-
-    assert origin(run).first["node"] == "A_1"
+    findings = [
+        {"node": "A_1", "rank": 0}, {"node": "A_1", "rank": 1, "fails": False}, {"node": "B_1", "rank": 1},
+        {"kind": "drift", "node": None, "rank": None},
+    ]  # fmt: skip
+    run = read_run(write_run(tmp_path / "run", rows, suspects=[0, 1, 2], findings=findings))
+    assert origin(run).first.node == "A_1"
     answer = origin(run, scope=Scope(rank=1))
-    assert (answer.first["node"], answer.first["rank"]) == ("B_1", 1)
-    assert [each["order"] for each in answer.rows] == [2]
-    assert answer.findings == [*findings[1:], of_all]
+    assert (answer.first.node, answer.first.rank) == ("B_1", 1)
+    assert [each.order for each in answer.rows] == [2]
+    assert [(each.node, each.rank) for each in answer.findings] == [("A_1", 1), ("B_1", 1), (None, None)]
     assert origin(run, scope=Scope(rank=7)).named is None
 
 
@@ -269,7 +264,7 @@ def test_nodes_that_cannot_be_read_are_told_apart_from_rows(tmp_path, text):
 def test_a_damaged_closer_look_is_no_look(tmp_path, text):
     folder = write_run(tmp_path / "run", [row(0, "A_1")])
     (folder / "details.jsonl").write_text(text)
-    assert read_run(folder).detail({"order": 0}) is None
+    assert read_run(folder).detail(Reader(RowRecord).convert(row(0, "A_1"))) is None
 
 
 def test_sides_of_rows_are_written_as_the_schema_says():

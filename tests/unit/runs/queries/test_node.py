@@ -9,12 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored_runs import node, row, write_run
 
-from probe_flow.errors import UsageError
+from probe_flow.errors import IncompleteError, UsageError
 from probe_flow.record.run_folder import read_run
+from probe_flow.record.types.reading import Reader
+from probe_flow.record.types.rows import RowRecord
+from probe_flow.records import Phase
 from probe_flow.runs.draw.dot import dot_text
 from probe_flow.runs.draw.svg import drawn_in_layers
 from probe_flow.runs.queries.answers_node import node_lines
-from probe_flow.runs.queries.base import Scope
+from probe_flow.runs.queries.base import Identity, Scope
 from probe_flow.runs.queries.node import judgement, node_view
 from probe_flow.runs.queries.stored_nodes import StoredNode, StoredNodes
 from probe_flow.runs.queries.subgraph import Shown, Subgraph, subgraph
@@ -55,7 +58,7 @@ def test_a_node_is_told_with_its_neighbours_and_their_verdicts(tmp_path):
         (1, "Right_1", None),
     ]
     assert [(link.node.name, judged) for link, judged in view.consumers] == [("Out_1", ("warning", "inherited"))]
-    assert [each["order"] for each in view.rows] == [1, 2]
+    assert [each.order for each in view.rows] == [1, 2]
     shown = text(diamond(tmp_path), "Join_1")
     assert "originals    a, b" in shown
     assert "passes       AddFusionPass" in shown
@@ -66,7 +69,7 @@ def test_a_golden_node_has_the_rows_of_its_golden_tensors(tmp_path):
     run = diamond(tmp_path)
     (view,) = node_view(run, StoredNodes(run), "g_Join_1").views
     assert view.node.side == "golden"
-    assert [each["order"] for each in view.rows] == [1, 2]
+    assert [each.order for each in view.rows] == [1, 2]
 
 
 def test_a_name_in_several_executions_is_narrowed_by_its_place(tmp_path):
@@ -80,7 +83,7 @@ def test_a_name_in_several_executions_is_narrowed_by_its_place(tmp_path):
 
 
 def test_a_node_is_found_by_the_name_that_the_dump_has(tmp_path):
-    nodes = [node("Functional.linear", 0, call=3, attributes={"entry": "Functional.linear.3.forward"})]
+    nodes = [{**node("Functional.linear", 0, call=3), "name": "Functional.linear.3.forward"}]
     run = read_run(write_run(tmp_path / "run", [], nodes))
     for wanted in ("Functional.linear.3.forward", "Functional.linear#3", "Functional_linear"):
         assert node_view(run, StoredNodes(run), wanted).views[0].node.title == "Functional.linear#3"
@@ -122,7 +125,7 @@ def test_frames_of_installed_packages_give_way_to_the_users(tmp_path):
     ],
 )
 def test_the_worst_verdict_stands_for_a_node(verdicts, found):
-    assert judgement({"verdict": verdict, "role": "clean"} for verdict in verdicts) == (found, None)
+    assert judgement(Reader(RowRecord).convert(row(0, "A", verdict=verdict)) for verdict in verdicts) == (found, None)
 
 
 @pytest.mark.parametrize(
@@ -178,9 +181,19 @@ def test_a_circle_ends(tmp_path):
     assert ElementTree.fromstring(drawn_in_layers(graph)) is not None
 
 
-def test_an_edge_of_another_form_is_none(tmp_path):
-    edges = [{"input": 0, "producer": "A_1", "call": [], "phase": "forward", "output": 0}, {"producer": 3}, 7]
-    stored = StoredNodes(read_run(write_run(tmp_path / "run", [], [node("A_1", 0), node("B_1", 1, edges=edges)])))
+@pytest.mark.parametrize(
+    "edge", [{"input": 0, "producer": "A_1", "call": [], "phase": "forward", "output": 0}, {"producer": 3}, 7]
+)
+def test_an_edge_of_another_form_is_named(tmp_path, edge):
+    run = read_run(write_run(tmp_path / "run", [], [node("A_1", 0), node("B_1", 1, edges=[edge])]))
+    with pytest.raises(IncompleteError) as caught:
+        StoredNodes(run)
+    assert caught.value.diagnostic.code == "PF7204"
+    assert "line 2 is no record of a node: `edges[0]" in caught.value.diagnostic.message
+
+
+def test_an_edge_from_a_node_without_a_record_leads_nowhere(tmp_path):
+    stored = StoredNodes(read_run(write_run(tmp_path / "run", [], [node("B_1", 0, (0, "gone_1", 0))])))
     assert stored.producers(stored.find("B_1")[1][0]) == []
 
 
@@ -200,7 +213,20 @@ def test_neighbours_in_time_are_found_without_a_search(tmp_path, monkeypatch):
 def drawn(names):
     shown = tuple(
         Shown(
-            StoredNode(place, "target", (None, 0, 1, 0, name, 0, "forward"), name, place, None, None, (), (), ""), place
+            StoredNode(
+                line=place,
+                side="target",
+                known=Identity(None, 0, 1, 0, name, 0, Phase.FORWARD),
+                name=name,
+                op_type="Add",
+                order=place,
+                parent=None,
+                flows=(),
+                passes=(),
+                kernel="",
+                stack=None,
+            ),
+            place,
         )
         for place, name in enumerate(names)
     )

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from pydantic import ValidationError
 from raw_pairs import context, pairs_of, raw
+from run_records import run_record
 
 from probe_flow.compare.steps import compare_pairs
 from probe_flow.records import Execution, Group, NodeKey, Relation, Slot, SlotRole
@@ -17,6 +18,7 @@ from probe_flow.stages.report import report
 from probe_flow.stages.report.element_views import views_of, with_looks
 from probe_flow.stages.report.report_detail import Detail
 
+FACTS = run_record(timings={"started": "2026-11-01T10:00:00+00:00", "wall_s": None})
 ONES = np.ones((2, 3), np.float32)
 
 
@@ -107,9 +109,7 @@ def test_a_report_writes_the_files(tmp_path):
     )
     problems = []
     output = tmp_path / "run"
-    run = dataclasses.replace(
-        context(), output=output, report=problems.extend, facts={"timings": {"started": "2026-11-01T10:00:00+00:00"}}
-    )
+    run = dataclasses.replace(context(), output=output, report=problems.extend, facts=FACTS)
     paths = report.run(options, {"comparison": [compared(pairs_of(three(tmp_path)))]}, run)
     assert problems == []
     assert sorted(path.name for path in paths) == sorted(path.name for path in output.iterdir())
@@ -159,7 +159,6 @@ def test_the_html_report_beside_a_view_has_the_maps_of_its_tensors(tmp_path, mon
     options = report.Options.model_validate(
         {"uses": "report", "comparison": "c", "formats": [{"detail": {"node": "net*", "tables": False}}, *formats]}
     )
-    facts = {"timings": {"started": "2026-11-01T10:00:00+00:00"}}
-    run = dataclasses.replace(context(), output=tmp_path / "run", facts=facts)
+    run = dataclasses.replace(context(), output=tmp_path / "run", facts=FACTS)
     report.run(options, {"comparison": [compared(pairs_of(three(tmp_path)))]}, run)
     assert [sum(bool(detail.maps) for detail in given.details.values()) for given in seen] == [expected][: len(formats)]

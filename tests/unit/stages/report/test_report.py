@@ -10,6 +10,7 @@ from call_rows import Call, compared
 from openpyxl import load_workbook
 from pydantic import ValidationError
 from report_builders import comparison, good_row, origin
+from run_records import run_record
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.records import Comparison, Role, Status
@@ -18,13 +19,7 @@ from probe_flow.work import Context, Settings
 
 ALL = [{"csv": "dump_json"}, "jsonl", "junit", "xlsx", {"xlsx": "torchair"}, "markdown", "annotations",
        {"annotations": "gitlab"}]  # fmt: skip
-FACTS: dict[str, Any] = {
-    "workflow": {"name": "demo", "path": "demo.yaml"},
-    "timings": {"started": "2026-01-02T03:04:05+00:00"},
-    "versions": {},
-    "artifacts": ["run.json"],
-    "problems": [],
-}
+FACTS: dict[str, Any] = {"workflow": {"name": "demo", "path": "demo.yaml"}, "artifacts": ["run.json"]}
 
 
 class Ran:
@@ -44,7 +39,14 @@ class Ran:
             {"uses": "report", "comparison": "result", "formats": formats, **more.pop("options", {})}
         )
         context = Context(
-            "report", folder, no_map, self.emit, self.report, Settings(), {**FACTS, **more}, announce=announce
+            "report",
+            folder,
+            no_map,
+            self.emit,
+            self.report,
+            Settings(),
+            run_record(**{**FACTS, **more}),
+            announce=announce,
         )
         result = STAGE.run(options, {"comparison": comparisons}, context)
         assert isinstance(result, list)

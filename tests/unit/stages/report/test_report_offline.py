@@ -8,18 +8,12 @@ from typing import Any
 import pytest
 from offline_rows import Op, figures, offline
 from pydantic import ValidationError
+from run_records import run_record
 
 from probe_flow.records import Comparison, Execution
 from probe_flow.stages.report import report, report_pairs
 from probe_flow.work import Context, Settings
 
-FACTS: dict[str, Any] = {
-    "workflow": {"name": "demo", "path": "demo.yaml"},
-    "timings": {"started": "2026-01-02T03:04:05+00:00"},
-    "versions": {},
-    "artifacts": [],
-    "problems": [],
-}
 STAMP = "20260102030405"
 
 
@@ -27,7 +21,7 @@ def context(folder: Path) -> Context:
     def nothing(*_arguments: Any, **_options: Any) -> Any:
         return None
 
-    return Context("report", folder, nothing, nothing, nothing, Settings(), FACTS)
+    return Context("report", folder, nothing, nothing, nothing, Settings(), run_record())
 
 
 def names(folder: Path, formats: list[Any], *comparisons: Comparison, **more: Any) -> list[str]:
