@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from probe_flow.analysis.search.guesses import doubtful_rows
 from probe_flow.analysis.silent_operators import SilentOperator
@@ -22,7 +23,7 @@ from probe_flow.records import (
     TensorRef,
     Verdict,
 )
-from probe_flow.records.measured import PRODUCED, MeasuredPair
+from probe_flow.records.row import PRODUCED, Row
 
 _OTHER_HASHES = "PF5117"
 
@@ -56,7 +57,7 @@ class Required:
 
 def cover(
     pairs: Pairs,
-    rows: Sequence[MeasuredPair],
+    rows: Sequence[Row],
     verdicts: Sequence[Verdict],
     silent: Mapping[str, Sequence[SilentOperator]] | None = None,
 ) -> Mapping[str, Coverage]:
@@ -73,7 +74,8 @@ def cover(
         target, golden = row.pair.target, row.pair.golden
         if target is not None and golden is not None and verdict.status in COMPARED:
             best[id(target)] = best[id(golden)] = "compared"  # nothing better can happen
-            found = nonfinite if _is_nonfinite(row) else zero if _is_zero(row) else None
+            figures = _figures(row)
+            found = nonfinite if _are_nonfinite(figures) else zero if _are_zero(figures) else None
             if found is not None:
                 found.update((id(target), id(golden)))
             continue
@@ -89,6 +91,8 @@ def cover(
         for side, catalog in (("target", pairs.target), ("golden", pairs.golden))
     }
 
+
+_Recorded: TypeAlias = list[tuple[list[float], bool]]
 
 _RANK = {"missing": 0, "unreadable": 1, "outside": 2, "expected": 3, "compared": 4}
 
@@ -115,7 +119,7 @@ def _cover_side(
     )
 
 
-def _fate(tensor: TensorRef, row: MeasuredPair, verdict: Verdict) -> str:
+def _fate(tensor: TensorRef, row: Row, verdict: Verdict) -> str:
     if verdict.status in COMPARED:
         return "compared"
     if tensor.kind is TensorKind.UNREADABLE or verdict.status is Status.ERROR:
@@ -131,17 +135,17 @@ def _fate(tensor: TensorRef, row: MeasuredPair, verdict: Verdict) -> str:
     return "expected" if row.measurement is not None or is_opaque else "missing"
 
 
-def _is_nonfinite(row: MeasuredPair) -> bool:
+def _are_nonfinite(sides: _Recorded) -> bool:
     """Whether neither side has a finite figure, so that the two agree without saying anything."""
-    return all((figures and not any(map(math.isfinite, figures))) or empty for figures, empty in _figures(row))
+    return all((figures and not any(map(math.isfinite, figures))) or empty for figures, empty in sides)
 
 
-def _is_zero(row: MeasuredPair) -> bool:
+def _are_zero(sides: _Recorded) -> bool:
     """Whether both sides are zero everywhere."""
-    return all(figures and not any(figures) for figures, _ in _figures(row))
+    return all(figures and not any(figures) for figures, _ in sides)
 
 
-def _figures(row: MeasuredPair) -> list[tuple[list[float], bool]]:
+def _figures(row: Row) -> _Recorded:
     """Return the recorded figures of both sides, each with whether elements are there of which none is finite."""
     measured = row.measurement
     if measured is None or measured.count == 0 or measured.mode not in (Mode.TENSOR, Mode.STATISTICS):
@@ -157,7 +161,7 @@ def _figures(row: MeasuredPair) -> list[tuple[list[float], bool]]:
 
 
 def incompleteness(
-    rows: Sequence[MeasuredPair],
+    rows: Sequence[Row],
     verdicts: Sequence[Verdict],
     coverage: Mapping[str, Coverage],
     *,
@@ -247,9 +251,7 @@ def _unused(unused: Sequence[Diagnostic]) -> str:
     return f"{entries} nothing: {named}{more}"
 
 
-def _executions_without_pair(
-    rows: Sequence[MeasuredPair], verdicts: Sequence[Verdict], required: Required
-) -> list[str]:
+def _executions_without_pair(rows: Sequence[Row], verdicts: Sequence[Verdict], required: Required) -> list[str]:
     """Name executions of which nothing was compared, unless nothing of them was to be."""
     sides: tuple[dict[int, Execution], dict[int, Execution]] = {}, {}  # by the object: hashing a run is slow
     asked: dict[int, bool] = {}  # whether something of it is missing

@@ -147,7 +147,7 @@ def _silent_calls(catalog: Catalog) -> Iterator[SilentOperator]:
     def asked(key: NodeKey) -> set[object]:
         """Say of the inputs of the forward call whether they require gradients: what its backward call gives."""
         forward = inputs.get(NodeKey(key.execution, key.name, key.call), ())
-        return {tensor.attrs["requires_grad"] for tensor in forward if "requires_grad" in tensor.attrs}
+        return {tensor.requires_grad for tensor in forward if tensor.requires_grad is not None}
 
     lost = catalog.attrs.get(LOST_CALLS, ())
     for node in lost if isinstance(lost, tuple) else ():

@@ -21,7 +21,7 @@ from probe_flow.measure.result_keys import identifier, key_and_label, task_field
 from probe_flow.metrics.kernel.error_maps import LAYOUT, ErrorMaps, indexed_shape
 from probe_flow.metrics.kernel.first_elements import count_of_first
 from probe_flow.metrics.sums.record import BLOCK
-from probe_flow.records import ComparedPair, ErrorMap, Mode, Role, Status, TensorDetail, TensorRef
+from probe_flow.records import ErrorMap, Mode, Role, Row, Status, TensorDetail, TensorRef
 from probe_flow.work import Context
 
 SURE_ROWS = 24
@@ -65,7 +65,7 @@ class LookBatch:
     io: str
 
 
-def look_closer(rows: Sequence[ComparedPair], context: Context, *, max_elements: int = 0) -> Mapping[int, TensorDetail]:
+def look_closer(rows: Sequence[Row], context: Context, *, max_elements: int = 0) -> Mapping[int, TensorDetail]:
     """Return details of the origins and the worst failing rows, by order; rows that cannot be read are left out.
 
     Args:
@@ -96,10 +96,10 @@ def look_closer(rows: Sequence[ComparedPair], context: Context, *, max_elements:
     return {order: details[order] for order in sorted(details)}
 
 
-def chosen(rows: Sequence[ComparedPair]) -> Iterator[Look]:
+def chosen(rows: Sequence[Row]) -> Iterator[Look]:
     """Yield origins, then failing rows by relative distance: a few whatever they cost, more while they are small."""
 
-    def rank(row: ComparedPair) -> tuple[bool, float, int]:
+    def rank(row: Row) -> tuple[bool, float, int]:
         assert row.measurement is not None
         distance = row.measurement.metrics.get("relative_euclidean_distance")
         known = distance is not None and not math.isnan(distance)
@@ -117,20 +117,20 @@ def chosen(rows: Sequence[ComparedPair]) -> Iterator[Look]:
         yield replace(look_of(row), has_maps=number < SURE_ROWS)
 
 
-def look_of(row: ComparedPair) -> Look:
+def look_of(row: Row) -> Look:
     """Return what there is to look at in a row whose elements were measured."""
     assert row.measurement is not None
     return Look(row.order, *aligned_sides(row.pair), row.measurement.worst_index or 0, _top(row))
 
 
-def _has_something_to_see(row: ComparedPair) -> bool:
+def _has_something_to_see(row: Row) -> bool:
     measurement = row.measurement
     if measurement is None or measurement.mode is not Mode.TENSOR or measurement.count == 0:
         return False
     return row.verdict.role is Role.ORIGIN or row.verdict.status in (Status.FAIL, Status.WARNING)
 
 
-def _top(row: ComparedPair) -> float:
+def _top(row: Row) -> float:
     """Return the upper bound of the largest class of errors."""
     assert row.measurement is not None
     values = [row.measurement.metrics.get("max_abs_err")]

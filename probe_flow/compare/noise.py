@@ -15,7 +15,7 @@ from probe_flow.measure.run import measure_pairs
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.records import Catalog, Mode, NodeKey, Pair, Pairs, Rule, Slot, TensorRef
 from probe_flow.records.frameworks import TORCHAIR_FX
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 from probe_flow.work import Context
 
 REPEATS = "repeats"
@@ -26,9 +26,7 @@ _REPEAT = Rule("repeat")
 _Tensors = Mapping[tuple[NodeKey, Slot], TensorRef]
 
 
-def measure_noise(
-    rows: Sequence[MeasuredPair], pairs: Pairs, context: Context, *, scope: Scope = WHOLE
-) -> list[MeasuredPair]:
+def measure_noise(rows: Sequence[Row], pairs: Pairs, context: Context, *, scope: Scope = WHOLE) -> list[Row]:
     """Return the rows with what repeated runs of their sides differ by; those without repeats as they are.
 
     Only measured rows are asked about. A repeat that cannot be read is a warning (PF5132).
@@ -50,12 +48,12 @@ def measure_noise(
     found = measure_pairs(list(twosomes.values()), (), context, scope=scope)
     measured = dict(zip(twosomes, found, strict=True))
     return [
-        with_noise(replace(row, noise=tuple(measured[id(one), id(other)] for one, other in _others(row, repeated))))
+        with_noise(row.with_aside(noise=tuple(measured[id(one), id(other)] for one, other in _others(row, repeated))))
         for row in rows
     ]
 
 
-def _others(row: MeasuredPair, repeated: Mapping[str, Sequence[_Tensors]]) -> Iterator[tuple[TensorRef, TensorRef]]:
+def _others(row: Row, repeated: Mapping[str, Sequence[_Tensors]]) -> Iterator[tuple[TensorRef, TensorRef]]:
     """Yield each side of a row with the same tensor of each further run."""
     if row.measurement is None or row.measurement.mode is Mode.VALUE or row.pair.rule.is_self:
         return

@@ -12,13 +12,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import FormatError, NotComparableError
 from probe_flow.records import Mode, Node, Pairs, SlotRole, TensorKind, TensorRef
-from probe_flow.records.measured import MeasuredPair, Pick
+from probe_flow.records.row import Pick, Row
 from probe_flow.work import Context
 
 SLAB_BYTES = 64 * 2**20
@@ -28,9 +27,9 @@ more, it is not checked."""
 _PICKS = re.compile(r"(?i)\b_?(arg_?(?P<way>max|min)|top_?k)(V\d+)?D?\b")
 
 
-def with_picks(rows: Sequence[MeasuredPair], pairs: Pairs, context: Context) -> list[MeasuredPair]:
-    """Return the rows; those of indices that differ have `MeasuredPair.pick`, where the target's input is at hand."""
-    sources: dict[object, list[MeasuredPair]] = {}
+def with_picks(rows: Sequence[Row], pairs: Pairs, context: Context) -> list[Row]:
+    """Return the rows; those of indices that differ have `Row.pick`, where the target's input is at hand."""
+    sources: dict[object, list[Row]] = {}
     found = list(rows)
     wanted = [number for number, row in enumerate(rows) if _differs(row) and _way(pairs.target.nodes.get(row.node))]
     nodes = {rows[number].node for number in wanted}
@@ -41,11 +40,11 @@ def with_picks(rows: Sequence[MeasuredPair], pairs: Pairs, context: Context) -> 
         row = rows[number]
         pick = _pick(row, sources.get(row.node, ()), _way(pairs.target.nodes.get(row.node)), context.settings.io)
         if pick is not None:
-            found[number] = replace(row, pick=pick)
+            found[number] = row.with_aside(pick=pick)
     return found
 
 
-def _differs(row: MeasuredPair) -> bool:
+def _differs(row: Row) -> bool:
     measurement, target = row.measurement, row.pair.target
     return (
         measurement is not None
@@ -65,7 +64,7 @@ def _way(node: Node | None) -> str:
     return (match["way"] or "either").lower() if match else ""
 
 
-def _pick(row: MeasuredPair, sources: Sequence[MeasuredPair], way: str, io: str) -> Pick | None:
+def _pick(row: Row, sources: Sequence[Row], way: str, io: str) -> Pick | None:
     target = row.pair.target
     assert target is not None
     tensors = [

@@ -17,7 +17,7 @@ from probe_flow.measure.run import measure_pairs, planned_fields
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.metrics.catalogue.third_side import PREFIX, of_two_sides
 from probe_flow.records import Measurement, Mode, NodeKey, Pair, Pairs, Rule, TensorKind, TensorRef
-from probe_flow.records.measured import MeasuredPair, ThirdSide
+from probe_flow.records.row import Row, ThirdSide
 from probe_flow.work import Context
 
 _REFERENCE = Rule("reference")
@@ -31,8 +31,8 @@ _Twosome = tuple[int, int]
 
 
 def measure_reference(
-    rows: Sequence[MeasuredPair], ids: tuple[str, ...], context: Context, *, scope: Scope = WHOLE
-) -> list[MeasuredPair]:
+    rows: Sequence[Row], ids: tuple[str, ...], context: Context, *, scope: Scope = WHOLE
+) -> list[Row]:
     """Return the rows with what was measured of both sides against the reference; those without one as they are.
 
     Args:
@@ -65,7 +65,7 @@ def with_reference_fields(
         yield from planned_fields(against, of_two_sides(ids), by=by, scope=scope)
 
 
-def reference_problems(rows: Sequence[MeasuredPair]) -> list[Diagnostic]:
+def reference_problems(rows: Sequence[Row]) -> list[Diagnostic]:
     """Return warnings about a reference that cannot be read (PF5130), or that is not the golden's model (PF5131)."""
     unread, apart = [], []
     for row in rows:
@@ -95,7 +95,7 @@ def reference_problems(rows: Sequence[MeasuredPair]) -> list[Diagnostic]:
     return problems
 
 
-def _can_be_judged(row: MeasuredPair) -> bool:
+def _can_be_judged(row: Row) -> bool:
     return row.measurement is not None and row.measurement.mode is not Mode.VALUE and row.pair.reference is not None
 
 
@@ -139,7 +139,7 @@ def _key(side: TensorRef, reference: TensorRef) -> _Twosome:
     return id(side), id(reference)
 
 
-def _joined(row: MeasuredPair, measured: Mapping[_Twosome, MeasuredPair], reason: str | None) -> MeasuredPair:
+def _joined(row: Row, measured: Mapping[_Twosome, Row], reason: str | None) -> Row:
     pair, measurement = row.pair, row.measurement
     assert pair.target is not None
     assert pair.golden is not None
@@ -150,7 +150,7 @@ def _joined(row: MeasuredPair, measured: Mapping[_Twosome, MeasuredPair], reason
         target, golden = (side.measurement for side in sides)
         if target is not None and golden is not None:
             third = ThirdSide(target, golden)
-            return with_figures(replace(row, measurement=_with_metrics(measurement, target), third=third))
+            return with_figures(replace(row, measurement=_with_metrics(measurement, target)).with_aside(third=third))
         reason = next(
             f"the reference cannot be measured [{side.failure.code}]" for side in sides if side.failure is not None
         )

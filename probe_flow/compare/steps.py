@@ -27,8 +27,8 @@ from probe_flow.metrics.catalogue.metrics import METRIC_SETS
 from probe_flow.metrics.catalogue.registry import metric_ids
 from probe_flow.metrics.catalogue.scope import Scope
 from probe_flow.metrics.catalogue.third_side import of_two_sides
-from probe_flow.records import ComparedPair, Comparison, Finding, Pair, Pairs, Status, Verdict
-from probe_flow.records.measured import in_execution_order
+from probe_flow.records import Comparison, Finding, Pair, Pairs, Row, Status, Verdict
+from probe_flow.records.row import in_execution_order
 from probe_flow.work import Context
 
 
@@ -46,7 +46,7 @@ def only_suspects(pairs: Sequence[Pair], earlier: Comparison, only: Only) -> set
     }
 
 
-def _meets(row: ComparedPair, key: str, globs: Sequence[str], earlier: Comparison) -> bool:
+def _meets(row: Row, key: str, globs: Sequence[str], earlier: Comparison) -> bool:
     node = row.pair.shown.node
     record = earlier.pairs.target.nodes.get(node) or earlier.pairs.golden.nodes.get(node)
     facts = {
@@ -97,7 +97,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     coverage = cover(pairs, rows, verdicts, silent)
     excused = excuse(rows, pairs, roles, findings, asked=asked, baseline=baseline, coverage=coverage, context=context)
     compared = tuple(
-        ComparedPair(number, row.pair, row.measurement, verdict)
+        Row(row.pair, row.measurement, verdict, number)
         for number, (row, verdict) in enumerate(zip(rows, excused.verdicts, strict=True))
     )
     same = _same_dump(pairs)

@@ -12,7 +12,7 @@ from probe_flow.compare.asked import Asked
 from probe_flow.errors import Diagnostic
 from probe_flow.record.baseline_file import read_baseline
 from probe_flow.records import Baseline, BaselineUse, Coverage, Finding, Pairs, Verdict, WaiverUse
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 from probe_flow.work import Context
 
 
@@ -44,7 +44,7 @@ def waiver_metrics(asked: Asked) -> list[str]:
 
 
 def excuse(
-    rows: Sequence[MeasuredPair],
+    rows: Sequence[Row],
     pairs: Pairs,
     verdicts: Sequence[Verdict],
     findings: tuple[Finding, ...],

@@ -56,12 +56,12 @@ def channels_first(ref: TensorRef, given: str) -> TensorRef:
     axes = axes_of(given, len(logical))
     shape = tuple(logical[axis] for axis in axes)
     if ref.layout not in PLAIN_LAYOUTS:
-        return replace(ref, logical_shape=shape)
+        return ref.changed(logical_shape=shape)
     strides = _strides(ref, logical)
     if strides is None:
-        return replace(ref, layout=given, shape=logical, logical_shape=shape)
+        return ref.changed(layout=given, shape=logical, logical_shape=shape)
     encoding = restrided(ref.extents[0].encoding, tuple(strides[axis] for axis in axes))
-    return replace(ref, shape=shape, logical_shape=shape, extents=(replace(ref.extents[0], encoding=encoding),))
+    return ref.changed(shape=shape, logical_shape=shape, extents=(replace(ref.extents[0], encoding=encoding),))
 
 
 def axes_of(given: str, count: int) -> tuple[int, ...]:

@@ -54,7 +54,7 @@ class OpenParts:
                 self._open.pop(next(iter(self._open))).close()
             shape = (self._parts.rows * self._parts.width(part),)
             extent = replace(self._parts.extents[part], part=None)
-            plain = replace(self._ref, shape=shape, logical_shape=shape, layout="ND", sub_format=0, extents=(extent,))
+            plain = self._ref.changed(shape=shape, logical_shape=shape, layout="ND", sub_format=0, extents=(extent,))
             self._open[part] = self._open_part(plain)
         return self._open[part]
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from msgspec.structs import replace
 
 from probe_flow.elements.blocks import TensorBlocks, open_tensor
 from probe_flow.errors import Diagnostic, Severity
@@ -73,7 +72,7 @@ class TensorStore:
 
 
 def _plain(ref: TensorRef, extent: Extent) -> TensorRef:
-    return replace(ref, layout="ND", sub_format=0, shape=ref.logical_shape, extents=(extent,))
+    return ref.changed(layout="ND", sub_format=0, shape=ref.logical_shape, extents=(extent,))
 
 
 def _extent(path: Path, ref: TensorRef) -> Extent | None:

@@ -206,8 +206,7 @@ def _items(pairs: Pairs) -> Iterator[tuple[str, str]]:
 
 
 def _item(tensor: TensorRef | None) -> str | None:
-    item = tensor.attrs.get("item") if tensor is not None else None
-    return str(item) if item is not None else None
+    return tensor.item if tensor is not None else None
 
 
 def yaml_key(name: str) -> str:

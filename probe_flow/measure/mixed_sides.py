@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from probe_flow.dumps.reduced.reduced_files import ReducedTensor
-from probe_flow.dumps.reduced.reduced_tensors import CHECKSUM_DTYPE, recorded_ref
+from probe_flow.dumps.reduced.reduced_tensors import recorded_ref
 from probe_flow.records import Pair, TensorKind, TensorRef
 
 _KINDS = frozenset((TensorKind.TENSOR, TensorKind.STATISTICS))
@@ -54,7 +54,7 @@ def figures_to_take(pair: Pair) -> tuple[str, ...]:
 
 def hashed_dtype(tensor: TensorRef) -> str:
     """Return the dtype whose bytes a recorded checksum is of."""
-    return str(tensor.attrs.get(CHECKSUM_DTYPE, tensor.dtype))
+    return tensor.facts.hashed_as or tensor.dtype
 
 
 def _own_hash_dtype(elements: TensorRef) -> str:
@@ -67,9 +67,12 @@ def with_statistics(pair: Pair, found: Reduced) -> Pair:
     elements = element_side(pair)
     content = ReducedTensor(found.figures, elements.dtype, elements.logical_shape)
     taken = recorded_ref(elements.node, elements.slot, found.names, content, source=elements.source or "")
-    both = {**elements.attrs, **taken.attrs}
-    reduced = structs.replace(
-        elements, kind=TensorKind.STATISTICS, recorded=taken.recorded, checksum=taken.checksum, attrs=both
+    reduced = elements.changed(
+        kind=TensorKind.STATISTICS,
+        recorded=taken.recorded,
+        checksum=taken.checksum,
+        count=taken.facts.count,
+        hashed_as=taken.facts.hashed_as,
     )
     return structs.replace(pair, target=reduced) if elements is pair.target else structs.replace(pair, golden=reduced)
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from probe_flow.dumps.reduced.reduced_tensors import COUNT
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.measure.mixed_sides import figures_to_take, hashed_dtype, is_mixed
 from probe_flow.metrics.catalogue.derive import derive, side_summary
@@ -27,7 +26,7 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
 )
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 
 def crc32(values: Blocks, *, as_float32: bool = False) -> str:
@@ -121,10 +120,7 @@ def _nothing_in_common(target: TensorRef, golden: TensorRef) -> Diagnostic:
 def _count_of(tensor: TensorRef) -> int | None:
     """Return the number of elements, from what was recorded where the shape is unknown."""
     numel = tensor.numel
-    if numel is not None:
-        return numel
-    recorded = tensor.attrs.get(COUNT)
-    return recorded if isinstance(recorded, int) else None
+    return tensor.facts.count if numel is None else numel
 
 
 def _count(target: TensorRef, golden: TensorRef) -> int:
@@ -269,7 +265,7 @@ def measurement_of_record(
     )
 
 
-def left_out(rows: Iterable[MeasuredPair], max_elements: int) -> tuple[Diagnostic, ...]:
+def left_out(rows: Iterable[Row], max_elements: int) -> tuple[Diagnostic, ...]:
     """Say so where a limit left elements out: a row that passes may hide errors behind it."""
     count = sum(
         row.measurement is not None

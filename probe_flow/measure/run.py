@@ -54,7 +54,7 @@ from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.metrics.kernel.record_text import record_of, record_text
 from probe_flow.metrics.sums.record import Record, SpanRecord
 from probe_flow.records import Figures, Measurement, Pair, Pairs, TensorKind, TensorRef
-from probe_flow.records.measured import MeasuredPair, in_execution_order
+from probe_flow.records.row import Row, in_execution_order
 from probe_flow.work import Context
 
 Part = SpanRecord | Record | Reduced
@@ -71,7 +71,7 @@ def measure_pairs(
     *,
     selected: set[int] | None = None,
     scope: Scope = WHOLE,
-) -> list[MeasuredPair]:
+) -> list[Row]:
     """Measure pairs and return them in the same order; those that cannot be measured say why.
 
     Args:
@@ -96,9 +96,10 @@ def measure_pairs(
         else:
             measurements[number] = measurement_without_data(pair, work.figures)
     work.measure(list(_tasks(pairs, with_data, options)))
-    return [
-        MeasuredPair(pair, measurements.get(number), work.failures.get(number)) for number, pair in enumerate(pairs)
-    ]
+    rows = [Row(pair, measurements.get(number)) for number, pair in enumerate(pairs)]
+    for number, failure in work.failures.items():
+        rows[number] = rows[number].with_aside(failure=failure)
+    return rows
 
 
 def planned_fields(

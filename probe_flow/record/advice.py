@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator
 from probe_flow.record.rows import source_line
 from probe_flow.record.types.conclusions import AdviceRecord
 from probe_flow.records import (
-    ComparedPair,
     Comparison,
     Edge,
     ErrorShape,
@@ -19,6 +18,7 @@ from probe_flow.records import (
     FindingKind,
     Node,
     NodeKey,
+    Row,
     Slot,
     SlotRole,
     TensorKind,
@@ -80,15 +80,13 @@ class _Facts:
         named = {finding.node for finding in findings if finding.node is not None}
         inputs = {finding.node for finding in findings if finding.slot and finding.slot.role is SlotRole.INPUT}
         self._edges = [edge for edge in self.target.edges if edge.consumer in inputs] if inputs else []
-        self._rows: dict[NodeKey, list[ComparedPair]] = {
-            key: [] for key in (*named, *(edge.producer for edge in self._edges))
-        }
+        self._rows: dict[NodeKey, list[Row]] = {key: [] for key in (*named, *(edge.producer for edge in self._edges))}
         for row in comparison.rows if self._rows else ():
             side = row.pair.target or row.pair.golden
             if side is not None and side.node in self._rows:
                 self._rows[side.node].append(row)
 
-    def rows(self, key: NodeKey) -> list[ComparedPair]:
+    def rows(self, key: NodeKey) -> list[Row]:
         return self._rows.get(key, [])
 
     def producer(self, key: NodeKey, slot: Slot) -> Edge | None:
@@ -140,7 +138,7 @@ def _steps(finding: Finding, facts: _Facts) -> Iterator[AdviceRecord]:
         yield from _of_operator(key, facts, is_far=is_far, shape=finding.shape)
 
 
-def _before_the_node(key: NodeKey, slot: Slot, row: ComparedPair | None, facts: _Facts) -> AdviceRecord:
+def _before_the_node(key: NodeKey, slot: Slot, row: Row | None, facts: _Facts) -> AdviceRecord:
     name = f"`{key.name}`"
     if row is not None and TensorKind.SCALAR in {side.kind for side in (row.pair.target, row.pair.golden) if side}:
         return AdviceRecord("PF7417", f"{name} gets another argument than in the golden: make the two programs alike")
@@ -196,13 +194,13 @@ def _of_operator(key: NodeKey, facts: _Facts, *, is_far: bool, shape: ErrorShape
         )
 
 
-def _is_apart(rows: list[ComparedPair], facts: _Facts) -> bool:
+def _is_apart(rows: list[Row], facts: _Facts) -> bool:
     """Whether the golden is a dump of the same device whose operators are not fused here."""
     golden = {row.pair.golden.node for row in rows if row.pair.golden is not None}
     return bool(golden) and all(len(node.originals) < 2 for key in golden if (node := facts.golden.nodes.get(key)))
 
 
-def _is_custom(node: Node | None, rows: list[ComparedPair], facts: _Facts) -> bool:
+def _is_custom(node: Node | None, rows: list[Row], facts: _Facts) -> bool:
     if node is None:
         return False
     told = dict(node.rules.kernel) if node.rules is not None else {}

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from probe_flow.record.types.conclusions import Conclusions, CoverageRecord
 from probe_flow.record.types.run import ProblemRecord, RunRecord
-from probe_flow.records import ComparedPair, Comparison, Expectation, Phase, Role, SlotRole, Status, TensorRef
+from probe_flow.records import Comparison, Expectation, Phase, Role, Row, SlotRole, Status, TensorRef
 
 DISTANCE = "relative_euclidean_distance"
 
@@ -157,7 +157,7 @@ _GAPS = (Expectation.MISSING, Expectation.OUTSIDE, Expectation.EXPECTED)
 """Why tensors are not compared, what counts first."""
 
 
-def _gap_key(row: ComparedPair) -> tuple[int, str, str]:
+def _gap_key(row: Row) -> tuple[int, str, str]:
     reason = row.pair.reason
     expectation = Expectation.OUTSIDE if row.verdict.status is Status.SKIPPED else Expectation.MISSING
     if reason is not None and row.verdict.status is not Status.ERROR:
@@ -171,18 +171,18 @@ def _gap_key(row: ComparedPair) -> tuple[int, str, str]:
     )
 
 
-def _example(row: ComparedPair) -> str:
+def _example(row: Row) -> str:
     texts = row.verdict.reasons or ((row.pair.reason.text,) if row.pair.reason else ())
     return printable(f"{row.pair.shown.id}: {texts[0]}" if texts else row.pair.shown.id)
 
 
-def largest_errors(comparisons: Iterable[Comparison], *, limit: int) -> list[tuple[float, ComparedPair]]:
+def largest_errors(comparisons: Iterable[Comparison], *, limit: int) -> list[tuple[float, Row]]:
     """Return the rows with the largest relative distance above zero, the largest first."""
     found = heapq.nlargest(limit, _distances(comparisons), key=lambda item: (item[0], -item[1]))
     return [(distance, row) for distance, _, row in found]
 
 
-def _distances(comparisons: Iterable[Comparison]) -> Iterator[tuple[float, int, ComparedPair]]:
+def _distances(comparisons: Iterable[Comparison]) -> Iterator[tuple[float, int, Row]]:
     rows = (row for comparison in comparisons for row in comparison.rows)
     for number, row in enumerate(rows):
         value = row.measurement.metrics.get(DISTANCE) if row.measurement is not None else None

@@ -26,13 +26,13 @@ from probe_flow.record.run_json import plain
 from probe_flow.record.types.details import DetailRecord, MapRecord
 from probe_flow.records import (
     Catalog,
-    ComparedPair,
     Comparison,
     Edge,
     ErrorMap,
     Node,
     NodeKey,
     Pair,
+    Row,
     SideSummary,
     SlotRole,
     TensorKind,
@@ -156,7 +156,7 @@ class RowLines:
         self._slots: dict[tuple[SlotRole, tuple[int | str, ...]], tuple[str, str]] = {}
         self._stored: dict[tuple[object, ...], str] = {}
 
-    def text(self, rows: Sequence[ComparedPair]) -> str:
+    def text(self, rows: Sequence[Row]) -> str:
         """Return the lines of some rows; what line readers split at inside of texts is for the caller to treat."""
         pairs, measured = [row.pair for row in rows], [row.measurement for row in rows]
         columns = (
@@ -179,7 +179,7 @@ class RowLines:
 
     def _line(
         self,
-        row: ComparedPair,
+        row: Row,
         pair: Pair,
         target: str,
         golden: str,
@@ -215,7 +215,7 @@ class RowLines:
 
     def _side(self, tensor: TensorRef, summary: SideSummary | None) -> str:
         """Return what comes before the statistics."""
-        value, grad, checksum = tensor.value, tensor.attrs.get("requires_grad"), checksum_of(tensor, summary)
+        value, grad, checksum = tensor.value, tensor.requires_grad, checksum_of(tensor, summary)
         known = _GRADS.get(id(grad)) if value is None and checksum is None else None
         facts = known or (
             f'"value": {json_text(value if value is None else json_value(value))}, '

@@ -6,12 +6,12 @@ import re
 
 from probe_flow.records import (
     Catalog,
-    ComparedPair,
     Comparison,
     Node,
     NodeKey,
     Pairs,
     Relation,
+    Row,
     SideSummary,
     Statistics,
     TensorRef,
@@ -38,23 +38,23 @@ class RowReader:
         self._self_groups = frozenset(group.id for group in pairs.groups if group.relation is Relation.SELF)
         self._has_stacks = bool(self._target.stacks or self._golden.stacks)
 
-    def golden_catalog(self, row: ComparedPair) -> Catalog:
+    def golden_catalog(self, row: Row) -> Catalog:
         """Return the catalog of the row's golden tensor: the target's own for pairs within one side."""
         pair = row.pair
         is_self = pair.target is not None and (pair.rule.is_self or pair.group in self._self_groups)
         return self._target if is_self else self._golden
 
-    def node(self, row: ComparedPair) -> Node | None:
+    def node(self, row: Row) -> Node | None:
         """Return the node that names the row: the target's, else the golden's."""
         catalog = self._target if row.pair.target is not None else self._golden
         return catalog.nodes.get(row.pair.shown.node)
 
-    def op_type(self, row: ComparedPair) -> str:
+    def op_type(self, row: Row) -> str:
         """Return the type of the row's node, empty when unknown."""
         node = self.node(row)
         return node.op_type if node else ""
 
-    def stack(self, row: ComparedPair) -> tuple[str, ...]:
+    def stack(self, row: Row) -> tuple[str, ...]:
         """Return the source frames of the row's node, innermost first; those of the golden node when it has none."""
         if not self._has_stacks:
             return ()
@@ -144,7 +144,7 @@ def shape_of(tensor: TensorRef) -> tuple[int, ...] | None:
     return tensor.logical_shape if tensor.logical_shape is not None else tensor.shape
 
 
-def reason_of(row: ComparedPair) -> str | None:
+def reason_of(row: Row) -> str | None:
     """Return all that is to say about a row: the verdict's reasons, the matcher's, notes of the measurement."""
     found = _reasons(row)
     if len(found) < 2:  # nearly all rows
@@ -156,7 +156,7 @@ def reason_of(row: ComparedPair) -> str | None:
     return "; ".join(reasons) or None
 
 
-def _reasons(row: ComparedPair) -> list[str]:
+def _reasons(row: Row) -> list[str]:
     pair = row.pair
     found = list(row.verdict.reasons)
     if pair.reason is not None:

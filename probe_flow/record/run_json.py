@@ -26,13 +26,13 @@ from probe_flow.record.types.conclusions import (
 from probe_flow.record.types.run import HEAD, RunRecord
 from probe_flow.records import (
     Catalog,
-    ComparedPair,
     Comparison,
     Coverage,
     ExcuseKind,
     Finding,
     FindingKind,
     Role,
+    Row,
     Status,
 )
 
@@ -155,13 +155,13 @@ def _coverage(found: Coverage) -> CoverageRecord:
     return CoverageRecord(*[getattr(found, name) for name in CoverageRecord.__struct_fields__])
 
 
-def _rows_of_findings(comparison: Comparison, findings: Sequence[Finding]) -> dict[int, ComparedPair]:
+def _rows_of_findings(comparison: Comparison, findings: Sequence[Finding]) -> dict[int, Row]:
     wanted = {finding.row for finding in findings if finding.row is not None}
     return {row.order: row for row in comparison.rows if row.order in wanted} if wanted else {}
 
 
 def _finding(
-    finding: Finding, advice: tuple[AdviceRecord, ...], comparison: Comparison, rows: Mapping[int, ComparedPair]
+    finding: Finding, advice: tuple[AdviceRecord, ...], comparison: Comparison, rows: Mapping[int, Row]
 ) -> FindingRecord:
     """Return a finding, by the target's names, with the golden node that it was judged by."""
     row = rows.get(finding.row) if finding.row is not None else None

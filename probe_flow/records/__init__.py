@@ -7,19 +7,13 @@ A reader fills a `Catalog`; a matcher turns two of them into `Pairs`; `compare` 
 from probe_flow.records.baseline import Baseline, BaselineUse, Change, Deviant
 from probe_flow.records.catalog import Catalog, Edge, Graph, GraphOp, Problem
 from probe_flow.records.comparison import (
-    ComparedPair,
     Comparison,
     Coverage,
     ErrorMap,
     ErrorShape,
-    Excuse,
-    ExcuseKind,
     Finding,
     FindingKind,
-    Role,
-    Status,
     TensorDetail,
-    Verdict,
     WaiverState,
     WaiverUse,
 )
@@ -47,9 +41,23 @@ from probe_flow.records.node import (
 )
 from probe_flow.records.pairs import GUESS, Expectation, Group, Pair, Pairs, Reason, ReasonCode, Relation
 from probe_flow.records.reasons import SELF, Rule
-from probe_flow.records.tensor import Extent, Slot, SlotRole, Statistics, TensorKind, TensorRef
+from probe_flow.records.row import Row
+from probe_flow.records.tensor import (
+    FOUR_STATISTICS,
+    Extent,
+    Slot,
+    SlotRole,
+    Statistics,
+    TensorFacts,
+    TensorKind,
+    TensorRef,
+    TensorType,
+    tensor_type,
+)
+from probe_flow.records.verdict import Excuse, ExcuseKind, Role, Status, Verdict
 
 __all__ = [
+    "FOUR_STATISTICS",
     "GUESS",
     "SELF",
     "ArrayFacts",
@@ -58,7 +66,6 @@ __all__ = [
     "CallFacts",
     "Catalog",
     "Change",
-    "ComparedPair",
     "Comparison",
     "Coverage",
     "Deviant",
@@ -97,6 +104,7 @@ __all__ = [
     "ReasonCode",
     "Relation",
     "Role",
+    "Row",
     "Rule",
     "RuleFacts",
     "SideSummary",
@@ -105,11 +113,14 @@ __all__ = [
     "Statistics",
     "Status",
     "TensorDetail",
+    "TensorFacts",
     "TensorKind",
     "TensorRef",
+    "TensorType",
     "Value",
     "Verdict",
     "WaiverState",
     "WaiverUse",
     "entry_name",
+    "tensor_type",
 ]

@@ -10,72 +10,11 @@ from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic
 from probe_flow.records.baseline import BaselineUse
-from probe_flow.records.measurement import Measurement
 from probe_flow.records.node import NodeKey
-from probe_flow.records.pairs import Pair, Pairs
+from probe_flow.records.pairs import Pairs
+from probe_flow.records.row import Row
 from probe_flow.records.tensor import Slot
-
-
-class Status(enum.Enum):
-    PASS = "pass"
-    WARNING = "warning"
-    FAIL = "fail"
-    UNMATCHED_TARGET = "unmatched_target"
-    UNMATCHED_GOLDEN = "unmatched_golden"
-    NOT_COMPARABLE = "not_comparable"
-    ERROR = "error"
-    SKIPPED = "skipped"
-
-    __hash__ = object.__hash__  # Enum's own is a call of Python, made for every look-up of a node or slot
-
-
-class Role(enum.Enum):
-    ORIGIN = "origin"
-    INHERITED = "inherited"
-    CLEAN = "clean"
-    UNKNOWN = "unknown"
-
-    __hash__ = object.__hash__  # Enum's own is a call of Python, made for every look-up of a node or slot
-
-
-class ExcuseKind(enum.Enum):
-    """What takes a failure out of the gate: a waiver of the workflow, or the accepted baseline."""
-
-    WAIVED = "waived"
-    ACCEPTED = "accepted"
-
-
-class Excuse(Struct, frozen=True, gc=False):
-    """Why a failure stays visible but does not fail the gate.
-
-    Args:
-        kind: what excuses it.
-        text: until when, who and why; begins with the word of the kind.
-    """
-
-    kind: ExcuseKind
-    text: str
-
-
-class Verdict(Struct, frozen=True, gc=False):
-    """What the policy says of one row.
-
-    Args:
-        status: the verdict; report layouts translate it.
-        rule_ids: the policy's rules that decided, e.g. ``cosine<0.99``.
-        reasons: one sentence each.
-        role: set by the analysis, not by the policy.
-        excess: set by the analysis too: the error over the largest that rounding and the errors of the inputs explain;
-            1 is the limit, None where nothing was judged.
-        excuse: why the row, or a finding at it, does not count for the gate; its text is also one of the reasons.
-    """
-
-    status: Status
-    rule_ids: tuple[str, ...] = ()
-    reasons: tuple[str, ...] = ()
-    role: Role = Role.UNKNOWN
-    excess: float | None = None
-    excuse: Excuse | None = None
+from probe_flow.records.verdict import Excuse
 
 
 class ErrorMap(Struct, frozen=True, gc=False):
@@ -110,15 +49,6 @@ class ErrorMap(Struct, frozen=True, gc=False):
         """How many cells there are down and across."""
         (rows, columns), (tall, wide) = self.size, self.cell
         return -(-rows // tall), -(-columns // wide)
-
-
-class ComparedPair(Struct, frozen=True, gc=False):
-    """One row of the result, in execution order."""
-
-    order: int
-    pair: Pair
-    measurement: Measurement | None
-    verdict: Verdict
 
 
 class Coverage(Struct, frozen=True, gc=False):
@@ -214,7 +144,7 @@ class Finding(Struct, frozen=True, gc=False):
         severity: how strong the evidence is, comparable between findings of one kind (excess over what rounding
             and the inputs explain; 1.0 = exactly explained).
         fails: whether the gate ``findings`` fails on it.
-        row: `ComparedPair.order` of the row that shows it.
+        row: `Row.order` of the row that shows it.
         metrics: the figures behind the evidence.
         excuse: why a finding that would fail the gate does not; the evidence ends with its text.
         shape: what the error looks like, where it has finite elements.
@@ -302,13 +232,13 @@ class Comparison(Struct, frozen=True, gc=False):
             that both sides are the same dump, that values say nothing.
         policy: name of the policy.
         problems: diagnostics of compare itself.
-        details: `ComparedPair.order` -> a closer look, for the rows that people will ask about.
+        details: `Row.order` -> a closer look, for the rows that people will ask about.
         waivers: what became of each waiver, as written.
         baseline: what became of the baseline; None when the stage has none.
     """
 
     pairs: Pairs
-    rows: tuple[ComparedPair, ...]
+    rows: tuple[Row, ...]
     findings: tuple[Finding, ...]
     coverage: Mapping[str, Coverage]
     gate: str

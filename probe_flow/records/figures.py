@@ -24,7 +24,7 @@ class FigureTable:
         names: of the columns.
     """
 
-    __slots__ = ("_aside", "_kinds", "_known", "_numbers", "_patterns", "names", "places", "width")
+    __slots__ = ("_aside", "_kinds", "_known", "_numbers", "_others", "_patterns", "names", "places", "width")
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
@@ -34,6 +34,7 @@ class FigureTable:
         self._kinds = array("I")  # of each row: the number of its pattern of types; 0 = floats only
         floats: tuple[type, ...] = (float,) * self.width
         self._patterns = [floats]
+        self._others: list[tuple[tuple[int, type], ...]] = [()]  # of each pattern: places of what is no float
         self._known = {floats: 0}
         self._aside: dict[int, tuple[Value, ...]] = {}
 
@@ -55,6 +56,7 @@ class FigureTable:
         if pattern is None:
             pattern = self._known[kinds] = len(self._patterns)
             self._patterns.append(kinds)
+            self._others.append(tuple((place, kind) for place, kind in enumerate(kinds) if kind is not float))
         if pattern:
             numbers = list(map(_number, values))
             if None in numbers:
@@ -72,7 +74,11 @@ class FigureTable:
             return numbers
         if number in self._aside:
             return self._aside[number][begin:end]
-        return list(map(_value, self._patterns[pattern][begin:end], numbers))
+        found: list[Value] = [*numbers]
+        for place, kind in self._others[pattern]:
+            if begin <= place < end:
+                found[place - begin] = _value(kind, numbers[place - begin])
+        return found
 
     def value(self, number: int, place: int) -> Value:
         """Return the value of a row in one column, by its place."""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
+from msgspec.structs import replace
 
+from probe_flow.records.figures import FigureTable
 from probe_flow.records.node import NodeKey
 
 
@@ -85,12 +89,14 @@ class Statistics(Struct, frozen=True, gc=False):
     inf: int | None = None
 
 
-class TensorRef(Struct, frozen=True, gc=False):
-    """One tensor of a dump: what it is and where its bytes lie.
+FOUR_STATISTICS = Statistics.__struct_fields__[:4]
+"""Columns of a table of statistics without counts: minimum, maximum, mean, norm."""
+
+
+class TensorType(Struct, frozen=True, gc=False, cache_hash=True):
+    """What tensors of one kind have in common; the same object for all of them (`tensor_type`).
 
     Args:
-        node: the owner.
-        slot: which of its tensors.
         kind: what the slot holds.
         dtype: canonical numeric dtype (`probe_flow.tensors.dtypes`), e.g. ``float16``, ``bfloat16``, ``int4``;
             for opaque things the format's own word.
@@ -100,17 +106,9 @@ class TensorRef(Struct, frozen=True, gc=False):
             plain layouts.
         layout: storage layout, e.g. ``ND``, ``NCHW``, ``FRACTAL_NZ``.
         sub_format: group count of FRACTAL_Z (0 and 1 mean ungrouped).
-        extents: where the bytes lie; empty for statistics and scalars.
-        recorded: statistics found in the dump.
-        checksum: checksum found in the dump, as text.
-        value: a scalar's value or an opaque thing's text.
-        attrs: further facts, e.g. ``requires_grad``.
-        reason: why the tensor is unreadable or opaque, for people.
-        source: file that the slot came from, for people (also set when there are no extents).
+        requires_grad: whether the framework computes its gradient; None where the dump does not say.
     """
 
-    node: NodeKey
-    slot: Slot
     kind: TensorKind
     dtype: str = ""
     stored_dtype: str = ""
@@ -118,31 +116,224 @@ class TensorRef(Struct, frozen=True, gc=False):
     logical_shape: tuple[int, ...] | None = None
     layout: str = "ND"
     sub_format: int = 0
-    extents: tuple[Extent, ...] = ()
-    recorded: Statistics | None = None
-    checksum: str | None = None
+    requires_grad: bool | None = None
+
+
+tensor_type = lru_cache(maxsize=1 << 14)(TensorType)
+"""Return a type, the same object for equal arguments."""
+
+
+class TensorFacts(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What few tensors have.
+
+    Args:
+        item: the dump's own name of the tensor, where it has one that `TensorRef.item` does not derive.
+        value: a scalar's value or an opaque thing's text.
+        reason: why the tensor is unreadable or opaque, for people.
+        file: name of its file as the dump gives it.
+        no_value: what stands where the dump should have a value.
+        gradient: what the dump says of ``requires_grad`` where that is no truth value.
+        peers: partners of a point-to-point operation.
+        address: device address.
+        rule_layout: layout that the rules of the model give it.
+        count: number of elements, where a dump records it and no shape.
+        hashed_as: dtype of the elements that were hashed, where it is another one.
+        digits: significant digits of the recorded statistics, where they were printed.
+        source: file that the slot came from, where its bytes lie in another one.
+    """
+
+    item: str | None = None
     value: object = None
-    attrs: Mapping[str, object] = field(default_factory=dict)
     reason: str | None = None
+    file: str | None = None
+    no_value: str | None = None
+    gradient: object = None
+    peers: Mapping[str, object] | None = None
+    address: int = 0
+    rule_layout: str | None = None
+    count: int | None = None
+    hashed_as: str | None = None
+    digits: int | None = None
     source: str | None = None
+
+
+_NO_FACTS = TensorFacts()
+"""The same object for nearly all tensors."""
+
+_OF_TYPE = frozenset(TensorType.__struct_fields__)
+
+
+class TensorRef(Struct, frozen=True, gc=False, eq=False):
+    """One tensor of a dump: what it is and where its bytes lie.
+
+    Args:
+        node: the owner.
+        slot: which of its tensors.
+        type: what it shares with tensors of its kind.
+        figures: statistics found in the dump, or a table of them; its columns are the first fields of `Statistics`.
+        where: its bytes; the file alone for what has none (statistics, scalars).
+        checksum: checksum found in the dump, as text.
+        facts: what few tensors have.
+        number: row of the table.
+    """
+
+    node: NodeKey
+    slot: Slot
+    type: TensorType
+    figures: Statistics | FigureTable | None = None
+    where: Extent | tuple[Extent, ...] | str | None = None
+    checksum: str | None = None
+    facts: TensorFacts = _NO_FACTS
+    number: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        node: NodeKey,
+        slot: Slot,
+        kind: TensorKind,
+        dtype: str = "",
+        stored_dtype: str = "",
+        shape: tuple[int, ...] | None = None,
+        logical_shape: tuple[int, ...] | None = None,
+        layout: str = "ND",
+        sub_format: int = 0,
+        *,
+        requires_grad: bool | None = None,
+        extents: tuple[Extent, ...] = (),
+        recorded: Statistics | None = None,
+        checksum: str | None = None,
+        source: str | None = None,
+        **facts: Any,
+    ) -> TensorRef:
+        """Make a tensor of all its properties, those of `TensorType` and `TensorFacts` by their names."""
+        shared = tensor_type(kind, dtype, stored_dtype, shape, logical_shape, layout, sub_format, requires_grad)
+        return cls(node, slot, shared, recorded, _place(extents) or source, checksum)._with(source, facts)
+
+    def changed(self, **changes: Any) -> TensorRef:
+        """Return the tensor with other values of some properties, which have the names that `of` has."""
+        of_type = {name: changes.pop(name) for name in _OF_TYPE & changes.keys()}
+        if of_type:
+            now = {name: getattr(self.type, name) for name in TensorType.__struct_fields__}
+            changes["type"] = tensor_type(*{**now, **of_type}.values())
+        source = changes.pop("source", self.source)
+        if "extents" in changes:
+            changes["where"] = _place(changes.pop("extents")) or source
+        if "recorded" in changes:
+            changes |= {"figures": changes.pop("recorded"), "number": 0}
+        own = {name: changes.pop(name) for name in changes.keys() & set(TensorRef.__struct_fields__)}
+        return replace(self, **own)._with(source, changes)
+
+    def _with(self, source: str | None, facts: Mapping[str, Any]) -> TensorRef:
+        if source is not None and source != self.source:
+            facts = {**facts, "source": source}
+        if not facts:
+            return self
+        found = replace(self.facts, **facts)
+        return replace(self, facts=_NO_FACTS if found == _NO_FACTS else found)
+
+    @property
+    def recorded(self) -> Statistics | None:
+        """Statistics found in the dump."""
+        figures = self.figures
+        if isinstance(figures, FigureTable):
+            values: Sequence[Any] = figures.part(self.number, 0, figures.width)
+            return Statistics(*values)
+        return figures
+
+    @property
+    def kind(self) -> TensorKind:
+        """What the slot holds."""
+        return self.type.kind
+
+    @property
+    def dtype(self) -> str:
+        """Canonical numeric dtype."""
+        return self.type.dtype
+
+    @property
+    def stored_dtype(self) -> str:
+        """The format's own name of the dtype."""
+        return self.type.stored_dtype
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Stored shape."""
+        return self.type.shape
+
+    @property
+    def logical_shape(self) -> tuple[int, ...] | None:
+        """Shape that the framework means."""
+        return self.type.logical_shape
+
+    @property
+    def layout(self) -> str:
+        """Storage layout."""
+        return self.type.layout
+
+    @property
+    def sub_format(self) -> int:
+        """Group count of FRACTAL_Z."""
+        return self.type.sub_format
+
+    @property
+    def requires_grad(self) -> object:
+        """What the dump says of it: a truth value mostly; None where it says nothing."""
+        found = self.type.requires_grad
+        return self.facts.gradient if found is None else found
+
+    @property
+    def value(self) -> object:
+        """A scalar's value or an opaque thing's text."""
+        return self.facts.value
+
+    @property
+    def reason(self) -> str | None:
+        """Why the tensor is unreadable or opaque, for people."""
+        return self.facts.reason
+
+    @property
+    def item(self) -> str | None:
+        """The dump's own name of the tensor, e.g. ``Functional.linear.5.forward.input.0``; None for other formats."""
+        return self.facts.item
+
+    @property
+    def extents(self) -> tuple[Extent, ...]:
+        """Where the bytes lie; empty for statistics and scalars."""
+        where = self.where
+        if where.__class__ is Extent:  # nearly always
+            return (where,)
+        return where if isinstance(where, tuple) else ()
+
+    @property
+    def source(self) -> str | None:
+        """File that the slot came from, for people."""
+        if self.facts.source is not None:
+            return self.facts.source
+        where = self.where
+        if isinstance(where, Extent):
+            return where.file
+        return where[0].file if isinstance(where, tuple) else where
 
     @property
     def numel(self) -> int | None:
         """Number of logical elements, None when the shape is unknown."""
-        shape = self.logical_shape if self.logical_shape is not None else self.shape
+        shape = self.type.logical_shape if self.type.logical_shape is not None else self.type.shape
         return None if shape is None else math.prod(shape)
 
     @property
     def has_numbers(self) -> bool:
         """Whether elements or statistics of it are known."""
-        return self.kind is TensorKind.TENSOR or self.kind is TensorKind.STATISTICS
+        kind = self.type.kind
+        return kind is TensorKind.TENSOR or kind is TensorKind.STATISTICS
 
     @property
     def nbytes(self) -> int:
         """Bytes to read for the whole tensor."""
-        if len(self.extents) == 1:  # nearly always, and asked five times a pair
-            return self.extents[0].nbytes
-        return sum(extent.nbytes for extent in self.extents)
+        where = self.where
+        if isinstance(where, Extent):  # nearly always, and asked five times a pair
+            return where.nbytes
+        return sum(extent.nbytes for extent in where) if isinstance(where, tuple) else 0
 
     @property
     def id(self) -> str:
@@ -151,3 +342,23 @@ class TensorRef(Struct, frozen=True, gc=False):
         call = f"#{key.call}" if key.call else ""
         phase = ".backward" if key.phase.value == "backward" else ""
         return f"{key.name}{call}{phase}.{self.slot}"
+
+    def _fields(self) -> tuple[Any, ...]:
+        return self.node, self.slot, self.type, self.recorded, self.where, self.checksum, self.facts
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorRef) and self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash((self.node, self.slot))
+
+    def __repr__(self) -> str:
+        return f"TensorRef{self._fields()}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave the table behind: other processes get the statistics of the tensor alone."""
+        return TensorRef, self._fields()
+
+
+def _place(extents: tuple[Extent, ...]) -> Extent | tuple[Extent, ...] | None:
+    return extents[0] if len(extents) == 1 else extents or None

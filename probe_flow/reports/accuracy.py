@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import math
 
-from probe_flow.records import ComparedPair, Mode, Status
+from probe_flow.records import Mode, Row, Status
 
 COSINE_LIMIT = 0.99
 MAX_ABS_LIMIT = 0.001
@@ -25,7 +25,7 @@ class Accuracy(enum.Enum):
     UNKNOWN = "N/A"
 
 
-def accuracy_of(row: ComparedPair) -> Accuracy:
+def accuracy_of(row: Row) -> Accuracy:
     """Return whether the row reaches the accuracy that the older rule asks for.
 
     No if (cosine < 0.99 and maximum absolute error > 0.001), or cosine < 0.9, or maximum absolute error > 1, or NaN
@@ -53,7 +53,7 @@ def accuracy_of(row: ComparedPair) -> Accuracy:
     return Accuracy.NO if is_off or cosine < COSINE_FLOOR or worst > MAX_ABS_CEILING else Accuracy.YES
 
 
-def metric_of(row: ComparedPair, *names: str) -> float | None:
+def metric_of(row: Row, *names: str) -> float | None:
     """Return the first of these metrics that was asked for; None when it could not be computed or is NaN."""
     if row.measurement is None:
         return None

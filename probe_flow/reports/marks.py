@@ -16,7 +16,7 @@ from typing import Any
 from probe_flow.record.json_values import number
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.record.types.run import RunRecord
-from probe_flow.records import ComparedPair, Comparison, Expectation, FindingKind, Role, Status, TensorKind
+from probe_flow.records import Comparison, Expectation, FindingKind, Role, Row, Status, TensorKind
 
 
 class Mark(enum.Enum):
@@ -192,7 +192,7 @@ class RowMarks:
         found = ((finding.kind.value, finding.row, finding.severity) for finding in comparison.findings)
         return cls(named_by(found), comparison.gate)
 
-    def of_row(self, row: ComparedPair) -> Mark:
+    def of_row(self, row: Row) -> Mark:
         """Return the mark of a row."""
         named = self._named.get(row.order)
         if named is not None:
@@ -254,7 +254,7 @@ class StoredMarks:
         return mark, max(known, default=None)
 
 
-def is_missing(row: ComparedPair) -> bool:
+def is_missing(row: Row) -> bool:
     """Return True for a row that was not compared and lowers the coverage."""
     status, pair = row.verdict.status, row.pair
     if status in _JUDGED:

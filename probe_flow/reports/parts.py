@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from probe_flow.records import Catalog, ComparedPair, Comparison, Differences, Execution
+from probe_flow.records import Catalog, Comparison, Differences, Execution, Row
 
 MAX_CSV_ROWS = 1_000_000
 """Rows of one CSV file; longer tables are cut."""
@@ -74,13 +74,13 @@ def by_model(comparison: Comparison, max_rows: int | None = None) -> Iterator[Pa
         yield Part(structs.replace(comparison, rows=tuple(rows)), prefix=shown)
 
 
-def rows_by_execution(rows: Sequence[ComparedPair]) -> dict[Execution, list[ComparedPair]]:
+def rows_by_execution(rows: Sequence[Row]) -> dict[Execution, list[Row]]:
     """Group rows by the target's execution; those of the golden alone go where their execution was compared."""
     partners: dict[Execution, Execution] = {}
     for row in rows:
         if row.pair.target is not None and row.pair.golden is not None:
             partners.setdefault(row.pair.golden.node.execution, row.pair.target.node.execution)
-    groups: dict[Execution, list[ComparedPair]] = {}
+    groups: dict[Execution, list[Row]] = {}
     for row in rows:
         execution = row.pair.shown.node.execution
         if row.pair.target is None:
@@ -124,7 +124,7 @@ def _executions(comparison: Comparison) -> Iterator[Part]:
         yield Part(part, folder_of(execution, has_steps=has_steps), _suffix(execution, side), is_debug=is_debug)
 
 
-def _groups(comparison: Comparison) -> Mapping[Execution, Sequence[ComparedPair]]:
+def _groups(comparison: Comparison) -> Mapping[Execution, Sequence[Row]]:
     """Group rows by execution; when each side has only one, the rows need not be looked at."""
     executions = comparison.pairs.target.executions
     if len(executions) == 1 and len(comparison.pairs.golden.executions) <= 1:

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from probe_flow.records import (
-    ComparedPair,
     Expectation,
     Mode,
     NodeKey,
     Role,
+    Row,
     SideSummary,
     SlotRole,
     Status,
@@ -64,7 +64,7 @@ class _Inputs:
 _NO_INPUTS = _Inputs(None, None, None, None)
 
 
-def colored(rows: Iterable[ComparedPair]) -> Iterator[tuple[ComparedPair, Color]]:
+def colored(rows: Iterable[Row]) -> Iterator[tuple[Row, Color]]:
     """Yield every row with its colour; rows of one node stand together, as they do in a comparison."""
     for _, group in groupby(rows, key=_owner):
         node_rows = list(group)
@@ -73,11 +73,11 @@ def colored(rows: Iterable[ComparedPair]) -> Iterator[tuple[ComparedPair, Color]
             yield row, _color(row, inputs)
 
 
-def _owner(row: ComparedPair) -> tuple[bool, NodeKey]:
+def _owner(row: Row) -> tuple[bool, NodeKey]:
     return row.pair.target is None, row.pair.shown.node
 
 
-def _worst_inputs(rows: Sequence[ComparedPair]) -> _Inputs:
+def _worst_inputs(rows: Sequence[Row]) -> _Inputs:
     read = [row for row in rows if row.measurement is not None and row.pair.shown.slot.role not in _PRODUCED]
     if not read:
         return _NO_INPUTS
@@ -90,7 +90,7 @@ def _worst_inputs(rows: Sequence[ComparedPair]) -> _Inputs:
     )
 
 
-def _color(row: ComparedPair, inputs: _Inputs) -> Color:
+def _color(row: Row, inputs: _Inputs) -> Color:
     status, role = row.verdict.status, row.verdict.role
     if role is Role.ORIGIN or status is Status.ERROR:
         return Color.RED
@@ -108,7 +108,7 @@ def _color(row: ComparedPair, inputs: _Inputs) -> Color:
     return Color.GREEN
 
 
-def _breaks(row: ComparedPair, inputs: _Inputs) -> bool:
+def _breaks(row: Row, inputs: _Inputs) -> bool:
     """Say whether good inputs led to a bad output."""
     if row.measurement is None or row.pair.shown.slot.role not in _PRODUCED:
         return False
@@ -121,7 +121,7 @@ def _breaks(row: ComparedPair, inputs: _Inputs) -> bool:
     return norm is None and extreme is not None and extreme > EXTREME_BAD_OUTPUT
 
 
-def _worsens(row: ComparedPair, inputs: _Inputs) -> bool:
+def _worsens(row: Row, inputs: _Inputs) -> bool:
     """Say whether the output is clearly worse than the inputs."""
     if row.measurement is None or row.pair.shown.slot.role not in _PRODUCED:
         return False
@@ -136,7 +136,7 @@ def _worsens(row: ComparedPair, inputs: _Inputs) -> bool:
     return False
 
 
-def _is_nonfinite_on_target_only(row: ComparedPair) -> bool:
+def _is_nonfinite_on_target_only(row: Row) -> bool:
     measured = row.measurement
     if measured is None or measured.mode is Mode.CHECKSUM:
         return False
@@ -154,9 +154,9 @@ def _is_nonfinite(value: float | None) -> bool:
     return value is not None and not math.isfinite(value)
 
 
-def _requires_grad_differs(row: ComparedPair) -> bool:
+def _requires_grad_differs(row: Row) -> bool:
     target, golden = row.pair.target, row.pair.golden
     if target is None or golden is None:
         return False
-    flags = target.attrs.get("requires_grad"), golden.attrs.get("requires_grad")
+    flags = target.requires_grad, golden.requires_grad
     return None not in flags and str(flags[0]) != str(flags[1])

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from report_builders import comparison, key, measurement, missing_golden, origin, row, tensor
 
-from probe_flow.records import ComparedPair, Comparison, Role, Status
+from probe_flow.records import Comparison, Role, Row, Status
 
 pytestmark = pytest.mark.browser
 
@@ -39,10 +39,8 @@ return [...seen];
 """
 
 
-def executed(
-    rank: int, step: int, start: int, operators: Sequence[str] = OPERATORS, graph: int = 1
-) -> list[ComparedPair]:
-    found: list[ComparedPair] = []
+def executed(rank: int, step: int, start: int, operators: Sequence[str] = OPERATORS, graph: int = 1) -> list[Row]:
+    found: list[Row] = []
     is_wrong = False
     for place, name in enumerate(operators):
         node, golden = (key(each, rank=rank, step=step, graph=graph) for each in (name, name.lower()))
@@ -58,7 +56,7 @@ def executed(
 
 
 def sample(ranks: int = 3, steps: int = 2, operators: Sequence[str] = OPERATORS) -> Comparison:
-    rows: list[ComparedPair] = []
+    rows: list[Row] = []
     for step in range(steps):
         for rank in range(ranks):
             rows += executed(rank, step, len(rows), operators)

@@ -10,7 +10,6 @@ from report_builders import catalog, comparison, key, measurement, missing_golde
 
 from probe_flow.records import (
     CallFacts,
-    ComparedPair,
     Comparison,
     Execution,
     Mode,
@@ -19,6 +18,7 @@ from probe_flow.records import (
     NodeKind,
     Phase,
     Role,
+    Row,
     SlotRole,
     Status,
     TensorKind,
@@ -47,7 +47,7 @@ def node(name: str, kind: str, *, phase: Phase = Phase.FORWARD, above: str | Non
     return Node(own, name.rpartition(".")[2], facts=CallFacts(NodeKind(kind), above), **more)
 
 
-def compared(place: int, owner: Node, direction: SlotRole, index: int | str = 0, **more: Any) -> ComparedPair:
+def compared(place: int, owner: Node, direction: SlotRole, index: int | str = 0, **more: Any) -> Row:
     """A row of recorded statistics."""
     error = more.pop("error", 0.0)
     metrics = {"l2norm_diff": 3 * error, "l2norm_diff_rel": error, "max_diff": error, "max_diff_rel": error / 2}
@@ -82,7 +82,7 @@ def model(execution: Execution) -> tuple[Node, ...]:
     )
 
 
-def rows_of(nodes: tuple[Node, ...], start: int = 0) -> list[ComparedPair]:
+def rows_of(nodes: tuple[Node, ...], start: int = 0) -> list[Row]:
     fc1, gelu, fc2, mlp, loss, fc2_back, mlp_back, grad = nodes
     wrong = {"status": Status.FAIL, "role": Role.ORIGIN, "error": 0.5}
     passed_on = {"status": Status.FAIL, "role": Role.INHERITED, "error": 0.25}

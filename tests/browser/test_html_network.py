@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from report_builders import catalog, comparison, key, measurement, missing_golden, origin, row, tensor
 
-from probe_flow.records import ComparedPair, Comparison, Edge, Group, Node, Relation, Role, SlotRole, Status
+from probe_flow.records import Comparison, Edge, Group, Node, Relation, Role, Row, SlotRole, Status
 
 pytestmark = pytest.mark.browser
 
@@ -52,7 +52,7 @@ return Object.fromEntries(units.map((unit) => [name(unit), contrast(fill(unit), 
 """
 
 
-def compared(order: int, name: str, group: str, error: float = 1e-4, **more: Any) -> ComparedPair:
+def compared(order: int, name: str, group: str, error: float = 1e-4, **more: Any) -> Row:
     measured = measurement({"relative_euclidean_distance": error, "cosine": 1.0})
     sides = {"target": tensor(name), "golden": tensor(f"{name}_golden", side="golden")}
     return row(order, group=group, measured=measured, **{"status": Status.PASS, "role": Role.CLEAN, **sides, **more})

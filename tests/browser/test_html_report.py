@@ -9,13 +9,13 @@ import pytest
 from report_builders import catalog, comparison, good_row, key, measurement, missing_golden, origin, row, tensor
 
 from probe_flow.records import (
-    ComparedPair,
     Comparison,
     Coverage,
     Edge,
     Expectation,
     Reason,
     Role,
+    Row,
     SlotRole,
     Status,
     TensorDetail,
@@ -35,7 +35,7 @@ READY_MS = 20_000
 MINUS = "\N{MINUS SIGN}"
 
 
-def failing_row(order: int, name: str, error: float, *, role: Role = Role.CLEAN, **more: Any) -> ComparedPair:
+def failing_row(order: int, name: str, error: float, *, role: Role = Role.CLEAN, **more: Any) -> Row:
     given = {
         "target": tensor(name),
         "golden": tensor(f"{name.lower()}_fx", side="golden"),

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from report_builders import comparison, key, measurement, missing_golden, origin, row, tensor
 
 from probe_flow.records import (
-    ComparedPair,
     Comparison,
     Excuse,
     ExcuseKind,
     FindingKind,
     NodeKey,
     Role,
+    Row,
     Status,
 )
 
@@ -115,7 +115,7 @@ def found(
     excess: float | None = 0.2,
     node: NodeKey | None = None,
     golden: NodeKey | None = None,
-) -> ComparedPair:
+) -> Row:
     metrics: dict[str, Any] = {} if error is None else {"relative_euclidean_distance": error, "cosine": 1.0}
     made = row(
         order,
@@ -128,7 +128,7 @@ def found(
     return replace(made, verdict=replace(made.verdict, excess=excess))
 
 
-def apart(order: int, name: str, *, node: NodeKey | None = None) -> ComparedPair:
+def apart(order: int, name: str, *, node: NodeKey | None = None) -> Row:
     """An origin that only the target has: nothing was measured of it."""
     made = missing_golden(order, name)
     target = tensor(node=node or key(name))
@@ -293,7 +293,7 @@ def test_what_is_waived_stays_marked_and_says_so(open_report: Open) -> None:
     assert page.js(f"return {PARTS}") == ["1 \u25c6 wrong here (1 waived or accepted)"]
 
 
-def rank_rows(rank: int, calls: Sequence[tuple[str, int, int | None]], start: int) -> list[ComparedPair]:
+def rank_rows(rank: int, calls: Sequence[tuple[str, int, int | None]], start: int) -> list[Row]:
     """Calls of one rank as (name, call, call of the golden); without a golden call the rank alone makes it."""
     rows = []
     for name, call, golden in calls:

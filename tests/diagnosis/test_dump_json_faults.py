@@ -35,7 +35,7 @@ from probe_flow.records import (
     Statistics,
     TensorRef,
 )
-from probe_flow.records.measured import MeasuredPair, in_execution_order
+from probe_flow.records.row import Row, in_execution_order
 
 DATA = Path(__file__).parents[1] / "data/dump_json"
 ORIGINS = (FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN)
@@ -92,18 +92,18 @@ def without_checksum(tensor: TensorRef | None) -> TensorRef | None:
     return tensor and replace(tensor, checksum=None)
 
 
-def measure(pair: Pair, mode: str, case: Case) -> MeasuredPair:
+def measure(pair: Pair, mode: str, case: Case) -> Row:
     if mode != "checksum":
         pair = replace(pair, target=without_checksum(pair.target), golden=without_checksum(pair.golden))
     if pair.target is None or pair.golden is None:
-        return MeasuredPair(pair)
+        return Row(pair)
     failure = incomparable(pair)
     if failure is not None:
-        return MeasuredPair(pair, None, failure)
-    found = case.measured.get(f"{pair.target.node.execution.step or 0} {pair.target.attrs['item']}")
+        return Row(pair).with_aside(failure=failure)
+    found = case.measured.get(f"{pair.target.node.execution.step or 0} {pair.target.item}")
     if mode == "tensor" and found is not None:
-        return MeasuredPair(pair, tensor_measurement(pair, found))
-    return MeasuredPair(pair, measurement_without_data(pair))
+        return Row(pair, tensor_measurement(pair, found))
+    return Row(pair, measurement_without_data(pair))
 
 
 def tensor_measurement(pair: Pair, found: list) -> Measurement:

@@ -64,7 +64,7 @@ def _torch(path: Path) -> None:
     assert header.dtype is not None
     assert header.offset + header.nbytes <= path.stat().st_size
     extent = Extent(str(path), header.offset, header.nbytes, header.encoding)
-    ref = TensorRef(
+    ref = TensorRef.of(
         _NODE, Slot(SlotRole.OUTPUT), TensorKind.TENSOR, header.dtype, shape=header.shape, extents=(extent,)
     )
     check_elements(ref)

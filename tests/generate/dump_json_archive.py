@@ -63,11 +63,11 @@ def measured(target: Path, golden: Path) -> dict[str, list]:
             step = tensor.node.execution.step or 0
             if (run, step) not in loaded:
                 loaded[run, step] = _tensors(run, step)
-            sides.append(loaded[run, step].get(tensor.attrs["item"]))
+            sides.append(loaded[run, step].get(tensor.item))
         if sides[0] is not None and sides[1] is not None and sides[0].size:
             values = figures(*sides)
             if values is not None:
-                found[f"{pair.target.node.execution.step or 0} {pair.target.attrs['item']}"] = [
+                found[f"{pair.target.node.execution.step or 0} {pair.target.item}"] = [
                     value if value is None or isinstance(value, int) else float(f"{value:.8g}") for value in values
                 ]
     return found

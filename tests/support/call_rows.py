@@ -9,7 +9,6 @@ from typing import Any
 from probe_flow.records import (
     CallFacts,
     Catalog,
-    ComparedPair,
     Comparison,
     Execution,
     Expectation,
@@ -23,6 +22,7 @@ from probe_flow.records import (
     Phase,
     Reason,
     Role,
+    Row,
     Rule,
     SideSummary,
     Slot,
@@ -80,7 +80,7 @@ class Plain:
 
 def compared(*calls: Call, **attrs: Any) -> Comparison:
     """The comparison of these calls, in their order."""
-    rows: list[ComparedPair] = []
+    rows: list[Row] = []
     for each in calls:
         for values, role in ((each.inputs, SlotRole.INPUT), (each.outputs, SlotRole.OUTPUT)):
             for place, value in enumerate(values):
@@ -113,13 +113,13 @@ def _task(calls: Sequence[Call]) -> str:
     return "md5" if any(isinstance(value, str) for value in values) else "statistics"
 
 
-def _row(order: int, call: Call, slot: Slot, values: tuple[Any, Any], p2p: dict[str, Any] | None) -> ComparedPair:
+def _row(order: int, call: Call, slot: Slot, values: tuple[Any, Any], p2p: dict[str, Any] | None) -> Row:
     target, golden = (_ref(call, slot, value, shape, p2p) for value, shape in zip(values, call.shapes, strict=True))
     if target is None or golden is None:
         expectation = Expectation.EXPECTED if call.is_expected else Expectation.MISSING
         reason = Reason("no_partner", f"no partner for `{call.entry}`", expectation)
         status = Status.UNMATCHED_GOLDEN if target is None else Status.UNMATCHED_TARGET
-        return ComparedPair(order, Pair(target, golden, "g", Rule("none"), reason=reason), None, Verdict(status))
+        return Row(Pair(target, golden, "g", Rule("none"), reason=reason), None, Verdict(status), order)
     if target.checksum is not None:
         measured = Measurement.of(Mode.CHECKSUM, {"checksum_equal": target.checksum == golden.checksum})
     elif target.recorded is None:
@@ -130,24 +130,24 @@ def _row(order: int, call: Call, slot: Slot, values: tuple[Any, Any], p2p: dict[
         measured = Measurement.of(Mode.STATISTICS, {}, *summaries, nonfinite_mismatch=call.nonfinite)
     role = call.role if slot.role is SlotRole.OUTPUT else Role.UNKNOWN
     verdict = Verdict(call.status, call.rules, role=role)
-    return ComparedPair(order, Pair(target, golden, "g", Rule("exact")), measured, verdict)
+    return Row(Pair(target, golden, "g", Rule("exact")), measured, verdict, order)
 
 
 def _ref(call: Call, slot: Slot, value: Any, shape: tuple[int, ...], p2p: dict[str, Any] | None) -> TensorRef | None:
     if value is None:
         return None
-    attrs: dict[str, Any] = {"item": f"{call.entry}.{slot}"}
+    facts: dict[str, Any] = {"item": f"{call.entry}.{slot}"}
     if p2p:
-        attrs["p2p"] = p2p
+        facts["peers"] = p2p
     if isinstance(value, Plain):
         kind = TensorKind.SCALAR if value.word in {"int", "float", "str"} else TensorKind.OPAQUE
-        return TensorRef(call.key, slot, kind, value.word, value.word, value=value.value, attrs=attrs)
+        return TensorRef.of(call.key, slot, kind, value.word, value.word, value=value.value, **facts)
     recorded, checksum = None, None
     if isinstance(value, str):
         checksum = value
     else:
         recorded = value if isinstance(value, Statistics) else Statistics(value - 1, value + 1, value, value * 2)
-    return TensorRef(
+    return TensorRef.of(
         call.key, slot, TensorKind.STATISTICS, "float32", "torch.float32", shape, shape,
-        recorded=recorded, checksum=checksum, attrs=attrs,
+        recorded=recorded, checksum=checksum, **facts,
     )  # fmt: skip

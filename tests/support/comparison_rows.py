@@ -29,7 +29,7 @@ from probe_flow.records import (
     Verdict,
 )
 from probe_flow.records.frameworks import named
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 from tests.support.rules import rule_of
 
 IN, OUT, PARAM = SlotRole.INPUT, SlotRole.OUTPUT, SlotRole.PARAMETER
@@ -43,7 +43,7 @@ def key(name: str, step: int | None = 0, rank: int | None = 0, graph: int | None
 def tensor(node: NodeKey | str = "a", role: SlotRole = OUT, place: int | str = 0, **more: Any) -> TensorRef:
     shape = more.pop("shape", (100,))
     fields = {"kind": TensorKind.TENSOR, "dtype": "float16", "shape": shape, "logical_shape": shape, **more}
-    return TensorRef(key(node) if isinstance(node, str) else node, Slot(role, (place,)), **fields)
+    return TensorRef.of(key(node) if isinstance(node, str) else node, Slot(role, (place,)), **fields)
 
 
 def statistics(**values: Any) -> Statistics:
@@ -82,41 +82,39 @@ def row(
     node: NodeKey | str = "a", role: SlotRole = OUT, place: int | str = 0, *, measurement: Measurement | None = None,
     rule: str = "exact", dtype: str = "float16", golden_dtype: str | None = None, reason: Reason | None = None,
     **figures: Any,
-) -> MeasuredPair:  # fmt: skip
+) -> Row:  # fmt: skip
     """A two-sided row; figures as in `measured`."""
     count = figures.get("count", 100) if measurement is None else measurement.count
     mine = tensor(node, role, place, dtype=dtype, shape=(count,))
     other = tensor(node, role, place, dtype=golden_dtype or dtype, shape=(count,))
-    return MeasuredPair(
+    return Row(
         Pair(mine, other, "g", rule_of(rule), reason=reason),
         measured(**figures) if measurement is None else measurement,
     )
 
 
-def argument(node: NodeKey | str, target: Any, golden: Any, place: int = 1, role: SlotRole = IN) -> MeasuredPair:
+def argument(node: NodeKey | str, target: Any, golden: Any, place: int = 1, role: SlotRole = IN) -> Row:
     """A row of plain values."""
     kind = TensorKind.NULL if target is None and golden is None else TensorKind.SCALAR
     pair = Pair(
         tensor(node, role, place, kind=kind, value=target, shape=()),
         tensor(node, role, place, kind=kind, value=golden, shape=()), "g", Rule("exact"),
     )  # fmt: skip
-    return MeasuredPair(
-        pair, Measurement.of(Mode.VALUE, {}, SideSummary(Statistics()), SideSummary(Statistics()), count=1)
-    )
+    return Row(pair, Measurement.of(Mode.VALUE, {}, SideSummary(Statistics()), SideSummary(Statistics()), count=1))
 
 
-def checksum_row(node: NodeKey | str, role: SlotRole, target: str, golden: str, place: int | str = 0) -> MeasuredPair:
+def checksum_row(node: NodeKey | str, role: SlotRole, target: str, golden: str, place: int | str = 0) -> Row:
     sides = [tensor(node, role, place, kind=TensorKind.STATISTICS, checksum=checksum) for checksum in (target, golden)]
     measurement = Measurement.of(Mode.CHECKSUM, {"checksum_equal": target == golden}, count=100)
-    return MeasuredPair(Pair(sides[0], sides[1], "g", Rule("exact")), measurement)
+    return Row(Pair(sides[0], sides[1], "g", Rule("exact")), measurement)
 
 
-def target_only(ref: TensorRef, *, expected: bool = False) -> MeasuredPair:
-    return MeasuredPair(Pair(ref, None, "g", Rule("none"), reason=why(expected=expected)))
+def target_only(ref: TensorRef, *, expected: bool = False) -> Row:
+    return Row(Pair(ref, None, "g", Rule("none"), reason=why(expected=expected)))
 
 
-def golden_only(ref: TensorRef, *, expected: bool = False) -> MeasuredPair:
-    return MeasuredPair(Pair(None, ref, "g", Rule("none"), reason=why(expected=expected)))
+def golden_only(ref: TensorRef, *, expected: bool = False) -> Row:
+    return Row(Pair(None, ref, "g", Rule("none"), reason=why(expected=expected)))
 
 
 def why(*, expected: bool) -> Reason:
@@ -124,7 +122,7 @@ def why(*, expected: bool) -> Reason:
 
 
 def pairs_of(
-    rows: Sequence[MeasuredPair], types: dict[str, str] | None = None, edges: Sequence[Edge] = (), **target: Any
+    rows: Sequence[Row], types: dict[str, str] | None = None, edges: Sequence[Edge] = (), **target: Any
 ) -> Pairs:
     """Catalogs that hold the rows' tensors; ``types`` gives op types by node name (default Relu)."""
     sides = {}
@@ -157,7 +155,7 @@ def deviation(**figures: Any) -> Deviation:
     )  # fmt: skip
 
 
-def passes(rows: Sequence[MeasuredPair]) -> list[Verdict]:
+def passes(rows: Sequence[Row]) -> list[Verdict]:
     from probe_flow.records import Status
 
     return [Verdict(Status.PASS if each.measurement else Status.UNMATCHED_TARGET) for each in rows]

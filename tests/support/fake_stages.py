@@ -15,7 +15,6 @@ from pydantic import Field
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, Severity, UsageError
 from probe_flow.records import (
     Catalog,
-    ComparedPair,
     Comparison,
     Coverage,
     Execution,
@@ -28,6 +27,7 @@ from probe_flow.records import (
     NodeKey,
     Pair,
     Pairs,
+    Row,
     Rule,
     Slot,
     SlotRole,
@@ -91,7 +91,7 @@ def run_dump(options: DumpOptions, inputs: Mapping[str, Sequence[Any]], context:
     values = [float(line) for line in Path(options.path).read_text().split()]
     keys = [NodeKey(EXECUTION, f"n{number}") for number in range(len(values))]
     tensors = [
-        TensorRef(key, Slot(SlotRole.OUTPUT), TensorKind.SCALAR, "float64", value=value)
+        TensorRef.of(key, Slot(SlotRole.OUTPUT), TensorKind.SCALAR, "float64", value=value)
         for key, value in zip(keys, values, strict=True)
     ]
     return Catalog(
@@ -128,11 +128,11 @@ def run_compare(options: CompareOptions, inputs: Mapping[str, Sequence[Any]], co
     sizes = [options.batch_bytes] * len(pairs.pairs)
     found = dict(context.map(function, pairs.pairs, sizes=sizes))
     rows = [
-        ComparedPair(
-            number,
+        Row(
             pair,
             Measurement.of(Mode.VALUE, {"squared": found[number]}),
             Verdict(Status.FAIL if found[number] else Status.PASS),
+            number,
         )
         for number, pair in enumerate(pairs.pairs)
     ]

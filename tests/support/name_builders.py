@@ -66,7 +66,7 @@ def ref_of(key: NodeKey, slot: Slot | None = None, **more: Any) -> TensorRef:
         "stored_dtype": "torch.float32",
         **more,
     }
-    return TensorRef(key, slot or Slot(SlotRole.OUTPUT), **fields)
+    return TensorRef.of(key, slot or Slot(SlotRole.OUTPUT), **fields)
 
 
 def entry_pairs(pairs: Pairs) -> list[tuple[str | None, str | None]]:
@@ -98,5 +98,5 @@ def item_pairs(pairs: Pairs) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for pair in pairs.pairs:
         if pair.target is not None:
-            found[str(pair.target.attrs["item"])] = str(pair.golden.attrs["item"]) if pair.golden is not None else None
+            found[str(pair.target.item)] = str(pair.golden.item) if pair.golden is not None else None
     return found

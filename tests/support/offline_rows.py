@@ -10,7 +10,6 @@ from report_builders import GOLDEN_ROOT, TARGET_ROOT, stats
 
 from probe_flow.records import (
     Catalog,
-    ComparedPair,
     Comparison,
     Execution,
     Expectation,
@@ -24,6 +23,7 @@ from probe_flow.records import (
     Pairs,
     Reason,
     Relation,
+    Row,
     Rule,
     RuleFacts,
     Slot,
@@ -97,7 +97,7 @@ def offline(
     **more: Any,
 ) -> Comparison:
     """Return the comparison of these groups, numbered from 0; ids of operators are numbered from 1."""
-    rows: list[ComparedPair] = []
+    rows: list[Row] = []
     nodes: dict[NodeKey, Node] = {}
     golden_nodes: dict[NodeKey, Node] = {}
     declared = []
@@ -135,20 +135,20 @@ def offline(
     )
 
 
-def _row(order: int, op: Op, key: NodeKey, slot: Slot, what: Measurement | Reason, group: str) -> ComparedPair:
+def _row(order: int, op: Op, key: NodeKey, slot: Slot, what: Measurement | Reason, group: str) -> Row:
     file = f"{TARGET_ROOT}/{op.op_type}.{op.name}.7.3.17"
-    target = TensorRef(
+    target = TensorRef.of(
         key, slot, TensorKind.TENSOR,
         **{"dtype": "float16", "layout": "NC1HWC0", "shape": (1, 1, 2, 2, 16), "logical_shape": (1, 3, 2, 2),
-           "extents": (Extent(file, 0, 8),), "attrs": {"address": 4096}, **op.tensor},
+           "extents": (Extent(file, 0, 8),), "address": 4096, **op.tensor},
     )  # fmt: skip
     if isinstance(what, Reason):
         status = op.status or Status.UNMATCHED_TARGET
-        return ComparedPair(order, Pair(target, None, group, Rule("none"), reason=what), None, Verdict(status))
+        return Row(Pair(target, None, group, Rule("none"), reason=what), None, Verdict(status), order)
     name = f"{op.name}.{slot.index}" if slot.role is SlotRole.OUTPUT else f"producer_{op.name}.{slot.index}"
-    golden = TensorRef(
+    golden = TensorRef.of(
         NodeKey(Execution(), name.rpartition(".")[0]), Slot(SlotRole.OUTPUT, slot.path), TensorKind.TENSOR,
         **{"dtype": "float32", "shape": (1, 3, 2, 2), "logical_shape": (1, 3, 2, 2),
            "extents": (Extent(f"{GOLDEN_ROOT}/{name}.17.npy", 0, 8),), **op.golden},
     )  # fmt: skip
-    return ComparedPair(order, Pair(target, golden, group, Rule("one_to_one")), what, Verdict(op.status or Status.PASS))
+    return Row(Pair(target, golden, group, Rule("one_to_one")), what, Verdict(op.status or Status.PASS), order)

@@ -42,7 +42,7 @@ def raw(folder: Path, side: str, name: str, values: np.ndarray, **more: Any) -> 
     folder.mkdir(exist_ok=True)
     file = folder / f"{side}-{name}.bin"
     file.write_bytes(np.ascontiguousarray(values).tobytes())
-    return TensorRef(
+    return TensorRef.of(
         more.pop("node", NodeKey(Execution(0, 0, 1), name)),
         Slot(SlotRole.OUTPUT, (0,)),
         TensorKind.TENSOR,

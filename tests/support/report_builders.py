@@ -6,7 +6,6 @@ from typing import Any
 
 from probe_flow.records import (
     Catalog,
-    ComparedPair,
     Comparison,
     Coverage,
     Execution,
@@ -24,6 +23,7 @@ from probe_flow.records import (
     Reason,
     Relation,
     Role,
+    Row,
     SideSummary,
     Slot,
     SlotRole,
@@ -62,7 +62,7 @@ def tensor(
     root = TARGET_ROOT if side == "target" else GOLDEN_ROOT
     default = f"AddV2.{name}.1.2.1706596912161941" if side == "target" else f"{name}.OUTPUT.0.npy"
     path_of_file = f"{root}/{file or default}"
-    return TensorRef(
+    return TensorRef.of(
         node or key(name),
         Slot(role, path),
         kind,
@@ -122,29 +122,29 @@ def row(
     rule: str = "exact",
     group: str = "g0",
     confidence: float = 1.0,
-) -> ComparedPair:
+) -> Row:
     pair = Pair(target, golden, group, rule_of(rule), reason=reason, confidence=confidence)
-    return ComparedPair(order, pair, measured, Verdict(status, rule_ids, reasons, role))
+    return Row(pair, measured, Verdict(status, rule_ids, reasons, role), order)
 
 
-def good_row(order: int = 0, name: str = "Add_1", **more: Any) -> ComparedPair:
+def good_row(order: int = 0, name: str = "Add_1", **more: Any) -> Row:
     given = {"target": tensor(name), "golden": tensor("add_1", side="golden"), "measured": measurement(), **more}
     return row(order, **given)
 
 
-def missing_golden(order: int = 0, name: str = "Mul_9", *, expected: bool = False) -> ComparedPair:
+def missing_golden(order: int = 0, name: str = "Mul_9", *, expected: bool = False) -> Row:
     expectation = Expectation.EXPECTED if expected else Expectation.MISSING
     reason = Reason("no_golden_op", f"no golden operator corresponds to `{name}`", expectation)
     return row(order, target=tensor(name), status=Status.UNMATCHED_TARGET, reason=reason, rule="none")
 
 
-def missing_target(order: int = 0, name: str = "sub_3") -> ComparedPair:
+def missing_target(order: int = 0, name: str = "sub_3") -> Row:
     reason = Reason("fused", f"`{name}` is part of a fused operator", Expectation.EXPECTED)
     golden = tensor(name, side="golden")
     return row(order, golden=golden, status=Status.UNMATCHED_GOLDEN, reason=reason, rule="none")
 
 
-def comparison(*rows: ComparedPair, **more: Any) -> Comparison:
+def comparison(*rows: Row, **more: Any) -> Comparison:
     """A comparison of these rows; its catalogs hold the rows' own tensors."""
     catalogs = {"target": more.pop("target", None), "golden": more.pop("golden", None)}
     for side in catalogs:

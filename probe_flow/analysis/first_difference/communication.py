@@ -56,7 +56,7 @@ def exchanges_of(name: str, inputs: Sequence[TensorRef]) -> tuple[Exchange, ...]
     api = name.rpartition(".")[2]
     if not name.startswith(PREFIXES) or not any(word in api for word in _WORDS):
         return ()
-    operations = [operation for ref in inputs if isinstance(operation := ref.attrs.get("p2p"), Mapping)]
+    operations = [ref.facts.peers for ref in inputs if ref.facts.peers is not None]
     if operations:
         return tuple(map(_of_operation, operations))
     group = _group(inputs)

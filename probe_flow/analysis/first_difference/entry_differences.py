@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import (
-    ComparedPair,
     Comparison,
     DifferenceKind,
     EntryDifference,
@@ -21,13 +20,14 @@ from probe_flow.records import (
     Mode,
     NodeKey,
     Role,
+    Row,
     SlotRole,
     Statistics,
     Status,
     TensorKind,
     TensorRef,
 )
-from probe_flow.records.measured import PRODUCED
+from probe_flow.records.row import PRODUCED
 
 METRICS = ("max_diff_rel", "min_diff_rel", "mean_diff_rel", "l2norm_diff_rel")
 
@@ -97,7 +97,7 @@ def _entry(
     return EntryDifference(node, is_golden_only, tuple(positions), found, any(_differ(rows, thresholds)))
 
 
-def _differ(rows: Sequence[ComparedPair], thresholds: Thresholds) -> Iterator[bool]:
+def _differ(rows: Sequence[Row], thresholds: Thresholds) -> Iterator[bool]:
     """Yield of each input that holds data whether it differs."""
     tenth = Thresholds({name: limit * INPUT_SHARE for name, limit in thresholds.limits.items()}, thresholds.is_own)
     for row in rows:
@@ -107,13 +107,13 @@ def _differ(rows: Sequence[ComparedPair], thresholds: Thresholds) -> Iterator[bo
             yield kind is not None and kind not in NO_VALUE
 
 
-def _is_undefined(row: ComparedPair) -> bool:
+def _is_undefined(row: Row) -> bool:
     tensor = row.pair.shown
     undefined = UNDEFINED_OUTPUTS.get(tensor.node.name.rpartition(".")[2])
     return undefined is not None and tensor.slot.role is SlotRole.OUTPUT and tensor.slot.path[0] in undefined
 
 
-def _kind(row: ComparedPair, thresholds: Thresholds) -> DifferenceKind | None:
+def _kind(row: Row, thresholds: Thresholds) -> DifferenceKind | None:
     """Return how a row differs, None where it does not, or where nobody can tell."""
     pair, measured = row.pair, row.measurement
     if pair.target is None or pair.golden is None:
@@ -139,7 +139,7 @@ def _shapes_differ(target: TensorRef, golden: TensorRef) -> bool:
     return None not in shapes and shapes[0] != shapes[1] and target.kind in _DATA and golden.kind in _DATA
 
 
-def _exceeds(row: ComparedPair, thresholds: Thresholds) -> bool:
+def _exceeds(row: Row, thresholds: Thresholds) -> bool:
     """Say whether a relative difference of the statistics is beyond its threshold, and more than rounding."""
     target, golden = statistics_of(row)
     if target is None or golden is None:
@@ -157,7 +157,7 @@ def _exceeds(row: ComparedPair, thresholds: Thresholds) -> bool:
     return False
 
 
-def statistics_of(row: ComparedPair) -> tuple[Statistics | None, Statistics | None]:
+def statistics_of(row: Row) -> tuple[Statistics | None, Statistics | None]:
     """Return the statistics of both sides of a pair: those recorded in the dump, else those measured."""
     measured = row.measurement
     sides = (

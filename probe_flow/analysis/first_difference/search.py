@@ -23,7 +23,7 @@ from probe_flow.records import (
     ExecutionDifferences,
     FirstDifference,
 )
-from probe_flow.records.measured import PRODUCED
+from probe_flow.records.row import PRODUCED
 
 _Print: TypeAlias = tuple[object, ...]
 """What tells the values of a tensor from others."""

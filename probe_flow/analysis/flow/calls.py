@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from probe_flow.records import Node, NodeKey, Pairs, Phase
-from probe_flow.records.measured import PRODUCED, MeasuredPair
+from probe_flow.records.row import PRODUCED, Row
 from probe_flow.relations.call_tree import CallTree
 
 GRADIENTS = ".parameters_grad"
@@ -83,7 +83,7 @@ class Call:
 class Calls:
     """All calls of the target that have rows, and the call of each row."""
 
-    def __init__(self, rows: Sequence[MeasuredPair], pairs: Pairs) -> None:
+    def __init__(self, rows: Sequence[Row], pairs: Pairs) -> None:
         self.by_key: dict[NodeKey, Call] = {}
         self.of: list[Call | None] = []
         known: dict[int, Call] = {}  # keys are shared between rows, and hashing one is slow
@@ -167,7 +167,7 @@ class Calls:
                 call.forward = tuple(forward.get((key.execution, key.name), ()))
                 call.incoming = tuple(incoming.get((key.execution, key.name), ()))
 
-    def _connect_ranks(self, rows: Sequence[MeasuredPair]) -> None:
+    def _connect_ranks(self, rows: Sequence[Row]) -> None:
         if len({call.key.execution.rank for call in self}) < 2:
             return
         collectives = [call for call in self if is_collective(call)]

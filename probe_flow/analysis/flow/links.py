@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from probe_flow.analysis.flow.calls import is_gated
 from probe_flow.records import Execution, NodeKey, Pairs, Phase, Relation, SlotRole, TensorKind
-from probe_flow.records.measured import PRODUCED, MeasuredPair
+from probe_flow.records.row import PRODUCED, Row
 
 MAX_PASSED = 64
 """Nodes that were not compared which one search passes before it gives up: what lies that far back is unknown."""
@@ -49,7 +49,7 @@ def is_flow_unknown(pairs: Pairs) -> bool:
     return pairs.target.framework.is_offline and not pairs.target.edges
 
 
-def link(rows: Sequence[MeasuredPair], pairs: Pairs) -> Links:
+def link(rows: Sequence[Row], pairs: Pairs) -> Links:
     """Return the ancestry of every measured row; ``rows`` in execution order."""
     if pairs.target.edges:
         return _ByEdges(rows, pairs).links()
@@ -95,7 +95,7 @@ def _within_groups(
 class _ByEdges:
     """Follows the edges of the target's graph."""
 
-    def __init__(self, rows: Sequence[MeasuredPair], pairs: Pairs) -> None:
+    def __init__(self, rows: Sequence[Row], pairs: Pairs) -> None:
         self.inputs: dict[NodeKey, dict[object, int]] = defaultdict(dict)
         self.outputs: dict[tuple[NodeKey, object], int] = {}
         for number, row in enumerate(rows):
@@ -177,9 +177,7 @@ _WEIGHTED = re.compile(
 """Types of which every tensor but the first is a parameter or buffer, unless something before wrote it."""
 
 
-def _by_value(
-    rows: Sequence[MeasuredPair], pairs: Pairs
-) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[NodeKey, ...]]]:
+def _by_value(rows: Sequence[Row], pairs: Pairs) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[NodeKey, ...]]]:
     """Return `Links.producers` by equal values, and `Links.before` for what gates in place made."""
     runs: dict[Execution, int] = {}
     places: dict[int, int] = {}  # by the object, since hashing a run is slow
@@ -217,13 +215,13 @@ def _by_value(
     return producers, gates
 
 
-def _is_gate(row: MeasuredPair, pairs: Pairs) -> bool:
+def _is_gate(row: Row, pairs: Pairs) -> bool:
     """Whether a row is of the backward pass of a call whose derivative jumps."""
     node = pairs.target.nodes.get(row.node)
     return row.node.phase is Phase.BACKWARD and node is not None and is_gated(node.op_type)
 
 
-def _is_weight(row: MeasuredPair, pairs: Pairs) -> bool:
+def _is_weight(row: Row, pairs: Pairs) -> bool:
     """Whether an input that nothing wrote is a weight by its place in the call."""
     tensor = row.pair.shown
     if tensor.node.phase is not Phase.FORWARD or tensor.slot.path[:1] in ((0,), ()):
@@ -232,7 +230,7 @@ def _is_weight(row: MeasuredPair, pairs: Pairs) -> bool:
     return node is not None and _WEIGHTED.fullmatch(node.op_type) is not None
 
 
-def _fingerprint(row: MeasuredPair, run: int) -> tuple[object, ...] | None:
+def _fingerprint(row: Row, run: int) -> tuple[object, ...] | None:
     """Return what identifies the golden values, or None when that says too little (constants, scalars).
 
     It begins with execution and number of elements.

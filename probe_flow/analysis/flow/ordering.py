@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from probe_flow.analysis.flow.calls import Calls
 from probe_flow.records import Execution
-from probe_flow.records.measured import MeasuredPair, mixed, number_or_first
+from probe_flow.records.row import Row, mixed, number_or_first
 
 
 def in_time(calls: Calls) -> list[int]:
@@ -35,7 +35,7 @@ def in_time(calls: Calls) -> list[int]:
     return sorted(numbers, key=key)
 
 
-def side_by_side(found: Iterable[int], order: Sequence[int], rows: Sequence[MeasuredPair]) -> list[int]:
+def side_by_side(found: Iterable[int], order: Sequence[int], rows: Sequence[Row]) -> list[int]:
     """Sort rows by step, graph and place in their execution: ranks run at the same time, not one after the other.
 
     Args:

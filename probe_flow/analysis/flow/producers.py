@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from probe_flow.records import TensorRef
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 
 class Writers:
@@ -19,7 +19,7 @@ class Writers:
         rows: all rows, in execution order.
     """
 
-    def __init__(self, rows: Sequence[MeasuredPair]) -> None:
+    def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = rows
         self._written: dict[object, list[int]] = defaultdict(list)
         for number, row in enumerate(rows):

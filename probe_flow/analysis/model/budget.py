@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
 from probe_flow.analysis.flow.links import Links, is_flow_unknown, link
-from probe_flow.analysis.model.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, deviation_of
+from probe_flow.analysis.model.deviation import ACROSS_FRAMEWORKS, WITHIN_FRAMEWORK, Deviation, Deviations
 from probe_flow.analysis.model.families import Family, family_of
 from probe_flow.analysis.model.fused_parts import FusedParts, tightest
 from probe_flow.analysis.model.gradients import Saved, coherent_gradient_error, flipped_share, gradient_allowance
@@ -27,7 +27,7 @@ from probe_flow.analysis.model.past_errors import PastErrors
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.model.updates import Updates
 from probe_flow.records import Execution, Mode, NodeKey, NodeKind, Pairs
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 STATISTICS_SLACK = 2.0
 """How much more error than is likely an input may hide when only its extremes, mean and norm are known."""
@@ -70,12 +70,12 @@ _Rule = Callable[[Call, Deviation, Sequence[Deviation], frozenset[Family], float
 class Allowances:
     """The allowance of every row, in order of time: it depends on the errors met before."""
 
-    def __init__(self, rows: Sequence[MeasuredPair], pairs: Pairs, calls: Calls) -> None:
+    def __init__(self, rows: Sequence[Row], pairs: Pairs, calls: Calls) -> None:
         self.rows = rows
         self.pairs = pairs
         self.calls = calls
         rounding = ACROSS_FRAMEWORKS if _are_frameworks_different(pairs) else WITHIN_FRAMEWORK
-        self.deviations = [deviation_of(row, rounding) for row in rows]
+        self.deviations = Deviations(rows, rounding)
         self.scales: dict[int, float] = {}
         self.hidden = HiddenInputs(rows, pairs)
         self._types = {key.name: node.op_type for key, node in pairs.golden.nodes.items() if node.op_type}
@@ -312,7 +312,7 @@ class Allowances:
     def _of_update(self, number: int, step: int, *, is_known: bool) -> float | None:
         """Error of a parameter that was compared in a step before."""
         golden = self.rows[number].pair.golden
-        if golden is None or golden.attrs.get("requires_grad") is not True:
+        if golden is None or golden.requires_grad is not True:
             return None
         for read in self._read:
             if not self.links.producers.get(read):
@@ -329,7 +329,7 @@ class Allowances:
 
     def forget(self, number: int) -> None:
         """Take a row for one that was not compared."""
-        self.deviations[number] = None
+        self.deviations.forget(number)
         self._saved_of = None, ()
 
     def remember(self, number: int, deviation: Deviation) -> None:
@@ -389,7 +389,7 @@ def _with_unseen(allowed: Allowance, unseen: float, deviation: Deviation) -> All
 _FACTORS = frozenset(("mul", "div", "truediv", "true_divide", "rmul", "imul", "multiply", "divide"))
 
 
-def _scales_by_number(call: Call, rows: Sequence[MeasuredPair]) -> bool:
+def _scales_by_number(call: Call, rows: Sequence[Row]) -> bool:
     """Whether a gradient is that of a product or quotient with a plain number: nothing saved matters then."""
     if call.node is None or call.node.op_type.strip("_") not in _FACTORS:
         return False

@@ -8,17 +8,18 @@ what the differences of norm and mean prove of it is used instead (a lower bound
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import sub
-from typing import TypeAlias
+from operator import attrgetter, sub
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.analysis.model.quantised import quantised_side
-from probe_flow.records import ErrorShape, Measurement, Mode, Statistics, TensorRef
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records import ErrorShape, FigureTable, Measurement, Mode, Pair, Statistics, TensorRef, Value
+from probe_flow.records.row import Row
 
 UNIT = {
     "float64": 2.0**-40,
@@ -51,10 +52,6 @@ STEP = {"float16": 2.0**-24, "complex32": 2.0**-24, "float8_e4m3fn": 2.0**-9, "f
 SIZE_OF_TOP = 0.5
 """Root mean square of values of which only the extremes are known, relative to the larger one: 0.58 for uniform values,
 0.35 to 0.2 for a hundred to a million normally distributed ones."""
-
-
-DIGITS = "significant_digits"
-"""Attribute of a tensor: decimal digits that its dump keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +132,7 @@ class Deviation(Struct, frozen=True, gc=False):
         return replace(self, rms=rms)
 
 
-def deviation_of(row: MeasuredPair, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation | None:
+def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation | None:
     """Return the deviation of a measured row, None when nothing numeric was measured or the tensor is empty.
 
     None also where one side alone is quantised: the distance of its values is that of an unknown scale.
@@ -149,14 +146,15 @@ def deviation_of(row: MeasuredPair, rounding: Rounding = WITHIN_FRAMEWORK) -> De
     mode, count = measurement.mode, measurement.count
     if (mode is not Mode.STATISTICS and mode is not Mode.TENSOR) or count == 0:
         return None
-    if measurement.golden is None or measurement.target is None:
+    sides = measurement.target, measurement.golden
+    if sides[0] is None or sides[1] is None:
         return None
     is_self = row.pair.rule.is_self
     if is_self and target.dtype == "bool" != golden.dtype:
         return None  # a cast to bool compared with its own input: distances say nothing there
     if quantised_side(row):
         return None
-    statistics = measurement.golden.statistics
+    own, statistics = sides[0].statistics, sides[1].statistics
     numbers = _numbers(statistics)
     low, high, mean, norm = numbers
     mismatch = measurement.nonfinite_mismatch
@@ -167,24 +165,60 @@ def deviation_of(row: MeasuredPair, rounding: Rounding = WITHIN_FRAMEWORK) -> De
         spread = size if mean is None else math.sqrt(max(0.0, size * size - mean * mean))
         if low is not None and high is not None and (low > 0.0 or high < 0.0):
             least = max(0.0, low, -high)
-        is_tensor = mode is Mode.TENSOR
-        errors = _tensor_errors(measurement, size) if is_tensor else _statistic_errors(measurement, numbers, size)
+        if mode is Mode.TENSOR:
+            errors = _tensor_errors(measurement, own, statistics, size)
+        else:
+            errors = _statistic_errors(_numbers(own), numbers, size, count)
     if errors is None and not mismatch:
         return None
     rms, peak, gain, offset = errors or _NO_ERRORS
+    unit, step = _storage(row.pair, mode, rounding)
+    return Deviation(
+        rms, peak, gain, offset, size, top, spread, count, unit, step, mismatch, least, rounding.systematic,
+        mode is Mode.STATISTICS and mean is None and norm is None and unit > 0.0,
+    )  # fmt: skip
+
+
+def _storage(pair: Pair, mode: Mode, rounding: Rounding) -> tuple[float, float]:
+    """Return the relative error that storage explains, and the absolute one near zero."""
+    target, golden = pair.target, pair.golden
+    assert target is not None
+    assert golden is not None
     unit, step = rounding.unit.get(target.dtype, 0.0), STEP.get(target.dtype, 0.0)
     if golden.dtype != target.dtype and (golden.dtype or target.dtype not in rounding.unit):
         unit = max(unit, rounding.unit.get(golden.dtype, 0.0))
         step = max(step, STEP.get(golden.dtype, 0.0))
     if mode is Mode.STATISTICS:
         unit = max(unit, _of_digits(target, golden))
-    if is_self and target.dtype not in UNIT and golden.dtype in UNIT:
+    if pair.rule.is_self and target.dtype not in UNIT and golden.dtype in UNIT:
         step = max(step, 1.0)  # a cast to whole numbers drops the fraction
-    return Deviation(
-        rms, peak, gain, offset, size, top, spread, count, unit, step, mismatch, least, rounding.systematic,
-        mode is Mode.STATISTICS and mean is None and norm is None and unit > 0.0,
-    )  # fmt: skip
+    return unit, step
 
+
+class Deviations:
+    """The deviations of rows, by number, in one table."""
+
+    def __init__(self, rows: Sequence[Row], rounding: Rounding = WITHIN_FRAMEWORK) -> None:
+        self._table = FigureTable(Deviation.__struct_fields__)
+        self._places = array("q")
+        for row in rows:
+            found = deviation_of(row, rounding)
+            self._places.append(_NONE if found is None else self._table.add(_figures(found)))
+
+    def __getitem__(self, number: int) -> Deviation | None:
+        place = self._places[number]
+        if place == _NONE:
+            return None
+        figures: Sequence[Any] = self._table.part(place, 0, self._table.width)
+        return Deviation(*figures)
+
+    def forget(self, number: int) -> None:
+        """Take a row for one that was not measured."""
+        self._places[number] = _NONE
+
+
+_NONE = -1
+_figures: Callable[[Deviation], tuple[Value, ...]] = attrgetter(*Deviation.__struct_fields__)
 
 _NO_ERRORS = (0.0, 0.0, 0.0, 0.0)
 _Numbers: TypeAlias = tuple[float | None, float | None, float | None, float | None]
@@ -197,7 +231,7 @@ CREST = 2.0
 """Largest error over root mean square from which few elements hold the error, in what it is for normal noise."""
 
 
-def shape_of(deviation: Deviation | None, figure: str, row: MeasuredPair) -> ErrorShape | None:
+def shape_of(deviation: Deviation | None, figure: str, row: Row) -> ErrorShape | None:
     """Return what an error looks like; None where nothing numeric or extremes alone are known of it.
 
     Args:
@@ -251,50 +285,45 @@ def _of_digits(*sides: TensorRef) -> float:
 
     Each side rounds by half a step, which is no noise of elements that would average out.
     """
-    digits = [found for side in sides if DIGITS in side.attrs and isinstance(found := side.attrs[DIGITS], int)]
+    digits = [side.facts.digits for side in sides if side.facts.digits is not None]
     return 0.5 * sum(10.0 ** (1 - kept) for kept in digits)
 
 
-def _tensor_errors(measurement: Measurement, size: float) -> tuple[float, float, float, float] | None:
-    metrics = measurement.metrics
+def _tensor_errors(
+    measurement: Measurement, target: Statistics, golden: Statistics, size: float
+) -> tuple[float, float, float, float] | None:
+    metrics, count = measurement.metrics, measurement.count
     distance, peak = metrics.get("euclidean_distance"), metrics.get("max_abs_err")
-    if distance is None and measurement.count == 1:
+    if distance is None and count == 1:
         distance = peak  # not given for scalars, where it is the same
     if distance is None or peak is None:
         return None
-    assert measurement.target is not None
-    assert measurement.golden is not None
-    statistics = measurement.golden.statistics
     gain = offset = 0.0
     if not measurement.nonfinite_mismatch:  # else the sides' norms and means are of different elements
-        gain = _gain(measurement, size, float(peak))
-        offset = _difference(_number(measurement.target.statistics.mean), _number(statistics.mean))
-    return float(distance) / math.sqrt(_finite(statistics, measurement.count)), float(peak), gain, offset
+        gain = _gain(metrics, target, golden, size, float(peak))
+        offset = _difference(_number(target.mean), _number(golden.mean))
+    return float(distance) / math.sqrt(_finite(golden, count)), float(peak), gain, offset
 
 
-def _gain(measurement: Measurement, size: float, peak: float) -> float:
+def _gain(metrics: Mapping[str, Value], target: Statistics, golden: Statistics, size: float, peak: float) -> float:
     """Return <target, golden> / <golden, golden> - 1; 0 for a golden tensor of zeros and for single elements."""
-    assert measurement.target is not None
-    assert measurement.golden is not None
-    norms = _number(measurement.target.statistics.l2norm), _number(measurement.golden.statistics.l2norm)
+    norms = _number(target.l2norm), _number(golden.l2norm)
     if not peak or not size or norms[0] is None or not norms[1]:
         return 0.0
     if not norms[0]:
         return -1.0
-    cosine = measurement.metrics.get("cosine")
+    cosine = metrics.get("cosine")
     return 0.0 if cosine is None or math.isnan(cosine) else cosine * norms[0] / norms[1] - 1.0
 
 
-def _statistic_errors(measurement: Measurement, golden: _Numbers, size: float) -> tuple[float, float, float, float]:
-    assert measurement.target is not None
-    target = _numbers(measurement.target.statistics)
+def _statistic_errors(target: _Numbers, golden: _Numbers, size: float, count: int) -> tuple[float, float, float, float]:
     if target == golden:
         return _NO_ERRORS
     try:
         low, high, offset, norm = map(sub, target, golden)
     except TypeError:  # one of them is not known
         low, high, offset, norm = map(_difference, target, golden)
-    root = math.sqrt(measurement.count)
+    root = math.sqrt(count)
     peak, norms = max(abs(high), abs(low)), norm / root
     # With neither norm nor mean (integers) the extremes are all there is: one element may be all the error.
     proven = max(abs(norms), abs(offset), peak / root)

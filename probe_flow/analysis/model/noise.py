@@ -12,24 +12,24 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.model.deviation import Deviation, deviation_of
 from probe_flow.records import Finding, FindingKind, NodeKey
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 LIMITS = {"rms": 2.0, "peak": 10.0, "gain": 2.0, "offset": 2.0}
 """How many times the difference between runs a figure may be: those that a reference clears by, since the difference is
 one draw only."""
 
 
-def noise_of(row: MeasuredPair) -> tuple[Deviation, ...]:
+def noise_of(row: Row) -> tuple[Deviation, ...]:
     """Return how far each repeated run is from the first, for the sides of a row that were repeated."""
     return tuple(found for repeat in row.noise if (found := deviation_of(repeat)) is not None)
 
 
-def is_noisy(row: MeasuredPair) -> bool:
+def is_noisy(row: Row) -> bool:
     """Say whether the runs of a side differ in a row."""
     return any(found.rms > 0.0 or found.peak > 0.0 or found.nonfinite for found in noise_of(row))
 
 
-def is_within_noise(row: MeasuredPair, figure: str) -> bool:
+def is_within_noise(row: Row, figure: str) -> bool:
     """Say whether a figure of a row is no larger than what runs of one side differ by."""
     noise, deviation = noise_of(row), deviation_of(row)
     if not noise or deviation is None:
@@ -40,7 +40,7 @@ def is_within_noise(row: MeasuredPair, figure: str) -> bool:
     return bool(0.0 < abs(getattr(deviation, figure)) <= LIMITS[figure] * largest)
 
 
-def with_noise(row: MeasuredPair) -> MeasuredPair:
+def with_noise(row: Row) -> Row:
     """Return a row whose measurement has ``noise_error``, the largest relative difference between runs."""
     noise = noise_of(row)
     if not noise or row.measurement is None:
@@ -49,7 +49,7 @@ def with_noise(row: MeasuredPair) -> MeasuredPair:
     return replace(row, measurement=measured)
 
 
-def not_deterministic(rows: Sequence[MeasuredPair], order: Sequence[int]) -> list[Finding]:
+def not_deterministic(rows: Sequence[Row], order: Sequence[int]) -> list[Finding]:
     """Return one finding, which fails nothing, for the first tensor that its node made otherwise in another run."""
     noisy = [number for number in order if rows[number].noise and is_noisy(rows[number])]
     if not noisy:

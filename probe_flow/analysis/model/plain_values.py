@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from probe_flow.records import Mode
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 
-def plain_gap(row: MeasuredPair) -> float | None:
+def plain_gap(row: Row) -> float | None:
     """Return the relative difference of the two plain values of a row, None when it holds tensors.
 
     0 for equal values (NaN equals NaN, None equals None), |t - g| / max(|t|, |g|) when a float is among two numbers,

@@ -6,13 +6,13 @@ Unless they are the same values: equality needs no scale.
 from __future__ import annotations
 
 from probe_flow.records import Measurement, Mode
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 NARROW = frozenset(("int8", "int4"))
 """Dtypes of quantised values."""
 
 
-def quantised_side(row: MeasuredPair) -> str | None:
+def quantised_side(row: Row) -> str | None:
     """Say so where exactly one side of a two-sided pair is quantised; None where the values may be compared."""
     target, golden = row.pair.target, row.pair.golden
     assert target is not None
@@ -25,9 +25,10 @@ def quantised_side(row: MeasuredPair) -> str | None:
     return f"quantised side: the {side} is {narrow.dtype}, its scale is unknown"
 
 
-def unknown_scale(row: MeasuredPair) -> str | None:
+def unknown_scale(row: Row) -> str | None:
     """Return why a pair cannot be judged without a scale; None where it can, and where its values are equal."""
-    return None if row.measurement is not None and _is_same(row.measurement) else quantised_side(row)
+    told = quantised_side(row)
+    return None if told is None or (row.measurement is not None and _is_same(row.measurement)) else told
 
 
 def _is_same(measurement: Measurement) -> bool:

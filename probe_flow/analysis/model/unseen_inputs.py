@@ -18,7 +18,7 @@ from probe_flow.analysis.model.deviation import UNIT, Deviation
 from probe_flow.analysis.model.growth import PEAK_OVER_RMS, TINY, Allowance, common_share
 from probe_flow.analysis.model.quantised import unknown_scale
 from probe_flow.records import NodeKey, Pairs, ReasonCode, SlotRole, TensorKind, TensorRef
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 STEPS = {"int8": 127.0, "int4": 7.0, "int2": 1.0}
 """Quantised types: steps from zero to the largest value."""
@@ -58,7 +58,7 @@ class HiddenInputs:
         pairs: what they come from; without edges it is not known which inputs are weights.
     """
 
-    def __init__(self, rows: Sequence[MeasuredPair], pairs: Pairs) -> None:
+    def __init__(self, rows: Sequence[Row], pairs: Pairs) -> None:
         self._fed = {(edge.consumer, edge.input) for edge in pairs.target.edges}
         self._of: dict[NodeKey, list[TensorRef]] = {}
         self._quantised: dict[NodeKey, TensorRef] = {}
@@ -110,7 +110,7 @@ class HiddenInputs:
         return _of_steps(crest if self._is_fed(tensor) else WEIGHT_CREST, steps)
 
 
-def _is_compared(row: MeasuredPair) -> bool:
+def _is_compared(row: Row) -> bool:
     return row.measurement is not None and (row.pair.golden is None or unknown_scale(row) is None)
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from probe_flow.analysis.flow.calls import Calls
-from probe_flow.analysis.model.deviation import Deviation
+from probe_flow.analysis.model.deviation import Deviation, Deviations
 from probe_flow.records import Mode, Phase, Statistics
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 UPDATE = 4.0
 """Largest change of a parameter's elements in a step, in changes of its extremes, mean and norm."""
@@ -28,7 +28,7 @@ _RECORDED = ("min", "max", "mean", "l2norm")
 class Updates:
     """The parameters that were read so far, and how far their latest change may have taken each."""
 
-    def __init__(self, rows: Sequence[MeasuredPair], deviations: Sequence[Deviation | None], calls: Calls) -> None:
+    def __init__(self, rows: Sequence[Row], deviations: Deviations, calls: Calls) -> None:
         """``deviations`` of the rows, which the caller may go on to change."""
         self._rows = rows
         self._deviations = deviations

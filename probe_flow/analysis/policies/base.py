@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from probe_flow.records import Expectation, Status, TensorKind, Verdict
-from probe_flow.records.measured import MeasuredPair, by_node
+from probe_flow.records.row import Row, by_node
 
 _INCOMPARABLE = ("PF5", "PF3102", "PF3103")
 """Codes of pairs that were read but cannot be compared: no numbers, several parts, everything of comparing."""
@@ -23,11 +23,11 @@ class Policy(Protocol):
     def needs(self) -> Sequence[str]:
         """Ids of the metrics that it judges by: they are measured whatever else the workflow asks for."""
 
-    def judge(self, rows: Sequence[MeasuredPair]) -> Sequence[Verdict]:
+    def judge(self, rows: Sequence[Row]) -> Sequence[Verdict]:
         """Return one verdict per row, in the same order. Every row has a measurement."""
 
 
-def judge_all(rows: Sequence[MeasuredPair], policy: Policy) -> list[Verdict]:
+def judge_all(rows: Sequence[Row], policy: Policy) -> list[Verdict]:
     """Return the verdict of every row: those without a measurement by what kept it, the others by ``policy``."""
     verdicts: list[Verdict | None] = [_without_measurement(row) for row in rows]
     for numbers in by_node(rows).values():
@@ -37,7 +37,7 @@ def judge_all(rows: Sequence[MeasuredPair], policy: Policy) -> list[Verdict]:
     return [verdict for verdict in verdicts if verdict is not None]
 
 
-def _without_measurement(row: MeasuredPair) -> Verdict | None:
+def _without_measurement(row: Row) -> Verdict | None:
     pair = row.pair
     if row.measurement is not None and pair.target is not None and pair.golden is not None:
         return None

@@ -17,7 +17,7 @@ from functools import lru_cache
 from probe_flow.analysis.model.plain_values import gap
 from probe_flow.dumps.dump_json.apis import UNDEFINED, WITH_BUFFERS
 from probe_flow.records import Mode, Status, TensorKind, Verdict
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 JUMP_INPUT_LIMIT = 0.1
 JUMP_OUTPUT_LIMIT = 0.5
@@ -46,7 +46,7 @@ class DumpJsonPolicy:
     name = "dump_json"
     needs = (COSINE, SHARE)
 
-    def judge(self, rows: Sequence[MeasuredPair]) -> Sequence[Verdict]:
+    def judge(self, rows: Sequence[Row]) -> Sequence[Verdict]:
         """Return one verdict per row of one API call."""
         parts = rows[0].node.name.split(".", 2) if rows else []
         api = parts[1] if len(parts) > 1 else ""
@@ -68,7 +68,7 @@ _UNJUDGED_INPUT = Verdict(Status.SKIPPED, ("unjudged_input",), ("the inputs of t
 class _Changes:
     """What the rules that relate outputs to inputs say: on the first output row, and on any that jumps."""
 
-    first_output: MeasuredPair | None = None
+    first_output: Row | None = None
     failures: tuple[tuple[str, str], ...] = ()
     warnings: tuple[tuple[str, str], ...] = ()
     worst_input: float = math.inf
@@ -77,12 +77,12 @@ class _Changes:
 _NO_CHANGE = _Changes()
 
 
-def _changes(rows: Sequence[MeasuredPair], errors: Sequence[float]) -> _Changes:
+def _changes(rows: Sequence[Row], errors: Sequence[float]) -> _Changes:
     """Return what the rules say of a call; ``errors`` are those of the norms of its rows."""
     if max(errors, default=0.0) <= _LEAST_FLOOR and not any(_has_elements(row) for row in rows):
         return _NO_CHANGE
-    inputs: list[MeasuredPair] = []
-    outputs: list[MeasuredPair] = []
+    inputs: list[Row] = []
+    outputs: list[Row] = []
     worst_input, error, worst = 0.0, -math.inf, None
     for row, found in zip(rows, errors, strict=True):
         if not row.is_produced:
@@ -112,7 +112,7 @@ def _changes(rows: Sequence[MeasuredPair], errors: Sequence[float]) -> _Changes:
 _PASS = Verdict(Status.PASS)
 
 
-def _judge_row(row: MeasuredPair, error: float, changes: _Changes) -> Verdict:
+def _judge_row(row: Row, error: float, changes: _Changes) -> Verdict:
     measurement = row.measurement
     assert measurement is not None
     is_first = row is changes.first_output
@@ -132,7 +132,7 @@ def _judge_row(row: MeasuredPair, error: float, changes: _Changes) -> Verdict:
     return Verdict(status, tuple(rule for rule, _ in found), tuple(text for _, text in found))
 
 
-def _is_clean(row: MeasuredPair, error: float, changes: _Changes) -> bool:
+def _is_clean(row: Row, error: float, changes: _Changes) -> bool:
     """Whether no rule of `_judge_row` can have anything to say of a row, as of nearly all."""
     measurement, target, golden = row.measurement, row.pair.target, row.pair.golden
     assert measurement is not None
@@ -145,12 +145,12 @@ def _is_clean(row: MeasuredPair, error: float, changes: _Changes) -> bool:
         and golden.kind is not TensorKind.SCALAR
         and target.dtype == golden.dtype
         and target.logical_shape == golden.logical_shape
-        and target.attrs.get("requires_grad") == golden.attrs.get("requires_grad")
+        and target.requires_grad == golden.requires_grad
         and not (error > JUMP_OUTPUT_LIMIT and changes.worst_input < JUMP_INPUT_LIMIT)
     )
 
 
-def _has_elements(row: MeasuredPair) -> bool:
+def _has_elements(row: Row) -> bool:
     return row.measurement is not None and row.measurement.mode is Mode.TENSOR
 
 
@@ -158,14 +158,14 @@ def _grew(worst_input: float, error: float) -> bool:
     return error > GROWTH_WITHOUT_INPUT if worst_input == 0 else error / worst_input > GROWTH_FACTOR
 
 
-def _norm_error(row: MeasuredPair) -> float:
+def _norm_error(row: Row) -> float:
     """Relative difference of the L2 norms; 0 where there is none to speak of."""
     assert row.measurement is not None
     value = row.measurement.metrics.get(NORM)
     return 0.0 if value is None or math.isnan(value) else float(value)
 
 
-def _least(rows: Sequence[MeasuredPair], metric: str) -> float:
+def _least(rows: Sequence[Row], metric: str) -> float:
     """Return the least value of a metric over the rows that have it; 1 when none has."""
     least = math.inf
     for row in rows:
@@ -175,12 +175,12 @@ def _least(rows: Sequence[MeasuredPair], metric: str) -> float:
     return 1.0 if least == math.inf else least
 
 
-def _floor(row: MeasuredPair) -> float:
+def _floor(row: Row) -> float:
     tensors = (row.pair.target, row.pair.golden)
     return FLOOR_16_BIT if any(tensor and "float16" in tensor.dtype for tensor in tensors) else FLOOR_32_BIT
 
 
-def _nonfinite(row: MeasuredPair) -> list[tuple[str, str]]:
+def _nonfinite(row: Row) -> list[tuple[str, str]]:
     if row.measurement is None or not row.measurement.nonfinite_mismatch:
         return []
     if row.measurement.mode is Mode.STATISTICS:
@@ -188,7 +188,7 @@ def _nonfinite(row: MeasuredPair) -> list[tuple[str, str]]:
     return [("nonfinite", f"nan or inf at {row.measurement.nonfinite_mismatch} positions of one side only")]
 
 
-def _scalar(row: MeasuredPair) -> list[tuple[str, str]]:
+def _scalar(row: Row) -> list[tuple[str, str]]:
     target, golden = row.pair.target, row.pair.golden
     assert target is not None
     assert golden is not None
@@ -199,17 +199,17 @@ def _scalar(row: MeasuredPair) -> list[tuple[str, str]]:
     return [("scalar", f"scalar argument is {target.value!r}, golden {golden.value!r}")]
 
 
-def _requires_grad(row: MeasuredPair) -> list[tuple[str, str]]:
+def _requires_grad(row: Row) -> list[tuple[str, str]]:
     """Say so where both sides recorded whether they need a gradient, and differ; MindSpore records it never."""
     assert row.pair.target is not None
     assert row.pair.golden is not None
-    target, golden = row.pair.target.attrs.get("requires_grad"), row.pair.golden.attrs.get("requires_grad")
+    target, golden = row.pair.target.requires_grad, row.pair.golden.requires_grad
     if target is None or golden is None or target == golden:
         return []
     return [("requires_grad", f"requires_grad is {target}, golden {golden}")]
 
 
-def _dtype(row: MeasuredPair) -> list[tuple[str, str]]:
+def _dtype(row: Row) -> list[tuple[str, str]]:
     target, golden = row.pair.target, row.pair.golden
     assert target is not None
     assert golden is not None
@@ -225,7 +225,7 @@ def _dtype_class(dtype: str) -> str:
     return next((name for name in ("float", "complex", "bool", "int") if name in dtype), dtype)
 
 
-def _shape(row: MeasuredPair) -> list[tuple[str, str]]:
+def _shape(row: Row) -> list[tuple[str, str]]:
     target, golden = row.pair.target, row.pair.golden
     assert target is not None
     assert golden is not None

@@ -17,7 +17,7 @@ from probe_flow.analysis.model.plain_values import plain_gap
 from probe_flow.analysis.model.quantised import unknown_scale
 from probe_flow.analysis.policies.torchair import TorchairPolicy, holds_no_number, nonfinite_text
 from probe_flow.records import Mode, Status, Verdict
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 COSINE_LIMIT = 0.99
 RELATIVE_DISTANCE_LIMIT = 0.05
@@ -44,12 +44,12 @@ class OfflinePolicy:
     name = "offline"
     needs = ("cosine", "unequal_count", _DIVERGENCE[0], *(metric for metric, _, _ in _CEILINGS))
 
-    def judge(self, rows: Sequence[MeasuredPair]) -> Sequence[Verdict]:
+    def judge(self, rows: Sequence[Row]) -> Sequence[Verdict]:
         """Return one verdict per row; no rule of this policy relates rows to each other."""
         return [_judge_row(row) for row in rows]
 
 
-def _judge_row(row: MeasuredPair) -> Verdict:
+def _judge_row(row: Row) -> Verdict:
     measurement = row.measurement
     assert measurement is not None
     if measurement.mode is not Mode.TENSOR or row.pair.rule.is_self or plain_gap(row) is not None:
@@ -73,7 +73,7 @@ def _verdict(status: Status, missed: Sequence[_Missed]) -> Verdict:
     return Verdict(status, tuple(rule for rule, _ in missed), tuple(text for _, text in missed))
 
 
-def _failures(row: MeasuredPair) -> list[_Missed]:
+def _failures(row: Row) -> list[_Missed]:
     cosine = _metric(row, "cosine")
     missed = []
     if cosine is not None and cosine < COSINE_LIMIT:
@@ -81,16 +81,16 @@ def _failures(row: MeasuredPair) -> list[_Missed]:
     return missed + [text for ceiling in _CEILINGS if (text := _above(row, *ceiling)) is not None]
 
 
-def _warnings(row: MeasuredPair) -> list[_Missed]:
+def _warnings(row: Row) -> list[_Missed]:
     return [text for text in (_above(row, *_DIVERGENCE), _differing_integers(row)) if text is not None]
 
 
-def _above(row: MeasuredPair, metric: str, name: str, limit: float) -> _Missed | None:
+def _above(row: Row, metric: str, name: str, limit: float) -> _Missed | None:
     value = _metric(row, metric)
     return None if value is None or value <= limit else (metric, f"{name} {value:.6g} is above {limit}")
 
 
-def _differing_integers(row: MeasuredPair) -> _Missed | None:
+def _differing_integers(row: Row) -> _Missed | None:
     target, golden, measurement = row.pair.target, row.pair.golden, row.measurement
     assert target is not None
     assert golden is not None
@@ -101,7 +101,7 @@ def _differing_integers(row: MeasuredPair) -> _Missed | None:
     return "unequal_count", f"{int(unequal)} of {measurement.count} {target.dtype} elements differ"
 
 
-def _metric(row: MeasuredPair, metric: str) -> float | None:
+def _metric(row: Row, metric: str) -> float | None:
     """Return a value that can decide something."""
     assert row.measurement is not None
     value = row.measurement.metrics.get(metric)

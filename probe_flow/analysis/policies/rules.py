@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from probe_flow.analysis.model.plain_values import plain_gap
 from probe_flow.analysis.policies.bounds import Bound
 from probe_flow.records import Measurement, Status, Verdict
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 WHERE_KEYS = ("node", "op_type", "direction", "dtype")
 
@@ -22,7 +22,7 @@ class Rule:
     passes: Mapping[str, Bound] = field(default_factory=dict)
     warns: Mapping[str, Bound] | None = None
 
-    def fits(self, row: MeasuredPair, op_type: str) -> bool:
+    def fits(self, row: Row, op_type: str) -> bool:
         """Say whether the rule judges this row."""
         tensor = row.pair.shown
         facts = {
@@ -52,7 +52,7 @@ def _missed(bounds: Mapping[str, Bound], measurement: Measurement) -> list[tuple
     return missed
 
 
-def _judge_value(row: MeasuredPair, gap: float) -> Verdict:
+def _judge_value(row: Row, gap: float) -> Verdict:
     """Judge plain values (arguments, None) by equality: rules about tensors say nothing of them."""
     if gap == 0.0:
         return Verdict(Status.PASS)
@@ -75,11 +75,11 @@ class RulePolicy:
         """Metrics that the rules ask for."""
         return tuple(dict.fromkeys(metric for rule in self.rules for metric in (*rule.passes, *(rule.warns or {}))))
 
-    def judge(self, rows: Sequence[MeasuredPair]) -> Sequence[Verdict]:
+    def judge(self, rows: Sequence[Row]) -> Sequence[Verdict]:
         """Return one verdict per row."""
         return [self._judge_row(row) for row in rows]
 
-    def _judge_row(self, row: MeasuredPair) -> Verdict:
+    def _judge_row(self, row: Row) -> Verdict:
         assert row.measurement is not None
         op_type = self.op_types.get(row.node, "")
         for rule in self.rules:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from probe_flow.analysis.model.plain_values import plain_gap
 from probe_flow.analysis.model.quantised import unknown_scale
 from probe_flow.records import Measurement, Mode, Status, TensorRef, Verdict
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 COSINE_LIMIT = 0.99
 MAX_RELATIVE_LIMIT = 0.01
@@ -38,12 +38,12 @@ class TorchairPolicy:
     name = "torchair"
     needs = ("cosine", "max_rel_err_eps")
 
-    def judge(self, rows: Sequence[MeasuredPair]) -> Sequence[Verdict]:
+    def judge(self, rows: Sequence[Row]) -> Sequence[Verdict]:
         """Return one verdict per row; no rule of this policy relates rows to each other."""
         return [_judge_row(row) for row in rows]
 
 
-def _judge_row(row: MeasuredPair) -> Verdict:
+def _judge_row(row: Row) -> Verdict:
     measurement = row.measurement
     assert measurement is not None
     if measurement.nonfinite_mismatch:
@@ -70,7 +70,7 @@ def nonfinite_text(measurement: Measurement) -> str:
     return f"nan/inf position differs in {measurement.nonfinite_mismatch} of {measurement.count} elements"
 
 
-def _judge_value(row: MeasuredPair, gap: float) -> Verdict:
+def _judge_value(row: Row, gap: float) -> Verdict:
     if gap <= STATISTIC_RELATIVE_LIMIT:
         return Verdict(Status.PASS)
     target, golden = row.pair.target, row.pair.golden
@@ -133,7 +133,7 @@ def _judge_checksum(measurement: Measurement) -> Verdict:
     return Verdict(Status.FAIL, ("checksum",), ("checksums differ",))
 
 
-def _judge_self(row: MeasuredPair, measurement: Measurement) -> Verdict:
+def _judge_self(row: Row, measurement: Measurement) -> Verdict:
     """Judge a private operator by its own input: TransData must not change values, Cast only round them."""
     target, source = row.pair.target, row.pair.golden
     assert target is not None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from probe_flow.analysis.first_difference.communication import PREFIXES as COLLECTIVES
 from probe_flow.analysis.flow.calls import same_call
 from probe_flow.records import Mode, NodeKey, Phase, SlotRole
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class ChecksumSearch:
     inherited: frozenset[int]
 
 
-def search_checksums(rows: Sequence[MeasuredPair], order: Sequence[int]) -> ChecksumSearch:
+def search_checksums(rows: Sequence[Row], order: Sequence[int]) -> ChecksumSearch:
     """Sort the rows with differing checksums into origins and heirs.
 
     Args:
@@ -65,7 +65,7 @@ def search_checksums(rows: Sequence[MeasuredPair], order: Sequence[int]) -> Chec
     return ChecksumSearch(tuple(origins), frozenset(inherited))
 
 
-def _exchanged(rows: Sequence[MeasuredPair]) -> frozenset[object]:
+def _exchanged(rows: Sequence[Row]) -> frozenset[object]:
     """Return the collectives that some rank gave a tensor that differs: what all of them get inherits."""
     return frozenset(
         same_call(row.node)
@@ -77,7 +77,7 @@ def _exchanged(rows: Sequence[MeasuredPair]) -> frozenset[object]:
     )
 
 
-def is_hashed_late(row: MeasuredPair) -> bool:
+def is_hashed_late(row: Row) -> bool:
     """Say whether all that was recorded of a tensor of a collective agrees beside its checksum."""
     target, golden = row.pair.target, row.pair.golden
     if target is None or golden is None or target.recorded is None or golden.recorded is None:
@@ -86,7 +86,7 @@ def is_hashed_late(row: MeasuredPair) -> bool:
     return None not in known and target.recorded == golden.recorded and row.node.name.startswith(COLLECTIVES)
 
 
-def _golden_checksum(row: MeasuredPair) -> str:
+def _golden_checksum(row: Row) -> str:
     """Return the golden's checksum: measured where the dump has the elements, else recorded."""
     assert row.pair.golden is not None
     side = row.measurement.golden if row.measurement is not None else None
@@ -94,7 +94,7 @@ def _golden_checksum(row: MeasuredPair) -> str:
     return str(measured or row.pair.golden.checksum).lower()
 
 
-def checksums_differ(row: MeasuredPair) -> bool | None:
+def checksums_differ(row: Row) -> bool | None:
     """Say whether the checksums of a row differ, None when it has none to compare."""
     measurement = row.measurement
     if measurement is None or measurement.mode is not Mode.CHECKSUM:
@@ -102,7 +102,7 @@ def checksums_differ(row: MeasuredPair) -> bool | None:
     return measurement.metrics.get("checksum_equal") is False
 
 
-def _is_inherited(row: MeasuredPair, tainted_nodes: set[NodeKey], *, known: bool | None, begun: bool) -> bool:
+def _is_inherited(row: Row, tainted_nodes: set[NodeKey], *, known: bool | None, begun: bool) -> bool:
     """Whether a differing row follows from others.
 
     ``known``: whether the tensor of the same golden checksum differed when it was last seen, None if it was not;

@@ -22,10 +22,10 @@ from probe_flow.analysis.search.not_compared import NotCompared
 from probe_flow.analysis.search.origin import Diagnosis, Suspect, diagnose
 from probe_flow.analysis.search.reference_check import witness_of
 from probe_flow.records import Finding, FindingKind, Mode, Pairs, Phase, Role, Status, Verdict
-from probe_flow.records.measured import MeasuredPair, number_or_first
+from probe_flow.records.row import Row, number_or_first
 
 
-def golden_errors(rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> list[Finding]:
+def golden_errors(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
     """Return one finding, which fails nothing, for the first row that the reference clears; nothing without one."""
     cleared = [number for number in diagnosis.cleared if rows[number].third is not None and not is_noisy(rows[number])]
     if not cleared:
@@ -63,7 +63,7 @@ NEAREST = 3
 
 
 def conclude(
-    rows: Sequence[MeasuredPair], pairs: Pairs, verdicts: Sequence[Verdict]
+    rows: Sequence[Row], pairs: Pairs, verdicts: Sequence[Verdict]
 ) -> tuple[tuple[Finding, ...], list[Verdict]]:
     """Return the findings, the most important first, and the verdicts with their roles."""
     diagnosis = diagnose(rows, pairs)
@@ -88,16 +88,12 @@ def conclude(
     findings.extend(not_deterministic(rows, diagnosis.order))
     origin_rows = {row if writer is None else writer for row, writer in shown.items()}
     inherited = diagnosis.tainted.keys() | checksums.inherited | echoes | (shown.keys() - origin_rows)
-    roles = [
-        Verdict(
-            verdict.status,
-            verdict.rule_ids,
-            verdict.reasons,
-            _role(number, verdict, diagnosis, origin_rows, inherited),
-            diagnosis.scores.get(number),
-        )
-        for number, verdict in enumerate(verdicts)
-    ]
+    known: dict[Verdict, Verdict] = {}
+    roles = []
+    for number, verdict in enumerate(verdicts):
+        role = _role(number, verdict, diagnosis, origin_rows, inherited)
+        full = Verdict(verdict.status, verdict.rule_ids, verdict.reasons, role, diagnosis.scores.get(number))
+        roles.append(known.setdefault(full, full) if not full.excess else full)  # many rows are off by nothing
     return tuple(_with_parts(finding, pairs) for finding in _first_nonfinite_only(findings)), roles
 
 
@@ -109,7 +105,7 @@ def _with_parts(finding: Finding, pairs: Pairs) -> Finding:
     return replace(finding, evidence=f"{finding.evidence}; fused of {' + '.join(f'`{op}`' for op in node.originals)}")
 
 
-def _origins(diagnosis: Diagnosis, rows: Sequence[MeasuredPair]) -> list[Suspect]:
+def _origins(diagnosis: Diagnosis, rows: Sequence[Row]) -> list[Suspect]:
     """Return the suspects to blame, in order of time: the strong ones, then weak ones that nothing feeds.
 
     Weak ones that the first strong one depends on stand before it: what it inherits, and where it is a gradient all
@@ -129,14 +125,14 @@ def _origins(diagnosis: Diagnosis, rows: Sequence[MeasuredPair]) -> list[Suspect
     return before + strong + [suspect for suspect in weak if suspect not in before]
 
 
-def _least_score(suspect: Suspect, diagnosis: Diagnosis, rows: Sequence[MeasuredPair]) -> float:
+def _least_score(suspect: Suspect, diagnosis: Diagnosis, rows: Sequence[Row]) -> float:
     """Return the score from which a suspect is an origin whatever it depends on."""
     root = diagnosis.tainted.get(suspect.row)
     steps = [number_or_first(rows[n].node.execution.step) for n in (suspect.row, root) if n is not None]
     return LATER if steps[-1] < steps[0] else STRONG
 
 
-def _bears_on(earlier: Suspect, later: Suspect, diagnosis: Diagnosis, rows: Sequence[MeasuredPair]) -> bool:
+def _bears_on(earlier: Suspect, later: Suspect, diagnosis: Diagnosis, rows: Sequence[Row]) -> bool:
     """Whether a suspect feeds a later one, or is of the forward pass where that is a gradient.
 
     Where extremes are all that is known, what lies between may agree, and how far they differ says little.
@@ -148,7 +144,7 @@ def _bears_on(earlier: Suspect, later: Suspect, diagnosis: Diagnosis, rows: Sequ
 
 
 def _forward_once(
-    origins: Sequence[Suspect], writers: Writers, rows: Sequence[MeasuredPair]
+    origins: Sequence[Suspect], writers: Writers, rows: Sequence[Row]
 ) -> tuple[list[Suspect], dict[int, int | None]]:
     """Leave out gradients of a call that is blamed itself; return the others with the rows that wrote them."""
     shown = {suspect.row: writers.of(suspect.row) for suspect in origins}
@@ -205,7 +201,7 @@ def _role(
 
 def _origin_finding(
     suspect: Suspect,
-    rows: Sequence[MeasuredPair],
+    rows: Sequence[Row],
     diagnosis: Diagnosis,
     heirs: Mapping[int, int],
     writer: int | None,
@@ -231,7 +227,7 @@ def _origin_finding(
     )
 
 
-def _size(suspect: Suspect, row: MeasuredPair) -> str:
+def _size(suspect: Suspect, row: Row) -> str:
     """Return how large the error is that nothing explains, for a line that has room for a few words."""
     deviation, target, golden = suspect.deviation, row.pair.target, row.pair.golden
     if deviation is None or suspect.allowance is None:
@@ -249,7 +245,7 @@ def _size(suspect: Suspect, row: MeasuredPair) -> str:
     return ("not exact" if math.isinf(suspect.excess) else f"{suspect.excess:.3g} x rounding") + shape
 
 
-def _picked(row: MeasuredPair) -> str:
+def _picked(row: Row) -> str:
     assert row.pick is not None
     if math.isinf(row.pick.gap):
         return "picks an index out of range"
@@ -260,7 +256,7 @@ def _nonfinite_places(count: int) -> str:
     return f"nan or inf at {count} position{'' if count == 1 else 's'}"
 
 
-def _head(row: MeasuredPair, writer: int | None, rows: Sequence[MeasuredPair], apart: NotCompared) -> str:
+def _head(row: Row, writer: int | None, rows: Sequence[Row], apart: NotCompared) -> str:
     """Say why another row is shown in place of the one that is off."""
     if writer is None:
         return ""
@@ -269,14 +265,12 @@ def _head(row: MeasuredPair, writer: int | None, rows: Sequence[MeasuredPair], a
     return f"has another shape than the golden ({apart.told(writer)}); behind it, at `{row.pair.shown.id}`: "
 
 
-def _by_reference(row: MeasuredPair) -> str:
+def _by_reference(row: Row) -> str:
     witness = witness_of(row)
     return "" if witness is None else f"; {witness}"
 
 
-def _evidence(
-    suspect: Suspect, rows: Sequence[MeasuredPair], diagnosis: Diagnosis, between: MeasuredPair | None
-) -> str:
+def _evidence(suspect: Suspect, rows: Sequence[Row], diagnosis: Diagnosis, between: Row | None) -> str:
     """Return what speaks against a suspect; ``between`` could not be compared and lies before it."""
     row, deviation, allowed = rows[suspect.row], suspect.deviation, suspect.allowance
     if deviation is None or allowed is None:
@@ -331,19 +325,19 @@ def _largest(inputs: Sequence[Deviation]) -> str:
     return ", ".join(texts)
 
 
-def _nearest(suspect: Suspect, rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> str:
+def _nearest(suspect: Suspect, rows: Sequence[Row], diagnosis: Diagnosis) -> str:
     """Return the operators before a suspect that its extremes do not clear, in words; empty where there are none."""
     return ", ".join(f"`{rows[n].node.name}`" for n in diagnosis.hidden.get(suspect.row, ())[:NEAREST])
 
 
-def _has_compared_input(number: int, rows: Sequence[MeasuredPair]) -> bool:
+def _has_compared_input(number: int, rows: Sequence[Row]) -> bool:
     """Whether an input of the row's node was measured; the rows of a node stand together."""
     node = rows[number].node
     before = itertools.takewhile(lambda n: rows[n].node == node, range(number - 1, -1, -1))
     return any(rows[n].measurement is not None and not rows[n].is_produced for n in before)
 
 
-def _nonfinite_finding(suspect: Suspect, rows: Sequence[MeasuredPair]) -> Finding:
+def _nonfinite_finding(suspect: Suspect, rows: Sequence[Row]) -> Finding:
     row = rows[suspect.row]
     measurement = row.measurement
     assert measurement is not None
@@ -365,7 +359,7 @@ def _nonfinite_finding(suspect: Suspect, rows: Sequence[MeasuredPair]) -> Findin
     )
 
 
-def _checksum_finding(number: int, rows: Sequence[MeasuredPair], writer: int | None) -> Finding:
+def _checksum_finding(number: int, rows: Sequence[Row], writer: int | None) -> Finding:
     row = rows[number]
     shown = row if writer is None else rows[writer]
     head = "" if writer is None else f"has no counterpart in the golden and wrote `{row.pair.shown.id}`: "

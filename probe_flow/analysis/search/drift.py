@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from probe_flow.analysis.search.origin import Diagnosis
 from probe_flow.analysis.search.reference_check import clears
 from probe_flow.records import Execution, Finding, FindingKind, Phase
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 QUANTISED = 2.0**-6
 """Stands for the relative error of int8: half a step of what is an eighth of the largest value."""
@@ -25,7 +25,7 @@ TAIL = 3
 """Outputs at the end of each execution that are taken for the network's outputs."""
 
 
-def find_drift(rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> list[Finding]:
+def find_drift(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
     """Return one finding for the worst output beyond its limit, with the growth rate; nothing when all are within."""
     runs: dict[Execution, list[int]] = {}
     known: dict[int, list[int]] = {}  # by the object, since hashing a run is slow
@@ -54,11 +54,11 @@ def find_drift(rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> list[Findi
     )
 
 
-def _run(rows: Sequence[MeasuredPair], number: int) -> object:
+def _run(rows: Sequence[Row], number: int) -> object:
     return rows[number].node.execution.identity
 
 
-def _is_result(row: MeasuredPair) -> bool:
+def _is_result(row: Row) -> bool:
     """Whether a row is computed in the forward pass. Gradients are noisier by nature: few of their digits are sure."""
     if not row.is_produced or row.pair.rule.is_self:
         return False
@@ -69,7 +69,7 @@ def _finding(
     number: int,
     error: float,
     limit: float,
-    rows: Sequence[MeasuredPair],
+    rows: Sequence[Row],
     diagnosis: Diagnosis,
     series: Sequence[int],
 ) -> Finding:
@@ -93,7 +93,7 @@ def _finding(
     )
 
 
-def _nearest(rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> str:
+def _nearest(rows: Sequence[Row], diagnosis: Diagnosis) -> str:
     """Name the row that comes nearest to being accused: where to look first."""
     score, number = max(((score, -n) for n, score in diagnosis.scores.items()), default=(0.0, 0))
     if score < NEAR:

@@ -11,20 +11,20 @@ from collections.abc import Sequence
 
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.records import Role, Status, Verdict
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 UNRELATED = 0.5
 """Relative error from which two tensors may be any two."""
 
 
-def is_doubtful(row: MeasuredPair, deviation: Deviation) -> bool:
+def is_doubtful(row: Row, deviation: Deviation) -> bool:
     """Say whether a pair whose error nothing explains is rather a wrong guess."""
     if not row.pair.is_guess:
         return False
     return not row.is_produced or deviation.relative > UNRELATED or deviation.nonfinite > 0
 
 
-def doubtful_rows(rows: Sequence[MeasuredPair], verdicts: Sequence[Verdict]) -> int:
+def doubtful_rows(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> int:
     """Return the number of guessed pairs that fail and that the search for the origin left out."""
     return sum(
         row.measurement is not None

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from probe_flow.analysis.search.origin import Diagnosis
 from probe_flow.records import Finding, FindingKind, NodeKey
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 BESIDE_OTHERS = 0.6
 """Share of the limit from which a tensor is a suspect where something fails: one healthy run in 200 has such a one."""
@@ -24,7 +24,7 @@ MOST = 2
 """Suspects of this kind that are named: with an origin that is wrong, three places to look at."""
 
 
-def near_misses(rows: Sequence[MeasuredPair], diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Finding]:
+def near_misses(rows: Sequence[Row], diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Finding]:
     """Return findings, which fail nothing, for the tensors nearest to being accused, the nearest first.
 
     Args:
@@ -46,7 +46,7 @@ def near_misses(rows: Sequence[MeasuredPair], diagnosis: Diagnosis, findings: Se
     return [_finding(rows[number], number, score, diagnosis) for score, number in ranked[:MOST]]
 
 
-def behind_extremes(rows: Sequence[MeasuredPair], diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Finding]:
+def behind_extremes(rows: Sequence[Row], diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Finding]:
     """Return findings, which fail nothing, for the outputs before the first origin whose extremes do not clear them.
 
     Args:
@@ -63,7 +63,7 @@ def behind_extremes(rows: Sequence[MeasuredPair], diagnosis: Diagnosis, findings
     return [_hidden_finding(rows[n], n, rows[first]) for n in hidden if first is not None and n not in named]
 
 
-def _hidden_finding(row: MeasuredPair, number: int, origin: MeasuredPair) -> Finding:
+def _hidden_finding(row: Row, number: int, origin: Row) -> Finding:
     return Finding(
         kind=FindingKind.SUSPECT,
         node=row.node,
@@ -77,7 +77,7 @@ def _hidden_finding(row: MeasuredPair, number: int, origin: MeasuredPair) -> Fin
     )
 
 
-def _finding(row: MeasuredPair, number: int, score: float, diagnosis: Diagnosis) -> Finding:
+def _finding(row: Row, number: int, score: float, diagnosis: Diagnosis) -> Finding:
     deviation = diagnosis.deviations[number]
     error = f"relative error {deviation.relative:.1e}, " if deviation is not None and deviation.size else ""
     return Finding(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from probe_flow.analysis.search.origin import Diagnosis, Suspect
 from probe_flow.records import NodeKey, TensorKind
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 _WITH_ELEMENTS = frozenset({TensorKind.TENSOR, TensorKind.STATISTICS})
 
@@ -23,7 +23,7 @@ class NotCompared:
         diagnosis: of them.
     """
 
-    def __init__(self, rows: Sequence[MeasuredPair], diagnosis: Diagnosis) -> None:
+    def __init__(self, rows: Sequence[Row], diagnosis: Diagnosis) -> None:
         self._rows = rows
         self._passed = diagnosis.passed
         self._outputs = _outputs(rows) if any(diagnosis.passed.values()) else {}
@@ -50,7 +50,7 @@ class NotCompared:
         return f"{list(target or ())}, golden {list(golden or ())}"
 
 
-def _outputs(rows: Sequence[MeasuredPair]) -> Mapping[NodeKey, Sequence[int]]:
+def _outputs(rows: Sequence[Row]) -> Mapping[NodeKey, Sequence[int]]:
     found: defaultdict[NodeKey, list[int]] = defaultdict(list)
     for number, row in enumerate(rows):
         sides = (row.pair.target, row.pair.golden)

@@ -15,13 +15,13 @@ from typing import TypeAlias
 from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
 from probe_flow.analysis.model.budget import Allowances
-from probe_flow.analysis.model.deviation import Deviation
+from probe_flow.analysis.model.deviation import Deviation, Deviations
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.plain_values import plain_gap
 from probe_flow.analysis.search.guesses import is_doubtful
 from probe_flow.analysis.search.reference_check import clears
 from probe_flow.records import Mode, NodeKey, Pairs
-from probe_flow.records.measured import MeasuredPair, Pick
+from probe_flow.records.row import Pick, Row
 
 Sources: TypeAlias = Callable[[int], tuple[int, ...] | None]
 """Rows whose errors explain a row's; ``()`` for a source, None where they are not known."""
@@ -33,9 +33,7 @@ EXTREMES = 2
 """Elements of which minimum and maximum show all."""
 
 
-def hidden_before(
-    number: int, rows: Sequence[MeasuredPair], deviations: Sequence[Deviation | None], sources: Sources
-) -> tuple[int, ...]:
+def hidden_before(number: int, rows: Sequence[Row], deviations: Deviations, sources: Sources) -> tuple[int, ...]:
     """Return rows of outputs before a row, one per operator and the nearest first, that may hide what is wrong there.
 
     Args:
@@ -58,7 +56,7 @@ def hidden_before(
     return tuple(found.values())
 
 
-def _outputs_before(number: int, rows: Sequence[MeasuredPair], sources: Sources) -> Iterator[int]:
+def _outputs_before(number: int, rows: Sequence[Row], sources: Sources) -> Iterator[int]:
     """Yield the outputs that a row was computed from, one operator further back at a time, the latest first."""
     seen, level = {number}, [number]
     while level:
@@ -147,7 +145,7 @@ class Diagnosis:
 
     suspects: tuple[Suspect, ...]
     tainted: Mapping[int, int]
-    deviations: Sequence[Deviation | None]
+    deviations: Deviations
     order: Sequence[int]
     scales: Mapping[int, float]
     scores: Mapping[int, float]
@@ -158,7 +156,7 @@ class Diagnosis:
     is_flow_unknown: bool = False
 
 
-def diagnose(rows: Sequence[MeasuredPair], pairs: Pairs) -> Diagnosis:
+def diagnose(rows: Sequence[Row], pairs: Pairs) -> Diagnosis:
     """Judge every measured row against what explains it; ``rows`` in execution order."""
     return _Search(rows, pairs).run()
 
@@ -166,7 +164,7 @@ def diagnose(rows: Sequence[MeasuredPair], pairs: Pairs) -> Diagnosis:
 class _Search:
     """One pass in order of time; holds what is known so far."""
 
-    def __init__(self, rows: Sequence[MeasuredPair], pairs: Pairs) -> None:
+    def __init__(self, rows: Sequence[Row], pairs: Pairs) -> None:
         self.rows = rows
         self.calls = Calls(rows, pairs)
         self.allowances = Allowances(rows, pairs, self.calls)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.model.deviation import UNIT, Deviation, deviation_of
 from probe_flow.analysis.model.noise import is_within_noise
 from probe_flow.records import Pair
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 MULTIPLIERS: Mapping[str, float] = MappingProxyType({"rms": 2.0, "peak": 10.0, "gain": 2.0, "offset": 2.0})
 """How many times the golden's own error a figure of the target may be."""
@@ -73,13 +73,13 @@ class Witness:
         )
 
 
-def witness_of(row: MeasuredPair) -> Witness | None:
+def witness_of(row: Row) -> Witness | None:
     """Return what the reference says of a row, None where none was measured or nothing numeric was."""
     pair, third = row.pair, row.third
     if third is None or pair.target is None or pair.golden is None or pair.reference is None:
         return None
     sides = (
-        deviation_of(MeasuredPair(Pair(side, pair.reference, pair.group, pair.rule), measurement))
+        deviation_of(Row(Pair(side, pair.reference, pair.group, pair.rule), measurement))
         for side, measurement in ((pair.target, third.target), (pair.golden, third.golden))
     )
     target, golden = sides
@@ -89,13 +89,13 @@ def witness_of(row: MeasuredPair) -> Witness | None:
     return Witness(target, golden, least)
 
 
-def clears(row: MeasuredPair, figure: str) -> bool:
+def clears(row: Row, figure: str) -> bool:
     """Say whether the target of a row is not to blame in a figure, by the reference or by the noise of repeats."""
     witness = witness_of(row)
     return (witness is not None and witness.clears(figure)) or is_within_noise(row, figure)
 
 
-def with_figures(row: MeasuredPair) -> MeasuredPair:
+def with_figures(row: Row) -> Row:
     """Return a row whose measurement has the metrics of three sides: ``excess_error`` and those like it."""
     witness = witness_of(row)
     if witness is None or row.measurement is None:

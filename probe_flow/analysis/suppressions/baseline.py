@@ -27,7 +27,7 @@ from probe_flow.records import (
     Verdict,
 )
 from probe_flow.records.baseline import FAILING_ROW, NONFINITE_ROW, NodePlace, is_within, plain_name, stand
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 MAX_TOLD = 20
 """Changes that are told one by one."""
@@ -44,7 +44,7 @@ class Weighed:
 
 
 def weigh(
-    rows: Sequence[MeasuredPair],
+    rows: Sequence[Row],
     pairs: Pairs,
     verdicts: Sequence[Verdict],
     findings: Sequence[Finding],
@@ -117,7 +117,7 @@ def of_finding(finding: Finding, pairs: Pairs) -> Deviant:
     return _deviant(key, pairs, finding.kind.value, slot, figure)
 
 
-def of_row(row: MeasuredPair, pairs: Pairs) -> Deviant:
+def of_row(row: Row, pairs: Pairs) -> Deviant:
     """Return a failing row as the baseline knows it."""
     measured = row.measurement
     slot = str(row.pair.shown.slot)

@@ -13,7 +13,7 @@ from probe_flow.analysis.policies.bounds import Bound
 from probe_flow.analysis.policies.rules import Rule
 from probe_flow.errors import Diagnostic, Severity, Span, did_you_mean
 from probe_flow.records import Excuse, ExcuseKind, Finding, Pairs, Status, Verdict, WaiverState, WaiverUse
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Waived:
 
 
 def waive(
-    rows: Sequence[MeasuredPair],
+    rows: Sequence[Row],
     pairs: Pairs,
     verdicts: Sequence[Verdict],
     findings: Sequence[Finding],
@@ -128,7 +128,7 @@ def excused_finding(finding: Finding, excuse: Excuse | None) -> Finding:
 class _Search:
     """Looks for the waiver of each failure, and counts."""
 
-    def __init__(self, rows: Sequence[MeasuredPair], pairs: Pairs, waivers: Sequence[Waiver], today: date) -> None:
+    def __init__(self, rows: Sequence[Row], pairs: Pairs, waivers: Sequence[Waiver], today: date) -> None:
         self._rows = rows
         self._nodes = {**pairs.golden.nodes, **pairs.target.nodes}
         self._waivers = waivers

@@ -150,7 +150,7 @@ def _unjoined(base: TensorRef, why: str) -> TensorRef:
     is_input = base.slot.role is SlotRole.INPUT
     kind = TensorKind.OPAQUE if is_input else TensorKind.UNREADABLE
     reason = f"{NOT_JOINED}: {why}"
-    return structs.replace(base, kind=kind, shape=None, logical_shape=None, extents=(), reason=reason)
+    return base.changed(kind=kind, shape=None, logical_shape=None, extents=(), reason=reason)
 
 
 def _joined(slices: Sequence[Slice], column: Sequence[TensorRef | None], axis: int) -> TensorRef:
@@ -164,10 +164,7 @@ def _joined(slices: Sequence[Slice], column: Sequence[TensorRef | None], axis: i
         structs.replace(extent, part=(axis, number)) for number, part in enumerate(parts) for extent in part.extents[:1]
     )
     logical = _logical_shape(base, shape, originals, axis)
-    facts = {**base.attrs, "slices": len(parts)}
-    if "original_shape" in facts:
-        facts["original_shape"] = logical
-    return structs.replace(base, shape=shape, logical_shape=logical, extents=extents, attrs=facts)
+    return base.changed(shape=shape, logical_shape=logical, extents=extents)
 
 
 def _tensor(part: Slice, slot: Slot) -> GeTensor:

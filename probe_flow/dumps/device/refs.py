@@ -31,7 +31,7 @@ def _ref(tensor: GeTensor, source: str, node_key: NodeKey, slot: Slot) -> Tensor
     is_untyped = tensor.data_type == UNDEFINED
     layout = "ND" if is_untyped else LAYOUTS.get(tensor.format, f"FORMAT_{tensor.format}")
     is_shaped = kind in (TensorKind.TENSOR, TensorKind.OPAQUE) and not is_absurd(tensor.shape)
-    return TensorRef(
+    return TensorRef.of(
         node_key,
         slot,
         kind,
@@ -42,9 +42,9 @@ def _ref(tensor: GeTensor, source: str, node_key: NodeKey, slot: Slot) -> Tensor
         layout=layout,
         sub_format=tensor.sub_format,
         extents=(Extent(source, tensor.offset, tensor.nbytes),) if kind is TensorKind.TENSOR else (),
-        attrs=_attrs(tensor),
-        reason=reason,
         source=source,
+        reason=reason,
+        address=tensor.address or 0,
     )
 
 
@@ -77,15 +77,3 @@ def _logical_shape(tensor: GeTensor, layout: str) -> tuple[int, ...]:
         return original
     # A private layout pads; an empty original shape beside a larger tensor only says that the device knew none.
     return tensor.shape if layout in PLAIN_LAYOUTS or not original else original
-
-
-def _attrs(tensor: GeTensor) -> dict[str, object]:
-    facts: dict[str, object] = {}
-    if tensor.original_shape is not None:
-        facts["original_shape"] = tensor.original_shape
-    if tensor.address:
-        facts["address"] = tensor.address
-    if tensor.original_op:
-        facts["original_op"] = tensor.original_op
-        facts["original_output"] = tensor.original_output
-    return facts

@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from probe_flow.dumps.reduced.reduced_files import ReducedTensor
 from probe_flow.dumps.reduced.reduced_tensors import recorded_ref
 from probe_flow.errors import FormatError
@@ -102,7 +100,7 @@ def _tensor(node_key: NodeKey, slot: Slot, row: Mapping[str, str], source: str) 
     if infinite:
         figures["inf_count"] = sum(infinite)
     if not figures:
-        return TensorRef(
+        return TensorRef.of(
             node_key,
             slot,
             TensorKind.UNREADABLE,
@@ -114,14 +112,13 @@ def _tensor(node_key: NodeKey, slot: Slot, row: Mapping[str, str], source: str) 
     is_plain = layout in PLAIN_LAYOUTS
     reason = None if is_plain else f"statistics of the stored tensor, whose layout {layout} may pad it with zeros"
     kind = TensorKind.OPAQUE if dtype in DTYPES and not DTYPES[dtype].bits else TensorKind.STATISTICS
-    return replace(
-        ref,
+    return ref.changed(
         kind=kind,
         stored_dtype=stored_dtype,
         logical_shape=shape if is_plain else None,
         layout=layout,
-        attrs={name: value for name, value in ref.attrs.items() if is_plain or name != "count"},
         reason=reason,
+        **({} if is_plain else {"count": None}),
     )
 
 

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from probe_flow.dumps.graph.edges import fused_outputs
 from probe_flow.dumps.graph.links import GraphLinks, Source
-from probe_flow.dumps.reduced.reduced_tensors import COUNT
 from probe_flow.records import SlotRole, Statistics, TensorKind, TensorRef
 from probe_flow.tensors.dtypes import DEVICE_DTYPE_NAMES, DEVICE_DTYPES
 from probe_flow.tensors.layouts import PLAIN_LAYOUTS
@@ -52,13 +51,13 @@ def _with_facts(ref: TensorRef, links: GraphLinks, source: Source | None) -> Ten
             facts["shape"] = shape
         elif ref.recorded is not None and math.prod(shape) != math.prod(ref.shape):
             facts["recorded"] = _without_padding(ref.recorded, math.prod(ref.shape), math.prod(shape))
-    return replace(ref, **facts) if facts else ref
+    return ref.changed(**facts) if facts else ref
 
 
 def _may_be(ref: TensorRef, shape: Sequence[int]) -> bool:
     """Whether a tensor can have the shape that the graph gives: the device may know better."""
-    count, numel = ref.attrs.get(COUNT), math.prod(shape)
-    if isinstance(count, int):
+    count, numel = ref.facts.count, math.prod(shape)
+    if count is not None:
         return count == numel
     if ref.shape is None:
         return True

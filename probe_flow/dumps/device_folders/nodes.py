@@ -126,7 +126,7 @@ class GeNodes:
                 reason = self._malformed(file, error)
         if reason is not None:
             slot = Slot(SlotRole.OUTPUT, (0,))
-            refs = [TensorRef(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)]
+            refs = [TensorRef.of(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)]
         self.tensors[key] = refs
         return self._describe(key, files, header_name), refs
 

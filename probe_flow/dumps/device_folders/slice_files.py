@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from msgspec import structs
-
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.joined_slices import Slice, join_slices, with_slice_shapes
 from probe_flow.dumps.device.refs import tensor_refs
@@ -95,7 +93,7 @@ class SlicedOperator:
         part = next((part for part in self.slices if part.path == file.file.path), None)
         if part is None:
             slot = Slot(SlotRole.OUTPUT, (0,))
-            return [TensorRef(key, slot, TensorKind.UNREADABLE, reason=self.trouble, source=file.file.path)]
+            return [TensorRef.of(key, slot, TensorKind.UNREADABLE, reason=self.trouble, source=file.file.path)]
         shaped = part if self.table is None else with_slice_shapes(part, self.table)
         self.problems += [replace(problem, path=file.file.relative) for problem in shaped.dump.problems]
         return tensor_refs(shaped.dump, part.path, key)
@@ -112,7 +110,7 @@ class SlicedOperator:
         reason = f"its slices cannot be joined: {self.trouble}"
         self.problems.append(self._not_joined([str(self.trouble)]))
         return [
-            structs.replace(ref, kind=TensorKind.UNREADABLE, shape=None, logical_shape=None, extents=(), reason=reason)
+            ref.changed(kind=TensorKind.UNREADABLE, shape=None, logical_shape=None, extents=(), reason=reason)
             if ref.slot.role is SlotRole.OUTPUT
             else ref
             for ref in refs

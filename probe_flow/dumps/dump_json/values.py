@@ -14,12 +14,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from probe_flow.dumps.dump_json.leaves import canonical_dtype, is_scalar_type, opaque_text, typed_scalar
 from probe_flow.dumps.dump_json.numbers import BadNumberError, dimension, statistic
 from probe_flow.dumps.dump_json.tensor_files import TensorFiles
-from probe_flow.records import Extent, NodeKey, NodeKind, Slot, SlotRole, Statistics, TensorKind, TensorRef
+from probe_flow.records import (
+    FOUR_STATISTICS,
+    Extent,
+    FigureTable,
+    NodeKey,
+    NodeKind,
+    Slot,
+    SlotRole,
+    Statistics,
+    TensorFacts,
+    TensorKind,
+    TensorRef,
+    TensorType,
+    tensor_type,
+)
 
 MAX_DEPTH = 400
 """Nesting limit of the collectors; deeper values are not theirs."""
@@ -34,7 +48,6 @@ _SECTIONS = (
 """Key of an entry, role of its slots and word in item names, in the order of reports."""
 
 _SECTION_KEYS = frozenset(key for key, _, _ in _SECTIONS)
-_TENSOR_ATTRS = ("requires_grad", "data_name", "layout", "hsdp_shard_size", "device_mesh", "placements")
 _USUAL = ("type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "requires_grad")
 _USUAL_COUNT = len(_USUAL)
 _usual_values = itemgetter(*_USUAL)
@@ -81,6 +94,8 @@ class Flattener:
         self._shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._known_shapes: dict[bytes, tuple[int, ...]] = {}  # marshalled, True and 2.0 are not 1 and 2
         self._words: dict[str, tuple[str, str]] = {}
+        self._types: dict[tuple[object, bytes, bool | None], TensorType] = {}
+        self._statistics = FigureTable(FOUR_STATISTICS)
 
     def flatten(self, entry: object, *, name: str, kind: NodeKind, node: NodeKey, result: Flattened) -> None:
         """Add the tensors of one entry in report order: inputs, parameters, outputs, parameter gradients.
@@ -146,48 +161,38 @@ class Flattener:
         """Return a tensor with four statistics, as most are; None for others, and for shapes not yet seen."""
         try:
             word, stored, raw_shape, high, low, mean, norm, grad = _usual_values(value)
-            words, types = self._words[stored], self._words[word]
-            shape = self._known_shapes[marshal.dumps(raw_shape, 0)]
+            if not (type(high) is type(low) is type(mean) is type(norm) is float and type(word) is str):
+                return None
+            shape = marshal.dumps(raw_shape, 0)
+            kind = self._types.get((stored, shape, grad)) or self._new_type(stored, shape, grad)
         except (KeyError, TypeError, ValueError):
             return None
-        if not (type(high) is type(low) is type(mean) is type(norm) is float):
-            return None
-        dtype, stored = words
-        recorded = Statistics(low, high, mean, norm)
-        attrs = {"item": item, "requires_grad": grad, "type": types[1]}
+        number = self._statistics.add((low, high, mean, norm))
         # By position: a keyword costs as much as storing its value.
-        return TensorRef(
-            node,
-            slot,
-            _STATISTICS,
-            dtype,
-            stored,
-            shape,
-            shape,
-            "ND",
-            0,
-            (),
-            recorded,
-            None,
-            None,
-            attrs,
-            None,
-            self._source,
-        )
+        return TensorRef(node, slot, kind, self._statistics, self._source, None, TensorFacts(item), number)
+
+    def _new_type(self, raw_dtype: str, raw_shape: bytes, grad: object) -> TensorType:
+        """Return the type of tensors with statistics; a KeyError for what has not been checked yet."""
+        dtype, stored = self._words[raw_dtype]
+        shape = self._known_shapes[raw_shape]
+        if grad is not None and not isinstance(grad, bool):
+            raise KeyError(grad)
+        found = tensor_type(_STATISTICS, dtype, stored, shape, shape, "ND", 0, grad)
+        return self._types.setdefault((raw_dtype, raw_shape, grad), found)
 
     def _tensor(
         self, value: object, item: str, node: NodeKey, slot: Slot, problems: list[tuple[str, str]]
     ) -> TensorRef:
-        attrs: dict[str, object] = {"item": item}
+        facts: dict[str, Any] = {"item": item}
         if value is None:
-            return TensorRef(node, slot, TensorKind.NULL, attrs=attrs, source=self._source)
+            return TensorRef.of(node, slot, TensorKind.NULL, source=self._source, **facts)
         if isinstance(value, dict) and _is_leaf(value):
             if "type" not in value:
-                attrs["p2p"] = {key: value[key] for key in _P2P_ATTRS if key in value}
+                facts["peers"] = {key: value[key] for key in _P2P_ATTRS if key in value}
                 value = value["tensor"]
             if isinstance(value, dict) and isinstance(value.get("type"), str):
                 try:
-                    return self._leaf(value, attrs, node, slot)
+                    return self._leaf(value, facts, node, slot)
                 except BadNumberError as error:
                     reason = str(error)
             else:
@@ -197,21 +202,21 @@ class Flattener:
         else:
             reason = f"a bare {type(value).__name__} stands where an object with a `type` is expected"
         problems.append((item, reason))
-        return TensorRef(node, slot, TensorKind.UNREADABLE, attrs=attrs, reason=reason, source=self._source)
+        return TensorRef.of(node, slot, TensorKind.UNREADABLE, source=self._source, reason=reason, **facts)
 
-    def _leaf(self, value: _Leaf, attrs: dict[str, object], node: NodeKey, slot: Slot) -> TensorRef:
+    def _leaf(self, value: _Leaf, facts: dict[str, Any], node: NodeKey, slot: Slot) -> TensorRef:
         if "shape" in value or "dtype" in value:
-            return self._with_statistics(value, attrs, node, slot)
+            return self._with_statistics(value, facts, node, slot)
         word, held, source = str(value["type"]), value.get("value"), self._source
         if is_scalar_type(word) and isinstance(held, (bool, int, float, str)):
             held = typed_scalar(held, word)
-            return TensorRef(node, slot, TensorKind.SCALAR, word, word, (), (), value=held, attrs=attrs, source=source)
+            return TensorRef.of(node, slot, TensorKind.SCALAR, word, word, (), (), source=source, value=held, **facts)
         if held is None:
-            attrs["no_value"] = str(held) if "value" in value else ""
+            facts["no_value"] = str(held) if "value" in value else ""
         text = opaque_text(value)
-        return TensorRef(node, slot, TensorKind.OPAQUE, word, word, value=text, attrs=attrs, source=source)
+        return TensorRef.of(node, slot, TensorKind.OPAQUE, word, word, source=source, value=text, **facts)
 
-    def _with_statistics(self, value: _Leaf, attrs: dict[str, object], node: NodeKey, slot: Slot) -> TensorRef:
+    def _with_statistics(self, value: _Leaf, facts: dict[str, Any], node: NodeKey, slot: Slot) -> TensorRef:
         raw_dtype, raw_shape = value.get("dtype"), value.get("shape")
         if not isinstance(raw_dtype, str) or not isinstance(raw_shape, list):
             raise BadNumberError(f"a `{value['type']}` has no dtype or no shape")
@@ -220,23 +225,24 @@ class Flattener:
         recorded = Statistics(
             statistic(value, "Min"), statistic(value, "Max"), statistic(value, "Mean"), statistic(value, "Norm")
         )
-        for key in _TENSOR_ATTRS:
-            if key in value:
-                attrs[key] = value[key]
-        attrs["type"] = self._dtype(str(value["type"]))[1]
+        grad = value.get("requires_grad")
+        if not isinstance(grad, bool | None):
+            facts["gradient"], grad = grad, None
         checksum = value.get("md5")
-        kind, source, reason = TensorKind.STATISTICS, self._source, None
+        kind, source = TensorKind.STATISTICS, self._source
         extents: tuple[Extent, ...] = ()
         data_name = value.get("data_name")
+        if data_name:
+            facts["file"] = str(data_name)
         if isinstance(data_name, str) and data_name:
             if "/" not in data_name:
-                attrs["item"] = data_name.rpartition(".")[0]
-            held = self._files.look_up(data_name, str(attrs["item"]), dtype, shape)
-            kind, dtype, shape, reason = held.kind, held.dtype, held.shape, held.reason
+                facts["item"] = data_name.rpartition(".")[0]
+            held = self._files.look_up(data_name, str(facts["item"]), dtype, shape)
+            kind, dtype, shape, facts["reason"] = held.kind, held.dtype, held.shape, held.reason
             extents, source = held.extents, held.source or source
         elif recorded == _NOTHING:
-            reason = _NO_STATISTICS
-        return TensorRef(
+            facts["reason"] = _NO_STATISTICS
+        return TensorRef.of(
             node,
             slot,
             kind,
@@ -244,12 +250,12 @@ class Flattener:
             stored,
             shape,
             shape,
+            requires_grad=grad,
             extents=extents,
             recorded=recorded,
             checksum=checksum if isinstance(checksum, str) else None,
-            attrs=attrs,
-            reason=reason,
             source=source,
+            **facts,
         )
 
     def _shape(self, raw: list[object]) -> tuple[int, ...]:
@@ -282,7 +288,7 @@ def _drop_repeated(result: Flattened, first: int) -> None:
     for tensor in tensors:
         if tensor.slot in seen:
             what = "occurs twice in its entry; the second one is left out"
-            result.problems.append((str(tensor.attrs["item"]), what))
+            result.problems.append((str(tensor.item), what))
         else:
             seen.add(tensor.slot)
             kept.append(tensor)

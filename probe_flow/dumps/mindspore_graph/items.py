@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from msgspec import structs
-
 from probe_flow.dumps.mindspore_graph.names import PARAMETER, OpName, TensorFileName
 from probe_flow.errors import FormatError
 from probe_flow.files.arrays.npy import npy_tensor_ref
@@ -117,29 +115,23 @@ def calls_of(items: Sequence[Item]) -> list[list[Item]]:
 
 def tensor_ref(item: Item, key: NodeKey, problems: list[Problem]) -> TensorRef:
     """Describe one item as a tensor of the catalog; a file that cannot be read is unreadable, with its reason."""
-    attrs: dict[str, object] = {"item": f"{item.op.full}.{item.slot}"}
-    if item.layout:
-        attrs["format"] = item.layout
+    name = f"{item.op.full}.{item.slot}"
     if item.file is None:
-        return _statistics(item, key, attrs)
+        return _statistics(item, key, name)
     try:
-        ref = npy_tensor_ref(item.file.path, key, item.slot, attrs)
+        ref = npy_tensor_ref(item.file.path, key, item.slot, item=name)
     except FormatError as error:
         problems.append(replace(error.diagnostic, path=item.file.relative))
         reason = error.diagnostic.message
-        return TensorRef(key, item.slot, TensorKind.UNREADABLE, attrs=attrs, reason=reason, source=item.source)
-    return structs.replace(
-        ref, stored_dtype=item.dtype or ref.stored_dtype, recorded=item.recorded, checksum=item.checksum
-    )
+        return TensorRef.of(key, item.slot, TensorKind.UNREADABLE, source=item.source, item=name, reason=reason)
+    return ref.changed(stored_dtype=item.dtype or ref.stored_dtype, recorded=item.recorded, checksum=item.checksum)
 
 
-def _statistics(item: Item, key: NodeKey, attrs: dict[str, object]) -> TensorRef:
+def _statistics(item: Item, key: NodeKey, name: str) -> TensorRef:
     if item.reason is not None:
-        return TensorRef(key, item.slot, TensorKind.UNREADABLE, attrs=attrs, reason=item.reason, source=item.source)
-    if item.digits is not None:
-        attrs["significant_digits"] = item.digits
+        return TensorRef.of(key, item.slot, TensorKind.UNREADABLE, source=item.source, item=name, reason=item.reason)
     word = item.dtype.lower()
-    return TensorRef(
+    return TensorRef.of(
         key,
         item.slot,
         TensorKind.STATISTICS,
@@ -149,6 +141,7 @@ def _statistics(item: Item, key: NodeKey, attrs: dict[str, object]) -> TensorRef
         logical_shape=item.shape,
         recorded=item.recorded,
         checksum=item.checksum,
-        attrs=attrs,
         source=item.source,
+        item=name,
+        digits=item.digits,
     )

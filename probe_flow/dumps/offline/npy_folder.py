@@ -139,7 +139,7 @@ class _Reader:
             except FormatError as error:
                 self.problems.append(replace(error.diagnostic, path=file.file.relative))
                 reason = error.diagnostic.message
-                ref = TensorRef(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)
+                ref = TensorRef.of(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)
             self.tensors.append(ref)
 
 

@@ -17,14 +17,7 @@ from probe_flow.errors import Diagnostic, Severity
 from probe_flow.records import NodeKey, Problem, Slot, SlotRole, Statistics, TensorKind, TensorRef
 from probe_flow.tensors.dtypes import DTYPES
 
-COUNT = "count"
-"""Fact of a tensor whose shape nobody knows: its number of elements."""
-
-CHECKSUM_DTYPE = "checksum_dtype"
-"""Fact of a tensor whose checksum is that of its elements in another dtype."""
-
 _MAX_LISTED = 20
-_KNOWN = ("min", "max", "mean", "l2norm", "nan_count", "inf_count", "crc32", COUNT)
 
 
 def array_ref(path: Path | str, node_key: NodeKey, slot: Slot) -> TensorRef:
@@ -60,16 +53,8 @@ def recorded_ref(
     figures = dict(zip(names, tensor.figures, strict=True))
     dtype = tensor.dtype or ""
     checksum = _count(figures.get("crc32"))
-    facts: dict[str, object] = {}
-    own = {name: value for name, value in figures.items() if name not in _KNOWN}
-    if own:
-        facts["figures"] = own
-    if tensor.shape is None and (count := _count(figures.get(COUNT))) is not None:
-        facts[COUNT] = count
-    if checksum is not None and dtype == "bfloat16":
-        facts[CHECKSUM_DTYPE] = "float32"
     is_opaque = dtype in DTYPES and not DTYPES[dtype].decodable and all(map(math.isnan, tensor.figures))
-    return TensorRef(
+    return TensorRef.of(
         node_key,
         slot,
         TensorKind.OPAQUE if is_opaque else TensorKind.STATISTICS,
@@ -79,9 +64,10 @@ def recorded_ref(
         logical_shape=tensor.shape,
         recorded=statistics_of(figures, dtype),
         checksum=None if checksum is None else f"{checksum:08x}",
-        attrs=facts,
-        reason=f"elements of `{dtype}` could not be decoded when the dump was reduced" if is_opaque else None,
         source=source,
+        reason=f"elements of `{dtype}` could not be decoded when the dump was reduced" if is_opaque else None,
+        count=_count(figures.get("count")) if tensor.shape is None else None,
+        hashed_as="float32" if checksum is not None and dtype == "bfloat16" else None,
     )
 
 

@@ -280,7 +280,7 @@ def _tensor(key: NodeKey, file: _FxFile, problems: list[Problem]) -> TensorRef:
     except FormatError as error:
         problems.append(replace(error.diagnostic, path=file.file.relative))
         reason = error.diagnostic.message
-        return TensorRef(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)
+        return TensorRef.of(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)
 
 
 def _nothing_to_read(root: Path, listing: DumpListing, files: _FxFiles) -> Diagnostic:

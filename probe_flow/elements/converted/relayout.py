@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from probe_flow.elements.converted.values import BLOCK, Form, held_dtype, read_blocks
@@ -62,7 +61,7 @@ class Relaid:
 def as_stored(ref: TensorRef) -> Relaid:
     """Return a tensor as the dump has it, padding and private layout included."""
     shape = ref.shape if ref.shape is not None else ref.logical_shape or ()
-    return Relaid(replace(ref, layout="ND", sub_format=0, shape=shape, logical_shape=shape), ref.layout, shape)
+    return Relaid(ref.changed(layout="ND", sub_format=0, shape=shape, logical_shape=shape), ref.layout, shape)
 
 
 def in_layout(ref: TensorRef, layout: str, *, given: Shape | None = None, c0: int | None = None) -> Relaid:
@@ -108,7 +107,7 @@ def _logical(ref: TensorRef, layout: str, given: Shape | None) -> TensorRef:
         )
     found = logical_shape_of(ref.layout, stored, shape, sub_format=ref.sub_format, preferred=(layout,))
     axis_offsets(ref.layout, stored, found, sub_format=ref.sub_format)  # refuses what does not fit
-    return replace(ref, logical_shape=found)
+    return ref.changed(logical_shape=found)
 
 
 def relaid_blocks(relaid: Relaid, form: Form, *, folder: Path, io: str = "auto") -> Iterator[NDArray[Any]]:

@@ -123,4 +123,4 @@ def _read_as(ref: TensorRef, form: Form) -> TensorRef:
     if form.read_as == ref.dtype:
         return ref
     extents = tuple(replace(extent, encoding=extent.encoding.partition("@")[0]) for extent in ref.extents)
-    return replace(ref, dtype=form.read_as, extents=extents)
+    return ref.changed(dtype=form.read_as, extents=extents)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from probe_flow.errors import FormatError
 from probe_flow.files.binary_file import BinaryFile, malformed
-from probe_flow.records import Extent, NodeKey, Slot, TensorKind, TensorRef
+from probe_flow.records import Extent, NodeKey, Slot, TensorKind, TensorRef, tensor_type
 
 MAGIC = b"\x93NUMPY"
 
@@ -110,43 +110,33 @@ def npy_header(file: BinaryFile) -> NpyHeader:
     return header
 
 
-def npy_tensor_ref(
-    path: Path | str, node_key: NodeKey, slot: Slot, attrs: Mapping[str, object] | None = None
-) -> TensorRef:
+def npy_tensor_ref(path: Path | str, node_key: NodeKey, slot: Slot, *, item: str | None = None) -> TensorRef:
     """Describe the array of one file as a tensor of a dump.
 
-    Numbers of any rank (0-d and empty too) are tensors; objects, text and bytes are opaque, with the reason.
+    Numbers of any rank (0-d and empty too) are tensors; objects, text and bytes are opaque, with the reason. ``item``
+    is the dump's own name of the tensor.
 
     Raises:
         FormatError: as `read_npy_header`.
     """
     header = read_npy_header(path)
     source = str(path)
-    facts = dict(attrs or {})
     if header.dtype is None:
-        return TensorRef(
+        return TensorRef.of(
             node_key,
             slot,
             TensorKind.OPAQUE,
             dtype=header.descr,
             stored_dtype=header.descr,
             shape=header.shape,
-            attrs=facts,
-            reason=header.reason,
             source=source,
+            reason=header.reason,
+            item=item,
         )
-    return TensorRef(
-        node_key,
-        slot,
-        TensorKind.TENSOR,
-        dtype=header.dtype,
-        stored_dtype=header.descr,
-        shape=header.shape,
-        logical_shape=header.shape,
-        extents=(Extent(source, header.offset, header.nbytes, header.encoding),),
-        attrs=facts,
-        source=source,
-    )
+    found = tensor_type(TensorKind.TENSOR, header.dtype, header.descr, header.shape, header.shape, "ND", 0, None)
+    extent = Extent(source, header.offset, header.nbytes, header.encoding)
+    ref = TensorRef(node_key, slot, found, where=extent)
+    return ref if item is None else ref.changed(item=item)
 
 
 def _header_text(file: BinaryFile) -> tuple[str, int]:

@@ -68,8 +68,7 @@ def match_data_mapping(
 
 def item_of(tensor: TensorRef) -> str:
     """Return the full item name of a tensor."""
-    item = tensor.attrs.get("item")
-    return str(item) if item is not None else tensor.id
+    return tensor.id if tensor.item is None else tensor.item
 
 
 @dataclass(slots=True)

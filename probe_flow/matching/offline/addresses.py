@@ -26,11 +26,11 @@ def feeds(side: DumpIndex) -> Feeds:
     found: dict[int, TensorRef] = {}
     for key in nodes_in_order(side):
         for ref in side.of(key, SlotRole.INPUT):
-            writer = written.get(ref.attrs.get("address"))
+            writer = written.get(ref.facts.address)
             if writer is not None and (writer.shape, writer.dtype) == (ref.shape, ref.dtype):
                 found[id(ref)] = writer
         for ref in side.of(key, SlotRole.OUTPUT):
-            address = ref.attrs.get("address")
+            address = ref.facts.address
             if address:
                 written[address] = ref
     return found

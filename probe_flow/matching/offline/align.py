@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
 from probe_flow.matching.offline.axes import (
     Shape,
     Told,
@@ -98,16 +96,16 @@ def _side(ref: TensorRef, told: Told, partner: Shape | None) -> _Side | None:
     order = stored_order(ref)
     if order is not None:
         shape = to_logical(ref.shape, order)
-        return _Side(replace(ref, logical_shape=shape) if ref.logical_shape != shape else ref, shape, is_fixed=True)
+        return _Side(ref.changed(logical_shape=shape) if ref.logical_shape != shape else ref, shape, is_fixed=True)
     if is_plain(ref):
         logical = ref.logical_shape
         if logical is not None and count(logical) == count(ref.shape):
             return _Side(ref, logical)
-        return _Side(replace(ref, logical_shape=ref.shape), ref.shape)
+        return _Side(ref.changed(logical_shape=ref.shape), ref.shape)
     found = fitting_shape(ref, told, partner)
     if found is None:
         return None
-    ref = ref if ref.logical_shape == found else replace(ref, logical_shape=found)
+    ref = ref if ref.logical_shape == found else ref.changed(logical_shape=found)
     return _Side(ref, found, is_fixed=not is_matrix(ref), is_matrix=is_matrix(ref))
 
 
@@ -163,7 +161,7 @@ def _onto(fixed: _Side, free: _Side, label: str, side: str) -> Aligned:
         # The plain side is the tensor in the order of the label with axes merged or split: give it all axes again.
         if len(free.ref.extents) == 1 and free.ref.extents[0].encoding.partition("@")[0] == "raw":
             shape = from_logical(fixed.shape, label)
-            return aligned(replace(free.ref, shape=shape, logical_shape=shape), _words(side, label, rank))
+            return aligned(free.ref.changed(shape=shape, logical_shape=shape), _words(side, label, rank))
     shapes = (fixed.shape, free.shape) if side == "golden" else (free.shape, fixed.shape)
     return aligned(free.ref, (), shape_mismatch(*shapes))
 
@@ -192,7 +190,7 @@ def _as_stored(target: TensorRef, golden: TensorRef) -> Aligned | None:
         return None
     if is_plain(target):
         return None
-    sides = [replace(ref, layout="ND", logical_shape=ref.shape) for ref in (target, golden)]
+    sides = [ref.changed(layout="ND", logical_shape=ref.shape) for ref in (target, golden)]
     return Aligned(sides[0], sides[1])
 
 
@@ -213,7 +211,7 @@ def _unfilled(target: TensorRef, golden: TensorRef, told: Told) -> Aligned:
 
 def _contradiction(ref: TensorRef, shape: Shape) -> Reason:
     assert ref.shape is not None
-    plain = replace(ref, sub_format=0)
+    plain = ref.changed(sub_format=0)
     ways = (shape, *(to_logical(shape, order) for order in orders(len(shape), layout=ref.layout)))
     fits_ungrouped = any(fits(plain, way) for way in ways)
     return blocks_contradict(shape, ref.shape, ref.layout, ref.sub_format, fits_ungrouped=fits_ungrouped)

@@ -14,8 +14,6 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
-from msgspec import structs
-
 from probe_flow.errors import Span
 from probe_flow.matching.offline.align import Aligned, align
 from probe_flow.matching.offline.axes import Told
@@ -293,10 +291,8 @@ def _told(origin: Origin) -> Told:
 
 
 def _with_layout(aligned: Aligned, origin: Origin) -> Aligned:
-    """Keep the layout that the rules name in ``rule_layout`` of the target tensor, for tables that show it."""
+    """Keep the layout that the rules name in `TensorFacts.rule_layout` of the target, for tables that show it."""
     layout = origin.output.origin_layout if origin.output is not None else ""
     if not layout:
         return aligned
-    return replace(
-        aligned, target=structs.replace(aligned.target, attrs={**aligned.target.attrs, "rule_layout": layout})
-    )
+    return replace(aligned, target=aligned.target.changed(rule_layout=layout))

@@ -142,4 +142,4 @@ def _words(votes: _Votes) -> str:
 
 
 def _text(ref: TensorRef) -> str:
-    return str(ref.attrs.get("item") or f"{ref.node.name}.{ref.slot}")
+    return str(ref.item or f"{ref.node.name}.{ref.slot}")

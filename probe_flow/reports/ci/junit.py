@@ -17,7 +17,7 @@ from probe_flow.record.conclusion import concluded, dumps_line, last_line
 from probe_flow.record.facts import figure
 from probe_flow.record.rows import RowReader, reason_of
 from probe_flow.record.types.run import RunRecord
-from probe_flow.records import ComparedPair, Comparison, Finding, NodeKey, Phase, Role, Status
+from probe_flow.records import Comparison, Finding, NodeKey, Phase, Role, Row, Status
 
 MAX_ROWS_TOLD = 50
 """Rows of one node that its test case lists; a node may own thousands of tensors."""
@@ -96,8 +96,8 @@ def _suites(comparison: Comparison) -> list[_Suite]:
     """Return a suite per execution, in order of appearance."""
     reader = RowReader(comparison)
     accused = _accused(comparison)
-    rows: dict[str, dict[tuple[bool, NodeKey], list[ComparedPair]]] = {}
-    by_execution: dict[int, dict[tuple[bool, NodeKey], list[ComparedPair]]] = {}
+    rows: dict[str, dict[tuple[bool, NodeKey], list[Row]]] = {}
+    by_execution: dict[int, dict[tuple[bool, NodeKey], list[Row]]] = {}
     for row in comparison.rows:
         key = row.pair.shown.node
         nodes = by_execution.get(id(key.execution))
@@ -122,9 +122,7 @@ def _accused(comparison: Comparison) -> dict[NodeKey, list[Finding]]:
     return found
 
 
-def _case(
-    rows: Sequence[ComparedPair], findings: Sequence[Finding], comparison: Comparison, reader: RowReader
-) -> _Case:
+def _case(rows: Sequence[Row], findings: Sequence[Finding], comparison: Comparison, reader: RowReader) -> _Case:
     key = rows[0].pair.shown.node
     is_golden_only = rows[0].pair.target is None
     if not findings and all(row.verdict.status is Status.PASS for row in rows):
@@ -163,7 +161,7 @@ def _node_name(key: NodeKey, *, is_golden_only: bool) -> str:
     return f"{key.name}{call}{phase}{' (golden only)' if is_golden_only else ''}"
 
 
-def _row_line(row: ComparedPair) -> str:
+def _row_line(row: Row) -> str:
     """Return one row in words: ``output.0: fail, inherited, relative_euclidean_distance 0.08: reason``."""
     verdict = row.verdict
     metrics = row.measurement.metrics if row.measurement is not None else {}

@@ -14,7 +14,7 @@ from probe_flow.files.atomic import atomic_bytes
 from probe_flow.record.facts import figure, printable
 from probe_flow.record.rows import reason_of
 from probe_flow.record.types.run import RunRecord
-from probe_flow.records import ComparedPair, Comparison
+from probe_flow.records import Comparison, Row
 from probe_flow.reports.html.assets import Assets, assets
 from probe_flow.reports.html.payload import Payload
 from probe_flow.reports.marks import LOOKS, Mark
@@ -144,14 +144,14 @@ def _by_importance(ranks: bytes) -> Iterator[tuple[int, Mark]]:
             place = ranks.find(mark.rank, place + 1)
 
 
-def _table(wrong: Sequence[tuple[ComparedPair, Mark]]) -> list[str]:
+def _table(wrong: Sequence[tuple[Row, Mark]]) -> list[str]:
     """Return a table of rows, in execution order."""
     shown = sorted(wrong, key=lambda found: found[0].order)
     head = "".join(f"<th>{name}</th>" for name in ("tensor", "role", "relative error", "row rule", "why"))
     return ["<table>", f"<tr>{head}</tr>", *(_table_row(row, mark) for row, mark in shown), "</table>"]
 
 
-def _table_row(row: ComparedPair, mark: Mark) -> str:
+def _table_row(row: Row, mark: Mark) -> str:
     metrics = row.measurement.metrics if row.measurement is not None else {}
     distance = metrics.get("relative_euclidean_distance")
     cells = (

@@ -109,7 +109,7 @@ def _order(comparison: Comparison) -> Pieces:
 
 
 def _places(comparison: Comparison) -> dict[int, int]:
-    """Return `ComparedPair.order` -> place of the row in the report, for the rows that anything names."""
+    """Return `Row.order` -> place of the row in the report, for the rows that anything names."""
     named = {finding.row for finding in comparison.findings}.union(comparison.details)
     return {row.order: place for place, row in enumerate(comparison.rows) if row.order in named}
 

@@ -11,12 +11,12 @@ from probe_flow.record.json_values import json_text, json_value
 from probe_flow.record.rows import RowReader, checksum_of, file_of, shape_of, statistics_of
 from probe_flow.records import (
     Catalog,
-    ComparedPair,
     Comparison,
     Measurement,
     Mode,
     Reason,
     Role,
+    Row,
     SideSummary,
     Slot,
     Status,
@@ -54,7 +54,7 @@ _status_of, _role_of = attrgetter("verdict.status._value_"), attrgetter("verdict
 _described = attrgetter("kind._value_", "dtype", "stored_dtype", "shape", "logical_shape", "layout")
 _NO_METRICS: Mapping[str, Any] = {}
 
-_Rows = Sequence[ComparedPair]
+_Rows = Sequence[Row]
 _Tensors = Sequence[TensorRef | None]
 _Places = tuple[int | None, ...]
 
@@ -80,7 +80,7 @@ def row_members(
         ranks: the rank of the mark of each row.
     """
     pairs, reader = comparison.pairs, RowReader(comparison)
-    catalogs: dict[str, Callable[[ComparedPair], Catalog]] = {
+    catalogs: dict[str, Callable[[Row], Catalog]] = {
         "target": lambda _: pairs.target,
         "golden": reader.golden_catalog,
     }
@@ -151,7 +151,7 @@ def _metric_columns(comparison: Comparison, names: Sequence[str]) -> Iterator[Me
         yield name, packed(short_numbers([each.get(name) for each in some]) for some in stretches(metrics))
 
 
-def _metrics(rows: Iterable[ComparedPair]) -> Iterator[Mapping[str, Any]]:
+def _metrics(rows: Iterable[Row]) -> Iterator[Mapping[str, Any]]:
     return (row.measurement.metrics if row.measurement is not None else _NO_METRICS for row in rows)
 
 
@@ -167,7 +167,7 @@ class _Side:
 
     def __init__(self, name: str, rows: _Rows, reader: RowReader, strings: Strings) -> None:
         self._rows = rows
-        self._tensor_of: Callable[[ComparedPair], TensorRef | None] = attrgetter(f"pair.{name}")
+        self._tensor_of: Callable[[Row], TensorRef | None] = attrgetter(f"pair.{name}")
         self._summary_of: Callable[[Measurement], SideSummary | None] = attrgetter(name)
         self._reader = reader
         self._strings = strings
@@ -176,7 +176,7 @@ class _Side:
         """Yield the columns of what is known of the values."""
         return several(_STATISTICS, map(self._statistics, stretches(self._rows)))
 
-    def places(self, nodes: NodeTable, catalog: Callable[[ComparedPair], Catalog]) -> list[Member]:
+    def places(self, nodes: NodeTable, catalog: Callable[[Row], Catalog]) -> list[Member]:
         """Return the columns of nodes and texts, which go into the lists of these now, in order."""
         tensors = self._tensors
         return [
@@ -207,7 +207,7 @@ class _Side:
         found = (zip(*places(self._tensors(some)), strict=True) for some in stretches(self._rows))
         return several(names, found, PlaceColumn)
 
-    def _numbers(self, rows: _Rows, nodes: NodeTable, catalog: Callable[[ComparedPair], Catalog]) -> list[int | None]:
+    def _numbers(self, rows: _Rows, nodes: NodeTable, catalog: Callable[[Row], Catalog]) -> list[int | None]:
         return [
             None if tensor is None else nodes.number(catalog(row), tensor.node)
             for row, tensor in zip(rows, self._tensors(rows), strict=True)

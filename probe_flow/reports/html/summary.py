@@ -47,7 +47,7 @@ def summary(
     Args:
         comparison: what is reported.
         ranks: the rank of the mark of each of its rows.
-        places: `ComparedPair.order` -> place of the row in the report, for the rows that findings name.
+        places: `Row.order` -> place of the row in the report, for the rows that findings name.
         errors: problems that make the run incomplete, whatever the comparison says.
         run: the record of the run so far.
     """

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec.structs import replace
-
 from probe_flow.elements.axis_order import axes_of, channels_first, order_of
 from probe_flow.errors import ProbeFlowError
 from probe_flow.record.json_values import json_number, number
@@ -229,7 +227,7 @@ def _side(dumps: Dumps, row: RowRecord, name: str, tensor: SideRecord, order: st
 def _as_compared(ref: TensorRef, shape: tuple[int, ...] | None, order: str | None) -> TensorRef:
     """Return a tensor as the run read it: matchers know shapes that the dump does not tell, and orders of axes."""
     if ref.layout not in PLAIN_LAYOUTS and shape is not None:
-        ref = replace(ref, logical_shape=shape)
+        ref = ref.changed(logical_shape=shape)
     return channels_first(ref, order) if order is not None else ref
 
 

@@ -13,7 +13,7 @@ from msgspec import structs
 from probe_flow.compare.closer_looks import LookBatch, look_at, look_of
 from probe_flow.errors import Diagnostic, Severity, did_you_mean
 from probe_flow.measure.aligned_sides import aligned_sides
-from probe_flow.records import ComparedPair, Comparison, Group, Mode
+from probe_flow.records import Comparison, Group, Mode, Row
 from probe_flow.reports.elements.element_view import ElementView, plain_prefix
 
 if TYPE_CHECKING:
@@ -46,11 +46,9 @@ def with_looks(comparison: Comparison, wanted: Sequence[Detail], *, io: str = "a
     return structs.replace(comparison, details={**comparison.details, **look_at(LookBatch(looks, io))})
 
 
-def _chosen(
-    comparison: Comparison, wanted: Sequence[Detail]
-) -> tuple[list[tuple[ComparedPair, Detail]], list[Diagnostic]]:
+def _chosen(comparison: Comparison, wanted: Sequence[Detail]) -> tuple[list[tuple[Row, Detail]], list[Diagnostic]]:
     """Return the rows that are wanted, each once, by the first that wants it, and what is to say about the others."""
-    found: dict[int, tuple[ComparedPair, Detail]] = {}
+    found: dict[int, tuple[Row, Detail]] = {}
     problems: list[Diagnostic] = []
     for detail in wanted:
         rows = [row for row in comparison.rows if _is_wanted(row, detail)]
@@ -61,7 +59,7 @@ def _chosen(
     return list(found.values()), problems
 
 
-def _is_wanted(row: ComparedPair, detail: Detail) -> bool:
+def _is_wanted(row: Row, detail: Detail) -> bool:
     tensor = row.pair.target
     if tensor is None or tensor.slot.role.value != detail.direction:
         return False
@@ -72,19 +70,19 @@ def _is_wanted(row: ComparedPair, detail: Detail) -> bool:
     return any(fnmatchcase(name, glob) for name in names for glob in globs)
 
 
-def _has_elements(row: ComparedPair) -> bool:
+def _has_elements(row: Row) -> bool:
     measured = row.measurement
     if measured is None or measured.mode is not Mode.TENSOR or not measured.count:
         return False
     return not any("complex" in side.dtype for side in (row.pair.target, row.pair.golden) if side is not None)
 
 
-def _view(row: ComparedPair, detail: Detail, golden_names: tuple[str, ...]) -> ElementView:
+def _view(row: Row, detail: Detail, golden_names: tuple[str, ...]) -> ElementView:
     target, golden = aligned_sides(row.pair)
     return ElementView(plain_prefix(target), target, golden, golden_names, detail.top, detail.lines, detail.tables)
 
 
-def _golden_names(comparison: Comparison, row: ComparedPair, group: Group | None) -> tuple[str, ...]:
+def _golden_names(comparison: Comparison, row: Row, group: Group | None) -> tuple[str, ...]:
     """Return the golden operators behind a row, by the true names that rules give where files have cleaned ones."""
     assert row.pair.golden is not None
     nodes, members = comparison.pairs.target.nodes, group.target_nodes if group else ()
@@ -104,7 +102,7 @@ def _told_apart(views: Iterable[ElementView]) -> Iterator[ElementView]:
 
 
 def _problems(
-    comparison: Comparison, detail: Detail, rows: Sequence[ComparedPair], shown: Sequence[ComparedPair]
+    comparison: Comparison, detail: Detail, rows: Sequence[Row], shown: Sequence[Row]
 ) -> Iterator[Diagnostic]:
     what = f"{detail.direction}{'' if detail.index is None else f' {detail.index}'} of `{detail.node}`"
     if not rows:

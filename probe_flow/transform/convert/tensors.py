@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from msgspec import structs
-
 from probe_flow.elements.axis_order import channels_first
 from probe_flow.elements.converted.files import ConvertedFile, FileKind, form_of, write_converted
 from probe_flow.elements.converted.relayout import Relaid, as_stored, in_layout
@@ -155,11 +153,11 @@ def _converted(ref: TensorRef, relaid: Relaid, made: ConvertedFile, path: str) -
     encoding = "raw" if name == ref.dtype else held_as("raw", name)
     extents = (Extent(path, made.offset, made.nbytes, encoding),)
     if relaid.layout == ref.layout and relaid.offsets is None and relaid.shape == ref.shape:
-        return structs.replace(ref, extents=extents, source=path)
+        return ref.changed(extents=extents, source=path)
     logical = relaid.source.logical_shape if relaid.offsets is not None else relaid.shape
     groups = ref.sub_format if relaid.offsets is not None else 0
-    return structs.replace(
-        ref, layout=relaid.layout, shape=relaid.shape, logical_shape=logical, sub_format=groups, extents=extents,
+    return ref.changed(
+        layout=relaid.layout, shape=relaid.shape, logical_shape=logical, sub_format=groups, extents=extents,
         source=path,
     )  # fmt: skip
 

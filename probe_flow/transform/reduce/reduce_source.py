@@ -178,8 +178,7 @@ def _recorded(ref: TensorRef, names: Sequence[str], content: ReducedTensor, sour
     """Return a tensor with figures of its logical elements in place of these; what else the dump says of it stays."""
     shape = ref.logical_shape if ref.logical_shape is not None else ref.shape
     found = recorded_ref(ref.node, ref.slot, names, replace(content, dtype=ref.dtype, shape=shape), source=source)
-    return replace(
-        ref,
+    return ref.changed(
         kind=TensorKind.STATISTICS,
         shape=shape,
         logical_shape=shape,
@@ -187,7 +186,8 @@ def _recorded(ref: TensorRef, names: Sequence[str], content: ReducedTensor, sour
         sub_format=0,
         recorded=found.recorded,
         checksum=found.checksum,
-        attrs={**ref.attrs, **found.attrs},
+        count=found.facts.count,
+        hashed_as=found.facts.hashed_as,
         extents=(),
         source=source,
     )

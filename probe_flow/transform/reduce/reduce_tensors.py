@@ -71,7 +71,7 @@ def reduce_array(file: BinaryFile, header: NpyHeader, figures: Figures) -> Reduc
     """
     assert header.dtype is not None
     extent = Extent(file.path, header.offset, header.nbytes, header.encoding)
-    ref = TensorRef(
+    ref = TensorRef.of(
         NodeKey(_ANYWHERE, file.name),
         Slot(SlotRole.OUTPUT, (0,)),
         TensorKind.TENSOR,

@@ -38,7 +38,7 @@ from probe_flow.records import (
     TensorKind,
     Verdict,
 )
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 SHAPES = Diagnostic("PF5102", "element counts differ")
 BROKEN = Diagnostic("PF3101", "the file is too short")
@@ -57,7 +57,7 @@ def covered(rows, verdicts=None):
 
 def unmeasured(failure=None, reason=None, **kinds):
     sides = [tensor("a", kind=kinds.get(side, TensorKind.TENSOR), dtype=side) for side in ("target", "golden")]
-    return MeasuredPair(Pair(*sides, "g", Rule("exact"), reason=reason), None, failure)
+    return Row(Pair(*sides, "g", Rule("exact"), reason=reason)).with_aside(failure=failure)
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_one_sided_rows_follow_their_reason():
 def test_a_golden_tensor_that_is_used_twice_counts_once_by_its_best_use():
     golden = tensor("g")
     good = row("a")
-    good = MeasuredPair(Pair(good.pair.target, golden, "g", Rule("exact")), good.measurement)
-    bad = MeasuredPair(Pair(tensor("b"), golden, "g", Rule("edge")), None, SHAPES)
+    good = Row(Pair(good.pair.target, golden, "g", Rule("exact")), good.measurement)
+    bad = Row(Pair(tensor("b"), golden, "g", Rule("edge"))).with_aside(failure=SHAPES)
     for rows in ([good, bad], [bad, good]):
         found = covered(rows)
         assert (found["golden"].tensors, found["golden"].compared, found["golden"].missing) == (1, 1, 0)
@@ -120,7 +120,7 @@ def test_quantised_and_unjudged_rows_are_no_gap():
 
 def test_what_is_not_asked_for_is_counted_apart_and_lowers_nothing():
     outside = Reason("filtered", "not selected", Expectation.OUTSIDE)
-    rows = [row("a"), MeasuredPair(Pair(tensor("b"), None, "g", Rule("none"), reason=outside))]
+    rows = [row("a"), Row(Pair(tensor("b"), None, "g", Rule("none"), reason=outside))]
     assert covered(rows)["target"] == Coverage(2, compared=1, outside=1, outputs=2, outputs_compared=1)
     assert causes(rows) == ()
     assert said(rows) == ("partly: 1 target tensor outside the question",)
@@ -277,7 +277,7 @@ def recorded(*figures, mode=Mode.STATISTICS, **counts):
     """A row whose sides both have these figures: minimum, maximum, mean, norm."""
     side = SideSummary(Statistics(*figures, **counts))
     pair = Pair(tensor("a"), tensor("a"), "g", Rule("exact"))
-    return MeasuredPair(pair, Measurement.of(mode, {}, side, side, count=4))
+    return Row(pair, Measurement.of(mode, {}, side, side, count=4))
 
 
 NAN, INF = float("nan"), float("inf")
@@ -329,7 +329,7 @@ def test_whatever_narrows_a_comparison_is_said():
 
 def test_executions_that_were_not_selected_are_no_gap():
     left_out = row(key("a", step=1))
-    rows = [row("a"), MeasuredPair(left_out.pair)]
+    rows = [row("a"), Row(left_out.pair)]
     assert causes(rows) == ()
 
 

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from probe_flow.compare.closer_looks import CLASSES, Look, LookBatch, _classes, _detail_of, _text, chosen, look_at
 from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.records import (
-    ComparedPair,
     Execution,
     Extent,
     Measurement,
@@ -20,6 +19,7 @@ from probe_flow.records import (
     NodeKey,
     Pair,
     Role,
+    Row,
     Rule,
     Slot,
     SlotRole,
@@ -96,11 +96,11 @@ def test_what_cannot_be_read_any_more_is_left_out(tmp_path, io):
     assert look_at(LookBatch((Look(1, *sides, 0, 1.0),), io)) == {}
 
 
-def failing_row(order: int, distance: float, nbytes: int, *, role: Role = Role.CLEAN) -> ComparedPair:
+def failing_row(order: int, distance: float, nbytes: int, *, role: Role = Role.CLEAN) -> Row:
     extent = Extent("file", 0, nbytes)
-    tensor = TensorRef(KEY, Slot(SlotRole.OUTPUT), TensorKind.TENSOR, "float32", extents=(extent,))
+    tensor = TensorRef.of(KEY, Slot(SlotRole.OUTPUT), TensorKind.TENSOR, "float32", extents=(extent,))
     measured = Measurement.of(Mode.TENSOR, {"relative_euclidean_distance": distance}, count=1, worst_index=0)
-    return ComparedPair(order, Pair(tensor, tensor, "g", Rule("exact")), measured, Verdict(Status.FAIL, role=role))
+    return Row(Pair(tensor, tensor, "g", Rule("exact")), measured, Verdict(Status.FAIL, role=role), order)
 
 
 def test_origins_come_first_then_the_worst():

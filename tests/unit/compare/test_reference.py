@@ -95,7 +95,7 @@ def test_a_reference_that_fails_costs_its_judgement_and_nothing_else(tmp_path, r
     pairs = three(tmp_path / "d", reference, **more)
     if kind is not None:
         (pair,) = pairs.pairs
-        pairs = replace(pairs, pairs=(replace(pair, reference=replace(pair.reference, kind=kind)),))
+        pairs = replace(pairs, pairs=(replace(pair, reference=pair.reference.changed(kind=kind)),))
     found = compare(pairs)
     (row,) = found.rows
 
@@ -130,7 +130,7 @@ def test_recorded_statistics_are_judged_by_those_of_the_reference(tmp_path):
     def recorded(ref, values):
         norm = float(np.linalg.norm(values.astype(np.float64)))
         found = Statistics(min=float(values.min()), max=float(values.max()), mean=float(values.mean()), l2norm=norm)
-        return replace(ref, kind=TensorKind.STATISTICS, recorded=found, extents=())
+        return ref.changed(kind=TensorKind.STATISTICS, recorded=found, extents=())
 
     sides = recorded(pair.target, TARGET), recorded(pair.golden, GOLDEN), recorded(pair.reference, EXACT)
     pairs = replace(pairs, pairs=(Pair(*sides[:2], "g", Rule("exact"), reference=sides[2]),))
@@ -145,6 +145,6 @@ def test_elements_are_judged_by_recorded_statistics_too(tmp_path):
     pairs = three(tmp_path / "d")
     (pair,) = pairs.pairs
     figures = Statistics(min=-1.0, max=1.0, mean=0.0, l2norm=float(np.linalg.norm(EXACT)))
-    reference = replace(pair.reference, kind=TensorKind.STATISTICS, recorded=figures, extents=())
+    reference = pair.reference.changed(kind=TensorKind.STATISTICS, recorded=figures, extents=())
     (row,) = compare(replace(pairs, pairs=(replace(pair, reference=reference),))).rows
     assert row.measurement.metrics["reference.max_diff"] == pytest.approx(0.2, abs=1e-3)

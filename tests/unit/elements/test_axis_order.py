@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 
 from probe_flow.elements.axis_order import channels_first
 from probe_flow.elements.blocks import open_tensor
@@ -22,7 +21,7 @@ SHAPES = {
 
 
 def plain(path, encoding: str, shape, **more) -> TensorRef:
-    return TensorRef(
+    return TensorRef.of(
         NodeKey(Execution(), "op"),
         Slot(SlotRole.OUTPUT),
         TensorKind.TENSOR,
@@ -67,7 +66,7 @@ def test_parts_of_a_tensor_come_channels_first(tmp_path):
     for part in range(2):
         data[part : part + 1].tofile(tmp_path / f"t{part}")
         extents.append(Extent(str(tmp_path / f"t{part}"), 0, 240, "raw", (0, part)))
-    ref = replace(plain(tmp_path / "t0", "raw", data.shape), extents=tuple(extents))
+    ref = plain(tmp_path / "t0", "raw", data.shape).changed(extents=tuple(extents))
     np.testing.assert_array_equal(read(channels_first(ref, "NHWC")), data.transpose(0, 3, 1, 2))
 
 
@@ -76,10 +75,8 @@ def test_of_a_private_layout_only_the_logical_shape_is_turned(tmp_path):
     stored = np.zeros((2, 1, 3, 4, 16), np.float32)
     stored[:, 0, :, :, :5] = data.transpose(0, 2, 3, 1)
     stored.tofile(tmp_path / "t")
-    ref = replace(
-        plain(tmp_path / "t", "raw", stored.shape, layout="NC1HWC0"),
-        logical_shape=(2, 3, 4, 5),  # as a framework with channels last gives it
-    )
+    ref = plain(tmp_path / "t", "raw", stored.shape, layout="NC1HWC0")
+    ref = ref.changed(logical_shape=(2, 3, 4, 5))  # as a framework with channels last gives it
     np.testing.assert_array_equal(read(channels_first(ref, "NHWC")), data)
 
 

@@ -8,7 +8,6 @@ import ge_writer
 import numpy as np
 import pytest
 from ge_writer import DumpTensor
-from msgspec.structs import replace
 
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.refs import tensor_refs
@@ -124,7 +123,7 @@ def test_a_file_that_vanished_is_an_error(tmp_path):
 
 
 def test_empty_tensors_open_no_file():
-    ref = TensorRef(KEY, SLOT, TensorKind.TENSOR, dtype="float16", shape=(0, 3), logical_shape=(0, 3))
+    ref = TensorRef.of(KEY, SLOT, TensorKind.TENSOR, dtype="float16", shape=(0, 3), logical_shape=(0, 3))
     with open_tensor(ref) as blocks:
         assert (blocks.numel, blocks.read(0, 0).dtype) == (0, np.float16)
 
@@ -139,7 +138,7 @@ def test_ranges_outside_the_tensor_are_refused(tmp_path):
 
 @pytest.mark.parametrize("kind", [kind for kind in TensorKind if kind is not TensorKind.TENSOR])
 def test_only_tensors_can_be_opened(kind):
-    ref = TensorRef(KEY, SLOT, kind, shape=(2,), reason="it is what it is")
+    ref = TensorRef.of(KEY, SLOT, kind, shape=(2,), reason="it is what it is")
     with pytest.raises(NotComparableError, match="it is what it is") as caught:
         open_tensor(ref)
     assert caught.value.diagnostic.code == "PF3102"
@@ -148,15 +147,15 @@ def test_only_tensors_can_be_opened(kind):
 def test_elements_without_an_extent_are_refused(tmp_path):
     ref = dump_ref(tmp_path, DumpTensor(np.zeros(4), "float32"))
     with pytest.raises(NotComparableError, match="PF3103"):
-        open_tensor(replace(ref, extents=()))
+        open_tensor(ref.changed(extents=()))
 
 
 def test_layouts_without_conversion_are_not_comparable(tmp_path):
     ref = dump_ref(tmp_path, DumpTensor(np.zeros((2, 3, 4)), "float32"))
     with pytest.raises(NotComparableError, match="PF5110"):
-        open_tensor(replace(ref, layout="FRACTAL_ZN_LSTM"))
+        open_tensor(ref.changed(layout="FRACTAL_ZN_LSTM"))
     with pytest.raises(NotComparableError, match="PF5113"):
-        open_tensor(replace(ref, layout="FRACTAL_NZ"))
+        open_tensor(ref.changed(layout="FRACTAL_NZ"))
 
 
 @pytest.mark.parametrize("io", ["auto", "read", "mmap"])

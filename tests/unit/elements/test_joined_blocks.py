@@ -30,7 +30,7 @@ def cut(folder, stored, cuts, axis, dtype="float32", *, before=b"", **fields):
         extents.append(Extent(str(path), len(before), len(content), part=(axis, number)))
     shape = stored.shape
     given = {"logical_shape": shape} | fields
-    return TensorRef(KEY, SLOT, TensorKind.TENSOR, dtype=dtype, shape=shape, extents=tuple(extents), **given)
+    return TensorRef.of(KEY, SLOT, TensorKind.TENSOR, dtype=dtype, shape=shape, extents=tuple(extents), **given)
 
 
 def in_blocks(ref, size, io="auto"):
@@ -84,7 +84,7 @@ def test_a_private_layout_in_many_parts_is_gathered(tmp_path):
 def test_the_order_of_the_extents_is_that_of_their_numbers(tmp_path):
     data = np.arange(12, dtype="f4").reshape(3, 4)
     ref = cut(tmp_path, data, [1, 2], 1)
-    np.testing.assert_array_equal(in_blocks(replace(ref, extents=ref.extents[::-1]), 5), data.reshape(-1))
+    np.testing.assert_array_equal(in_blocks(ref.changed(extents=ref.extents[::-1]), 5), data.reshape(-1))
 
 
 def test_more_parts_than_may_be_open_are_read(tmp_path):
@@ -111,7 +111,7 @@ def test_memory_is_that_of_the_block_and_not_of_the_tensor(tmp_path):
             file.write(b"\x05")
         extents.append(Extent(str(path), 0, half, part=(0, number)))
     shape = (6, 1 << 30)
-    ref = TensorRef(KEY, SLOT, TensorKind.TENSOR, "int8", shape=shape, logical_shape=shape, extents=tuple(extents))
+    ref = TensorRef.of(KEY, SLOT, TensorKind.TENSOR, "int8", shape=shape, logical_shape=shape, extents=tuple(extents))
     tracemalloc.start()
     try:
         with open_tensor(ref) as blocks:
@@ -130,24 +130,24 @@ class TestPartsThatDoNotFit:
         return cut(tmp_path, np.arange(12, dtype="f4").reshape(3, 4), [1, 2], 1)
 
     def test_a_missing_part_is_not_comparable(self, ref):
-        self.refused(replace(ref, extents=ref.extents[:2]), "together they have 2 along axis 1")
-        self.refused(replace(ref, extents=ref.extents[1:]), "not numbered")
+        self.refused(ref.changed(extents=ref.extents[:2]), "together they have 2 along axis 1")
+        self.refused(ref.changed(extents=ref.extents[1:]), "not numbered")
 
     def test_numbers_and_axes_are_checked(self, ref):
         first, *rest = ref.extents
         for part in (None, (0, 0), (1, 1), (1, -1)):
-            self.refused(replace(ref, extents=(replace(first, part=part), *rest)), "not numbered")
+            self.refused(ref.changed(extents=(replace(first, part=part), *rest)), "not numbered")
         far = tuple(replace(extent, part=(7, number)) for number, extent in enumerate(ref.extents))
-        self.refused(replace(ref, extents=far), "axis 7")
+        self.refused(ref.changed(extents=far), "axis 7")
 
     def test_bytes_that_are_no_whole_part_are_refused(self, ref):
         first, *rest = ref.extents
-        self.refused(replace(ref, extents=(replace(first, nbytes=13), *rest)), "13 bytes")
+        self.refused(ref.changed(extents=(replace(first, nbytes=13), *rest)), "13 bytes")
 
     @pytest.mark.parametrize("encoding", ["torch", "raw-fortran", "raw-strided:1,3"])
     def test_parts_in_an_order_of_their_own_are_refused(self, ref, encoding):
         first, *rest = ref.extents
-        self.refused(replace(ref, extents=(replace(first, encoding=encoding), *rest)), "order of their own")
+        self.refused(ref.changed(extents=(replace(first, encoding=encoding), *rest)), "order of their own")
 
     def refused(self, ref, words):
         with pytest.raises(NotComparableError, match=words) as caught:
@@ -175,10 +175,10 @@ def test_swapped_bytes_and_wider_files_join(tmp_path):
     data = np.arange(12, dtype="f4").reshape(3, 4)
     ref = cut(tmp_path, data.byteswap().view("f4"), [2], 0)
     swapped = tuple(replace(extent, encoding="raw-big") for extent in ref.extents)
-    np.testing.assert_array_equal(in_blocks(replace(ref, extents=swapped), 5), data.reshape(-1))
+    np.testing.assert_array_equal(in_blocks(ref.changed(extents=swapped), 5), data.reshape(-1))
     ref = cut(tmp_path, data, [2], 0)
     wider = tuple(replace(extent, encoding="raw@float32") for extent in ref.extents)
-    np.testing.assert_array_equal(in_blocks(replace(ref, dtype="bfloat16", extents=wider), 5), data.reshape(-1))
+    np.testing.assert_array_equal(in_blocks(ref.changed(dtype="bfloat16", extents=wider), 5), data.reshape(-1))
 
 
 @pytest.mark.parametrize("layout", ["ND", "FRACTAL_NZ"])

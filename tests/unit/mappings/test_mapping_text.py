@@ -35,7 +35,7 @@ def test_nothing_to_write_is_an_empty_mapping() -> None:
 
 def test_odd_names_are_quoted() -> None:
     key = NodeKey(Execution(step=0), "Torch.a")
-    tensor = ref_of(key, attrs={"item": "a: {b}\n# c"})
+    tensor = ref_of(key, item="a: {b}\n# c")
     side = catalog(["Torch.a.0.forward"], tensors=[tensor])
 
     text = data_mapping_text(match_name(side, side))

@@ -12,7 +12,7 @@ from probe_flow.measure import batches as measuring
 from probe_flow.measure.batches import MAX_TASKS_PER_BATCH, Batch, Task, measure_batch, plan_batches, plan_tasks
 from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.sums.record import BLOCK, SpanRecord, fold
-from probe_flow.records import Extent, TensorKind
+from probe_flow.records import Extent, TensorKind, TensorRef
 
 PLAIN = MeasureOptions()
 SOFTMAX = MeasureOptions(("softmax",))
@@ -31,7 +31,7 @@ def spans(tasks):
 
 def described(folder, count):
     tensor = raw(folder, "t", "x", np.zeros(4, np.float32))
-    return type(tensor)(
+    return TensorRef.of(
         tensor.node, tensor.slot, TensorKind.TENSOR, "float32", shape=(count,), logical_shape=(count,),
         extents=(Extent("x", 0, 4 * count),),
     )  # fmt: skip

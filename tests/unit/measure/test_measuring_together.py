@@ -124,11 +124,11 @@ def test_a_target_that_cannot_be_read_costs_its_own_task(tmp_path):
 def test_the_same_bytes_of_another_meaning_are_another_tensor(tmp_path):
     first, second = (raw(tmp_path, "target", name, np.arange(64, dtype=np.int32)) for name in ("a", "b"))
     assert holds_same(first, second)
-    assert not holds_same(first, replace(second, dtype="float32"))
-    assert not holds_same(first, replace(second, logical_shape=(8, 8)))
-    assert not holds_same(first, replace(second, layout="NHWC"))
+    assert not holds_same(first, second.changed(dtype="float32"))
+    assert not holds_same(first, second.changed(logical_shape=(8, 8)))
+    assert not holds_same(first, second.changed(layout="NHWC"))
     encoded = replace(second.extents[0], encoding="raw-big")
-    assert not holds_same(first, replace(second, extents=(encoded,)))
+    assert not holds_same(first, second.changed(extents=(encoded,)))
     Path(second.extents[0].file).write_bytes(bytes(200))
     assert not holds_same(first, second)
 

@@ -27,7 +27,7 @@ KNOWN = Statistics(min=-1.5, max=5.0, mean=1.0, l2norm=5.0)
 
 def recorded(name: str = "op", statistics: Statistics | None = KNOWN, shape=(2, 3), **more) -> TensorRef:
     fields = {"dtype": "float32", "shape": shape, "logical_shape": shape, "recorded": statistics, **more}
-    return TensorRef(NodeKey(Execution(0, 0, 1), name), Slot(SlotRole.OUTPUT), TensorKind.STATISTICS, **fields)
+    return TensorRef.of(NodeKey(Execution(0, 0, 1), name), Slot(SlotRole.OUTPUT), TensorKind.STATISTICS, **fields)
 
 
 def measured(target: TensorRef, golden: TensorRef):
@@ -162,7 +162,7 @@ class TestRefusals:
     def test_element_counts_must_agree(self, tmp_path):
         row = measured(raw(tmp_path, "t", "op", VALUES), recorded(shape=(7,)))
         assert row.failure.code == "PF5102"
-        counted = recorded(shape=None, attrs={"count": 7})
+        counted = recorded(shape=None, count=7)
         assert incomparable(Pair(raw(tmp_path, "t", "op", VALUES), counted, "g", Rule("exact"))).code == "PF5102"
 
     def test_a_file_that_is_gone_costs_its_row(self, tmp_path):

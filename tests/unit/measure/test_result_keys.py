@@ -13,7 +13,7 @@ from probe_flow.records import Execution, Extent, NodeKey, Slot, SlotRole, Tenso
 
 def tensor(file: str) -> TensorRef:
     node = NodeKey(Execution(step=0, rank=1), "Add_1")
-    return TensorRef(
+    return TensorRef.of(
         node, Slot(SlotRole.OUTPUT, (0,)), TensorKind.TENSOR, "float16", (2, 3), extents=(Extent(file, 64, 12),)
     )
 

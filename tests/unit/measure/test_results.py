@@ -35,7 +35,7 @@ def ref(kind=T, shape=(2, 3), **more):
     fields = {"dtype": "float32", "shape": shape, "logical_shape": shape, **more}
     if kind is S and "recorded" not in more:
         fields["recorded"] = KNOWN
-    return TensorRef(NodeKey(Execution(), "op"), Slot(SlotRole.OUTPUT), kind, **fields)
+    return TensorRef.of(NodeKey(Execution(), "op"), Slot(SlotRole.OUTPUT), kind, **fields)
 
 
 def pair(target, golden):

@@ -226,7 +226,7 @@ def test_scalars_keep_their_value_and_slots_their_path(tmp_path: Path) -> None:
         path=(1, "eps"),
         value=math.nan,
         shape=(),
-        attrs={"requires_grad": False},
+        requires_grad=False,
         source=None,
     )
     (record,) = written(tmp_path, row(target=scalar, measured=measurement({}, mode=Mode.VALUE)))

@@ -57,8 +57,10 @@ def test_measurements_of_one_kind_share_a_table():
 
 def test_a_tensor_stands_for_what_its_dump_recorded():
     key = NodeKey(Execution(), "conv")
-    tensor = TensorRef(key, Slot(SlotRole.OUTPUT), TensorKind.STATISTICS, recorded=LEFT.statistics, checksum="0a1b2c3d")
-    nothing = TensorRef(key, Slot(SlotRole.OUTPUT), TensorKind.STATISTICS)
+    tensor = TensorRef.of(
+        key, Slot(SlotRole.OUTPUT), TensorKind.STATISTICS, recorded=LEFT.statistics, checksum="0a1b2c3d"
+    )
+    nothing = TensorRef.of(key, Slot(SlotRole.OUTPUT), TensorKind.STATISTICS)
     found = Measurement.of(Mode.STATISTICS, {}, tensor, nothing)
 
     assert found.target == SideSummary(LEFT.statistics, "0a1b2c3d")

@@ -20,17 +20,16 @@ from probe_flow.record.jsonl import write_comparison_jsonl
 from probe_flow.record.run_json import comparison_summary
 from probe_flow.record.types.reading import Reader
 from probe_flow.record.types.rows import RowRecord
-from probe_flow.records import ComparedPair, Excuse, ExcuseKind, FindingKind, Role, Status, TensorKind
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records import Excuse, ExcuseKind, FindingKind, Role, Row, Status, TensorKind
 from probe_flow.reports.marks import LOOKS, Mark, RowMarks, StoredMarks, fill_of, is_missing, mark_of
 
 
-def judged(order: int, status: Status, role: Role, *, excess: float | None = None, **more: Any) -> ComparedPair:
+def judged(order: int, status: Status, role: Role, *, excess: float | None = None, **more: Any) -> Row:
     found = good_row(order, f"Add_{order}", status=status, role=role, **more)
     return replace(found, verdict=replace(found.verdict, excess=excess))
 
 
-def marks_of(*rows: ComparedPair, **more: Any) -> list[str]:
+def marks_of(*rows: Row, **more: Any) -> list[str]:
     found = comparison(*rows, **more)
     return [mark.value for mark in map(RowMarks.of(found).of_row, found.rows)]
 
@@ -82,16 +81,16 @@ def test_an_origin_without_counterpart_has_the_excess_of_its_finding() -> None:
     assert payload(found, run=run_record())["rows"]["excess"] == [66, 0.5]
 
 
-def replace_role(found: ComparedPair, role: Role) -> ComparedPair:
+def replace_role(found: Row, role: Role) -> Row:
     return replace(found, verdict=replace(found.verdict, role=role))
 
 
-def unread(order: int) -> ComparedPair:
+def unread(order: int) -> Row:
     sides = tensor(kind=TensorKind.UNREADABLE), tensor(side="golden")
     return row(order, target=sides[0], golden=sides[1], status=Status.ERROR, role=Role.UNKNOWN)
 
 
-def opaque(order: int, *, both: bool) -> ComparedPair:
+def opaque(order: int, *, both: bool) -> Row:
     golden = tensor(side="golden", kind=TensorKind.OPAQUE if both else TensorKind.TENSOR)
     status = Status.NOT_COMPARABLE
     return row(order, target=tensor(kind=TensorKind.OPAQUE), golden=golden, status=status, role=Role.UNKNOWN)
@@ -111,7 +110,7 @@ def test_missing_is_what_lowers_the_coverage() -> None:
     ]
     for each in rows:  # a row is missing where the coverage, counted by the analysis, says so of its tensors
         found = comparison(each)
-        measured = MeasuredPair(each.pair, each.measurement)
+        measured = Row(each.pair, each.measurement)
         sides = cover(found.pairs, [measured], [each.verdict]).values()
         assert is_missing(each) == any(side.missing for side in sides), each
     assert Counter(marks_of(*rows)) == {"missing": 3, "gap": 5, "fine": 1}

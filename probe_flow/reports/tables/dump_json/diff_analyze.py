@@ -16,11 +16,11 @@ from types import MappingProxyType
 from probe_flow.files.atomic import atomic_text
 from probe_flow.record.rows import stack_of
 from probe_flow.records import (
-    ComparedPair,
     Comparison,
     Differences,
     EntryDifference,
     ExecutionDifferences,
+    Row,
     SlotRole,
     TensorKind,
     TensorRef,
@@ -141,7 +141,7 @@ def _items(entry: EntryDifference, comparison: Comparison) -> list[dict[str, obj
     return items
 
 
-def _columns(row: ComparedPair, comparison: Comparison) -> dict[str, object]:
+def _columns(row: Row, comparison: Comparison) -> dict[str, object]:
     """Return the columns of a row: those of statistics for dumps of tensors too."""
     is_checksum = layout_of(comparison) is Layout.CHECKSUM
     sides = sides_of([row], PUBLISHED)
@@ -160,7 +160,7 @@ def _columns(row: ComparedPair, comparison: Comparison) -> dict[str, object]:
     return columns
 
 
-def _result(row: ComparedPair, columns: Mapping[str, object], *, is_checksum: bool) -> tuple[str, str]:
+def _result(row: Row, columns: Mapping[str, object], *, is_checksum: bool) -> tuple[str, str]:
     if row.pair.target is None or row.pair.golden is None:
         return ABSENT, row.pair.reason.text if row.pair.reason else ""
     if not is_checksum:
@@ -171,7 +171,7 @@ def _result(row: ComparedPair, columns: Mapping[str, object], *, is_checksum: bo
 def _item_name(tensor: TensorRef | None) -> str:
     if tensor is None:
         return ABSENT
-    item = tensor.attrs.get("item")
+    item = tensor.item
     return tensor.id if item is None else str(item)
 
 
@@ -183,12 +183,12 @@ def _values(tensor: TensorRef | None, side: Side) -> Iterator[object]:
         yield value if is_number and (is_plain or not isinstance(value, bool)) else str(value)
 
 
-def _p2p_columns(row: ComparedPair) -> dict[str, object]:
+def _p2p_columns(row: Row) -> dict[str, object]:
     """Return operation and peer of a point-to-point operation; the text ``None`` where there is none."""
     columns = dict(_NO_P2P)
     for side, tensor in zip(_SIDES, (row.pair.target, row.pair.golden), strict=True):
-        operation = tensor.attrs.get("p2p") if tensor is not None else None
-        if isinstance(operation, Mapping):
+        operation = tensor.facts.peers if tensor is not None else None
+        if operation is not None:
             found = {field: operation.get(field) for field in ("op", "peer")}
             columns.update((f"{side} P2POp {field}", value) for field, value in found.items() if value is not None)
     return columns

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, cast
 
 from probe_flow.record.float_texts import number_texts
-from probe_flow.records import ComparedPair, Comparison, NodeKey, SideSummary, Status, TensorRef
+from probe_flow.records import Comparison, NodeKey, Row, SideSummary, Status, TensorRef
 from probe_flow.reports.row_colors import Color
 from probe_flow.reports.table import Cell, Rows, Table
 from probe_flow.reports.tables.dump_json.metrics import metric_cells, published_metric_cells
@@ -298,7 +298,7 @@ def _rows(comparison: Comparison, layout: Layout, stacks: StackColumn | None) ->
         yield from zip([_COLORS[verdict.status] for verdict in verdicts], zip(*columns, strict=True), strict=True)
 
 
-def batches(rows: Sequence[ComparedPair]) -> Iterator[Sequence[ComparedPair]]:
+def batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     """Yield the rows, as many at a time as cells are made of at once."""
     return (rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH))
 
@@ -308,7 +308,7 @@ class CellTexts(NamedTuple):
 
     side: Callable[[TensorRef | None, SideSummary | None], Side]
     checksum: Callable[[TensorRef | None], str]
-    metrics: Callable[[ComparedPair, Side, Side], Sequence[Cell]]
+    metrics: Callable[[Row, Side, Side], Sequence[Cell]]
     differences: Callable[[Sequence[Sequence[Value]], Sequence[Sequence[Value]]], list[Sequence[Cell]]]
 
 
@@ -317,7 +317,7 @@ PUBLISHED = CellTexts(published_side, published_checksum, published_metric_cells
 """As msprobe has them, where that says less than we know."""
 
 
-def sides_of(rows: Sequence[ComparedPair], texts: CellTexts) -> tuple[list[Side], list[Side]]:
+def sides_of(rows: Sequence[Row], texts: CellTexts) -> tuple[list[Side], list[Side]]:
     """Return what is shown of the target's side of each row, and of the golden's."""
     targets, goldens = [], []
     for row in rows:
@@ -327,7 +327,7 @@ def sides_of(rows: Sequence[ComparedPair], texts: CellTexts) -> tuple[list[Side]
     return targets, goldens
 
 
-def facts(rows: Sequence[ComparedPair], layout: Layout, texts: CellTexts) -> list[Sequence[Cell]]:
+def facts(rows: Sequence[Row], layout: Layout, texts: CellTexts) -> list[Sequence[Cell]]:
     """Return the columns before the judgement: names, types, differences or metrics, statistics or checksums."""
     targets, goldens = sides_of(rows, texts)
     *target_texts, target_values = zip(*targets, strict=True)
@@ -365,7 +365,7 @@ class StackColumn:
         catalog = comparison.pairs.target
         return cls(comparison) if catalog.stacks or catalog.attrs.get("has_stacks") else None
 
-    def cell(self, row: ComparedPair) -> str:
+    def cell(self, row: Row) -> str:
         """Return the cell of a row; rows come in their order, those of an entry one after the other."""
         tensor = row.pair.target
         if tensor is None or tensor.node is self._shown:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from probe_flow.records import ComparedPair, Measurement, TensorKind, TensorRef
+from probe_flow.records import Measurement, Row, TensorKind, TensorRef
 from probe_flow.reports.table import Cell
 from probe_flow.reports.tables.dump_json.sides import ABSENT, NOT_A_NUMBER, Side
 
@@ -20,7 +20,7 @@ _FLOAT_EPSILON = 2.0**-52
 """Norm up to which msprobe takes a tensor for zero."""
 
 
-def metric_cells(row: ComparedPair) -> tuple[Cell, ...]:
+def metric_cells(row: Row) -> tuple[Cell, ...]:
     """Return cosine, Euclidean distance, largest absolute and relative error, and the shares within 1e-3 and 5e-3.
 
     ``unsupported`` where there is no tensor on both sides, or no such metric of a single number; ``shape unmatched``
@@ -50,7 +50,7 @@ def metric_cells(row: ComparedPair) -> tuple[Cell, ...]:
     )
 
 
-def published_metric_cells(row: ComparedPair, target: Side, golden: Side) -> tuple[Cell, ...]:
+def published_metric_cells(row: Row, target: Side, golden: Side) -> tuple[Cell, ...]:
     """Return the same as msprobe has it where NaN or infinities are, or hardly anything but zeros.
 
     Single numbers are subtracted whatever they are. NaN and infinities at other places on the two sides make all six
@@ -81,7 +81,7 @@ def published_metric_cells(row: ComparedPair, target: Side, golden: Side) -> tup
     return (cosine, *errors[:3], *(_with_masked(share, masked, measured.count) for share in errors[3:]))
 
 
-def _has_elements(row: ComparedPair) -> bool:
+def _has_elements(row: Row) -> bool:
     sides = (row.pair.target, row.pair.golden)
     return all(side is not None and side.kind is TensorKind.TENSOR and side.numel for side in sides)
 

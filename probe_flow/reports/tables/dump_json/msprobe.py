@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from probe_flow.records import ComparedPair, Comparison, NodeKey
+from probe_flow.records import Comparison, NodeKey, Row
 from probe_flow.reports.row_colors import Color
 from probe_flow.reports.table import Cell, Table
 from probe_flow.reports.tables.dump_json.layout import (
@@ -51,7 +51,7 @@ def _rows(comparison: Comparison, layout: Layout, stacks: StackColumn | None) ->
             yield _COLORS[marks.result], [*cells, *_judgement(cells, marks), *last]
 
 
-def _node(row: tuple[ComparedPair, Sequence[Cell]]) -> NodeKey:
+def _node(row: tuple[Row, Sequence[Cell]]) -> NodeKey:
     return row[0].pair.shown.node
 
 
@@ -61,7 +61,7 @@ def _api(comparison: Comparison, node: NodeKey) -> str:
     return (*entry.split("."), "")[1]
 
 
-def _facts(targets: Sequence[ComparedPair], layout: Layout) -> Iterator[tuple[ComparedPair, Sequence[Cell]]]:
+def _facts(targets: Sequence[Row], layout: Layout) -> Iterator[tuple[Row, Sequence[Cell]]]:
     """Yield the rows with their cells before the judgement."""
     for rows in batches(targets):
         yield from zip(rows, zip(*facts(rows, layout, PUBLISHED), strict=True), strict=True)

@@ -28,9 +28,6 @@ _WITHOUT_VALUE = frozenset({*_SPELLED_OUT, "torch.ProcessGroup"})
 
 _SHAPE_TEXTS: Mapping[str, str] = MappingProxyType({"slice": "(3,)"})
 _PERCENT_STARTS = ("%", "\uff05")
-_NO_VALUE = "no_value"
-"""Attribute of opaque things without a value: what msprobe makes a checksum of."""
-
 _PEERS = frozenset({"src", "dst", "group_src", "group_dst"})
 """Keyword arguments that name a rank; their checksum is the value itself."""
 
@@ -55,9 +52,7 @@ def side_of(tensor: TensorRef | None, measured: SideSummary | None) -> Side:
     """Return what is shown of a side; ``measured`` statistics stand in where none were recorded."""
     if tensor is None:
         return _NO_SIDE
-    attrs = tensor.attrs
-    name = attrs.get("item")
-    grad = attrs.get("requires_grad")
+    name, grad = tensor.item, tensor.requires_grad
     kind = tensor.kind
     if kind is TensorKind.STATISTICS or kind is TensorKind.TENSOR:
         shape = tensor.logical_shape if tensor.logical_shape is not None else tensor.shape
@@ -65,7 +60,7 @@ def side_of(tensor: TensorRef | None, measured: SideSummary | None) -> Side:
     else:
         dtype_cell, shape_cell = _dtype_text(tensor), _shape_text(tensor)
     return Side(
-        guarded(tensor.id if name is None else str(name)),
+        guarded(tensor.id if name is None else name),
         dtype_cell,
         shape_cell,
         "True" if grad is True else "False" if grad is False else ABSENT if grad is None else guarded(str(grad)),
@@ -81,7 +76,7 @@ def published_side(tensor: TensorRef | None, measured: SideSummary | None) -> Si
     if tensor.slot.path[-1:] and tensor.slot.path[-1] in _PEERS and tensor.stored_dtype not in _SPELLED_OUT:
         text = str(tensor.value)
         return side._replace(dtype=guarded(tensor.stored_dtype), shape="[]", values=(text, text, text, text))
-    if _NO_VALUE in tensor.attrs and tensor.stored_dtype not in _WITHOUT_VALUE:
+    if tensor.facts.no_value is not None and tensor.stored_dtype not in _WITHOUT_VALUE:
         return side._replace(dtype="<class 'NoneType'>", shape="[]", values=(None, None, None, None))
     if str(side.values[0]).lower() == "nan":
         return side._replace(values=(math.nan, math.nan, math.nan, math.nan))
@@ -173,7 +168,7 @@ def published_checksum(tensor: TensorRef | None) -> str:
     """Return the checksum that msprobe shows: that of an empty text where no checksum and no value is recorded."""
     if tensor is None or tensor.kind in {TensorKind.NULL, TensorKind.UNREADABLE}:
         return checksum_text(tensor)
-    text = tensor.attrs.get(_NO_VALUE)
+    text = tensor.facts.no_value
     if tensor.checksum is None and tensor.stored_dtype not in _GROUPS and (text is not None or tensor.has_numbers):
         return f"{zlib.crc32(str(text or '').encode()):08x}"
     return checksum_text(tensor)
@@ -185,4 +180,4 @@ def file_names(target: TensorRef | None, golden: TensorRef | None) -> str:
 
 
 def _file_name(tensor: TensorRef | None) -> str:
-    return ABSENT if tensor is None else str(tensor.attrs.get("data_name") or NO_FILE)
+    return ABSENT if tensor is None else tensor.facts.file or NO_FILE

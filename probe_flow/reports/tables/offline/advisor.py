@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probe_flow.files.atomic import atomic_text
-from probe_flow.records import ComparedPair, Comparison, FindingKind, Mode
+from probe_flow.records import Comparison, FindingKind, Mode, Row
 from probe_flow.reports.tables.offline.flags import COSINE_LIMIT, YES, overflow
 from probe_flow.reports.tables.offline.groups import OfflineGroup, Operators, offline_groups, tensor_name
 
@@ -95,14 +95,14 @@ def _consistency(judged: list[tuple[OfflineGroup, float]]) -> Advice:
                   "final output is qualified.")  # fmt: skip
 
 
-def _rows(comparison: Comparison, operators: Operators) -> Iterator[tuple[OfflineGroup, ComparedPair]]:
+def _rows(comparison: Comparison, operators: Operators) -> Iterator[tuple[OfflineGroup, Row]]:
     for group in offline_groups(comparison.pairs, comparison.rows, operators):
         for row in group.rows:
             if row.pair.target is not None:
                 yield group, row
 
 
-def _cosine(row: ComparedPair) -> float | None:
+def _cosine(row: Row) -> float | None:
     """Return the cosine as the result table shows it: 1 for single elements."""
     measured = row.measurement
     if measured is None or measured.mode is not Mode.TENSOR:

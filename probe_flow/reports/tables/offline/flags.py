@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from probe_flow.record.rows import statistics_of
-from probe_flow.records import ComparedPair, Mode, Pairs
+from probe_flow.records import Mode, Pairs, Row
 from probe_flow.reports.tables.offline.groups import (
     DEVICE_ONLY,
     NOT_COMPUTED,
@@ -37,7 +37,7 @@ _NEVER_WRONG = frozenset({"Data", "TransData", "PartitionCall"})
 _END = "NetOutput"
 
 
-def overflow(row: ComparedPair | None) -> str:
+def overflow(row: Row | None) -> str:
     """Return YES when a float16 tensor of the target reached the largest float16 or infinity, NO when it did not.
 
     ``NaN`` for other dtypes, and where the elements were not read.
@@ -54,7 +54,7 @@ def overflow(row: ComparedPair | None) -> str:
     return YES if any(value >= HALF_LIMIT for value in extremes) else NO
 
 
-def is_precision_error(row: ComparedPair, op_type: str) -> bool:
+def is_precision_error(row: Row, op_type: str) -> bool:
     """Say whether the figures of a row are beyond the limits of the one-click comparison."""
     measured = row.measurement
     if measured is None or measured.mode is not Mode.TENSOR or op_type in _NEVER_WRONG:
@@ -91,9 +91,7 @@ class ModelOutputs:
         return any(name in self._names or clean_name(name) in self._names for name in originals)
 
 
-def flags(
-    group: OfflineGroup, row: ComparedPair | None, op_type: str, operators: Operators, outputs: ModelOutputs
-) -> list[str]:
+def flags(group: OfflineGroup, row: Row | None, op_type: str, operators: Operators, outputs: ModelOutputs) -> list[str]:
     """Return the three flags of a row; ``NaN`` where nothing tells which operators end the model."""
     is_device_only = golden_names(group, operators) == DEVICE_ONLY
     is_output = outputs.has(operators.originals(group)) if outputs else None

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from probe_flow.records import ComparedPair, Execution, Group, Node, NodeKey, Pair, Pairs, ReasonCode, Relation
+from probe_flow.records import Execution, Group, Node, NodeKey, Pair, Pairs, ReasonCode, Relation, Row
 
 SELECTED = "selected_ops"
 """Attribute of the target catalog, the ids of the operators that were chosen."""
@@ -39,7 +39,7 @@ class OfflineGroup:
     relation: Relation | None = None
     ops: dict[NodeKey, None] = field(default_factory=dict)
     chosen: set[NodeKey] = field(default_factory=set)
-    rows: list[ComparedPair] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
 
 
 class Operators:
@@ -125,7 +125,7 @@ class Operators:
         return self._nodes.get(key) or self._golden.get(key)
 
 
-def offline_groups(pairs: Pairs, rows: Sequence[ComparedPair], operators: Operators) -> list[OfflineGroup]:
+def offline_groups(pairs: Pairs, rows: Sequence[Row], operators: Operators) -> list[OfflineGroup]:
     """Return the groups that the rows belong to, and those of the same executions without any row, by index.
 
     Rows of operators that were not selected are left out; those of the golden alone stand in the group of the
@@ -157,7 +157,7 @@ def clean_name(name: str) -> str:
     return name.replace("/", "_").replace(".", "_")
 
 
-def target_rows(group: OfflineGroup) -> list[ComparedPair]:
+def target_rows(group: OfflineGroup) -> list[Row]:
     """Return the rows that the target has a tensor in."""
     return [row for row in group.rows if row.pair.target is not None]
 
@@ -178,11 +178,11 @@ def golden_names(group: OfflineGroup, operators: Operators) -> str:
     return ",".join(operators.originals(group)) or DEVICE_ONLY
 
 
-def _executions(rows: Iterable[ComparedPair]) -> set[Execution]:
+def _executions(rows: Iterable[Row]) -> set[Execution]:
     return {row.pair.target.node.execution for row in rows if row.pair.target is not None}
 
 
-def _golden_homes(rows: Iterable[ComparedPair]) -> Mapping[Execution, Execution]:
+def _golden_homes(rows: Iterable[Row]) -> Mapping[Execution, Execution]:
     """Return the execution of the target that each one of the golden was compared with."""
     homes: dict[Execution, Execution] = {}
     for row in rows:
@@ -204,7 +204,7 @@ def _index(group: str, default: int) -> int:
 
 
 def _add(
-    row: ComparedPair,
+    row: Row,
     found: dict[tuple[Execution, str], OfflineGroup],
     homes: Mapping[Execution, Execution],
     last: int,

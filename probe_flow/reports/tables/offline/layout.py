@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from probe_flow.record.rows import shape_of
-from probe_flow.records import ComparedPair, Comparison, Expectation, NodeKey, TensorRef
+from probe_flow.records import Comparison, Expectation, NodeKey, Row, TensorRef
 from probe_flow.records.frameworks import NPY
 from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.row_colors import Color, colored
@@ -133,7 +133,7 @@ def _rows(comparison: Comparison, columns: Columns, operators: Operators) -> Ite
             yield colors[row.order] if row is not None else Color.NONE, [*cells, *_judgement(row, operators)]
 
 
-def entries(group: OfflineGroup, operators: Operators) -> Iterator[tuple[NodeKey | None, ComparedPair | None]]:
+def entries(group: OfflineGroup, operators: Operators) -> Iterator[tuple[NodeKey | None, Row | None]]:
     """Yield device operator and row; one without a dump has no row, a row of the golden alone no operator."""
     rows = deque(group.rows)
     for key in group.ops:
@@ -144,13 +144,13 @@ def entries(group: OfflineGroup, operators: Operators) -> Iterator[tuple[NodeKey
     yield from ((None, row) for row in rows if _is_gap(row))
 
 
-def _is_gap(row: ComparedPair) -> bool:
+def _is_gap(row: Row) -> bool:
     reason = row.pair.reason
     return reason is None or reason.expectation is Expectation.MISSING
 
 
 def _cells(
-    group: OfflineGroup, key: NodeKey | None, row: ComparedPair | None, columns: Columns, operators: Operators
+    group: OfflineGroup, key: NodeKey | None, row: Row | None, columns: Columns, operators: Operators
 ) -> list[Cell]:
     pair = row.pair if row is not None else None
     target, golden = (pair.target, pair.golden) if pair is not None else (None, None)
@@ -182,8 +182,8 @@ def _cells(
 
 def address(tensor: TensorRef | None) -> str:
     """Return where the tensor lay in device memory, ``NaN`` when the dump does not say it."""
-    known = tensor.attrs.get("address") if tensor is not None else None
-    return str(known) if isinstance(known, int) and known else NOT_COMPUTED
+    known = tensor.facts.address if tensor is not None else 0
+    return str(known) if known else NOT_COMPUTED
 
 
 def shape_text(shape: tuple[int, ...] | None) -> str:
@@ -195,12 +195,12 @@ def _dtype(tensor: TensorRef | None) -> str:
     return text_cell(tensor.dtype) or NOT_COMPUTED if tensor is not None else NOT_COMPUTED
 
 
-def _custom(row: ComparedPair | None, name: str) -> str:
+def _custom(row: Row | None, name: str) -> str:
     measured = row.measurement if row is not None else None
     return number_text(measured.metrics.get(name) if measured is not None else None)
 
 
-def _judgement(row: ComparedPair | None, operators: Operators) -> list[str]:
+def _judgement(row: Row | None, operators: Operators) -> list[str]:
     if row is None:
         return [NOT_AVAILABLE, NOT_AVAILABLE, ""]
     is_paired = row.pair.target is not None and row.pair.golden is not None

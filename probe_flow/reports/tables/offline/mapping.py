@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from probe_flow.record.rows import file_of
-from probe_flow.records import ComparedPair, NodeKey, Pairs, Status, TensorRef, Verdict
+from probe_flow.records import NodeKey, Pairs, Row, Status, TensorRef, Verdict
 from probe_flow.reports.cells import text_cell
 from probe_flow.reports.row_colors import Color
 from probe_flow.reports.table import Cell, Table, write_csv
@@ -24,7 +24,7 @@ from probe_flow.reports.tables.offline.layout import LINE_END, entries
 MAPPING_HEADER = ("Index", "OpType", "NPUDump", "GroundTruth", "TensorIndex", "NPUDumpPath", "GroundTruthPath")
 
 
-def write_mapping(pairs: Pairs, path: Path, *, rows: Sequence[ComparedPair] | None = None) -> None:
+def write_mapping(pairs: Pairs, path: Path, *, rows: Sequence[Row] | None = None) -> None:
     """Write the table; paths are absolute, ``NaN`` stands for what there is not.
 
     Args:
@@ -39,13 +39,13 @@ def write_mapping(pairs: Pairs, path: Path, *, rows: Sequence[ComparedPair] | No
     write_csv(Table(MAPPING_HEADER, frozenset(("Index",)), _rows(pairs, shown)), path, line_end=LINE_END)
 
 
-def rows_of(pairs: Pairs) -> tuple[ComparedPair, ...]:
+def rows_of(pairs: Pairs) -> tuple[Row, ...]:
     """Return the pairs as rows that nobody measured."""
     skipped = Verdict(Status.SKIPPED)
-    return tuple(ComparedPair(order, pair, None, skipped) for order, pair in enumerate(pairs.pairs))
+    return tuple(Row(pair, None, skipped, order) for order, pair in enumerate(pairs.pairs))
 
 
-def _rows(pairs: Pairs, rows: Sequence[ComparedPair]) -> Iterator[tuple[Color, list[Cell]]]:
+def _rows(pairs: Pairs, rows: Sequence[Row]) -> Iterator[tuple[Color, list[Cell]]]:
     operators = Operators(pairs)
     for group in offline_groups(pairs, rows, operators):
         for key, row in entries(group, operators):
@@ -53,7 +53,7 @@ def _rows(pairs: Pairs, rows: Sequence[ComparedPair]) -> Iterator[tuple[Color, l
                 yield Color.NONE, _cells(group, key, row, operators)
 
 
-def _cells(group: OfflineGroup, key: NodeKey, row: ComparedPair | None, operators: Operators) -> list[Cell]:
+def _cells(group: OfflineGroup, key: NodeKey, row: Row | None, operators: Operators) -> list[Cell]:
     pair = row.pair if row is not None else None
     return [
         group.index,

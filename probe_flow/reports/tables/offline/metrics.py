@@ -9,7 +9,7 @@ from types import MappingProxyType
 from probe_flow.metrics.catalogue.registry import METRICS
 from probe_flow.metrics.catalogue.third_side import PREFIX
 from probe_flow.record.rows import shape_of
-from probe_flow.records import ComparedPair, Measurement, Mode, SideSummary
+from probe_flow.records import Measurement, Mode, Row, SideSummary
 from probe_flow.reports.tables.offline.groups import NOT_COMPUTED
 
 METRIC_COLUMNS: Mapping[str, str] = MappingProxyType(
@@ -43,7 +43,7 @@ _SHOWN_AS_ZERO = 0.001
 """Figures of the standard deviation below this are shown as 0.000, as the published table does."""
 
 
-def is_scalar(row: ComparedPair) -> bool:
+def is_scalar(row: Row) -> bool:
     """Say whether the row's tensors hold one element: shapes of ones alone, or none."""
     shapes = [shape_of(side) for side in (row.pair.target, row.pair.golden) if side is not None]
     return bool(shapes) and all(shape is not None and all(dim == 1 for dim in shape) for shape in shapes)
@@ -54,7 +54,7 @@ def number_text(value: float | None) -> str:
     return NOT_COMPUTED if value is None else f"{float(value):.{_DECIMALS}f}"
 
 
-def metric_texts(row: ComparedPair) -> dict[str, str]:
+def metric_texts(row: Row) -> dict[str, str]:
     """Return the ten columns of a row, ``NaN`` throughout where its elements were not compared.
 
     A scalar has the cosine 1, as the published table says, beside a remark.
@@ -81,7 +81,7 @@ def side_deviation(measured: Measurement, side: str) -> str:
     return NOT_COMPUTED if None in figures else f"({';'.join(map(_short, figures))})"
 
 
-def custom_metrics(rows: Iterable[ComparedPair]) -> tuple[str, ...]:
+def custom_metrics(rows: Iterable[Row]) -> tuple[str, ...]:
     """Return the metrics of installed packages that were measured, in their order."""
     found: dict[str, None] = {}
     for row in rows:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from probe_flow.record.rows import shape_of
-from probe_flow.records import ComparedPair, Comparison, NodeKey, TensorRef
+from probe_flow.records import Comparison, NodeKey, Row, TensorRef
 from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.row_colors import Color, colored
 from probe_flow.reports.table import Cell, Table
@@ -35,9 +35,6 @@ from probe_flow.reports.tables.offline.reasons import (
     published_reason,
     without_rules,
 )
-
-RULE_LAYOUT = "rule_layout"
-"""Attribute of a target tensor: layout of its original in the rules."""
 
 _DECODED = {"bfloat16": "float32"}
 _SMALL_FLOATS = ("float8", "hifloat8", "float6", "float4")
@@ -68,7 +65,7 @@ def _rows(comparison: Comparison, columns: Columns, operators: Operators) -> Ite
             yield Color.NONE, cells
 
 
-def _shown(group: OfflineGroup, operators: Operators) -> list[ComparedPair]:
+def _shown(group: OfflineGroup, operators: Operators) -> list[Row]:
     """Return the rows of tensors that the table has."""
     rows = target_rows(group)
     if operators.is_ruled:
@@ -113,7 +110,7 @@ def _operator_cells(group: OfflineGroup, columns: Columns, operators: Operators)
     ]
 
 
-def _cells(group: OfflineGroup, row: ComparedPair, columns: Columns, operators: Operators) -> list[Cell]:
+def _cells(group: OfflineGroup, row: Row, columns: Columns, operators: Operators) -> list[Cell]:
     target, golden, measured = row.pair.target, row.pair.golden, row.measurement
     assert target is not None
     metrics, remarks = published_metrics(row)
@@ -137,11 +134,11 @@ def _cells(group: OfflineGroup, row: ComparedPair, columns: Columns, operators: 
     ]
 
 
-def _golden_rows(group: OfflineGroup) -> list[ComparedPair]:
+def _golden_rows(group: OfflineGroup) -> list[Row]:
     return [row for row in group.rows if row.pair.golden is not None]
 
 
-def _code(row: ComparedPair) -> str:
+def _code(row: Row) -> str:
     return row.pair.reason.code if row.pair.reason is not None else ""
 
 
@@ -157,17 +154,16 @@ def _dtype(tensor: TensorRef, *, is_ruled: bool) -> str:
 
 
 def _address(tensor: TensorRef) -> str:
-    known = tensor.attrs.get("address")
-    return str(known) if isinstance(known, int) else "0"
+    return str(tensor.facts.address)
 
 
-def _shape(row: ComparedPair) -> tuple[int, ...] | None:
+def _shape(row: Row) -> tuple[int, ...] | None:
     """Return the shape in which the table's writer compares: flat where the rules know no layout, else the golden's."""
     target, golden = row.pair.target, row.pair.golden
     assert target is not None
     if golden is None or not target.numel:
         return target.shape
-    layout = str(target.attrs.get(RULE_LAYOUT) or target.layout)
+    layout = target.facts.rule_layout or target.layout
     dims = target.shape or ()
     if (layout == "ND" and target.layout not in _NOT_FLAT) or sum(dims) == len(dims):
         return (target.numel,)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from probe_flow.records import ComparedPair, Measurement
+from probe_flow.records import Measurement, Row
 from probe_flow.reports.tables.offline.groups import NOT_COMPUTED
 from probe_flow.reports.tables.offline.metrics import (
     COSINE,
@@ -29,7 +29,7 @@ DIVERGENCE, DISTANCE = "KullbackLeiblerDivergence", "RelativeEuclideanDistance"
 _UNSUPPORTED_BOOL = "Algorithm {name} does not support Boolean types."
 
 
-def published_metrics(row: ComparedPair) -> tuple[Mapping[str, str], str]:
+def published_metrics(row: Row) -> tuple[Mapping[str, str], str]:
     """Return the ten columns with the published special cases, and what is said beside them."""
     texts = metric_texts(row)
     measured, target, golden = row.measurement, row.pair.target, row.pair.golden

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from probe_flow.record.rows import file_of, reason_of, shape_of
-from probe_flow.records import ComparedPair, NodeKey, Relation, SlotRole, Status, TensorKind, TensorRef
+from probe_flow.records import NodeKey, Relation, Row, SlotRole, Status, TensorKind, TensorRef
 from probe_flow.reports.tables.offline.groups import (
     INNER_NODE,
     OfflineGroup,
@@ -104,7 +104,7 @@ def without_rules(group: OfflineGroup, operators: Operators) -> str:
     return _joined(texts)
 
 
-def _kind_reasons(name: str, role: SlotRole, rows: list[ComparedPair], operators: Operators) -> list[str | None]:
+def _kind_reasons(name: str, role: SlotRole, rows: list[Row], operators: Operators) -> list[str | None]:
     if not rows:
         return [f"[{name}] There is no {role.value}. Skip the {name}:{role.value}."]
     targets = sum(row.pair.target is not None for row in rows)
@@ -115,7 +115,7 @@ def _kind_reasons(name: str, role: SlotRole, rows: list[ComparedPair], operators
     return [f"[{name}] The number of {role.value} does not match ({targets} vs {goldens})."]
 
 
-def published_reason(row: ComparedPair, operators: Operators) -> str:
+def published_reason(row: Row, operators: Operators) -> str:
     """Return the reason of a row of a tensor as the published table words it, with its remarks about metrics."""
     reason = row.pair.reason
     if row.pair.golden is None:
@@ -129,7 +129,7 @@ def published_reason(row: ComparedPair, operators: Operators) -> str:
     return ",".join(_remarks(row, is_whole_path=True))
 
 
-def full_reason(row: ComparedPair, operators: Operators) -> str:
+def full_reason(row: Row, operators: Operators) -> str:
     """Return all that is to say about a row that was not, or not wholly, compared; never empty for those."""
     if row.verdict.status in _NOT_COMPARED:
         words = published_words(row.pair, operators)
@@ -139,7 +139,7 @@ def full_reason(row: ComparedPair, operators: Operators) -> str:
     return _joined((*_remarks(row), *_nonfinite(row)), "; ")
 
 
-def remarks(row: ComparedPair, operators: Operators) -> str:
+def remarks(row: Row, operators: Operators) -> str:
     """Return what is worth knowing of a row beside `full_reason`: how it was paired, why it fails; plain words."""
     if row.measurement is None or row.verdict.status in _NOT_COMPARED:
         said = reason_of(row) or ""
@@ -148,7 +148,7 @@ def remarks(row: ComparedPair, operators: Operators) -> str:
     return _joined((reason, *row.measurement.notes, *row.verdict.reasons), "; ")
 
 
-def _different_shapes(row: ComparedPair, operators: Operators) -> str | None:
+def _different_shapes(row: Row, operators: Operators) -> str | None:
     target, golden = row.pair.target, row.pair.golden
     if target is None or golden is None or not _has_data(target, golden):
         return None
@@ -162,7 +162,7 @@ def _has_data(*sides: TensorRef) -> bool:
     return all(side.kind is TensorKind.TENSOR for side in sides)
 
 
-def _remarks(row: ComparedPair, *, is_whole_path: bool = False) -> list[str]:
+def _remarks(row: Row, *, is_whole_path: bool = False) -> list[str]:
     """Return what the table says beside metrics that it could not compute, or that mean little."""
     measured = row.measurement
     if measured is None:
@@ -183,7 +183,7 @@ def _remarks(row: ComparedPair, *, is_whole_path: bool = False) -> list[str]:
     return remarks
 
 
-def _nonfinite(row: ComparedPair) -> list[str]:
+def _nonfinite(row: Row) -> list[str]:
     measured = row.measurement
     if measured is None:
         return []
@@ -203,7 +203,7 @@ def _file(tensor: TensorRef, *, is_whole_path: bool) -> str:
     return file if is_whole_path else file.rsplit("/", 1)[-1]
 
 
-def _code(row: ComparedPair) -> str:
+def _code(row: Row) -> str:
     return row.pair.reason.code if row.pair.reason is not None else ""
 
 

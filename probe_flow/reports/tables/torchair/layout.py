@@ -8,7 +8,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from probe_flow.record.rows import RowReader, checksum_of, reason_of, shape_of, statistics_of
-from probe_flow.records import ComparedPair, Comparison, Mode, NodeKey, SideSummary, SlotRole, Status, TensorRef
+from probe_flow.records import Comparison, Mode, NodeKey, Row, SideSummary, SlotRole, Status, TensorRef
 from probe_flow.reports.accuracy import accuracy_of
 from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.row_colors import Color, colored
@@ -267,11 +267,11 @@ _word_cell = lru_cache(maxsize=4096)(text_cell)
 """`text_cell` of words that many rows share."""
 
 
-def _is_two_sided(row: ComparedPair) -> bool:
+def _is_two_sided(row: Row) -> bool:
     return row.pair.target is not None and row.pair.golden is not None
 
 
-def _mode_cells(row: ComparedPair, *, in_percent: bool) -> Mapping[str, Cell]:
+def _mode_cells(row: Row, *, in_percent: bool) -> Mapping[str, Cell]:
     measured = row.measurement
     if measured is None:
         return {}
@@ -296,7 +296,7 @@ def _mode_cells(row: ComparedPair, *, in_percent: bool) -> Mapping[str, Cell]:
     }
 
 
-def _unsupported(row: ComparedPair) -> Callable[[str], bool]:
+def _unsupported(row: Row) -> Callable[[str], bool]:
     """Return which columns mean nothing here: most of a scalar's, and the direction of a single number."""
     measured = row.measurement
     assert measured is not None
@@ -344,7 +344,7 @@ def as_number(value: float | None) -> float | None:
     return int(value) if isinstance(value, bool) else value
 
 
-def _reference_cells(row: ComparedPair) -> list[Cell]:
+def _reference_cells(row: Row) -> list[Cell]:
     """Return the cells of the third side; ``N/A`` where the reference has no such tensor."""
     reference = row.pair.reference
     metrics = row.measurement.metrics if row.measurement is not None else {}
@@ -352,9 +352,9 @@ def _reference_cells(row: ComparedPair) -> list[Cell]:
     return [dtype or NOT_AVAILABLE, *(_number(metrics.get(name)) for name in _REFERENCE_METRICS.values())]
 
 
-def _requires_grad(row: ComparedPair) -> str:
+def _requires_grad(row: Row) -> str:
     target, golden = row.pair.target, row.pair.golden
     if target is None or golden is None:
         return NOT_AVAILABLE
-    flags = target.attrs.get("requires_grad"), golden.attrs.get("requires_grad")
+    flags = target.requires_grad, golden.requires_grad
     return NOT_AVAILABLE if None in flags else str(str(flags[0]) == str(flags[1]))

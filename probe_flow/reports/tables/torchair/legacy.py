@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from probe_flow.record.rows import file_of, reason_of, statistics_of
-from probe_flow.records import ComparedPair, Comparison, SideSummary, Status, TensorRef
+from probe_flow.records import Comparison, Row, SideSummary, Status, TensorRef
 from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.row_colors import Color, colored
 from probe_flow.reports.table import Table
@@ -97,7 +97,7 @@ def _side_cells(tensor: TensorRef | None, summary: SideSummary | None) -> list[s
     ]
 
 
-def _reason(row: ComparedPair) -> str:
+def _reason(row: Row) -> str:
     measured = row.measurement
     is_whole = measured is not None and row.verdict.status in _JUDGED and not measured.nonfinite_mismatch
     return "" if is_whole else text_cell(reason_of(row) or "")

@@ -7,12 +7,12 @@ from comparison_rows import OUT, row
 
 from probe_flow.analysis.flow.ordering import side_by_side
 from probe_flow.records import Execution, NodeKey
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 Place = tuple[int | None, int | str | None, int | None]
 
 
-def rows_of(*executions: Place, nodes: int = 3) -> list[MeasuredPair]:
+def rows_of(*executions: Place, nodes: int = 3) -> list[Row]:
     """Rows as they come: rank, graph, step, then so many nodes."""
     return [
         row(NodeKey(Execution(rank, step, graph), f"n{number}"), OUT)

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from probe_flow.analysis.model.deviation import Deviation, deviation_of, shape_of
 from probe_flow.records import ErrorShape, Measurement, Mode, Pair, Rule, SideSummary, SlotRole, TensorKind
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 
 def tensor_row(metrics, target=None, golden=None, count=4, nonfinite=0, **more):
@@ -205,14 +205,13 @@ def test_casts_compared_with_their_own_input_may_lose_what_a_cast_loses():
 
 def test_statistics_kept_with_few_digits_are_rounded_by_them():
     sides = statistics(l2norm=1.00001), statistics(l2norm=1.0)
-    attrs = {"significant_digits": 6}
     pair = Pair(
-        tensor(kind=TensorKind.STATISTICS, dtype="float32", attrs=attrs),
+        tensor(kind=TensorKind.STATISTICS, dtype="float32", digits=6),
         tensor(kind=TensorKind.STATISTICS, dtype="float32"),
         "g",
         Rule("exact"),
     )
-    found = deviation_of(MeasuredPair(pair, statistics_measured(*sides)))
+    found = deviation_of(Row(pair, statistics_measured(*sides)))
     assert found.unit == pytest.approx(5e-6)
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import pytest
 from comparison_rows import IN, OUT, edge, measured, pairs_of, passes, row
-from msgspec.structs import replace
 
 from probe_flow.analysis.model.noise import is_noisy, is_within_noise, noise_of, not_deterministic, with_noise
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import FindingKind
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 U = 2.0**-11
 
 
-def repeated(found: MeasuredPair, *runs: float, **figures) -> MeasuredPair:
+def repeated(found: Row, *runs: float, **figures) -> Row:
     """The row with further runs of its golden, which differ from the first by these relative errors."""
-    noise = tuple(MeasuredPair(found.pair, measured(relative=error, **figures)) for error in runs)
-    return replace(found, noise=noise)
+    noise = tuple(Row(found.pair, measured(relative=error, **figures)) for error in runs)
+    return found.with_aside(noise=noise)
 
 
 def test_the_largest_difference_of_the_runs_is_the_noise():

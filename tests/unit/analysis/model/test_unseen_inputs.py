@@ -12,7 +12,7 @@ from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, Noise, with_noise
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import Expectation, FindingKind, Node, Reason
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 U = 2.0**-11
 ROOT12 = math.sqrt(12.0)
@@ -21,7 +21,7 @@ PART = 0.1 + 2.0 / math.sqrt(100.0)
 TYPES = {"quant": "AscendQuant", "conv": "Conv2D", "relu": "Relu"}
 
 
-def hidden(node: str, place: int, *, role=IN, code: str = "no_golden_dump", **more) -> MeasuredPair:
+def hidden(node: str, place: int, *, role=IN, code: str = "no_golden_dump", **more) -> Row:
     found = target_only(tensor(node, role, place, **more), expected=True)
     return replace(found, pair=replace(found.pair, reason=Reason(code, code, Expectation.EXPECTED)))
 

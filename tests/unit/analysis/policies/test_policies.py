@@ -15,7 +15,7 @@ from probe_flow.analysis.policies.torchair import TorchairPolicy
 from probe_flow.errors import UsageError
 from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import Measurement, Mode, NodeKey, Pair, SideSummary, Statistics, Status
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 PASS, WARNING, FAIL = Status.PASS, Status.WARNING, Status.FAIL
 
@@ -289,12 +289,10 @@ def test_dump_json_arguments(target, golden, status):
 
 def test_dump_json_shapes():
     one, other = (tensor(api(), shape=shape) for shape in ((2, 50), (50, 2)))
-    found = judged(DumpJsonPolicy(), MeasuredPair(Pair(one, other, "g", Rule("exact")), row().measurement))
+    found = judged(DumpJsonPolicy(), Row(Pair(one, other, "g", Rule("exact")), row().measurement))
     assert (found.rule_ids, found.reasons) == (("shape",), ("shape is (2, 50), golden (50, 2)",))
     unknown = tensor(api(), shape=None)
-    assert (
-        judged(DumpJsonPolicy(), MeasuredPair(Pair(one, unknown, "g", Rule("exact")), row().measurement)).status is PASS
-    )
+    assert judged(DumpJsonPolicy(), Row(Pair(one, unknown, "g", Rule("exact")), row().measurement)).status is PASS
 
 
 @pytest.mark.parametrize(
@@ -302,8 +300,8 @@ def test_dump_json_shapes():
     [(True, False, ("requires_grad",)), (True, True, ()), (None, True, ()), (True, None, ()), (None, None, ())],
 )
 def test_dump_json_warns_of_another_requires_grad_where_both_recorded_it(target, golden, rules):
-    sides = [tensor(attrs={} if grad is None else {"requires_grad": grad}) for grad in (target, golden)]
-    found = judged(DumpJsonPolicy(), MeasuredPair(Pair(*sides, "g", Rule("exact")), row().measurement))
+    sides = [tensor(requires_grad=grad) for grad in (target, golden)]
+    found = judged(DumpJsonPolicy(), Row(Pair(*sides, "g", Rule("exact")), row().measurement))
     assert (found.status, found.rule_ids) == (Status.WARNING if rules else PASS, rules)
 
 

@@ -44,7 +44,7 @@ from probe_flow.records import (
     TensorKind,
 )
 from probe_flow.records.frameworks import PYTORCH, named
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 U = 2.0**-11
 
@@ -535,10 +535,10 @@ def test_checksums_blame_a_stale_input():
     assert (finding.row, finding.slot.role) == (1, IN)
 
 
-def hashed_late(name: str, role: SlotRole, target: str, golden: str) -> MeasuredPair:
+def hashed_late(name: str, role: SlotRole, target: str, golden: str) -> Row:
     """A row of a collective whose checksums may differ, and whose recorded statistics agree."""
     row = checksum_row(name, role, target, golden)
-    sides = [replace(side, recorded=statistics()) for side in (row.pair.target, row.pair.golden)]
+    sides = [side.changed(recorded=statistics()) for side in (row.pair.target, row.pair.golden)]
     return replace(row, pair=replace(row.pair, target=sides[0], golden=sides[1]))
 
 
@@ -724,7 +724,7 @@ def test_drift_names_what_comes_nearest_to_an_origin():
 
 def not_comparable(name, shapes, role=OUT):
     target, golden = (tensor(name, role, shape=shape) for shape in shapes)
-    return MeasuredPair(Pair(target, golden, "g", Rule("exact"), reason=why(expected=False)))
+    return Row(Pair(target, golden, "g", Rule("exact"), reason=why(expected=False)))
 
 
 def behind_what_was_not_compared(shapes):

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from probe_flow.analysis.coverage import Required, cover, incompleteness
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import Expectation, Reason, Role, Status, Verdict
-from probe_flow.records.measured import MeasuredPair
+from probe_flow.records.row import Row
 
 U = 2.0**-11
 
 
-def guessed(found: MeasuredPair, confidence: float = 0.6) -> MeasuredPair:
+def guessed(found: Row, confidence: float = 0.6) -> Row:
     reason = Reason("guessed", "a guess", Expectation.EXPECTED)
     return replace(found, pair=replace(found.pair, confidence=confidence, reason=reason))
 

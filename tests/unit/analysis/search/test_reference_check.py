@@ -11,18 +11,18 @@ from msgspec.structs import replace
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.analysis.search.reference_check import MULTIPLIERS, NO_WITNESS, clears, with_figures, witness_of
 from probe_flow.records import FindingKind, Measurement, Mode, Role
-from probe_flow.records.measured import MeasuredPair, ThirdSide
+from probe_flow.records.row import Row, ThirdSide
 
 U = 2.0**-11
 
 
-def judged(found: MeasuredPair, target: Measurement, golden: Measurement, dtype: str = "float64") -> MeasuredPair:
+def judged(found: Row, target: Measurement, golden: Measurement, dtype: str = "float64") -> Row:
     """The row with a reference from which its sides are off by these measurements."""
-    reference = replace(found.pair.golden, dtype=dtype)
-    return replace(found, pair=replace(found.pair, reference=reference), third=ThirdSide(target, golden))
+    reference = found.pair.golden.changed(dtype=dtype)
+    return replace(found, pair=replace(found.pair, reference=reference)).with_aside(third=ThirdSide(target, golden))
 
 
-def off(target: float, golden: float, *, dtype: str = "float16", **figures) -> MeasuredPair:
+def off(target: float, golden: float, *, dtype: str = "float16", **figures) -> Row:
     return judged(
         row("a", relative=target + golden, dtype=dtype, golden_dtype="float32"),
         measured(relative=target, **figures),
@@ -146,9 +146,9 @@ def test_drift_that_the_golden_shares_is_none():
 
 def test_a_row_without_reference_is_judged_by_the_golden_alone():
     rows, pairs = chain((0.5 * U, 0.5 * U, 0.0), (60 * U, 1 * U, 60 * U))
-    bare = [MeasuredPair(replace(each.pair, reference=None), each.measurement) for each in rows]
+    bare = [Row(replace(each.pair, reference=None), each.measurement) for each in rows]
     assert [finding.kind for finding in conclude(bare, pairs, passes(bare))[0]] == [FindingKind.ORIGIN]
 
 
 def test_a_scalar_argument_has_no_witness():
-    assert witness_of(MeasuredPair(replace(row("a").pair, reference=tensor("a")), None)) is None
+    assert witness_of(Row(replace(row("a").pair, reference=tensor("a")), None)) is None

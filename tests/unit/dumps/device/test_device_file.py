@@ -16,7 +16,7 @@ from probe_flow.dumps.device.device_file import MAX_HEADER_BYTES, read_ge_header
 from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import FormatError, NotComparableError
-from probe_flow.records import Execution, NodeKey, SlotRole, TensorKind
+from probe_flow.records import Execution, NodeKey, SlotRole, TensorFacts, TensorKind
 
 KEY = NodeKey(Execution(), "Add_1")
 ADD_1 = bytes.fromhex(
@@ -72,7 +72,7 @@ def test_published_container_reads_field_by_field(tmp_path):
     assert (result.offset, result.size, result.data_type, result.original_shape) == (74, 8, 1, (1, 2))
     first, second = tensor_refs(dump, path, KEY)
     assert (first.id, first.dtype, first.stored_dtype, first.layout) == ("Add_1.input.0", "float16", "DT_FLOAT16", "ND")
-    assert first.attrs == {"address": 4096, "original_shape": (2,)}
+    assert first.facts == TensorFacts(address=4096)
     assert (second.slot.role, second.logical_shape) == (SlotRole.OUTPUT, (1, 2))
     values = read_all(path)
     np.testing.assert_array_equal(values[0], [1.0, -2.5])

@@ -119,7 +119,7 @@ def test_padding_of_a_private_layout_is_taken_out_of_the_mean_and_may_be_an_extr
     assert (ref.shape, ref.logical_shape, ref.layout) == ((1, 1, 16, 16), (2, 3), "FRACTAL_NZ")
     assert ref.recorded == Statistics(min=None, max=5.0, mean=0.05 * 256 / 6, nan=0, inf=0)
     assert "FRACTAL_NZ" in ref.reason
-    assert "count" not in ref.attrs
+    assert ref.facts.count is None
 
 
 def test_a_private_layout_smaller_than_the_graph_says_keeps_what_the_device_wrote(tmp_path):

@@ -92,8 +92,8 @@ def test_files_of_real_dumps_have_the_recorded_statistics(name: str, tensors: in
         assert tensor.shape == tensor.logical_shape
         assert wide.size == tensor.numel
         assert (wide.max(), wide.min()) == pytest.approx((tensor.recorded.max, tensor.recorded.min), rel=1e-6)
-        assert Path(str(tensor.source)).name == tensor.attrs["data_name"]
-        assert str(tensor.attrs["data_name"]).startswith(str(tensor.attrs["item"]))
+        assert Path(str(tensor.source)).name == tensor.facts.file
+        assert str(tensor.facts.file).startswith(str(tensor.item))
 
 
 def test_values_saved_one_by_one_are_nodes_of_their_own() -> None:
@@ -105,7 +105,7 @@ def test_values_saved_one_by_one_are_nodes_of_their_own() -> None:
         ("y_only_grad", 0, Phase.NONE, 1),
     ]
     assert {tensor.slot for tensor in catalog.tensors} == {Slot(SlotRole.DEBUG, (0,))}
-    assert next(tensor.attrs["item"] for tensor in catalog.tensors) == "y_only.0.debug"
+    assert next(tensor.item for tensor in catalog.tensors) == "y_only.0.debug"
     assert {(node.kind, node.op_type) for node in catalog.nodes.values()} == {(NodeKind.DEBUG, "debug")}
 
 
@@ -114,7 +114,7 @@ def test_nested_debug_values_are_flattened_below_their_entry(tmp_path: Path) -> 
     (tmp_path / "debug.json").write_text(json.dumps({"task": "statistics", "level": "debug", "data": nested}))
     catalog = read(tmp_path / "debug.json")
 
-    assert [tensor.attrs["item"] for tensor in catalog.tensors] == [
+    assert [tensor.item for tensor in catalog.tensors] == [
         "a.b.3.debug.0",
         "a.b.3.debug.1.k",
         "a.b.3.debug.2",
@@ -151,7 +151,7 @@ def test_a_file_is_taken_from_beside_its_dump_whatever_the_dump_says(tmp_path: P
 def test_the_name_of_the_file_is_the_name_of_the_item(tmp_path: Path) -> None:
     tensor = only(read(write(tmp_path / "d", described("Torch.other.7.pt"), {"Torch.other.7.pt": pt([1, 2])})))
 
-    assert tensor.attrs["item"] == "Torch.other.7"
+    assert tensor.item == "Torch.other.7"
 
 
 @pytest.mark.parametrize("dtype", ["BFloat16", "Float8_E4M3FN", "HiFloat8"])
@@ -246,7 +246,7 @@ def test_a_bad_file_costs_its_tensor_and_says_why(
     assert what in str(tensor.reason)
     assert (tensor.shape, tensor.extents) == ((2,), ())
     assert next((problem.code, problem.severity) for problem in catalog.problems) == (code, Severity.ERROR)
-    assert catalog.problems[0].tensor == tensor.attrs["item"]
+    assert catalog.problems[0].tensor == tensor.item
 
 
 def test_a_dump_without_its_folder_of_tensors_says_so(tmp_path: Path) -> None:

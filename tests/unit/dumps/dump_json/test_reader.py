@@ -60,7 +60,7 @@ def read(path: Path, **options: Any) -> Catalog:
 
 
 def items(catalog: Catalog) -> dict[str, TensorRef]:
-    return {str(tensor.attrs["item"]): tensor for tensor in catalog.tensors}
+    return {str(tensor.item): tensor for tensor in catalog.tensors}
 
 
 def codes(catalog: Catalog) -> list[str]:
@@ -120,7 +120,7 @@ def test_statistics_requires_grad_and_item_names_are_taken_over() -> None:
     assert first.kind is TensorKind.STATISTICS
     assert (first.dtype, first.stored_dtype, first.shape) == ("int64", "torch.int64", (2, 6))
     assert first.recorded == Statistics(min=0, max=10, mean=None, l2norm=None)
-    assert first.attrs["requires_grad"] is False
+    assert first.requires_grad is False
     assert weight.slot == Slot(SlotRole.PARAMETER_GRAD, ("weight",))
 
 
@@ -185,7 +185,7 @@ def test_mindspore_dump_of_tensors_is_read_with_its_files() -> None:
     assert matmul.key == NodeKey(ONE, "Primitive.matmul.MatMul", 1, Phase.BACKWARD)
     assert matmul.parent == "Cell.mlp.dense1.Dense"
     assert (ref.kind, ref.dtype, ref.stored_dtype) == (TensorKind.TENSOR, "float32", "Float32")
-    assert ref.attrs["data_name"] == "Primitive.matmul.MatMul.1.backward.output.1.npy"
+    assert ref.facts.file == "Primitive.matmul.MatMul.1.backward.output.1.npy"
 
 
 # --- names -----------------------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def test_point_to_point_operations_and_groups_keep_their_facts(tmp_path: Path) -
 
     first, second, _ = read(folder).tensors
     assert first.kind is TensorKind.STATISTICS
-    assert first.attrs["p2p"] == {"op": "isend", "peer": 1, "tag": 0}
+    assert first.facts.peers == {"op": "isend", "peer": 1, "tag": 0}
     assert (second.kind, second.value) == (TensorKind.OPAQUE, "[0, 1]")
 
 
@@ -252,7 +252,7 @@ def test_a_value_that_stands_for_its_list_is_its_first_element_and_null_is_an_ab
     folder = write(tmp_path, {"Torch.add.0.forward": {"input_args": None, "output": tensor()}})
 
     catalog = read(folder)
-    assert [ref.attrs["item"] for ref in catalog.tensors] == ["Torch.add.0.forward.output.0"]
+    assert [ref.item for ref in catalog.tensors] == ["Torch.add.0.forward.output.0"]
     assert codes(catalog) == []
 
 
@@ -316,7 +316,7 @@ def test_old_dumps_without_framework_and_with_old_gradient_names(tmp_path: Path)
     catalog = read(folder)
     gamma, beta = catalog.tensors
     assert catalog.framework == MINDSPORE
-    assert (gamma.dtype, gamma.attrs["item"]) == ("bfloat16", "Cell.n.LN.parameters_grad.gamma")
+    assert (gamma.dtype, gamma.item) == ("bfloat16", "Cell.n.LN.parameters_grad.gamma")
     assert beta.kind is TensorKind.NULL
 
 

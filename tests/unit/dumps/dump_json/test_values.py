@@ -51,8 +51,8 @@ def test_a_usual_tensor_by_hand() -> None:
     assert (tensor.kind, tensor.dtype, tensor.stored_dtype) == (TensorKind.STATISTICS, "float32", "torch.float32")
     assert tensor.shape == tensor.logical_shape == (2, 3)
     assert tensor.recorded == Statistics(min=-1.5, max=2.5, mean=0.25, l2norm=4.0)
-    assert tensor.attrs == {"item": "f.0.forward.output.0", "requires_grad": True, "type": "torch.Tensor"}
-    assert list(tensor.attrs) == ["item", "requires_grad", "type"]
+    assert tensor.item == "f.0.forward.output.0"
+    assert tensor.requires_grad is True
     assert tensor.source == "dump.json"
 
 

@@ -241,13 +241,13 @@ def test_pairs_and_differences_are_those_of_the_peer(statistics_of):
         read(statistics_of(name), side, select=Selection(steps=[0]))
         for name, side in (("scaled", "target"), ("base", "golden"))
     ]
-    ours = {pair.target.attrs["item"]: pair for pair in match_name(*sides).pairs if pair.target is not None}
+    ours = {pair.target.item: pair for pair in match_name(*sides).pairs if pair.target is not None}
     for row in expected:
         pair = ours.pop(item_of(row["NPU Name"]))
         assert (pair.golden is None) == (not row["Bench Name"].strip())
         if pair.golden is None:
             continue
-        assert pair.golden.attrs["item"] == item_of(row["Bench Name"])
+        assert pair.golden.item == item_of(row["Bench Name"])
         found = compare_statistics(pair.target.recorded, pair.golden.recorded)
         for statistic, word in (("max", "Max"), ("min", "Min"), ("mean", "Mean"), ("l2norm", "L2norm")):
             # The peer computes in float32.

@@ -122,31 +122,26 @@ class TestDeviceFiles:
         ref = by_id(ge(device.root))["Mul.output.0"]
         assert ref.recorded == Statistics(min=0.0, max=5.0, mean=2.5, l2norm=7.4, nan=0, inf=1)
         assert (ref.dtype, ref.logical_shape, ref.checksum) == ("bfloat16", (6,), "00abcdef")
-        assert ref.attrs["checksum_dtype"] == "float32"
+        assert ref.facts.hashed_as == "float32"
 
     def test_checksums_alone_make_an_md5_dump(self, device):
         content = ReducedDevice(("crc32",), (), (ReducedTensor((1.0,), "float16", (2, 3)),))
         (device.token(0) / f"{MUL}_crc.npz").write_bytes(content.to_bytes())
         catalog = ge(device.root)
         assert (catalog.task, catalog.tensors[0].checksum) == ("md5", "00000001")
-        assert "checksum_dtype" not in catalog.tensors[0].attrs
+        assert catalog.tensors[0].facts.hashed_as is None
 
     def test_a_recorded_count_stands_in_for_an_unknown_shape(self, tmp_path):
         dump = GeDump(tmp_path / "msprobe_ge_dump")
         content = ReducedDevice(("min", "max", "count"), (), (ReducedTensor((0.0, 1.0, 12.0)),))
         (dump.token(0) / f"{MUL}_min_max.npz").write_bytes(content.to_bytes())
         ref = ge(dump.root).tensors[0]
-        assert (ref.numel, ref.attrs["count"]) == (None, 12)
+        assert (ref.numel, ref.facts.count) == (None, 12)
 
     def test_a_graph_shape_that_contradicts_the_recorded_count_is_not_taken(self, device):
         content = ReducedDevice(("min", "max", "count"), (), (ReducedTensor((0.0, 1.0, 12.0)),))
         (device.token(0) / f"{MUL}_min_max.npz").write_bytes(content.to_bytes())
         assert by_id(ge(device.root))["Mul.output.0"].logical_shape is None
-
-    def test_figures_of_own_functions_are_kept_as_facts(self, device):
-        content = ReducedDevice(("min", "max", "my:median[0]"), (), (ReducedTensor((0.0, 1.0, 0.5)),))
-        (device.token(0) / f"{MUL}_min_max.npz").write_bytes(content.to_bytes())
-        assert by_id(ge(device.root))["Mul.output.0"].attrs["figures"] == {"my:median[0]": 0.5}
 
     def test_elements_that_nobody_can_decode_are_opaque(self, device):
         tensors = (ReducedTensor((math.nan, math.nan), "string", (2,)), ReducedTensor((0.0, 1.0), "float32", (2,)))

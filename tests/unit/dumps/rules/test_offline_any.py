@@ -92,10 +92,11 @@ def catalog(side: str, framework: str, dump: Mapping[str, list[tuple]], *, quant
         for role, index, (shape, logical, layout), kind, address in slots:
             slot = Slot(role, (index,))
             if all((ref.node, ref.slot) != (key, slot) for ref in found):
-                attrs = {} if address is None else {"address": address}
                 layout = layout if framework == "om" else "ND"
                 shape = shape if framework == "om" else logical or shape
-                found.append(TensorRef(key, slot, kind, "float32", "DT_FLOAT", shape, logical, layout, attrs=attrs))
+                found.append(
+                    TensorRef.of(key, slot, kind, "float32", "DT_FLOAT", shape, logical, layout, address=address or 0)
+                )
     return Catalog(side, named(framework), "tensor", f"/{side}", nodes, tuple(found), attrs={"is_quantised": quantised})
 
 

@@ -154,6 +154,7 @@ def test_any_layout_becomes_any_other_and_comes_back(data: st.DataObject, tmp_pa
     given_values = values(dtype, shape)
     block = data.draw(st.sampled_from([8, 16, 32]))
     assume(not fits_in_order(shape, target, source, block))
+    assume(dtype != "uint1" or math.prod(shape) > 1)  # one byte: of 8 elements as well
     ref = dumped(tmp_path, DumpTensor(given_values, dtype, source, c0=block))
     is_matrix = source == "FRACTAL_NZ"
     keeps_order = is_matrix and target in ("NHWC", "HWCN", "CHWN")
@@ -170,7 +171,7 @@ def test_any_layout_becomes_any_other_and_comes_back(data: st.DataObject, tmp_pa
     logical = relaid.shape if keeps_order else shape
     layout = "ND" if keeps_order else target
     extent = Extent(str(tmp_path / "x.bin"), made.offset, made.nbytes)
-    again = TensorRef(
+    again = TensorRef.of(
         KEY, ref.slot, ref.kind, dtype, shape=relaid.shape, logical_shape=logical, layout=layout, extents=(extent,)
     )
     convert(in_layout(again, "ND"), tmp_path / "y.npy", FileKind.NPY)
@@ -307,7 +308,7 @@ def test_elements_kept_wider_than_their_type_are_read_back(tmp_path: Path) -> No
     ref = dumped(tmp_path, DumpTensor(given, "bfloat16", "NC1HWC0"))
     made = convert(in_layout(ref, "ND"), tmp_path / "x.npy", FileKind.NPY)
     extent = Extent(str(tmp_path / "x.npy"), made.offset, made.nbytes, "raw@float32")
-    again = TensorRef(KEY, ref.slot, ref.kind, "bfloat16", shape=SHAPE, logical_shape=SHAPE, extents=(extent,))
+    again = TensorRef.of(KEY, ref.slot, ref.kind, "bfloat16", shape=SHAPE, logical_shape=SHAPE, extents=(extent,))
     with open_tensor(again) as blocks:
         assert blocks.read(0, math.prod(SHAPE)).tolist() == given.reshape(-1).tolist()
     convert(as_stored(again), tmp_path / "y.bin", FileKind.BIN)

@@ -46,7 +46,7 @@ def values_of(tmp_path: Path, header: TorchHeader) -> Any:
     key, slot = NodeKey(Execution(), "n"), Slot(SlotRole.INPUT)
     extent = Extent(str(tmp_path / "x.pt"), header.offset, header.nbytes, header.encoding)
     kind, dtype, shape = TensorKind.TENSOR, header.dtype, header.shape
-    ref = TensorRef(key, slot, kind, dtype, dtype, shape, shape, extents=(extent,))
+    ref = TensorRef.of(key, slot, kind, dtype, dtype, shape, shape, extents=(extent,))
     with open_tensor(ref) as blocks:
         return blocks.read(0, blocks.numel).reshape(shape)
 

@@ -48,7 +48,7 @@ def read(path: Path, dtype: str, shape: tuple[int, ...]) -> Any:
     assert header.shape in (None, shape)
     extent = Extent(str(path), header.offset, header.nbytes, header.encoding)
     key, slot, kind = NodeKey(Execution(), "n"), Slot(SlotRole.INPUT), TensorKind.TENSOR
-    with open_tensor(TensorRef(key, slot, kind, dtype, dtype, shape, shape, extents=(extent,))) as blocks:
+    with open_tensor(TensorRef.of(key, slot, kind, dtype, dtype, shape, shape, extents=(extent,))) as blocks:
         return blocks.read(0, blocks.numel).reshape(shape)
 
 

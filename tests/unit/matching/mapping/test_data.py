@@ -16,7 +16,7 @@ ONE, TWO = Execution(rank=0, step=0), Execution(rank=1, step=0)
 def dump(*names: str, runs: tuple[Execution, ...] = (ONE,), dtype: str = "float32") -> Catalog:
     """One call per API name with one output each."""
     tensors = [
-        ref_of(NodeKey(run, name), Slot(SlotRole.OUTPUT), attrs={"item": f"{name}.0.forward.output.0"}, dtype=dtype)
+        ref_of(NodeKey(run, name), Slot(SlotRole.OUTPUT), item=f"{name}.0.forward.output.0", dtype=dtype)
         for run in runs
         for name in names
     ]

@@ -49,7 +49,7 @@ def test_gradients_of_renamed_layers_and_parameters_pair() -> None:
 
 def test_pairs_name_the_line_of_the_layer() -> None:
     lines = {
-        str(pair.target.attrs["item"]).split(".forward")[0]: pair.rule_span.line
+        str(pair.target.item).split(".forward")[0]: pair.rule_span.line
         for pair in real_pairs().pairs
         if pair.target and pair.golden and pair.rule_span and pair.target.node.name.startswith("Cell")
     }

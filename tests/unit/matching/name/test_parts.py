@@ -14,8 +14,7 @@ def tensors(entry: str, key: NodeKey, slots: dict[str, tuple[int, ...]]) -> list
     found = []
     for text, shape in slots.items():
         role, _, number = text.partition(".")
-        attrs = {"item": f"{entry}.{text}"}
-        found.append(ref_of(key, Slot(SlotRole(role), (int(number),)), logical_shape=shape, attrs=attrs))
+        found.append(ref_of(key, Slot(SlotRole(role), (int(number),)), logical_shape=shape, item=f"{entry}.{text}"))
     return found
 
 

@@ -247,7 +247,7 @@ def _raw(folder: Path, name: str, stored: np.ndarray, layout: str, logical: tupl
 
     path = folder / name
     path.write_bytes(np.ascontiguousarray(stored).tobytes())
-    return TensorRef(
+    return TensorRef.of(
         NodeKey(Execution(), "conv"),
         Slot(SlotRole.OUTPUT),
         TensorKind.TENSOR,

@@ -26,7 +26,7 @@ def reference_of(pairs: Pairs, *, root: str = "/reference", without: str = "", s
     for ref in pairs.golden.tensors:
         run = replace(ref.node.execution, step=step)
         if ref.node.name != without:
-            refs.append(replace(ref, node=NodeKey(run, ref.node.name, ref.node.call, ref.node.phase), dtype="float64"))
+            refs.append(ref.changed(node=NodeKey(run, ref.node.name, ref.node.call, ref.node.phase), dtype="float64"))
     nodes = {ref.node: Node(ref.node, "Relu") for ref in refs}
     return Catalog("exact", Framework("test"), "tensor", root, nodes, tuple(refs))
 

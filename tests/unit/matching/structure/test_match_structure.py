@@ -60,8 +60,7 @@ def lone(pairs: Pairs) -> set[tuple[str, str]]:
 
 def items(pairs: Pairs) -> list[tuple[object, object]]:
     return [
-        (pair.target.attrs["item"] if pair.target else None, pair.golden.attrs["item"] if pair.golden else None)
-        for pair in pairs.pairs
+        (pair.target.item if pair.target else None, pair.golden.item if pair.golden else None) for pair in pairs.pairs
     ]
 
 

@@ -10,7 +10,7 @@ from report_builders import catalog, comparison, good_row, key, missing_golden, 
 from run_records import run_record
 
 from probe_flow.record.types.run import RunRecord
-from probe_flow.records import ComparedPair, Comparison, Coverage, Finding, FindingKind, Role, SlotRole, Status
+from probe_flow.records import Comparison, Coverage, Finding, FindingKind, Role, Row, SlotRole, Status
 from probe_flow.reports.ci.junit import RUN_SUITE, _attribute, write_junit, xml_text
 
 FACTS = run_record(workflow={"name": "demo <&> \x1b[31m"}, versions={"probe_flow": "0.1.0"})
@@ -66,7 +66,7 @@ def case_of(root: ElementTree.Element, name: str) -> ElementTree.Element:
     return case
 
 
-def failing(order: int, name: str, role: Role = Role.CLEAN, **more: Any) -> ComparedPair:
+def failing(order: int, name: str, role: Role = Role.CLEAN, **more: Any) -> Row:
     return good_row(order, name, status=Status.FAIL, role=role, reasons=("Cosine is 0.5",), **more)
 
 

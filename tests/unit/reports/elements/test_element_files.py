@@ -24,7 +24,7 @@ def ref(folder: Path, name: str, values: np.ndarray, **more) -> TensorRef:
     file = folder / name
     file.write_bytes(values.tobytes())
     facts = {"dtype": str(values.dtype), "shape": values.shape, "logical_shape": values.shape, **more}
-    return TensorRef(
+    return TensorRef.of(
         KEY, Slot(SlotRole.OUTPUT, (0,)), TensorKind.TENSOR, extents=(Extent(str(file), 0, values.nbytes),), **facts
     )
 
@@ -134,9 +134,9 @@ def test_types_that_arrays_cannot_name_are_widened(tmp_path):
 
 
 def test_names_of_files_are_safe_and_short(tmp_path):
-    hostile = TensorRef(NodeKey(Execution(), "../a b/\x00ü"), Slot(SlotRole.INPUT, (1,)), TensorKind.TENSOR)
+    hostile = TensorRef.of(NodeKey(Execution(), "../a b/\x00ü"), Slot(SlotRole.INPUT, (1,)), TensorKind.TENSOR)
     assert plain_prefix(hostile) == ".._a_b____input_1"
-    again = TensorRef(NodeKey(Execution(), "a", call=2), Slot(SlotRole.OUTPUT, (0,)), TensorKind.TENSOR)
+    again = TensorRef.of(NodeKey(Execution(), "a", call=2), Slot(SlotRole.OUTPUT, (0,)), TensorKind.TENSOR)
     assert plain_prefix(again) == "a_call_2_output_0"
     long = "a" * 260 + "_output_0"
     paths = written(tmp_path, view(tmp_path, TARGET, GOLDEN, prefix=long))

@@ -26,7 +26,7 @@ from probe_flow.record.conclusion import dumps_line, last_line, verdict_word
 from probe_flow.record.facts import counts_text, figure, gaps, largest_errors, printable, problems_text
 from probe_flow.record.run_json import comparison_summary
 from probe_flow.record.types.run import RunRecord
-from probe_flow.records import ComparedPair, Comparison, Coverage, Finding, FindingKind, Role, Status
+from probe_flow.records import Comparison, Coverage, Finding, FindingKind, Role, Row, Status
 from probe_flow.reports.terminal.console import render_summary
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -36,7 +36,7 @@ def distance(value: float | None) -> Any:
     return measurement({**GOOD_METRICS, "relative_euclidean_distance": value})
 
 
-def failing(order: int, name: str, value: float, role: Role) -> ComparedPair:
+def failing(order: int, name: str, value: float, role: Role) -> Row:
     return good_row(order, name, status=Status.FAIL, role=role, measured=distance(value))
 
 

@@ -180,7 +180,7 @@ def test_a_run_into_the_folder_of_an_earlier_one_replaces_its_files(catalog: Cat
 
 
 def test_what_cannot_be_converted_is_named(catalog: Catalog, tmp_path: Path) -> None:
-    bad = replace(catalog.tensors[1], layout="FRACTAL_Z_WINO")
+    bad = catalog.tensors[1].changed(layout="FRACTAL_Z_WINO")
     changed = replace(catalog, tensors=(bad, *catalog.tensors[2:]))
     with pytest.raises(IncompleteError) as caught:
         run("convert.npy", changed, tmp_path)

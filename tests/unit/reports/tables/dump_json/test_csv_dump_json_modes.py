@@ -12,7 +12,6 @@ import pytest
 from report_builders import catalog
 
 from probe_flow.records import (
-    ComparedPair,
     Comparison,
     Execution,
     Measurement,
@@ -20,6 +19,7 @@ from probe_flow.records import (
     NodeKey,
     Pair,
     Pairs,
+    Row,
     Rule,
     SideSummary,
     Slot,
@@ -53,18 +53,27 @@ def tensor(shape: tuple[int, ...] = (2, 3), **more: Any) -> TensorRef:
         "shape": shape,
         "logical_shape": shape,
         "recorded": Statistics(max=1.0, min=0.0, mean=0.5, l2norm=1.0),
-        "attrs": {"item": "Torch.add.0.forward.input.0", "data_name": "a.pt"},
+        "item": "Torch.add.0.forward.input.0",
+        "file": "a.pt",
     }
-    return TensorRef(KEY, more.pop("slot", Slot(SlotRole.INPUT)), **{**fields, **more})
+    return TensorRef.of(KEY, more.pop("slot", Slot(SlotRole.INPUT)), **{**fields, **more})
 
 
 def plain(value: object, *, kind: TensorKind = TensorKind.SCALAR, word: str = "", **more: Any) -> TensorRef:
     word = word or type(value).__name__
-    fields = {"kind": kind, "value": value, "dtype": word, "stored_dtype": word, "recorded": None, "attrs": {}}
+    fields = {
+        "kind": kind,
+        "value": value,
+        "dtype": word,
+        "stored_dtype": word,
+        "recorded": None,
+        "item": None,
+        "file": None,
+    }
     return tensor((), **{**fields, **more})
 
 
-def comparison_of(*rows: ComparedPair, tasks: tuple[str, str] = ("tensor", "tensor")) -> Comparison:
+def comparison_of(*rows: Row, tasks: tuple[str, str] = ("tensor", "tensor")) -> Comparison:
     sides = []
     for side, task in zip(("target", "golden"), tasks, strict=True):
         made = catalog(side, [getattr(row.pair, side) for row in rows])
@@ -75,9 +84,9 @@ def comparison_of(*rows: ComparedPair, tasks: tuple[str, str] = ("tensor", "tens
 
 def row_of(
     target: TensorRef | None, golden: TensorRef | None, metrics: dict[str, Any] | None = None, /, **more: Any
-) -> ComparedPair:
+) -> Row:
     measured = None if metrics is None else Measurement.of(Mode.TENSOR, metrics, **more)
-    return ComparedPair(0, Pair(target, golden, "g", Rule("exact")), measured, Verdict(Status.PASS))
+    return Row(Pair(target, golden, "g", Rule("exact")), measured, Verdict(Status.PASS), 0)
 
 
 def written(comparison: Comparison, folder: Path, *, strict: bool = False) -> list[dict[str, str]]:
@@ -259,9 +268,9 @@ def test_the_published_table_subtracts_texts_as_floats(tmp_path, target, golden,
 @pytest.mark.parametrize(
     ("value", "dtype", "shown", "checksum"),
     [
-        (plain("channels_last", word="torch.memory_format", kind=TensorKind.OPAQUE, attrs={"no_value": ""}),
+        (plain("channels_last", word="torch.memory_format", kind=TensorKind.OPAQUE, no_value=""),
          "<class 'NoneType'>", "None", "00000000"),
-        (plain("None", word="int", kind=TensorKind.OPAQUE, attrs={"no_value": "None"}),
+        (plain("None", word="int", kind=TensorKind.OPAQUE, no_value="None"),
          "<class 'NoneType'>", "None", f"{zlib.crc32(b'None'):08x}"),
         (plain(1, slot=Slot(SlotRole.INPUT, ("dst",))), "int", "1", "1"),
         (plain("nan"), "<class 'str'>", "Nan", f"{zlib.crc32(b'nan'):08x}"),
@@ -285,8 +294,8 @@ def test_a_tensor_without_checksum_has_that_of_nothing_in_the_published_table(tm
     [
         (tensor(), tensor(), "['a.pt', 'a.pt']"),
         (tensor(), None, "['a.pt', 'N/A']"),
-        (None, tensor(attrs={"data_name": ""}), "['N/A', '-1']"),
-        (plain(1), tensor(attrs={"data_name": "it's.npy"}), "['-1', \"it's.npy\"]"),
+        (None, tensor(file=""), "['N/A', '-1']"),
+        (plain(1), tensor(file="it's.npy"), "['-1', \"it's.npy\"]"),
     ],
 )
 def test_files_of_both_sides_are_named(tmp_path, target, golden, shown):
@@ -349,7 +358,7 @@ def test_the_published_table_calls_what_has_no_partner_a_pass_and_leaves_golden_
 
 
 def test_the_published_table_judges_all_rows_of_a_call_together(tmp_path):
-    out = {"slot": Slot(SlotRole.OUTPUT), "attrs": {"item": "Torch.add.0.forward.output.0"}}
+    out = {"slot": Slot(SlotRole.OUTPUT), "item": "Torch.add.0.forward.output.0"}
     good = row_of(tensor(), tensor(), FIGURES | {"err_ratio_1e3_eps": 1.0, "cosine": 1.0})
     bad = row_of(tensor(**out), tensor(**out), FIGURES | {"err_ratio_1e3_eps": 0.0, "cosine": 0.5})
     rows = written(comparison_of(good, bad), tmp_path, strict=True)

@@ -15,7 +15,6 @@ from probe_flow.matching.name.match_name import match_name
 from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import (
     Catalog,
-    ComparedPair,
     Comparison,
     Execution,
     Measurement,
@@ -25,6 +24,7 @@ from probe_flow.records import (
     Pair,
     Pairs,
     Role,
+    Row,
     Rule,
     SideSummary,
     Slot,
@@ -51,9 +51,9 @@ def written(comparison: Comparison, folder: Path) -> list[dict[str, str]]:
 
 
 def ref(statistics: Statistics | None = None, **more: Any) -> TensorRef:
-    fields: dict[str, Any] = {"kind": TensorKind.STATISTICS, "attrs": {"item": "Torch.add.0.forward.input.0"}, **LIKE}
+    fields: dict[str, Any] = {"kind": TensorKind.STATISTICS, "item": "Torch.add.0.forward.input.0", **LIKE}
     slot = more.pop("slot", Slot(SlotRole.INPUT))
-    return TensorRef(KEY, slot, recorded=statistics, **{**fields, **more})
+    return TensorRef.of(KEY, slot, recorded=statistics, **{**fields, **more})
 
 
 def scalar(value: object) -> TensorRef:
@@ -71,7 +71,7 @@ def comparison_of(
     side = Catalog("target", PYTORCH, "statistics", "", {KEY: node}, (), stacks=stacks or {})
     made = [Pair(one, other, "g", Rule("exact")) for one, other in rows]
     judged = verdict or Verdict(Status.PASS)
-    compared = tuple(ComparedPair(n, pair, measurement, judged) for n, pair in enumerate(made))
+    compared = tuple(Row(pair, measurement, judged, n) for n, pair in enumerate(made))
     return Comparison(Pairs(side, side, tuple(made)), compared, (), {}, "findings", True)
 
 
@@ -97,7 +97,7 @@ def real() -> Comparison:
     rows = []
     for order, pair in enumerate(pairs.pairs):
         status = Status.UNMATCHED_TARGET if pair.golden is None else Status.PASS
-        rows.append(ComparedPair(order, pair, None, Verdict(status, role=Role.CLEAN)))
+        rows.append(Row(pair, None, Verdict(status, role=Role.CLEAN), order))
     return Comparison(pairs, tuple(rows), (), {}, "findings", True)
 
 
@@ -218,8 +218,8 @@ def test_scalars_show_their_value_as_all_four_statistics(
 
 
 def test_nonfinite_statistics_and_requires_grad_have_their_texts(tmp_path: Path) -> None:
-    grad = {"item": "i", "requires_grad": True}
-    row = row_of(ref(Statistics(max=INF, min=-INF, mean=NAN), attrs=grad), ref(Statistics(max=1)), tmp_path)
+    target = ref(Statistics(max=INF, min=-INF, mean=NAN), item="i", requires_grad=True)
+    row = row_of(target, ref(Statistics(max=1)), tmp_path)
 
     assert [row[f"NPU {name}"] for name in ("max", "min", "mean", "l2norm")] == [" inf", " -inf", "Nan", "None"]
     assert (row["NPU Requires_grad"], row["Bench Requires_grad"]) == ("True", "N/A")
@@ -297,7 +297,7 @@ def test_without_source_frames_the_column_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\uff05", " ="])
 def test_text_that_a_spreadsheet_would_evaluate_is_neutralised(tmp_path: Path, start: str) -> None:
     text = f"{start}cmd|'/c calc'!A1"
-    named = ref(Statistics(), attrs={"item": text}, stored_dtype=text)
+    named = ref(Statistics(), item=text, stored_dtype=text)
     row = row_of(named, scalar(text), tmp_path)
 
     assert [row[name] for name in ("NPU Name", "NPU Dtype", "Bench max")] == ["'" + text] * 3
@@ -311,7 +311,7 @@ def test_negative_numbers_stay_numbers(tmp_path: Path) -> None:
 
 def test_odd_characters_survive_a_csv_reader(tmp_path: Path) -> None:
     names: Sequence[str] = ['a,"b"\n', "c\rd", "e\0f", "g\ud800h", "層.0"]
-    rows = written(comparison_of(*((ref(attrs={"item": name}), ref()) for name in names)), tmp_path)
+    rows = written(comparison_of(*((ref(item=name), ref()) for name in names)), tmp_path)
 
     assert [row["NPU Name"] for row in rows] == ['a,"b"\n', "c\\rd", "e\\x00f", "g\\ud800h", "層.0"]
 

@@ -12,12 +12,12 @@ from offline_rows import METRICS, Op, figures, gap, offline
 from report_builders import stats
 
 from probe_flow.records import (
-    ComparedPair,
     Comparison,
     Execution,
     Expectation,
     Pair,
     Reason,
+    Row,
     Rule,
     Slot,
     SlotRole,
@@ -106,9 +106,9 @@ def test_names_are_those_of_the_rules(tmp_path: Path) -> None:
 def test_a_tensor_of_the_golden_alone_has_a_row_if_it_is_a_gap(tmp_path: Path, expectation: Expectation) -> None:
     given = offline(Op("conv1relu1", outputs=[figures()], originals=("conv1", "relu1")))
     key, slot = NodeKey(Execution(), "conv1"), Slot(SlotRole.OUTPUT, (0,))
-    golden = TensorRef(key, slot, TensorKind.TENSOR, "float32", shape=(2,))
+    golden = TensorRef.of(key, slot, TensorKind.TENSOR, "float32", shape=(2,))
     reason = Reason("some", "nobody asked for `conv1`", expectation)
-    row = ComparedPair(9, Pair(None, golden, "0", Rule("none"), reason=reason), None, Verdict(Status.UNMATCHED_GOLDEN))
+    row = Row(Pair(None, golden, "0", Rule("none"), reason=reason), None, Verdict(Status.UNMATCHED_GOLDEN), 9)
     _, *found = cells(tmp_path, replace(given, rows=(row, *given.rows)))
     columns = ("Index", "NPUDump", "GroundTruth", "TensorIndex", "Shape", "CompareFailReason")
     expected = [("0", "*", "conv1", "conv1:output:0", "[2]", "nobody asked for `conv1`")]
@@ -126,7 +126,7 @@ def test_an_address_column_for_each_device_dump(tmp_path: Path, golden: str, col
 
 
 def test_an_unknown_address_is_not_a_number(tmp_path: Path) -> None:
-    (row,) = cells(tmp_path, offline(Op("a", outputs=[figures()], tensor={"attrs": {}})))
+    (row,) = cells(tmp_path, offline(Op("a", outputs=[figures()], tensor={"address": 0})))
     assert row["Address"] == "NaN"
 
 

@@ -14,13 +14,13 @@ from report_builders import GOLDEN_ROOT, TARGET_ROOT, stats
 
 from probe_flow.matching.offline.reasons import OfflineRule
 from probe_flow.records import (
-    ComparedPair,
     Comparison,
     Execution,
     Group,
     Measurement,
     Pair,
     Relation,
+    Row,
     Rule,
     Slot,
     SlotRole,
@@ -68,7 +68,7 @@ def test_columns_end_with_the_reason(tmp_path: Path) -> None:
 def test_shapes_are_those_in_which_it_compares(
     tmp_path: Path, layout: str, rule: str, stored: Any, golden: Any, shown: str
 ) -> None:
-    target = {"layout": layout, "shape": stored, "logical_shape": golden, "attrs": {"rule_layout": rule}}
+    target = {"layout": layout, "shape": stored, "logical_shape": golden, "rule_layout": rule}
     op = Op("a", outputs=[figures()], tensor=target, golden={"shape": golden, "logical_shape": golden})
     assert cells(tmp_path, offline(op))[0]["Shape"] == shown
 
@@ -80,7 +80,7 @@ def test_two_private_layouts_are_compared_as_stored(tmp_path: Path) -> None:
 
 def test_a_row_without_golden_shows_the_stored_shape_and_no_dtype(tmp_path: Path) -> None:
     why = gap("no_golden_dump", "[a] There is no the ground truth dump file for a:input:0.")
-    (row,) = cells(tmp_path, offline(Op("a", inputs=[why], tensor={"attrs": {}})))
+    (row,) = cells(tmp_path, offline(Op("a", inputs=[why], tensor={"address": 0})))
     assert (row["Shape"], row["DataType"], row["Address"]) == ("[1,1,2,2,16]", "NaN", "0")
     assert row["CompareFailReason"] == why.text
 
@@ -224,8 +224,8 @@ def test_unruled_operators_take_the_index_of_their_group(tmp_path: Path) -> None
 def test_unruled_operators_of_the_golden_alone_stand_last(tmp_path: Path) -> None:
     given = offline(Op("a", outputs=[figures()]), is_ruled=False, golden_framework="om")
     key = NodeKey(Execution(), "only_right")
-    golden = TensorRef(key, Slot(SlotRole.OUTPUT, (0,)), TensorKind.TENSOR, "float16", shape=(2,))
-    row = ComparedPair(9, Pair(None, golden, "7", Rule("none")), None, Verdict(Status.UNMATCHED_GOLDEN))
+    golden = TensorRef.of(key, Slot(SlotRole.OUTPUT, (0,)), TensorKind.TENSOR, "float16", shape=(2,))
+    row = Row(Pair(None, golden, "7", Rule("none")), None, Verdict(Status.UNMATCHED_GOLDEN), 9)
     groups = (*given.pairs.groups, Group("7", Relation.ONE_TO_ONE, (), (key,)))
     given = replace(given, rows=(row, *given.rows), pairs=replace(given.pairs, groups=groups))
     last = cells(tmp_path, given)[-1]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from report_builders import comparison, good_row, measurement, row, tensor
 
 from probe_flow.metrics.catalogue.statistics import compare_statistics
-from probe_flow.records import ComparedPair, Measurement, Mode, SideSummary, SlotRole, Statistics, Status, TensorKind
+from probe_flow.records import Measurement, Mode, Row, SideSummary, SlotRole, Statistics, Status, TensorKind
 from probe_flow.reports.registry import LAYOUTS
 
 RELATIVE = ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr")
@@ -20,7 +20,7 @@ DIFFERENCES = ("Max diff", "Min diff", "Mean diff", "L2norm diff")
 
 
 def table(
-    path: Path, *rows: ComparedPair, write: Any = LAYOUTS["torchair"].write_csv, task: str = "tensor"
+    path: Path, *rows: Row, write: Any = LAYOUTS["torchair"].write_csv, task: str = "tensor"
 ) -> list[dict[str, str]]:
     found = comparison(*rows)
     pairs = replace(found.pairs, target=replace(found.pairs.target, task=task))

@@ -20,7 +20,7 @@ from report_builders import (
     tensor,
 )
 
-from probe_flow.records import ComparedPair, Mode, Node, Role, SlotRole, Status, TensorKind
+from probe_flow.records import Mode, Node, Role, Row, SlotRole, Status, TensorKind
 from probe_flow.reports.registry import LAYOUTS
 from probe_flow.reports.tables.torchair.layout import RESULTS
 
@@ -32,14 +32,14 @@ REAL_DATA_HEADER = (
 )
 
 
-def table(tmp_path: Path, *rows: ComparedPair, **more: Any) -> list[dict[str, str]]:
+def table(tmp_path: Path, *rows: Row, **more: Any) -> list[dict[str, str]]:
     path = tmp_path / "torchair_result.csv"
     LAYOUTS["torchair"].write_csv(comparison(*rows, **more), path)
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
-def one(tmp_path: Path, *rows: ComparedPair, **more: Any) -> dict[str, str]:
+def one(tmp_path: Path, *rows: Row, **more: Any) -> dict[str, str]:
     return table(tmp_path, *rows, **more)[0]
 
 
@@ -208,7 +208,7 @@ def test_requires_grad_is_consistent_when_both_sides_say_the_same(
     tmp_path: Path, flags: tuple[bool | None, bool | None], shown: str
 ) -> None:
     left, right = ({} if flag is None else {"requires_grad": flag} for flag in flags)
-    pair = good_row(target=tensor(attrs=left), golden=tensor("add_1", side="golden", attrs=right))
+    pair = good_row(target=tensor(**left), golden=tensor("add_1", side="golden", **right))
     assert one(tmp_path, pair)["Requires_grad Consistent"] == shown
 
 
@@ -283,7 +283,7 @@ def test_a_tensor_without_a_file_is_named_by_its_id(tmp_path: Path) -> None:
     assert one(tmp_path, good_row(target=bare))["Data Name"] == "[Add_1.output.0, add_1.OUTPUT.0.npy]"
 
 
-def input_row(order: int = 0, **more: Any) -> ComparedPair:
+def input_row(order: int = 0, **more: Any) -> Row:
     return good_row(
         order,
         target=tensor(role=SlotRole.INPUT),
@@ -292,7 +292,7 @@ def input_row(order: int = 0, **more: Any) -> ComparedPair:
     )
 
 
-def colors(tmp_path: Path, *rows: ComparedPair) -> list[str]:
+def colors(tmp_path: Path, *rows: Row) -> list[str]:
     return [found["Color"] for found in table(tmp_path, *rows)]
 
 
@@ -354,7 +354,7 @@ def test_nan_on_the_target_only_is_red(tmp_path: Path) -> None:
     assert colors(tmp_path, good_row(0, measured=both), good_row(1, measured=one_sided)) == ["green", "red"]
 
 
-def legacy(tmp_path: Path, *rows: ComparedPair) -> list[list[str]]:
+def legacy(tmp_path: Path, *rows: Row) -> list[list[str]]:
     path = tmp_path / "legacy.csv"
     LAYOUTS["torchair_legacy"].write_csv(comparison(*rows), path)
     with path.open(newline="", encoding="utf-8") as file:

@@ -1,14 +1,21 @@
-"""A pair with what was measured of it, before anyone judged: the input of policies and of the analysis."""
+"""Rows of the result, from what is measured to what is judged, and the order in which they come."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic
-from probe_flow.records import Catalog, Execution, Measurement, NodeKey, Pair, Pairs, Slot, SlotRole, TensorRef
+from probe_flow.records.catalog import Catalog
+from probe_flow.records.measurement import Measurement
+from probe_flow.records.node import Execution, NodeKey
+from probe_flow.records.pairs import Pair, Pairs
+from probe_flow.records.tensor import Slot, SlotRole, TensorRef
+from probe_flow.records.verdict import Status, Verdict
 
 _ROLE_ORDER = {
     SlotRole.INPUT: 0,
@@ -43,24 +50,69 @@ class Pick(Struct, frozen=True, gc=False):
     slot: Slot
 
 
-class MeasuredPair(Struct, frozen=True, gc=False):
-    """One row before judgement.
+class Aside(Struct, frozen=True, gc=False):
+    """What few rows have before they are judged.
 
     Args:
-        pair: what was compared.
-        measurement: what was measured of it.
         failure: why a two-sided pair has no measurement.
         third: both sides against the reference.
         noise: each side against its repeated runs.
         pick: of indices that differ (argmax, top k), where the input that they were picked from is at hand.
     """
 
-    pair: Pair
-    measurement: Measurement | None = None
     failure: Diagnostic | None = None
     third: ThirdSide | None = None
-    noise: tuple[MeasuredPair, ...] = ()
+    noise: tuple[Row, ...] = ()
     pick: Pick | None = None
+
+
+_NOTHING = Aside()
+"""The same object for nearly all rows."""
+
+UNJUDGED = Verdict(Status.SKIPPED)
+"""The verdict of rows until they have one."""
+
+
+class Row(Struct, frozen=True, gc=False):
+    """One row of the result: a pair with what was measured of it and, once it is judged, the verdict.
+
+    Args:
+        pair: what was compared.
+        measurement: what was measured of it.
+        verdict: what the policy and the analysis say of it.
+        order: its number in execution order.
+        aside: what few rows have.
+    """
+
+    pair: Pair
+    measurement: Measurement | None = None
+    verdict: Verdict = UNJUDGED
+    order: int = 0
+    aside: Aside = _NOTHING
+
+    def with_aside(self, **changes: Any) -> Row:
+        """Return the row with other values of some fields of `aside`."""
+        return replace(self, aside=replace(self.aside, **changes))
+
+    @property
+    def failure(self) -> Diagnostic | None:
+        """Why a two-sided pair has no measurement."""
+        return self.aside.failure
+
+    @property
+    def third(self) -> ThirdSide | None:
+        """Both sides against the reference."""
+        return self.aside.third
+
+    @property
+    def noise(self) -> tuple[Row, ...]:
+        """Each side against its repeated runs."""
+        return self.aside.noise
+
+    @property
+    def pick(self) -> Pick | None:
+        """Of indices that differ, where the input that they were picked from is at hand."""
+        return self.aside.pick
 
     @property
     def node(self) -> NodeKey:
@@ -160,7 +212,7 @@ def mixed(value: int | str | None) -> tuple[int, int, str]:
     return 2, 0, value
 
 
-def by_node(rows: Iterable[MeasuredPair]) -> Mapping[tuple[bool, NodeKey], list[int]]:
+def by_node(rows: Iterable[Row]) -> Mapping[tuple[bool, NodeKey], list[int]]:
     """Return row numbers by owner, in order of first appearance; golden-only rows form nodes of their own."""
     nodes: dict[tuple[bool, NodeKey], list[int]] = {}
     for number, row in enumerate(rows):
