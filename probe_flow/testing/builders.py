@@ -1,0 +1,203 @@
+"""Small catalogs, pairs and comparisons, made by hand. Every part has a default: a test names what it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from probe_flow.record.types.run import RUN_SCHEMA, RunRecord
+from probe_flow.records import (
+    Catalog,
+    ComparedPair,
+    Comparison,
+    Coverage,
+    Execution,
+    Expectation,
+    Extent,
+    Group,
+    Measurement,
+    Mode,
+    Node,
+    NodeKey,
+    Pair,
+    Pairs,
+    Reason,
+    Relation,
+    Role,
+    Rule,
+    SideSummary,
+    Slot,
+    SlotRole,
+    Statistics,
+    Status,
+    TensorKind,
+    TensorRef,
+    Verdict,
+)
+from probe_flow.records.frameworks import Framework
+
+FRAMEWORK = Framework("by_hand")
+EXACT = Rule("exact")
+
+_NUMPY_TYPES: Mapping[str, Any] = {
+    "bfloat16": ml_dtypes.bfloat16,
+    "float8_e5m2": ml_dtypes.float8_e5m2,
+    "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
+    "int4": ml_dtypes.int4,
+}
+
+
+class ArrayBlocks:
+    """A tensor in memory, as the kernel reads tensors of files; what it reads cannot be written to."""
+
+    def __init__(self, values: Any, dtype: str) -> None:
+        with np.errstate(all="ignore"):
+            array: NDArray[Any] = np.array(values, dtype=_NUMPY_TYPES.get(dtype) or np.dtype(dtype)).reshape(-1)
+        array.flags.writeable = False
+        self.array, self.dtype, self.numel = array, dtype, array.size
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Return elements ``[start, stop)``, flat."""
+        return self.array[start:stop]
+
+
+def key(name: str = "a", *, rank: int | None = 0, step: int | None = 0, graph: int | str | None = 1) -> NodeKey:
+    """Return the key of a node."""
+    return NodeKey(Execution(rank, step, graph), name)
+
+
+def tensor(
+    node: NodeKey | str = "a",
+    role: SlotRole = SlotRole.OUTPUT,
+    path: tuple[int | str, ...] = (0,),
+    *,
+    shape: tuple[int, ...] = (2, 2),
+    dtype: str = "float32",
+    kind: TensorKind = TensorKind.TENSOR,
+    **more: Any,
+) -> TensorRef:
+    """Return a tensor; one with elements says that they are in a file, which need not be there."""
+    owner = key(node) if isinstance(node, str) else node
+    file = f"/dumps/{owner.name}.bin"
+    found: dict[str, Any] = {"source": file, **more}
+    if kind is TensorKind.TENSOR:
+        found.setdefault("extents", (Extent(file, 0, int(np.prod(shape)) * 4),))
+    return TensorRef(owner, Slot(role, path), kind, dtype=dtype, shape=shape, logical_shape=shape, **found)
+
+
+def statistics(**values: Any) -> SideSummary:
+    """Return the statistics of a side."""
+    return SideSummary(
+        Statistics(**{"min": -1.0, "max": 2.5, "mean": 0.5, "l2norm": 3.0, "nan": 0, "inf": 0, **values})
+    )
+
+
+def measurement(metrics: Mapping[str, Any] | None = None, **more: Any) -> Measurement:
+    """Return what was measured of a pair that agrees well; further keywords as in `Measurement.of`."""
+    given = {"cosine": 0.9999, "relative_euclidean_distance": 1e-3, "max_abs_err": 0.1}
+    facts = {"target": statistics(), "golden": statistics(max=2.0), "count": 4, "backend": "numpy", **more}
+    return Measurement.of(facts.pop("mode", Mode.TENSOR), given if metrics is None else metrics, **facts)
+
+
+def row(
+    target: TensorRef | None,
+    golden: TensorRef | None,
+    *,
+    order: int = 0,
+    measured: Measurement | None = None,
+    status: Status | None = None,
+    role: Role = Role.CLEAN,
+    reasons: tuple[str, ...] = (),
+) -> ComparedPair:
+    """Return a row with its verdict: measured and passed if it has both sides, else unmatched with a reason."""
+    if target is not None and golden is not None:
+        found = measurement() if measured is None and status in (None, Status.PASS) else measured
+        verdict = Verdict(status or Status.PASS, (), reasons, role)
+        return ComparedPair(order, Pair(target, golden, "g", EXACT), found, verdict)
+    unmatched = Status.UNMATCHED_GOLDEN if target is None else Status.UNMATCHED_TARGET
+    reason = Reason("no_partner", "it has no partner", Expectation.MISSING)
+    pair = Pair(target, golden, "g", Rule("none"), reason=reason)
+    return ComparedPair(order, pair, None, Verdict(status or unmatched, (), reasons, role))
+
+
+def catalog(
+    tensors: Iterable[TensorRef], *, side: str = "target", op_type: str = "Add", root: str = "/dumps", **more: Any
+) -> Catalog:
+    """Return a catalog of these tensors; their nodes run in the order in which they come."""
+    held = tuple({id(each): each for each in tensors}.values())
+    keys = dict.fromkeys(each.node for each in held)
+    nodes = {each: Node(each, op_type, order=number) for number, each in enumerate(keys)}
+    facts = {"framework": FRAMEWORK, "task": "tensor", "nodes": nodes, **more}
+    return Catalog(side=side, root=root, tensors=held, **facts)
+
+
+def pairs_of(pairs: Sequence[Pair]) -> Pairs:
+    """Return pairs together with catalogs that hold just their tensors."""
+    target = catalog([pair.target for pair in pairs if pair.target is not None], side="target")
+    golden = catalog([pair.golden for pair in pairs if pair.golden is not None], side="golden")
+    return Pairs(target, golden, tuple(pairs), (Group("g", Relation.ONE_TO_ONE, (), ()),))
+
+
+def comparison(*rows: ComparedPair, **more: Any) -> Comparison:
+    """Return a comparison of these rows; further keywords are fields of `Comparison`."""
+    count = len(rows)
+    facts: dict[str, Any] = {
+        "findings": (),
+        "coverage": {side: Coverage(count, count) for side in ("target", "golden")},
+        "gate": "findings",
+        "gate_passed": True,
+        "policy": "torchair",
+        **more,
+    }
+    return Comparison(pairs_of([each.pair for each in rows]), rows, **facts)
+
+
+def run_record(**said: Any) -> RunRecord:
+    """Return the record of a run that compared nothing and passes, with what is said of it."""
+    workflow = {"name": "demo", "path": "demo.yaml", "folder": "", "description": None, "sample": False}
+    mappings = ("params", "counts", "roles", "coverage", "finding_counts", "comparisons", "versions")
+    lists = ("incomplete", "caveats", "suspects", "findings", "stages", "inputs", "artifacts", "problems")
+    record: dict[str, Any] = {
+        **{name: {} for name in mappings},
+        **{name: [] for name in lists},
+        "first_divergence": None,
+        "nonfinite_origin": None,
+        "schema": RUN_SCHEMA,
+        "run_id": "run",
+        "workflow": workflow,
+        "status": "ended",
+        "verdict": "pass",
+        "exit_code": 0,
+        "timings": {"started": "2026-01-02T03:04:05+00:00", "wall_s": None},
+        "executor": {},
+        **said,
+    }
+    return msgspec.convert(record, RunRecord)
+
+
+HOSTILE = '=cmd|"x",\n<b>é\u2028'
+"""A name that a table, a page or a spreadsheet program may trip over."""
+
+
+def sample_comparisons() -> dict[str, Comparison]:
+    """Return comparisons that every report has to show, by what they are about."""
+    a, b = tensor("a"), tensor("b", SlotRole.INPUT)
+    odd = measurement({"cosine": float("nan"), "max_abs_err": float("inf"), "relative_euclidean_distance": None})
+    differs = row(tensor("a"), tensor("a"), measured=odd, status=Status.FAIL, role=Role.ORIGIN, reasons=("it differs",))
+    hostile = row(tensor(HOSTILE), tensor(HOSTILE))
+    keys = [key("a", rank=rank, step=step) for rank in (0, 1) for step in (0, 1)]
+    several = [row(tensor(each), tensor(each), order=number) for number, each in enumerate(keys)]
+    return {
+        "nothing": comparison(),
+        "one row that agrees": comparison(row(a, a)),
+        "NaN, infinity and no value": comparison(differs),
+        "rows of one side": comparison(row(a, None), row(None, b, order=1)),
+        "a row that was not measured": comparison(row(a, a, status=Status.NOT_COMPARABLE, reasons=("shapes differ",))),
+        "a hostile name": comparison(hostile),
+        "several ranks and steps": comparison(*several),
+    }

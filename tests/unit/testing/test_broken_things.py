@@ -1,0 +1,310 @@
+"""A reader, metric, layout, file format and stage that are broken on purpose each fail, by the name of the test."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from msgspec import structs
+from pydantic import ConfigDict, Field
+
+from probe_flow.dumps.registry import ReaderSpec
+from probe_flow.errors import Diagnostic, UsageError
+from probe_flow.metrics.catalogue.metric import Metric
+from probe_flow.metrics.catalogue.registry import METRICS
+from probe_flow.records import Catalog, Execution, Extent, NodeKey
+from probe_flow.reports.formats import FileFormat, ReportFile
+from probe_flow.reports.layout import Layout
+from probe_flow.reports.row_colors import Color
+from probe_flow.reports.table import Table
+from probe_flow.stages.base import Kind, StageOptions, StageType
+from probe_flow.testing import builders
+from probe_flow.testing.expect import failures
+from probe_flow.testing.metrics import MetricTests
+from probe_flow.testing.readers import ReaderTests
+from probe_flow.testing.reports import FileFormatTests, LayoutTests
+from probe_flow.testing.stages import StageTests
+
+VALUES = np.array([1.0, 2.0, 3.0], "<f4")
+
+
+def read(path: str, *, side: str, select: Any) -> Catalog:
+    """A healthy reader of a format of its own: `NAME.raw` holds float32 values, `index.json` their counts."""
+    index = Path(path) / "index.json"
+    try:
+        counts = json.loads(index.read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(Diagnostic("PF3430", f"no index: {error}")) from error
+    takes = select.node_filter()
+    refs = []
+    for name, count in counts.items():
+        file = Path(path) / f"{name}.raw"
+        if not takes(name):
+            continue
+        if file.stat().st_size < 4 * count:
+            raise UsageError(Diagnostic("PF3101", f"`{name}` is cut"))
+        node = NodeKey(Execution(), name)
+        refs.append(builders.tensor(node, shape=(count,), extents=(Extent(str(file), 0, 4 * count),)))
+    return builders.catalog(refs, side=side, root=path)
+
+
+def shows(folders: tuple[str, ...], name: str) -> bool:
+    return name == "index.json"
+
+
+HEALTHY = ReaderSpec("raw", shows, "`index.json`", read)
+
+
+def reader_failures(folder: Path, **changes: Any) -> set[str]:
+    class Tests(ReaderTests):
+        reader = replace(HEALTHY, **changes)
+
+        def write_dump(self, folder: Path) -> Mapping[str, object]:
+            (folder / "index.json").write_text('{"a": 3, "b": 3}')
+            for name in "ab":
+                (folder / f"{name}.raw").write_bytes(VALUES.tobytes())
+            return {"a.output.0": VALUES, "b.output.0": VALUES}
+
+    return set(failures(Tests, folder))
+
+
+def changed(change: Callable[[Catalog], Catalog]) -> Callable[..., Catalog]:
+    return lambda path, **more: change(read(path, **more))
+
+
+def crashing(path: str, **more: Any) -> Catalog:
+    json.loads((Path(path) / "index.json").read_text())
+    return read(path, **more)
+
+
+def careless(path: str, *, side: str, select: Any) -> Catalog:
+    """A reader that says nothing where there is nothing."""
+    if not any(Path(path).iterdir()):
+        return builders.catalog([], side=side)
+    return read(path, side=side, select=select)
+
+
+def eager(path: str, **more: Any) -> Catalog:
+    (Path(path) / "cache").write_text("I was here")
+    return read(path, **more)
+
+
+def deaf(path: str, *, side: str, select: Any) -> Catalog:
+    from probe_flow.dumps.selection import Selection
+
+    return read(path, side=side, select=Selection())
+
+
+def elsewhere(catalog: Catalog) -> Catalog:
+    refs = [structs.replace(ref, extents=(Extent("/etc/hostname", 0, 1),)) for ref in catalog.tensors]
+    return structs.replace(catalog, tensors=tuple(refs))
+
+
+@pytest.mark.parametrize(
+    ("changes", "failing"),
+    [
+        ({}, set()),
+        ({"shows": lambda folders, name: True}, {"test_other_files_do_not_show_the_format"}),
+        ({"shows": lambda folders, name: False}, {"test_its_files_show_the_format"}),
+        ({"read": changed(lambda found: structs.replace(found, nodes={}))}, {"test_the_catalog_fits_together"}),
+        ({"read": changed(lambda found: structs.replace(found, side="x"))}, {"test_the_catalog_fits_together"}),
+        (
+            {"read": changed(lambda found: structs.replace(found, tensors=found.tensors[:1]))},
+            {"test_every_tensor_is_there_with_its_values"},
+        ),
+        ({"read": careless}, {"test_an_empty_folder_is_never_an_empty_catalog"}),
+        ({"read": eager}, {"test_reading_changes_nothing_and_is_repeatable"}),
+        ({"read": deaf}, {"test_a_selection_narrows_the_dump"}),
+        (
+            {"read": crashing},
+            {"test_an_empty_folder_is_never_an_empty_catalog", "test_damaged_files_are_problems_and_no_crash"},
+        ),
+    ],
+)
+def test_a_broken_reader_fails_by_name(tmp_path: Path, changes: dict[str, Any], failing: set[str]) -> None:
+    assert reader_failures(tmp_path, **changes) == failing
+
+
+def test_a_reader_that_looks_outside_the_dump_fails_by_name(tmp_path: Path) -> None:
+    assert "test_bytes_of_tensors_are_in_the_dump" in reader_failures(tmp_path, read=changed(elsewhere))
+
+
+RMSE = METRICS["rmse"]
+
+
+def metric_failures(folder: Path, metric: Metric) -> set[str]:
+    class Tests(MetricTests):
+        def oracle(self, target: Any, golden: Any) -> float:
+            return float(np.sqrt(np.mean((target - golden) ** 2)))
+
+    Tests.metric = metric
+    return set(failures(Tests, folder))
+
+
+def remembering() -> Callable[[Any], float]:
+    calls: list[int] = []
+
+    def compute(record: Any) -> float:
+        calls.append(1)
+        return float(RMSE.compute(record) or 0.0) * (1 + 1e-12 * len(calls))  # type: ignore[misc]
+
+    return compute
+
+
+@pytest.mark.parametrize(
+    ("changes", "failing"),
+    [
+        ({}, set()),
+        ({"definition": ""}, {"test_it_is_described"}),
+        ({"compute": lambda record: 0.5}, {"test_it_agrees_with_its_oracle"}),
+        ({"compute": lambda record: str(record.numel)}, None),
+        ({"compute": remembering()}, {"test_the_same_record_gives_the_same_value"}),
+        ({"compute": None}, None),
+    ],
+)
+def test_a_broken_metric_fails_by_name(tmp_path: Path, changes: dict[str, Any], failing: set[str] | None) -> None:
+    found = metric_failures(tmp_path, replace(RMSE, **changes))
+    assert found == failing if failing is not None else "test_odd_values_give_a_value_or_none" in found
+
+
+def layout_failures(folder: Path, *cells: Any, header: tuple[str, ...] = ("Name",), **more: Any) -> set[str]:
+    def table(comparison: Any, **_: Any) -> Table:
+        rows = ((Color.NONE, [cell() if callable(cell) else cell for cell in cells]) for _ in comparison.rows)
+        return Table(header, frozenset(), iter(list(rows)))
+
+    class Tests(LayoutTests):
+        layout = Layout("acme", table, **more)
+
+    return set(failures(Tests, folder))
+
+
+def test_a_broken_layout_fails_by_name(tmp_path: Path) -> None:
+    counted = iter(range(1000))
+    assert layout_failures(tmp_path / "healthy", "text") == set()
+    assert "test_every_row_fits_the_header" in layout_failures(tmp_path / "wide", "text", 1)
+    assert layout_failures(tmp_path / "nan", float("nan")) >= {"test_cells_are_text_or_finite_numbers"}
+    assert layout_failures(tmp_path / "bool", True) >= {"test_cells_are_text_or_finite_numbers"}
+    assert layout_failures(tmp_path / "formula", "=1+1") == {"test_no_text_is_a_formula"}
+    assert layout_failures(tmp_path / "counted", lambda: next(counted)) == {"test_a_table_is_the_same_every_time"}
+    assert layout_failures(tmp_path / "columns", "text", columns=("more",)) == {
+        "test_further_columns_are_there_when_asked_for"
+    }
+    assert layout_failures(tmp_path / "nothing", "text", write=lambda *_: None) == {"test_it_is_written_as_csv"}
+
+
+def format_failures(
+    folder: Path, name: str = "acme.txt", text: Callable[[], str] = lambda: "", **more: Any
+) -> set[str]:
+    def files(request: Any, option: Any) -> list[ReportFile]:
+        return [ReportFile(name, lambda path: None if text is None else path.write_text(text()) and None)]
+
+    class Tests(FileFormatTests):
+        file_format = FileFormat("acme", files, **more)
+
+    return set(failures(Tests, folder))
+
+
+def test_a_broken_file_format_fails_by_name(tmp_path: Path) -> None:
+    counted = iter(range(1000))
+    assert format_failures(tmp_path / "healthy") == set()
+    assert format_failures(tmp_path / "mute", option=int) == {"test_its_option_is_described"}
+    assert format_failures(tmp_path / "outside", "../acme.txt") == {"test_files_stay_in_the_folder_of_the_report"}
+    assert format_failures(tmp_path / "counted", text=lambda: str(next(counted))) == {
+        "test_the_same_comparison_gives_the_same_bytes"
+    }
+    assert "test_every_comparison_is_written" in format_failures(tmp_path / "nothing", text=None)  # type: ignore[arg-type]
+
+
+class Options(StageOptions):
+    """Make a catalog."""
+
+    uses: Literal["dump.acme"]
+    path: str = Field(description="The dump.")
+
+
+class Silent(Options):
+    depth: int = 0
+
+
+class Careless(StageOptions):
+    uses: Literal["dump.acme"]
+    path: str = Field(description="The dump.")
+    model_config = ConfigDict(extra="ignore")
+
+
+def run(options: Any, inputs: Any, context: Any) -> object:
+    return builders.catalog([], side=context.stage)
+
+
+def spoiling(options: Any, inputs: Any, context: Any) -> object:
+    Path(options.path).write_text("mine")
+    return run(options, inputs, context)
+
+
+def looking(options: Any) -> None:
+    Path(options.path).with_name("plan").write_text("")
+
+
+@pytest.mark.parametrize(
+    ("changes", "failing"),
+    [
+        ({}, set()),
+        ({"summary": ""}, {"test_it_has_the_form_of_a_stage"}),
+        ({"options": Silent}, {"test_every_option_is_described"}),
+        ({"options": Careless}, {"test_unknown_options_and_other_names_are_refused"}),
+        ({"run": lambda *_: "a catalog"}, {"test_it_gives_what_it_says"}),
+        ({"run": spoiling}, {"test_it_gives_what_it_says"}),
+        ({"forecast": looking}, {"test_its_forecast_looks_only"}),
+        ({"forecast": lambda _: "much"}, {"test_its_forecast_looks_only"}),
+    ],
+)
+def test_a_broken_stage_fails_by_name(tmp_path: Path, changes: dict[str, Any], failing: set[str]) -> None:
+    healthy = StageType("dump.acme", Kind.CATALOG, Options, run, "Makes a catalog.")
+
+    class Tests(StageTests):
+        stage = replace(healthy, **changes)
+
+        def options(self, folder: Path) -> Mapping[str, Any]:
+            (folder / "dump").write_text("theirs")
+            return {"path": str(folder / "dump")}
+
+    # The options of this file are defined next to numpy, which `validate` must not load.
+    assert set(failures(Tests, tmp_path)) - {"test_validating_imports_nothing_heavy"} == failing
+
+
+def test_options_next_to_heavy_imports_fail_by_name(tmp_path: Path) -> None:
+    (tmp_path / "acme_heavy_stage.py").write_text(
+        "import numpy\n"
+        "from typing import Literal\n"
+        "from probe_flow.stages.base import Kind, StageOptions, StageType\n"
+        "class Options(StageOptions):\n"
+        "    uses: Literal['dump.acme']\n"
+        "STAGE = StageType('dump.acme', Kind.CATALOG, Options, lambda *_: None, 'A stage.')\n"
+    )
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from acme_heavy_stage import STAGE\n"
+        "from probe_flow.testing.stages import StageTests\n"
+        "tests = StageTests(); tests.stage = STAGE\n"
+        "assert 'pytest' not in sys.modules\n"
+        "tests.test_validating_imports_nothing_heavy()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 1
+    assert "`acme_heavy_stage` imports ['numpy']; do that inside `run`" in done.stderr
+
+
+@pytest.mark.parametrize("module", ["builders", "readers", "metrics", "reports", "stages", "expect"])
+def test_nothing_of_it_needs_pytest(module: str) -> None:
+    code = f"import sys, probe_flow.testing.{module}; print('pytest' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == "False"
