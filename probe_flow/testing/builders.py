@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from probe_flow.record.types.run import RUN_SCHEMA, RunRecord
 from probe_flow.records import (
     Catalog,
-    ComparedPair,
     Comparison,
     Coverage,
     Execution,
@@ -29,6 +28,7 @@ from probe_flow.records import (
     Reason,
     Relation,
     Role,
+    Row,
     Rule,
     SideSummary,
     Slot,
@@ -87,7 +87,7 @@ def tensor(
     found: dict[str, Any] = {"source": file, **more}
     if kind is TensorKind.TENSOR:
         found.setdefault("extents", (Extent(file, 0, int(np.prod(shape)) * 4),))
-    return TensorRef(owner, Slot(role, path), kind, dtype=dtype, shape=shape, logical_shape=shape, **found)
+    return TensorRef.of(owner, Slot(role, path), kind, dtype=dtype, shape=shape, logical_shape=shape, **found)
 
 
 def statistics(**values: Any) -> SideSummary:
@@ -113,16 +113,16 @@ def row(
     status: Status | None = None,
     role: Role = Role.CLEAN,
     reasons: tuple[str, ...] = (),
-) -> ComparedPair:
+) -> Row:
     """Return a row with its verdict: measured and passed if it has both sides, else unmatched with a reason."""
     if target is not None and golden is not None:
         found = measurement() if measured is None and status in (None, Status.PASS) else measured
         verdict = Verdict(status or Status.PASS, (), reasons, role)
-        return ComparedPair(order, Pair(target, golden, "g", EXACT), found, verdict)
+        return Row(Pair(target, golden, "g", EXACT), found, verdict, order)
     unmatched = Status.UNMATCHED_GOLDEN if target is None else Status.UNMATCHED_TARGET
     reason = Reason("no_partner", "it has no partner", Expectation.MISSING)
     pair = Pair(target, golden, "g", Rule("none"), reason=reason)
-    return ComparedPair(order, pair, None, Verdict(status or unmatched, (), reasons, role))
+    return Row(pair, None, Verdict(status or unmatched, (), reasons, role), order)
 
 
 def catalog(
@@ -143,7 +143,7 @@ def pairs_of(pairs: Sequence[Pair]) -> Pairs:
     return Pairs(target, golden, tuple(pairs), (Group("g", Relation.ONE_TO_ONE, (), ()),))
 
 
-def comparison(*rows: ComparedPair, **more: Any) -> Comparison:
+def comparison(*rows: Row, **more: Any) -> Comparison:
     """Return a comparison of these rows; further keywords are fields of `Comparison`."""
     count = len(rows)
     facts: dict[str, Any] = {

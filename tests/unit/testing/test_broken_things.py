@@ -103,7 +103,7 @@ def deaf(path: str, *, side: str, select: Any) -> Catalog:
 
 
 def elsewhere(catalog: Catalog) -> Catalog:
-    refs = [structs.replace(ref, extents=(Extent("/etc/hostname", 0, 1),)) for ref in catalog.tensors]
+    refs = [ref.changed(extents=(Extent("/etc/hostname", 0, 1),)) for ref in catalog.tensors]
     return structs.replace(catalog, tensors=tuple(refs))
 
 
