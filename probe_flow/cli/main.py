@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "templates": ("probe_flow.cli.templates", "List the workflows to start from."),
         "init": ("probe_flow.cli.init", "Copy a packaged workflow to start from."),
         "show": ("probe_flow.cli.show", "Show what a run concluded, and its rows."),
+        "report": ("probe_flow.cli.report", "Make reports of a finished run without its dumps."),
         "diff": ("probe_flow.cli.diff", "Show what changed from one run to another."),
         "baseline": ("probe_flow.cli.baseline", "Accept a run; later runs fail only on what is worse."),
         "shell": ("probe_flow.cli.shell.command", "Ask a run one thing after the other, at a prompt."),

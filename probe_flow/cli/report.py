@@ -1,0 +1,73 @@
+"""`probe-flow report`: reports of a finished run, from its folder alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.command("report")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "formats",
+    multiple=True,
+    required=True,
+    metavar="FORMAT[=OPTION]",
+    help="As in `formats` of a report stage: `html`, `junit`, `csv=LAYOUT`, `annotations=gitlab` ... May be repeated.",
+)
+@click.option("--column", "columns", multiple=True, metavar="NAME", help="A further column of the tables that have it.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    metavar="FOLDER",
+    help="Where the files go; default: the working directory.",
+)
+def command(*, run: Path, formats: Sequence[str], columns: Sequence[str], output: Path) -> int:
+    """Make reports of the finished RUN without its dumps.
+
+    The run must have left comparison.msgpack: add `record` to `formats` of its report stage. Exit code 3 when a file
+    is not written.
+    """
+    from probe_flow.cli.terminal.console import show
+    from probe_flow.errors import Diagnostic, Severity
+    from probe_flow.record.run_folder import read_run
+    from probe_flow.runs.again import before_reports, comparisons
+    from probe_flow.stages.report.report import STAGE, Options
+    from probe_flow.work import Context, Settings
+
+    options = _options(formats, columns, output, Options)
+    stored = read_run(run)
+    problems: list[Diagnostic] = []
+
+    def nothing(*_given: Any, **_named: Any) -> Any:
+        return None
+
+    context = Context("report", output, nothing, nothing, problems.extend, Settings(), before_reports(stored.record))
+    written = STAGE.run(options, {"comparison": comparisons(stored)}, context)
+    for path in written if isinstance(written, list) else ():
+        click.echo(path)
+    show(problems)
+    return 3 if any(problem.severity is Severity.ERROR for problem in problems) else 0
+
+
+def _options(formats: Sequence[str], columns: Sequence[str], output: Path, kind: Any) -> Any:
+    from pydantic import ValidationError
+
+    from probe_flow.errors import Diagnostic, UsageError
+
+    entries = [{word: option} if equals else word for word, equals, option in (each.partition("=") for each in formats)]
+    given = {"uses": "report", "comparison": "result", "formats": entries, "columns": list(columns)}
+    try:
+        return kind.model_validate({**given, "output": str(output)})
+    except ValidationError as error:
+        said = dict.fromkeys(each["msg"].removeprefix("Value error, ") for each in error.errors(include_url=False))
+        message = f"`--format` or `--column` is not understood: {'; '.join(said)}"
+        raise UsageError(
+            Diagnostic("PF7118", message, help="write e.g. `--format html --format csv=torchair`")
+        ) from error

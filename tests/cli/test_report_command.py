@@ -1,0 +1,159 @@
+"""Reports of finished runs: the same bytes as those that the runs made, without the dumps; damaged files."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from probe_flow.errors import IncompleteError, ProbeFlowError
+from probe_flow.record.comparison_file import FILE, read_comparison, write_comparison
+from probe_flow.workflow.loading.loader import load_workflow
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMON = ["html", "junit", "markdown", "annotations", "annotations=gitlab", "data_mapping", "jsonl"]
+DUMP_JSON = ["csv=dump_json", "csv=dump_json_msprobe", "xlsx=dump_json", "diff_analyze"]
+TORCHAIR = ["csv=torchair", "csv=torchair_percent", "csv=torchair_legacy", "xlsx=torchair"]
+OFFLINE = ["csv=offline", "csv=msaccucmp", "xlsx=offline", "advisor", "mapping"]
+CASES = {
+    "torchair_ge_vs_fx": TORCHAIR,
+    "torchair_minmax": TORCHAIR,
+    "torchair_with_reference": TORCHAIR,
+    "torchair_fusion_on_vs_off": TORCHAIR,
+    "pytorch_compare": DUMP_JSON,
+    "multi_rank_merge": DUMP_JSON,
+    "mindspore_vs_pytorch_layer_mapping": DUMP_JSON,
+    "offline_om_vs_caffe": OFFLINE,
+    "offline_om_vs_om": OFFLINE,
+    "offline_quantized": OFFLINE,
+}
+
+
+def entry(text: str) -> Any:
+    word, equals, option = text.partition("=")
+    return {word: option} if equals else word
+
+
+@pytest.fixture
+def run(probe_flow: Any, tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that runs a packaged workflow with other reports, and returns the folder of the run."""
+
+    def ran(name: str, formats: list[str]) -> Path:
+        packaged = load_workflow(ROOT / "workflows" / f"{name}.yaml", env={}, cwd=ROOT, sets={})
+        report = {"formats": [entry(text) for text in formats]}
+        project = {"version": 1, "name": "demo", "extends": f"template:{name}", "stages": {"report": report}}
+        (tmp_path / "demo.yaml").write_text(json.dumps(project))
+        sets = [word for key, value in packaged.params.items() for word in ("--set", f"{key}={value}")]
+        done = probe_flow("run", tmp_path / "demo.yaml", *sets, "--output", tmp_path / "live", "--scheduler", "sync")
+        assert (tmp_path / "live" / FILE).is_file(), done.err
+        return tmp_path / "live"
+
+    return ran
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_reports_of_a_reopened_run_are_those_of_the_run(run: Any, probe_flow: Any, tmp_path: Path, name: str) -> None:
+    formats = [*COMMON, *CASES[name]]
+    live = run(name, [*formats, "record"])
+    again = tmp_path / "again"
+    words = [word for each in [*formats, "record"] for word in ("--format", each)]
+    done = probe_flow("report", live, *words, "-o", again)
+    assert done.code == 0, done.err
+    made = sorted(path.relative_to(again) for path in again.rglob("*") if path.is_file())
+    left = [path.relative_to(live) for path in live.rglob("*") if path.is_file()]
+    left = [path for path in left if path.parts[0] != "reduced"]  # what another stage of the workflow writes
+    assert set(left) - set(made) <= {Path("run.json"), Path("events.jsonl"), Path("details.jsonl")}
+    assert len(made) >= len(formats)
+    for path in made:
+        assert (again / path).read_bytes() == (live / path).read_bytes(), path
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from probe_flow.engine.run.execute import execute
+    from probe_flow.engine.run.plan import make_plan
+    from probe_flow.engine.schedulers.choice import make_scheduler
+
+    folder = tmp_path_factory.mktemp("run")
+    loaded = load_workflow(ROOT / "workflows" / "offline_om_vs_caffe.yaml", env={}, cwd=ROOT, sets={})
+    done = execute(make_plan(loaded), scheduler=make_scheduler("sync", 1), cwd=ROOT, output=folder / "out")
+    (comparison,) = done.comparisons.values()
+    write_comparison(comparison, folder / "out" / FILE)
+    assert read_comparison(folder / "out" / FILE) == comparison
+    return folder / "out"
+
+
+def test_a_file_cut_at_any_byte_is_named(written: Path, tmp_path: Path) -> None:
+    whole = (written / FILE).read_bytes()
+    places = random.Random(0).sample(range(len(whole)), 60)
+    for kept in (0, 1, len(whole) - 1, *places):
+        (tmp_path / FILE).write_bytes(whole[:kept])
+        with pytest.raises(IncompleteError) as caught:
+            read_comparison(tmp_path / FILE)
+        assert caught.value.diagnostic.code == "PF7116"
+
+
+def test_a_file_with_other_bytes_is_named_or_is_the_same(written: Path, tmp_path: Path) -> None:
+    whole = (written / FILE).read_bytes()
+    for place in random.Random(1).sample(range(len(whole)), 60):
+        (tmp_path / FILE).write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(ProbeFlowError) as caught:
+            read_comparison(tmp_path / FILE)
+        assert caught.value.diagnostic.code in ("PF7116", "PF7117")
+
+
+@pytest.mark.parametrize("junk", [None, 7, -1, "x", ["t"], ["o", 0], [0], [10**9], ["?"], ["d", 1], 2.5, ["o"]])
+def test_values_of_wrong_types_are_named(written: Path, tmp_path: Path, junk: Any) -> None:
+    """Whole files with right check sums, one field of one object replaced."""
+    import zlib
+
+    import msgspec
+
+    from probe_flow.record.comparison_file import _PREFIX
+
+    header, _, rest = (written / FILE).read_bytes().partition(b"\n")
+    size, _ = _PREFIX.unpack(rest[: _PREFIX.size])
+    objects = msgspec.msgpack.decode(rest[_PREFIX.size : _PREFIX.size + size])
+    end = rest[_PREFIX.size + size :]
+    chance, refused = random.Random(2), list[str]()
+    for _ in range(40):
+        number = chance.randrange(len(objects))
+        field = chance.randrange(len(objects[number]))
+        changed = [*objects]
+        changed[number] = [*changed[number][:field], junk, *changed[number][field + 1 :]]
+        data = msgspec.msgpack.encode(changed)
+        (tmp_path / FILE).write_bytes(header + b"\n" + _PREFIX.pack(len(data), zlib.crc32(data)) + data + end)
+        try:
+            read_comparison(tmp_path / FILE)
+        except IncompleteError as error:
+            refused.append(error.diagnostic.code)
+    assert len(refused) > 5
+    assert set(refused) == {"PF7116"}
+
+
+def test_a_file_of_other_records_is_refused_by_name(written: Path, tmp_path: Path, probe_flow: Any) -> None:
+    folder = shutil.copytree(written, tmp_path / "run")
+    header, _, rest = (folder / FILE).read_bytes().partition(b"\n")
+    said = json.loads(header)
+    said["records"]["TensorRef"].append("colour")
+    (folder / FILE).write_bytes(json.dumps(said).encode() + b"\n" + rest)
+    done = probe_flow("report", folder, "--format", "html", "-o", tmp_path)
+    assert done.code == 2
+    assert "PF7117" in done.err
+    (folder / FILE).unlink()
+    done = probe_flow("report", folder, "--format", "html", "-o", tmp_path)
+    assert done.code == 2
+    assert "add `record` to `formats`" in " ".join(done.err.split())
+
+
+def test_a_format_that_is_none_is_named(written: Path, tmp_path: Path, probe_flow: Any) -> None:
+    for text in ("htlm", "csv=torchiar", "csv"):
+        done = probe_flow("report", written, "--format", text, "-o", tmp_path / "out")
+        assert done.code == 2
+        assert "PF7118" in done.err
+    assert not (tmp_path / "out").exists()
