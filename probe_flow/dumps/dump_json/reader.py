@@ -13,10 +13,8 @@ becomes name ``Module.head.Linear.parameters_grad``, call 0, phase none. The ent
 
 from __future__ import annotations
 
-import gc
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
 
@@ -64,9 +62,8 @@ def read_dump_json(
         raise IncompleteError(Diagnostic("PF3409", message, path=str(path))) from error
     reading = Reading(problems=list(found.problems))
     failures: list[Diagnostic] = []
-    with _without_collection():
-        for number, file in enumerate(found.files):
-            failures.extend(_taken(file, number, select.nodes, reading))
+    for number, file in enumerate(found.files):
+        failures.extend(_taken(file, number, select.nodes, reading))
     if not reading.entries and failures:
         raise IncompleteError(failures)
     if not reading.nodes:
@@ -91,18 +88,6 @@ def read_dump_json(
             "select": select.as_attrs(),
         },
     )
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Leave the search for cycles out: what is read has none, and walking it over and over takes time."""
-    is_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if is_enabled:
-            gc.enable()
 
 
 def _taken(file: DumpFile, number: int, patterns: Sequence[str] | None, reading: Reading) -> tuple[Diagnostic, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import shlex
 import signal
 import traceback
@@ -124,10 +123,7 @@ def execute(
             run = _Run(
                 plan, folder, scheduler, clock, progress or Silent(), log, record, signals, cache, keeps_going, strict
             )
-            try:
-                return run.to_end()
-            finally:
-                gc.unfreeze()
+            return run.to_end()
 
 
 @dataclass(slots=True)
@@ -169,7 +165,6 @@ class _Run:
             self.results.done_with(planned)
             self.progress.stage_ended(outcome)
             self._save()
-            gc.freeze()  # what a stage leaves lives to the end; walking it in search of garbage takes a tenth of a run
         return self._finish(stopped_by=self.signals.number)
 
     def _skipped(self, planned: PlannedStage) -> StageOutcome | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import math
 import random
@@ -628,12 +627,3 @@ def assert_catalog_or_diagnosis(folder: Path) -> None:
         assert all(ref.node in catalog.nodes for ref in catalog.tensors)
         found = catalog.problems
     assert all(problem.code in CODES for problem in found)
-
-
-def test_the_collection_of_cycles_goes_on_after_reading_and_after_a_failure(tmp_path: Path) -> None:
-    read(BASE)
-    assert gc.isenabled()
-    (tmp_path / "dump.json").write_text("{")
-    with pytest.raises(IncompleteError):
-        read(tmp_path)
-    assert gc.isenabled()

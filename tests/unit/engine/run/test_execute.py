@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import json
 import sys
 import time
@@ -390,21 +389,6 @@ def test_progress_hears_of_stages_and_batches(demo, tmp_path):
         "result",
         "table",
     ]
-
-
-def test_results_are_left_out_of_the_search_for_garbage_until_the_run_ends(demo, tmp_path):
-    frozen: list[int] = []
-
-    class Counting(Watcher):
-        def stage_started(self, name, uses):
-            frozen.append(gc.get_freeze_count())
-
-    watcher = Counting()
-    execute(make_plan(demo()), scheduler=make_scheduler("sync"), cwd=tmp_path, output=Path("out"), progress=watcher)
-
-    assert frozen[0] == 0
-    assert 0 < frozen[1] <= frozen[2]
-    assert gc.get_freeze_count() == 0
 
 
 def test_results_are_dropped_when_no_consumer_remains(demo, tmp_path, monkeypatch):
