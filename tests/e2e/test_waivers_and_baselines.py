@@ -206,7 +206,7 @@ def test_the_day_of_a_waiver_is_that_on_which_the_run_began(tmp_path: Path):
             make_plan(workflow), scheduler=SyncScheduler(), cwd=tmp_path, output=tmp_path / f"out{number}",
             clock=Clock(now=lambda moment=moment: moment),
         )  # fmt: skip
-        assert outcome.record["timings"]["started"] == moment.isoformat(timespec="seconds")
+        assert outcome.record.timings.started == moment.isoformat(timespec="seconds")
         codes.append(outcome.exit_code)
     assert codes == [0, 1]
 
