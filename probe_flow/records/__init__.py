@@ -44,6 +44,7 @@ from probe_flow.records.reasons import SELF, Rule
 from probe_flow.records.row import Row
 from probe_flow.records.tensor import (
     FOUR_STATISTICS,
+    NAMED_BY,
     Extent,
     Slot,
     SlotRole,
@@ -52,6 +53,8 @@ from probe_flow.records.tensor import (
     TensorKind,
     TensorRef,
     TensorType,
+    item_name,
+    shared_slot,
     tensor_type,
 )
 from probe_flow.records.verdict import Excuse, ExcuseKind, Role, Status, Verdict
@@ -59,6 +62,7 @@ from probe_flow.records.verdict import Excuse, ExcuseKind, Role, Status, Verdict
 __all__ = [
     "FOUR_STATISTICS",
     "GUESS",
+    "NAMED_BY",
     "SELF",
     "ArrayFacts",
     "Baseline",
@@ -122,5 +126,7 @@ __all__ = [
     "WaiverState",
     "WaiverUse",
     "entry_name",
+    "item_name",
+    "shared_slot",
     "tensor_type",
 ]

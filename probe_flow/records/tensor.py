@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.records.figures import FigureTable
-from probe_flow.records.node import NodeKey
+from probe_flow.records.node import NodeKey, NodeKind, entry_name
 
 
 class SlotRole(enum.Enum):
@@ -52,6 +52,10 @@ class Slot(Struct, frozen=True, gc=False, cache_hash=True):
 
     def __str__(self) -> str:
         return f"{self.role.value}.{self.index}"
+
+
+shared_slot = lru_cache(maxsize=1 << 14)(Slot)
+"""Return a slot, the same object for equal arguments: matching compares those of all dumps by the hundred thousand."""
 
 
 class Extent(Struct, frozen=True, gc=False):
@@ -127,10 +131,10 @@ class TensorFacts(Struct, frozen=True, gc=False, omit_defaults=True):
     """What few tensors have.
 
     Args:
-        item: the dump's own name of the tensor, where it has one that `TensorRef.item` does not derive.
+        item: the dump's own name of the tensor, where it has one that `item_name` does not give.
         value: a scalar's value or an opaque thing's text.
         reason: why the tensor is unreadable or opaque, for people.
-        file: name of its file as the dump gives it.
+        file: name of its file as the dump gives it, where its bytes are not in a file of that name.
         no_value: what stands where the dump should have a value.
         gradient: what the dump says of ``requires_grad`` where that is no truth value.
         peers: partners of a point-to-point operation.
@@ -140,6 +144,7 @@ class TensorFacts(Struct, frozen=True, gc=False, omit_defaults=True):
         hashed_as: dtype of the elements that were hashed, where it is another one.
         digits: significant digits of the recorded statistics, where they were printed.
         source: file that the slot came from, where its bytes lie in another one.
+        named_by: kind of the entry by which `item_name` names the tensor.
     """
 
     item: str | None = None
@@ -155,10 +160,26 @@ class TensorFacts(Struct, frozen=True, gc=False, omit_defaults=True):
     hashed_as: str | None = None
     digits: int | None = None
     source: str | None = None
+    named_by: NodeKind | None = None
 
 
 _NO_FACTS = TensorFacts()
-"""The same object for nearly all tensors."""
+NAMED_BY = {kind: TensorFacts(named_by=kind) for kind in NodeKind}
+"""Facts of tensors of which no more is known than the kind of their entry, the same objects for nearly all tensors."""
+
+_SECTIONS = {SlotRole.INPUT: "input.", SlotRole.PARAMETER: "parameters.", SlotRole.OUTPUT: "output."}
+"""Words of item names; gradients of parameters and values saved one by one have none."""
+
+
+def item_name(node: NodeKey, kind: NodeKind, slot: Slot) -> str:
+    """Return the name that the collectors' grammar gives a tensor of an entry.
+
+    >>> from probe_flow.records import Execution
+    >>> item_name(NodeKey(Execution(), "Functional.linear", 5), NodeKind.API, Slot(SlotRole.INPUT, (1, "eps")))
+    'Functional.linear.5.forward.input.1.eps'
+    """
+    return f"{entry_name(node, kind)}.{_SECTIONS.get(slot.role, '')}{slot.index}"
+
 
 _OF_TYPE = frozenset(TensorType.__struct_fields__)
 
@@ -218,6 +239,8 @@ class TensorRef(Struct, frozen=True, gc=False, eq=False):
             changes["type"] = tensor_type(*{**now, **of_type}.values())
         source = changes.pop("source", self.source)
         if "extents" in changes:
+            if self.file is not None:  # that of the dump, wherever the bytes are now
+                changes.setdefault("file", self.file)
             changes["where"] = _place(changes.pop("extents")) or source
         if "recorded" in changes:
             changes |= {"figures": changes.pop("recorded"), "number": 0}
@@ -230,7 +253,8 @@ class TensorRef(Struct, frozen=True, gc=False, eq=False):
         if not facts:
             return self
         found = replace(self.facts, **facts)
-        return replace(self, facts=_NO_FACTS if found == _NO_FACTS else found)
+        shared = _NO_FACTS if found.named_by is None else NAMED_BY[found.named_by]
+        return replace(self, facts=shared if found == shared else found)
 
     @property
     def recorded(self) -> Statistics | None:
@@ -295,7 +319,17 @@ class TensorRef(Struct, frozen=True, gc=False, eq=False):
     @property
     def item(self) -> str | None:
         """The dump's own name of the tensor, e.g. ``Functional.linear.5.forward.input.0``; None for other formats."""
-        return self.facts.item
+        facts = self.facts
+        if facts.item is not None or facts.named_by is None:
+            return facts.item
+        return item_name(self.node, facts.named_by, self.slot)
+
+    @property
+    def file(self) -> str | None:
+        """Name of its file as the dump gives it; None where it gives none, and for other formats."""
+        facts, where = self.facts, self.where
+        is_derived = facts.file is None and facts.named_by is not None
+        return where.file.rpartition("/")[2] if is_derived and isinstance(where, Extent) else facts.file
 
     @property
     def extents(self) -> tuple[Extent, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -116,8 +116,11 @@ def dtype_info(name: str) -> DType:
     return DTYPES[name]
 
 
+@lru_cache(maxsize=1 << 12)
 def nbytes(name: str, count: int) -> int:
-    """Return the bytes that ``count`` packed elements take; the last byte of sub-byte types may be partly used.
+    """Return the bytes that ``count`` packed elements take, the same object for tensors of one size.
+
+    The last byte of sub-byte types may be partly used.
 
     Raises:
         NotComparableError: PF5111 if the dtype is unknown or has no fixed size.

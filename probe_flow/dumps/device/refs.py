@@ -7,7 +7,7 @@ from pathlib import Path
 
 from probe_flow.dumps.device.file_records import GeDump, GeTensor
 from probe_flow.dumps.device.shapes import LAYOUTS, UNDEFINED, is_absurd
-from probe_flow.records import Extent, NodeKey, Slot, SlotRole, TensorKind, TensorRef
+from probe_flow.records import Extent, NodeKey, Slot, SlotRole, TensorKind, TensorRef, shared_slot
 from probe_flow.tensors.dtypes import DEVICE_DTYPE_NAMES, DEVICE_DTYPES, DTYPES
 from probe_flow.tensors.layouts import PLAIN_LAYOUTS
 
@@ -20,9 +20,11 @@ def tensor_refs(dump: GeDump, path: Path | str, node_key: NodeKey) -> list[Tenso
     it holds the same elements or the layout is a private one, else the stored one.
     """
     source = str(path)
-    refs = [_ref(tensor, source, node_key, Slot(SlotRole.INPUT, (i,))) for i, tensor in enumerate(dump.inputs)]
-    refs += [_ref(tensor, source, node_key, Slot(SlotRole.OUTPUT, (i,))) for i, tensor in enumerate(dump.outputs)]
-    return refs
+    return [
+        _ref(tensor, source, node_key, shared_slot(role, (number,)))
+        for role, tensors in ((SlotRole.INPUT, dump.inputs), (SlotRole.OUTPUT, dump.outputs))
+        for number, tensor in enumerate(tensors)
+    ]
 
 
 def _ref(tensor: GeTensor, source: str, node_key: NodeKey, slot: Slot) -> TensorRef:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import marshal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -21,6 +20,7 @@ from probe_flow.dumps.dump_json.numbers import BadNumberError, dimension, statis
 from probe_flow.dumps.dump_json.tensor_files import TensorFiles
 from probe_flow.records import (
     FOUR_STATISTICS,
+    NAMED_BY,
     Extent,
     FigureTable,
     NodeKey,
@@ -32,6 +32,9 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
     TensorType,
+    entry_name,
+    item_name,
+    shared_slot,
     tensor_type,
 )
 
@@ -55,6 +58,7 @@ _EMPTY: tuple[object, ...] = (None, [], {})
 _STATISTICS = TensorKind.STATISTICS
 """Looked up for each tensor: a member of an enumeration takes longer to find than most else."""
 
+_NAMES = ("item", "named_by")
 _P2P_ATTRS = ("op", "peer", "tag", "group_id")
 _NOTHING = Statistics()
 _NO_STATISTICS = "the dump recorded no statistics of this tensor"
@@ -96,6 +100,7 @@ class Flattener:
         self._words: dict[str, tuple[str, str]] = {}
         self._types: dict[tuple[object, bytes, bool | None], TensorType] = {}
         self._statistics = FigureTable(FOUR_STATISTICS)
+        self._named: TensorFacts | None = None  # what names the tensors of the entry at hand; None: each its own item
 
     def flatten(self, entry: object, *, name: str, kind: NodeKind, node: NodeKey, result: Flattened) -> None:
         """Add the tensors of one entry in report order: inputs, parameters, outputs, parameter gradients.
@@ -107,6 +112,7 @@ class Flattener:
             node: owner of the tensors.
             result: what to add to.
         """
+        self._named = NAMED_BY[kind] if name == entry_name(node, kind) else None
         if kind is NodeKind.DEBUG:
             self._add(entry, SlotRole.DEBUG, name, node, result)
         elif not isinstance(entry, dict):
@@ -134,7 +140,8 @@ class Flattener:
         if isinstance(value, list):
             for index, child in enumerate(value):
                 if type(child) is dict and len(child) == _USUAL_COUNT:
-                    usual = self._usual(child, f"{prefix}.{index}", node, _slot(role, (index,)))
+                    named = self._named or TensorFacts(f"{prefix}.{index}")
+                    usual = self._usual(child, named, node, shared_slot(role, (index,)))
                     if usual is not None:
                         result.tensors.append(usual)
                         continue
@@ -149,15 +156,15 @@ class Flattener:
                     self._add_leaf(leaf, role, path, prefix, node, result)
         else:
             item = prefix if role is SlotRole.DEBUG else f"{prefix}.0"
-            result.tensors.append(self._tensor(value, item, node, _slot(role, (0,)), result.problems))
+            result.tensors.append(self._tensor(value, item, node, shared_slot(role, (0,)), result.problems))
 
     def _add_leaf(
         self, leaf: object, role: SlotRole, path: _Path, prefix: str, node: NodeKey, result: Flattened
     ) -> None:
         item = f"{prefix}.{path[0] if len(path) == 1 else '.'.join(map(str, path))}"
-        result.tensors.append(self._tensor(leaf, item, node, _slot(role, path), result.problems))
+        result.tensors.append(self._tensor(leaf, item, node, shared_slot(role, path), result.problems))
 
-    def _usual(self, value: _Leaf, item: str, node: NodeKey, slot: Slot) -> TensorRef | None:
+    def _usual(self, value: _Leaf, named: TensorFacts, node: NodeKey, slot: Slot) -> TensorRef | None:
         """Return a tensor with four statistics, as most are; None for others, and for shapes not yet seen."""
         try:
             word, stored, raw_shape, high, low, mean, norm, grad = _usual_values(value)
@@ -169,7 +176,7 @@ class Flattener:
             return None
         number = self._statistics.add((low, high, mean, norm))
         # By position: a keyword costs as much as storing its value.
-        return TensorRef(node, slot, kind, self._statistics, self._source, None, TensorFacts(item), number)
+        return TensorRef(node, slot, kind, self._statistics, self._source, None, named, number)
 
     def _new_type(self, raw_dtype: str, raw_shape: bytes, grad: object) -> TensorType:
         """Return the type of tensors with statistics; a KeyError for what has not been checked yet."""
@@ -183,7 +190,7 @@ class Flattener:
     def _tensor(
         self, value: object, item: str, node: NodeKey, slot: Slot, problems: list[tuple[str, str]]
     ) -> TensorRef:
-        facts: dict[str, Any] = {"item": item}
+        facts = self._name(item, node, slot)
         if value is None:
             return TensorRef.of(node, slot, TensorKind.NULL, source=self._source, **facts)
         if isinstance(value, dict) and _is_leaf(value):
@@ -203,6 +210,11 @@ class Flattener:
             reason = f"a bare {type(value).__name__} stands where an object with a `type` is expected"
         problems.append((item, reason))
         return TensorRef.of(node, slot, TensorKind.UNREADABLE, source=self._source, reason=reason, **facts)
+
+    def _name(self, item: str, node: NodeKey, slot: Slot) -> dict[str, Any]:
+        """Return the facts that give a tensor its name."""
+        kind = self._named.named_by if self._named is not None else None
+        return {"named_by": kind} if kind is not None and item == item_name(node, kind, slot) else {"item": item}
 
     def _leaf(self, value: _Leaf, facts: dict[str, Any], node: NodeKey, slot: Slot) -> TensorRef:
         if "shape" in value or "dtype" in value:
@@ -235,11 +247,16 @@ class Flattener:
         if data_name:
             facts["file"] = str(data_name)
         if isinstance(data_name, str) and data_name:
+            item = facts.get("item") or item_name(node, facts["named_by"], slot)
             if "/" not in data_name:
-                facts["item"] = data_name.rpartition(".")[0]
-            held = self._files.look_up(data_name, str(facts["item"]), dtype, shape)
+                item = data_name.rpartition(".")[0]
+                facts = {name: fact for name, fact in facts.items() if name not in _NAMES}
+                facts |= self._name(item, node, slot)
+            held = self._files.look_up(data_name, item, dtype, shape)
             kind, dtype, shape, facts["reason"] = held.kind, held.dtype, held.shape, held.reason
             extents, source = held.extents, held.source or source
+            if extents and "named_by" in facts:
+                del facts["file"]
         elif recorded == _NOTHING:
             facts["reason"] = _NO_STATISTICS
         return TensorRef.of(
@@ -270,12 +287,6 @@ class Flattener:
         if words is None:
             words = self._words[raw] = (canonical_dtype(raw), raw)
         return words
-
-
-@lru_cache(maxsize=1 << 14)
-def _slot(role: SlotRole, path: _Path) -> Slot:
-    """Return a slot, the same object for the tensors of all dumps: matching compares them by the hundred thousand."""
-    return Slot(role, path)
 
 
 def _drop_repeated(result: Flattened, first: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from probe_flow.records import Phase, Slot, SlotRole
+from probe_flow.records import Phase, Slot, SlotRole, shared_slot
 
 PARAMETER = "Parameter"
 """Type under which the values of parameters, network inputs and constants are dumped."""
@@ -68,7 +68,7 @@ def op_name(text: str) -> OpName:
 
 def slot_of(role: str, index: int) -> Slot:
     """Return the slot behind the words ``input`` or ``output`` and a number."""
-    return Slot(SlotRole.INPUT if role == "input" else SlotRole.OUTPUT, (index,))
+    return shared_slot(SlotRole.INPUT if role == "input" else SlotRole.OUTPUT, (index,))
 
 
 def parse_tensor_file_name(name: str) -> TensorFileName | None:

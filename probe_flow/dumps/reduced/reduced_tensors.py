@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedDevice, ReducedTensor
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.records import NodeKey, Problem, Slot, SlotRole, Statistics, TensorKind, TensorRef
+from probe_flow.records import NodeKey, Problem, Slot, SlotRole, Statistics, TensorKind, TensorRef, shared_slot
 from probe_flow.tensors.dtypes import DTYPES
 
 _MAX_LISTED = 20
@@ -34,16 +33,10 @@ def device_refs(content: ReducedDevice, path: Path | str, node_key: NodeKey) -> 
     """Return one tensor per slot of a reduced device file, inputs before outputs."""
     sides = ((SlotRole.INPUT, content.inputs), (SlotRole.OUTPUT, content.outputs))
     return [
-        recorded_ref(node_key, _slot(role, index), content.names, tensor, source=str(path))
+        recorded_ref(node_key, shared_slot(role, (index,)), content.names, tensor, source=str(path))
         for role, tensors in sides
         for index, tensor in enumerate(tensors)
     ]
-
-
-@lru_cache(maxsize=4096)
-def _slot(role: SlotRole, index: int) -> Slot:
-    """Return a slot; the few that there are have one object for all files."""
-    return Slot(role, (index,))
 
 
 def recorded_ref(

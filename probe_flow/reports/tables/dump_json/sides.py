@@ -180,4 +180,4 @@ def file_names(target: TensorRef | None, golden: TensorRef | None) -> str:
 
 
 def _file_name(tensor: TensorRef | None) -> str:
-    return ABSENT if tensor is None else tensor.facts.file or NO_FILE
+    return ABSENT if tensor is None else tensor.file or NO_FILE

@@ -17,7 +17,18 @@ from probe_flow.dumps.selection import Selection
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import Severity
 from probe_flow.files.torch import torch_load
-from probe_flow.records import Catalog, Execution, NodeKind, Phase, Slot, SlotRole, TensorKind, TensorRef
+from probe_flow.records import (
+    NAMED_BY,
+    Catalog,
+    Execution,
+    Extent,
+    NodeKind,
+    Phase,
+    Slot,
+    SlotRole,
+    TensorKind,
+    TensorRef,
+)
 
 DATA = Path(__file__).parents[3] / "data" / "dump_json"
 ITEM = "Torch.add.0.forward.output.0"
@@ -92,8 +103,8 @@ def test_files_of_real_dumps_have_the_recorded_statistics(name: str, tensors: in
         assert tensor.shape == tensor.logical_shape
         assert wide.size == tensor.numel
         assert (wide.max(), wide.min()) == pytest.approx((tensor.recorded.max, tensor.recorded.min), rel=1e-6)
-        assert Path(str(tensor.source)).name == tensor.facts.file
-        assert str(tensor.facts.file).startswith(str(tensor.item))
+        assert Path(str(tensor.source)).name == tensor.file
+        assert str(tensor.file).startswith(str(tensor.item))
 
 
 def test_values_saved_one_by_one_are_nodes_of_their_own() -> None:
@@ -151,7 +162,16 @@ def test_a_file_is_taken_from_beside_its_dump_whatever_the_dump_says(tmp_path: P
 def test_the_name_of_the_file_is_the_name_of_the_item(tmp_path: Path) -> None:
     tensor = only(read(write(tmp_path / "d", described("Torch.other.7.pt"), {"Torch.other.7.pt": pt([1, 2])})))
 
-    assert tensor.item == "Torch.other.7"
+    assert (tensor.item, tensor.file) == ("Torch.other.7", "Torch.other.7.pt")
+
+
+def test_a_file_that_is_named_like_its_item_is_not_named_twice(tmp_path: Path) -> None:
+    tensor = only(read(write(tmp_path / "d", described(f"{ITEM}.pt"), {f"{ITEM}.pt": pt([1, 2])})))
+
+    assert tensor.facts is NAMED_BY[NodeKind.API]
+    assert (tensor.item, tensor.file) == (ITEM, f"{ITEM}.pt")
+    converted = tensor.changed(extents=(Extent("/cache/7.npy", 0, 8),))
+    assert (converted.item, converted.file) == (ITEM, f"{ITEM}.pt")
 
 
 @pytest.mark.parametrize("dtype", ["BFloat16", "Float8_E4M3FN", "HiFloat8"])

@@ -184,7 +184,7 @@ def test_mindspore_dump_of_tensors_is_read_with_its_files() -> None:
     assert matmul.key == NodeKey(ONE, "Primitive.matmul.MatMul", 1, Phase.BACKWARD)
     assert matmul.parent == "Cell.mlp.dense1.Dense"
     assert (ref.kind, ref.dtype, ref.stored_dtype) == (TensorKind.TENSOR, "float32", "Float32")
-    assert ref.facts.file == "Primitive.matmul.MatMul.1.backward.output.1.npy"
+    assert ref.file == "Primitive.matmul.MatMul.1.backward.output.1.npy"
 
 
 # --- names -----------------------------------------------------------------------------------------------------------

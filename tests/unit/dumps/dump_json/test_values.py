@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from probe_flow.dumps.dump_json.problems import ProblemList
 from probe_flow.dumps.dump_json.tensor_files import TensorFiles
 from probe_flow.dumps.dump_json.values import Flattened, Flattener
-from probe_flow.records import Execution, NodeKey, NodeKind, Statistics, TensorKind
+from probe_flow.records import NAMED_BY, Execution, NodeKey, NodeKind, Phase, Statistics, TensorKind
 
 NODE = NodeKey(Execution(), "Functional.linear")
 USUAL = {
@@ -54,6 +54,54 @@ def test_a_usual_tensor_by_hand() -> None:
     assert tensor.item == "f.0.forward.output.0"
     assert tensor.requires_grad is True
     assert tensor.source == "dump.json"
+
+
+SECTIONS = {
+    "input_args": [USUAL, {"type": "int", "value": 2}, [USUAL, None]],
+    "input_kwargs": {"eps": USUAL},
+    "parameters": {"weight": USUAL},
+    "output": USUAL,
+}
+OF_SECTIONS = ["input.0", "input.1", "input.2.0", "input.2.1", "input.eps", "parameters.weight", "output.0"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "kind", "node", "value", "rest"),
+    [
+        ("Tensor.add.5.forward", NodeKind.API, ("Tensor.add", 5, Phase.FORWARD), SECTIONS, OF_SECTIONS),
+        ("Module.fc.Fc.backward.3", NodeKind.MODULE, ("Module.fc.Fc", 3, Phase.BACKWARD), SECTIONS, OF_SECTIONS),
+        (
+            "Module.fc.Fc.parameters_grad.1",
+            NodeKind.PARAMETERS_GRAD,
+            ("Module.fc.Fc.parameters_grad", 1, Phase.NONE),
+            {"weight": [USUAL], "bias": [USUAL]},
+            ["weight", "bias"],
+        ),
+        ("y.4.debug", NodeKind.DEBUG, ("y", 4, Phase.NONE), [USUAL, [USUAL]], ["0", "1.0"]),
+    ],
+)
+@pytest.mark.parametrize("is_regular", [True, False])
+def test_items_are_named_by_their_entry_whether_or_not_that_follows_from_the_node(
+    entry: str, kind: NodeKind, node: tuple[str, int, Phase], value: Any, rest: list[str], is_regular: bool
+) -> None:
+    key = NodeKey(Execution(), *node) if is_regular else NODE
+    found = Flattened()
+    Flattener("dump.json", TensorFiles(Path("nowhere"), ProblemList("dump.json"))).flatten(
+        value, name=entry, kind=kind, node=key, result=found
+    )
+
+    assert [tensor.item for tensor in found.tensors] == [f"{entry}.{each}" for each in rest]
+    plain = [tensor.facts for tensor in found.tensors if tensor.kind is TensorKind.STATISTICS]
+    assert [facts is NAMED_BY[kind] for facts in plain] == [is_regular] * len(plain)
+
+
+def test_a_value_saved_alone_is_named_by_its_entry_alone() -> None:
+    found = Flattened()
+    Flattener("debug.json", TensorFiles(Path("nowhere"), ProblemList("debug.json"))).flatten(
+        USUAL, name="y.4.debug", kind=NodeKind.DEBUG, node=NodeKey(Execution(), "y", 4, Phase.NONE), result=found
+    )
+
+    assert [tensor.item for tensor in found.tensors] == ["y.4.debug"]
 
 
 ODD = [
