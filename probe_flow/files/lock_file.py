@@ -2,6 +2,8 @@
 
 On one machine the operating system's own file lock decides, which ends with its process, however that ends. Of another
 machine only the file's time tells: whoever holds it touches it, and one that was not touched for long is taken over.
+The package filelock takes as long (0.25 ms for 0.31 ms) and says neither who holds a lock nor whether it was
+left behind.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What this process may use of the machine: CPUs, memory, control groups."""
+"""What this process may use of the machine: CPUs, memory, control groups.
+
+psutil knows the machine and neither the limits of control groups nor that of address space; its import costs 0.05 s.
+"""
 
 from __future__ import annotations
 

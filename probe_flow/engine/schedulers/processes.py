@@ -3,7 +3,8 @@
 A pool of processes breaks as a whole when one of them dies, and does not tell which batch was to blame. Here every
 process has its own connection, so a death costs one batch, which is tried again in a new process. The processes are
 started by command line: their environment is set before any library is loaded, and nothing of the main module runs
-a second time.
+a second time. That is not for speed: 2,000 empty batches take 1.3 s of CPU, and 1.0 s in a
+`ProcessPoolExecutor` that spawns.
 """
 
 from __future__ import annotations
