@@ -8,8 +8,11 @@ The file keeps to what those readers have in common (the schema of the Jenkins x
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
 from pathlib import Path
 
 from probe_flow.files.atomic import atomic_text
@@ -18,6 +21,7 @@ from probe_flow.record.facts import figure
 from probe_flow.record.rows import RowReader, reason_of
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Comparison, Finding, NodeKey, Phase, Role, Row, Status
+from probe_flow.reports.numbering import Numbering
 
 MAX_ROWS_TOLD = 50
 """Rows of one node that its test case lists; a node may own thousands of tensors."""
@@ -27,6 +31,7 @@ RUN_SUITE = "the whole run"
 _NOT_XML = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _HARMLESS = re.compile(r"[\w .:,#/()+-]*", re.ASCII)
 _COMPARED = frozenset({Status.PASS, Status.WARNING, Status.FAIL})
+_NOTHING = ("", "", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +44,6 @@ class _Case:
     kind: str = ""
     message: str = ""
     details: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class _Suite:
-    name: str
-    cases: list[_Case] = field(default_factory=list)
-
-    def count(self, outcome: str) -> int:
-        return sum(case.outcome == outcome for case in self.cases)
 
 
 def write_junit(comparison: Comparison, path: Path, *, run: RunRecord) -> None:
@@ -68,9 +64,8 @@ def write_junit(comparison: Comparison, path: Path, *, run: RunRecord) -> None:
         IncompleteError: PF7001 when the file cannot be written.
     """
     record = concluded(comparison, run)
-    suites = [*_suites(comparison), _run_suite(comparison, record)]
     with atomic_text(path) as file:
-        file.writelines(line + "\n" for line in _document(suites, record))
+        file.writelines(line + "\n" for line in _document(comparison, record))
 
 
 def xml_text(value: object) -> str:
@@ -92,24 +87,39 @@ def _plain(value: object) -> str:
     return _NOT_XML.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), str(value))
 
 
-def _suites(comparison: Comparison) -> list[_Suite]:
-    """Return a suite per execution, in order of appearance."""
-    reader = RowReader(comparison)
-    accused = _accused(comparison)
-    rows: dict[str, dict[tuple[bool, NodeKey], list[Row]]] = {}
-    by_execution: dict[int, dict[tuple[bool, NodeKey], list[Row]]] = {}
-    for row in comparison.rows:
-        key = row.pair.shown.node
-        nodes = by_execution.get(id(key.execution))
-        if nodes is None:
-            nodes = by_execution[id(key.execution)] = rows.setdefault(str(key.execution), {})
-        nodes.setdefault((row.pair.target is None, key), []).append(row)
-    return [
-        _Suite(
-            name, [_case(node_rows, accused.get(key, ()), comparison, reader) for (_, key), node_rows in nodes.items()]
-        )
-        for name, nodes in rows.items()
-    ]
+class _Nodes:
+    """The rows of a comparison by execution and node, each in order of appearance.
+
+    Only the places of rows are held, 16 bytes a row: a file of any length is written from them, twice read.
+    """
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        import numpy as np
+
+        self._rows = rows
+        self._names: dict[str, int] = {}
+        self._suites, self._firsts = array("I"), array("I")  # of each row: its execution, the first row of its node
+        known: dict[int, int] = {}
+        numbers, firsts = (Numbering[NodeKey](), Numbering[NodeKey]()), (array("I"), array("I"))
+        for place, row in enumerate(rows):
+            key = row.pair.shown.node
+            suite = known.get(id(key.execution))
+            if suite is None:
+                suite = known[id(key.execution)] = self._names.setdefault(str(key.execution), len(self._names))
+            is_golden_only = row.pair.target is None
+            number, first = numbers[is_golden_only].number(key), firsts[is_golden_only]
+            if number == len(first):
+                first.append(place)
+            self._suites.append(suite)
+            self._firsts.append(first[number])
+        self._order = np.lexsort((self._firsts, self._suites)).data  # stable
+
+    def suites(self) -> Iterator[tuple[str, Iterator[list[Row]]]]:
+        """Yield the name of each execution with the rows of its nodes, which must be read before the next."""
+        by_suite = groupby(self._order, key=self._suites.__getitem__)
+        for name, (_, places) in zip(self._names, by_suite, strict=True):
+            nodes = groupby(places, key=self._firsts.__getitem__)
+            yield name, ([self._rows[place] for place in found] for _, found in nodes)
 
 
 def _accused(comparison: Comparison) -> dict[NodeKey, list[Finding]]:
@@ -122,37 +132,48 @@ def _accused(comparison: Comparison) -> dict[NodeKey, list[Finding]]:
     return found
 
 
-def _case(rows: Sequence[Row], findings: Sequence[Finding], comparison: Comparison, reader: RowReader) -> _Case:
-    key = rows[0].pair.shown.node
-    is_golden_only = rows[0].pair.target is None
+def _cases(
+    nodes: Iterable[list[Row]], comparison: Comparison, accused: Mapping[NodeKey, Sequence[Finding]]
+) -> Iterator[_Case]:
+    """Yield the test case of each node."""
+    reader = RowReader(comparison)
+    for rows in nodes:
+        shown = rows[0].pair.shown.node
+        yield _Case(
+            reader.op_type(rows[0]) or "unknown",
+            _node_name(shown, is_golden_only=rows[0].pair.target is None),
+            *_outcome(rows, accused.get(shown, ()), comparison),
+            _details(rows),
+        )
+
+
+def _details(rows: Sequence[Row]) -> tuple[str, ...]:
+    told = [row for row in rows if row.verdict.status is not Status.PASS]
+    more = (f"and {len(told) - MAX_ROWS_TOLD} more, in comparison.jsonl",) if len(told) > MAX_ROWS_TOLD else ()
+    return (*map(_row_line, told[:MAX_ROWS_TOLD]), *more)
+
+
+def _outcome(rows: Sequence[Row], findings: Sequence[Finding], comparison: Comparison) -> tuple[str, str, str]:
+    """Return outcome, kind and message of a node's test case."""
     if not findings and all(row.verdict.status is Status.PASS for row in rows):
-        return _Case(reader.op_type(rows[0]) or "unknown", _node_name(key, is_golden_only=is_golden_only))
-    details = tuple(_row_line(row) for row in rows if row.verdict.status is not Status.PASS)
-    if len(details) > MAX_ROWS_TOLD:
-        details = (*details[:MAX_ROWS_TOLD], f"and {len(details) - MAX_ROWS_TOLD} more, in comparison.jsonl")
-    case = _Case(reader.op_type(rows[0]) or "unknown", _node_name(key, is_golden_only=is_golden_only), details=details)
+        return _NOTHING
     failing = [row for row in rows if row.verdict.status is Status.FAIL]
     unreadable = [row for row in rows if row.verdict.status is Status.ERROR]
     accusing = [finding for finding in findings if finding.fails]
-    if accusing and not is_golden_only:
-        evidence = [finding.evidence for finding in accusing]
-        return _with(case, "failure", accusing[0].kind.value, "; ".join(evidence))
+    if accusing and rows[0].pair.target is not None:
+        return "failure", accusing[0].kind.value, "; ".join(finding.evidence for finding in accusing)
     counting = [row for row in failing if row.verdict.excuse is None]
     if comparison.gate == "all_pass" and counting:
-        return _with(case, "failure", "fail", _row_line(counting[0]))
+        return "failure", "fail", _row_line(counting[0])
     if unreadable:
-        return _with(case, "error", "unreadable", _row_line(unreadable[0]))
+        return "error", "unreadable", _row_line(unreadable[0])
     given = (*(finding.excuse for finding in findings), *(row.verdict.excuse for row in failing))
     excuses = [excuse.text for excuse in given if excuse is not None]
     if excuses:
-        return _with(case, "skipped", "", "; ".join(dict.fromkeys(excuses)))
+        return "skipped", "", "; ".join(dict.fromkeys(excuses))
     if not any(row.verdict.status in _COMPARED for row in rows):
-        return _with(case, "skipped", "", reason_of(rows[0]) or rows[0].verdict.status.value.replace("_", " "))
-    return case
-
-
-def _with(case: _Case, outcome: str, kind: str, message: str) -> _Case:
-    return _Case(case.classname, case.name, outcome, kind, message, case.details)
+        return "skipped", "", reason_of(rows[0]) or rows[0].verdict.status.value.replace("_", " ")
+    return _NOTHING
 
 
 def _node_name(key: NodeKey, *, is_golden_only: bool) -> str:
@@ -175,45 +196,59 @@ def _row_line(row: Row) -> str:
     return f"{row.pair.shown.slot}: {', '.join(parts)}" + (f": {reason}" if reason else "")
 
 
-def _run_suite(comparison: Comparison, record: RunRecord) -> _Suite:
+def _run_cases(comparison: Comparison, record: RunRecord) -> list[_Case]:
     """Return what concerns no single node; its first case says which dumps were compared, and the verdict."""
     incomplete = record.incomplete
     said = (dumps_line(record), last_line(record))
-    complete = _Case("probe_flow", "everything that was asked for was compared", details=said)
-    if incomplete:
-        complete = _with(complete, "error", "incomplete", "; ".join(incomplete))
-    cases = [complete]
-    if comparison.gate != "all_pass":
-        known = {row.pair.target.node for row in comparison.rows if row.pair.target is not None}
+    outcome = ("error", "incomplete", "; ".join(incomplete)) if incomplete else _NOTHING
+    cases = [_Case("probe_flow", "everything that was asked for was compared", *outcome, said)]
+    if comparison.gate != "all_pass" and (failing := [finding for finding in comparison.findings if finding.fails]):
+        targets = (row.pair.target for row in comparison.rows)
+        known = {finding.node for finding in failing}.intersection(each.node for each in targets if each is not None)
         cases += [
             _Case("probe_flow", finding.kind.value, "failure", finding.kind.value, finding.evidence)
-            for finding in comparison.findings
-            if finding.fails and finding.node not in known
+            for finding in failing
+            if finding.node not in known
         ]
-    return _Suite(RUN_SUITE, cases)
+    return cases
 
 
-def _document(suites: Sequence[_Suite], record: RunRecord) -> Iterator[str]:
-    name = record.workflow.name or "probe_flow"
-    tests = sum(len(suite.cases) for suite in suites)
-    failures, errors = (sum(suite.count(outcome) for suite in suites) for outcome in ("failure", "error"))
+def _document(comparison: Comparison, record: RunRecord) -> Iterator[str]:
+    nodes, accused, last = _Nodes(comparison.rows), _accused(comparison), _run_cases(comparison, record)
+    counts = [  # they come first in the file
+        Counter(_outcome(rows, accused.get(rows[0].pair.shown.node, ()), comparison)[0] for rows in found)
+        for _, found in nodes.suites()
+    ]
+    counts.append(Counter(case.outcome for case in last))
+    total = sum(counts, Counter[str]())
     yield '<?xml version="1.0" encoding="UTF-8"?>'
-    yield f'<testsuites name={_attribute(name)} tests="{tests}" failures="{failures}" errors="{errors}">'
-    stamp = f" timestamp={_attribute(_without_zone(record.timings.started))}"
-    for number, suite in enumerate(suites):
-        yield (
-            f'<testsuite name={_attribute(suite.name)} id="{number}" tests="{len(suite.cases)}"'
-            f' failures="{suite.count("failure")}" errors="{suite.count("error")}" skipped="{suite.count("skipped")}"'
-            f' time="0"{stamp}>'
-        )
-        yield "<properties>"
-        for key, value in _properties(record):
-            yield f"<property name={_attribute(key)} value={_attribute(value)}/>"
-        yield "</properties>"
-        for case in suite.cases:
-            yield from _case_lines(case)
-        yield "</testsuite>"
+    name = record.workflow.name or "probe_flow"
+    yield (
+        f'<testsuites name={_attribute(name)} tests="{total.total()}" failures="{total["failure"]}"'
+        f' errors="{total["error"]}">'
+    )
+    suites = ((name, _cases(found, comparison, accused)) for name, found in nodes.suites())
+    for number, (name, cases) in enumerate(chain(suites, [(RUN_SUITE, last)])):
+        yield from _suite_lines(name, number, counts[number], cases, record)
     yield "</testsuites>"
+
+
+def _suite_lines(
+    name: str, number: int, counts: Counter[str], cases: Iterable[_Case], record: RunRecord
+) -> Iterator[str]:
+    stamp = f" timestamp={_attribute(_without_zone(record.timings.started))}"
+    yield (
+        f'<testsuite name={_attribute(name)} id="{number}" tests="{counts.total()}"'
+        f' failures="{counts["failure"]}" errors="{counts["error"]}" skipped="{counts["skipped"]}"'
+        f' time="0"{stamp}>'
+    )
+    yield "<properties>"
+    for key, value in _properties(record):
+        yield f"<property name={_attribute(key)} value={_attribute(value)}/>"
+    yield "</properties>"
+    for case in cases:
+        yield from _case_lines(case)
+    yield "</testsuite>"
 
 
 def _without_zone(time: str) -> str:

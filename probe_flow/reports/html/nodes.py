@@ -18,7 +18,8 @@ from probe_flow.reports.html.columns import (
     packed_places,
     stretches,
 )
-from probe_flow.reports.html.numbering import Numbering, Strings, mapped
+from probe_flow.reports.html.strings import Strings, mapped
+from probe_flow.reports.numbering import Numbering
 
 
 class NodeTable:

@@ -20,9 +20,9 @@ from probe_flow.records import (
 )
 from probe_flow.reports.html.columns import Member, Pieces, json_bytes, list_pieces, object_pieces, stretches
 from probe_flow.reports.html.nodes import NodeTable
-from probe_flow.reports.html.numbering import Strings
 from probe_flow.reports.html.numbers import short_number
 from probe_flow.reports.html.rows import metric_ids, row_members
+from probe_flow.reports.html.strings import Strings
 from probe_flow.reports.html.summary import summary
 from probe_flow.reports.marks import Mark, RowMarks, marks_data
 

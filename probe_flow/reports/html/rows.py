@@ -34,8 +34,8 @@ from probe_flow.reports.html.columns import (
     stretches,
 )
 from probe_flow.reports.html.nodes import NodeTable
-from probe_flow.reports.html.numbering import Strings, mapped
 from probe_flow.reports.html.numbers import short_numbers
+from probe_flow.reports.html.strings import Strings, mapped
 from probe_flow.reports.marks import RowMarks
 
 MAX_VALUE_CHARACTERS = 2000

@@ -10,7 +10,18 @@ from report_builders import catalog, comparison, good_row, key, missing_golden, 
 from run_records import run_record
 
 from probe_flow.record.types.run import RunRecord
-from probe_flow.records import Comparison, Coverage, Finding, FindingKind, Role, Row, SlotRole, Status
+from probe_flow.records import (
+    Comparison,
+    Coverage,
+    Execution,
+    Finding,
+    FindingKind,
+    NodeKey,
+    Role,
+    Row,
+    SlotRole,
+    Status,
+)
 from probe_flow.reports.ci.junit import RUN_SUITE, _attribute, write_junit, xml_text
 
 FACTS = run_record(workflow={"name": "demo <&> \x1b[31m"}, versions={"probe_flow": "0.1.0"})
@@ -225,3 +236,26 @@ def test_attributes_are_quoted_as_the_standard_library_quotes_them(text):
 def test_text_is_escaped_as_the_standard_library_escapes_it():
     text = "a & b <c> \"d\" 'e' &lt;"
     assert xml_text(text) == escape(text)
+
+
+def test_rows_of_a_node_and_nodes_of_an_execution_are_put_together_in_order_of_appearance(tmp_path: Path) -> None:
+    later = NodeKey(Execution(0, 1, 1), "Add_1")
+    rows = (
+        good_row(0, "Mul_9"),
+        failing_at(1, later, "late"),
+        good_row(2, "Add_1"),
+        missing_target(3, "Mul_9"),
+        failing(4, "Mul_9"),
+        failing_at(5, later, "again"),
+    )
+    first, second, _ = written(comparison(*rows), tmp_path)
+
+    assert [case.attrib["name"] for case in first.iter("testcase")] == ["Mul_9", "Add_1", "Mul_9 (golden only)"]
+    assert case_of(first, "Mul_9").find("system-out") is not None
+    (case,) = second.iter("testcase")
+    assert case[0].text.split("\n") == ["output.0: fail: late", "output.0: fail: again"]
+
+
+def failing_at(order: int, node: NodeKey, reason: str) -> Row:
+    golden = tensor("add_1", side="golden")
+    return row(order, target=tensor(node=node), golden=golden, status=Status.FAIL, reasons=(reason,))

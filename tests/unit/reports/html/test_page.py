@@ -51,9 +51,9 @@ from probe_flow.records import (
 from probe_flow.records.frameworks import PYTORCH, TORCHAIR_GE
 from probe_flow.reports.html import page as html
 from probe_flow.reports.html.columns import Pieces, packed, packed_places
-from probe_flow.reports.html.numbering import Numbering
 from probe_flow.reports.html.numbers import short_number, short_numbers
 from probe_flow.reports.html.page import write_html
+from probe_flow.reports.numbering import Numbering
 
 RUN = run_record(workflow={"name": "ge-vs-fx"}, params={"target": "/dumps/npu"}, versions={"probe_flow": "1.0"})
 HOSTILE = "</script><script>alert(1)</script><!--\u202e\x00\x1b[31m'\"&\u2028\ud800`${x}"

@@ -1,14 +1,12 @@
-"""Things by number, each once, in a fraction of what a dict takes: there is a text or two for every row."""
+"""Things by number, each once, in a fraction of what a dict takes: there is a node and a text or two for every row."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 _T = TypeVar("_T", bound=Hashable)
-_C = TypeVar("_C", bound=Hashable)
-_R = TypeVar("_R")
 
 _EMPTY = array("I", [0])
 _SMALLEST = 1024
@@ -51,34 +49,3 @@ class Numbering(Generic[_T]):
             while table[slot]:
                 slot = (slot + 1) & mask
             table[slot] = number
-
-
-class Strings:
-    """Texts, each once, by their place."""
-
-    def __init__(self) -> None:
-        self._known = Numbering[str]()
-
-    @property
-    def texts(self) -> Sequence[str]:
-        """The texts in order of their places."""
-        return self._known.things
-
-    def place(self, text: str | None) -> int | None:
-        """Return the place of a text; None for no text (None or empty)."""
-        return self._known.number(text) if text else None
-
-    def places(self, texts: Iterable[str | None]) -> list[int | None]:
-        """Return the places of many texts."""
-        return mapped(texts, self.place)
-
-    def lists(self, lists: Iterable[tuple[str, ...]]) -> list[int | None]:
-        """Return the places of lists of texts, each list as one text of lines."""
-        return mapped(lists, lambda texts: self.place("\n".join(texts)))
-
-
-def mapped(cells: Iterable[_C], function: Callable[[_C], _R]) -> list[_R]:
-    """Return ``function`` of every cell, called once for cells that are equal, in order of appearance."""
-    known = list(cells)
-    made = {cell: function(cell) for cell in dict.fromkeys(known)}
-    return list(map(made.__getitem__, known))
