@@ -13,7 +13,6 @@ from probe_flow.record.float_texts import Number, number_texts
 from probe_flow.reports.row_colors import Color
 
 _BATCH = 1024
-_MAX_KNOWN = 20_000
 
 Cell: TypeAlias = str | int | float
 """Text that no spreadsheet program evaluates, or a number (never a truth value, never an infinity)."""
@@ -55,12 +54,10 @@ def write_csv(table: Table, path: Path, *, line_end: str = "\n") -> None:
 
 def _texts(rows: Rows, line_end: str) -> Iterator[str]:
     """Yield rows as csv.writer would write them, which takes many times longer for it."""
-    quoted = _Quoted()
     while batch := [cells for _, cells in islice(rows, _BATCH)]:
+        quoted = _Quoted()  # for this batch only: names and files differ in every row, and may be long
         columns = [_column(cells, quoted) for cells in zip(*batch, strict=True)]
         yield line_end.join([*map(",".join, zip(*columns, strict=True)), ""])
-        if len(quoted) > _MAX_KNOWN:
-            quoted.clear()
 
 
 def _column(cells: Sequence[Cell], quoted: _Quoted) -> Sequence[str]:

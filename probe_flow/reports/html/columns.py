@@ -17,6 +17,9 @@ _T = TypeVar("_T")
 ROWS_AT_ONCE = 8192
 """Longer stretches take more memory and are not faster."""
 
+TEXTS_AT_ONCE = 256
+"""They may have thousands of characters."""
+
 Pieces = Iterable[bytes]
 """JSON of one value, cut anywhere."""
 
@@ -24,10 +27,10 @@ Member = tuple[str, Pieces | None]
 """A name of an object with its value; None where it has none and is left out."""
 
 
-def stretches(things: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """Yield the things in order, `ROWS_AT_ONCE` at a time."""
-    for start in range(0, len(things), ROWS_AT_ONCE):
-        yield things[start : start + ROWS_AT_ONCE]
+def stretches(things: Sequence[_T], size: int = ROWS_AT_ONCE) -> Iterator[Sequence[_T]]:
+    """Yield the things in order, `size` at a time."""
+    for start in range(0, len(things), size):
+        yield things[start : start + size]
 
 
 def json_bytes(value: object) -> bytes:

@@ -18,7 +18,15 @@ from probe_flow.records import (
     Status,
     TensorDetail,
 )
-from probe_flow.reports.html.columns import Member, Pieces, json_bytes, list_pieces, object_pieces, stretches
+from probe_flow.reports.html.columns import (
+    TEXTS_AT_ONCE,
+    Member,
+    Pieces,
+    json_bytes,
+    list_pieces,
+    object_pieces,
+    stretches,
+)
 from probe_flow.reports.html.nodes import NodeTable
 from probe_flow.reports.html.numbers import short_number
 from probe_flow.reports.html.rows import metric_ids, row_members
@@ -93,7 +101,7 @@ class Payload:
         yield "nodes", nodes.nodes()
         yield "stacks", nodes.stacks()
         yield from _values(executions=nodes.executions())
-        yield "strings", list_pieces(stretches(strings.texts))
+        yield "strings", list_pieces(stretches(strings.texts, TEXTS_AT_ONCE))
 
 
 def _values(**values: object) -> Iterator[Member]:
