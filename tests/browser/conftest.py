@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_records import run_record
 
 from probe_flow.records import Comparison
 from probe_flow.reports.html.page import write_html
@@ -15,13 +16,12 @@ from probe_flow.reports.html.page import write_html
 READY_S = 60
 """Seconds until a report must be usable; the machine of the tests may be busy with others."""
 
-RUN = {
-    "run_id": "ge-vs-fx-20260101",
-    "workflow": {"name": "ge-vs-fx", "path": "workflows/ge.yaml", "description": "Compare a GE dump with an FX dump."},
-    "params": {"target": "/dumps/npu"},
-    "versions": {"probe_flow": "1.0"},
-    "timings": {"started": "2026-01-01T00:00:00+00:00"},
-}
+RUN = run_record(
+    run_id="ge-vs-fx-20260101",
+    workflow={"name": "ge-vs-fx", "path": "workflows/ge.yaml", "description": "Compare a GE dump with an FX dump."},
+    params={"target": "/dumps/npu"},
+    versions={"probe_flow": "1.0"},
+)
 
 
 def _browser() -> str | None:
