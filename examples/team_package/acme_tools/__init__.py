@@ -1,0 +1,1 @@
+"""What the Acme model team adds to probe_flow."""
