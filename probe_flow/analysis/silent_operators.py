@@ -33,7 +33,6 @@ from probe_flow.records import (
     NodeKind,
     Pairs,
     Phase,
-    ReasonCode,
     SlotRole,
     TensorRef,
 )
@@ -69,10 +68,7 @@ def silent_sides(pairs: Pairs) -> Mapping[str, tuple[SilentOperator, ...]]:
     None where a mapping or the selection of one side leaves a part of the other out: nothing tells whether that names
     what is not there.
     """
-    if any(
-        pair.reason is not None and pair.reason.is_any(ReasonCode.OUTSIDE_MAPPING, ReasonCode.FILTERED)
-        for pair in pairs.pairs
-    ):
+    if any(pair.reason is not None and pair.reason.kind.narrows for pair in pairs.pairs):
         return {}
     return {
         "target": silent_operators(pairs.target, pairs.golden),

@@ -20,7 +20,6 @@ from probe_flow.records import (
     Measurement,
     Mode,
     Pair,
-    ReasonCode,
     SideSummary,
     Statistics,
     TensorKind,
@@ -61,9 +60,6 @@ def checksum_equal(target: str | None, golden: str | None) -> bool | None:
 ANALYSIS_IDS = ("cosine", "euclidean_distance", "relative_euclidean_distance", "max_abs_err")
 """What the search for the origin needs; measured whatever metrics the workflow asks for."""
 
-_OTHER_SHAPES = (ReasonCode.SHAPE_MISMATCH, ReasonCode.BLOCKS_MISMATCH, ReasonCode.BLOCKS_CONTRADICT)
-"""Codes of matchers that know that two tensors do not lie alike, though they may have as many elements."""
-
 _MEASURABLE = (TensorKind.TENSOR, TensorKind.STATISTICS, TensorKind.SCALAR, TensorKind.NULL)
 
 
@@ -82,7 +78,7 @@ def incomparable(pair: Pair) -> Diagnostic | None:
             return Diagnostic("PF5103", f"the {side} cannot be measured: {why}", tensor=tensor.id)
     if TensorKind.NULL in (target.kind, golden.kind) or TensorKind.SCALAR in (target.kind, golden.kind):
         return None if target.kind is golden.kind else _different_kinds(target, golden)
-    if pair.reason is not None and pair.reason.is_any(*_OTHER_SHAPES):
+    if pair.reason is not None and pair.reason.kind.is_mismatch:
         return Diagnostic("PF5102", pair.reason.text, tensor=target.id)
     counts = _count_of(target), _count_of(golden)
     if None not in counts and counts[0] != counts[1]:

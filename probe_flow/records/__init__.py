@@ -39,8 +39,8 @@ from probe_flow.records.node import (
     RuleFacts,
     entry_name,
 )
-from probe_flow.records.pairs import GUESS, Expectation, Group, Pair, Pairs, Reason, ReasonCode, Relation
-from probe_flow.records.reasons import SELF, Rule
+from probe_flow.records.pairs import GUESS, Group, Pair, Pairs, Relation
+from probe_flow.records.reasons import SELF, Expectation, Reason, ReasonKind, Rule
 from probe_flow.records.row import Row
 from probe_flow.records.tensor import (
     FOUR_STATISTICS,
@@ -105,7 +105,7 @@ __all__ = [
     "Phase",
     "Problem",
     "Reason",
-    "ReasonCode",
+    "ReasonKind",
     "Relation",
     "Role",
     "Row",

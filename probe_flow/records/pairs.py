@@ -9,7 +9,7 @@ from msgspec import Struct
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.records.catalog import Catalog
 from probe_flow.records.node import NodeKey
-from probe_flow.records.reasons import Rule
+from probe_flow.records.reasons import Reason, Rule
 from probe_flow.records.tensor import TensorRef
 
 
@@ -33,54 +33,8 @@ class Group(Struct, frozen=True, gc=False):
     golden_nodes: tuple[NodeKey, ...]
 
 
-class Expectation(enum.Enum):
-    """Whether a tensor that was not compared had to be.
-
-    ``expected``: it has no counterpart by nature (an intermediate value of a fused operator, an argument that is no
-    tensor). ``outside``: it is not asked for (left out by a selection, or not named by the rules or the mapping that
-    state what is compared); the run is told to be partial. ``missing``: a gap, which lowers the coverage.
-    """
-
-    EXPECTED = "expected"
-    OUTSIDE = "outside"
-    MISSING = "missing"
-
-
-class ReasonCode(enum.Enum):
-    """The codes of reasons that stages, analysis and tables ask for. Other codes are words for people only."""
-
-    GUESSED = "guessed"
-    QUANTISED = "quantised"
-    SHAPE_MISMATCH = "shape_mismatch"
-    BLOCKS_MISMATCH = "blocks_mismatch"
-    BLOCKS_CONTRADICT = "blocks_contradict"
-    NOT_SELECTED = "not_selected"
-    FILTERED = "filtered"
-    OUTSIDE_MAPPING = "outside_mapping"
-
-
 GUESS = 0.7
-"""Confidence up to which a pair with the reason `ReasonCode.GUESSED` rests on likeness, order or place alone."""
-
-
-class Reason(Struct, frozen=True, gc=False):
-    """Why a tensor was not compared, or not as it stands.
-
-    Args:
-        code: a short stable word, e.g. ``no_golden_op``, ``internal``, ``not_tensor``.
-        text: the same for people, with names.
-        expectation: whether this is a gap.
-        facts: names and figures of the text, for tables that have words of their own for the code.
-    """
-
-    code: str
-    text: str
-    expectation: Expectation
-    facts: tuple[str, ...] = ()
-
-    def is_any(self, *codes: ReasonCode) -> bool:
-        """Return whether the code is one of these."""
-        return any(self.code == code.value for code in codes)
+"""Confidence up to which a pair with a reason that is a guess rests on likeness, order or place alone."""
 
 
 class Pair(Struct, frozen=True, gc=False):
@@ -116,7 +70,7 @@ class Pair(Struct, frozen=True, gc=False):
     @property
     def is_guess(self) -> bool:
         """Whether the matcher guessed, and says so in the reason: values that differ may refute the pair."""
-        return self.confidence <= GUESS and self.reason is not None and self.reason.is_any(ReasonCode.GUESSED)
+        return self.confidence <= GUESS and self.reason is not None and self.reason.kind.is_guess
 
 
 class Pairs(Struct, frozen=True, gc=False):

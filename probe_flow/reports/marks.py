@@ -16,7 +16,7 @@ from typing import Any
 from probe_flow.record.json_values import number
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.record.types.run import RunRecord
-from probe_flow.records import Comparison, Expectation, FindingKind, Role, Row, Status, TensorKind
+from probe_flow.records import Comparison, FindingKind, Role, Row, Status, TensorKind
 
 
 class Mark(enum.Enum):
@@ -263,7 +263,7 @@ def is_missing(row: Row) -> bool:
     if status is Status.ERROR or any(tensor.kind is TensorKind.UNREADABLE for tensor in sides):
         return True
     if len(sides) < 2:
-        return pair.reason is None or pair.reason.expectation is Expectation.MISSING
+        return pair.reason is None or pair.reason.is_gap
     is_opaque = all(tensor.kind is TensorKind.OPAQUE for tensor in sides)
     return not (status is Status.SKIPPED or row.measurement is not None or is_opaque)
 

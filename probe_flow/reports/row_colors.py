@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from probe_flow.records import (
-    Expectation,
     Mode,
     NodeKey,
     Role,
@@ -98,7 +97,7 @@ def _color(row: Row, inputs: _Inputs) -> Color:
         return Color.RED
     if status in (Status.UNMATCHED_TARGET, Status.UNMATCHED_GOLDEN, Status.SKIPPED):
         reason = row.pair.reason
-        is_gap = status is not Status.SKIPPED and reason is not None and reason.expectation is Expectation.MISSING
+        is_gap = status is not Status.SKIPPED and reason is not None and reason.is_gap
         return Color.YELLOW if is_gap else Color.NONE
     if status is Status.FAIL and role is not Role.INHERITED and accuracy_of(row) is Accuracy.NO:
         return Color.RED

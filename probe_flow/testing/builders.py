@@ -16,7 +16,6 @@ from probe_flow.records import (
     Comparison,
     Coverage,
     Execution,
-    Expectation,
     Extent,
     Group,
     Measurement,
@@ -25,7 +24,7 @@ from probe_flow.records import (
     NodeKey,
     Pair,
     Pairs,
-    Reason,
+    ReasonKind,
     Relation,
     Role,
     Row,
@@ -43,6 +42,8 @@ from probe_flow.records.frameworks import Framework
 
 FRAMEWORK = Framework("by_hand")
 EXACT = Rule("exact")
+NONE = Rule("none")
+NO_PARTNER = ReasonKind("no_partner")
 
 _NUMPY_TYPES: Mapping[str, Any] = {
     "bfloat16": ml_dtypes.bfloat16,
@@ -120,8 +121,8 @@ def row(
         verdict = Verdict(status or Status.PASS, (), reasons, role)
         return Row(Pair(target, golden, "g", EXACT), found, verdict, order)
     unmatched = Status.UNMATCHED_GOLDEN if target is None else Status.UNMATCHED_TARGET
-    reason = Reason("no_partner", "it has no partner", Expectation.MISSING)
-    pair = Pair(target, golden, "g", Rule("none"), reason=reason)
+    reason = NO_PARTNER.missing("it has no partner")
+    pair = Pair(target, golden, "g", NONE, reason=reason)
     return Row(pair, None, Verdict(status or unmatched, (), reasons, role), order)
 
 

@@ -20,6 +20,7 @@ from probe_flow.records import (
     Status,
     TensorDetail,
 )
+from tests.support.rules import kind_of
 
 pytestmark = pytest.mark.browser
 
@@ -280,7 +281,7 @@ def test_executions_are_chosen_by_rank(open_report: Open) -> None:
 
 
 def test_hostile_names_are_text_and_run_nothing(open_report: Open) -> None:
-    reason = Reason("odd", HOSTILE, Expectation.MISSING)
+    reason = Reason(kind_of("odd"), HOSTILE, Expectation.MISSING)
     wrong = row(
         0,
         target=tensor(HOSTILE, node=key(HOSTILE), value=HOSTILE, file="a/<b>.npy"),

@@ -34,6 +34,7 @@ from probe_flow.records import (
     Verdict,
 )
 from probe_flow.records.frameworks import PYTORCH
+from tests.support.rules import kind_of
 
 SAME = (1.0, 1.0)
 """A value of both sides: tensors are told by one number here."""
@@ -117,7 +118,7 @@ def _row(order: int, call: Call, slot: Slot, values: tuple[Any, Any], p2p: dict[
     target, golden = (_ref(call, slot, value, shape, p2p) for value, shape in zip(values, call.shapes, strict=True))
     if target is None or golden is None:
         expectation = Expectation.EXPECTED if call.is_expected else Expectation.MISSING
-        reason = Reason("no_partner", f"no partner for `{call.entry}`", expectation)
+        reason = Reason(kind_of("no_partner"), f"no partner for `{call.entry}`", expectation)
         status = Status.UNMATCHED_GOLDEN if target is None else Status.UNMATCHED_TARGET
         return Row(Pair(target, golden, "g", Rule("none"), reason=reason), None, Verdict(status), order)
     if target.checksum is not None:

@@ -30,7 +30,7 @@ from probe_flow.records import (
 )
 from probe_flow.records.frameworks import named
 from probe_flow.records.row import Row
-from tests.support.rules import rule_of
+from tests.support.rules import kind_of, rule_of
 
 IN, OUT, PARAM = SlotRole.INPUT, SlotRole.OUTPUT, SlotRole.PARAMETER
 RUN = Execution(rank=0, step=0, graph=1)
@@ -118,7 +118,7 @@ def golden_only(ref: TensorRef, *, expected: bool = False) -> Row:
 
 
 def why(*, expected: bool) -> Reason:
-    return Reason("no_partner", "no partner", Expectation.EXPECTED if expected else Expectation.MISSING)
+    return Reason(kind_of("no_partner"), "no partner", Expectation.EXPECTED if expected else Expectation.MISSING)
 
 
 def pairs_of(

@@ -34,6 +34,7 @@ from probe_flow.records import (
     Verdict,
 )
 from probe_flow.records.frameworks import OM, named
+from tests.support.rules import kind_of
 
 METRICS: dict[str, float | int | bool | None] = {
     "cosine": 0.9999996,
@@ -85,7 +86,7 @@ class Op:
 
 
 def gap(code: str, text: str) -> Reason:
-    return Reason(code, text, Expectation.MISSING)
+    return Reason(kind_of(code), text, Expectation.MISSING)
 
 
 def offline(

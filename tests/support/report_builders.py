@@ -34,7 +34,7 @@ from probe_flow.records import (
     Verdict,
 )
 from probe_flow.records.frameworks import TORCHAIR_FX, TORCHAIR_GE
-from tests.support.rules import rule_of
+from tests.support.rules import kind_of, rule_of
 
 TARGET_ROOT = "/dumps/npu"
 GOLDEN_ROOT = "/dumps/fx"
@@ -134,12 +134,12 @@ def good_row(order: int = 0, name: str = "Add_1", **more: Any) -> Row:
 
 def missing_golden(order: int = 0, name: str = "Mul_9", *, expected: bool = False) -> Row:
     expectation = Expectation.EXPECTED if expected else Expectation.MISSING
-    reason = Reason("no_golden_op", f"no golden operator corresponds to `{name}`", expectation)
+    reason = Reason(kind_of("no_golden_op"), f"no golden operator corresponds to `{name}`", expectation)
     return row(order, target=tensor(name), status=Status.UNMATCHED_TARGET, reason=reason, rule="none")
 
 
 def missing_target(order: int = 0, name: str = "sub_3") -> Row:
-    reason = Reason("fused", f"`{name}` is part of a fused operator", Expectation.EXPECTED)
+    reason = Reason(kind_of("fused"), f"`{name}` is part of a fused operator", Expectation.EXPECTED)
     golden = tensor(name, side="golden")
     return row(order, golden=golden, status=Status.UNMATCHED_GOLDEN, reason=reason, rule="none")
 

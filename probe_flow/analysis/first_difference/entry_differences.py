@@ -16,7 +16,6 @@ from probe_flow.records import (
     DifferenceKind,
     EntryDifference,
     Execution,
-    Expectation,
     Mode,
     NodeKey,
     Role,
@@ -117,7 +116,7 @@ def _kind(row: Row, thresholds: Thresholds) -> DifferenceKind | None:
     """Return how a row differs, None where it does not, or where nobody can tell."""
     pair, measured = row.pair, row.measurement
     if pair.target is None or pair.golden is None:
-        is_gap = pair.reason is not None and pair.reason.expectation is Expectation.MISSING
+        is_gap = pair.reason is not None and pair.reason.is_gap
         return DifferenceKind.UNMATCHED if is_gap else None
     if row.verdict.status is Status.ERROR:
         return DifferenceKind.UNREADABLE

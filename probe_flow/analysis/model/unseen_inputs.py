@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.model.deviation import UNIT, Deviation
 from probe_flow.analysis.model.growth import PEAK_OVER_RMS, TINY, Allowance, common_share
 from probe_flow.analysis.model.quantised import unknown_scale
-from probe_flow.records import NodeKey, Pairs, ReasonCode, SlotRole, TensorKind, TensorRef
+from probe_flow.records import NodeKey, Pairs, SlotRole, TensorKind, TensorRef
 from probe_flow.records.row import Row
 
 STEPS = {"int8": 127.0, "int4": 7.0, "int2": 1.0}
@@ -68,7 +68,7 @@ class HiddenInputs:
                 continue
             if tensor.slot.role is SlotRole.INPUT and tensor.kind is TensorKind.TENSOR and self._brings_error(tensor):
                 self._of.setdefault(tensor.node, []).append(tensor)
-            if tensor.dtype in STEPS or (row.pair.reason is not None and row.pair.reason.is_any(ReasonCode.QUANTISED)):
+            if tensor.dtype in STEPS or (row.pair.reason is not None and row.pair.reason.kind.is_quantised):
                 self._quantised.setdefault(tensor.node, tensor)
         self.quantised_runs = frozenset(key.execution.identity for key in self._quantised)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from probe_flow.records import Expectation, Status, TensorKind, Verdict
+from probe_flow.records import Status, TensorKind, Verdict
 from probe_flow.records.row import Row, by_node
 
 _INCOMPARABLE = ("PF5", "PF3102", "PF3103")
@@ -54,6 +54,6 @@ def _without_measurement(row: Row) -> Verdict | None:
         if not row.failure.code.startswith(_INCOMPARABLE):
             return Verdict(Status.ERROR, (row.failure.code,), (row.failure.message,))
         # A matcher that foresaw it says more: which shapes the two have, and what to do about it.
-        is_foreseen = pair.reason is not None and pair.reason.expectation is Expectation.MISSING
+        is_foreseen = pair.reason is not None and pair.reason.is_gap
         return Verdict(Status.NOT_COMPARABLE, (row.failure.code,), reasons if is_foreseen else (row.failure.message,))
     return Verdict(Status.SKIPPED, rules, reasons or ("the row was not selected for comparison",))

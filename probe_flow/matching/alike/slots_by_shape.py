@@ -14,7 +14,8 @@ from itertools import permutations
 from probe_flow.matching.alike.operations import family, kin
 from probe_flow.matching.alike.values import likeness
 from probe_flow.matching.shared.parameter_names import PARAMETER_ALIASES, argument_name
-from probe_flow.records import Expectation, Phase, Reason, Slot, SlotRole, TensorKind, TensorRef
+from probe_flow.matching.shared.vocabulary import CommonReason
+from probe_flow.records import Phase, Reason, Slot, SlotRole, TensorKind, TensorRef
 
 Twosome = tuple[TensorRef | None, TensorRef | None]
 
@@ -90,7 +91,7 @@ def no_slot(ref: TensorRef, *, is_target: bool, is_foreign: bool, is_row: bool) 
             f"`{ref.slot}` may be the gradient of a weight, which one of the frameworks gives transposed; "
             "it is compared with the gradients of the parameters"
         )
-        return Reason("transposed", text, Expectation.EXPECTED)
+        return CommonReason.TRANSPOSED.expected(text)
     if is_row or is_foreign:
         is_number = ref.kind in {TensorKind.TENSOR, TensorKind.STATISTICS}
         is_result = ref.node.phase is Phase.FORWARD and ref.slot == _RESULT
@@ -98,8 +99,8 @@ def no_slot(ref: TensorRef, *, is_target: bool, is_foreign: bool, is_row: bool) 
         why = "gives other tensors" if ref.slot.role is SlotRole.OUTPUT else "takes other arguments"
         text = f"the {word}'s {where} has no tensor that corresponds to `{ref.slot}`: it {why}"
         is_gap = is_number and (not is_foreign or (is_result and not is_row))
-        return Reason(f"no_{word}_slot", text, Expectation.MISSING if is_gap else Expectation.EXPECTED)
-    return Reason(f"no_{word}_slot", f"the {word}'s call has no `{ref.slot}`", Expectation.MISSING)
+        return CommonReason.NO_SLOT[word].of(text, is_gap=is_gap)
+    return CommonReason.NO_SLOT[word].missing(f"the {word}'s call has no `{ref.slot}`")
 
 
 def parameter_names(twosomes: Sequence[Twosome]) -> dict[str, str]:

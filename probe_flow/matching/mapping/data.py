@@ -10,23 +10,21 @@ from msgspec.structs import replace
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.mappings.mapping_file import Entry
 from probe_flow.matching.mapping.use import capped, leads_nowhere, useless
-from probe_flow.matching.mapping.vocabulary import MappingRule
+from probe_flow.matching.mapping.vocabulary import MappingReason, MappingRule
 from probe_flow.matching.name.match_name import match_name
 from probe_flow.matching.name.name_space import NameSpace, is_cross_framework
 from probe_flow.matching.name.reasons import entry_of
 from probe_flow.matching.name.slots import Decision, pair_twosome
 from probe_flow.matching.shared.executions import pair_executions
 from probe_flow.matching.shared.nearest_names import NearestNames
-from probe_flow.matching.shared.vocabulary import CommonRule
+from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
 from probe_flow.records import (
     Catalog,
     Execution,
-    Expectation,
     Group,
     Pair,
     Pairs,
     Reason,
-    ReasonCode,
     Relation,
     TensorRef,
 )
@@ -100,9 +98,7 @@ class _Mapping:
                 yield Pair(None, other, pair.group, CommonRule.NONE, reason=_elsewhere(item_of(one), entry))
         elif one is not None and is_taken:
             text = f"the data mapping gives `{item_of(other) if other else ''}` to another item"
-            yield replace(
-                pair, golden=None, rule=CommonRule.NONE, reason=Reason("mapped_away", text, Expectation.MISSING)
-            )
+            yield replace(pair, golden=None, rule=CommonRule.NONE, reason=MappingReason.MAPPED_AWAY.missing(text))
         elif not is_taken:
             yield pair
 
@@ -117,14 +113,14 @@ class _Mapping:
         for pair, is_lone in zip(pairs, lone, strict=True):
             if is_lone and has_both:
                 text = f"the data mapping does not name `{item_of(pair.shown)}`: outside the comparison"
-                yield replace(pair, reason=Reason(ReasonCode.OUTSIDE_MAPPING.value, text, Expectation.OUTSIDE))
+                yield replace(pair, reason=CommonReason.OUTSIDE_MAPPING.outside(text))
             else:
                 yield pair
 
     def _is_lone(self, pair: Pair) -> bool:
         """Whether a tensor lacks its partner although its execution has one, and the file does not name it."""
         tensor, reason = pair.shown, pair.reason
-        if reason is None or reason.expectation is not Expectation.MISSING:
+        if reason is None or not reason.is_gap:
             return False
         if pair.golden is None:
             return item_of(tensor) not in self.entries and tensor.node.execution in self.runs
@@ -135,14 +131,14 @@ class _Mapping:
         partner = None
         run = self.runs.get(tensor.node.execution)
         if entry.golden is None:
-            reason = Reason("not_mapped", f"{entry.span.brief} says that it has no partner", Expectation.EXPECTED)
+            reason = CommonReason.NOT_MAPPED.expected(f"{entry.span.brief} says that it has no partner")
         elif run is None:
             text = f"{tensor.node.execution} has no counterpart in the golden"
-            reason = Reason("no_golden_execution", text, Expectation.MISSING)
+            reason = CommonReason.NO_EXECUTION["golden"].missing(text)
         else:
             partner = self._items.get((run, entry.golden))
             text = f"the golden has no `{entry.golden}`, which {entry.span.brief} names"
-            reason = Reason("no_golden_item", text, Expectation.MISSING)
+            reason = MappingReason.NO_GOLDEN_ITEM.missing(text)
         decision = Decision(
             self._group(tensor, partner), MappingRule.DATA, entry.span, 1.0, self._is_foreign, checks_dtypes=False
         )
@@ -171,9 +167,7 @@ class _Mapping:
                 group = f"{tensor.node.execution}: golden {entry_of(node)} by mapping"
                 self.groups.setdefault(group, Group(group, Relation.ONE_TO_ONE, (), (node.key,)))
                 text = "the data mapping gives it to an item that the target does not have"
-                yield Pair(
-                    None, tensor, group, CommonRule.NONE, reason=Reason("no_target_item", text, Expectation.MISSING)
-                )
+                yield Pair(None, tensor, group, CommonRule.NONE, reason=MappingReason.NO_TARGET_ITEM.missing(text))
 
     def unused(self, entries: Sequence[Entry]) -> list[Diagnostic]:
         """Return warnings about entries that match nothing on one of the sides."""
@@ -202,7 +196,7 @@ class _Mapping:
 
 def _elsewhere(item: str, entry: Entry) -> Reason:
     text = f"{entry.span.brief} gives `{item}` of the target another partner"
-    return Reason("mapped_away", text, Expectation.MISSING)
+    return MappingReason.MAPPED_AWAY.missing(text)
 
 
 def _near(names: NearestNames | None, name: str) -> tuple[str, ...]:

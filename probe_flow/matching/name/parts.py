@@ -10,7 +10,8 @@ from probe_flow.matching.name.name_space import Arguments
 from probe_flow.matching.name.reasons import entry_of
 from probe_flow.matching.name.side import Side
 from probe_flow.matching.name.vocabulary import NameRule
-from probe_flow.records import Expectation, NodeKind, Phase, Reason, Rule, Slot, SlotRole, TensorRef
+from probe_flow.matching.shared.vocabulary import CommonReason
+from probe_flow.records import NodeKind, Phase, Reason, Rule, Slot, SlotRole, TensorRef
 
 Slots = Mapping[str, str]
 """Slot of the primitive -> slot of the API, as text: ``input.1`` -> ``input.2``."""
@@ -79,7 +80,7 @@ class Part:
 
     def why_alone(self, slot: Slot) -> Reason:
         """Return why a tensor of the part has no partner."""
-        return Reason("internal", f"`{slot}` lies inside `{self.text}` of the golden", Expectation.EXPECTED)
+        return CommonReason.INTERNAL.expected(f"`{slot}` lies inside `{self.text}` of the golden")
 
 
 @dataclass(slots=True)
@@ -101,7 +102,7 @@ class Whole:
     def why_alone(self, slot: Slot) -> Reason:
         """Return why a tensor of the golden node has no partner."""
         text = f"`{slot}` has no counterpart among the primitives that are `{self.text}` in the target"
-        return Reason("internal", text, Expectation.EXPECTED)
+        return CommonReason.INTERNAL.expected(text)
 
 
 @dataclass(slots=True)

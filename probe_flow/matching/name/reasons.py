@@ -8,7 +8,8 @@ from functools import cached_property
 from probe_flow.matching.name.calls import CallPairs
 from probe_flow.matching.name.side import Side
 from probe_flow.matching.shared.nearest_names import NearestNames
-from probe_flow.records import Expectation, Node, NodeKind, Phase, Reason, ReasonCode
+from probe_flow.matching.shared.vocabulary import CommonReason
+from probe_flow.records import Node, NodeKind, Phase, Reason
 
 _ONLY_KIND = {"L0": "module", "L1": "api"}
 
@@ -51,19 +52,19 @@ class Reasons:
         word, node = self._word, self._mine.nodes[number]
         if self._other is None:
             text = f"{self._label} has no counterpart in the {word}"
-            return Reason(f"no_{word}_execution", text, Expectation.MISSING)
+            return CommonReason.NO_EXECUTION[word].missing(text)
         if number in self._mine.repeats:
             text = f"`{entry_of(node)}` is a recomputed forward, which the {word} does not have"
-            return Reason("recomputed", text, Expectation.EXPECTED)
+            return CommonReason.RECOMPUTED.expected(text)
         kind = _kind(node)
         if kind in _ONLY_KIND.values() and self._other.level in _ONLY_KIND and kind != _ONLY_KIND[self._other.level]:
             text = f"the {word} was dumped at level {self._other.level}, which records no {kind} calls"
-            return Reason("not_dumped", text, Expectation.EXPECTED)
+            return CommonReason.NOT_DUMPED.expected(text)
         if (self._mine.names[number], node.key.phase) not in self._names:
             return self._no_name(number, node)
         where = f" in `{node.parent}`" if node.parent else ""
         text = f"no call of `{self._mine.named[number].text}`{where} in the {word} corresponds to `{entry_of(node)}`"
-        return Reason(f"no_{word}_call", text, Expectation.MISSING)
+        return CommonReason.NO_CALL[word].missing(text)
 
     def _no_name(self, number: int, node: Node) -> Reason:
         word, named = self._word, self._mine.named[number]
@@ -72,14 +73,14 @@ class Reasons:
         if self._is_foreign and node.kind is NodeKind.API and isinstance(scope, int) and scope in self._paired:
             caller = entry_of(self._mine.nodes[scope])
             text = f"the {word} has no `{named.text}`{direction}: it is internal to `{caller}`, which is paired"
-            return Reason("framework_internal", text, Expectation.EXPECTED)
+            return CommonReason.FRAMEWORK_INTERNAL.expected(text)
         origin = f" (from `{node.key.name}`{f' by {named.span.brief}' if named.span else ''})" if named.rule else ""
         if self._is_outside(number):
             text = f"the mapping names no `{named.text}`{direction}, and the {word} has none: outside the comparison"
-            return Reason(ReasonCode.OUTSIDE_MAPPING.value, text, Expectation.OUTSIDE)
+            return CommonReason.OUTSIDE_MAPPING.outside(text)
         near = self._nearest.clause(str(_kind(node)), named.text)
         text = f"the {word} has no `{named.text}`{direction}{origin}{near}"
-        return Reason(f"no_{word}_node", text, Expectation.MISSING)
+        return CommonReason.NO_NODE[word].missing(text)
 
     def _is_outside(self, number: int) -> bool:
         """Return whether a mapping that states what is compared leaves a node out.

@@ -13,7 +13,9 @@ from msgspec import Struct, field
 from probe_flow.errors import Span
 from probe_flow.matching.alike.slots_by_shape import no_slot, pair_foreign_call
 from probe_flow.matching.name.name_space import NO_ALIASES, Arguments
-from probe_flow.records import Expectation, Pair, Phase, Reason, Rule, Slot, SlotRole, TensorKind, TensorRef
+from probe_flow.matching.name.vocabulary import NameReason
+from probe_flow.matching.shared.vocabulary import CommonReason
+from probe_flow.records import Pair, Phase, Reason, ReasonKind, Rule, Slot, SlotRole, TensorKind, TensorRef
 
 _FLOATS = frozenset({"float16", "float32", "float64", "bfloat16"})
 _CLASSES = (
@@ -163,10 +165,11 @@ def _no_slot(tensor: TensorRef, decision: Decision, *, is_target: bool) -> Reaso
     if slot is None or (theirs is not None and theirs.lists(slot.role, phase)):
         where = f" of {decision.span.brief}" if decision.span else ""
         text = f"the API mapping{where} leaves out `{tensor.slot}`"
-        return Reason("not_mapped", text, Expectation.OUTSIDE)
+        return CommonReason.NOT_MAPPED.outside(text)
     side = "golden" if is_target else "target"
-    expectation = Expectation.EXPECTED if tensor.kind is TensorKind.NULL else Expectation.MISSING
-    return Reason(f"no_{side}_slot", f"the {side}'s call has no `{slot}`", expectation)
+    return CommonReason.NO_SLOT[side].of(
+        f"the {side}'s call has no `{slot}`", is_gap=tensor.kind is not TensorKind.NULL
+    )
 
 
 def _obstacle(one: TensorRef, other: TensorRef, decision: Decision) -> Reason | None:
@@ -175,19 +178,19 @@ def _obstacle(one: TensorRef, other: TensorRef, decision: Decision) -> Reason | 
         return None
     if decision.is_cross_framework and _is_other_gradient(one):
         text = "the frameworks record the gradient of different autograd nodes of this API: these are not compared"
-        return Reason("other_autograd_node", text, Expectation.EXPECTED)
+        return NameReason.OTHER_AUTOGRAD_NODE.expected(text)
     if _is_numeric(one) and _is_numeric(other):
         is_same = one.dtype == other.dtype or (one.dtype in _FLOATS and other.dtype in _FLOATS)
         if is_same or not decision.checks_dtypes:
             return None
         if decision.is_cross_framework and _class_of(one.dtype) == _class_of(other.dtype) is not None:
             return None
-        return _unlike("dtype", one, other)
+        return _unlike(NameReason.DTYPE_INCOMPATIBLE, one, other)
     if one.kind is not other.kind:
-        return _unlike("kind", one, other)
+        return _unlike(NameReason.KIND_INCOMPATIBLE, one, other)
     if one.kind is TensorKind.NULL or one.stored_dtype == other.stored_dtype:
         return None
-    return _unlike("type", one, other)
+    return _unlike(NameReason.TYPE_INCOMPATIBLE, one, other)
 
 
 def _is_other_gradient(tensor: TensorRef) -> bool:
@@ -202,10 +205,10 @@ def _class_of(dtype: str) -> str | None:
     return next((name for name, members in _CLASSES if word in members), None)
 
 
-def _unlike(code: str, one: TensorRef, other: TensorRef) -> Reason:
+def _unlike(kind: ReasonKind, one: TensorRef, other: TensorRef) -> Reason:
     text = f"target is {_described(one)}, golden {_described(other)}: these are not compared"
     is_gap = _is_numeric(one) or _is_numeric(other)
-    return Reason(f"{code}_incompatible", text, Expectation.MISSING if is_gap else Expectation.EXPECTED)
+    return kind.of(text, is_gap=is_gap)
 
 
 def _described(tensor: TensorRef) -> str:
@@ -218,4 +221,4 @@ def _note(one: TensorRef, other: TensorRef) -> Reason | None:
     if one.dtype == other.dtype or TensorKind.UNREADABLE in (one.kind, other.kind):
         return None
     text = f"dtypes differ: target {_described(one)}, golden {_described(other)}"
-    return Reason("dtype_differs", text, Expectation.EXPECTED)
+    return NameReason.DTYPE_DIFFERS.expected(text)

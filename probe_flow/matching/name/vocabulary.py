@@ -1,10 +1,18 @@
-"""The rules of pairs by name."""
+"""The rules of pairs by name, and the reasons of tensors without partner."""
 
 from __future__ import annotations
 
-from probe_flow.records import Rule
+from probe_flow.records import ReasonKind, Rule
 
 
 class NameRule:
     FUZZY = Rule("fuzzy")
     API_MAPPING = Rule("api_mapping")
+
+
+class NameReason:
+    DTYPE_DIFFERS = ReasonKind("dtype_differs")
+    DTYPE_INCOMPATIBLE = ReasonKind("dtype_incompatible")
+    KIND_INCOMPATIBLE = ReasonKind("kind_incompatible")
+    OTHER_AUTOGRAD_NODE = ReasonKind("other_autograd_node")
+    TYPE_INCOMPATIBLE = ReasonKind("type_incompatible")

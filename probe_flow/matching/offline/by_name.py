@@ -22,14 +22,14 @@ from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.origins import PASSED_TYPES
 from probe_flow.matching.offline.reasons import (
     OfflineRule,
-    expected,
     no_golden_node,
     no_rule_count,
     no_rule_shape,
     no_target_node,
 )
 from probe_flow.matching.offline.stretches import stretches
-from probe_flow.records import Group, NodeKey, Reason, ReasonCode, Relation, SlotRole, TensorKind, TensorRef
+from probe_flow.matching.shared.vocabulary import CommonReason
+from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
 
 ORDER_CONFIDENCE = 0.6
 """Of operators with other numbers in their names that stand in the same place: a dropped one would shift the others."""
@@ -134,7 +134,7 @@ class _NameMatch:
 
     def _alone(self, ref: TensorRef, role: SlotRole, mine: int, others: int) -> Reason:
         if ref.kind is TensorKind.NULL:
-            return expected("not_tensor", ref.reason or "the slot is empty")
+            return CommonReason.NOT_TENSOR.expected(ref.reason or "the slot is empty")
         return no_rule_count(role, mine, others)
 
     def _pair(self, key: NodeKey, ref: TensorRef, other: TensorRef, group: str) -> None:
@@ -144,8 +144,8 @@ class _NameMatch:
             aligned = Aligned(aligned.target, aligned.golden, aligned.transform, reason)
         is_guess = key in self._guessed
         note = (
-            expected(
-                ReasonCode.GUESSED, f"`{other.node.name}` has another number: taken for its type, shapes and place"
+            CommonReason.GUESSED.expected(
+                f"`{other.node.name}` has another number: taken for its type, shapes and place"
             )
             if is_guess
             else None
@@ -153,8 +153,8 @@ class _NameMatch:
         types = [side.nodes[ref.node].op_type for side, ref in ((self._target, ref), (self._golden, other))]
         is_other_type = ref.slot.role is SlotRole.INPUT and types[0] != types[1] and not self._are_files
         if is_other_type and note is None:
-            note = expected(
-                ReasonCode.GUESSED, f"`{types[0]}` and `{types[1]}` of one name: their inputs may be others"
+            note = CommonReason.GUESSED.expected(
+                f"`{types[0]}` and `{types[1]}` of one name: their inputs may be others"
             )
         self._ledger.pair(
             ref,

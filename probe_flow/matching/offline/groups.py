@@ -22,9 +22,10 @@ from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.name_parts import NAME_PARTS
 from probe_flow.matching.offline.nodes import is_inner, op_key
 from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES, Origin, Origins
-from probe_flow.matching.offline.reasons import OfflineRule, expected, inner_node, missing, outside
+from probe_flow.matching.offline.reasons import OfflineReason, OfflineRule, inner_node
 from probe_flow.matching.rules.merge import FusionGroup, FusionOp, FusionRules
-from probe_flow.records import Group, NodeKey, Reason, ReasonCode, Relation, SlotRole, TensorKind, TensorRef
+from probe_flow.matching.shared.vocabulary import CommonReason
+from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
 
 Reader = tuple[FusionOp, int]
 
@@ -86,30 +87,39 @@ class FedInputs:
         return found
 
 
-CODE = "no_golden_dump"
-
-
 def no_golden_dump(origin: Origin) -> Reason:
     """Return the reason; it is a gap where the rules promise a golden tensor, or are silent on all outputs."""
     maker, output = origin.op, origin.output
     made = f"output {origin.index} of `{maker.name}`"
     if output is None:
         if maker.originals:
-            return missing(CODE, f"the rules do not describe {made}: give the rules of the model that ran")
-        return expected(CODE, f"the compiler inserted `{maker.name}` ({maker.op_type}): the golden has nothing like it")
+            return OfflineReason.NO_GOLDEN_DUMP.missing(
+                f"the rules do not describe {made}: give the rules of the model that ran"
+            )
+        return OfflineReason.NO_GOLDEN_DUMP.expected(
+            f"the compiler inserted `{maker.name}` ({maker.op_type}): the golden has nothing like it"
+        )
     if maker.op_type in NETWORK_INPUTS:
-        return expected(CODE, f"`{maker.name}` is an input of the model, which the golden dump does not have")
+        return OfflineReason.NO_GOLDEN_DUMP.expected(
+            f"`{maker.name}` is an input of the model, which the golden dump does not have"
+        )
     if maker.op_type in HELD_TYPES:
-        return expected(CODE, f"`{maker.name}` is a constant of the model, which the golden dump does not have")
+        return OfflineReason.NO_GOLDEN_DUMP.expected(
+            f"`{maker.name}` is a constant of the model, which the golden dump does not have"
+        )
     if maker.is_filtered or not maker.compares_outputs:
-        return expected(CODE, f"{made} is quantised, and the golden has no such values")
+        return OfflineReason.NO_GOLDEN_DUMP.expected(f"{made} is quantised, and the golden has no such values")
     if output.origin_name:
         index = origin.index if output.origin_index is None else output.origin_index
         text = f"the golden dump has no output {index} of `{output.origin_name}`, the original of {made}: dump it"
-        return missing(CODE, text)
+        return OfflineReason.NO_GOLDEN_DUMP.missing(text)
     if not maker.originals or maker.is_multiop or any(item.origin_name for item in maker.outputs):
-        return expected(CODE, f"{made} is of the compiler's making: the rules name no original for it")
-    return missing(CODE, f"the rules name no original for any output of `{maker.name}`: convert the model again")
+        return OfflineReason.NO_GOLDEN_DUMP.expected(
+            f"{made} is of the compiler's making: the rules name no original for it"
+        )
+    return OfflineReason.NO_GOLDEN_DUMP.missing(
+        f"the rules name no original for any output of `{maker.name}`: convert the model again"
+    )
 
 
 _RULES = {
@@ -204,21 +214,23 @@ class GroupMatch:
         """Return why a tensor is not even looked up."""
         role = ref.slot.role
         if not self.is_selected(op):
-            return outside(ReasonCode.NOT_SELECTED, f"`{op.name}` (id {op.id}) is not selected")
+            return OfflineReason.NOT_SELECTED.outside(f"`{op.name}` (id {op.id}) is not selected")
         if op.is_filtered:
-            return expected(
-                ReasonCode.QUANTISED, f"`{op.name}` computes quantised values, which the golden does not have"
+            return OfflineReason.QUANTISED.expected(
+                f"`{op.name}` computes quantised values, which the golden does not have"
             )
         if role is SlotRole.INPUT and not op.compares_inputs:
-            return expected(ReasonCode.QUANTISED, f"the inputs of `{op.name}` are quantised, the golden's are not")
+            return OfflineReason.QUANTISED.expected(f"the inputs of `{op.name}` are quantised, the golden's are not")
         if role is SlotRole.OUTPUT and not op.compares_outputs:
-            return expected(ReasonCode.QUANTISED, f"the outputs of `{op.name}` are quantised, the golden's are not")
+            return OfflineReason.QUANTISED.expected(f"the outputs of `{op.name}` are quantised, the golden's are not")
         if ref.kind is TensorKind.NULL:
-            return expected("not_tensor", ref.reason or "the slot is empty")
+            return CommonReason.NOT_TENSOR.expected(ref.reason or "the slot is empty")
         if role not in (SlotRole.INPUT, SlotRole.OUTPUT) or not isinstance(ref.slot.path[0], int):
-            return expected("not_tensor", "neither an input nor an output of the operator")
+            return CommonReason.NOT_TENSOR.expected("neither an input nor an output of the operator")
         if shown is not None and op.name not in shown:
-            return expected("l1_inner", f"`{op.name}` lies inside an L1 group, of which first and last are compared")
+            return OfflineReason.L1_INNER.expected(
+                f"`{op.name}` lies inside an L1 group, of which first and last are compared"
+            )
         if is_inner(op, group) and role is SlotRole.OUTPUT:
             return inner_node(op.name)
         return None
@@ -247,12 +259,14 @@ class GroupMatch:
         if origin.passed:
             rule = OfflineRule.CAST_SKIPPED
             between = ", ".join(f"`{name}`" for name in origin.passed)
-            note = expected("cast_skipped", f"compared with the value that {between} got from `{origin.op.name}`")
+            note = OfflineReason.CAST_SKIPPED.expected(
+                f"compared with the value that {between} got from `{origin.op.name}`"
+            )
         confidence = 1.0
         if op.name in self.guessed:
             rule, confidence = OfflineRule.NAME_PARTS, NAME_PARTS
-            note = expected(
-                ReasonCode.GUESSED, f"a guess: the rules know the parts of the name `{op.name}`, not the operator"
+            note = CommonReason.GUESSED.expected(
+                f"a guess: the rules know the parts of the name `{op.name}`, not the operator"
             )
         aligned = _with_layout(align(ref, origin.golden, told=_told(origin)), origin)
         self._ledger.pair(
@@ -273,7 +287,9 @@ class GroupMatch:
             self._ledger.leave(ref, no_golden_dump(origin), group=self._id(group), is_target=True)
             return
         golden, aligned = found
-        note = expected("network_input", f"`{origin.op.name}` feeds the network: compared with what `{golden.id}` read")
+        note = OfflineReason.NETWORK_INPUT.expected(
+            f"`{origin.op.name}` feeds the network: compared with what `{golden.id}` read"
+        )
         self._ledger.pair(
             ref, golden, aligned, group=self._id(group), rule=OfflineRule.NETWORK_INPUT, span=self._span, note=note
         )

@@ -31,9 +31,10 @@ from probe_flow.matching.offline.index import DumpIndex
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.name_parts import NAME_PARTS, NameParts
 from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS, PASSED_TYPES
-from probe_flow.matching.offline.reasons import OfflineRule, expected, missing
+from probe_flow.matching.offline.reasons import OfflineReason, OfflineRule
 from probe_flow.matching.offline.stretches import stretches
-from probe_flow.records import Group, NodeKey, Reason, ReasonCode, Relation, Rule, SlotRole, TensorRef
+from probe_flow.matching.shared.vocabulary import CommonReason
+from probe_flow.records import Group, NodeKey, Reason, Relation, Rule, SlotRole, TensorRef
 
 AMBIGUOUS = 3
 """Candidates that a reason names."""
@@ -207,7 +208,7 @@ class _Guess:
                 continue
             golden, rule, confidence = found
             golden_nodes[golden.node] = None
-            note = expected(ReasonCode.GUESSED, f"a guess without rule file: {_WHY[rule]}")
+            note = CommonReason.GUESSED.expected(f"a guess without rule file: {_WHY[rule]}")
             aligned: Aligned = align(ref, golden)
             self._ledger.pair(ref, golden, aligned, group=group, rule=rule, confidence=confidence, note=note)
         partner = self._partners.get(key)
@@ -216,14 +217,16 @@ class _Guess:
 
     def _unknown(self, ref: TensorRef) -> Reason:
         if not ref.has_numbers:
-            return expected("not_tensor", ref.reason or "the slot is empty")
+            return CommonReason.NOT_TENSOR.expected(ref.reason or "the slot is empty")
         candidates = self._candidates.get(id(ref), ())
         if candidates:
-            return missing("ambiguous", f"without a rule file it could be {_listed(candidates)}")
+            return OfflineReason.AMBIGUOUS.missing(f"without a rule file it could be {_listed(candidates)}")
         op_type = self._target.nodes[ref.node].op_type
         if op_type in _NO_ORIGINAL or ref.slot.role is not SlotRole.OUTPUT:
-            return expected("no_rules", "without a rule file nothing says where this value is made")
-        return missing("no_rules", "without a rule file nothing says what this is: no golden name or shape fits")
+            return OfflineReason.NO_RULES.expected("without a rule file nothing says where this value is made")
+        return OfflineReason.NO_RULES.missing(
+            "without a rule file nothing says what this is: no golden name or shape fits"
+        )
 
     def _leave_golden(self, key: NodeKey) -> None:
         left = [ref for ref in self._golden.tensors[key] if not self._ledger.is_paired(ref)]
@@ -234,20 +237,22 @@ class _Guess:
 
     def _unused(self, ref: TensorRef) -> Reason:
         if ref.slot.role is SlotRole.INPUT:
-            return expected("covered_by_producer", "what an operator reads is compared where it is made")
+            return CommonReason.COVERED_BY_PRODUCER.expected("what an operator reads is compared where it is made")
         fused = self._inside.get(ref.node)
         if fused is not None:
-            return expected("internal", f"by its name, `{fused.name}` computes it inside: a guess without rule file")
+            return CommonReason.INTERNAL.expected(
+                f"by its name, `{fused.name}` computes it inside: a guess without rule file"
+            )
         candidates = self._candidates.get(id(ref), ())
         if candidates:
-            return missing("ambiguous", f"without a rule file it could be {_listed(candidates)}")
+            return OfflineReason.AMBIGUOUS.missing(f"without a rule file it could be {_listed(candidates)}")
         fused = self._between.get(ref.node)
         if fused is not None:
             text = (
                 f"it ran between what `{fused.name}` is named after, so that computes it inside: a guess without rules"
             )
-            return expected("internal", text)
-        return missing("no_rules", "without a rule file nothing says which device operator computes it")
+            return CommonReason.INTERNAL.expected(text)
+        return OfflineReason.NO_RULES.missing("without a rule file nothing says which device operator computes it")
 
     def _summary(self) -> Diagnostic:
         outputs = [ref for key in self._order for ref in self._target.of(key, SlotRole.OUTPUT)]

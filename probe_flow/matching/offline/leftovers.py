@@ -9,10 +9,11 @@ from probe_flow.matching.offline.groups import GroupMatch
 from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.nodes import NEVER_DUMPED
 from probe_flow.matching.offline.origins import PASSED_TYPES
-from probe_flow.matching.offline.reasons import empty_l1, expected, missing, no_target_dump, outside
+from probe_flow.matching.offline.reasons import OfflineReason, empty_l1, no_target_dump
 from probe_flow.matching.rules.merge import FusionOp
 from probe_flow.matching.shared.nearest_names import NearestNames
-from probe_flow.records import Group, NodeKey, Reason, ReasonCode, Relation, SlotRole, TensorKind, TensorRef
+from probe_flow.matching.shared.vocabulary import CommonReason
+from probe_flow.records import Group, NodeKey, Reason, Relation, SlotRole, TensorKind, TensorRef
 
 
 def leave_unknown_targets(
@@ -29,11 +30,14 @@ def leave_unknown_targets(
         group = f"{match.group_prefix}{next(numbers)}"
         first = match.target.node(key.name)
         if first is not None and first in match.taken:
-            reason = missing("further_call", f"`{key.name}` ran several times or in slices; the first is compared")
+            reason = OfflineReason.FURTHER_CALL.missing(
+                f"`{key.name}` ran several times or in slices; the first is compared"
+            )
         else:
             near = names.clause("op", key.name)
             text = f"no rule file names the device operator `{key.name}`{near}"
-            reason = (missing if is_device_told else outside)("not_in_rules", text)
+            kind = OfflineReason.NOT_IN_RULES
+            reason = kind.missing(text) if is_device_told else kind.outside(text)
         for ref in refs:
             ledger.leave(ref, reason, group=group, is_target=True)
         ledger.groups.append(Group(group, Relation.ONE_TO_ONE, (key,), ()))
@@ -78,32 +82,34 @@ class GoldenLeftovers:
     def _reason(self, ref: TensorRef) -> Reason:
         name = ref.node.name
         if ref.kind is TensorKind.NULL:
-            return expected("not_tensor", ref.reason or "the slot is empty")
+            return CommonReason.NOT_TENSOR.expected(ref.reason or "the slot is empty")
         if ref.slot.role is SlotRole.INPUT:
-            return expected("covered_by_producer", "what an operator reads is compared where it is made")
+            return CommonReason.COVERED_BY_PRODUCER.expected("what an operator reads is compared where it is made")
         if ref.slot.role is not SlotRole.OUTPUT:
-            return expected("not_tensor", "neither an input nor an output of the operator")
+            return CommonReason.NOT_TENSOR.expected("neither an input nor an output of the operator")
         claims = self._claims.get(ref.node, [])
         if not claims and self._match.golden.nodes[ref.node].op_type in PASSED_TYPES:
-            return expected("device_only", "a cast or change of layout that the compiler inserted")
+            return OfflineReason.DEVICE_ONLY.expected("a cast or change of layout that the compiler inserted")
         if not claims:
             text = f"no rule names the golden operator `{name}`: folded away, or of another model"
-            return outside("no_rule_op", text)
+            return OfflineReason.NO_RULE_OP.outside(text)
         if all(op.is_filtered or not op.compares_outputs for op in claims):
-            return expected(ReasonCode.QUANTISED, f"the target computes `{name}` in quantised values only")
+            return OfflineReason.QUANTISED.expected(f"the target computes `{name}` in quantised values only")
         if not any(self._match.is_selected(op) for op in claims):
-            return outside(ReasonCode.NOT_SELECTED, f"`{claims[0].name}` (id {claims[0].id}) is not selected")
+            return OfflineReason.NOT_SELECTED.outside(f"`{claims[0].name}` (id {claims[0].id}) is not selected")
         carriers = self._carriers.get(id(ref))
         fused = next((op for op in claims if op.name in self._match.guessed), None)
         if fused is not None:
-            return expected("internal", f"by its name, `{fused.name}` computes it inside: a guess")
+            return CommonReason.INTERNAL.expected(f"by its name, `{fused.name}` computes it inside: a guess")
         if carriers:
             return self._not_carried(carriers)
         told = [output.origin_name for op in claims for output in op.outputs if output.origin_name]
         if any(self._match.golden.node(name) == ref.node for name in told):
-            return expected("internal", f"the rules name other outputs of `{name}`, no device tensor for this one")
+            return CommonReason.INTERNAL.expected(
+                f"the rules name other outputs of `{name}`, no device tensor for this one"
+            )
         if told:
-            return expected("internal", f"computed inside the fused operator `{claims[0].name}`")
+            return CommonReason.INTERNAL.expected(f"computed inside the fused operator `{claims[0].name}`")
         return self._undumped(claims)
 
     def _not_carried(self, carriers: list[tuple[FusionOp, int]]) -> Reason:
@@ -112,12 +118,14 @@ class GoldenLeftovers:
             return self._undumped([op for op, _ in carriers])
         op, index = dumped
         if op.is_filtered:
-            return expected(
-                ReasonCode.QUANTISED, f"`{op.name}` computes quantised values, which the golden does not have"
+            return OfflineReason.QUANTISED.expected(
+                f"`{op.name}` computes quantised values, which the golden does not have"
             )
         if op.l1_group:
-            return expected("l1_inner", f"`{op.name}` lies inside an L1 group, of which first and last are compared")
-        return missing("no_target_tensor", f"the device dump of `{op.name}` has no output {index}")
+            return OfflineReason.L1_INNER.expected(
+                f"`{op.name}` lies inside an L1 group, of which first and last are compared"
+            )
+        return OfflineReason.NO_TARGET_TENSOR.missing(f"the device dump of `{op.name}` has no output {index}")
 
     def _undumped(self, ops: list[FusionOp]) -> Reason:
         op = ops[0]

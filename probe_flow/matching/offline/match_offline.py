@@ -68,11 +68,12 @@ from probe_flow.matching.offline.match_state import Ledger
 from probe_flow.matching.offline.models import RuleBook, model_outputs
 from probe_flow.matching.offline.nodes import silent_outputs, told_edges, told_nodes
 from probe_flow.matching.offline.origins import HELD_TYPES, NETWORK_INPUTS
-from probe_flow.matching.offline.reasons import missing
+from probe_flow.matching.offline.reasons import OfflineReason
 from probe_flow.matching.offline.scenario import Given, check_scenario
 from probe_flow.matching.rules.merge import FusionRules
 from probe_flow.matching.shared.executions import ExecutionPairs, other_leaves_out, pair_executions, with_selections
-from probe_flow.records import Catalog, Execution, Group, Pairs, Relation, TensorRef
+from probe_flow.matching.shared.vocabulary import CommonReason
+from probe_flow.records import Catalog, Execution, Group, Pairs, ReasonKind, Relation, TensorRef
 
 
 def pair_offline(
@@ -251,7 +252,7 @@ def match_offline(
         mine = DumpIndex(target, run)
         partner = executions.golden_of.get(run)
         if partner is None:
-            _leave_all(mine, ledger, prefixes[run], "no_golden_execution", is_target=True)
+            _leave_all(mine, ledger, prefixes[run], CommonReason.NO_EXECUTION["golden"], is_target=True)
             continue
         if partner not in goldens:
             goldens[partner] = GoldenIndex(golden, partner)
@@ -259,7 +260,7 @@ def match_offline(
         if given.any:
             rules = book.rules_of(run)
             if rules is None:
-                _leave_all(mine, ledger, prefixes[run], "no_rule_model", is_target=True)
+                _leave_all(mine, ledger, prefixes[run], OfflineReason.NO_RULE_MODEL, is_target=True)
             else:
                 finished.append(match.with_rules(mine, other, rules, prefixes[run]))
         elif target.framework == golden.framework:
@@ -272,7 +273,7 @@ def match_offline(
         GoldenLeftovers(done, ledger).leave(count(used))
     for number, run in enumerate(golden.executions):
         left = DumpIndex(golden, run) if run not in goldens else goldens[run]
-        _leave_all(left, ledger, f"golden/{number}/", "no_target_execution", is_target=False)
+        _leave_all(left, ledger, f"golden/{number}/", CommonReason.NO_EXECUTION["target"], is_target=False)
     ledger.problems.extend(book.problems)
     pairs = with_selections(ledger.finished(target, golden))
     facts = match.facts()
@@ -283,22 +284,22 @@ def match_offline(
     )
 
 
-def _leave_all(side: DumpIndex, ledger: Ledger, prefix: str, code: str, *, is_target: bool) -> None:
+def _leave_all(side: DumpIndex, ledger: Ledger, prefix: str, kind: ReasonKind, *, is_target: bool) -> None:
     """Leave what is not decided yet of an execution."""
-    text = _LEFT[code].format(run=side.execution)
+    text = _LEFT[kind].format(run=side.execution)
     for number, (key, refs) in enumerate(side.tensors.items()):
         left = [ref for ref in refs if not _is_decided(ledger, ref, is_target=is_target)]
         for ref in left:
-            ledger.leave(ref, missing(code, text), group=f"{prefix}{number}", is_target=is_target)
+            ledger.leave(ref, kind.missing(text), group=f"{prefix}{number}", is_target=is_target)
         if left:
             sides = ((key,), ()) if is_target else ((), (key,))
             ledger.groups.append(Group(f"{prefix}{number}", Relation.ONE_TO_ONE, *sides))
 
 
 _LEFT = {
-    "no_golden_execution": "the golden has no counterpart of {run}",
-    "no_target_execution": "the target has no counterpart of {run}",
-    "no_rule_model": "no rule file belongs to the model of {run}",
+    CommonReason.NO_EXECUTION["golden"]: "the golden has no counterpart of {run}",
+    CommonReason.NO_EXECUTION["target"]: "the target has no counterpart of {run}",
+    OfflineReason.NO_RULE_MODEL: "no rule file belongs to the model of {run}",
 }
 
 

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from probe_flow.dumps.device.joined_slices import NOT_JOINED
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.matching.offline.align import Aligned
-from probe_flow.matching.offline.reasons import dtype_unsupported, missing, slices_missing
-from probe_flow.matching.shared.vocabulary import CommonRule
+from probe_flow.matching.offline.reasons import dtype_unsupported, slices_missing
+from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
 from probe_flow.records import Catalog, Edge, Group, Node, NodeKey, Pair, Pairs, Reason, Rule, TensorKind, TensorRef
 
 
@@ -117,4 +117,8 @@ def _unusable(ref: TensorRef) -> Reason | None:
 def _unreadable(ref: TensorRef) -> Reason | None:
     if ref.reason is not None and ref.reason.startswith(NOT_JOINED):
         return slices_missing()
-    return missing("unreadable", ref.reason or "it cannot be read") if ref.kind is TensorKind.UNREADABLE else None
+    return (
+        CommonReason.UNREADABLE.missing(ref.reason or "it cannot be read")
+        if ref.kind is TensorKind.UNREADABLE
+        else None
+    )

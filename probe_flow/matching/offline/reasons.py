@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from probe_flow.records import Expectation, Reason, ReasonCode, Rule, SlotRole
+from probe_flow.matching.shared.vocabulary import CommonReason
+from probe_flow.records import Reason, ReasonKind, Rule, SlotRole
 from probe_flow.tensors.dtypes import DEVICE_DTYPE_NAMES
 
 _NUMBERS = {name: number for number, name in DEVICE_DTYPE_NAMES.items()}
@@ -30,59 +31,72 @@ class OfflineRule:
     FILE = Rule("file")
 
 
-def expected(code: str | ReasonCode, text: str, *facts: object) -> Reason:
-    """A tensor that had not to be compared."""
-    return Reason(_word(code), text, Expectation.EXPECTED, tuple(map(str, facts)))
-
-
-def outside(code: str | ReasonCode, text: str, *facts: object) -> Reason:
-    """A tensor that was not asked for."""
-    return Reason(_word(code), text, Expectation.OUTSIDE, tuple(map(str, facts)))
-
-
-def missing(code: str | ReasonCode, text: str, *facts: object) -> Reason:
-    """A tensor that lacks its partner: a gap of the comparison."""
-    return Reason(_word(code), text, Expectation.MISSING, tuple(map(str, facts)))
-
-
-def _word(code: str | ReasonCode) -> str:
-    return code if isinstance(code, str) else code.value
+class OfflineReason:
+    AMBIGUOUS = ReasonKind("ambiguous")
+    BLOCKS_CONTRADICT = ReasonKind("blocks_contradict", is_mismatch=True)
+    BLOCKS_MISMATCH = ReasonKind("blocks_mismatch", is_mismatch=True)
+    CAST_SKIPPED = ReasonKind("cast_skipped")
+    DEVICE_ONLY = ReasonKind("device_only")
+    EMPTY_L1 = ReasonKind("empty_l1")
+    FURTHER_CALL = ReasonKind("further_call")
+    INNER_NODE = ReasonKind("inner_node", is_inner=True)
+    INPUT_INDEX = ReasonKind("input_index")
+    INPUT_MALFORMED = ReasonKind("input_malformed")
+    L1_INNER = ReasonKind("l1_inner")
+    LAYOUT_UNSUPPORTED = ReasonKind("layout_unsupported")
+    NETWORK_INPUT = ReasonKind("network_input")
+    NO_GOLDEN_DUMP = ReasonKind("no_golden_dump")
+    NO_RULE_COUNT = ReasonKind("no_rule_count", lacks_rule=True)
+    NO_RULE_MODEL = ReasonKind("no_rule_model", lacks_rule=True)
+    NO_RULE_OP = ReasonKind("no_rule_op", lacks_rule=True)
+    NO_RULE_SHAPE = ReasonKind("no_rule_shape", lacks_rule=True)
+    NO_RULES = ReasonKind("no_rules", lacks_rule=True)
+    NO_TARGET_DUMP = ReasonKind("no_target_dump")
+    NO_TARGET_TENSOR = ReasonKind("no_target_tensor")
+    NOT_IN_RULES = ReasonKind("not_in_rules")
+    NOT_SELECTED = ReasonKind("not_selected", is_unselected=True)
+    QUANTISED = ReasonKind("quantised", is_quantised=True)
+    SHAPE_MISMATCH = ReasonKind("shape_mismatch", is_mismatch=True)
+    SLICES_MISSING = ReasonKind("slices_missing")
+    UNKNOWN_PRODUCER = ReasonKind("unknown_producer")
 
 
 def no_target_dump(op: str, op_type: str, *, is_gap: bool) -> Reason:
     """A golden tensor whose device operator has no file."""
     if is_gap:
         text = f"the device dump has no file of `{op}` ({op_type}), which computes it: dump that operator too"
-        return missing("no_target_dump", text, op, op_type)
+        return OfflineReason.NO_TARGET_DUMP.missing(text, op, op_type)
     text = f"the device dump has no file of `{op}`: operators of type {op_type} are not dumped"
-    return expected("no_target_dump", text, op, op_type)
+    return OfflineReason.NO_TARGET_DUMP.expected(text, op, op_type)
 
 
 def no_target_node() -> Reason:
     """Without rules: an operator of the golden alone."""
-    return missing("no_target_dump", f"the target has no operator of this name: {_RULES}")
+    return OfflineReason.NO_TARGET_DUMP.missing(f"the target has no operator of this name: {_RULES}")
 
 
 def no_golden_node() -> Reason:
     """Without rules: an operator of the target alone."""
-    return missing("no_golden_dump", f"the golden has no operator of this name: {_RULES}")
+    return OfflineReason.NO_GOLDEN_DUMP.missing(f"the golden has no operator of this name: {_RULES}")
 
 
 def unknown_producer(name: str) -> Reason:
     """An input whose producer no rule names."""
     text = f"its producer `{name}` is not in the rules: give the rules of the model that ran"
-    return missing("unknown_producer", text, name)
+    return OfflineReason.UNKNOWN_PRODUCER.missing(text, name)
 
 
 def input_index(index: int, count: int) -> Reason:
     """An input that the rules do not list."""
     text = f"the dump has an input of index {index}, the rules list {count}: give the rules of the model that ran"
-    return missing("input_index", text, index, count)
+    return OfflineReason.INPUT_INDEX.missing(text, index, count)
 
 
 def input_malformed(text: str) -> Reason:
     """An input of which the rules do not say ``producer:index``."""
-    return missing("input_malformed", f"the rules say of this input `{text}` in place of `operator:index`", text)
+    return OfflineReason.INPUT_MALFORMED.missing(
+        f"the rules say of this input `{text}` in place of `operator:index`", text
+    )
 
 
 def shape_mismatch(target: Shape, golden: Shape) -> Reason:
@@ -91,13 +105,13 @@ def shape_mismatch(target: Shape, golden: Shape) -> Reason:
         f"the target has shape {tuple(target)}, the golden {tuple(golden)}: neither padding nor another order of axes "
         "explains it; look for another batch size or other inputs of the model"
     )
-    return missing(ReasonCode.SHAPE_MISMATCH, text, tuple(target), tuple(golden))
+    return OfflineReason.SHAPE_MISMATCH.missing(text, tuple(target), tuple(golden))
 
 
 def blocks_mismatch(target: Shape, padded: Shape) -> Reason:
     """A matrix that does not fill the blocks that it is stored in."""
     text = f"a matrix of shape {tuple(target)} does not fit the blocks that were dumped, which hold {tuple(padded)}"
-    return missing(ReasonCode.BLOCKS_MISMATCH, text, tuple(target), tuple(padded))
+    return OfflineReason.BLOCKS_MISMATCH.missing(text, tuple(target), tuple(padded))
 
 
 def blocks_contradict(shape: Shape, stored: Shape, layout: str, groups: int, *, fits_ungrouped: bool) -> Reason:
@@ -107,50 +121,52 @@ def blocks_contradict(shape: Shape, stored: Shape, layout: str, groups: int, *, 
         text += f" in the {groups} groups of its sub-format" + (
             ", but it does without groups" if fits_ungrouped else ""
         )
-    return missing(ReasonCode.BLOCKS_CONTRADICT, f"{text}; dump the operator again", tuple(shape), tuple(stored))
+    return OfflineReason.BLOCKS_CONTRADICT.missing(f"{text}; dump the operator again", tuple(shape), tuple(stored))
 
 
 def layout_unsupported(layout: str) -> Reason:
     """A storage layout without conversion."""
     text = f"no conversion is known of the storage layout `{layout}`"
-    return missing("layout_unsupported", text, layout)
+    return OfflineReason.LAYOUT_UNSUPPORTED.missing(text, layout)
 
 
 def dtype_unsupported(stored_dtype: str) -> Reason:
     """An element type that cannot be read as numbers."""
     number = _NUMBERS.get(stored_dtype, stored_dtype)
     named = f"`{stored_dtype}` (device type {number})" if number != stored_dtype else f"`{stored_dtype}`"
-    return missing("dtype_unsupported", f"elements of type {named} cannot be read as numbers", number)
+    return CommonReason.DTYPE_UNSUPPORTED.missing(f"elements of type {named} cannot be read as numbers", number)
 
 
 def slices_missing() -> Reason:
     """A tensor that several threads wrote, not all of whose files are there."""
     text = "not all slices of this tensor were dumped, there are fewer files than threads: dump it again"
-    return missing("slices_missing", text)
+    return OfflineReason.SLICES_MISSING.missing(text)
 
 
 def inner_node(op: str) -> Reason:
     """The output of an operator that gives no tensor of the originals that it is part of."""
     text = f"`{op}` is one of several operators for the same originals and gives none of their tensors"
-    return expected("inner_node", text)
+    return OfflineReason.INNER_NODE.expected(text)
 
 
 def empty_l1(group: str) -> Reason:
     """A golden tensor of an L1 group without any file."""
     text = f"no operator of the L1 group `{group}` has a file in the device dump: dump the last of them at least"
-    return missing("empty_l1", text)
+    return OfflineReason.EMPTY_L1.missing(text)
 
 
 def no_rule_shape(target: Shape, golden: Shape) -> Reason:
     """Without rules: tensors of one name and other shapes."""
     shapes = _shown(target), _shown(golden)
-    return missing("no_rule_shape", f"the target has shape {shapes[0]}, the golden {shapes[1]}: {_RULES}", *shapes)
+    return OfflineReason.NO_RULE_SHAPE.missing(
+        f"the target has shape {shapes[0]}, the golden {shapes[1]}: {_RULES}", *shapes
+    )
 
 
 def no_rule_count(role: SlotRole, target: int, golden: int) -> Reason:
     """Without rules: operators of one name that have other numbers of tensors."""
     text = f"the operator has {target} {role.value}s in the target and {golden} in the golden: {_RULES}"
-    return missing("no_rule_count", text, role.value, target, golden)
+    return OfflineReason.NO_RULE_COUNT.missing(text, role.value, target, golden)
 
 
 _RULES = "where the models were compiled in other ways, give the rules of both"

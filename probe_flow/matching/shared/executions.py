@@ -9,7 +9,8 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.records import Catalog, Execution, Expectation, Pair, Pairs, Reason, ReasonCode
+from probe_flow.matching.shared.vocabulary import CommonReason
+from probe_flow.records import Catalog, Execution, Pair, Pairs
 
 _WAYS_OF_RUNNING = {"graph", "pynative"}
 
@@ -55,7 +56,7 @@ def _outside(pair: Pair, is_left: LeavesOut) -> Pair:
     if (pair.target is not None and not is_target) or not is_left("target" if is_target else "golden", run):
         return pair
     text = f"{run} is not selected on the {'golden' if is_target else 'target'} side"
-    return replace(pair, reason=Reason(ReasonCode.FILTERED.value, text, Expectation.OUTSIDE))
+    return replace(pair, reason=CommonReason.FILTERED.outside(text))
 
 
 def pair_executions(

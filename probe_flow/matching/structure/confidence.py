@@ -5,11 +5,12 @@ from __future__ import annotations
 from probe_flow.matching.alike.values import CLOSE, EQUAL
 from probe_flow.matching.name.reasons import entry_of
 from probe_flow.matching.name.side import Side
+from probe_flow.matching.shared.vocabulary import CommonReason
 from probe_flow.matching.structure.align import COMPOSITE_LIKENESS, Link
 from probe_flow.matching.structure.likeness import STRONG, value_likeness, words
 from probe_flow.matching.structure.nodes import NodeLinks
 from probe_flow.matching.structure.tree import ROOT, Traits, Tree
-from probe_flow.records import GUESS, Expectation, Reason, ReasonCode
+from probe_flow.records import GUESS, Reason
 
 RIVAL = 0.5
 """Confidence of a pair where others fit as well."""
@@ -55,7 +56,7 @@ class Confidence:
         if link.is_moved:
             parts.append("it stands in another order or under another caller")
         text = f"paired by structure, confidence {self.of(link):g}: " + "; ".join(part for part in parts if part)
-        return Reason(ReasonCode.GUESSED.value, text, Expectation.EXPECTED)
+        return CommonReason.GUESSED.expected(text)
 
     def evidence(self, link: Link) -> str:
         """Return what speaks for a link, in words."""

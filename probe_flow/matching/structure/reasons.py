@@ -8,19 +8,24 @@ from probe_flow.matching.alike.operations import is_bookkeeping
 from probe_flow.matching.name.calls import CallPairs
 from probe_flow.matching.name.reasons import Reasons, entry_of
 from probe_flow.matching.name.side import Side
+from probe_flow.matching.shared.vocabulary import CommonReason
 from probe_flow.matching.structure.align import Link
 from probe_flow.matching.structure.likeness import node_likeness, words
 from probe_flow.matching.structure.nodes import NodeLinks
 from probe_flow.matching.structure.tree import ROOT, Tree
-from probe_flow.records import Expectation, Phase, Reason, TensorRef
+from probe_flow.records import Phase, Reason, ReasonKind, TensorRef
 
 MAX_SEARCHED = 64
 """Siblings among which the nearest candidates are looked for."""
 
 MAX_NAMED = 3
-_FROM_NAMES = frozenset({"recomputed", "not_dumped"})
+_FROM_NAMES = (CommonReason.RECOMPUTED, CommonReason.NOT_DUMPED)
 _ONE_KIND = frozenset({"L0", "L1"})
 """Levels of a dump that record modules only, or APIs only."""
+
+
+class StructureReason:
+    WRAPPER = ReasonKind("wrapper")
 
 
 class StructureReasons:
@@ -56,7 +61,7 @@ class StructureReasons:
         other = self._sides[1 - which]
         if other is None or number in side.repeats or other.level in _ONE_KIND:
             found = plain.of(number)
-            if other is None or found.code in _FROM_NAMES:
+            if other is None or found.kind in _FROM_NAMES:
                 return found
         word, node = self._word[which], side.nodes[number]
         entry = entry_of(node)
@@ -65,17 +70,17 @@ class StructureReasons:
         if forward is not None:
             text = f"the forward of `{entry}` has no counterpart in the {word}"
             expectation = self.of(forward, is_target=is_target).expectation
-            return Reason(f"no_{word}_forward", text, expectation)
+            return Reason(CommonReason.NO_FORWARD[word], text, expectation)
         if tree is None or number not in tree.traits:
-            return Reason(f"no_{word}_node", f"nothing in the {word} corresponds to `{entry}`", Expectation.MISSING)
+            return CommonReason.NO_NODE[word].missing(f"nothing in the {word} corresponds to `{entry}`")
         if tree.is_module(number) and number in self._dissolved(tree, which):
             text = f"`{entry}` is a level of modules that the {word} does not have; what it holds is paired"
-            return Reason("wrapper", text, Expectation.EXPECTED)
+            return StructureReason.WRAPPER.expected(text)
         if self._is_foreign and is_bookkeeping(tree.traits[number].family):
             text = f"`{entry}` changes shape, view or dtype only, which the {word}'s framework does otherwise"
-            return Reason("framework_internal", text, Expectation.EXPECTED)
+            return CommonReason.FRAMEWORK_INTERNAL.expected(text)
         text = f"nothing in the {word} fits `{entry}` by structure{self._nearest(tree, number, which)}"
-        return Reason(f"no_{word}_node", text, Expectation.MISSING)
+        return CommonReason.NO_NODE[word].missing(text)
 
     def _tree(self, phase: Phase, which: int) -> Tree | None:
         trees = self._links.trees.get(phase)
@@ -130,4 +135,4 @@ class StructureReasons:
 def within_row(ref: TensorRef) -> Reason:
     """Say why a tensor that passes between the calls of a row has no partner."""
     text = f"`{ref.slot}` passes between calls that together are one call on the other side"
-    return Reason("internal", text, Expectation.EXPECTED)
+    return CommonReason.INTERNAL.expected(text)

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from probe_flow.dumps.graph.links import CONSTANT_TYPES, MAYBE_VIEW_TYPES, VIEW_TYPES, Source
-from probe_flow.matching.shared.vocabulary import CommonRule
+from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
 from probe_flow.matching.torchair.arguments import align_arguments, is_parameter, is_parameter_list, places_of
 from probe_flow.matching.torchair.fx_golden import GoldenIndex, dtype_class
 from probe_flow.matching.torchair.fx_pairs import FxMatch
 from probe_flow.matching.torchair.graph import FxGraph
 from probe_flow.matching.torchair.nodes import DumpedNode
-from probe_flow.matching.torchair.reasons import NearestNames, expected, missing, outside
+from probe_flow.matching.torchair.reasons import NearestNames, TorchairReason
 from probe_flow.matching.torchair.recorded_arguments import align_recorded, is_number
-from probe_flow.records import GraphOp, Pair, Reason, ReasonCode, SlotRole, TensorKind, TensorRef
+from probe_flow.records import GraphOp, Pair, Reason, SlotRole, TensorKind, TensorRef
 
 
 @dataclass(slots=True)
@@ -56,18 +58,22 @@ class Leftovers:
     def reason(self, ref: TensorRef, key: str) -> Reason:
         """Return why a golden tensor has no partner."""
         if ref.kind is TensorKind.UNREADABLE:
-            return missing("unreadable", ref.reason or "the tensor cannot be read")
+            return CommonReason.UNREADABLE.missing(ref.reason or "the tensor cannot be read")
         is_input = ref.slot.role is SlotRole.INPUT
         if not ref.has_numbers:
             is_gap = not is_input and self._has_device_output(ref, key)
-            return (missing if is_gap else expected)("not_tensor", ref.reason or "the argument is no tensor")
+            return CommonReason.NOT_TENSOR.of(ref.reason or "the argument is no tensor", is_gap=is_gap)
         if is_input and is_parameter(ref) and self.match.may_be_input(ref, key):
-            return missing("count_mismatch", "a device input in another place has its type and element count")
+            return TorchairReason.COUNT_MISMATCH.missing(
+                "a device input in another place has its type and element count"
+            )
         if is_input and ref.shape == ():
-            return expected("argument", "a number among the arguments; the device has it as an attribute or constant")
+            return TorchairReason.ARGUMENT.expected(
+                "a number among the arguments; the device has it as an attribute or constant"
+            )
         if self.graph is None:
-            return missing(
-                "no_graph", "no graph text belongs to this execution, so no device operator carries its name"
+            return TorchairReason.NO_GRAPH.missing(
+                "no graph text belongs to this execution, so no device operator carries its name"
             )
         return self._input_reason(ref, key, self.graph) if is_input else self._output_reason(ref, key, self.graph)
 
@@ -90,42 +96,52 @@ class Leftovers:
         if node is None:
             return self._undumped(op)
         if len(node.parts) > 1 and source not in node.exits[: len(node.outputs)]:
-            return expected(
-                "internal", f"computed inside the fused operator `{node.name}`, which gives only its result"
+            return CommonReason.INTERNAL.expected(
+                f"computed inside the fused operator `{node.name}`, which gives only its result"
             )
         if any(item.kind is TensorKind.UNREADABLE for item in node.outputs):
-            return missing("unreadable", f"the device file of `{node.name}` is unreadable")
+            return CommonReason.UNREADABLE.missing(f"the device file of `{node.name}` is unreadable")
         if not self.match.has_outputs:
-            return expected("not_dumped", "the target dump holds no outputs at all")
+            return CommonReason.NOT_DUMPED.expected("the target dump holds no outputs at all")
         shown = next((item for item in node.outputs if item.slot.path == (source[1],)), None)
         if shown is not None and not shown.has_numbers:
-            return missing("dtype_unsupported", f"output {source[1]} of `{node.name}` cannot be read as numbers")
-        return missing("no_target_op", f"the device dump of `{node.name}` has no output {source[1]}")
+            return CommonReason.DTYPE_UNSUPPORTED.missing(
+                f"output {source[1]} of `{node.name}` cannot be read as numbers"
+            )
+        return TorchairReason.NO_TARGET_OP.missing(f"the device dump of `{node.name}` has no output {source[1]}")
 
     def _no_carrier(self, key: str, graph: FxGraph) -> Reason:
         if self.is_graph_incomplete:
-            return missing("no_graph_op", "the graph text is cut off; the operator of this name may lie behind the cut")
+            return TorchairReason.NO_GRAPH_OP.missing(
+                "the graph text is cut off; the operator of this name may lie behind the cut"
+            )
         if self.match.is_graph_foreign:
-            return missing(
-                "no_graph_op", "the graph text has none of the dumped operators: it belongs to another graph"
+            return TorchairReason.NO_GRAPH_OP.missing(
+                "the graph text has none of the dumped operators: it belongs to another graph"
             )
         if not graph.carriers:
-            return missing("no_fx_name", "the graph text names no FX tensors; dump with a newer TorchAir")
+            return TorchairReason.NO_FX_NAME.missing("the graph text names no FX tensors; dump with a newer TorchAir")
         if graph.carrying_ops.get(key):
-            return expected("device_no_dump", "the device operator of this FX node does not compute this output")
-        return expected("device_no_dump", "no device operator carries this name: renamed by a later view, or folded")
+            return TorchairReason.DEVICE_NO_DUMP.expected(
+                "the device operator of this FX node does not compute this output"
+            )
+        return TorchairReason.DEVICE_NO_DUMP.expected(
+            "no device operator carries this name: renamed by a later view, or folded"
+        )
 
     def _undumped(self, op: GraphOp) -> Reason:
         if op.op_type in VIEW_TYPES or op.op_type in CONSTANT_TYPES:
-            return expected(
-                "device_no_dump", f"`{op.name}` ({op.op_type}) moves no data and does not run on the device"
+            return TorchairReason.DEVICE_NO_DUMP.expected(
+                f"`{op.name}` ({op.op_type}) moves no data and does not run on the device"
             )
         if op.op_type in MAYBE_VIEW_TYPES and op.op_type not in self._types():
-            return expected("device_no_dump", f"the device ran no {op.op_type} of its own; `{op.name}` is addressing")
+            return TorchairReason.DEVICE_NO_DUMP.expected(
+                f"the device ran no {op.op_type} of its own; `{op.name}` is addressing"
+            )
         if self.target_selects_nodes:
-            return outside(ReasonCode.FILTERED.value, f"`{op.name}` is not among the selected target nodes")
-        return missing(
-            "no_target_op", f"the device dump has no file of `{op.name}` ({op.op_type}){self.hints.hint(op.name)}"
+            return CommonReason.FILTERED.outside(f"`{op.name}` is not among the selected target nodes")
+        return TorchairReason.NO_TARGET_OP.missing(
+            f"the device dump has no file of `{op.name}` ({op.op_type}){self.hints.hint(op.name)}"
         )
 
     def _types(self) -> set[str]:
@@ -140,9 +156,13 @@ class Leftovers:
         if source is not None and (reason := self._covered(source, graph)) is not None:
             return reason
         if ref.numel is None and (is_number(ref) or dtype_class(ref.dtype) == "int"):
-            return expected("argument", "numbers among the arguments; the device has them as attributes or constants")
+            return TorchairReason.ARGUMENT.expected(
+                "numbers among the arguments; the device has them as attributes or constants"
+            )
         if is_parameter_list(ref):
-            return expected("argument", "a list of integers among the arguments, a parameter of the device operator")
+            return TorchairReason.ARGUMENT.expected(
+                "a list of integers among the arguments, a parameter of the device operator"
+            )
         ops = graph.carrying_ops.get(key)
         if not ops:
             return self._no_carrier(key, graph)
@@ -150,32 +170,36 @@ class Leftovers:
         if node is None:
             return self._undumped(ops[0])
         if source is not None and graph.is_internal(source):
-            return expected("internal", f"enters the expansion inside `{node.name}`")
+            return CommonReason.INTERNAL.expected(f"enters the expansion inside `{node.name}`")
         if any(item.kind is TensorKind.UNREADABLE for item in node.outputs):
-            return missing("unreadable", f"the device file of `{node.name}` is unreadable")
+            return CommonReason.UNREADABLE.missing(f"the device file of `{node.name}` is unreadable")
         if not node.inputs:
-            return expected("not_dumped", f"the device dump of `{node.name}` holds no inputs")
+            return CommonReason.NOT_DUMPED.expected(f"the device dump of `{node.name}` holds no inputs")
         if source is not None and graph.values(source):
             return self._uncompared_producer(graph.values(source)[0][0], graph)
         if len(node.parts) > 1:
-            return expected("internal", f"enters the fused operator `{node.name}` or is made inside it")
+            return CommonReason.INTERNAL.expected(f"enters the fused operator `{node.name}` or is made inside it")
         like = "statistics like its own" if ref.numel is None else f"its type and {ref.numel} elements"
-        return missing("count_mismatch", f"no input of `{node.name}` has {like}")
+        return TorchairReason.COUNT_MISMATCH.missing(f"no input of `{node.name}` has {like}")
 
     def _covered(self, source: Source, graph: FxGraph) -> Reason | None:
         for name, _ in graph.values(source):
             value = self.golden.outputs.get(name)
             if value is not None and id(value) in self.match.used:
-                return expected("covered_by_producer", f"its value is compared as output {name[1]} of `{name[0]}`")
+                return CommonReason.COVERED_BY_PRODUCER.expected(
+                    f"its value is compared as output {name[1]} of `{name[0]}`"
+                )
         return None
 
     def _uncompared_producer(self, name: tuple[str, int], graph: FxGraph) -> Reason:
         """Explain an input whose producer was not compared either: with the producer's reason."""
         value = self.golden.outputs.get(name)
         if value is None:
-            return missing("no_golden_op", f"its producer `{name[0]}` is not in the golden dump and no input fits it")
+            return TorchairReason.NO_GOLDEN_OP.missing(
+                f"its producer `{name[0]}` is not in the golden dump and no input fits it"
+            )
         reason = self._output_reason(value, name[0], graph)
-        return Reason(reason.code, f"its producer `{name[0]}`: {reason.text}", reason.expectation)
+        return replace(reason, text=f"its producer `{name[0]}`: {reason.text}")
 
     def _node_of(self, ops: list[GraphOp]) -> DumpedNode | None:
         return next((node for op in ops if (node := self.match.by_op.get(op.name)) is not None), None)

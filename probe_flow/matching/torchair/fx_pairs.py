@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from probe_flow.dumps.graph.links import VIEW_TYPES, Source
-from probe_flow.matching.shared.vocabulary import CommonRule
+from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
 from probe_flow.matching.torchair.arguments import (
     Alignment,
     DeviceInput,
@@ -26,10 +26,10 @@ from probe_flow.matching.torchair.fx_golden import GoldenIndex
 from probe_flow.matching.torchair.graph import FxGraph
 from probe_flow.matching.torchair.nodes import DumpedNode
 from probe_flow.matching.torchair.notes import unusable, unusable_golden
-from probe_flow.matching.torchair.reasons import NearestNames, TorchairRule, expected, missing, outside
+from probe_flow.matching.torchair.reasons import NearestNames, TorchairReason, TorchairRule
 from probe_flow.matching.torchair.recorded_arguments import align_recorded
 from probe_flow.matching.torchair.target import TargetMatch
-from probe_flow.records import Catalog, Reason, ReasonCode, TensorRef
+from probe_flow.records import Catalog, Reason, TensorRef
 
 _SPREADING_TYPES = frozenset({"BroadcastTo", "BroadcastToD", "Expand", "ExpandD"})
 
@@ -107,20 +107,20 @@ class FxMatch(TargetMatch):
     def _unnamed_output(self, node: DumpedNode) -> Reason:
         assert self.graph is not None, "only nodes of a graph have parts"
         if not self.graph.carriers:
-            return missing("no_fx_name", "the graph text names no FX tensors; dump with a newer TorchAir")
+            return TorchairReason.NO_FX_NAME.missing("the graph text names no FX tensors; dump with a newer TorchAir")
         owner = self.graph.owner(node.parts[-1])
         of = f" of `{owner}`" if owner else ""
-        return expected("internal", f"an intermediate value inside the expansion{of}; FX has no such tensor")
+        return CommonReason.INTERNAL.expected(f"an intermediate value inside the expansion{of}; FX has no such tensor")
 
     def _no_golden(self, name: tuple[str, int]) -> Reason:
         key, index = name
         if key in self.golden.nodes:
             if not self.golden.has_outputs:
-                return expected("not_dumped", "the golden dump holds no outputs at all")
-            return missing("no_golden_op", f"the golden dump of `{key}` has no output {index}")
+                return CommonReason.NOT_DUMPED.expected("the golden dump holds no outputs at all")
+            return TorchairReason.NO_GOLDEN_OP.missing(f"the golden dump of `{key}` has no output {index}")
         if self._golden_selects_nodes:
-            return outside(ReasonCode.FILTERED.value, f"`{key}` is not among the selected golden nodes")
-        return missing("no_golden_op", f"the golden dump has no `{key}`{self._golden_hints.hint(key)}")
+            return CommonReason.FILTERED.outside(f"`{key}` is not among the selected golden nodes")
+        return TorchairReason.NO_GOLDEN_OP.missing(f"the golden dump has no `{key}`{self._golden_hints.hint(key)}")
 
     # Inputs
 
@@ -140,7 +140,9 @@ class FxMatch(TargetMatch):
             if origin is None:
                 owner = self.graph.owner(reader) if reader else None
                 of = f" of `{owner}`" if owner else ""
-                self._leave(node, ref, expected("internal", f"an intermediate value inside the expansion{of}"))
+                self._leave(
+                    node, ref, CommonReason.INTERNAL.expected(f"an intermediate value inside the expansion{of}")
+                )
                 continue
             owner = self.graph.owner(reader or node.parts[0])
             if owner is not None:
@@ -167,9 +169,11 @@ class FxMatch(TargetMatch):
         known = sum(links.numel(source) == ref.numel for source, _ in links.external_inputs(node.parts))
         dumped = sum(other.numel == ref.numel for other in node.inputs)
         if known == dumped:
-            return expected("aligned", "taken for a tensor of the graph by its number of elements"), _ALIGNED_CONFIDENCE
+            return TorchairReason.ALIGNED.expected(
+                "taken for a tensor of the graph by its number of elements"
+            ), _ALIGNED_CONFIDENCE
         text = f"taken for one of {known} tensors of the graph that have {ref.numel} elements; {dumped} were dumped"
-        return expected(ReasonCode.GUESSED.value, text), _GUESS_CONFIDENCE
+        return CommonReason.GUESSED.expected(text), _GUESS_CONFIDENCE
 
     def _match_edge(self, node: DumpedNode, ref: TensorRef, source: Source, doubt: tuple[Reason, float] | None) -> bool:
         assert self.graph is not None, "only nodes of a graph have parts"
@@ -177,7 +181,7 @@ class FxMatch(TargetMatch):
             golden = self.golden.outputs.get(name)
             if golden is None or not golden.has_numbers:
                 continue
-            note = expected("through", f"the same value before {through}") if through else None
+            note = TorchairReason.THROUGH.expected(f"the same value before {through}") if through else None
             if doubt is None:
                 self._pair(node, ref, golden, TorchairRule.EDGE, note=note)
             else:
@@ -220,12 +224,12 @@ class FxMatch(TargetMatch):
                 elif alignment.is_exact:
                     self._pair(entry.node, ref, golden, CommonRule.EXACT)
                 else:
-                    note = expected("aligned", f"joined with {golden.slot} of `{key}` by {how}")
+                    note = TorchairReason.ALIGNED.expected(f"joined with {golden.slot} of `{key}` by {how}")
                     self._pair(entry.node, ref, golden, CommonRule.ALIGNED, note=note, confidence=_ALIGNED_CONFIDENCE)
             elif index in scalars:
                 is_constant = entry.item.origin is Origin.CONSTANT
                 what = "a constant of the device" if is_constant else "a graph input of one element"
-                note = expected("broadcast", f"{what} and a number among the arguments of `{key}`")
+                note = TorchairReason.BROADCAST.expected(f"{what} and a number among the arguments of `{key}`")
                 self._pair(
                     entry.node, ref, scalars[index], CommonRule.ALIGNED, note=note, confidence=_NUMBER_CONFIDENCE
                 )
@@ -268,17 +272,20 @@ class FxMatch(TargetMatch):
                 key, argument = arguments[joined[number]]
                 what = f"not fed by the graph text; joined with {argument.ref.slot} of `{key}` by"
                 if number in sure:
-                    note, confidence = expected("aligned", f"{what} place, type and element count"), _ALIGNED_CONFIDENCE
+                    note, confidence = (
+                        TorchairReason.ALIGNED.expected(f"{what} place, type and element count"),
+                        _ALIGNED_CONFIDENCE,
+                    )
                 else:
                     text = f"{what} type and element count alone"
-                    note, confidence = expected(ReasonCode.GUESSED.value, text), _GUESS_CONFIDENCE
+                    note, confidence = CommonReason.GUESSED.expected(text), _GUESS_CONFIDENCE
                 self._pair(entry.node, ref, argument.ref, CommonRule.ALIGNED, note=note, confidence=confidence)
             elif (kind := parameter_kind(ref)) in free:
                 for key in keys:
                     self._unplaced[key].add(kind)
                 names = " or ".join(f"`{key}`" for key in keys)
                 text = f"an argument of {names} has its type and element count, but none of them is in its place"
-                self._leave(entry.node, ref, missing("count_mismatch", text))
+                self._leave(entry.node, ref, TorchairReason.COUNT_MISMATCH.missing(text))
             else:
                 self._leave(entry.node, ref, self._no_argument(ref, entry.item.origin, keys[0]))
 
@@ -289,16 +296,22 @@ class FxMatch(TargetMatch):
     def _no_argument(self, ref: TensorRef, origin: Origin, key: str | None) -> Reason:
         if origin is Origin.CONSTANT:
             what = "a parameter (axes, shape, permutation)" if is_parameter_list(ref) else "a constant"
-            return expected("constant", f"{what} of the device graph without an FX tensor of the same meaning")
+            return TorchairReason.CONSTANT.expected(
+                f"{what} of the device graph without an FX tensor of the same meaning"
+            )
         if not self.golden.has_inputs:
-            return expected("not_dumped", "the golden dump holds no inputs at all")
+            return CommonReason.NOT_DUMPED.expected("the golden dump holds no inputs at all")
         if key is None:
-            return missing("no_fx_name", "neither the producer nor the operator that reads it has an FX name")
+            return TorchairReason.NO_FX_NAME.missing(
+                "neither the producer nor the operator that reads it has an FX name"
+            )
         if key not in self.golden.nodes:
             return self._no_golden((key, 0))
         if any(argument.numel is None for argument in self.golden.arguments(key)):
-            return missing("count_mismatch", f"no free argument of `{key}` has statistics like its own")
-        return missing("count_mismatch", f"no free argument of `{key}` has its type and {ref.numel} elements")
+            return TorchairReason.COUNT_MISMATCH.missing(f"no free argument of `{key}` has statistics like its own")
+        return TorchairReason.COUNT_MISMATCH.missing(
+            f"no free argument of `{key}` has its type and {ref.numel} elements"
+        )
 
 
 def _place(ref: TensorRef) -> int | None:

@@ -10,24 +10,26 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from probe_flow.dumps.file_names import safe_name
 from probe_flow.dumps.graph.links import CONSTANT_TYPES, GraphLinks, Source, align
-from probe_flow.matching.shared.vocabulary import CommonRule
+from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
 from probe_flow.matching.torchair.arguments import fact, is_parameter_list
 from probe_flow.matching.torchair.ge_golden import GeGolden
 from probe_flow.matching.torchair.ge_renames import Renames
 from probe_flow.matching.torchair.nodes import DumpedNode, is_repeat
 from probe_flow.matching.torchair.notes import unusable
-from probe_flow.matching.torchair.reasons import NearestNames, TorchairRule, expected, missing, outside
+from probe_flow.matching.torchair.reasons import NearestNames, TorchairReason, TorchairRule
 from probe_flow.matching.torchair.relays import same_values
 from probe_flow.matching.torchair.target import TargetMatch
-from probe_flow.records import Catalog, NodeKey, Reason, ReasonCode, Rule, TensorKind, TensorRef
+from probe_flow.records import Catalog, NodeKey, Reason, Rule, TensorKind, TensorRef
 
 
 def unusable_golden(golden: TensorRef) -> Reason | None:
     """Return why a golden tensor cannot be compared with anything."""
     reason = unusable(golden)
-    return reason and Reason(reason.code, f"golden `{golden.id}`: {reason.text}", reason.expectation)
+    return reason and replace(reason, text=f"golden `{golden.id}`: {reason.text}")
 
 
 def are_alike(first: Sequence[TensorRef], second: Sequence[TensorRef]) -> bool:
@@ -100,7 +102,11 @@ class GeMatch(TargetMatch):
                 continue
             source = node.exit_of(index)
             if source is None:
-                self._leave(node, ref, missing("count_mismatch", f"the graph has no output {index} of `{node.name}`"))
+                self._leave(
+                    node,
+                    ref,
+                    TorchairReason.COUNT_MISMATCH.missing(f"the graph has no output {index} of `{node.name}`"),
+                )
             elif not self._match_value(node, ref, source):
                 self._leave(node, ref, self._no_golden(source))
 
@@ -115,13 +121,13 @@ class GeMatch(TargetMatch):
                 if through:
                     rule, note = (
                         TorchairRule.EDGE,
-                        expected("through", f"the same value on the other side of {through}"),
+                        TorchairReason.THROUGH.expected(f"the same value on the other side of {through}"),
                     )
                 self._pair(node, ref, golden, rule, note=note)
                 return True
             for reading in self.golden.readings.get(value, ())[:1]:
                 why = f"the golden dump has no output of `{value[0]}`; this is what `{reading.node.name}` reads of it"
-                self._pair(node, ref, reading, TorchairRule.EDGE, note=expected("through", why))
+                self._pair(node, ref, reading, TorchairRule.EDGE, note=TorchairReason.THROUGH.expected(why))
                 return True
         return False
 
@@ -134,20 +140,20 @@ class GeMatch(TargetMatch):
         name, index = source
         held = self.golden.outputs.get(source)
         if held is not None:
-            return unusable_golden(held) or missing("no_golden_op", f"`{name}` was not compared")
+            return unusable_golden(held) or TorchairReason.NO_GOLDEN_OP.missing(f"`{name}` was not compared")
         node = self.golden.by_op.get(name)
         if node is None:
             if self._golden_selects_nodes:
-                return outside(ReasonCode.FILTERED.value, f"`{name}` is not among the selected golden nodes")
+                return CommonReason.FILTERED.outside(f"`{name}` is not among the selected golden nodes")
             near = self.renames.surroundings(name) + self._golden_hints.hint(name)
-            return missing("no_golden_op", f"the golden dump has no `{name}`{near}")
+            return TorchairReason.NO_GOLDEN_OP.missing(f"the golden dump has no `{name}`{near}")
         if any(item.kind is TensorKind.UNREADABLE for item in node.outputs):
-            return missing("unreadable", f"the golden file of `{node.name}` is unreadable")
+            return CommonReason.UNREADABLE.missing(f"the golden file of `{node.name}` is unreadable")
         if not self.golden.has_outputs:
-            return expected("not_dumped", "the golden dump holds no outputs at all")
+            return CommonReason.NOT_DUMPED.expected("the golden dump holds no outputs at all")
         if len(node.parts) > 1:
-            return expected("internal", f"computed inside the golden's fused operator `{node.name}`")
-        return missing("no_golden_op", f"the golden dump of `{name}` has no output {index}")
+            return CommonReason.INTERNAL.expected(f"computed inside the golden's fused operator `{node.name}`")
+        return TorchairReason.NO_GOLDEN_OP.missing(f"the golden dump of `{name}` has no output {index}")
 
     # Inputs
 
@@ -191,17 +197,19 @@ class GeMatch(TargetMatch):
 
     def _no_input(self, ref: TensorRef, source: Source, reader: str | None) -> Reason:
         if not self.golden.has_inputs and not self.golden.has_outputs:
-            return expected("not_dumped", "the golden dump holds nothing that can be compared")
+            return CommonReason.NOT_DUMPED.expected("the golden dump holds nothing that can be compared")
         op = self.links.ops.get(source[0]) if self.links is not None else None
         if op is not None and op.op_type not in CONSTANT_TYPES:
             return self._no_golden(source)
         if not self.golden.has_inputs:
-            return expected("not_dumped", "the golden dump holds no inputs at all")
+            return CommonReason.NOT_DUMPED.expected("the golden dump holds no inputs at all")
         if is_parameter_list(ref):
-            return expected("constant", "a parameter (axes, shape, permutation) that the golden dump does not have")
+            return TorchairReason.CONSTANT.expected(
+                "a parameter (axes, shape, permutation) that the golden dump does not have"
+            )
         if reader is not None and reader not in self.golden.by_op:
             return self._no_golden((reader, 0))
-        return missing("count_mismatch", f"no golden operator reads `{source[0]}`")
+        return TorchairReason.COUNT_MISMATCH.missing(f"no golden operator reads `{source[0]}`")
 
     def _finish(self) -> None:
         """Align inputs that the graph does not show (workspaces, tiling, constants that the device added)."""
@@ -217,19 +225,21 @@ class GeMatch(TargetMatch):
             for index, (node, ref) in enumerate(waiting):
                 like = [at for at in left if facts[at] == fact(ref)]
                 if index in joined:
-                    note = expected("aligned", f"a further input of {name} of the same type and element count")
+                    note = TorchairReason.ALIGNED.expected(
+                        f"a further input of {name} of the same type and element count"
+                    )
                     self._pair(
                         node, ref, free[joined[index]], CommonRule.ALIGNED, note=note, confidence=_ALIGNED_CONFIDENCE
                     )
                 elif like:
                     self._unplaced.update(id(free[at]) for at in like)
                     text = f"the golden {name} has an input of its type and element count, but in another place"
-                    self._leave(node, ref, missing("count_mismatch", text))
+                    self._leave(node, ref, TorchairReason.COUNT_MISMATCH.missing(text))
                 elif not self.golden.has_inputs:
-                    self._leave(node, ref, expected("not_dumped", "the golden dump holds no inputs at all"))
+                    self._leave(node, ref, CommonReason.NOT_DUMPED.expected("the golden dump holds no inputs at all"))
                 else:
                     text = f"a further input of {name} that neither the graph nor the golden dump has"
-                    self._leave(node, ref, expected("constant", text))
+                    self._leave(node, ref, TorchairReason.CONSTANT.expected(text))
 
     def may_be_input(self, golden: TensorRef) -> bool:
         """Tell whether a golden input that the graph does not show may be a target input without partner either."""
@@ -250,8 +260,8 @@ class GeMatch(TargetMatch):
         if partner is not None and are_alike(node.inputs, partner.inputs) and are_alike(node.outputs, partner.outputs):
             self._match_slots(node, partner)
             return
-        why = missing(
-            "no_golden_op", f"a further run of `{node.name}` as {node.node.op_type}; the golden has none like it"
+        why = TorchairReason.NO_GOLDEN_OP.missing(
+            f"a further run of `{node.name}` as {node.node.op_type}; the golden has none like it"
         )
         for ref in (*node.inputs, *node.outputs):
             self._leave(node, ref, unusable(ref) or why)
@@ -276,8 +286,8 @@ class GeMatch(TargetMatch):
 
     def _unknown(self, node: DumpedNode) -> Reason:
         if self.links is None:
-            return missing(
-                "no_graph", "neither side has a graph text, and the golden dump has no operator of this name"
+            return TorchairReason.NO_GRAPH.missing(
+                "neither side has a graph text, and the golden dump has no operator of this name"
             )
         reason = super()._unknown(node)
-        return reason if node.is_private else missing(reason.code, reason.text + self.renames.of_target(node))
+        return reason if node.is_private else reason.kind.missing(reason.text + self.renames.of_target(node))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from probe_flow.matching.torchair.reasons import expected, missing
+from probe_flow.matching.shared.vocabulary import CommonReason
+from probe_flow.matching.torchair.reasons import TorchairReason
 from probe_flow.records import Reason, SlotRole, TensorKind, TensorRef
 
 
@@ -31,8 +32,8 @@ def shape_note(target: TensorRef, golden: TensorRef, *, is_argument: bool) -> Re
         return None
     shapes = f"{list(target.logical_shape or ())} against {list(golden.logical_shape or ())}"
     if is_argument and 1 in (target.numel, golden.numel):
-        return expected("broadcast", f"one side is a single element: {shapes}")
-    return missing("count_mismatch", f"element counts differ: {shapes}")
+        return TorchairReason.BROADCAST.expected(f"one side is a single element: {shapes}")
+    return TorchairReason.COUNT_MISMATCH.missing(f"element counts differ: {shapes}")
 
 
 def unusable(ref: TensorRef) -> Reason | None:
@@ -40,10 +41,10 @@ def unusable(ref: TensorRef) -> Reason | None:
     if ref.has_numbers:
         return None
     if ref.kind is TensorKind.UNREADABLE:
-        return missing("unreadable", ref.reason or "the tensor cannot be read")
+        return CommonReason.UNREADABLE.missing(ref.reason or "the tensor cannot be read")
     if ref.kind is TensorKind.OPAQUE:
-        return missing("dtype_unsupported", ref.reason or f"`{ref.stored_dtype}` has no numeric meaning here")
-    return expected("not_tensor", ref.reason or "the slot holds no tensor")
+        return CommonReason.DTYPE_UNSUPPORTED.missing(ref.reason or f"`{ref.stored_dtype}` has no numeric meaning here")
+    return CommonReason.NOT_TENSOR.expected(ref.reason or "the slot holds no tensor")
 
 
 def unusable_golden(golden: TensorRef, key: str) -> Reason:
@@ -52,6 +53,6 @@ def unusable_golden(golden: TensorRef, key: str) -> Reason:
     The device computed numbers there, so an output that the golden dump holds as something else is a gap.
     """
     if golden.kind is TensorKind.UNREADABLE:
-        return missing("unreadable", f"{golden.slot} of `{key}` cannot be read: {golden.reason}")
+        return CommonReason.UNREADABLE.missing(f"{golden.slot} of `{key}` cannot be read: {golden.reason}")
     is_output = golden.slot.role is SlotRole.OUTPUT
-    return (missing if is_output else expected)("not_tensor", f"{golden.slot} of `{key}` is no tensor: {golden.reason}")
+    return CommonReason.NOT_TENSOR.of(f"{golden.slot} of `{key}` is no tensor: {golden.reason}", is_gap=is_output)

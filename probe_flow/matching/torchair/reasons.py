@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-from probe_flow.records import Expectation, Reason, Rule
+from probe_flow.records import ReasonKind, Rule
 
 MAX_HINTS = 50
 """Nearest names are searched for this many missing names of a run; more would only repeat the story."""
@@ -20,19 +20,20 @@ class TorchairRule:
     EDGE = Rule("edge")
 
 
-def expected(code: str, text: str) -> Reason:
-    """A tensor that had not to be compared."""
-    return Reason(code, text, Expectation.EXPECTED)
-
-
-def outside(code: str, text: str) -> Reason:
-    """A tensor that was not asked for."""
-    return Reason(code, text, Expectation.OUTSIDE)
-
-
-def missing(code: str, text: str) -> Reason:
-    """A tensor that lacks its partner: a gap of the comparison."""
-    return Reason(code, text, Expectation.MISSING)
+class TorchairReason:
+    ALIGNED = ReasonKind("aligned")
+    ARGUMENT = ReasonKind("argument")
+    BROADCAST = ReasonKind("broadcast")
+    CONSTANT = ReasonKind("constant")
+    COUNT_MISMATCH = ReasonKind("count_mismatch")
+    DEVICE_NO_DUMP = ReasonKind("device_no_dump")
+    NO_FX_NAME = ReasonKind("no_fx_name")
+    NO_GOLDEN_OP = ReasonKind("no_golden_op")
+    NO_GRAPH = ReasonKind("no_graph")
+    NO_GRAPH_OP = ReasonKind("no_graph_op")
+    NO_TARGET_OP = ReasonKind("no_target_op")
+    SELF = ReasonKind("self")
+    THROUGH = ReasonKind("through")
 
 
 class NearestNames:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from probe_flow.dumps.graph.links import CONSTANT_TYPES, RELAY_TYPES, VIEW_TYPES, GraphLinks, Source, graph_of
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.shared.executions import leaves_out
-from probe_flow.matching.shared.vocabulary import CommonRule
+from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
 from probe_flow.matching.torchair.arguments import is_parameter_list
 from probe_flow.matching.torchair.fx_golden import GoldenIndex, tensors_by_execution
 from probe_flow.matching.torchair.fx_leftovers import Leftovers
@@ -20,7 +20,7 @@ from probe_flow.matching.torchair.graph import FxGraph
 from probe_flow.matching.torchair.graph_texts import GraphTexts
 from probe_flow.matching.torchair.nodes import DumpedNode, is_repeat
 from probe_flow.matching.torchair.notes import unusable
-from probe_flow.matching.torchair.reasons import MAX_HINTS, NearestNames, expected, missing, outside
+from probe_flow.matching.torchair.reasons import MAX_HINTS, NearestNames, TorchairReason
 from probe_flow.matching.torchair.relays import same_values
 from probe_flow.records import (
     Catalog,
@@ -29,7 +29,6 @@ from probe_flow.records import (
     Group,
     Pair,
     Reason,
-    ReasonCode,
     Relation,
     SlotRole,
     TensorKind,
@@ -91,22 +90,34 @@ class GeLeftovers:
 
     def _unknown(self, node: DumpedNode) -> Reason:
         if self.match.links is None:
-            return missing("no_graph", "no side has a graph text, and the target has no operator of this name")
+            return TorchairReason.NO_GRAPH.missing(
+                "no side has a graph text, and the target has no operator of this name"
+            )
         if node.is_private:
-            return expected("internal", f"inserted by the golden device: the graph has no `{node.name}`")
+            return CommonReason.INTERNAL.expected(f"inserted by the golden device: the graph has no `{node.name}`")
         if self.is_graph_incomplete:
-            return missing("no_graph_op", "the graph text is cut off; the operator of this name may lie behind the cut")
+            return TorchairReason.NO_GRAPH_OP.missing(
+                "the graph text is cut off; the operator of this name may lie behind the cut"
+            )
         hint = self.hints.hint(node.name)
-        return missing("no_target_op", f"only the golden side ran `{node.name}`, which the graph does not have{hint}")
+        return TorchairReason.NO_TARGET_OP.missing(
+            f"only the golden side ran `{node.name}`, which the graph does not have{hint}"
+        )
 
     def _beside_graph(self, ref: TensorRef, node: DumpedNode, *, is_input: bool) -> Reason:
         if is_repeat(node, self.match.golden.by_op):
-            return missing("no_target_op", f"the golden side ran `{node.name}` more than once; the first is compared")
+            return TorchairReason.NO_TARGET_OP.missing(
+                f"the golden side ran `{node.name}` more than once; the first is compared"
+            )
         if self.match.may_be_input(ref):
-            return missing("count_mismatch", "a target input in another place has its type and element count")
+            return TorchairReason.COUNT_MISMATCH.missing(
+                "a target input in another place has its type and element count"
+            )
         if is_input and is_parameter_list(ref):
-            return expected("constant", "a parameter (axes, shape, permutation) that the graph does not show")
-        return expected("constant", "a tensor of the golden device that the graph does not show")
+            return TorchairReason.CONSTANT.expected(
+                "a parameter (axes, shape, permutation) that the graph does not show"
+            )
+        return TorchairReason.CONSTANT.expected("a tensor of the golden device that the graph does not show")
 
     def _covered(self, source: Source) -> Reason | None:
         """Return where the value is compared, if it is."""
@@ -119,7 +130,7 @@ class GeLeftovers:
                 is_read = used.slot.role is SlotRole.INPUT
                 place = f"what `{used.node.name}` reads" if is_read else f"output {value[1]} of `{value[0]}`"
                 tail = f", on the other side of {through}" if through else ""
-                return expected("covered_by_producer", f"its value is compared as {place}{tail}")
+                return CommonReason.COVERED_BY_PRODUCER.expected(f"its value is compared as {place}{tail}")
         return None
 
     def _used_by_value(self) -> dict[Source, TensorRef]:
@@ -141,44 +152,54 @@ class GeLeftovers:
             return self._undumped(source[0])
         if len(owner.parts) > 1 and source not in owner.exits[: len(owner.outputs)]:
             parts = " + ".join(owner.parts)
-            return expected("internal", f"computed inside the fused operator `{owner.name}` ({parts})")
+            return CommonReason.INTERNAL.expected(f"computed inside the fused operator `{owner.name}` ({parts})")
         if any(item.kind is TensorKind.UNREADABLE for item in owner.outputs):
-            return missing("unreadable", f"the target's file of `{owner.name}` is unreadable")
+            return CommonReason.UNREADABLE.missing(f"the target's file of `{owner.name}` is unreadable")
         if not self.match.has_outputs:
-            return expected("not_dumped", "the target dump holds no outputs at all")
+            return CommonReason.NOT_DUMPED.expected("the target dump holds no outputs at all")
         shown = next((item for item in owner.outputs if item.slot.path == (source[1],)), None)
         if shown is not None and unusable(shown) is not None:
-            return missing("dtype_unsupported", f"output {source[1]} of `{owner.name}` cannot be read as numbers")
-        return missing("no_target_op", f"the target's dump of `{owner.name}` has no output {source[1]}")
+            return CommonReason.DTYPE_UNSUPPORTED.missing(
+                f"output {source[1]} of `{owner.name}` cannot be read as numbers"
+            )
+        return TorchairReason.NO_TARGET_OP.missing(f"the target's dump of `{owner.name}` has no output {source[1]}")
 
     def _input_reason(self, ref: TensorRef, source: Source) -> Reason:
         reader = self.match.golden.readers.get(id(ref))
         owner = self.match.by_op.get(reader) if reader is not None else None
         if owner is None:
-            return self._undumped(reader) if reader is not None else missing("no_target_op", "nothing reads it")
+            return (
+                self._undumped(reader)
+                if reader is not None
+                else TorchairReason.NO_TARGET_OP.missing("nothing reads it")
+            )
         if len(owner.parts) > 1 and source[0] in owner.parts:
-            return expected("internal", f"made and read inside the fused operator `{owner.name}`")
+            return CommonReason.INTERNAL.expected(f"made and read inside the fused operator `{owner.name}`")
         if any(item.kind is TensorKind.UNREADABLE for item in owner.outputs):
-            return missing("unreadable", f"the target's file of `{owner.name}` is unreadable")
+            return CommonReason.UNREADABLE.missing(f"the target's file of `{owner.name}` is unreadable")
         if not owner.inputs:
-            return expected("not_dumped", f"the target's dump of `{owner.name}` holds no inputs")
+            return CommonReason.NOT_DUMPED.expected(f"the target's dump of `{owner.name}` holds no inputs")
         if is_parameter_list(ref):
-            return expected("constant", "a parameter (axes, shape, permutation) that the target does not have")
-        return missing("count_mismatch", f"no input of `{owner.name}` is `{source[0]}`")
+            return TorchairReason.CONSTANT.expected(
+                "a parameter (axes, shape, permutation) that the target does not have"
+            )
+        return TorchairReason.COUNT_MISMATCH.missing(f"no input of `{owner.name}` is `{source[0]}`")
 
     def _undumped(self, name: str) -> Reason:
         links = self.match.links
         op = links.ops.get(name) if links is not None else None
         if op is not None and (op.op_type in VIEW_TYPES or op.op_type in CONSTANT_TYPES):
-            return expected("device_no_dump", f"`{name}` ({op.op_type}) moves no data; the target did not run it")
+            return TorchairReason.DEVICE_NO_DUMP.expected(
+                f"`{name}` ({op.op_type}) moves no data; the target did not run it"
+            )
         if self.target_selects_nodes:
-            return outside(ReasonCode.FILTERED.value, f"`{name}` is not among the selected target nodes")
+            return CommonReason.FILTERED.outside(f"`{name}` is not among the selected target nodes")
         kind = f" ({op.op_type})" if op is not None else ""
         if op is not None and op.op_type in RELAY_TYPES:
             tail = "; the device may have dropped it or merged it into a neighbour"
         else:
             tail = self.match.renames.of_golden(name) + self.hints.hint(name)
-        return missing("no_target_op", f"the target dump has no file of `{name}`{kind}{tail}")
+        return TorchairReason.NO_TARGET_OP.missing(f"the target dump has no file of `{name}`{kind}{tail}")
 
 
 @dataclass(slots=True)
@@ -280,11 +301,11 @@ class TorchairRun:
         tensors = (self._target_tensors if is_target else self._golden_tensors)[execution]
         word = "golden" if is_target else "target"
         if leaves_out(other, execution):
-            reason = outside(ReasonCode.FILTERED.value, f"{execution} is not selected on the {word} side")
+            reason = CommonReason.FILTERED.outside(f"{execution} is not selected on the {word} side")
             severity, code = Severity.NOTE, "PF4011"
         else:
             wanted = execution if _is_known(execution) else "execution for it"
-            reason = missing(f"no_{word}_execution", f"the {word} dump has no {wanted}")
+            reason = CommonReason.NO_EXECUTION[word].missing(f"the {word} dump has no {wanted}")
             severity, code = Severity.WARNING, "PF4001" if is_target else "PF4002"
         found = ", ".join(str(known) for known in other.executions[:_MAX_LISTED]) or "none"
         self.problems.append(

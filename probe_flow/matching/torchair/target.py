@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from probe_flow.dumps.graph.links import GraphLinks
-from probe_flow.matching.shared.vocabulary import CommonRule
+from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
 from probe_flow.matching.torchair.nodes import DumpedNode, attach_parts, dumped_nodes, group_of
 from probe_flow.matching.torchair.notes import shape_note, transform_of, unusable
-from probe_flow.matching.torchair.reasons import NearestNames, TorchairRule, expected, missing
+from probe_flow.matching.torchair.reasons import NearestNames, TorchairReason, TorchairRule
 from probe_flow.records import SELF, Catalog, Group, Pair, Reason, Rule, SlotRole, TensorKind, TensorRef
 
 
@@ -88,20 +88,28 @@ class TargetMatch(ABC):
         before, after = node.inputs[0], node.outputs[0]
         if not before.has_numbers or not after.has_numbers:
             return False
-        note = expected("self", f"inserted by the device: output compared with input of the same `{node.node.op_type}`")
+        note = TorchairReason.SELF.expected(
+            f"inserted by the device: output compared with input of the same `{node.node.op_type}`"
+        )
         node.is_self = True
         self._pairs[id(after)] = Pair(after, before, node.group, SELF, reason=note)
         for ref in (*node.inputs[1:], *node.outputs[1:]):
-            self._leave(node, ref, expected("internal", "a further tensor of an operator that the device inserted"))
+            self._leave(
+                node, ref, CommonReason.INTERNAL.expected("a further tensor of an operator that the device inserted")
+            )
         return True
 
     def _unknown(self, node: DumpedNode) -> Reason:
         if self.links is None:
-            return missing("no_graph", "no graph text belongs to this execution, so its operators have no names")
+            return TorchairReason.NO_GRAPH.missing(
+                "no graph text belongs to this execution, so its operators have no names"
+            )
         if node.is_private:
-            return expected("internal", f"inserted by the device: the graph has no `{node.name}`")
+            return CommonReason.INTERNAL.expected(f"inserted by the device: the graph has no `{node.name}`")
         hint = self._graph_hints.hint(node.name)
-        return missing("no_graph_op", f"`{node.name}` is neither an operator of the graph nor made of such{hint}")
+        return TorchairReason.NO_GRAPH_OP.missing(
+            f"`{node.name}` is neither an operator of the graph nor made of such{hint}"
+        )
 
     # Bookkeeping
 

@@ -9,13 +9,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from probe_flow.records import Execution, Group, Node, NodeKey, Pair, Pairs, ReasonCode, Relation, Row
+from probe_flow.records import Execution, Group, Node, NodeKey, Pair, Pairs, Relation, Row
 
 SELECTED = "selected_ops"
 """Attribute of the target catalog, the ids of the operators that were chosen."""
-
-INNER_NODE = "inner_node"
-"""Rule and code of the pairs of inner operators."""
 
 DEVICE_ONLY = "*"
 NOT_COMPUTED = "NaN"
@@ -143,7 +140,7 @@ def offline_groups(pairs: Pairs, rows: Sequence[Row], operators: Operators) -> l
                 found[execution, group.id] = OfflineGroup(index, group.relation, ops, chosen)
     last = max((group.index for group in found.values()), default=-1)
     for row in rows:
-        if row.pair.reason is not None and row.pair.reason.is_any(ReasonCode.NOT_SELECTED):
+        if row.pair.reason is not None and row.pair.reason.kind.is_unselected:
             continue
         last = _add(row, found, homes, last)
     kept = [each for each in found.values() if each.chosen or each.rows]

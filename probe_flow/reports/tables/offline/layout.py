@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from probe_flow.record.rows import shape_of
-from probe_flow.records import Comparison, Expectation, NodeKey, Row, TensorRef
+from probe_flow.records import Comparison, NodeKey, Row, TensorRef
 from probe_flow.records.frameworks import NPY
 from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.row_colors import Color, colored
@@ -146,7 +146,7 @@ def entries(group: OfflineGroup, operators: Operators) -> Iterator[tuple[NodeKey
 
 def _is_gap(row: Row) -> bool:
     reason = row.pair.reason
-    return reason is None or reason.expectation is Expectation.MISSING
+    return reason is None or reason.is_gap
 
 
 def _cells(

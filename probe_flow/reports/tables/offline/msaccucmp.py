@@ -29,7 +29,7 @@ from probe_flow.reports.tables.offline.layout import Columns, shape_text
 from probe_flow.reports.tables.offline.metrics import METRIC_COLUMNS, number_text
 from probe_flow.reports.tables.offline.published import published_metrics
 from probe_flow.reports.tables.offline.reasons import (
-    ROW_CODES,
+    has_row,
     inner_nodes,
     operator_reason,
     published_reason,
@@ -71,10 +71,12 @@ def _shown(group: OfflineGroup, operators: Operators) -> list[Row]:
     if operators.is_ruled:
         inner = inner_nodes(group)
         rows = [row for row in rows if row.pair.shown.node not in inner]
-        return [row for row in rows if row.pair.golden is not None or _code(row) in ROW_CODES]
+        return [row for row in rows if row.pair.golden is not None or has_row(row)]
     # Without rules all tensors of a kind are compared, or none.
     kinds = {row.pair.shown.slot.role for row in group.rows if row.pair.golden is None or row.pair.target is None}
-    kinds |= {row.pair.shown.slot.role for row in rows if _code(row).startswith("no_rule")}
+    kinds |= {
+        row.pair.shown.slot.role for row in rows if row.pair.reason is not None and row.pair.reason.kind.lacks_rule
+    }
     return [row for row in rows if row.pair.shown.slot.role not in kinds]
 
 
@@ -136,10 +138,6 @@ def _cells(group: OfflineGroup, row: Row, columns: Columns, operators: Operators
 
 def _golden_rows(group: OfflineGroup) -> list[Row]:
     return [row for row in group.rows if row.pair.golden is not None]
-
-
-def _code(row: Row) -> str:
-    return row.pair.reason.code if row.pair.reason is not None else ""
 
 
 def _sequence(key: NodeKey | None, operators: Operators) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from probe_flow.record.rows import file_of, reason_of, shape_of
-from probe_flow.records import NodeKey, Relation, Row, SlotRole, Status, TensorKind, TensorRef
+from probe_flow.records import NodeKey, Pair, Relation, Row, SlotRole, Status, TensorKind, TensorRef
 from probe_flow.reports.tables.offline.groups import (
-    INNER_NODE,
     OfflineGroup,
     Operators,
     tensor_name,
@@ -23,13 +22,13 @@ from probe_flow.reports.tables.offline.metrics import (
 )
 from probe_flow.reports.tables.offline.wording import (
     EMPTY_L1,
+    INNER_NODE,
     NO_GOLDEN_DUMP,
     NO_TARGET_DUMP,
     ONE_SIDE,
     SHAPE_MISMATCH,
     published_words,
 )
-from probe_flow.reports.tables.offline.wording import INNER_NODE as INNER_NODE_WORDS
 
 ROW_CODES = frozenset(
     {
@@ -57,6 +56,11 @@ _NOT_COMPARED = frozenset(
 _INFINITE_DIVERGENCE = float("inf")
 
 
+def has_row(row: Row) -> bool:
+    """Return whether a tensor of the target that was not compared has a row for its reason."""
+    return row.pair.reason is not None and row.pair.reason.code in ROW_CODES
+
+
 def no_target_dump(key: NodeKey, operators: Operators) -> str:
     """Return what is said of an operator that the target did not dump."""
     return NO_TARGET_DUMP.format(op=operators.name(key), type=operators.op_type(key))
@@ -64,11 +68,7 @@ def no_target_dump(key: NodeKey, operators: Operators) -> str:
 
 def inner_nodes(group: OfflineGroup) -> set[NodeKey]:
     """Return the dumped operators of a group that carry none of its original outputs."""
-    return {
-        row.pair.target.node
-        for row in group.rows
-        if row.pair.target is not None and (_code(row) == INNER_NODE or row.pair.rule.is_inner)
-    }
+    return {row.pair.target.node for row in group.rows if row.pair.target is not None and _is_inner(row.pair)}
 
 
 def operator_reason(group: OfflineGroup, operators: Operators) -> str:
@@ -80,7 +80,7 @@ def operator_reason(group: OfflineGroup, operators: Operators) -> str:
     texts = []
     for key in group.ops:
         if key in inner or operators.is_inner(key):
-            texts.append(INNER_NODE_WORDS.format(op=operators.name(key)))
+            texts.append(INNER_NODE.format(op=operators.name(key)))
         elif key in missing:
             texts.append(no_target_dump(key, operators))
     return ",".join(texts) or _joined(reason_of(row) for row in group.rows)
@@ -123,7 +123,7 @@ def published_reason(row: Row, operators: Operators) -> str:
         words = published_words(row.pair, operators) or (reason.text if reason is not None else None)
         return words or NO_GOLDEN_DUMP.format(op=name, tensor=tensor_name(row.pair, operators))
     if row.measurement is None or row.verdict.status in _NOT_COMPARED:
-        if reason is not None and reason.code in ROW_CODES:
+        if reason is not None and has_row(row):
             return published_words(row.pair, operators) or reason.text
         return _different_shapes(row, operators) or reason_of(row) or ""
     return ",".join(_remarks(row, is_whole_path=True))
@@ -203,8 +203,8 @@ def _file(tensor: TensorRef, *, is_whole_path: bool) -> str:
     return file if is_whole_path else file.rsplit("/", 1)[-1]
 
 
-def _code(row: Row) -> str:
-    return row.pair.reason.code if row.pair.reason is not None else ""
+def _is_inner(pair: Pair) -> bool:
+    return pair.rule.is_inner or (pair.reason is not None and pair.reason.kind.is_inner)
 
 
 def _joined(texts: Iterable[str | None], separator: str = ",") -> str:

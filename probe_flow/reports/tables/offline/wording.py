@@ -22,7 +22,7 @@ SHAPE_MISMATCH = (
     "dump data{1}. Please check the batch of the dump data or the shape may be changed due to optimization."
 )
 
-_WORDS: Mapping[str, str] = MappingProxyType(
+WORDS: Mapping[str, str] = MappingProxyType(
     {
         "no_target_dump": '[{0}] There is no dump file for my output operator "{0}". The type is {1}.',
         "no_golden_dump": NO_GOLDEN_DUMP,
@@ -40,7 +40,7 @@ _WORDS: Mapping[str, str] = MappingProxyType(
         "no_rule_count": "[{op}] The number of {0} does not match ({1} vs {2}).",
     }
 )
-_WITHOUT_RULES: Mapping[str, str] = MappingProxyType(
+WITHOUT_RULES: Mapping[str, str] = MappingProxyType(
     {
         "no_target_dump": ONE_SIDE.replace("{side}", "the my output"),
         "no_golden_dump": ONE_SIDE.replace("{side}", "the ground truth"),
@@ -62,5 +62,5 @@ def published_words(pair: Pair, operators: Operators) -> str | None:
 
 
 def _words(reason: Reason, operators: Operators) -> str | None:
-    words = _WORDS.get(reason.code)
-    return words if operators.is_ruled else _WITHOUT_RULES.get(reason.code, words)
+    words = WORDS.get(reason.code)
+    return words if operators.is_ruled else WITHOUT_RULES.get(reason.code, words)

@@ -13,6 +13,7 @@ from probe_flow.analysis.model.unseen_inputs import HiddenInputs, Noise, with_no
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import Expectation, FindingKind, Node, Reason
 from probe_flow.records.row import Row
+from tests.support.rules import kind_of
 
 U = 2.0**-11
 ROOT12 = math.sqrt(12.0)
@@ -23,7 +24,7 @@ TYPES = {"quant": "AscendQuant", "conv": "Conv2D", "relu": "Relu"}
 
 def hidden(node: str, place: int, *, role=IN, code: str = "no_golden_dump", **more) -> Row:
     found = target_only(tensor(node, role, place, **more), expected=True)
-    return replace(found, pair=replace(found.pair, reason=Reason(code, code, Expectation.EXPECTED)))
+    return replace(found, pair=replace(found.pair, reason=Reason(kind_of(code), code, Expectation.EXPECTED)))
 
 
 def noise_of(rows, *nodes, edges=(), known=()):

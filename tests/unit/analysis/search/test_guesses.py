@@ -10,12 +10,13 @@ from probe_flow.analysis.coverage import Required, cover, incompleteness
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import Expectation, Reason, Role, Status, Verdict
 from probe_flow.records.row import Row
+from tests.support.rules import kind_of
 
 U = 2.0**-11
 
 
 def guessed(found: Row, confidence: float = 0.6) -> Row:
-    reason = Reason("guessed", "a guess", Expectation.EXPECTED)
+    reason = Reason(kind_of("guessed"), "a guess", Expectation.EXPECTED)
     return replace(found, pair=replace(found.pair, confidence=confidence, reason=reason))
 
 

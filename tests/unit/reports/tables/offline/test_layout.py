@@ -30,6 +30,7 @@ from probe_flow.records.node import NodeKey
 from probe_flow.reports.registry import LAYOUTS
 from probe_flow.reports.tables.offline.groups import Operators
 from probe_flow.reports.tables.offline.layout import offline_table
+from tests.support.rules import kind_of
 
 SEED = (
     "Index,OpType,NPUDump,DataType,Address,GroundTruth,DataType,TensorIndex,Shape,CosineSimilarity,MaxAbsoluteError,"
@@ -107,7 +108,7 @@ def test_a_tensor_of_the_golden_alone_has_a_row_if_it_is_a_gap(tmp_path: Path, e
     given = offline(Op("conv1relu1", outputs=[figures()], originals=("conv1", "relu1")))
     key, slot = NodeKey(Execution(), "conv1"), Slot(SlotRole.OUTPUT, (0,))
     golden = TensorRef.of(key, slot, TensorKind.TENSOR, "float32", shape=(2,))
-    reason = Reason("some", "nobody asked for `conv1`", expectation)
+    reason = Reason(kind_of("some"), "nobody asked for `conv1`", expectation)
     row = Row(Pair(None, golden, "0", Rule("none"), reason=reason), None, Verdict(Status.UNMATCHED_GOLDEN), 9)
     _, *found = cells(tmp_path, replace(given, rows=(row, *given.rows)))
     columns = ("Index", "NPUDump", "GroundTruth", "TensorIndex", "Shape", "CompareFailReason")
@@ -131,7 +132,7 @@ def test_an_unknown_address_is_not_a_number(tmp_path: Path) -> None:
 
 
 def test_the_sequence_is_shown_for_chosen_operators_alone(tmp_path: Path) -> None:
-    other = Reason("not_selected", "operator 2 was not selected", Expectation.EXPECTED)
+    other = Reason(kind_of("not_selected"), "operator 2 was not selected", Expectation.EXPECTED)
     left_out = Op("b", outputs=[other])
     ops = (Op("a", outputs=[figures()]), left_out, [Op("c"), Op("d")])
     found = cells(tmp_path, offline(*ops, target_attrs={"selected_ops": (1, 4)}))

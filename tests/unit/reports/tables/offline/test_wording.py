@@ -11,6 +11,7 @@ from probe_flow.records import Expectation, Reason
 from probe_flow.reports.registry import LAYOUTS
 from probe_flow.reports.tables.offline.groups import Operators
 from probe_flow.reports.tables.offline.wording import published_words
+from tests.support.rules import kind_of
 
 PUBLISHED = [
     ("no_golden_dump", (), "[b] There is no the ground truth dump file for b:input:0."),
@@ -48,7 +49,7 @@ def words(reason: Reason, *, is_ruled: bool = True) -> str | None:
 
 @pytest.mark.parametrize(("code", "facts", "text"), PUBLISHED, ids=[code for code, *_ in PUBLISHED])
 def test_each_code_has_its_words(code: str, facts: tuple[str, ...], text: str) -> None:
-    assert words(Reason(code, "plain", Expectation.MISSING, facts)) == text
+    assert words(Reason(kind_of(code), "plain", Expectation.MISSING, facts)) == text
 
 
 @pytest.mark.parametrize(
@@ -61,11 +62,11 @@ def test_each_code_has_its_words(code: str, facts: tuple[str, ...], text: str) -
     ],
 )
 def test_without_rules_some_words_are_others(code: str, facts: tuple[str, ...], text: str) -> None:
-    assert words(Reason(code, "plain", Expectation.MISSING, facts), is_ruled=False) == text
+    assert words(Reason(kind_of(code), "plain", Expectation.MISSING, facts), is_ruled=False) == text
 
 
 def test_braces_in_names_are_no_places() -> None:
-    assert words(Reason("unknown_producer", "plain", Expectation.MISSING, ("{op}{9}",))) == (
+    assert words(Reason(kind_of("unknown_producer"), "plain", Expectation.MISSING, ("{op}{9}",))) == (
         'There is no "{op}{9}" in the fusion rule file.'
     )
 
@@ -79,7 +80,7 @@ def test_a_reason_of_another_code_has_no_published_words() -> None:
 
 
 def test_the_plain_words_stand_in_the_remarks(tmp_path: Path) -> None:
-    why = Reason("unknown_producer", "its producer is unknown", Expectation.MISSING, ("nobody",))
+    why = Reason(kind_of("unknown_producer"), "its producer is unknown", Expectation.MISSING, ("nobody",))
     LAYOUTS["offline"].write_csv(offline(Op("b", inputs=[why])), tmp_path / "r.csv")
     assert (
         (tmp_path / "r.csv")
@@ -95,7 +96,7 @@ def test_what_has_no_published_words_is_said_once(tmp_path: Path) -> None:
 
 
 def test_the_table_of_the_other_tool_has_no_plain_words(tmp_path: Path) -> None:
-    why = Reason("shape_mismatch", "other sizes", Expectation.MISSING, ("(6,)", "(7,)"))
+    why = Reason(kind_of("shape_mismatch"), "other sizes", Expectation.MISSING, ("(6,)", "(7,)"))
     given = offline(Op("b", inputs=[why]))
     LAYOUTS["msaccucmp"].write_csv(given, tmp_path / "r.csv")
     text = (tmp_path / "r.csv").read_text()
