@@ -9,6 +9,7 @@ from probe_flow.errors import Diagnostic
 from probe_flow.mappings.mapping_file import Entry
 from probe_flow.matching.mapping.use import leads_nowhere, useless
 from probe_flow.matching.shared.nearest_names import NearestNames
+from probe_flow.records import NodeKind
 
 GRADIENTS = ".parameters_grad"
 _PREFIXES = {"Cell": "Module"}
@@ -39,15 +40,15 @@ class CellNames:
     entries: Sequence[Entry]
     _whole: dict[str, Entry] = field(default_factory=dict)
     _parts: list[tuple[list[str], list[str], Entry]] = field(default_factory=list)
-    _made: dict[Entry, dict[str, str]] = field(default_factory=dict)
+    _made: dict[Entry, dict[str, NodeKind]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._whole = {entry.target: entry for entry in self.entries}
         self._parts = [(entry.target.split("."), (entry.golden or "").split("."), entry) for entry in self.entries]
 
-    def rename(self, name: str, kind: str) -> tuple[str, Entry | None]:
+    def rename(self, name: str, kind: NodeKind) -> tuple[str, Entry | None]:
         """Return the common name of a target node, and the entry that had a part in it."""
-        prefix, rest = split_prefix(name) if kind != "api" else name.partition(".")[::2]
+        prefix, rest = split_prefix(name) if kind is not NodeKind.API else name.partition(".")[::2]
         is_gradient = rest.endswith(GRADIENTS)
         inner = rest.removesuffix(GRADIENTS)
         used: list[Entry] = []
@@ -76,7 +77,9 @@ class CellNames:
         parts = common.removesuffix(GRADIENTS).split(".")
         return any(_find(parts, new) is not None for _, new, _ in self._parts)
 
-    def problems(self, target: Iterable[tuple[str, str]], golden: Iterable[tuple[str, str]]) -> list[Diagnostic]:
+    def problems(
+        self, target: Iterable[tuple[NodeKind, str]], golden: Iterable[tuple[NodeKind, str]]
+    ) -> list[Diagnostic]:
         """Return warnings about entries that no name of the target has, or that lead to nothing in the golden.
 
         Args:

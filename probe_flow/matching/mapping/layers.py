@@ -66,8 +66,8 @@ def _paths(catalog: Catalog) -> LayerPaths:
     return LayerPaths(_modules(names_of(catalog), parents), apis)
 
 
-def _modules(names: Iterable[tuple[str, str]], parents: Iterable[str | None]) -> list[str]:
-    own = [name.removesuffix(GRADIENTS) for kind, name in names if kind in ("module", "parameters_grad")]
+def _modules(names: Iterable[tuple[NodeKind, str]], parents: Iterable[str | None]) -> list[str]:
+    own = [name.removesuffix(GRADIENTS) for kind, name in names if kind in (NodeKind.MODULE, NodeKind.PARAMETERS_GRAD)]
     return list(dict.fromkeys([*own, *(parent for parent in parents if parent)]))
 
 
@@ -91,10 +91,10 @@ class _LayerNames:
     uses_table: bool
     _walks: dict[Path, Walk] = field(default_factory=dict)
 
-    def __call__(self, name: str, kind: str, parent: str | None) -> Named:
-        if kind == "debug":
+    def __call__(self, name: str, kind: NodeKind, parent: str | None) -> Named:
+        if kind is NodeKind.DEBUG:
             return Named(name)
-        if kind == "api":
+        if kind is NodeKind.API:
             return self._api(name, parent)
         walk = self._walk(self.paths.of(name.removesuffix(GRADIENTS)))
         ending = GRADIENTS if name.endswith(GRADIENTS) else ""

@@ -14,11 +14,11 @@ from probe_flow.matching.mapping.vocabulary import MappingRule
 from probe_flow.matching.name.match_name import match_name
 from probe_flow.matching.name.name_space import Named, NameSpace, is_cross_framework, names_of
 from probe_flow.matching.shared.parameter_names import PARAMETER_ALIASES
-from probe_flow.records import Catalog, Pairs
+from probe_flow.records import Catalog, NodeKind, Pairs
 from probe_flow.records.frameworks import Kernels
 
 PLACE_CONFIDENCE = 0.95
-_MODULES = ("module", "parameters_grad")
+_MODULES = (NodeKind.MODULE, NodeKind.PARAMETERS_GRAD)
 
 
 def match_cell_mapping(
@@ -87,7 +87,7 @@ def mapped_names(
         found = cell_names.problems(*names) if cells else []
         for side, own in zip((mine, theirs), names, strict=True):
             if side.apis is not None:
-                found += side.apis.problems([name for kind, name in own if kind == "api"])
+                found += side.apis.problems([name for kind, name in own if kind is NodeKind.API])
         return found
 
     asked = {entry.pytorch for entry in apis}
@@ -101,14 +101,14 @@ def api_names(target: Catalog, golden: Catalog, entries: Sequence[ApiEntry], *, 
     is_target_renamed = not (is_foreign and golden.framework.kernels is Kernels.MINDSPORE)
     if is_target is not is_target_renamed or not (entries or is_foreign):
         return None
-    others = frozenset(name for kind, name in names_of(golden if is_target else target) if kind == "api")
+    others = frozenset(name for kind, name in names_of(golden if is_target else target) if kind is NodeKind.API)
     return ApiNames(entries, others, uses_table=is_foreign, word="target" if is_target else "golden")
 
 
 class _Modules:
     """Modules of a dump by their path; the classes of one layer differ between frameworks (`Dense`, `Linear`)."""
 
-    def __init__(self, names: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, names: Iterable[tuple[NodeKind, str]]) -> None:
         self._at: dict[str, set[str]] = {}
         for kind, name in names:
             if kind in _MODULES:
@@ -132,17 +132,17 @@ class _Side:
     cells: CellNames | None
     others: _Modules | None
 
-    def __call__(self, name: str, kind: str, parent: str | None) -> Named:  # noqa: ARG002
-        if kind == "debug":
+    def __call__(self, name: str, kind: NodeKind, parent: str | None) -> Named:  # noqa: ARG002
+        if kind is NodeKind.DEBUG:
             return Named(name)
         entry = None
         renamed = name
         if self.cells is not None:
             renamed, entry = self.cells.rename(name, kind)
-        elif kind != "api":
+        elif kind is not NodeKind.API:
             renamed = ".".join(split_prefix(name)) if "." in name else name
         span = entry.span if entry is not None else None
-        if kind == "api" and entry is None and self.apis is not None:
+        if kind is NodeKind.API and entry is None and self.apis is not None:
             return self.apis.rename(name)
         if kind in _MODULES and self.others is not None and (place := self.others.at_place_of(renamed)) != renamed:
             return Named(place, MappingRule.CELL, span, PLACE_CONFIDENCE)

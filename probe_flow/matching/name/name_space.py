@@ -71,11 +71,11 @@ class Named(Struct, frozen=True, gc=False):
         return self.shown or self.name
 
 
-Rename: TypeAlias = Callable[[str, str, str | None], Named]
-"""Own name of a node, its kind (``api``, ``module`` ...) and the name of its parent -> what it is called."""
+Rename: TypeAlias = Callable[[str, NodeKind, str | None], Named]
+"""Own name of a node, its kind and the name of its parent -> what it is called."""
 
 
-def own_name(name: str, kind: str, parent: str | None) -> Named:  # noqa: ARG001
+def own_name(name: str, kind: NodeKind, parent: str | None) -> Named:  # noqa: ARG001
     """Keep the name."""
     return Named(name)
 
@@ -113,6 +113,6 @@ def is_cross_framework(target: Catalog, golden: Catalog) -> bool:
     return target.framework.dialect != golden.framework.dialect
 
 
-def names_of(catalog: Catalog) -> list[tuple[str, str]]:
+def names_of(catalog: Catalog) -> list[tuple[NodeKind, str]]:
     """Return the distinct kinds and names of the nodes of a dump."""
-    return list(dict.fromkeys(((node.kind or NodeKind.API).value, key.name) for key, node in catalog.nodes.items()))
+    return list(dict.fromkeys((node.kind or NodeKind.API, key.name) for key, node in catalog.nodes.items()))

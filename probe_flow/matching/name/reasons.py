@@ -11,7 +11,7 @@ from probe_flow.matching.shared.nearest_names import NearestNames
 from probe_flow.matching.shared.vocabulary import CommonReason
 from probe_flow.records import Node, NodeKind, Phase, Reason
 
-_ONLY_KIND = {"L0": "module", "L1": "api"}
+_ONLY_KIND = {"L0": NodeKind.MODULE, "L1": NodeKind.API}
 
 
 class Reasons:
@@ -56,9 +56,10 @@ class Reasons:
         if number in self._mine.repeats:
             text = f"`{entry_of(node)}` is a recomputed forward, which the {word} does not have"
             return CommonReason.RECOMPUTED.expected(text)
-        kind = _kind(node)
-        if kind in _ONLY_KIND.values() and self._other.level in _ONLY_KIND and kind != _ONLY_KIND[self._other.level]:
-            text = f"the {word} was dumped at level {self._other.level}, which records no {kind} calls"
+        kind = node.kind
+        recorded = _ONLY_KIND.get(self._other.level)
+        if recorded is not None and kind in (NodeKind.MODULE, NodeKind.API) and kind is not recorded:
+            text = f"the {word} was dumped at level {self._other.level}, which records no {kind.value} calls"
             return CommonReason.NOT_DUMPED.expected(text)
         if (self._mine.names[number], node.key.phase) not in self._names:
             return self._no_name(number, node)
@@ -78,7 +79,7 @@ class Reasons:
         if self._is_outside(number):
             text = f"the mapping names no `{named.text}`{direction}, and the {word} has none: outside the comparison"
             return CommonReason.OUTSIDE_MAPPING.outside(text)
-        near = self._nearest.clause(str(_kind(node)), named.text)
+        near = self._nearest.clause(node.kind, named.text)
         text = f"the {word} has no `{named.text}`{direction}{origin}{near}"
         return CommonReason.NO_NODE[word].missing(text)
 
@@ -120,12 +121,8 @@ class Reasons:
     def _nearest(self) -> NearestNames:
         assert self._other is not None
         return NearestNames(
-            (str(_kind(node)), named.text) for node, named in zip(self._other.nodes, self._other.named, strict=True)
+            (node.kind, named.text) for node, named in zip(self._other.nodes, self._other.named, strict=True)
         )
-
-
-def _kind(node: Node) -> str | None:
-    return node.kind.value if node.kind is not None else None
 
 
 def entry_of(node: Node) -> str:

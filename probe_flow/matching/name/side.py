@@ -194,7 +194,7 @@ class _Renamer:
         what = node.key.name, node.parent
         found = self._known.get(what)
         if found is None:
-            found = self._known[what] = self._rename(node.key.name, (node.kind or NodeKind.API).value, node.parent)
+            found = self._known[what] = self._rename(node.key.name, node.kind or NodeKind.API, node.parent)
         return found
 
     def caller(self, entry: str) -> str:
@@ -207,8 +207,8 @@ class _Renamer:
     def _caller(self, entry: str) -> str:
         parsed = parse_entry_name(entry)
         if parsed is None:
-            return self._rename(entry, "module", None).name
-        return f"{self._rename(parsed.name, parsed.kind.value, None).name}.{parsed.call}.{parsed.phase.value}"
+            return self._rename(entry, NodeKind.MODULE, None).name
+        return f"{self._rename(parsed.name, parsed.kind, None).name}.{parsed.call}.{parsed.phase.value}"
 
 
 def _side(nodes: list[Node], tensors: list[list[TensorRef]], level: str, renamer: _Renamer) -> Side:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 MAX_CANDIDATES = 12
 """Names that one name is compared with; those that share a segment come first."""
@@ -19,19 +19,19 @@ class NearestNames:
     """Distinct names of one side, by the segments that tell most about them.
 
     Args:
-        names: pairs of kind (``api``, ``module`` ...) and name; a name is only compared with those of its kind.
+        names: pairs of kind and name; a name is only compared with those of its kind.
     """
 
-    def __init__(self, names: Iterable[tuple[str, str]]) -> None:
-        self._buckets: dict[tuple[str, str], list[str]] = {}
-        self._known: dict[tuple[str, str], tuple[str, ...]] = {}
+    def __init__(self, names: Iterable[tuple[Hashable, str]]) -> None:
+        self._buckets: dict[tuple[Hashable, str], list[str]] = {}
+        self._known: dict[tuple[Hashable, str], tuple[str, ...]] = {}
         for kind, name in dict.fromkeys(names):
             for hint in _hints(name):
                 bucket = self._buckets.setdefault((kind, hint), [])
                 if len(bucket) < MAX_CANDIDATES:
                     bucket.append(name)
 
-    def of(self, kind: str, name: str) -> tuple[str, ...]:
+    def of(self, kind: Hashable, name: str) -> tuple[str, ...]:
         """Return up to three names, nearest first."""
         found = self._known.get((kind, name))
         if found is None:
@@ -43,12 +43,12 @@ class NearestNames:
             found = self._known[(kind, name)] = tuple(near)
         return found
 
-    def clause(self, kind: str, name: str) -> str:
+    def clause(self, kind: Hashable, name: str) -> str:
         """Return ``; nearest: `a`, `b` ``, or nothing."""
         near = self.of(kind, name)
         return "; nearest: " + ", ".join(f"`{each}`" for each in near) if near else ""
 
-    def _candidates(self, kind: str, name: str) -> list[str]:
+    def _candidates(self, kind: Hashable, name: str) -> list[str]:
         found: dict[str, None] = {}
         for hint in _hints(name):
             found.update(dict.fromkeys(self._buckets.get((kind, hint), ())))
