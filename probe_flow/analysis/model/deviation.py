@@ -7,6 +7,7 @@ what the differences of norm and mean prove of it is used instead (a lower bound
 
 from __future__ import annotations
 
+import enum
 import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -132,6 +133,24 @@ class Deviation(Struct, frozen=True, gc=False):
         return replace(self, rms=rms)
 
 
+class ErrorFigure(enum.Enum):
+    """By what an error is found: a figure of its `Deviation`, a picked index (``PICK``), a scalar (``VALUE``)."""
+
+    RMS = "rms"
+    PEAK = "peak"
+    GAIN = "gain"
+    OFFSET = "offset"
+    NONFINITE = "nonfinite"
+    PICK = "pick"
+    VALUE = "value"
+
+    __hash__ = object.__hash__  # Enum's own is a call of Python
+
+    def of(self, deviation: Deviation) -> float:
+        """Return the size of this figure; ``PICK`` and ``VALUE`` have none."""
+        return float(abs(getattr(deviation, self._value_)))
+
+
 def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation | None:
     """Return the deviation of a measured row, None when nothing numeric was measured or the tensor is empty.
 
@@ -231,7 +250,7 @@ CREST = 2.0
 """Largest error over root mean square from which few elements hold the error, in what it is for normal noise."""
 
 
-def shape_of(deviation: Deviation | None, figure: str, row: Row) -> ErrorShape | None:
+def shape_of(deviation: Deviation | None, figure: ErrorFigure, row: Row) -> ErrorShape | None:
     """Return what an error looks like; None where nothing numeric or extremes alone are known of it.
 
     Args:
@@ -239,9 +258,9 @@ def shape_of(deviation: Deviation | None, figure: str, row: Row) -> ErrorShape |
         figure: by which figure it was found (`Suspect.figure`).
         row: where it was measured.
     """
-    if figure == "pick":
+    if figure is ErrorFigure.PICK:
         return ErrorShape.CHOICE
-    if deviation is None or deviation.is_bare or not deviation.rms or figure == "nonfinite":
+    if deviation is None or deviation.is_bare or not deviation.rms or figure is ErrorFigure.NONFINITE:
         return None
     is_proven = row.measurement is not None and row.measurement.mode is Mode.STATISTICS
     noise = CREST * math.sqrt(2.0 * math.log(max(3, deviation.count)))

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from probe_flow.analysis.model.deviation import Deviation, deviation_of
+from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, deviation_of
 from probe_flow.records import Finding, FindingKind, NodeKey
 from probe_flow.records.row import Row
 
-LIMITS = {"rms": 2.0, "peak": 10.0, "gain": 2.0, "offset": 2.0}
+LIMITS = {ErrorFigure.RMS: 2.0, ErrorFigure.PEAK: 10.0, ErrorFigure.GAIN: 2.0, ErrorFigure.OFFSET: 2.0}
 """How many times the difference between runs a figure may be: those that a reference clears by, since the difference is
 one draw only."""
 
@@ -29,15 +29,15 @@ def is_noisy(row: Row) -> bool:
     return any(found.rms > 0.0 or found.peak > 0.0 or found.nonfinite for found in noise_of(row))
 
 
-def is_within_noise(row: Row, figure: str) -> bool:
+def is_within_noise(row: Row, figure: ErrorFigure) -> bool:
     """Say whether a figure of a row is no larger than what runs of one side differ by."""
     noise, deviation = noise_of(row), deviation_of(row)
     if not noise or deviation is None:
         return False
-    if figure == "nonfinite":
+    if figure is ErrorFigure.NONFINITE:
         return deviation.nonfinite <= max(found.nonfinite for found in noise)
-    largest = max(abs(getattr(found, figure)) for found in noise)
-    return bool(0.0 < abs(getattr(deviation, figure)) <= LIMITS[figure] * largest)
+    largest = max(figure.of(found) for found in noise)
+    return bool(0.0 < figure.of(deviation) <= LIMITS[figure] * largest)
 
 
 def with_noise(row: Row) -> Row:

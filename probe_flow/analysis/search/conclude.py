@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.flow.calls import is_gradient
 from probe_flow.analysis.flow.ordering import side_by_side
 from probe_flow.analysis.flow.producers import Writers
-from probe_flow.analysis.model.deviation import Deviation, shape_of
+from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, shape_of
 from probe_flow.analysis.model.noise import is_noisy, not_deterministic
 from probe_flow.analysis.search.checksums import is_hashed_late, search_checksums
 from probe_flow.analysis.search.drift import find_drift
@@ -74,7 +74,7 @@ def conclude(
     heirs = _heirs(diagnosis, origins)
     findings = [_origin_finding(suspect, rows, diagnosis, heirs, shown[suspect.row], apart) for suspect in origins]
     findings.extend(
-        _nonfinite_finding(suspect, rows) for suspect in diagnosis.suspects if suspect.figure == "nonfinite"
+        _nonfinite_finding(suspect, rows) for suspect in diagnosis.suspects if suspect.figure is ErrorFigure.NONFINITE
     )
     checksums = search_checksums(rows, diagnosis.order)
     wrote = {number: writers.of(number) for number in side_by_side(checksums.origins, diagnosis.order, rows)}
@@ -116,7 +116,7 @@ def _origins(diagnosis: Diagnosis, rows: Sequence[Row]) -> list[Suspect]:
         suspect
         for suspect in diagnosis.suspects
         if suspect.score >= _least_score(suspect, diagnosis, rows)
-        and not (suspect.figure == "nonfinite" and suspect.inherits)
+        and not (suspect.figure is ErrorFigure.NONFINITE and suspect.inherits)
     ]
     # Behind a strong one, what is a little more than explained is its echo.
     first = next((place for place, suspect in enumerate(diagnosis.suspects) if suspect in strong[:1]), None)
@@ -154,7 +154,7 @@ def _forward_once(
         suspect
         for suspect in origins
         if not (
-            suspect.figure != "nonfinite"
+            suspect.figure is not ErrorFigure.NONFINITE
             and (key := nodes[suspect.row]).phase is Phase.BACKWARD
             and (key.execution, key.name, key.call) in blamed
         )
@@ -232,15 +232,15 @@ def _size(suspect: Suspect, row: Row) -> str:
     deviation, target, golden = suspect.deviation, row.pair.target, row.pair.golden
     if deviation is None or suspect.allowance is None:
         return f"{target.value!r}, golden {golden.value!r}" if target and golden else "another value"
-    if suspect.figure == "nonfinite":
+    if suspect.figure is ErrorFigure.NONFINITE:
         return _nonfinite_places(deviation.nonfinite)
-    if suspect.figure == "pick":
+    if suspect.figure is ErrorFigure.PICK:
         return _picked(row)
     shape = {
-        "rms": "",
-        "peak": f", single elements off by {deviation.peak:.2g}",
-        "gain": f", scale {deviation.gain:+.2%}",
-        "offset": f", mean {deviation.offset:+.2g}",
+        ErrorFigure.RMS: "",
+        ErrorFigure.PEAK: f", single elements off by {deviation.peak:.2g}",
+        ErrorFigure.GAIN: f", scale {deviation.gain:+.2%}",
+        ErrorFigure.OFFSET: f", mean {deviation.offset:+.2g}",
     }[suspect.figure]
     return ("not exact" if math.isinf(suspect.excess) else f"{suspect.excess:.3g} x rounding") + shape
 
@@ -277,10 +277,10 @@ def _evidence(suspect: Suspect, rows: Sequence[Row], diagnosis: Diagnosis, betwe
         target, golden = row.pair.target, row.pair.golden
         values = f"{target.value!r}, golden {golden.value!r}" if target and golden else "different"
         return f"argument `{row.pair.shown.slot}` is {values}"
-    if suspect.figure == "nonfinite":
+    if suspect.figure is ErrorFigure.NONFINITE:
         where = _nonfinite_places(deviation.nonfinite)
         return f"{where} unlike the golden, and nothing that explains it before"
-    if suspect.figure == "pick":
+    if suspect.figure is ErrorFigure.PICK:
         assert row.pick is not None
         return (
             f"{_picked(row)}, judged by its own input `{row.pick.slot}`, whose error explains a near tie only, "
@@ -292,10 +292,10 @@ def _evidence(suspect: Suspect, rows: Sequence[Row], diagnosis: Diagnosis, betwe
         f"relative error {deviation.relative:.1e}" if deviation.size else f"error {deviation.rms:.1e}, golden is zero"
     )
     detail = {
-        "rms": "",
-        "peak": f", single elements off by up to {deviation.peak:.2g} among values up to {deviation.top:.2g}",
-        "gain": f", scale off by {deviation.gain:+.2%}",
-        "offset": f", mean off by {deviation.offset:+.2g}",
+        ErrorFigure.RMS: "",
+        ErrorFigure.PEAK: f", single elements off by up to {deviation.peak:.2g} among values up to {deviation.top:.2g}",
+        ErrorFigure.GAIN: f", scale off by {deviation.gain:+.2%}",
+        ErrorFigure.OFFSET: f", mean off by {deviation.offset:+.2g}",
     }[suspect.figure]
     found = f"{what} differs ({size}{detail}"
     explains = "rounding and the inputs explain" if row.is_produced else "rounding explains"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from probe_flow.analysis.model.deviation import ErrorFigure
 from probe_flow.analysis.search.origin import Diagnosis
 from probe_flow.analysis.search.reference_check import clears
 from probe_flow.records import Execution, Finding, FindingKind, Phase
@@ -47,7 +48,7 @@ def find_drift(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
         for number in numbers[-TAIL:]:
             error = _relative(diagnosis, number)
             assert error is not None
-            if error > limit and (worst is None or error > worst[0]) and not clears(rows[number], "rms"):
+            if error > limit and (worst is None or error > worst[0]) and not clears(rows[number], ErrorFigure.RMS):
                 worst = error, number, limit
     return (
         [] if worst is None else [_finding(worst[1], worst[0], worst[2], rows, diagnosis, last[_run(rows, worst[1])])]

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
 from probe_flow.analysis.model.budget import Allowances
-from probe_flow.analysis.model.deviation import Deviation, Deviations
+from probe_flow.analysis.model.deviation import Deviation, Deviations, ErrorFigure
 from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.plain_values import plain_gap
 from probe_flow.analysis.search.guesses import is_doubtful
@@ -67,16 +67,16 @@ def _outputs_before(number: int, rows: Sequence[Row], sources: Sources) -> Itera
         yield from level
 
 
-LIMITS = {"rms": 2.5, "peak": 1.5, "gain": 2.5, "offset": 2.5}
+LIMITS = {ErrorFigure.RMS: 2.5, ErrorFigure.PEAK: 1.5, ErrorFigure.GAIN: 2.5, ErrorFigure.OFFSET: 2.5}
 """How many times its allowance a figure must be to accuse. The largest healthy ratios measured are about 0.9, 0.5 and
 0.9: see docs/explanation/diagnosis.md."""
 
-STATISTICS_LIMITS = {"rms": 1.25, "peak": 0.75, "gain": 1.7, "offset": 1.2}
+STATISTICS_LIMITS = {ErrorFigure.RMS: 1.25, ErrorFigure.PEAK: 0.75, ErrorFigure.GAIN: 1.7, ErrorFigure.OFFSET: 1.2}
 """The same for what the forward pass computed where only statistics are known. These prove a part of the error, the
 rest averages out in them, and what inputs may hide is allowed in full: the largest healthy ratios measured are 0.6,
 0.35, 0.8 and 0.8."""
 
-GRADIENT_LIMITS = {"rms": 1.6, "peak": 0.75, "gain": 2.0, "offset": 1.6}
+GRADIENT_LIMITS = {ErrorFigure.RMS: 1.6, ErrorFigure.PEAK: 0.75, ErrorFigure.GAIN: 2.0, ErrorFigure.OFFSET: 1.6}
 """The same for gradients, behind gates whose noise is estimated only: 0.8, 0.35, 1.1 and 0.9."""
 
 PICKED = 2.0
@@ -94,8 +94,7 @@ class Suspect:
     Args:
         row: row number.
         score: largest excess over the limits; above 1.
-        figure: which figure it was: ``rms``, ``peak``, ``gain``, ``offset``, ``nonfinite``, ``pick`` for
-            indices, or ``value`` for scalar arguments, which have no deviation.
+        figure: which figure it was.
         deviation: the row's error.
         allowance: what it was allowed.
         inputs: rows that were weighed as explanation.
@@ -105,7 +104,7 @@ class Suspect:
 
     row: int
     score: float
-    figure: str
+    figure: ErrorFigure
     deviation: Deviation | None
     allowance: Allowance | None
     inputs: tuple[int, ...]
@@ -120,7 +119,7 @@ class Suspect:
     @property
     def is_by_extremes(self) -> bool:
         """Whether minimum and maximum are all that is known of the row, and finite values all that is wrong."""
-        return self.deviation is not None and self.deviation.is_bare and self.figure != "nonfinite"
+        return self.deviation is not None and self.deviation.is_bare and self.figure is not ErrorFigure.NONFINITE
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +231,7 @@ class _Search:
             return
         ancestor = self._root(next(iter(self.suspects))) if self.suspects else None
         score = 1.0 + SAME_VALUE if ancestor is not None else math.inf
-        self.suspects[number] = Suspect(number, score, "value", None, None, (), ancestor is not None)
+        self.suspects[number] = Suspect(number, score, ErrorFigure.VALUE, None, None, (), ancestor is not None)
         self.wild.add(number)
         if ancestor is not None:
             self.tainted[number] = ancestor
@@ -253,7 +252,7 @@ class _Search:
         limits = self._limits(number)
         figure, score = self._worst_figure(number, deviation, allowed, limits)
         if row.pick is not None:
-            figure, score = "pick", self._pick_score(row.pick, call)
+            figure, score = ErrorFigure.PICK, self._pick_score(row.pick, call)
         # Without a path to the errors before it, an output is judged by what outputs are usually off by.
         is_alone = produced and sources is None and self.allowances.is_flow_unknown
         updated = self.allowances.updates.gradients.get(number, ())
@@ -265,11 +264,11 @@ class _Search:
         if is_wild:
             score = 0.0
         begins = deviation.nonfinite and not is_wild and not any(d.nonfinite for _, d in known)
-        if begins and not self._clears(number, "nonfinite"):
+        if begins and not self._clears(number, ErrorFigure.NONFINITE):
             if sources is None and self.first_nonfinite is not None:
                 ancestor = self._root(self.first_nonfinite)
             else:
-                figure, score = "nonfinite", math.inf
+                figure, score = ErrorFigure.NONFINITE, math.inf
         if score > 1.0 and is_doubtful(row, deviation):
             self.allowances.forget(number)
             return False
@@ -292,9 +291,9 @@ class _Search:
             self.tainted[number] = ancestor
         elif sources is None and not is_alone and score <= 1.0 and self.suspects and error > 6.0 * allowed.floor:
             self.tainted[number] = self._root(next(iter(self.suspects)))
-        return not is_alone or score <= 1.0 or figure == "nonfinite"
+        return not is_alone or score <= 1.0 or figure is ErrorFigure.NONFINITE
 
-    def _limits(self, number: int) -> Mapping[str, float]:
+    def _limits(self, number: int) -> Mapping[ErrorFigure, float]:
         """Return how many times its allowance each figure of a row may be."""
         row = self.rows[number]
         is_computed = row.is_produced and number not in self.allowances.links.producers
@@ -304,8 +303,8 @@ class _Search:
         return GRADIENT_LIMITS if is_gradient(row.node) else STATISTICS_LIMITS
 
     def _worst_figure(
-        self, number: int, deviation: Deviation, allowed: Allowance, limits: Mapping[str, float]
-    ) -> tuple[str, float]:
+        self, number: int, deviation: Deviation, allowed: Allowance, limits: Mapping[ErrorFigure, float]
+    ) -> tuple[ErrorFigure, float]:
         """Return the worst figure and its score, of those that neither reference nor noise clears."""
         scores = _scores(deviation, allowed, limits)
         worst = max(scores, key=scores.__getitem__)
@@ -319,7 +318,7 @@ class _Search:
         read = [d for n in call.read if self.rows[n].pair.shown.slot == pick.slot and (d := self.deviations[n])]
         return _ratio(pick.gap, max((PICKED * (d.peak + d.unit * d.top) for d in read), default=0.0))
 
-    def _clears(self, number: int, figure: str) -> bool:
+    def _clears(self, number: int, figure: ErrorFigure) -> bool:
         is_cleared = clears(self.rows[number], figure)
         if is_cleared:
             self.cleared.add(number)
@@ -347,13 +346,13 @@ class _Search:
             self.first_nonfinite = number
 
 
-def _scores(deviation: Deviation, allowed: Allowance, limits: Mapping[str, float]) -> dict[str, float]:
+def _scores(deviation: Deviation, allowed: Allowance, limits: Mapping[ErrorFigure, float]) -> dict[ErrorFigure, float]:
     """Return how many times over its limit each figure is."""
     return {
-        "rms": _ratio(deviation.rms, allowed.rms) / limits["rms"],
-        "peak": _ratio(deviation.peak, allowed.peak) / limits["peak"],
-        "gain": _ratio(abs(deviation.gain), allowed.gain) / limits["gain"],
-        "offset": _ratio(abs(deviation.offset), allowed.offset) / limits["offset"],
+        ErrorFigure.RMS: _ratio(deviation.rms, allowed.rms) / limits[ErrorFigure.RMS],
+        ErrorFigure.PEAK: _ratio(deviation.peak, allowed.peak) / limits[ErrorFigure.PEAK],
+        ErrorFigure.GAIN: _ratio(abs(deviation.gain), allowed.gain) / limits[ErrorFigure.GAIN],
+        ErrorFigure.OFFSET: _ratio(abs(deviation.offset), allowed.offset) / limits[ErrorFigure.OFFSET],
     }
 
 

@@ -16,12 +16,14 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from probe_flow.analysis.model.deviation import UNIT, Deviation, deviation_of
+from probe_flow.analysis.model.deviation import UNIT, Deviation, ErrorFigure, deviation_of
 from probe_flow.analysis.model.noise import is_within_noise
 from probe_flow.records import Pair
 from probe_flow.records.row import Row
 
-MULTIPLIERS: Mapping[str, float] = MappingProxyType({"rms": 2.0, "peak": 10.0, "gain": 2.0, "offset": 2.0})
+MULTIPLIERS: Mapping[ErrorFigure, float] = MappingProxyType(
+    {ErrorFigure.RMS: 2.0, ErrorFigure.PEAK: 10.0, ErrorFigure.GAIN: 2.0, ErrorFigure.OFFSET: 2.0}
+)
 """How many times the golden's own error a figure of the target may be."""
 
 MINIMUM_ERROR: Mapping[str, float] = MappingProxyType(
@@ -46,30 +48,30 @@ class Witness:
     golden: Deviation
     least: float
 
-    def excess(self, figure: str) -> float:
-        """Return the target's error over the golden's: ``rms``, ``peak``, ``gain`` or ``offset``."""
+    def excess(self, figure: ErrorFigure) -> float:
+        """Return the target's error over the golden's."""
         floors = {
-            "rms": self.least * self.target.size,
-            "peak": self.least * self.target.top,
-            "gain": self.least,
-            "offset": self.least * self.target.size,
+            ErrorFigure.RMS: self.least * self.target.size,
+            ErrorFigure.PEAK: self.least * self.target.top,
+            ErrorFigure.GAIN: self.least,
+            ErrorFigure.OFFSET: self.least * self.target.size,
         }
-        error = abs(getattr(self.target, figure))
-        allowed = max(abs(getattr(self.golden, figure)), floors[figure])
+        error = figure.of(self.target)
+        allowed = max(figure.of(self.golden), floors[figure])
         if allowed > 0.0:
             return float(error / allowed)
         return math.inf if error else 0.0
 
-    def clears(self, figure: str) -> bool:
-        """Say whether the target is not worse than the golden in a figure, ``nonfinite`` included."""
-        if figure == "nonfinite":
+    def clears(self, figure: ErrorFigure) -> bool:
+        """Say whether the target is not worse than the golden in a figure, ``NONFINITE`` included."""
+        if figure is ErrorFigure.NONFINITE:
             return self.target.nonfinite == 0
         return self.target.relative <= NO_WITNESS and self.excess(figure) <= MULTIPLIERS[figure]
 
     def __str__(self) -> str:
         return (
             f"against the reference the target is off by {self.target.relative:.1e}, the golden by "
-            f"{self.golden.relative:.1e}: {self.excess('rms'):.3g} x (limit {MULTIPLIERS['rms']:g})"
+            f"{self.golden.relative:.1e}: {self.excess(ErrorFigure.RMS):.3g} x (limit {MULTIPLIERS[ErrorFigure.RMS]:g})"
         )
 
 
@@ -89,7 +91,7 @@ def witness_of(row: Row) -> Witness | None:
     return Witness(target, golden, least)
 
 
-def clears(row: Row, figure: str) -> bool:
+def clears(row: Row, figure: ErrorFigure) -> bool:
     """Say whether the target of a row is not to blame in a figure, by the reference or by the noise of repeats."""
     witness = witness_of(row)
     return (witness is not None and witness.clears(figure)) or is_within_noise(row, figure)
@@ -101,8 +103,8 @@ def with_figures(row: Row) -> Row:
     if witness is None or row.measurement is None:
         return row
     figures = {
-        "excess_error": witness.excess("rms"),
-        "excess_peak": witness.excess("peak"),
+        "excess_error": witness.excess(ErrorFigure.RMS),
+        "excess_peak": witness.excess(ErrorFigure.PEAK),
         "golden_error": witness.golden.relative,
     }
     return replace(row, measurement=row.measurement.with_metrics(figures))

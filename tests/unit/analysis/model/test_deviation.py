@@ -8,7 +8,7 @@ import pytest
 from comparison_rows import checksum_row, row, statistics, statistics_measured, target_only, tensor
 from msgspec import structs
 
-from probe_flow.analysis.model.deviation import Deviation, deviation_of, shape_of
+from probe_flow.analysis.model.deviation import Deviation, ErrorFigure, deviation_of, shape_of
 from probe_flow.records import ErrorShape, Measurement, Mode, Pair, Rule, SideSummary, SlotRole, TensorKind
 from probe_flow.records.row import Row
 
@@ -229,13 +229,13 @@ def off(*, rms: float, peak: float, gain: float = 0.0, offset: float = 0.0) -> D
 @pytest.mark.parametrize(
     ("error", "figure", "shape"),
     [
-        (off(rms=0.08, peak=0.24, gain=0.08), "gain", ErrorShape.FACTOR),
-        (off(rms=0.1, peak=0.3, gain=0.06, offset=0.01), "gain", ErrorShape.NOISE),
-        (off(rms=0.2, peak=0.2, offset=0.2), "rms", ErrorShape.OFFSET),
-        (off(rms=0.1, peak=0.35), "rms", ErrorShape.NOISE),
-        (off(rms=5.0 / math.sqrt(1000), peak=5.0), "peak", ErrorShape.PART),  # one element
-        (off(rms=0.0, peak=0.0), "pick", ErrorShape.CHOICE),
-        (off(rms=0.0, peak=0.0), "rms", None),
+        (off(rms=0.08, peak=0.24, gain=0.08), ErrorFigure.GAIN, ErrorShape.FACTOR),
+        (off(rms=0.1, peak=0.3, gain=0.06, offset=0.01), ErrorFigure.GAIN, ErrorShape.NOISE),
+        (off(rms=0.2, peak=0.2, offset=0.2), ErrorFigure.RMS, ErrorShape.OFFSET),
+        (off(rms=0.1, peak=0.35), ErrorFigure.RMS, ErrorShape.NOISE),
+        (off(rms=5.0 / math.sqrt(1000), peak=5.0), ErrorFigure.PEAK, ErrorShape.PART),  # one element
+        (off(rms=0.0, peak=0.0), ErrorFigure.PICK, ErrorShape.CHOICE),
+        (off(rms=0.0, peak=0.0), ErrorFigure.RMS, None),
     ],
 )
 def test_the_shape_of_an_error(error, figure, shape):
@@ -252,4 +252,4 @@ def test_the_shape_of_an_error(error, figure, shape):
     ],
 )
 def test_the_shape_of_an_error_by_statistics(error, shape):
-    assert shape_of(error, "gain", row(measurement=statistics_measured(statistics(), statistics()))) is shape
+    assert shape_of(error, ErrorFigure.GAIN, row(measurement=statistics_measured(statistics(), statistics()))) is shape

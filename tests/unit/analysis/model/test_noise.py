@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from comparison_rows import IN, OUT, edge, measured, pairs_of, passes, row
 
+from probe_flow.analysis.model.deviation import ErrorFigure
 from probe_flow.analysis.model.noise import is_noisy, is_within_noise, noise_of, not_deterministic, with_noise
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import FindingKind
@@ -34,12 +35,12 @@ def test_runs_without_difference_have_a_noise_of_zero():
 
 @pytest.mark.parametrize(("error", "is_within"), [(0.0199, True), (0.0201, False)])
 def test_a_row_may_be_off_by_twice_what_runs_differ_by(error, is_within):
-    assert is_within_noise(repeated(row("a", relative=error), 0.001, 0.01), "rms") is is_within
+    assert is_within_noise(repeated(row("a", relative=error), 0.001, 0.01), ErrorFigure.RMS) is is_within
 
 
 def test_nan_that_comes_and_goes_between_runs_accuses_nobody():
-    assert is_within_noise(repeated(row("a", nonfinite=2), 0.0, nonfinite=3), "nonfinite")
-    assert not is_within_noise(repeated(row("a", nonfinite=2), 0.0), "nonfinite")
+    assert is_within_noise(repeated(row("a", nonfinite=2), 0.0, nonfinite=3), ErrorFigure.NONFINITE)
+    assert not is_within_noise(repeated(row("a", nonfinite=2), 0.0), ErrorFigure.NONFINITE)
 
 
 def chain(*errors: tuple[float, float]):

@@ -8,6 +8,7 @@ import pytest
 from comparison_rows import IN, OUT, edge, measured, pairs_of, passes, row, tensor
 from msgspec.structs import replace
 
+from probe_flow.analysis.model.deviation import ErrorFigure
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.analysis.search.reference_check import MULTIPLIERS, NO_WITNESS, clears, with_figures, witness_of
 from probe_flow.records import FindingKind, Measurement, Mode, Role
@@ -35,13 +36,13 @@ def off(target: float, golden: float, *, dtype: str = "float16", **figures) -> R
 )
 def test_errors_below_the_minimum_error_of_the_dtype_count_as_that(dtype, floor):
     witness = witness_of(off(6.0 * floor, 0.0, dtype=dtype))
-    assert witness.excess("rms") == pytest.approx(6.0)
-    assert witness_of(off(6.0 * floor, 3.0 * floor, dtype=dtype)).excess("rms") == pytest.approx(2.0)
+    assert witness.excess(ErrorFigure.RMS) == pytest.approx(6.0)
+    assert witness_of(off(6.0 * floor, 3.0 * floor, dtype=dtype)).excess(ErrorFigure.RMS) == pytest.approx(2.0)
 
 
 def test_integers_have_no_minimum_error():
-    assert witness_of(off(0.25, 0.0, dtype="int32")).excess("rms") == math.inf
-    assert witness_of(off(0.0, 0.0, dtype="int32")).excess("rms") == 0.0
+    assert witness_of(off(0.25, 0.0, dtype="int32")).excess(ErrorFigure.RMS) == math.inf
+    assert witness_of(off(0.0, 0.0, dtype="int32")).excess(ErrorFigure.RMS) == 0.0
 
 
 def test_the_metrics_of_three_sides():
@@ -53,29 +54,29 @@ def test_the_metrics_of_three_sides():
 
 @pytest.mark.parametrize(("ratio", "is_cleared"), [(1.0, True), (1.99, True), (2.01, False), (50.0, False)])
 def test_a_target_up_to_twice_as_far_off_as_the_golden_is_cleared(ratio, is_cleared):
-    assert clears(off(0.005 * ratio, 0.005), "rms") is is_cleared
+    assert clears(off(0.005 * ratio, 0.005), ErrorFigure.RMS) is is_cleared
 
 
 @pytest.mark.parametrize(("peak", "is_cleared"), [(0.29, True), (0.31, False)])
 def test_a_single_element_may_be_ten_times_as_far_off(peak, is_cleared):
-    assert MULTIPLIERS["peak"] == 10.0
-    assert clears(off(0.01, 0.01, peak=peak), "peak") is is_cleared
+    assert MULTIPLIERS[ErrorFigure.PEAK] == 10.0
+    assert clears(off(0.01, 0.01, peak=peak), ErrorFigure.PEAK) is is_cleared
 
 
 def test_a_target_far_from_the_reference_is_not_cleared_by_a_golden_that_is_too():
-    assert clears(off(NO_WITNESS - 0.01, 1.0), "rms")
-    assert not clears(off(NO_WITNESS + 0.01, 1.0), "rms")
+    assert clears(off(NO_WITNESS - 0.01, 1.0), ErrorFigure.RMS)
+    assert not clears(off(NO_WITNESS + 0.01, 1.0), ErrorFigure.RMS)
 
 
 def test_nan_that_the_reference_has_too_is_not_the_targets_fault():
     agreeing = judged(row("a", nonfinite=3), measured(), measured(nonfinite=3))
     own = judged(row("a", nonfinite=3), measured(nonfinite=3), measured())
-    assert clears(agreeing, "nonfinite")
-    assert not clears(own, "nonfinite")
+    assert clears(agreeing, ErrorFigure.NONFINITE)
+    assert not clears(own, ErrorFigure.NONFINITE)
 
 
 def test_without_a_reference_nothing_is_cleared():
-    assert not clears(row("a", relative=0.1), "rms")
+    assert not clears(row("a", relative=0.1), ErrorFigure.RMS)
     assert with_figures(row("a")) == row("a")
 
 
