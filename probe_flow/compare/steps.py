@@ -27,7 +27,7 @@ from probe_flow.metrics.catalogue.metrics import METRIC_SETS
 from probe_flow.metrics.catalogue.registry import metric_ids
 from probe_flow.metrics.catalogue.scope import Scope
 from probe_flow.metrics.catalogue.third_side import of_two_sides
-from probe_flow.records import Comparison, Finding, Pair, Pairs, Row, Status, Verdict
+from probe_flow.records import ALL_PASS, Comparison, Finding, Pair, Pairs, Row, Status, Verdict
 from probe_flow.records.row import in_execution_order
 from probe_flow.work import Context
 
@@ -67,7 +67,7 @@ def gate_passes(gate: str, findings: Sequence[Finding], verdicts: Sequence[Verdi
     ``findings`` fails on an origin of divergence, of NaN or infinities, of differing checksums, or on drift;
     ``all_pass`` fails on any failing row. What is waived or accepted in the baseline does not count.
     """
-    if gate == "all_pass":
+    if gate == ALL_PASS:
         return not any(verdict.status is Status.FAIL and verdict.excuse is None for verdict in verdicts)
     return not any(finding.fails for finding in findings)
 

@@ -7,6 +7,7 @@ A reader fills a `Catalog`; a matcher turns two of them into `Pairs`; `compare` 
 from probe_flow.records.baseline import Baseline, BaselineUse, Change, Deviant
 from probe_flow.records.catalog import Catalog, Edge, Graph, GraphOp, Problem
 from probe_flow.records.comparison import (
+    ALL_PASS,
     Comparison,
     Coverage,
     ErrorMap,
@@ -60,6 +61,7 @@ from probe_flow.records.tensor import (
 from probe_flow.records.verdict import Excuse, ExcuseKind, Role, Status, Verdict
 
 __all__ = [
+    "ALL_PASS",
     "FOUR_STATISTICS",
     "GUESS",
     "NAMED_BY",

@@ -217,6 +217,10 @@ class TensorDetail(Struct, frozen=True, gc=False):
     maps: tuple[ErrorMap, ...] = ()
 
 
+ALL_PASS = "all_pass"
+"""The gate that any failing row fails; ``findings`` looks at findings."""
+
+
 class Comparison(Struct, frozen=True, gc=False):
     """The result of `compare`.
 
@@ -250,3 +254,8 @@ class Comparison(Struct, frozen=True, gc=False):
     details: Mapping[int, TensorDetail] = field(default_factory=dict)
     waivers: tuple[WaiverUse, ...] = ()
     baseline: BaselineUse | None = None
+
+    @property
+    def judges_rows(self) -> bool:
+        """Whether any failing row fails the gate, not a finding."""
+        return self.gate == ALL_PASS

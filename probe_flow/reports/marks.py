@@ -16,7 +16,7 @@ from typing import Any
 from probe_flow.record.json_values import number
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.record.types.run import RunRecord
-from probe_flow.records import Comparison, FindingKind, Role, Row, Status, TensorKind
+from probe_flow.records import ALL_PASS, Comparison, FindingKind, Role, Row, Status, TensorKind
 
 
 class Mark(enum.Enum):
@@ -109,9 +109,6 @@ GROUPS: tuple[tuple[Mark, ...], ...] = (
     (Mark.ORIGIN,), (Mark.DRIFT,), (Mark.OVER,), (Mark.INHERITED,), (Mark.FINE,), (Mark.GAP, Mark.MISSING),
 )  # fmt: skip
 """Marks that people count together, under the word of the first."""
-
-ALL_PASS = "all_pass"
-"""The gate that fails on any failing row."""
 
 _ORIGINS = frozenset({FindingKind.ORIGIN.value, FindingKind.NONFINITE_ORIGIN.value, FindingKind.CHECKSUM_ORIGIN.value})
 _JUDGED = frozenset({Status.PASS, Status.WARNING, Status.FAIL})

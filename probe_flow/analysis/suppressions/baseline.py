@@ -10,6 +10,7 @@ from probe_flow.analysis.suppressions.waivers import excused, excused_finding, w
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.metrics.error_figure import error_figure
 from probe_flow.records import (
+    ALL_PASS,
     Baseline,
     BaselineUse,
     Change,
@@ -66,7 +67,7 @@ def weigh(
         tolerance: how much larger than accepted an error may be, relative to it.
         coverage: of the run.
     """
-    is_by_rows = gate == "all_pass"
+    is_by_rows = gate == ALL_PASS
     known = {each.place: each for each in baseline.deviants}
     found: list[Deviant] = []
     waived: list[Deviant] = []

@@ -19,7 +19,7 @@ from probe_flow.record.conclusion import caveats, dumps_line, last_line, verdict
 from probe_flow.record.facts import operator, printable, slot, where
 from probe_flow.record.run_json import comparison_summary
 from probe_flow.record.types.run import ProblemRecord, RunRecord
-from probe_flow.records import Comparison, Status
+from probe_flow.records import ALL_PASS, Comparison, Status
 
 MAX_PROBLEMS_OF_ONE_CODE = 3
 """A damaged dump may have thousands; GitHub itself shows ten annotations of a level."""
@@ -128,7 +128,7 @@ def write_annotations(text: str, path: Path) -> None:
 
 def _of_findings(comparison: Comparison, root: Path) -> Iterator[Annotation]:
     for finding in comparison_summary(comparison).findings:
-        level = Level.ERROR if finding.fails and comparison.gate != "all_pass" else Level.NOTICE
+        level = Level.ERROR if finding.fails and not comparison.judges_rows else Level.NOTICE
         kind = finding.kind.value.replace("_", " ")
         name = f"in the dump {printable(finding.name)}" if finding.name not in (None, finding.node) else ""
         where_is = ", ".join(part for part in (operator(finding), slot(finding), where(finding), name) if part)
@@ -142,8 +142,8 @@ def _of_findings(comparison: Comparison, root: Path) -> Iterator[Annotation]:
             int(line) if line else None,
         )
     failing = sum(row.verdict.status is Status.FAIL and row.verdict.excuse is None for row in comparison.rows)
-    if comparison.gate == "all_pass" and failing:
-        yield Annotation(Level.ERROR, "all_pass", "gate all_pass", f"{failing} of {len(comparison.rows)} rows fail")
+    if comparison.judges_rows and failing:
+        yield Annotation(Level.ERROR, ALL_PASS, f"gate {ALL_PASS}", f"{failing} of {len(comparison.rows)} rows fail")
 
 
 def _of_problems(problems: Iterable[ProblemRecord], root: Path) -> list[Annotation]:

@@ -125,7 +125,7 @@ class _Nodes:
 def _accused(comparison: Comparison) -> dict[NodeKey, list[Finding]]:
     """Return the findings that fail the gate, or would if they were not excused, by node."""
     found: dict[NodeKey, list[Finding]] = {}
-    if comparison.gate != "all_pass":
+    if not comparison.judges_rows:
         for finding in comparison.findings:
             if (finding.fails or finding.excuse is not None) and finding.node is not None:
                 found.setdefault(finding.node, []).append(finding)
@@ -163,7 +163,7 @@ def _outcome(rows: Sequence[Row], findings: Sequence[Finding], comparison: Compa
     if accusing and rows[0].pair.target is not None:
         return "failure", accusing[0].kind.value, "; ".join(finding.evidence for finding in accusing)
     counting = [row for row in failing if row.verdict.excuse is None]
-    if comparison.gate == "all_pass" and counting:
+    if comparison.judges_rows and counting:
         return "failure", "fail", _row_line(counting[0])
     if unreadable:
         return "error", "unreadable", _row_line(unreadable[0])
@@ -202,7 +202,7 @@ def _run_cases(comparison: Comparison, record: RunRecord) -> list[_Case]:
     said = (dumps_line(record), last_line(record))
     outcome = ("error", "incomplete", "; ".join(incomplete)) if incomplete else _NOTHING
     cases = [_Case("probe_flow", "everything that was asked for was compared", *outcome, said)]
-    if comparison.gate != "all_pass" and (failing := [finding for finding in comparison.findings if finding.fails]):
+    if not comparison.judges_rows and (failing := [finding for finding in comparison.findings if finding.fails]):
         targets = (row.pair.target for row in comparison.rows)
         known = {finding.node for finding in failing}.intersection(each.node for each in targets if each is not None)
         cases += [

@@ -13,7 +13,7 @@ from probe_flow.record.baseline_file import BaselineFile, read_baseline
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.record.types.conclusions import FindingRecord
 from probe_flow.record.types.rows import RowRecord, SideRecord
-from probe_flow.records import Baseline, BaselineUse, Deviant, FindingKind, Phase, Status
+from probe_flow.records import ALL_PASS, Baseline, BaselineUse, Deviant, FindingKind, Phase, Status
 from probe_flow.records.baseline import FAILING_ROW, NONFINITE_ROW, NodePlace, largest, plain_name, stand
 from probe_flow.runs.baseline.file_text import baseline_text
 
@@ -119,7 +119,7 @@ class _Deviations:
 
     def __init__(self, run: StoredRun, comparison: str) -> None:
         gate = run.record.comparisons[comparison].gate
-        is_by_rows = gate is not None and gate.name == "all_pass"
+        is_by_rows = gate is not None and gate.name == ALL_PASS
         self.counting: list[Deviant] = []
         self.waived: list[Deviant] = []
         self.nodes: set[NodePlace] = set()
