@@ -80,6 +80,7 @@ class Settings:
         tensors: folder of converted tensors; None = none are kept.
         keeps_all_tensors: whether small converted tensors are kept as well.
         is_resumed: whether the run continues one that did not end.
+        memory_bytes: memory that the run may take; None = that of the machine.
     """
 
     io: str = "auto"
@@ -88,6 +89,7 @@ class Settings:
     tensors: Path | None = None
     keeps_all_tensors: bool = False
     is_resumed: bool = False
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

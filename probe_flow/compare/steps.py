@@ -20,7 +20,8 @@ from probe_flow.compare.noise import measure_noise
 from probe_flow.compare.picks import with_picks
 from probe_flow.compare.reference import measure_reference, reference_problems
 from probe_flow.compare.suppress import excuse, open_baseline, waiver_metrics
-from probe_flow.errors import Diagnostic, Severity
+from probe_flow.errors import Diagnostic, Severity, UsageError
+from probe_flow.files.machine import memory_of_machine
 from probe_flow.measure.results import left_out
 from probe_flow.measure.run import measure_pairs
 from probe_flow.metrics.catalogue.metrics import METRIC_SETS
@@ -79,8 +80,36 @@ SAMPLED_FILES = 32
 """Pairs whose files are looked at to see whether both sides are one dump."""
 
 
+ROW_BYTES = 1000
+"""What a row takes at least while it is judged, both sides of its dumps included (measured: 30,000 rows and more)."""
+
+
+def check_memory(rows: int, memory_bytes: int | None) -> None:
+    """Refuse to begin what cannot end.
+
+    Args:
+        rows: of the comparison.
+        memory_bytes: what the run may take; None = what the machine has.
+
+    Raises:
+        UsageError: PF6109.
+    """
+    limit, needed = memory_bytes or memory_of_machine(), rows * ROW_BYTES
+    if limit is None or needed <= limit:
+        return
+    what = "`executor.memory_limit` is" if memory_bytes else "this machine gives"
+    raise UsageError(
+        Diagnostic(
+            "PF6109",
+            f"{rows:,} pairs take {needed / 2**20:,.0f} MiB at least; {what} {limit / 2**20:,.0f} MiB",
+            help="raise the limit, or compare a part: `select` of the dump stages takes ranks, steps and nodes",
+        )
+    )
+
+
 def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Comparison | None) -> Comparison:
     """Return the comparison of all pairs."""
+    check_memory(len(pairs.pairs), context.settings.memory_bytes)
     baseline = open_baseline(asked, context)
     policy = _policy(asked.policy, pairs)
     ids = chosen_metrics(asked, pairs)

@@ -237,6 +237,7 @@ class _Run:
                 tensors=tensor_store(self.cache_folder) if self._keeps_tensors() and self.cache_folder else None,
                 keeps_all_tensors=workflow.cache.tensors == "always",
                 is_resumed=self.folder.is_resumed,
+                memory_bytes=self.plan.executor.memory_bytes,
             ),
             facts=self.record,
             cache=self.cache.for_stage(forced=name in self.plan.forced),

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from pydantic import ValidationError
 from raw_pairs import context, pairs_of, raw
 
-from probe_flow.compare.steps import chosen_metrics, compare_pairs
+from probe_flow.compare.steps import check_memory, chosen_metrics, compare_pairs
+from probe_flow.errors import UsageError
 from probe_flow.measure import run as measure_pairs
 from probe_flow.metrics.catalogue.metrics import METRIC_SETS
 from probe_flow.records import Execution, NodeKey, Role, Status
@@ -256,3 +258,24 @@ def test_only_tells_executions_apart(tmp_path):
     assert [row.measurement is None for row in second.rows] == [True, False]
     assert second.incomplete == ()
     assert math.isclose(second.rows[1].measurement.metrics["max_rel_err"], 1.0)
+
+
+def test_more_rows_than_memory_holds_are_refused_before_the_work(tmp_path: Path) -> None:
+    data = np.ones(4, np.float32)
+    pairs = pairs_of([tuple(raw(tmp_path, side, "a", data) for side in ("target", "golden"))])
+    few = replace(pairs, pairs=pairs.pairs * 300)
+    with pytest.raises(UsageError) as caught:
+        compare_pairs(few, options().asked(None), context(memory_bytes=200_000), None)
+    told = caught.value.diagnostic
+    assert told.code == "PF6109"
+    assert told.message == "300 pairs take 0 MiB at least; `executor.memory_limit` is 0 MiB"
+
+
+def test_the_memory_of_the_machine_counts_where_no_limit_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("probe_flow.compare.steps.memory_of_machine", lambda: 512 * 2**20)
+    check_memory(500_000, None)
+    with pytest.raises(UsageError, match=r"1,000,000 pairs take 954 MiB at least; this machine gives 512 MiB"):
+        check_memory(1_000_000, None)
+    check_memory(1_000_000, 2**30)
+    monkeypatch.setattr("probe_flow.compare.steps.memory_of_machine", lambda: None)
+    check_memory(10**9, None)
