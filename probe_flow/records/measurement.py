@@ -52,7 +52,7 @@ class _Table(FigureTable):
         figures: the tables that this one belongs to.
     """
 
-    __slots__ = ("backend", "begins", "counts", "figures", "metrics", "mismatches", "mode", "worst")
+    __slots__ = ("_counts", "_huge", "backend", "begins", "figures", "metrics", "mode")
 
     def __init__(
         self, mode: Mode, backend: str, metrics: tuple[str, ...], sides: tuple[str, ...], figures: Figures
@@ -60,7 +60,23 @@ class _Table(FigureTable):
         super().__init__((*metrics, *(f"{side}.{name}" for side in sides for name in _STATISTICS)))
         self.mode, self.backend, self.metrics, self.figures = mode, backend, len(metrics), figures
         self.begins = {side: len(metrics) + len(_STATISTICS) * number for number, side in enumerate(sides)}
-        self.counts, self.mismatches, self.worst = array("q"), array("q"), array("q")
+        self._counts = array("q")  # of each row: elements, mismatches, place of the largest error
+        self._huge: dict[int, tuple[int, int, int]] = {}
+
+    def count(self, elements: int, mismatches: int, worst: int) -> None:
+        """Note the counts of the row that was added last; a dump may claim more elements than 64 bits hold."""
+        found = elements, mismatches, worst
+        try:
+            self._counts.extend(found)
+        except OverflowError:
+            number = len(self) - 1
+            self._huge[number] = found
+            del self._counts[3 * number :]
+            self._counts.extend((0, 0, 0))
+
+    def counted(self, number: int, what: int) -> int:
+        """Return one of the counts of a row."""
+        return self._huge[number][what] if number in self._huge else self._counts[3 * number + what]
 
 
 class Figures:
@@ -134,9 +150,7 @@ class Measurement(Struct, frozen=True, gc=False, eq=False):
             target, golden, reference = (None if _is_figures(side) else side for side in given)
         table = (figures or Figures()).table(mode, backend, tuple(metrics), sides)
         number = table.add(values)
-        table.counts.append(count)
-        table.mismatches.append(nonfinite_mismatch)
-        table.worst.append(_NO_INDEX if worst_index is None else worst_index)
+        table.count(count, nonfinite_mismatch, _NO_INDEX if worst_index is None else worst_index)
         return cls(table, number, notes, target, golden, reference)
 
     def with_metrics(self, metrics: Mapping[str, Value], *, reference: Side = None) -> Measurement:
@@ -173,17 +187,17 @@ class Measurement(Struct, frozen=True, gc=False, eq=False):
     @property
     def count(self) -> int:
         """Elements compared."""
-        return self.table.counts[self.number]
+        return self.table.counted(self.number, 0)
 
     @property
     def nonfinite_mismatch(self) -> int:
         """Positions where NaN or infinities disagree between the sides."""
-        return self.table.mismatches[self.number]
+        return self.table.counted(self.number, 1)
 
     @property
     def worst_index(self) -> int | None:
         """Flat logical index of the largest absolute error, None when there is none."""
-        found = self.table.worst[self.number]
+        found = self.table.counted(self.number, 2)
         return None if found == _NO_INDEX else found
 
     @property

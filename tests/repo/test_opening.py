@@ -18,6 +18,9 @@ ELSEWHERE = {
     "reports/html/assets.py": "files of the package",
     "files/streamed_file.py": "its own temporary file, new and for writing",
     "files/whole_files.py": "its own temporary file, new and for writing",
+    "testing/readers.py": "files that its own test wrote",
+    "testing/reports.py": "files that its own test wrote",
+    "testing/stages.py": "files that its own test wrote",
     "files/lock_file.py": "makes the lock where there is none; waits for nothing",
 }
 """Modules that open files otherwise, and why."""

@@ -88,3 +88,15 @@ def test_measurements_are_equal_by_what_they_say():
     assert hash(one) == hash(other)
     assert one != Measurement.of(Mode.TENSOR, *given, count=5)
     assert one != replace(other, notes=("shape differs",))
+
+
+def test_counts_beyond_64_bits_come_back_beside_others():
+    figures = Figures()
+    counts = [5, 10**24, 7]
+    found = [
+        Measurement.of(Mode.STATISTICS, {"x": 1.0}, count=count, worst_index=count - 1, figures=figures)
+        for count in counts
+    ]
+    assert [each.count for each in found] == counts
+    assert [each.worst_index for each in found] == [4, 10**24 - 1, 6]
+    assert [each.nonfinite_mismatch for each in found] == [0, 0, 0]
