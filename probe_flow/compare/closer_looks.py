@@ -17,7 +17,7 @@ from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import FormatError, NotComparableError
 from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.measure.batches import Task
-from probe_flow.measure.result_keys import identifier, key_and_label, task_fields
+from probe_flow.measure.result_keys import fields_text, identifier, key_of_text, label_of, task_fields
 from probe_flow.metrics.kernel.error_maps import LAYOUT, ErrorMaps, indexed_shape
 from probe_flow.metrics.kernel.first_elements import count_of_first
 from probe_flow.metrics.sums.record import BLOCK
@@ -148,7 +148,8 @@ def _keys(looks: Sequence[Look], context: Context) -> tuple[dict[int, str], dict
         asked = str(("detail", look.worst, look.top, WINDOW, look.max_elements, look.has_maps and LAYOUT))
         fields = task_fields(task, asked, identify=identify)
         if fields is not None:
-            keys[look.order], labels[look.order] = key_and_label(task, fields)
+            text = fields_text(fields)
+            keys[look.order], labels[look.order] = key_of_text(text), label_of(task, text)
     return keys, labels
 
 

@@ -74,13 +74,12 @@ def identity(task: Task) -> str:
 
 def key_of(fields: Fields) -> str:
     """Return the key of a result: 32 hexadecimal digits of BLAKE2b."""
-    return _digest(fields_text(fields))
+    return key_of_text(fields_text(fields))
 
 
-def key_and_label(task: Task, fields: Fields) -> tuple[str, str]:
-    """Return the key of a result, and its label for `cache why`: its identity and its fields."""
-    text = fields_text(fields)
-    return _digest(text), f'{{"fields": {text}, "identity": {json.dumps(identity(task))}}}'
+def label_of(task: Task, text: str) -> str:
+    """Return the label of a result for `cache why`: its fields, as text, and its identity."""
+    return f'{{"fields": {text}, "identity": {json.dumps(identity(task))}}}'
 
 
 def fields_text(fields: Fields) -> str:
@@ -88,7 +87,8 @@ def fields_text(fields: Fields) -> str:
     return json.dumps(fields, sort_keys=True, default=str)
 
 
-def _digest(text: str) -> str:
+def key_of_text(text: str) -> str:
+    """Return the key of a result whose fields have this text."""
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 

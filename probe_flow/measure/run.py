@@ -6,7 +6,7 @@ What a batch brings is kept as soon as it arrives, so that a killed run loses li
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from probe_flow.elements.tensor_store import TensorStore
@@ -34,9 +34,11 @@ from probe_flow.measure.mixed_sides import (
 from probe_flow.measure.result_keys import (
     Fields,
     Identify,
+    fields_text,
     identifier,
     identity,
-    key_and_label,
+    key_of_text,
+    label_of,
     status_of,
     task_fields,
     tensor_key,
@@ -153,7 +155,7 @@ class _Work:
     backends: dict[int, str] = field(default_factory=dict)
     failures: dict[int, Diagnostic] = field(default_factory=dict)
     keys: dict[Place, str] = field(default_factory=dict)
-    labels: dict[Place, str] = field(default_factory=dict)
+    fields: dict[Place, str] = field(default_factory=dict)
 
     def measure(self, tasks: Sequence[Task]) -> None:
         """Take from the cache what it holds, measure the rest."""
@@ -176,7 +178,9 @@ class _Work:
             changed = {
                 task.pair for task in batches[index].tasks if _stamp(task) != stamps[task.pair, task.first_block]
             }
-            self._take(results, {task.pair: task for task in batches[index].tasks}, changed, backend.label)
+            self._take(
+                results, {(task.pair, task.first_block): task for task in batches[index].tasks}, changed, backend.label
+            )
 
     def _recall(self, tasks: Sequence[Task]) -> list[Task]:
         cache = self.context.cache
@@ -185,7 +189,8 @@ class _Work:
             fields = task_fields(task, self.options.key_text, identify=identify)
             if fields is not None:
                 place = task.pair, task.first_block
-                self.keys[place], self.labels[place] = key_and_label(task, fields)
+                self.fields[place] = fields_text(fields)
+                self.keys[place] = key_of_text(self.fields[place])
         kept = cache.find(list(self.keys.values()))
         remaining = []
         for task in tasks:
@@ -210,20 +215,23 @@ class _Work:
             self.parts[pair].clear()
         return again
 
-    def _take(self, results: Sequence[TaskResult], tasks: dict[int, Task], changed: set[int], backend: str) -> None:
+    def _take(
+        self, results: Sequence[TaskResult], tasks: Mapping[Place, Task], changed: set[int], backend: str
+    ) -> None:
         texts = {}
         for result in results:
             place = result.pair, result.first_block
             self.open_tasks[result.pair] -= 1
             self.context.report(result.warnings)
             if result.record is None or result.pair in changed:
-                failure = result.failure or _changed(tasks[result.pair])
+                failure = result.failure or _changed(tasks[place])
                 self.failures.setdefault(result.pair, failure)
                 continue
             self.parts[result.pair][result.first_block] = result.record
             self.backends[result.pair] = backend
             if place in self.keys:
-                texts[self.keys.pop(place)] = f"{backend}\n{_text(result.record)}", self.labels.pop(place)
+                label = label_of(tasks[place], self.fields.pop(place))
+                texts[self.keys.pop(place)] = f"{backend}\n{_text(result.record)}", label
             if not self.open_tasks[result.pair]:
                 self._fold(result.pair)
         self.context.cache.add(texts)
@@ -279,8 +287,9 @@ def _readable(text: str) -> Part | None:
         return None
 
 
-def _stamp(task: Task) -> list[tuple[int, int, int] | None]:
-    return [_file_stamp(extent.file) for tensor in task.tensors for extent in tensor.extents]
+def _stamp(task: Task) -> int:
+    """Return a number that changes with the files of a task; what it is made of takes 300 bytes more a pair."""
+    return hash(tuple([_file_stamp(extent.file) for tensor in task.tensors for extent in tensor.extents]))
 
 
 def _file_stamp(file: str) -> tuple[int, int, int] | None:
