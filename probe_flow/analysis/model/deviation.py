@@ -217,7 +217,7 @@ def _storage(pair: Pair, mode: Mode, rounding: Rounding) -> tuple[float, float]:
 class Deviations:
     """The deviations of rows, by number, in one table."""
 
-    def __init__(self, rows: Sequence[Row], rounding: Rounding = WITHIN_FRAMEWORK) -> None:
+    def __init__(self, rows: Sequence[Row], rounding: Rounding) -> None:
         self._table = FigureTable(Deviation.__struct_fields__)
         self._places = array("q")
         for row in rows:

@@ -82,7 +82,9 @@ class Executor(Model):
         "changes what is sent, can run code on this machine.",
     )
     workers: int | None = Field(None, gt=0, description="Tasks that run at once; default: the cores there are.")
-    memory_limit: Size | None = Field(None, description="Memory for all workers together.", examples=SIZES)
+    memory_limit: Size | None = Field(
+        None, description="Memory for all workers together, and for the rows of a comparison (PF6109).", examples=SIZES
+    )
 
     @model_validator(mode="after")
     def _settings_fit_together(self) -> Executor:
