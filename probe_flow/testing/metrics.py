@@ -34,11 +34,13 @@ _SPECIALS = {
 class MetricTests:
     """Tests of a `Metric`: name it as ``metric``, and say in `oracle` what it ought to be.
 
-    ``relative``: by how much the two may differ, relative to the oracle's value.
+    ``relative``: by how much the two may differ, relative to the oracle's value. ``absolute``: by how much in any case,
+    for a metric that is a small difference of larger sums.
     """
 
     metric: Metric
     relative: float = 1e-9
+    absolute: float = 1e-15
 
     def oracle(self, target: Floats, golden: Floats) -> Value:
         """Return the value for finite elements, worked out from the definition and not by the metric's own code."""
@@ -78,7 +80,7 @@ class MetricTests:
         if value is None or wanted is None:
             expect(value is wanted, f"{what}: `{self.metric.id}` gives {value}, its oracle {wanted}")
             return
-        near = math.isclose(value, wanted, rel_tol=self.relative, abs_tol=self.relative * 1e-6)
+        near = math.isclose(value, wanted, rel_tol=self.relative, abs_tol=self.absolute)
         both_nan = math.isnan(value) and math.isnan(wanted)
         expect(near or both_nan, f"{what}: `{self.metric.id}` gives {value!r}, its oracle {wanted!r}")
 
@@ -90,8 +92,8 @@ class MetricTests:
         finished: dict[str, Value] = {}
         for each in record.accumulators:
             finished |= each.finish(record)
-        expect(self.metric.id in finished, f"`{self.metric.id}` has no `compute`, and no accumulator gives it")
-        return finished[self.metric.id]
+        expect(name, f"`{self.metric.id}` has no `compute`, and names no accumulator")
+        return finished.get(self.metric.id)
 
 
 def _drawn() -> Iterator[tuple[str, Any, Any]]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from probe_flow.errors import Diagnostic
 from probe_flow.records import Comparison
 from probe_flow.reports.formats import Chosen, FileFormat, ReportFile, Request
 from probe_flow.reports.layout import Layout
@@ -106,6 +107,15 @@ class FileFormatTests:
                 is_inside = name and not path.is_absolute() and ".." not in path.parts
                 expect(is_inside, f"{what}: the file `{name}` is not in the folder of the report")
 
+    def test_a_comparison_without_files_says_why(self) -> None:
+        """Some comparison gives a file, and one that gives none has a problem that says so."""
+        made = self._requests()
+        for what, request, files in made:
+            wrong = [each for each in request.problems if not isinstance(each, Diagnostic)]
+            expect(not wrong, f"{what}: these problems are no `Diagnostic`: {wrong}")
+            expect(files or request.problems, f"{what}: `{self.file_format.word}` gives no file, and does not say why")
+        expect(any(files for _, _, files in made), f"`{self.file_format.word}` gives no file of any comparison")
+
     def test_every_comparison_is_written(self, tmp_path: Path) -> None:
         """What it announces is written, whatever the comparison holds."""
         for number, (what, files) in enumerate(self._files()):
@@ -130,6 +140,9 @@ class FileFormatTests:
         expect(written[0] == written[1], "two reports of one comparison differ")
 
     def _files(self) -> Sequence[tuple[str, Sequence[ReportFile]]]:
+        return [(what, files) for what, _, files in self._requests()]
+
+    def _requests(self) -> Sequence[tuple[str, Request, Sequence[ReportFile]]]:
         found = []
         for what, given in self.comparisons().items():
             for option in self.options:
@@ -139,7 +152,7 @@ class FileFormatTests:
                 request = Request(given, run_record(), Path.cwd(), chosen=(chosen,), in_run_folder=False)
                 files = list(self.file_format.files(request, chosen.option))
                 request.names.extend(file.name for file in files)
-                found.append((f"{what}, option {option!r}", files))
+                found.append((f"{what}, option {option!r}", request, files))
         return found
 
 

@@ -62,7 +62,7 @@ def shows(folders: tuple[str, ...], name: str) -> bool:
 HEALTHY = ReaderSpec("raw", shows, "`index.json`", read)
 
 
-def reader_failures(folder: Path, **changes: Any) -> set[str]:
+def reader_failures(folder: Path, **changes: Any) -> dict[str, str]:
     class Tests(ReaderTests):
         reader = replace(HEALTHY, **changes)
 
@@ -72,7 +72,7 @@ def reader_failures(folder: Path, **changes: Any) -> set[str]:
                 (folder / f"{name}.raw").write_bytes(VALUES.tobytes())
             return {"a.output.0": VALUES, "b.output.0": VALUES}
 
-    return set(failures(Tests, folder))
+    return failures(Tests, folder)
 
 
 def changed(change: Callable[[Catalog], Catalog]) -> Callable[..., Catalog]:
@@ -129,23 +129,39 @@ def elsewhere(catalog: Catalog) -> Catalog:
     ],
 )
 def test_a_broken_reader_fails_by_name(tmp_path: Path, changes: dict[str, Any], failing: set[str]) -> None:
-    assert reader_failures(tmp_path, **changes) == failing
+    assert set(reader_failures(tmp_path, **changes)) == failing
 
 
 def test_a_reader_that_looks_outside_the_dump_fails_by_name(tmp_path: Path) -> None:
-    assert "test_bytes_of_tensors_are_in_the_dump" in reader_failures(tmp_path, read=changed(elsewhere))
+    found = reader_failures(tmp_path, read=changed(elsewhere))
+    assert found["test_bytes_of_tensors_are_in_the_dump"] == "`a.output.0` is in `/etc/hostname`, outside the dump"
+
+
+def test_why_a_reader_fails_names_what_is_wrong(tmp_path: Path) -> None:
+    lost = reader_failures(
+        tmp_path / "lost", read=changed(lambda found: structs.replace(found, tensors=found.tensors[:1]))
+    )
+    blind = reader_failures(tmp_path / "blind", shows=lambda folders, name: False)
+    crashes = reader_failures(tmp_path / "crashes", read=crashing)
+    assert lost["test_every_tensor_is_there_with_its_values"] == (
+        "the catalog has the tensors ['a.output.0'], the dump ['a.output.0', 'b.output.0']"
+    )
+    assert blind["test_its_files_show_the_format"] == "`shows` of `raw` knows no file of a dump of its own"
+    assert crashes["test_damaged_files_are_problems_and_no_crash"].startswith(
+        "`index.json` cut short ends in JSONDecodeError"
+    )
 
 
 RMSE = METRICS["rmse"]
 
 
-def metric_failures(folder: Path, metric: Metric) -> set[str]:
+def metric_failures(folder: Path, metric: Metric) -> dict[str, str]:
     class Tests(MetricTests):
         def oracle(self, target: Any, golden: Any) -> float:
             return float(np.sqrt(np.mean((target - golden) ** 2)))
 
     Tests.metric = metric
-    return set(failures(Tests, folder))
+    return failures(Tests, folder)
 
 
 def remembering() -> Callable[[Any], float]:
@@ -171,10 +187,36 @@ def remembering() -> Callable[[Any], float]:
 )
 def test_a_broken_metric_fails_by_name(tmp_path: Path, changes: dict[str, Any], failing: set[str] | None) -> None:
     found = metric_failures(tmp_path, replace(RMSE, **changes))
-    assert found == failing if failing is not None else "test_odd_values_give_a_value_or_none" in found
+    assert set(found) == failing if failing is not None else "test_odd_values_give_a_value_or_none" in found
 
 
-def layout_failures(folder: Path, *cells: Any, header: tuple[str, ...] = ("Name",), **more: Any) -> set[str]:
+@pytest.mark.parametrize(
+    ("changes", "test", "why"),
+    [
+        ({"source": ""}, "test_it_is_described", "the metric `rmse` has no `source`"),
+        (
+            {"compute": lambda record: 0.5},
+            "test_it_agrees_with_its_oracle",
+            "7 float32: `rmse` gives 0.5, its oracle 0.0",
+        ),
+        (
+            {"compute": lambda record: str(record.numel)},
+            "test_odd_values_give_a_value_or_none",
+            "NaN on one side: `rmse` gives a `str`, no number",
+        ),
+        ({"compute": None}, "test_it_agrees_with_its_oracle", "`rmse` has no `compute`, and names no accumulator"),
+        (
+            {"compute": None, "accumulator": "moments"},
+            "test_it_agrees_with_its_oracle",
+            "7 float32: `rmse` gives None, its oracle 0.0",
+        ),
+    ],
+)
+def test_why_a_metric_fails_names_what_is_wrong(tmp_path: Path, changes: dict[str, Any], test: str, why: str) -> None:
+    assert metric_failures(tmp_path, replace(RMSE, **changes))[test] == why
+
+
+def layout_failures(folder: Path, *cells: Any, header: tuple[str, ...] = ("Name",), **more: Any) -> dict[str, str]:
     def table(comparison: Any, **_: Any) -> Table:
         rows = ((Color.NONE, [cell() if callable(cell) else cell for cell in cells]) for _ in comparison.rows)
         return Table(header, frozenset(), iter(list(rows)))
@@ -182,44 +224,120 @@ def layout_failures(folder: Path, *cells: Any, header: tuple[str, ...] = ("Name"
     class Tests(LayoutTests):
         layout = Layout("acme", table, **more)
 
-    return set(failures(Tests, folder))
+    return failures(Tests, folder)
 
 
-def test_a_broken_layout_fails_by_name(tmp_path: Path) -> None:
-    counted = iter(range(1000))
-    assert layout_failures(tmp_path / "healthy", "text") == set()
-    assert "test_every_row_fits_the_header" in layout_failures(tmp_path / "wide", "text", 1)
-    assert layout_failures(tmp_path / "nan", float("nan")) >= {"test_cells_are_text_or_finite_numbers"}
-    assert layout_failures(tmp_path / "bool", True) >= {"test_cells_are_text_or_finite_numbers"}
-    assert layout_failures(tmp_path / "formula", "=1+1") == {"test_no_text_is_a_formula"}
-    assert layout_failures(tmp_path / "counted", lambda: next(counted)) == {"test_a_table_is_the_same_every_time"}
-    assert layout_failures(tmp_path / "columns", "text", columns=("more",)) == {
-        "test_further_columns_are_there_when_asked_for"
-    }
-    assert layout_failures(tmp_path / "nothing", "text", write=lambda *_: None) == {"test_it_is_written_as_csv"}
+@pytest.mark.parametrize(
+    ("cells", "more", "test", "why"),
+    [
+        (["text", 1], {}, "test_every_row_fits_the_header", "one row that agrees: 2 cells below 1 columns"),
+        ([float("nan")], {}, "test_cells_are_text_or_finite_numbers", "one row that agrees: the cell nan of `Name`"),
+        ([True], {}, "test_cells_are_text_or_finite_numbers", "one row that agrees: the cell True of `Name`"),
+        (
+            ["=1+1"],
+            {},
+            "test_no_text_is_a_formula",
+            "one row that agrees: a spreadsheet program would evaluate the cell '=1+1'",
+        ),
+        (
+            [iter(range(1000)).__next__],
+            {},
+            "test_a_table_is_the_same_every_time",
+            "two tables of one comparison differ",
+        ),
+        (
+            ["text"],
+            {"columns": ("more",)},
+            "test_further_columns_are_there_when_asked_for",
+            "the column `more` is not there when it is asked for",
+        ),
+        (["text"], {"write": lambda *_: None}, "test_it_is_written_as_csv", "nothing: no file is written"),
+    ],
+)
+def test_a_broken_layout_fails_by_name(
+    tmp_path: Path, cells: list[Any], more: dict[str, Any], test: str, why: str
+) -> None:
+    assert layout_failures(tmp_path, *cells, **more) == {test: why}
+
+
+def test_a_healthy_layout_fails_nowhere(tmp_path: Path) -> None:
+    assert layout_failures(tmp_path, "text") == {}
 
 
 def format_failures(
     folder: Path, name: str = "acme.txt", text: Callable[[], str] = lambda: "", **more: Any
-) -> set[str]:
+) -> dict[str, str]:
     def files(request: Any, option: Any) -> list[ReportFile]:
         return [ReportFile(name, lambda path: None if text is None else path.write_text(text()) and None)]
 
     class Tests(FileFormatTests):
-        file_format = FileFormat("acme", files, **more)
+        file_format = FileFormat("acme", **{"files": files, **more})
 
-    return set(failures(Tests, folder))
+    return failures(Tests, folder)
 
 
-def test_a_broken_file_format_fails_by_name(tmp_path: Path) -> None:
-    counted = iter(range(1000))
-    assert format_failures(tmp_path / "healthy") == set()
-    assert format_failures(tmp_path / "mute", option=int) == {"test_its_option_is_described"}
-    assert format_failures(tmp_path / "outside", "../acme.txt") == {"test_files_stay_in_the_folder_of_the_report"}
-    assert format_failures(tmp_path / "counted", text=lambda: str(next(counted))) == {
-        "test_the_same_comparison_gives_the_same_bytes"
-    }
-    assert "test_every_comparison_is_written" in format_failures(tmp_path / "nothing", text=None)  # type: ignore[arg-type]
+def silent_without_rows(request: Any, option: Any) -> Any:
+    return request.one("acme", ".txt", Path.touch) if request.comparison.rows else ()
+
+
+def complaining_in_text(request: Any, option: Any) -> Any:
+    request.problems.append("it is late")
+    return request.one("acme", ".txt", Path.touch)
+
+
+def counting() -> Callable[[], str]:
+    numbers = iter(range(1000))
+    return lambda: str(next(numbers))
+
+
+SAYS_WHY = "test_a_comparison_without_files_says_why"
+
+
+@pytest.mark.parametrize(
+    ("changes", "test", "why"),
+    [
+        ({"option": int}, "test_its_option_is_described", "the option of `acme` has no description"),
+        (
+            {"name": "../acme.txt"},
+            "test_files_stay_in_the_folder_of_the_report",
+            "nothing, option None: the file `../acme.txt` is not in the folder of the report",
+        ),
+        (
+            {"text": counting()},
+            "test_the_same_comparison_gives_the_same_bytes",
+            "two reports of one comparison differ",
+        ),
+        (
+            {"text": None},
+            "test_every_comparison_is_written",
+            "nothing, option None: `acme.txt` is announced and not written",
+        ),
+        (
+            {"files": silent_without_rows},
+            SAYS_WHY,
+            "nothing, option None: `acme` gives no file, and does not say why",
+        ),
+        (
+            {"files": complaining_in_text},
+            SAYS_WHY,
+            "nothing, option None: these problems are no `Diagnostic`: ['it is late']",
+        ),
+    ],
+)
+def test_a_broken_file_format_fails_by_name(tmp_path: Path, changes: dict[str, Any], test: str, why: str) -> None:
+    assert format_failures(tmp_path, **changes) == {test: why}
+
+
+def test_a_file_format_without_files_fails_by_name(tmp_path: Path) -> None:
+    def files(request: Any, option: Any) -> tuple[()]:
+        request.problems.append(Diagnostic("PF7101", "a package is missing"))
+        return ()
+
+    assert format_failures(tmp_path, files=files) == {SAYS_WHY: "`acme` gives no file of any comparison"}
+
+
+def test_a_healthy_file_format_fails_nowhere(tmp_path: Path) -> None:
+    assert format_failures(tmp_path) == {}
 
 
 class Options(StageOptions):
@@ -255,17 +373,23 @@ def looking(options: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "failing"),
     [
-        ({}, set()),
-        ({"summary": ""}, {"test_it_has_the_form_of_a_stage"}),
-        ({"options": Silent}, {"test_every_option_is_described"}),
-        ({"options": Careless}, {"test_unknown_options_and_other_names_are_refused"}),
-        ({"run": lambda *_: "a catalog"}, {"test_it_gives_what_it_says"}),
-        ({"run": spoiling}, {"test_it_gives_what_it_says"}),
-        ({"forecast": looking}, {"test_its_forecast_looks_only"}),
-        ({"forecast": lambda _: "much"}, {"test_its_forecast_looks_only"}),
+        ({}, {}),
+        ({"summary": ""}, {"test_it_has_the_form_of_a_stage": "`dump.acme` has no summary"}),
+        (
+            {"options": Silent},
+            {"test_every_option_is_described": "these options of `dump.acme` have no description: depth"},
+        ),
+        ({"options": Careless}, {"test_unknown_options_and_other_names_are_refused": "`dump.acme` takes {'path': "}),
+        (
+            {"run": lambda *_: "a catalog"},
+            {"test_it_gives_what_it_says": "`dump.acme` produces catalogs, and gave a `str`"},
+        ),
+        ({"run": spoiling}, {"test_it_gives_what_it_says": "the run changed what it read"}),
+        ({"forecast": looking}, {"test_its_forecast_looks_only": "its forecast changes files"}),
+        ({"forecast": lambda _: "much"}, {"test_its_forecast_looks_only": "its forecast is a `str`"}),
     ],
 )
-def test_a_broken_stage_fails_by_name(tmp_path: Path, changes: dict[str, Any], failing: set[str]) -> None:
+def test_a_broken_stage_fails_by_name(tmp_path: Path, changes: dict[str, Any], failing: dict[str, str]) -> None:
     healthy = StageType("dump.acme", Kind.CATALOG, Options, run, "Makes a catalog.")
 
     class Tests(StageTests):
@@ -275,8 +399,11 @@ def test_a_broken_stage_fails_by_name(tmp_path: Path, changes: dict[str, Any], f
             (folder / "dump").write_text("theirs")
             return {"path": str(folder / "dump")}
 
+    found = failures(Tests, tmp_path)
     # The options of this file are defined next to numpy, which `validate` must not load.
-    assert set(failures(Tests, tmp_path)) - {"test_validating_imports_nothing_heavy"} == failing
+    found.pop("test_validating_imports_nothing_heavy")
+    assert found.keys() == failing.keys()
+    assert all(found[name].startswith(why) for name, why in failing.items())
 
 
 def test_options_next_to_heavy_imports_fail_by_name(tmp_path: Path) -> None:
