@@ -152,7 +152,11 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def unusable(self, name: str, why: str) -> BrokenPackageError:
         """Return the error of what a package adds under a name, and that cannot be used."""
-        return self._refused([plugin_of(entry) for entry in self._added().get(name, ())], name, why)
+        return self._refused(self.plugins_of(name), name, why)
+
+    def plugins_of(self, name: str) -> Sequence[Plugin]:
+        """Return the entry points that a thing comes from; none for ours. Nothing is loaded."""
+        return [] if name in self.built_in else [plugin_of(entry) for entry in self._added().get(name, ())]
 
     def plugins(self) -> Iterator[tuple[Plugin, Diagnostic | None]]:
         """Load everything that packages add, and yield it with what is wrong with it."""

@@ -347,6 +347,28 @@ def test_code_of_a_stage_that_raises_is_named(acme: Place, text: str, told: str)
     assert told in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ("Kind.CATALOG, Options, lambda *_: None", "returned a NoneType, not a catalog"),
+        ("Kind.PAIRS, Options, lambda *_: [1]", "returned a list, not pairs"),
+        ("Kind.COMPARISON, Options, lambda *_: {}", "returned a dict, not a comparison"),
+        ("Kind.REPORT, Options, lambda *_: 'out.txt'", "returned a str, not a report"),
+        ("Kind.REPORT, Options, lambda *_: [3]", "returned a list with a `int` in it, not a report"),
+    ],
+)
+def test_a_stage_that_gives_something_else_than_it_says_is_named_with_its_package(
+    place: Place, result: str, said: str
+) -> None:
+    place.add("acme_stage", code=STAGE.replace("Kind.CATALOG, Options, lambda *_: None", result))
+    done = place.run("run", place.using("acme_stage"), "--output", "out")
+    assert done.returncode == 3
+    assert f"PF6004]: stage `a` (`dump.acme`) {said}" in done.stderr
+    assert "this is a defect of the package `acme_stage`; report it to its author" in done.stderr
+    assert "entry point `dump.acme = acme_stage:STAGE` (probe_flow.stages) of the package `acme_stage`" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("code", HAVOC.values(), ids=HAVOC)
 def test_schema_leaves_a_broken_stage_out_with_a_warning(place: Place, code: str) -> None:
     place.add("acme_stage", code=code)

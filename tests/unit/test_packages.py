@@ -123,3 +123,13 @@ def test_plugins_are_listed_with_what_is_wrong_with_them(site: Site) -> None:
     site.install("acme_b", GROUP, "edam = acme_b:X", "X = 7")
     found = {plugin.name: problem and problem.message for plugin, problem in cheeses().plugins()}
     assert found == {"edam": "the cheese `edam` cannot be used: it is no text", "gouda": None}
+
+
+def test_the_entry_points_of_a_thing_are_known_without_loading_it(site: Site) -> None:
+    site.install("acme_a", GROUP, "gouda = acme_a:X", "X = 'yellow'")
+    known = cheeses()
+    assert [plugin.package for plugin in known.plugins_of("gouda")] == ["acme_a"]
+    assert [list(known.plugins_of(name)) for name in (*known.built_in, "no such cheese")] == [[]] * (
+        len(known.built_in) + 1
+    )
+    assert site.imported == set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from probe_flow.record.run_json import Summary, comparison_summary
 from probe_flow.record.types.run import InputRecord
 from probe_flow.records import Catalog, Comparison, Pairs
 from probe_flow.stages.base import Kind
+from probe_flow.stages.registry import STAGES
+from probe_flow.workflow.loading.fields import KIND_WORDS
 
 _RECORD_OF: Mapping[Kind, type] = {Kind.CATALOG: Catalog, Kind.PAIRS: Pairs, Kind.COMPARISON: Comparison}
 
@@ -65,7 +68,8 @@ class Results:
         """Take a stage's result: write what must be written, hold it if a consumer waits.
 
         Raises:
-            InternalError: PF6004 when the result is not of the kind that the stage declares.
+            InternalError: PF6004 when the result is not of the kind that the stage declares. A report is a list of
+                paths.
         """
         name, kind = planned.stage.name, planned.stage.type.produces
         expected = _RECORD_OF.get(kind)
@@ -129,6 +133,9 @@ class Results:
     def _add_files(self, planned: PlannedStage, result: object) -> None:
         if isinstance(result, str) or not isinstance(result, Sequence):
             raise InternalError(_wrong_kind(planned, result))
+        strange = next((each for each in result if not isinstance(each, (str, PathLike))), None)
+        if strange is not None:
+            raise InternalError(_wrong_kind(planned, result, f" with a `{type(strange).__name__}` in it"))
         for path in result:
             self._note(Path(path))
 
@@ -159,11 +166,16 @@ def is_strict(problem: Diagnostic, strict: Sequence[str]) -> bool:
     )
 
 
-def _wrong_kind(planned: PlannedStage, result: object) -> Diagnostic:
+def _wrong_kind(planned: PlannedStage, result: object, more: str = "") -> Diagnostic:
     stage, found = planned.stage, type(result).__name__
+    plugins = STAGES.plugins_of(stage.type.uses)
+    packages = " and ".join(f"`{plugin.package}`" for plugin in plugins)
     return Diagnostic(
         "PF6004",
-        f"stage `{stage.name}` (`{stage.type.uses}`) returned a {found}, not a {stage.type.produces.value}",
+        f"stage `{stage.name}` (`{stage.type.uses}`) returned a {found}{more}, not {KIND_WORDS[stage.type.produces]}",
         stage=stage.name,
-        help="this is a defect of the stage; report it to its author",
+        help="this is a defect of the stage; report it to its author"
+        if not packages
+        else f"this is a defect of the package {packages}; report it to its author",
+        notes=tuple(map(str, plugins)),
     )
