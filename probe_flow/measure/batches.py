@@ -154,14 +154,15 @@ def plan_batches(
 
     Tasks that read the same golden blocks follow each other, where the largest of them belongs.
     """
-    together: dict[tuple[object, ...], list[Task]] = {}
-    for task in sorted(tasks, key=lambda task: (-task.nbytes, task.pair, task.first_block)):
-        together.setdefault(task.golden_blocks, []).append(task)
+    by_size = sorted(tasks, key=lambda task: (-task.nbytes, task.pair, task.first_block))
+    first_of: dict[int, int] = {}  # by hash: whole keys take 500 bytes a task
+    place = [first_of.setdefault(hash(task.golden_blocks), number) for number, task in enumerate(by_size)]
     batches: list[Batch] = []
     current: list[Task] = []
     size = 0
 
-    for group in together.values():
+    for _, together in groupby(sorted(range(len(place)), key=place.__getitem__), key=place.__getitem__):
+        group = [by_size[number] for number in together]
         begins = bool(current) and size + sum(task.nbytes for task in group) > batch_bytes
         for task in group:
             is_full = size + task.nbytes > batch_bytes or len(current) >= MAX_TASKS_PER_BATCH

@@ -5,8 +5,9 @@ What a batch brings is kept as soon as it arrives, so that a killed run loses li
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from probe_flow.elements.tensor_store import TensorStore
@@ -37,6 +38,7 @@ from probe_flow.measure.result_keys import (
     fields_text,
     identifier,
     identity,
+    key_of,
     key_of_text,
     label_of,
     status_of,
@@ -141,6 +143,8 @@ class _Work:
     """What has been measured so far, and why some of it could not be.
 
     What the tasks of a pair leave is folded when the last of them is done: it takes more memory than the measurement.
+    For the same reason what a result depends on is looked up again when it is kept; ``unsettled`` tasks read files
+    that were too young to be sure of, and are not kept.
     """
 
     context: Context
@@ -154,13 +158,13 @@ class _Work:
     parts: dict[int, dict[int, Part]] = field(default_factory=lambda: defaultdict(dict))
     backends: dict[int, str] = field(default_factory=dict)
     failures: dict[int, Diagnostic] = field(default_factory=dict)
-    keys: dict[Place, str] = field(default_factory=dict)
-    fields: dict[Place, str] = field(default_factory=dict)
+    unsettled: set[Place] = field(default_factory=set)
 
     def measure(self, tasks: Sequence[Task]) -> None:
         """Take from the cache what it holds, measure the rest."""
-        remaining = self._recall(tasks)
         settings = self.context.settings
+        identify = identifier(self.context.cache.key)
+        remaining = self._recall(tasks, identify)
         backend = backend_named(settings.metrics_backend, sum(task.nbytes for task in remaining))
         remaining += self._of_other_backends(tasks, remaining, backend.label)
         self.open_tasks = Counter(task.pair for task in remaining)
@@ -169,32 +173,24 @@ class _Work:
         options = replace(self.options, backend=backend.name)
         store = TensorStore(settings.tensors, settings.keeps_all_tensors) if settings.tensors else None
         if store is not None:
-            remaining = _with_keys(remaining, store, identifier(self.context.cache.key))
+            remaining = _with_keys(remaining, store, identify)
         batches = plan_batches(remaining, options, io=settings.io, batch_bytes=settings.batch_bytes, store=store)
         sizes = [sum(task.nbytes for task in batch.tasks) for batch in batches]
         self.context.emit("compare.planned", tasks=len(tasks), kept=len(tasks) - len(remaining), batches=len(batches))
-        stamps = {(task.pair, task.first_block): _stamp(task) for task in remaining}
+        stamps = [array("q", map(_stamp, batch.tasks)) for batch in batches]
         for index, results in self.context.map(measure_batch, batches, sizes=sizes, lost=lost_batch):
-            changed = {
-                task.pair for task in batches[index].tasks if _stamp(task) != stamps[task.pair, task.first_block]
-            }
-            self._take(
-                results, {(task.pair, task.first_block): task for task in batches[index].tasks}, changed, backend.label
-            )
+            batch = batches[index].tasks
+            changed = {task.pair for task, stamp in zip(batch, stamps[index], strict=True) if _stamp(task) != stamp}
+            self._take(results, batch, changed, backend.label, identify)
 
-    def _recall(self, tasks: Sequence[Task]) -> list[Task]:
+    def _recall(self, tasks: Sequence[Task], identify: Identify) -> list[Task]:
         cache = self.context.cache
-        identify = identifier(cache.key)
-        for task in tasks:
-            fields = task_fields(task, self.options.key_text, identify=identify)
-            if fields is not None:
-                place = task.pair, task.first_block
-                self.fields[place] = fields_text(fields)
-                self.keys[place] = key_of_text(self.fields[place])
-        kept = cache.find(list(self.keys.values()))
+        keys = _keys(tasks, self.options, identify)
+        self.unsettled = {(task.pair, task.first_block) for task, key in zip(tasks, keys, strict=True) if key is None}
+        kept = cache.find([key for key in keys if key is not None])
         remaining = []
-        for task in tasks:
-            text = kept.get(self.keys.get((task.pair, task.first_block), ""))
+        for task, key in zip(tasks, keys, strict=True):
+            text = None if key is None else kept.get(key)
             backend, _, measured = (text or "").partition("\n")
             record = None if text is None else _readable(measured)
             if record is None:
@@ -216,8 +212,9 @@ class _Work:
         return again
 
     def _take(
-        self, results: Sequence[TaskResult], tasks: Mapping[Place, Task], changed: set[int], backend: str
+        self, results: Sequence[TaskResult], batch: Sequence[Task], changed: set[int], backend: str, identify: Identify
     ) -> None:
+        tasks = {(task.pair, task.first_block): task for task in batch}
         texts = {}
         for result in results:
             place = result.pair, result.first_block
@@ -229,9 +226,13 @@ class _Work:
                 continue
             self.parts[result.pair][result.first_block] = result.record
             self.backends[result.pair] = backend
-            if place in self.keys:
-                label = label_of(tasks[place], self.fields.pop(place))
-                texts[self.keys.pop(place)] = f"{backend}\n{_text(result.record)}", label
+            fields = None
+            if place not in self.unsettled:
+                fields = task_fields(tasks[place], self.options.key_text, identify=identify)
+            if fields is not None:
+                described = fields_text(fields)
+                label = label_of(tasks[place], described)
+                texts[key_of_text(described)] = f"{backend}\n{_text(result.record)}", label
             if not self.open_tasks[result.pair]:
                 self._fold(result.pair)
         self.context.cache.add(texts)
@@ -261,16 +262,23 @@ class _Work:
             self.measurements[number] = found
 
 
+def _keys(tasks: Iterable[Task], options: MeasureOptions, identify: Identify) -> list[str | None]:
+    """Return the keys of the results of tasks, None where a file cannot be identified for sure."""
+    fields = (task_fields(task, options.key_text, identify=identify) for task in tasks)
+    return [None if each is None else key_of(each) for each in fields]
+
+
 def _with_keys(tasks: Sequence[Task], store: TensorStore, identify: Identify) -> list[Task]:
     """Return the tasks with the keys of the converted copies that the store wants of their tensors."""
 
     def key(tensor: TensorRef) -> str | None:
         return tensor_key(tensor, identify) if store.wants(tensor) else None
 
-    return [
-        replace(task, target_key=key(task.target), golden_key=key(task.golden) if task.golden else None)
-        for task in tasks
-    ]
+    def keyed(task: Task) -> Task:
+        keys = key(task.target), key(task.golden) if task.golden else None
+        return task if keys == (None, None) else replace(task, target_key=keys[0], golden_key=keys[1])
+
+    return [keyed(task) for task in tasks]
 
 
 def _text(part: Part) -> str:
