@@ -19,24 +19,51 @@ MAX_DEPTH = 8
 """Folder levels below the root that are read; the deepest known layout has six."""
 
 
+class DumpFolder(Struct, frozen=True, gc=False):
+    """A folder of a dump: its parts below the root, and its texts with a ``/`` at the end, shared by its files."""
+
+    parts: tuple[str, ...]
+    relative: str
+    path: str
+
+    @classmethod
+    def of(cls, root: Path, parts: tuple[str, ...] = ()) -> DumpFolder:
+        """Return a folder below a root."""
+        path = os.fspath(root.joinpath(*parts)).rstrip("/")  # of the root of all: nothing
+        return cls(parts, "".join(f"{part}/" for part in parts), f"{path}/")
+
+
 class DumpFile(Struct, frozen=True, gc=False):
     """One regular file.
 
     Args:
-        folders: folder parts relative to the root.
+        folder: the folder that holds it.
         name: its name.
-        relative: both, with ``/``.
-        path: where it is; of a link, what it leads to.
         size: bytes.
         mtime_ns: modification time.
+        real: of a link, where that leads to.
     """
 
-    folders: tuple[str, ...]
+    folder: DumpFolder
     name: str
-    relative: str
-    path: str
     size: int
     mtime_ns: int
+    real: str | None = None
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Folder parts relative to the root."""
+        return self.folder.parts
+
+    @property
+    def relative(self) -> str:
+        """Folders and name with ``/``."""
+        return self.folder.relative + self.name
+
+    @property
+    def path(self) -> str:
+        """Where it is; of a link, what it leads to."""
+        return self.folder.path + self.name if self.real is None else self.real
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +105,7 @@ def list_dump_or_file(path: str | os.PathLike[str]) -> DumpListing:
         status = real.stat()
     except OSError as error:
         raise IncompleteError(_unreadable(os.fspath(path), error)) from error
-    file = DumpFile((), real.name, real.name, str(real), status.st_size, status.st_mtime_ns)
+    file = DumpFile(DumpFolder.of(real.parent), real.name, status.st_size, status.st_mtime_ns)
     return DumpListing(real.parent, (file,), ())
 
 
@@ -105,14 +132,14 @@ def list_dump(root: Path) -> DumpListing:
             problems.append(_unreadable("/".join(folders) or ".", error))
             continue
         below: list[tuple[str, ...]] = []
-        prefix = "".join(f"{name}/" for name in folders)
+        folder = DumpFolder.of(root, folders)
         for entry in found:
             if entry.is_dir(follow_symlinks=False):
                 if len(folders) < MAX_DEPTH:
                     below.append((*folders, entry.name))
                 else:
-                    problems.append(_too_deep(prefix + entry.name))
-            elif (file := _take_file(root, folders, prefix + entry.name, entry, problems)) is not None:
+                    problems.append(_too_deep(folder.relative + entry.name))
+            elif (file := _take_file(root, folder, entry, problems)) is not None:
                 files.append(file)
         pending.extend(reversed(below))
     return DumpListing(root, tuple(files), tuple(problems))
@@ -126,9 +153,8 @@ def fingerprint(files: Iterable[DumpFile]) -> str:
     return digest.hexdigest()
 
 
-def _take_file(
-    root: Path, folders: tuple[str, ...], relative: str, entry: os.DirEntry[str], problems: list[Problem]
-) -> DumpFile | None:
+def _take_file(root: Path, folder: DumpFolder, entry: os.DirEntry[str], problems: list[Problem]) -> DumpFile | None:
+    relative, followed = folder.relative + entry.name, None
     try:
         path = entry.path
         if entry.is_symlink():
@@ -139,7 +165,7 @@ def _take_file(
             if real.is_dir():
                 problems.append(_link(relative, "leads to a folder of the same dump", Severity.NOTE))
                 return None
-            path = os.fspath(real)
+            path = followed = os.fspath(real)
         status = os.stat(path)  # noqa: PTH116 - one call a file; a Path each would double the time of a listing
         if not stat.S_ISREG(status.st_mode):
             problems.append(
@@ -155,7 +181,7 @@ def _take_file(
     except (OSError, RuntimeError) as error:  # a link to itself is a RuntimeError before Python 3.13
         problems.append(_unreadable(relative, error))
         return None
-    return DumpFile(folders, entry.name, relative, path, status.st_size, status.st_mtime_ns)
+    return DumpFile(folder, entry.name, status.st_size, status.st_mtime_ns, followed)
 
 
 def _link(relative: str, what: str, severity: Severity) -> Problem:

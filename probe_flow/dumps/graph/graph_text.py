@@ -73,7 +73,10 @@ def _stopped(reason: Diagnostic, kept: int) -> Diagnostic:
 
 
 class _Text:
-    """The operators of one text, as far as it has been read; the number of their parts is bounded."""
+    """The operators of one text, as far as it has been read; the number of their parts is bounded.
+
+    Texts that recur (types, names of attributes, producers) are the same object for all operators.
+    """
 
     def __init__(self, stream: BinaryIO, label: str) -> None:
         self.name = ""
@@ -81,6 +84,7 @@ class _Text:
         self._label = label
         self._fields = TextFields(stream, label)
         self._parts = 0
+        self._texts: dict[str, str] = {}
 
     def read(self) -> None:
         fields = self._fields
@@ -113,12 +117,12 @@ class _Text:
                 else:
                     self._fields.skip()
             elif key == b"name":
-                name = _text(kind, raw)
+                name = self._shared(_text(kind, raw))
             elif key == b"type":
-                op_type = _text(kind, raw)
+                op_type = self._shared(_text(kind, raw))
             elif key == b"input":
                 self._count()
-                _add_input(inputs, _text(kind, raw))
+                self._add_input(inputs, _text(kind, raw))
         return GraphOp(name, op_type, len(self.ops), tuple(inputs), tuple(outputs))
 
     def _read_output(self) -> Mapping[str, str]:
@@ -130,11 +134,11 @@ class _Text:
                     self._read_attr(output)
                 elif key == b"shape":
                     dims = self._block().get(b"dim", ())
-                    output["shape"] = ",".join(dim.decode("ascii", "replace") for dim in dims)
+                    output["shape"] = self._shared(",".join(dim.decode("ascii", "replace") for dim in dims))
                 else:
                     self._fields.skip()
             elif key == b"dtype":
-                output["dtype"] = _text(kind, raw)
+                output["dtype"] = self._shared(_text(kind, raw))
         return output
 
     def _read_attr(self, output: dict[str, str]) -> None:
@@ -151,7 +155,7 @@ class _Text:
                 name = _text(kind, raw)
         if value is not None:
             # An attribute of that name never hides the descriptor's own dtype or shape.
-            output.setdefault(name, value)
+            output.setdefault(self._shared(name), value)
 
     def _block(self) -> Mapping[bytes, list[bytes]]:
         """Read a small block of plain values (a shape); blocks inside it are skipped."""
@@ -164,18 +168,20 @@ class _Text:
                 values.setdefault(key, []).append(raw)
         return values
 
+    def _add_input(self, inputs: list[tuple[str, int] | None], text: str) -> None:
+        if not text:
+            inputs.append(None)
+            return
+        producer, colon, index = text.rpartition(":")
+        if index == "-1" or text.startswith("^"):
+            return
+        if colon and index.isascii() and index.isdigit():
+            inputs.append((self._shared(producer), int(index[:9])))
+        else:
+            inputs.append((self._shared(text), 0))
 
-def _add_input(inputs: list[tuple[str, int] | None], text: str) -> None:
-    if not text:
-        inputs.append(None)
-        return
-    producer, colon, index = text.rpartition(":")
-    if index == "-1" or text.startswith("^"):
-        return
-    if colon and index.isascii() and index.isdigit():
-        inputs.append((producer, int(index[:9])))
-    else:
-        inputs.append((text, 0))
+    def _shared(self, text: str) -> str:
+        return self._texts.setdefault(text, text)
 
 
 def _text(kind: str, raw: bytes) -> str:
