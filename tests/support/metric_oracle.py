@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from mpmath import mp, mpf
+
+from probe_flow.testing.builders import ArrayBlocks
 
 Number = int | float | complex
 
 EPS32 = mpf(1.1920929e-07)
 EPS64 = mpf(2) ** -52
+
+
+def exact(blocks: ArrayBlocks) -> list[Any]:
+    """Return the elements of a tensor in memory as Python numbers, without rounding."""
+    array = blocks.array
+    if array.dtype.kind in "biufc" and array.dtype.itemsize > 1:
+        return list(array.tolist())
+    if array.dtype.kind in "biu":
+        return [int(value) for value in array]
+    return [float(value) for value in array]
 
 
 def parts(value: Number) -> tuple[float | int, ...]:

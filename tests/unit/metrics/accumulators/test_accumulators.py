@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from array_blocks import ArrayBlocks
+from metric_oracle import exact
 from packages_on_path import Site
 
 from probe_flow.errors import UsageError
@@ -25,6 +25,7 @@ from probe_flow.metrics.kernel.compare import measure, measure_span
 from probe_flow.metrics.kernel.record_text import record_of, record_text
 from probe_flow.metrics.sums.pair_errors import PairErrors, PairValues
 from probe_flow.metrics.sums.record import BLOCK, Accumulator, Record, Value, fold
+from probe_flow.testing.builders import ArrayBlocks
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -190,8 +191,8 @@ def test_one_of_a_package_runs_under_every_backend(backend: str, dtype: str, cou
     options = MeasureOptions(("above_golden", "beyond_one", "moments"), backend=backend)
     record = measure(target, golden, options)
     own = [each for each in record.accumulators if each.name != "moments"]
-    errors = [abs(t - g) for t, g in zip(target.exact(), golden.exact(), strict=True)]
-    above = sum(t > g for t, g in zip(target.exact(), golden.exact(), strict=True))
+    errors = [abs(t - g) for t, g in zip(exact(target), exact(golden), strict=True)]
+    above = sum(t > g for t, g in zip(exact(target), exact(golden), strict=True))
     assert own == [AboveGolden(above), BeyondOne(sum(error for error in errors if error > 1))]
     values = own[0].finish(record)
     assert values == {"above_golden_share": above / count}

@@ -9,12 +9,13 @@ from itertools import pairwise
 import ml_dtypes
 import numpy as np
 import pytest
-from array_blocks import ArrayBlocks
+from metric_oracle import exact
 
 from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.catalogue.derive import derive
 from probe_flow.metrics.kernel.compare import measure, measure_span
 from probe_flow.metrics.sums.record import BLOCK, fold
+from probe_flow.testing.builders import ArrayBlocks
 
 IDS = ("mean_err", "bias_ratio")
 SIGNED = MeasureOptions(("signed",))
@@ -114,8 +115,8 @@ def test_every_backend_agrees_with_exact_sums_on_any_split(backend: str, dtype: 
     if dtype == "int8":
         target, golden = (ArrayBlocks(np.asarray(side.array) % 50, dtype) for side in noisy(count, "int32"))
     record = measure(target, golden, options)
-    total = math.fsum([*target.exact(), *(-value for value in golden.exact())])  # exact, then rounded once
-    size = math.fsum(abs(t - g) for t, g in zip(target.exact(), golden.exact(), strict=True))
+    total = math.fsum([*exact(target), *(-value for value in exact(golden))])  # exact, then rounded once
+    size = math.fsum(abs(t - g) for t, g in zip(exact(target), exact(golden), strict=True))
     found = derive(record, IDS)
     assert found["mean_err"] == pytest.approx(total / count, rel=0, abs=1e-13 * size / count)
     assert found["bias_ratio"] == pytest.approx(abs(total) / size if size else 0.0, rel=0, abs=1e-13)

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from array_blocks import ArrayBlocks
 
 from probe_flow.errors import UsageError
 from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.backends import choice as backends
 from probe_flow.metrics.backends.choice import NUMPY, WORTH_COMPILED_BYTES, backend_named
 from probe_flow.metrics.kernel.compare import backend_label, measure
+from probe_flow.testing.builders import ArrayBlocks
 
 COMPILED_CODE = "probe_flow.metrics.backends.compiled_code"
 

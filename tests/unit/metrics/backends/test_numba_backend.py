@@ -10,12 +10,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from array_blocks import ArrayBlocks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from msgspec.structs import astuple
 from numpy.typing import NDArray
+
+from probe_flow.testing.builders import ArrayBlocks
 
 pytest.importorskip("numba", reason="numba is not installed (extra accel)")
 

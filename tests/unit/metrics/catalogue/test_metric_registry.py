@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from array_blocks import ArrayBlocks
 from packages_on_path import Site
 
 from probe_flow.errors import UsageError
@@ -23,6 +22,7 @@ from probe_flow.metrics.catalogue.third_side import THIRD_SIDE, of_two_sides
 from probe_flow.metrics.kernel.compare import measure
 from probe_flow.metrics.sums.record import Record
 from probe_flow.records import Mode, Statistics
+from probe_flow.testing.builders import ArrayBlocks
 
 ROOT = Path(__file__).parents[4]
 GROUP = "probe_flow.metrics"

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_blocks import ArrayBlocks
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_oracle import IDS, oracle
+from metric_oracle import IDS, exact, oracle
 
 from probe_flow.metrics.catalogue.derive import derive
 from probe_flow.metrics.catalogue.metrics import BUILT_IN
 from probe_flow.metrics.catalogue.registry import options_for
 from probe_flow.metrics.kernel.compare import measure, relative_eps
 from probe_flow.records import Mode
+from probe_flow.testing.builders import ArrayBlocks
 
 NAN, INF = math.nan, math.inf
 
@@ -27,7 +27,7 @@ def measured(target: ArrayBlocks, golden: ArrayBlocks) -> dict[str, Any]:
 
 def assert_equals_oracle(target: ArrayBlocks, golden: ArrayBlocks) -> None:
     values = measured(target, golden)
-    expected = oracle(target.exact(), golden.exact(), relative_eps(target.dtype, golden.dtype))
+    expected = oracle(exact(target), exact(golden), relative_eps(target.dtype, golden.dtype))
     assert list(values) == list(IDS)
     for metric, want in expected.items():
         got = values[metric]
@@ -37,7 +37,7 @@ def assert_equals_oracle(target: ArrayBlocks, golden: ArrayBlocks) -> None:
             assert math.isnan(got), metric
         elif metric == "kl_softmax":
             # A difference of logarithms of sums: absolute error of a few roundings of the largest value.
-            largest = max([1.0, *(abs(float(v)) for v in (*target.exact(), *golden.exact()))])
+            largest = max([1.0, *(abs(float(v)) for v in (*exact(target), *exact(golden)))])
             assert got == pytest.approx(want, rel=1e-12, abs=1e-14 * largest)
         elif metric == "kl_minmax":
             assert got == pytest.approx(want, rel=1e-12, abs=1e-14)  # a difference of sums of order 1
@@ -148,7 +148,7 @@ def test_any_float32_pairs(pairs: list[tuple[float, float]]) -> None:
     target = ArrayBlocks([t for t, _ in pairs], "float32")
     golden = ArrayBlocks([g for _, g in pairs], "float32")
     values = measured(target, golden)
-    expected = oracle(target.exact(), golden.exact(), 1.1920929e-07)
+    expected = oracle(exact(target), exact(golden), 1.1920929e-07)
     for metric, want in expected.items():
         if want is None:
             assert values[metric] is None

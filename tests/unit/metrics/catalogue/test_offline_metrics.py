@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_blocks import ArrayBlocks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from probe_flow.metrics.catalogue.derive import derive
 from probe_flow.metrics.catalogue.registry import metric_ids, options_for
 from probe_flow.metrics.kernel.compare import measure
+from probe_flow.testing.builders import ArrayBlocks
 
 IDS = metric_ids("offline")
 NAN, INF = math.nan, math.inf

@@ -7,10 +7,10 @@ import zlib
 
 import numpy as np
 import pytest
-from array_blocks import ArrayBlocks
 
 from probe_flow.measure.results import checksum_equal, crc32
 from probe_flow.metrics.sums.record import BLOCK
+from probe_flow.testing.builders import ArrayBlocks
 
 
 def test_crc32_is_that_of_the_little_endian_bytes() -> None:

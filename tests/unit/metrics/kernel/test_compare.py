@@ -13,7 +13,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from array_blocks import ArrayBlocks
 from msgspec.structs import astuple
 from numpy.typing import NDArray
 
@@ -30,6 +29,7 @@ from probe_flow.metrics.kernel.compare import (
 from probe_flow.metrics.kernel.kept_blocks import KEPT_BYTES
 from probe_flow.metrics.sums.block_sums import Scratch, load
 from probe_flow.metrics.sums.record import BLOCK, EPS32, EPS64, Record, fold
+from probe_flow.testing.builders import ArrayBlocks
 
 EVERYTHING = MeasureOptions(("masked", "moments", "significant"))
 OFFLINE = MeasureOptions(("moments", "significant"))
