@@ -6,11 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from probe_flow.record.types.run import RUN_SCHEMA, RunRecord
 from probe_flow.records import (
     Catalog,
     Comparison,
@@ -156,29 +154,6 @@ def comparison(*rows: Row, **more: Any) -> Comparison:
         **more,
     }
     return Comparison(pairs_of([each.pair for each in rows]), rows, **facts)
-
-
-def run_record(**said: Any) -> RunRecord:
-    """Return the record of a run that compared nothing and passes, with what is said of it."""
-    workflow = {"name": "demo", "path": "demo.yaml", "folder": "", "description": None, "sample": False}
-    mappings = ("params", "counts", "roles", "coverage", "finding_counts", "comparisons", "versions")
-    lists = ("incomplete", "caveats", "suspects", "findings", "stages", "inputs", "artifacts", "problems")
-    record: dict[str, Any] = {
-        **{name: {} for name in mappings},
-        **{name: [] for name in lists},
-        "first_divergence": None,
-        "nonfinite_origin": None,
-        "schema": RUN_SCHEMA,
-        "run_id": "run",
-        "workflow": workflow,
-        "status": "ended",
-        "verdict": "pass",
-        "exit_code": 0,
-        "timings": {"started": "2026-01-02T03:04:05+00:00", "wall_s": None},
-        "executor": {},
-        **said,
-    }
-    return msgspec.convert(record, RunRecord)
 
 
 HOSTILE = '=cmd|"x",\n<b>é\u2028'

@@ -13,8 +13,9 @@ from probe_flow.records import Comparison
 from probe_flow.reports.formats import Chosen, FileFormat, ReportFile, Request
 from probe_flow.reports.layout import Layout
 from probe_flow.reports.table import Table
-from probe_flow.testing.builders import run_record, sample_comparisons
+from probe_flow.testing.builders import sample_comparisons
 from probe_flow.testing.expect import expect
+from probe_flow.testing.run_records import run_record
 
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_records import run_record
 
 from probe_flow.records import Comparison
 from probe_flow.reports.html.page import write_html
+from probe_flow.testing.run_records import run_record
 
 READY_S = 60
 """Seconds until a report must be usable; the machine of the tests may be busy with others."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from run_records import run_data
+from probe_flow.testing.run_records import run_data
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -8,7 +8,6 @@ import pytest
 from html_data import payload
 from msgspec.structs import replace
 from report_builders import catalog, comparison, good_row, key, missing_golden, origin, row, tensor
-from run_records import run_record
 
 from probe_flow.engine.run.record import with_summaries
 from probe_flow.errors import CODES
@@ -27,6 +26,7 @@ from probe_flow.records import (
     SlotRole,
     TensorKind,
 )
+from probe_flow.testing.run_records import run_record
 
 
 def codes(finding: Finding, given: Comparison) -> list[str]:

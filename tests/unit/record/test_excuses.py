@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 import jsonschema
 import report_builders as build
 from msgspec.structs import replace
-from run_records import run_record
 
 from probe_flow.record.conclusion import concluded
 from probe_flow.record.excuses import MAX_CHANGES, baseline_facts, change_text
@@ -29,6 +28,7 @@ from probe_flow.reports.ci.annotations import Level, annotate
 from probe_flow.reports.ci.junit import write_junit
 from probe_flow.reports.ci.markdown import markdown_text
 from probe_flow.reports.terminal.console import render_summary
+from probe_flow.testing.run_records import run_record
 
 WAIVED = Excuse(ExcuseKind.WAIVED, "waived until 2026-12-31 by jane: known")
 USES = (

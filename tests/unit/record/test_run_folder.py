@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from report_builders import comparison, good_row, missing_golden, origin
-from run_records import run_data, run_record
 
 from probe_flow.engine.run.record import with_summaries
 from probe_flow.errors import IncompleteError, ProbeFlowError, UsageError
@@ -15,6 +14,7 @@ from probe_flow.record.jsonl import write_comparison_jsonl, write_nodes_jsonl
 from probe_flow.record.run_folder import read_run
 from probe_flow.record.run_json import comparison_summary, plain
 from probe_flow.records import Comparison, Role, Status
+from probe_flow.testing.run_records import run_data, run_record
 
 
 def diverging() -> Comparison:

@@ -9,7 +9,6 @@ import pytest
 from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 from report_builders import comparison, good_row, missing_golden, missing_target, origin
-from run_records import run_record
 
 from probe_flow.engine.run.record import with_summaries
 from probe_flow.record import run_json
@@ -19,6 +18,7 @@ from probe_flow.record.schemas import schema, schema_names, schema_text
 from probe_flow.record.types.conclusions import FindingCount
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Comparison, Coverage, Finding, FindingKind, Role, Status
+from probe_flow.testing.run_records import run_record
 
 SCHEMAS = Path(__file__).parents[3] / "schemas"
 RUN = Draft202012Validator(schema("run"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from run_records import finding, run_record
 
 from probe_flow.record.same_places import elsewhere, same_places, suspected
 from probe_flow.record.types.conclusions import FindingRecord
+from probe_flow.testing.run_records import finding, run_record
 
 
 def found(node: str | None = "Gelu_1", rank: object = 0, step: object = 0, **more: object) -> FindingRecord:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from report_builders import comparison, good_row
-from run_records import run_record
 
 from probe_flow.records import Comparison
 from probe_flow.reports.ci.junit import write_junit
 from probe_flow.reports.html.page import write_html
 from probe_flow.reports.row_colors import Color
 from probe_flow.reports.table import Table, write_csv
+from probe_flow.testing.run_records import run_record
 
 ROWS = 3000
 LONG = 4000

@@ -11,7 +11,6 @@ import pytest
 from html_data import payload
 from msgspec.structs import replace
 from report_builders import comparison, good_row, missing_golden, missing_target, origin, row, tensor
-from run_records import run_record
 from stored_runs import row as stored_row
 
 from probe_flow.analysis.coverage import cover
@@ -22,6 +21,7 @@ from probe_flow.record.types.reading import Reader
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.records import Excuse, ExcuseKind, FindingKind, Role, Row, Status, TensorKind
 from probe_flow.reports.marks import LOOKS, Mark, RowMarks, StoredMarks, fill_of, is_missing, mark_of
+from probe_flow.testing.run_records import run_record
 
 
 def judged(order: int, status: Status, role: Role, *, excess: float | None = None, **more: Any) -> Row:

@@ -12,13 +12,13 @@ import pytest
 from html_data import payload
 from msgspec.structs import replace
 from report_builders import GOOD_METRICS, comparison, good_row, measurement, missing_golden, stats, tensor
-from run_records import run_record
 
 from probe_flow.record.jsonl import write_comparison_jsonl, write_nodes_jsonl
 from probe_flow.records import Catalog, Comparison, Extent
 from probe_flow.records.frameworks import TORCHAIR_FX
 from probe_flow.reports.layout import Layout
 from probe_flow.reports.registry import LAYOUTS, OURS
+from probe_flow.testing.run_records import run_record
 
 FIGURES = {
     "reference.cosine": 0.5,

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 import stored_runs
-from run_records import run_record
 
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.record.types.run import RunRecord
 from probe_flow.runs.heat_map import MAX_LINES, HeatText
+from probe_flow.testing.run_records import run_record
 
 
 def row(

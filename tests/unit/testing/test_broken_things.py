@@ -430,7 +430,7 @@ def test_options_next_to_heavy_imports_fail_by_name(tmp_path: Path) -> None:
     assert "`acme_heavy_stage` imports ['numpy']; do that inside `run`" in done.stderr
 
 
-@pytest.mark.parametrize("module", ["builders", "readers", "metrics", "reports", "stages", "expect"])
+@pytest.mark.parametrize("module", ["builders", "run_records", "readers", "metrics", "reports", "stages", "expect"])
 def test_nothing_of_it_needs_pytest(module: str) -> None:
     code = f"import sys, probe_flow.testing.{module}; print('pytest' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from msgspec import Struct
-from run_records import run_data
 from stored_runs import node, row
 
 from probe_flow.record.json_values import number
@@ -18,6 +17,7 @@ from probe_flow.record.run_json import plain
 from probe_flow.record.schemas import ROOTS, schema
 from probe_flow.record.types.reading import MisfitError, Reader
 from probe_flow.record.types.rows import RowRecord
+from probe_flow.testing.run_records import run_data
 
 MAP = {"shape": [2, 3], "down": [0], "across": [1], "cell": [1, 1], "errors": [0.5, None], "alike": [], "mismatch": [1]}
 WHOLE: dict[str, Any] = {

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from report_builders import catalog, comparison, good_row, key, origin, tensor
-from run_records import run_record
 
 from probe_flow.errors import Diagnostic, Severity, Span
 from probe_flow.records import Comparison, FindingKind, Node, Status
 from probe_flow.reports.ci.annotations import Annotation, Level, annotate, github_text, gitlab_text
+from probe_flow.testing.run_records import run_record
 
 ROOT = Path("/checkout")
 FRAMES = (

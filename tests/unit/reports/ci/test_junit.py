@@ -7,7 +7,6 @@ from xml.sax.saxutils import escape, quoteattr
 
 import pytest
 from report_builders import catalog, comparison, good_row, key, missing_golden, missing_target, origin, row, tensor
-from run_records import run_record
 
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import (
@@ -23,6 +22,7 @@ from probe_flow.records import (
     Status,
 )
 from probe_flow.reports.ci.junit import RUN_SUITE, _attribute, write_junit, xml_text
+from probe_flow.testing.run_records import run_record
 
 FACTS = run_record(workflow={"name": "demo <&> \x1b[31m"}, versions={"probe_flow": "0.1.0"})
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 from report_builders import comparison, good_row, key, missing_golden, missing_target, origin, tensor
-from run_records import run_record
 
 from probe_flow.records import Comparison, Coverage, Finding, FindingKind, Role, Status
 from probe_flow.reports.ci.markdown import code, markdown_text, plain, write_markdown
+from probe_flow.testing.run_records import run_record
 
 FACTS = run_record(workflow={"name": "demo"})
 EXPECTED = """\

@@ -10,9 +10,9 @@ from importlib.resources import files
 import pytest
 from html_data import page_of
 from report_builders import comparison, good_row
-from run_records import run_record
 
 from probe_flow.reports.html.assets import assets
+from probe_flow.testing.run_records import run_record
 
 RELEASED = {
     "tabulator/LICENSE": "191a2ee554684e1064c897b432f0e1bc6dfa714ca045d3f6ea2cf692cbd398b7",

@@ -28,7 +28,6 @@ from report_builders import (
     stats,
     tensor,
 )
-from run_records import run_record
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.records import (
@@ -54,6 +53,7 @@ from probe_flow.reports.html.columns import Pieces, packed, packed_places
 from probe_flow.reports.html.numbers import short_number, short_numbers
 from probe_flow.reports.html.page import write_html
 from probe_flow.reports.numbering import Numbering
+from probe_flow.testing.run_records import run_record
 
 RUN = run_record(workflow={"name": "ge-vs-fx"}, params={"target": "/dumps/npu"}, versions={"probe_flow": "1.0"})
 HOSTILE = "</script><script>alert(1)</script><!--\u202e\x00\x1b[31m'\"&\u2028\ud800`${x}"

@@ -19,7 +19,6 @@ from report_builders import (
     row,
     tensor,
 )
-from run_records import run_record
 
 from probe_flow.engine.run.record import with_summaries
 from probe_flow.record.conclusion import dumps_line, last_line, verdict_word
@@ -28,6 +27,7 @@ from probe_flow.record.run_json import comparison_summary
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Comparison, Coverage, Finding, FindingKind, Role, Row, Status
 from probe_flow.reports.terminal.console import render_summary
+from probe_flow.testing.run_records import run_record
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import run_records
 import stored_runs
 
 from probe_flow.errors import IncompleteError
@@ -18,6 +17,7 @@ from probe_flow.runs.diff.differences import RunDiff, diff_runs
 from probe_flow.runs.diff.page import write_diff_html
 from probe_flow.runs.diff.rows import Kind
 from probe_flow.runs.diff.text import diff_json, diff_lines, outcome
+from probe_flow.testing import run_records
 
 
 def side(name: str, **more: Any) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 from pydantic import ValidationError
 from raw_pairs import context, pairs_of, raw
-from run_records import run_record
 
 from probe_flow.compare.steps import compare_pairs
 from probe_flow.records import Execution, Group, NodeKey, Relation, Slot, SlotRole
@@ -17,6 +16,7 @@ from probe_flow.stages.compare import Options
 from probe_flow.stages.report import report
 from probe_flow.stages.report.element_views import views_of, with_looks
 from probe_flow.stages.report.report_detail import Detail
+from probe_flow.testing.run_records import run_record
 
 FACTS = run_record(timings={"started": "2026-11-01T10:00:00+00:00", "wall_s": None})
 ONES = np.ones((2, 3), np.float32)

@@ -10,11 +10,11 @@ from call_rows import Call, compared
 from openpyxl import load_workbook
 from pydantic import ValidationError
 from report_builders import comparison, good_row, origin
-from run_records import run_record
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.records import Comparison, Role, Status
 from probe_flow.stages.report.report import STAGE, Options, chosen
+from probe_flow.testing.run_records import run_record
 from probe_flow.work import Context, Settings
 
 ALL = [{"csv": "dump_json"}, "jsonl", "junit", "xlsx", {"xlsx": "torchair"}, "markdown", "annotations",

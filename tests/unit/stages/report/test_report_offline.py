@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from offline_rows import Op, figures, offline
 from pydantic import ValidationError
-from run_records import run_record
 
 from probe_flow.records import Comparison, Execution
 from probe_flow.stages.report import report, report_pairs
+from probe_flow.testing.run_records import run_record
 from probe_flow.work import Context, Settings
 
 STAMP = "20260102030405"
