@@ -1,18 +1,20 @@
-"""Tests that every metric of tensors has to pass."""
+"""Tests that every metric of tensors has to pass, and the sum that it needs if that is its own."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from probe_flow.metrics.accumulators.base import SecondPass
 from probe_flow.metrics.accumulators.options import MeasureOptions
+from probe_flow.metrics.accumulators.registry import ACCUMULATORS
 from probe_flow.metrics.catalogue.metric import Metric
-from probe_flow.metrics.kernel.compare import measure
-from probe_flow.metrics.sums.record import Record, Value
+from probe_flow.metrics.kernel.compare import measure, measure_span
+from probe_flow.metrics.sums.record import BLOCK, Accumulator, Record, Value, fold
 from probe_flow.testing.builders import ArrayBlocks
 from probe_flow.testing.expect import expect
 
@@ -76,6 +78,32 @@ class MetricTests:
         again = [self._value(*pair) for pair in reversed(drawn)][::-1]
         expect(list(map(repr, first)) == list(map(repr, again)), f"`{self.metric.id}` changes with what came before")
 
+    def test_its_sum_is_the_same_however_the_work_is_split(self) -> None:
+        """Workers measure spans of blocks; what they found is merged to the bits that one worker finds."""
+        kind = self._accumulator()
+        if kind is None or issubclass(kind, SecondPass):  # for a second pass one worker reads the whole pair
+            return
+        options = MeasureOptions((kind.name,))
+        pair = _pair("float64", 4 * BLOCK + 17, 1.0, np.random.default_rng(21))
+        whole = repr(measure(*pair, options).accumulators)
+        for cuts in ((0, 1, 2, 3, 4, 5), (0, 2, 5), (0, 3, 4, 5)):
+            spans = [measure_span(*pair, first, last - first, options) for first, last in pairwise(cuts)]
+            found = repr(fold(spans).accumulators)
+            expect(found == whole, f"split at the blocks {cuts}, `{kind.name}` finds {found}, in one piece {whole}")
+
+    def test_its_sum_can_be_stored(self) -> None:
+        """Results are stored as text: `from_text` of `to_text` is what was found, to the last bit."""
+        kind = self._accumulator()
+        if kind is None:
+            return
+        for dtype, target, golden in _drawn():
+            for found in measure(target, golden, MeasureOptions((kind.name,))).accumulators:
+                again = type(found).from_text(found.to_text())
+                expect(repr(again) == repr(found), f"{target.numel} {dtype}: {found} is read back as {again}")
+
+    def _accumulator(self) -> type[Accumulator] | None:
+        return ACCUMULATORS.find(self.metric.accumulator) if self.metric.accumulator else None
+
     def _compare(self, value: Value, wanted: Value, what: str) -> None:
         if value is None or wanted is None:
             expect(value is wanted, f"{what}: `{self.metric.id}` gives {value}, its oracle {wanted}")
@@ -96,7 +124,7 @@ class MetricTests:
         return finished.get(self.metric.id)
 
 
-def _drawn() -> Iterator[tuple[str, Any, Any]]:
+def _drawn() -> Iterator[tuple[str, ArrayBlocks, ArrayBlocks]]:
     """Yield type and both sides: tensors that agree, nearly agree, and do not."""
     draw = np.random.default_rng(20)
     for dtype, numel, error in (
@@ -107,6 +135,10 @@ def _drawn() -> Iterator[tuple[str, Any, Any]]:
         ("int32", 50, 3.0),
         ("uint8", 50, 3.0),
     ):
-        golden = draw.uniform(1.0, 100.0, numel) * (1.0 if dtype.startswith("u") else draw.choice([-1.0, 1.0], numel))
-        target = golden + error * draw.uniform(0.0, 1.0, numel)
-        yield dtype, ArrayBlocks(target, dtype), ArrayBlocks(golden, dtype)
+        yield dtype, *_pair(dtype, numel, error, draw)
+
+
+def _pair(dtype: str, numel: int, error: float, draw: np.random.Generator) -> tuple[ArrayBlocks, ArrayBlocks]:
+    golden = draw.uniform(1.0, 100.0, numel) * (1.0 if dtype.startswith("u") else draw.choice([-1.0, 1.0], numel))
+    target = golden + error * draw.uniform(0.0, 1.0, numel)
+    return ArrayBlocks(target, dtype), ArrayBlocks(golden, dtype)

@@ -19,6 +19,8 @@ THINGS = {
     ("stage", "dump.acme_raw"),
     ("reader", "acme_raw"),
     ("metric", "acme_energy_ratio"),
+    ("metric", "acme_above_share"),
+    ("accumulator", "acme_above"),
     ("layout", "acme_short"),
     ("file format", "acme_text"),
 }
@@ -80,13 +82,14 @@ def test_a_workflow_uses_all_it_adds(site: Path, tmp_path: Path) -> None:
         "  target: {uses: dump.acme_raw, path: target}\n"
         "  golden: {uses: dump.auto, path: golden}\n"
         "  pairs: {uses: match.name, target: target, golden: golden}\n"
-        "  result: {uses: compare, pairs: pairs, metrics: [cosine, acme_energy_ratio], policy: torchair}\n"
+        "  result:\n"
+        "    {uses: compare, pairs: pairs, metrics: [cosine, acme_energy_ratio, acme_above_share], policy: torchair}\n"
         "  report: {uses: report, comparison: result, formats: [{csv: acme_short}, {acme_text: german}]}\n"
     )
     done = run(COMMAND, site, tmp_path, "run", "w.yaml", "--output", "out", "--no-cache")
     assert done.returncode in (0, 1), done.stderr
     (row,) = [json.loads(line) for line in (tmp_path / "out" / "comparison.jsonl").read_text().splitlines()]
-    assert row["metrics"]["acme_energy_ratio"] == 4.0
+    assert (row["metrics"]["acme_energy_ratio"], row["metrics"]["acme_above_share"]) == (4.0, 0.5)
     assert (tmp_path / "out" / "acme_summary.txt").read_text() == "1 Zeilen\n"
     (table,) = (tmp_path / "out").glob("acme_short_*.csv")
     assert table.read_text().splitlines()[0] == "Node,Verdict,Cosine"

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from acme_tools import accumulator
 from acme_tools.file_format import FORMAT
 from acme_tools.layout import LAYOUT
 from acme_tools.metric import METRIC
@@ -52,6 +53,16 @@ class TestMetric(MetricTests):
         return float((np.linalg.norm(target) / np.linalg.norm(golden)) ** 2)
 
 
+class TestMetricOfSum(MetricTests):
+    """The metric with a sum of its own."""
+
+    metric = accumulator.METRIC
+
+    def oracle(self, target: Floats, golden: Floats) -> float:
+        """Return the share of elements above."""
+        return float(np.mean(target > golden))
+
+
 class TestLayout(LayoutTests):
     """The layout."""
 
@@ -80,7 +91,7 @@ class TestStage(StageTests):
 def main() -> int:
     """Print what fails, and return 1 if anything does."""
     found = {}
-    for tests in (TestReader, TestMetric, TestLayout, TestFileFormat, TestStage):
+    for tests in (TestReader, TestMetric, TestMetricOfSum, TestLayout, TestFileFormat, TestStage):
         with tempfile.TemporaryDirectory() as folder:
             found |= {f"{tests.__name__}.{name}": why for name, why in failures(tests, Path(folder)).items()}
     for name, why in found.items():

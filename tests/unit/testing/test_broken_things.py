@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from msgspec import structs
+from packages_on_path import Site
 from pydantic import ConfigDict, Field
 
 from probe_flow.dumps.registry import ReaderSpec
@@ -214,6 +215,71 @@ def test_a_broken_metric_fails_by_name(tmp_path: Path, changes: dict[str, Any], 
 )
 def test_why_a_metric_fails_names_what_is_wrong(tmp_path: Path, changes: dict[str, Any], test: str, why: str) -> None:
     assert metric_failures(tmp_path, replace(RMSE, **changes))[test] == why
+
+
+SUM = """
+import numpy as np
+
+from probe_flow.metrics.accumulators.base import OfValues
+
+
+class Above(OfValues, frozen=True, gc=False):
+    name = "acme_above"
+    count: float = 0.0
+
+    @classmethod
+    def update(cls, block):
+        return cls(float(np.count_nonzero(block.target > block.golden)))
+
+    def merge(self, right):
+        return Above(self.count + right.count)
+
+    def finish(self, record):
+        compared = 0 if record.errors is None else record.errors.compared
+        return {"rmse": self.count / compared} if compared else {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "failing"),
+    [
+        ("", {}),
+        (
+            "Above.merge = lambda self, right: right",
+            {"test_it_agrees_with_its_oracle": "70000 float64: `rmse` gives 0.0"},
+        ),
+        (
+            "Above.update = classmethod(lambda cls, block, calls=[]: calls.append(1) or cls(float(len(calls))))",
+            {
+                "test_it_agrees_with_its_oracle": "7 float32: `rmse` gives ",
+                "test_its_sum_is_the_same_however_the_work_is_split": "split at the blocks (0, 1, 2, 3, 4, 5), `acme",
+                "test_the_same_record_gives_the_same_value": "`rmse` changes with what came before",
+            },
+        ),
+        (
+            "Above.to_text = lambda self: f'[{self.count // 2}]'",
+            {"test_its_sum_can_be_stored": "1000 float32: Above(count="},
+        ),
+        (
+            "Above.finish = lambda self, record: {'rsme': 0.5}",
+            {"test_it_agrees_with_its_oracle": "7 float32: `rmse` gives None, its oracle 0.0"},
+        ),
+    ],
+)
+def test_a_broken_sum_fails_by_name(tmp_path: Path, site: Site, code: str, failing: dict[str, str]) -> None:
+    name = f"acme_above_{len(code)}"  # a name is looked up once in a process
+    text = f"{SUM}\n{code}".replace("acme_above", name)
+    site.install("acme_sums", "probe_flow.accumulators", f"{name} = acme_sums:Above", text)
+
+    class Tests(MetricTests):
+        metric = replace(RMSE, compute=None, accumulator=name)
+
+        def oracle(self, target: Any, golden: Any) -> float:
+            return float(np.mean(target > golden))
+
+    found = failures(Tests, tmp_path / "tests")
+    assert found.keys() == failing.keys(), found
+    assert all(found[name].startswith(why) for name, why in failing.items()), found
 
 
 def layout_failures(folder: Path, *cells: Any, header: tuple[str, ...] = ("Name",), **more: Any) -> dict[str, str]:
