@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from probe_flow.elements.tensor_store import TensorStore
@@ -180,8 +180,10 @@ class _Work:
         stamps = [array("q", map(_stamp, batch.tasks)) for batch in batches]
         for index, results in self.context.map(measure_batch, batches, sizes=sizes, lost=lost_batch):
             batch = batches[index].tasks
+            # Described before the files are looked at again: what is kept was measured of the files that it names.
+            described = self._described(batch, identify)
             changed = {task.pair for task, stamp in zip(batch, stamps[index], strict=True) if _stamp(task) != stamp}
-            self._take(results, batch, changed, backend.label, identify)
+            self._take(results, batch, described, changed, backend.label)
 
     def _recall(self, tasks: Sequence[Task], identify: Identify) -> list[Task]:
         cache = self.context.cache
@@ -211,8 +213,24 @@ class _Work:
             self.parts[pair].clear()
         return again
 
+    def _described(self, batch: Sequence[Task], identify: Identify) -> dict[Place, str]:
+        """Return what the results of tasks depend on, as text; nothing for results that are not kept."""
+        found = {}
+        for task in batch:
+            place = task.pair, task.first_block
+            if place not in self.unsettled:
+                fields = task_fields(task, self.options.key_text, identify=identify)
+                if fields is not None:
+                    found[place] = fields_text(fields)
+        return found
+
     def _take(
-        self, results: Sequence[TaskResult], batch: Sequence[Task], changed: set[int], backend: str, identify: Identify
+        self,
+        results: Sequence[TaskResult],
+        batch: Sequence[Task],
+        described: Mapping[Place, str],
+        changed: set[int],
+        backend: str,
     ) -> None:
         tasks = {(task.pair, task.first_block): task for task in batch}
         texts = {}
@@ -226,13 +244,9 @@ class _Work:
                 continue
             self.parts[result.pair][result.first_block] = result.record
             self.backends[result.pair] = backend
-            fields = None
-            if place not in self.unsettled:
-                fields = task_fields(tasks[place], self.options.key_text, identify=identify)
-            if fields is not None:
-                described = fields_text(fields)
-                label = label_of(tasks[place], described)
-                texts[key_of_text(described)] = f"{backend}\n{_text(result.record)}", label
+            if place in described:
+                text = f"{backend}\n{_text(result.record)}"
+                texts[key_of_text(described[place])] = text, label_of(tasks[place], described[place])
             if not self.open_tasks[result.pair]:
                 self._fold(result.pair)
         self.context.cache.add(texts)

@@ -155,7 +155,7 @@ def test_a_clean_comparison_has_no_divergence() -> None:
 def test_the_record_fits_the_schema_and_is_strict_json(tmp_path: Path, compared: Comparison) -> None:
     write_run_json(record(result=comparison_summary(compared)), tmp_path / "run.json")
     written = json.loads((tmp_path / "run.json").read_text(), parse_constant=lambda word: pytest.fail(word))
-    RUN.validate(written)
+    assert [error.message for error in RUN.iter_errors(written)] == []
 
 
 def test_the_schema_refuses_an_unknown_verdict_and_an_unknown_key_of_a_place() -> None:
