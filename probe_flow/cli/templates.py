@@ -22,7 +22,7 @@ def command(*, output_format: str) -> None:
     `init NAME` makes a file to start from, `extends: template:NAME` changes one. Packages that cannot be used, and
     names that several templates have, are told on stderr.
     """
-    from probe_flow.record.facts import printable
+    from probe_flow.record.places import printable
     from probe_flow.workflow.templates.shelf import describe, shelf
 
     known = shelf()

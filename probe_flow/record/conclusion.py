@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from probe_flow.record.excuses import excuses_any
-from probe_flow.record.facts import operator, printable, slot, where
+from probe_flow.record.places import operator, printable, slot, where
 from probe_flow.record.run_json import comparison_summary
 from probe_flow.record.types.conclusions import Conclusions, DumpRecord, FindingRecord
 from probe_flow.record.types.run import RunRecord

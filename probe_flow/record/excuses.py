@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from probe_flow.record.facts import figure, printable
 from probe_flow.record.json_values import json_number
+from probe_flow.record.places import figure, printable
 from probe_flow.record.types.conclusions import (
     BaselineRecord,
     ChangeCounts,

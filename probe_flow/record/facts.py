@@ -1,26 +1,22 @@
-"""What the terminal summary says, as plain texts: places, reasons, the largest errors. Nothing here knows colours."""
+"""What the terminal summary says, as plain texts: reasons, counts, the largest errors. Nothing here knows colours."""
 
 from __future__ import annotations
 
 import heapq
 import math
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple
 
-from msgspec import Struct
-
+from probe_flow.record.places import Place, printable
+from probe_flow.record.rows import RowReader, name_in_dump
 from probe_flow.record.types.conclusions import Conclusions, CoverageRecord
 from probe_flow.record.types.run import ProblemRecord, RunRecord
-from probe_flow.records import Comparison, Expectation, Phase, Role, Row, SlotRole, Status, TensorRef
+from probe_flow.records import Comparison, Expectation, Role, Row, Status
 
 DISTANCE = "relative_euclidean_distance"
 
-_NEAR_ONE = 0.99
-
-_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _NOT_COMPARED = frozenset(
     {Status.UNMATCHED_TARGET, Status.UNMATCHED_GOLDEN, Status.NOT_COMPARABLE, Status.ERROR, Status.SKIPPED}
 )
@@ -41,98 +37,12 @@ class Gap:
         return "not asked for" if self.expectation is Expectation.OUTSIDE else self.expectation.value
 
 
-def printable(text: object) -> str:
-    r"""Return a text that a terminal shows as it is: control and invisible characters become ``\x1b`` and the like.
+class LargeError(NamedTuple):
+    """A row with its relative distance and its place."""
 
-    Names come from untrusted dumps; an escape sequence in one must not reach the terminal.
-    """
-    shown = str(text)
-    if shown.isascii() and shown.isprintable():
-        return shown
-    return "".join(_escaped(char) if unicodedata.category(char) in _HIDDEN_CATEGORIES else char for char in shown)
-
-
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
-
-
-def figure(value: object) -> str:
-    """Return a number of run.json in four digits (six just below 1, for cosines), anything else as its text."""
-    if not isinstance(value, float):
-        return printable(value)
-    return f"{value:.6g}" if _NEAR_ONE <= value < 1.0 else f"{value:.4g}"
-
-
-class Placed(Protocol):
-    """What names a call of a node: findings and rows do."""
-
-    @property
-    def rank(self) -> int | None: ...
-    @property
-    def graph(self) -> int | str | None: ...
-    @property
-    def step(self) -> int | None: ...
-    @property
-    def node(self) -> str | None: ...
-    @property
-    def call(self) -> int | None: ...
-    @property
-    def phase(self) -> Phase | None: ...
-    @property
-    def op_type(self) -> str | None: ...
-
-
-class PlacedTensor(Placed, Protocol):
-    """What names a tensor of a node too."""
-
-    @property
-    def direction(self) -> SlotRole | None: ...
-    @property
-    def index(self) -> str | None: ...
-
-
-class Place(Struct, frozen=True, gc=False):
-    """A tensor's place, as rows and findings have it; what is not known is None."""
-
-    rank: int | None = None
-    graph: int | str | None = None
-    step: int | None = None
-    node: str | None = None
-    call: int | None = None
-    phase: Phase | None = None
-    op_type: str | None = None
-    direction: SlotRole | None = None
-    index: str | None = None
-
-
-def where(place: Placed) -> str:
-    """Return ``rank 0, graph 1, step 0``, with the call and the direction where they say something."""
-    call = (f"call {place.call}",) if place.call else ()
-    backward = ("backward",) if place.phase is Phase.BACKWARD else ()
-    return printable(", ".join((*_execution_parts(place), *call, *backward)))
-
-
-def execution(place: Placed) -> str:
-    """Return ``rank 0, graph 1, step 0``."""
-    return printable(", ".join(_execution_parts(place)))
-
-
-def _execution_parts(place: Placed) -> list[str]:
-    parts = (("rank", place.rank), ("graph", place.graph), ("step", place.step))
-    return [f"{name} {value}" for name, value in parts if value is not None]
-
-
-def slot(place: PlacedTensor) -> str:
-    """Return ``output 0``, or nothing for a place without a tensor."""
-    if place.direction is None:
-        return ""
-    return printable(f"{place.direction.value} {place.index or ''}".strip())
-
-
-def operator(place: Placed) -> str:
-    """Return ``Add_2 (AddV2)``."""
-    name = printable(place.node or "the whole run")
-    return f"{name} ({printable(place.op_type)})" if place.op_type else name
+    distance: float
+    row: Row
+    place: Place
 
 
 def inherited(comparisons: Iterable[Comparison]) -> int:
@@ -176,25 +86,36 @@ def _example(row: Row) -> str:
     return printable(f"{row.pair.shown.id}: {texts[0]}" if texts else row.pair.shown.id)
 
 
-def largest_errors(comparisons: Iterable[Comparison], *, limit: int) -> list[tuple[float, Row]]:
+def largest_errors(comparisons: Iterable[Comparison], *, limit: int) -> list[LargeError]:
     """Return the rows with the largest relative distance above zero, the largest first."""
     found = heapq.nlargest(limit, _distances(comparisons), key=lambda item: (item[0], -item[1]))
-    return [(distance, row) for distance, _, row in found]
+    return [LargeError(distance, row, _place(row, reader)) for distance, _, row, reader in found]
 
 
-def _distances(comparisons: Iterable[Comparison]) -> Iterator[tuple[float, int, Row]]:
-    rows = (row for comparison in comparisons for row in comparison.rows)
-    for number, row in enumerate(rows):
+def _distances(comparisons: Iterable[Comparison]) -> Iterator[tuple[float, int, Row, RowReader]]:
+    readers = ((RowReader(comparison), comparison.rows) for comparison in comparisons)
+    for number, (row, reader) in enumerate((row, reader) for reader, rows in readers for row in rows):
         value = row.measurement.metrics.get(DISTANCE) if row.measurement is not None else None
         if value is not None and not math.isnan(value) and value > 0:
-            yield float(value), number, row
+            yield float(value), number, row, reader
 
 
-def place_of(tensor: TensorRef, *, op_type: str | None = None) -> Place:
-    """Return a tensor's place."""
-    key, run = tensor.node, tensor.node.execution
+def _place(row: Row, reader: RowReader) -> Place:
+    """Return the place of the tensor that a row shows."""
+    tensor = row.pair.shown
+    key, slot = tensor.node, tensor.slot
+    node = reader.node(row)
     return Place(
-        run.rank, run.graph, run.step, key.name, key.call, key.phase, op_type, tensor.slot.role, tensor.slot.index
+        key.execution.rank,
+        key.execution.graph,
+        key.execution.step,
+        key.name,
+        name_in_dump(node, key),
+        key.call,
+        key.phase,
+        node.op_type if node is not None else None,
+        slot.role,
+        slot.index,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from probe_flow.record.facts import printable
+from probe_flow.record.places import printable
 from probe_flow.record.types.conclusions import FindingRecord
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import FindingKind

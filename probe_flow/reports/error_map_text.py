@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from probe_flow.record.facts import figure
 from probe_flow.record.json_values import number
+from probe_flow.record.places import figure
 from probe_flow.record.types.details import DetailRecord, MapRecord
 from probe_flow.records import ErrorMap
 

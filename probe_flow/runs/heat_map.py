@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from probe_flow.record.facts import printable
+from probe_flow.record.places import printable
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.record.types.run import RunRecord
 from probe_flow.reports.marks import LOOKS, Mark, StoredMarks

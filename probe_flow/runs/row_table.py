@@ -6,13 +6,14 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from probe_flow.record.facts import DISTANCE, figure, operator, printable, slot, where
+from probe_flow.record.facts import DISTANCE
 from probe_flow.record.json_values import number as _number
+from probe_flow.record.places import entry_title, figure, in_dump, operator, printable, slot, where, with_entry
 from probe_flow.record.text_table import text_table
 from probe_flow.record.types.rows import RowRecord, SideRecord
 from probe_flow.records import Role
 
-_HEADER = ("verdict", "role", "error", "cosine", "max abs", "dtype", "shape", "where", "tensor")
+_HEADER = ("verdict", "role", "error", "cosine", "max abs", "dtype", "shape", "where")
 _WHERE = _HEADER.index("where")
 _RIGHT = frozenset({"error", "cosine", "max abs"})
 _STATISTICS_HEADER = {"error": "l2norm_diff_rel", "max abs": "max_diff"}
@@ -41,18 +42,21 @@ def row_table(rows: Iterable[RowRecord], *, has_reasons: bool) -> list[str]:
         rows: records of ``comparison.jsonl``.
         has_reasons: put the reason below each row.
     """
-    cells: list[tuple[str, ...]] = [_HEADER]
+    cells: list[tuple[str, ...]] = []
     reasons = [""]
+    has_entries = False
     for row in rows:
         cells.append(_cells(row))
         reasons.append(_reason(row) if has_reasons else "")
-    if len(cells) == 1:
+        has_entries = has_entries or bool(in_dump(row))
+    if not cells:
         return []
-    places = {line[_WHERE] for line in cells[1:]}
+    tensor = entry_title("tensor", has_entries=has_entries)
+    places = {line[_WHERE] for line in cells}
     if len(places) == 1 and "" not in places:
-        cells[0] = (*_HEADER[:-1], f"{_HEADER[-1]}, at {places.pop()}")
-        cells[1:] = [(*line[:_WHERE], "", line[-1]) for line in cells[1:]]
-    table = text_table(cells[0], cells[1:], right=_RIGHT)
+        tensor = f"{tensor}, at {places.pop()}"
+        cells = [(*line[:_WHERE], "", line[-1]) for line in cells]
+    table = text_table((*_HEADER, tensor), cells, right=_RIGHT)
     lines = []
     for line, reason in zip(table, reasons, strict=True):
         lines.append(line)
@@ -100,11 +104,11 @@ def _dtype_text(side: SideRecord) -> str:
 
 def _tensor(row: RowRecord) -> str:
     partner = ""
-    if row.golden is not None and row.target is not None:
+    if row.golden is not None and row.target is not None and row.golden.name != row.target.name:
         partner = f"  <- {printable(row.golden.name)}"
     alone = "  (golden only)" if row.target is None else ""
     stage = f"{printable(row.comparison)}: " if row.comparison else ""
-    return f"{stage}{operator(row)} {slot(row)}{partner}{alone}"
+    return f"{stage}{with_entry(f'{operator(row)} {slot(row)}', row)}{partner}{alone}"
 
 
 def _reason(row: RowRecord) -> str:

@@ -12,7 +12,7 @@ from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.metrics.catalogue.derive import derive
 from probe_flow.metrics.kernel.compare import measure
 from probe_flow.metrics.sums.record import BLOCK
-from probe_flow.record.facts import figure
+from probe_flow.record.places import figure
 from probe_flow.record.text_table import text_table
 from probe_flow.records import TensorRef
 from probe_flow.reports.tensor_values import absolute_errors, magnitudes

@@ -198,6 +198,26 @@ def test_the_search_of_the_tree_shows_hits_with_the_modules_around_them(open_rep
     assert len(page.js(f"return {LABELS}")) == 8
 
 
+def test_what_the_dump_calls_a_node_is_found_and_shown(open_report: Open) -> None:
+    page = open_report(sample())
+    assert "in the dump Functional.gelu.0.forward" in page.text("#verdict .place").split("\n")
+    page.keys("fc2.linear.backw", "#search")
+    page.wait("document.getElementById('row-count').textContent === '2 of 11 rows'")
+    cells = SHOWN.replace("=name]", "=entry]")
+    assert page.js(f"return {cells}") == ["Module.mlp.fc2.Linear.backward.0"] * 2
+    page.js("document.querySelector('#table .tabulator-row').click()")
+    assert page.text("#panel-entry") == "in the dump Module.mlp.fc2.Linear.backward.0"
+    lines = page.js(
+        "return [...document.querySelectorAll('#panel .sides tr')].map((each) => each.innerText.split('\\t'))"
+    )
+    assert ["in the dump", *["Module.mlp.fc2.Linear.backward.0"] * 2] in [line[:3] for line in lines]
+    page.keys("gelu.0.f", "#tree-search")
+    page.wait(f"{LABELS}.length === 3")
+    assert page.js(f"return {LABELS}") == ["Forward", "mlp MLP", "Functional.gelu"]
+    titles = "[...document.querySelectorAll('#tree .line[title]')].map((each) => each.title)"
+    assert page.js(f"return {titles}")[-1] == "Functional.gelu.0.forward"
+
+
 def test_the_own_source_line_stands_out_of_the_stack(open_report: Open) -> None:
     page = open_report(sample())
     page.click("#open-origin")

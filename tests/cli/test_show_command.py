@@ -57,7 +57,7 @@ def test_a_pattern_of_names_gives_rows(run_folder, probe_flow):
     lines = shown.out.splitlines()
     assert lines[0].split() == ["verdict", "dtype", "tensor,", "at", "rank", "0,", "graph", "1,", "step", "0"]
     assert lines[1].split()[0] == "fail"
-    assert lines[1].endswith("n2 (Fake) output 0  <- n2.output.0")
+    assert lines[1].endswith("  n2 (Fake) output 0")
     assert lines[-2] == "1 of 5 rows match"
 
 
@@ -140,13 +140,21 @@ def record(number: int, **more: object) -> RowRecord:
 
 
 def test_columns_are_aligned_for_wide_names_and_unused_ones_are_left_out():
-    rows = [record(1), record(2, rank=1, node="\u6c49\u5b57\x1b[31m", metrics={"relative_euclidean_distance": "inf"})]
+    rows = [
+        record(1),
+        record(
+            2,
+            golden=side("op_3.output.0"),
+            rank=1,
+            node="\u6c49\u5b57\x1b[31m",
+            metrics={"relative_euclidean_distance": "inf"},
+        ),
+    ]
     assert row_table(rows, has_reasons=False) == [
         "  verdict  role   error  dtype            shape  where                    tensor",
-        "  pass     clean    0.1  float32/float16  [2,3]  rank 0, graph 1, step 0  "
-        "op_1 (Add) output 0  <- op_1.output.0",
+        "  pass     clean    0.1  float32/float16  [2,3]  rank 0, graph 1, step 0  op_1 (Add) output 0",
         "  pass     clean    inf  float32/float16  [2,3]  rank 1, graph 1, step 0  "
-        "\u6c49\u5b57\\x1b[31m (Add) output 0  <- op_2.output.0",
+        "\u6c49\u5b57\\x1b[31m (Add) output 0  <- op_3.output.0",
     ]
 
 
@@ -154,9 +162,20 @@ def test_a_place_that_all_rows_share_stands_in_the_header():
     rows = [record(1), record(2, golden=None, role="unknown", verdict="unmatched_target", reason="no\npartner")]
     assert row_table(rows, has_reasons=True) == [
         "  verdict           role   error  dtype            shape  tensor, at rank 0, graph 1, step 0",
-        "  pass              clean    0.1  float32/float16  [2,3]  op_1 (Add) output 0  <- op_1.output.0",
+        "  pass              clean    0.1  float32/float16  [2,3]  op_1 (Add) output 0",
         "  unmatched target           0.2  float32          [2,3]  op_2 (Add) output 0",
         "      no\\npartner",
+    ]
+
+
+def test_the_names_of_entries_stand_in_brackets_where_they_are_others():
+    rows = [record(1, call=2, name="op_1.2.forward"), record(2, golden=side("op_5.output.0"))]
+    assert row_table(rows, has_reasons=False) == [
+        "  verdict  role   error  dtype            shape  where                            tensor [in the dump]",
+        "  pass     clean    0.1  float32/float16  [2,3]  rank 0, graph 1, step 0, call 2  "
+        "op_1 (Add) output 0 [op_1.2.forward]",
+        "  pass     clean    0.2  float32/float16  [2,3]  rank 0, graph 1, step 0          "
+        "op_2 (Add) output 0  <- op_5.output.0",
     ]
 
 

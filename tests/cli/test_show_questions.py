@@ -96,6 +96,17 @@ def test_the_bound_itself_is_listed_by_at_most_only(runs, probe_flow):
     assert {"Gelu_1"} <= {node["node"] for node in at_most["nodes"] if node["part"] == "suspect"}
 
 
+def test_nodes_beyond_a_threshold_have_the_names_of_their_entries(runs, probe_flow):
+    folder = runs("pytorch")
+    found = probe_flow("show", folder, "--above", "l2norm_diff_rel=0.05", "--format", "json").json["nodes"]
+    head, *lines = probe_flow("show", folder, "--above", "l2norm_diff_rel=0.05").out.splitlines()[2:]
+    assert head.split()[:4] == ["node", "[in", "the", "dump]"]
+    named = [f"[{node['name']}]" if node["name"] != node["node"] else "" for node in found]
+    assert any(named)
+    assert all(name in line for name, line in zip(named, lines, strict=False))
+    assert "[in the dump]" not in probe_flow("show", runs("torchair"), "--below", "cosine=0.999").out
+
+
 def test_a_limit_of_nodes_leaves_the_count_true(runs, probe_flow):
     shown = probe_flow("show", runs("torchair"), "--below", "cosine=0.999", "--limit", "2")
     assert "4 of 55 nodes have cosine < 0.999" in shown.out

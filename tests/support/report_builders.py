@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from probe_flow.records import (
+    CallFacts,
     Catalog,
     Comparison,
     Coverage,
@@ -18,6 +19,7 @@ from probe_flow.records import (
     Mode,
     Node,
     NodeKey,
+    NodeKind,
     Pair,
     Pairs,
     Reason,
@@ -173,6 +175,17 @@ def catalog(side: str, tensors: list[TensorRef | None], **more: Any) -> Catalog:
     return Catalog(
         side, TORCHAIR_GE if side == "target" else TORCHAIR_FX, "tensor", root, nodes, tuple(present), **more
     )
+
+
+def call_comparison(*rows: Row, **more: Any) -> Comparison:
+    """A comparison of these rows, whose nodes are calls of APIs: their entries are named ``Add_1.2.forward``."""
+    sides = {}
+    for side in ("target", "golden"):
+        tensors = [found for each in rows if (found := getattr(each.pair, side)) is not None]
+        facts = CallFacts(NodeKind.API)
+        nodes = {each.node: Node(each.node, "AddV2", order=n, facts=facts) for n, each in enumerate(tensors)}
+        sides[side] = catalog(side, tensors, nodes=nodes)
+    return comparison(*rows, **sides, **more)
 
 
 def origin(order: int, name: str, *, kind: FindingKind = FindingKind.ORIGIN, **more: Any) -> Finding:

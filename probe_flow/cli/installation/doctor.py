@@ -59,7 +59,7 @@ def _record(check: Check) -> dict[str, str]:
 
 def _lines(checks: Sequence[Check]) -> Iterator[str]:
     """Yield the facts by section, aligned, with an empty line after each section."""
-    from probe_flow.record.facts import printable
+    from probe_flow.record.places import printable
 
     width = max((len(check.name) for check in checks), default=0)
     for section in dict.fromkeys(check.section for check in checks):

@@ -97,7 +97,7 @@ def _of_unknown_groups() -> Iterator[_Line]:
 
 
 def _table(lines: Sequence[_Line]) -> list[str]:
-    from probe_flow.record.facts import printable
+    from probe_flow.record.places import printable
 
     rows = [
         [

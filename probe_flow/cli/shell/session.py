@@ -13,7 +13,7 @@ from probe_flow.cli.shell.prompt import CommandLine, Prompt
 from probe_flow.cli.shell.verbs import VERBS
 from probe_flow.cli.terminal.console import show
 from probe_flow.errors import ProbeFlowError, did_you_mean
-from probe_flow.record.facts import printable
+from probe_flow.record.places import printable
 from probe_flow.runs.queries.asker import Asker
 
 USAGE = 2

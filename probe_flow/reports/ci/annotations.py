@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from probe_flow.files.atomic import atomic_text
 from probe_flow.record.conclusion import caveats, dumps_line, last_line, verdict_word
-from probe_flow.record.facts import operator, printable, slot, where
+from probe_flow.record.places import printable, sentence_place
 from probe_flow.record.run_json import comparison_summary
 from probe_flow.record.types.run import ProblemRecord, RunRecord
 from probe_flow.records import ALL_PASS, Comparison, Status
@@ -130,14 +130,12 @@ def _of_findings(comparison: Comparison, root: Path) -> Iterator[Annotation]:
     for finding in comparison_summary(comparison).findings:
         level = Level.ERROR if finding.fails and not comparison.judges_rows else Level.NOTICE
         kind = finding.kind.value.replace("_", " ")
-        name = f"in the dump {printable(finding.name)}" if finding.name not in (None, finding.node) else ""
-        where_is = ", ".join(part for part in (operator(finding), slot(finding), where(finding), name) if part)
         file, _, line = (finding.source or "").rpartition(":")
         yield Annotation(
             level,
             finding.kind.value,
             kind,
-            f"{where_is}: {finding.evidence}",
+            f"{sentence_place(finding)}: {finding.evidence}",
             _relative(file, root) if file else None,
             int(line) if line else None,
         )

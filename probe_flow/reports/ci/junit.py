@@ -17,8 +17,8 @@ from pathlib import Path
 
 from probe_flow.files.atomic import atomic_text
 from probe_flow.record.conclusion import concluded, dumps_line, last_line
-from probe_flow.record.facts import figure
-from probe_flow.record.rows import RowReader, reason_of
+from probe_flow.record.places import figure
+from probe_flow.record.rows import RowReader, name_in_dump, reason_of
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Comparison, Finding, NodeKey, Phase, Role, Row, Status
 from probe_flow.reports.numbering import Numbering
@@ -51,9 +51,10 @@ def write_junit(comparison: Comparison, path: Path, *, run: RunRecord) -> None:
 
     A node fails when the gate fails on it: with the gate ``findings`` where a finding names it, with ``all_pass`` where
     one of its rows fails. A node of which every failure is waived or accepted in the baseline is skipped, with the
-    reason. Other rows that miss a limit are told in the text of a test case that passes. A node with an
-    unreadable tensor is an error; one of which nothing was compared is skipped, with the reason. Findings without a
-    node and the reasons why a run is incomplete are test cases of the last suite.
+    reason. Other rows that miss a limit are told in the text of a test case that passes. A node with an unreadable
+    tensor is an error; one of which nothing was compared is skipped, with the reason. A case with any text begins it
+    with the name of the node's entry in its dump, where that is another. Findings without a node and the reasons why a
+    run is incomplete are test cases of the last suite.
 
     Args:
         comparison: what is reported.
@@ -139,11 +140,15 @@ def _cases(
     reader = RowReader(comparison)
     for rows in nodes:
         shown = rows[0].pair.shown.node
+        outcome, details = _outcome(rows, accused.get(shown, ()), comparison), _details(rows)
+        entry = name_in_dump(reader.node(rows[0]), shown)
+        if entry != shown.name and (outcome != _NOTHING or details):
+            details = (f"in the dump: {entry}", *details)
         yield _Case(
             reader.op_type(rows[0]) or "unknown",
             _node_name(shown, is_golden_only=rows[0].pair.target is None),
-            *_outcome(rows, accused.get(shown, ()), comparison),
-            _details(rows),
+            *outcome,
+            details,
         )
 
 

@@ -9,20 +9,8 @@ from pathlib import Path
 from probe_flow.files.atomic import atomic_text
 from probe_flow.record.conclusion import concluded, dumps_line, last_line, verdict_word
 from probe_flow.record.excuses import excuses_text
-from probe_flow.record.facts import (
-    advice_texts,
-    counts_text,
-    covered_columns,
-    figure,
-    gaps,
-    largest_errors,
-    operator,
-    place_of,
-    printable,
-    slot,
-    where,
-)
-from probe_flow.record.rows import RowReader
+from probe_flow.record.facts import advice_texts, counts_text, covered_columns, gaps, largest_errors
+from probe_flow.record.places import PlacedTensor, figure, in_dump, operator, printable, slot, where
 from probe_flow.record.same_places import elsewhere, suspected
 from probe_flow.record.types.conclusions import ComparisonRecord, FindingRecord
 from probe_flow.record.types.run import RunRecord
@@ -132,7 +120,7 @@ def _origin(title: str, place: FindingRecord | None, record: RunRecord) -> Itera
     figures = ", ".join(f"{code(name)} {figure(metrics[name])}" for name in list(names)[:MAX_FIGURES])
     rows = (
         ("operator", code(operator(place))),
-        ("in the dump", code(place.name or "") if place.name != place.node else ""),
+        ("in the dump", code(in_dump(place))),
         ("tensor", plain(slot(place))),
         ("where", plain(where(place))),
         ("also in", plain(elsewhere(suspected(record), place))),
@@ -163,7 +151,7 @@ def _suspects(record: RunRecord) -> Iterator[str]:
         for found in others[:MAX_SUSPECTS]:
             place = found.first
             also = f"; also in {found.elsewhere}" if found.others else ""
-            yield f"- {code(operator(place))} {plain(slot(place))}: {plain(place.evidence + also)}"
+            yield f"- {_named(place)}: {plain(place.evidence + also)}"
         if len(others) > MAX_SUSPECTS:
             yield f"- and {len(others) - MAX_SUSPECTS} more, in `run.json`"
 
@@ -199,16 +187,19 @@ def _worst(comparison: Comparison) -> Iterator[str]:
     largest = largest_errors([comparison], limit=MAX_WORST)
     if not largest:
         return
-    reader = RowReader(comparison)
     yield "### Largest errors, relative to the golden tensor"
     yield ""
     rows = []
-    for distance, row in largest:
-        place = place_of(row.pair.shown, op_type=reader.op_type(row))
+    for distance, row, place in largest:
         verdict = row.verdict.status.value.replace("_", " ")
-        tensor = f"{code(operator(place))} {plain(slot(place))}"
-        rows.append((tensor, plain(where(place)), verdict, row.verdict.role.value, f"{distance:.3g}"))
+        rows.append((_named(place), plain(where(place)), verdict, row.verdict.role.value, f"{distance:.3g}"))
     yield from _table(("tensor", "where", "verdict", "role", "error"), rows, numbers=1)
+
+
+def _named(place: PlacedTensor) -> str:
+    """Return operator and tensor, with the name of the operator's entry in the dump where that is another."""
+    entry = in_dump(place)
+    return f"{code(operator(place))} {plain(slot(place))}" + (f", in the dump {code(entry)}" if entry else "")
 
 
 def _files(files: Sequence[str]) -> Iterator[str]:

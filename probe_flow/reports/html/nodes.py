@@ -77,6 +77,7 @@ class NodeTable:
         yield "call", packed([key.call for key in some] for some in stretches(keys))
         yield "side", packed([side.name for side in some] for some in stretches(self._side_of))
         yield "name", packed_places(strings.places(key.name for key in some) for some in stretches(keys))
+        yield "entry", texts(_entry)
         yield "op", texts(lambda node: node.op_type)
         yield "phase", packed_places(map(self._phases, stretches(keys)))
         yield "kind", texts(_kind)
@@ -165,6 +166,11 @@ class _Side:
         self.numbers = array("I")
         self.last: NodeKey | None = None
         self.last_number = 0
+
+
+def _entry(node: Node) -> str | None:
+    """Return the name of a node's entry in its dump, None where the node has no other name."""
+    return None if node.entry == node.key.name else node.entry
 
 
 def _kind(node: Node) -> str | None:

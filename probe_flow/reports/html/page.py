@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Template
 
 from probe_flow.files.atomic import atomic_bytes
-from probe_flow.record.facts import figure, printable
+from probe_flow.record.places import figure, printable
 from probe_flow.record.rows import reason_of
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Comparison, Row
@@ -119,6 +119,7 @@ def _without_scripts(comparison: Comparison, data: Payload) -> str:
     lines += [f"<p>{_safe(text)}</p>" for text in summary["incomplete"]]
     for finding in (found for found in summary["findings"] if not found.get("repeats")):
         place = ", ".join(finding[key] for key in ("operator", "slot", "where") if finding[key])
+        place += f", in the dump {finding['entry']}" if finding["entry"] else ""
         also = f"; also in {finding['also']}" if finding["also"] else ""
         lines.append(f"<p>{_safe(finding['kind'])}: {_safe(place)}: {_safe(finding['evidence'] + also)}</p>")
     lines += [

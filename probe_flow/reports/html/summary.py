@@ -20,8 +20,9 @@ from probe_flow.record.conclusion import (
     verdict_word,
 )
 from probe_flow.record.excuses import excuses_text
-from probe_flow.record.facts import advice_texts, gaps, inherited, operator, slot, where
+from probe_flow.record.facts import advice_texts, gaps, inherited
 from probe_flow.record.json_values import json_value
+from probe_flow.record.places import in_dump, operator, slot, where
 from probe_flow.record.run_json import plain
 from probe_flow.record.same_places import SamePlace, same_places
 from probe_flow.record.types.conclusions import FindingRecord
@@ -132,6 +133,7 @@ def _finding(finding: FindingRecord, places: Mapping[int, int]) -> dict[str, Any
         "kind": finding.kind.value,
         "fails": finding.fails,
         "operator": operator(finding) if is_placed else None,
+        "entry": in_dump(finding),
         "slot": slot(finding),
         "where": where(finding) if is_placed else "",
         "golden": json_value(finding.golden_node),

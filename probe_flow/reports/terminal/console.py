@@ -14,17 +14,22 @@ from probe_flow.record.facts import (
     advice_texts,
     counts_text,
     covered_columns,
-    figure,
     gaps,
     inherited,
     largest_errors,
-    operator,
-    place_of,
-    printable,
     problems_text,
     roles_text,
+)
+from probe_flow.record.places import (
+    entry_title,
+    figure,
+    in_dump,
+    operator,
+    printable,
+    sentence_place,
     slot,
     where,
+    with_entry,
 )
 from probe_flow.record.same_places import SamePlace, elsewhere, is_same_place, suspected
 from probe_flow.record.types.conclusions import FindingRecord
@@ -296,10 +301,10 @@ class _Summary:
         if not largest:
             return
         self._title("Largest errors, relative to the golden tensor")
-        table = self._table(("tensor", "where", "verdict", "error"), numbers=1)
-        for distance, row in largest:
-            place = place_of(row.pair.shown)
-            tensor = Text(f"{printable(place.node)} {slot(place)}")
+        title = entry_title("tensor", has_entries=any(in_dump(each.place) for each in largest))
+        table = self._table((title, "where", "verdict", "error"), numbers=1)
+        for distance, row, place in largest:
+            tensor = Text(with_entry(f"{printable(place.node)} {slot(place)}", place))
             verdict = row.verdict.status.value.replace("_", " ")
             table.add_row(tensor, Text(where(place)), Text(verdict), Text(f"{distance:.3g}"))
         self._indented(table)
@@ -350,7 +355,7 @@ def _place_rows(place: FindingRecord, also: str) -> list[tuple[str, str]]:
     figures = ", ".join(f"{printable(name)} {figure(metrics[name])}" for name in list(names)[:MAX_FIGURES])
     return [
         ("operator", operator(place)),
-        ("in the dump", printable(place.name or "") if place.name != place.node else ""),
+        ("in the dump", in_dump(place)),
         ("tensor", slot(place)),
         ("where", where(place)),
         ("also in", also),
@@ -364,9 +369,8 @@ def _place_rows(place: FindingRecord, also: str) -> list[tuple[str, str]]:
 
 def _one_line(found: SamePlace) -> str:
     place = found.first
-    head = ", ".join(part for part in (operator(place), slot(place), where(place)) if part)
     also = f"; also in {found.elsewhere}" if found.others else ""
-    return f"{head}: {printable(place.evidence)}{also}"
+    return f"{sentence_place(place)}: {printable(place.evidence)}{also}"
 
 
 def _next_step(run: RunRecord, folder: str) -> tuple[str, str]:
@@ -379,6 +383,6 @@ def _next_step(run: RunRecord, folder: str) -> tuple[str, str]:
     if code == 1 and first is not None and first.node is not None:
         execution = {"rank": first.rank, "graph": first.graph, "step": first.step}
         at = [f" --{name} {shlex.quote(str(value))}" for name, value in execution.items() if value is not None]
-        command = f"{show} --node {shlex.quote(first.node)}{''.join(at)}"
+        command = f"{show} --node {shlex.quote(first.name or first.node)}{''.join(at)}"
         return f"look at the inputs and outputs of {operator(first)}:", command
     return ("look at the rows that fail:", f"{show} --verdict fail") if code == 1 else ("", "")

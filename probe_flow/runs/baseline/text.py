@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from probe_flow.record.baseline_file import BaselineFile
 from probe_flow.record.excuses import baseline_facts, baseline_lines, deviant_facts
-from probe_flow.record.facts import figure, printable
 from probe_flow.record.json_values import json_number
+from probe_flow.record.places import figure, printable
 from probe_flow.record.run_json import plain
 from probe_flow.records import BaselineUse, Deviant
 from probe_flow.runs.baseline.accept import Accepted

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from probe_flow.errors import Diagnostic, Severity
-from probe_flow.record.facts import printable
+from probe_flow.record.places import printable
 from probe_flow.record.run_folder import StoredRun
 
 TARGET, GOLDEN = "target", "golden"

@@ -9,20 +9,19 @@ from html import escape
 from pathlib import Path
 
 from probe_flow.files.atomic import atomic_text
-from probe_flow.record.facts import printable
+from probe_flow.record.places import printable
 from probe_flow.reports.html.assets import asset_text
 from probe_flow.runs.diff.differences import RunDiff
 from probe_flow.runs.diff.inputs import input_lines
 from probe_flow.runs.diff.rows import MEANINGS, Kind, RowChange
 from probe_flow.runs.diff.text import (
-    HEADER,
     answer_word,
-    cells,
     counts_line,
     finding_lines,
     headline,
     outcome,
     run_text,
+    table,
 )
 
 MAX_ROWS = 5000
@@ -85,11 +84,12 @@ def _rows(kind: Kind, rows: Sequence[RowChange]) -> Iterator[str]:
         return
     yield f'<details id="{kind.value}"{" open" if kind in _OPEN else ""}>'
     yield f"<summary>{kind.value.capitalize()} ({len(rows)})<small>{_safe(MEANINGS[kind])}</small></summary>"
-    head = "".join(f'<th scope="col">{_safe(name)}</th>' for name in HEADER)
+    header, *lines = table(rows[:MAX_ROWS])
+    head = "".join(f'<th scope="col">{_safe(name)}</th>' for name in header)
     yield f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>'
-    for change in rows[:MAX_ROWS]:
+    for change, cells in zip(rows, lines, strict=False):
         mark = ' class="regression"' if change.is_regression else ""
-        yield f"<tr{mark}>{''.join(f'<td>{_safe(cell)}</td>' for cell in cells(change))}</tr>"
+        yield f"<tr{mark}>{''.join(f'<td>{_safe(cell)}</td>' for cell in cells)}</tr>"
     yield "</tbody>\n</table></div>"
     if len(rows) > MAX_ROWS:
         yield f"<p>and {len(rows) - MAX_ROWS} more, in the output of <code>--format json</code></p>"

@@ -9,8 +9,9 @@ from typing import Any
 from msgspec.structs import asdict
 
 from probe_flow.record.excuses import MAX_CHANGES, baseline_facts, change_text, deviant_facts
-from probe_flow.record.facts import Place, counts_text, figure, operator, printable, slot, where
+from probe_flow.record.facts import counts_text
 from probe_flow.record.json_values import json_number, json_value
+from probe_flow.record.places import Place, figure, in_dump, operator, printable, slot, where
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.record.run_json import plain
 from probe_flow.runs.diff.differences import Move, RunDiff
@@ -126,8 +127,17 @@ def _places_text(places: Sequence[At]) -> str:
     return ", ".join(where(Place(rank=rank, step=step)) or "the run" for rank, step in places)
 
 
-def cells(change: RowChange) -> tuple[str, ...]:
-    """Return a row of the tables: verdict, error, where, tensor, golden tensor."""
+_HEADER = ("verdict", "error", "where", "tensor", "golden", "in the dump")
+
+
+def table(rows: Sequence[RowChange]) -> list[tuple[str, ...]]:
+    """Return the lines of a table, the headings first; columns that are empty in every row are left out."""
+    lines = [_HEADER, *map(_cells, rows)]
+    used = [place for place in range(len(_HEADER)) if any(line[place] for line in lines[1:])]
+    return [tuple(line[place] for place in used) for line in lines]
+
+
+def _cells(change: RowChange) -> tuple[str, ...]:
     old, new = change.before, change.after
     both = [each for each in (old, new) if each is not None]
     verdict = " -> ".join(dict.fromkeys(_word(each.verdict.value) for each in both))
@@ -141,10 +151,8 @@ def cells(change: RowChange) -> tuple[str, ...]:
         where(change.place),
         f"{stage}{operator(change.place)} {slot(change.place)}",
         " -> ".join(goldens),
+        in_dump(change.place),
     )
-
-
-HEADER = ("verdict", "error", "where", "tensor", "golden")
 
 
 def _error(old: RowFacts | None, new: RowFacts | None) -> str:
@@ -167,10 +175,9 @@ def _size(facts: RowFacts) -> str:
 
 
 def _table(rows: Sequence[RowChange]) -> list[str]:
-    lines = [HEADER, *map(cells, rows)] if rows else []
-    widths = [max((len(line[place]) for line in lines), default=0) for place in range(len(HEADER))]
-    used = [place for place in range(len(HEADER)) if any(line[place] for line in lines[1:])]
-    return ["  ".join(line[place].ljust(widths[place]) for place in used).rstrip() for line in lines]
+    lines = table(rows) if rows else []
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
 
 
 def _section(title: str, lines: Sequence[str], limit: int | None, total: int = 0) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from probe_flow.record.facts import printable
+from probe_flow.record.places import printable
 from probe_flow.reports.marks import LOOKS, Mark, excess_text, fill_of
 from probe_flow.reports.palette import COLOURS
 from probe_flow.runs.queries.subgraph import Flowing, Shown, Subgraph

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from probe_flow.record.facts import execution, figure, operator, printable, slot, where
+from probe_flow.record.places import (
+    Place,
+    entry_title,
+    execution,
+    figure,
+    in_dump,
+    operator,
+    printable,
+    sentence_place,
+    slot,
+    where,
+    with_entry,
+)
 from probe_flow.record.same_places import same_places
 from probe_flow.record.text_table import text_table
 from probe_flow.record.types.conclusions import FindingRecord
@@ -36,7 +48,7 @@ def listed_lines(nodes: StoredNodes, *, op_type: str, name: str, fusion: str, ke
         passes = ",".join(node.passes)
         if op_type in node.op_type and name in node.title and fusion in passes and kernel in node.kernel:
             found += 1
-            at = ", ".join(part for part in (node.side, execution(placed(node.known, node.op_type))) if part)
+            at = ", ".join(part for part in (node.side, execution(placed(node.known, node.name, node.op_type))) if part)
             yield f"[{printable(node.op_type)}][{printable(passes)}] {printable(node.title)}  ({at})"
     yield f"{found} nodes"
 
@@ -60,7 +72,7 @@ def threshold_lines(answer: ThresholdAnswer) -> Iterator[str]:
     yield f"{answer.found} of {answer.checked} nodes have {threshold}" + (f": {counts}" if counts else "")
     if answer.nodes:
         yield ""
-        columns = ("", "role", "node", "where", "inputs", "outputs")
+        columns = ("", "role", _node_title(node for node, _ in answer.nodes), "where", "inputs", "outputs")
         yield from text_table(columns, [_threshold_cells(node, part.value) for node, part in answer.nodes])
         yield from _more(len(answer.nodes), answer.found)
         yield ""
@@ -70,7 +82,7 @@ def threshold_lines(answer: ThresholdAnswer) -> Iterator[str]:
         yield ""
         yield f"{answer.unknown_count} nodes cannot be judged: {threshold.metric} is NaN or not computable"
         yield ""
-        header = ("node", "where", "outputs", "reason")
+        header = (_node_title(answer.unknown), "where", "outputs", "reason")
         yield from text_table(header, [_unknown_cells(node) for node in answer.unknown])
         yield from _more(len(answer.unknown), answer.unknown_count)
     if answer.alone:
@@ -78,17 +90,25 @@ def threshold_lines(answer: ThresholdAnswer) -> Iterator[str]:
         yield f"{answer.alone} rows have no counterpart on the other side; `--unmatched` lists them"
 
 
+def _node_title(nodes: Iterable[NodeValues]) -> str:
+    return entry_title("node", has_entries=any(in_dump(_at(node)) for node in nodes))
+
+
+def _at(node: NodeValues) -> Place:
+    return placed(node.known, node.name, node.op_type)
+
+
 def _threshold_cells(node: NodeValues, part: str) -> tuple[str, ...]:
-    at = placed(node.known, node.op_type)
+    at = _at(node)
     role = "origin" if Role.ORIGIN in node.roles else ""
-    return part, role, operator(at), where(at), _values(node.inputs), _values(node.outputs)
+    return part, role, with_entry(operator(at), at), where(at), _values(node.inputs), _values(node.outputs)
 
 
 def _unknown_cells(node: NodeValues) -> tuple[str, ...]:
-    at = placed(node.known, node.op_type)
+    at = _at(node)
     reason = printable(node.reasons[0] if node.reasons else "")
     shown = reason if len(reason) <= _MAX_REASON else reason[: _MAX_REASON - 3] + "..."
-    return operator(at), where(at), _values(node.outputs), shown
+    return with_entry(operator(at), at), where(at), _values(node.outputs), shown
 
 
 def _values(values: Sequence[tuple[str, float | None]]) -> str:
@@ -130,7 +150,7 @@ def origin_lines(answer: OriginAnswer) -> Iterator[str]:
     else:
         what = "the divergence begins" if answer.first is not None else "NaN or infinity begins"
         yield f"{what} at {operator(named)}" + (f", {where(named)}" if where(named) else "")
-        yield from _fact("in the dump", printable(named.name or "") if named.name != named.node else "")
+        yield from _fact("in the dump", in_dump(named))
         yield from _fact("tensor", slot(named))
         yield from _fact("also in", same.elsewhere if same is not None else "")
         yield from _fact("golden", printable(named.golden_node or ""))
@@ -161,5 +181,4 @@ def _fact(name: str, text: str) -> Iterator[str]:
 
 
 def _one_line(named: FindingRecord) -> str:
-    head = ", ".join(part for part in (operator(named), slot(named), where(named)) if part)
-    return f"{head}: {printable(named.evidence)}"
+    return f"{sentence_place(named)}: {printable(named.evidence)}"

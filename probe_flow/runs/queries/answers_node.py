@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from probe_flow.record.facts import figure, printable, slot, where
 from probe_flow.record.json_values import json_value, number
+from probe_flow.record.places import figure, in_dump, printable, slot, where
 from probe_flow.record.text_table import text_table
 from probe_flow.record.types.nodes import ArgumentRecord
 from probe_flow.record.types.rows import RowRecord
@@ -45,11 +45,11 @@ def node_lines(answer: NamedAnswer[NodeView], *, has_attributes: bool) -> Iterat
 
 def _view_lines(view: NodeView, *, has_attributes: bool) -> Iterator[str]:
     node = view.node
-    places = where(placed(node.known._replace(call=0), node.op_type))
+    places = where(placed(node.known._replace(call=0), node.name, node.op_type))
     yield f"{_titled(node)}  [{node.side}{', ' + places if places else ''}]"
     facts = {
         "verdict": _words(view.judgement),
-        "in the dump": printable(node.name) if node.name != node.node else "",
+        "in the dump": in_dump(placed(node.known, node.name, node.op_type)),
         "parent": printable(node.parent or ""),
         "holds": _listed(view.children, _MAX_CHILDREN),
         "originals": _listed(view.record.originals, MAX_OTHERS),

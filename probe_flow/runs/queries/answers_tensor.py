@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from probe_flow.record.facts import figure, operator, printable, slot, where
 from probe_flow.record.json_values import number
+from probe_flow.record.places import figure, in_dump, operator, printable, slot, where
 from probe_flow.record.text_table import text_table
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.records import Role
@@ -31,13 +31,13 @@ def tensor_lines(answer: NamedAnswer[TensorView]) -> Iterator[str]:
 
 def _view_lines(view: TensorView) -> Iterator[str]:
     row = view.row
-    places = where(placed(identity(row)._replace(call=0), row.op_type))
+    places = where(placed(identity(row)._replace(call=0), row.name, row.op_type))
     call = f"#{row.call}" if row.call else ""
     yield f"{operator(row)}{call} {slot(row)}" + (f"  [{places}]" if places else "")
     role = f", {row.role.value}" if row.role is not Role.UNKNOWN else ""
     yield f"  {row.verdict.value.replace('_', ' ')}{role}"
-    if row.name != row.node:
-        yield f"  in the dump: {printable(row.name)}"
+    if entry := in_dump(row):
+        yield f"  in the dump: {entry}"
     yield from (f"  {printable(reason)}" for reason in reasons_of(row))
     yield from _metric_lines(row)
     header = ("side", "source", "dtype", "shape", "layout", *_NUMBERS)

@@ -10,8 +10,8 @@ from heapq import nlargest
 from typing import Any, NamedTuple, Protocol
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
-from probe_flow.record.facts import Place
 from probe_flow.record.json_values import number
+from probe_flow.record.places import Place
 from probe_flow.record.types.nodes import NodeRecord
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.records import Phase
@@ -174,9 +174,9 @@ def place(known: Identity, name: str) -> dict[str, Any]:
     }
 
 
-def placed(known: Identity, op_type: str) -> Place:
-    """Return an identity as facts are told of it."""
-    return Place(known.rank, known.graph, known.step, known.node, known.call, known.phase, op_type)
+def placed(known: Identity, name: str, op_type: str) -> Place:
+    """Return an identity as facts are told of it, with the name that the node has in its dump."""
+    return Place(known.rank, known.graph, known.step, known.node, name, known.call, known.phase, op_type)
 
 
 def metric_of(row: RowRecord, metric: str) -> float | None:

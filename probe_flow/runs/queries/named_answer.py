@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from probe_flow.record.facts import printable
+from probe_flow.record.places import printable
 
 MAX_OTHERS = 20
 """Names listed of what is not shown."""

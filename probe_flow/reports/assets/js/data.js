@@ -103,7 +103,7 @@ const probeFlow = {};
 
     nodes(columns) {
       const found = { count: columns.count, execution: cells(columns.execution), call: cells(columns.call) };
-      for (const name of ["name", "op", "phase", "parent", "kind"]) found[name] = this.texts(columns[name]);
+      for (const name of ["name", "entry", "op", "phase", "parent", "kind"]) found[name] = this.texts(columns[name]);
       for (const name of ["originals", "passes"]) found[name] = this.lists(columns[name]);
       found.side = cells(columns.side);
       found.above = cells(columns.above);
@@ -210,6 +210,15 @@ const probeFlow = {};
       return node === null ? null : this.nodeName(node);
     }
 
+    /** What a node's entry in its dump is called; null where that is the node's name. */
+    entry(node) {
+      return node === null || node === undefined ? null : this.node.entry(node);
+    }
+
+    sideEntry(side, row) {
+      return this.entry(this.sides[side]?.node(row));
+    }
+
     tensorName(row) {
       return `${this.name(row)} ${this.slot(row)}`;
     }
@@ -223,8 +232,9 @@ const probeFlow = {};
       if (!this.haystacks) this.haystacks = new Array(this.count);
       let text = this.haystacks[row];
       if (text === undefined) {
-        const parts = [this.name(row), this.slot(row), this.op(row), this.sideName("golden", row), this.reason(row)];
-        text = this.haystacks[row] = [...parts, ...this.reasons(row)].filter(Boolean).join("\n").toLowerCase();
+        const sides = [this.entry(this.nodeOf(row)), this.sideName("golden", row), this.sideEntry("golden", row)];
+        const parts = [this.name(row), this.slot(row), this.op(row), ...sides, this.reason(row), ...this.reasons(row)];
+        text = this.haystacks[row] = parts.filter(Boolean).join("\n").toLowerCase();
       }
       return text;
     }

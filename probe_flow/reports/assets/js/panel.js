@@ -53,6 +53,7 @@
     head(row) {
       const { el, badge, ruleWord } = probeFlow;
       const { store } = this;
+      const entry = store.entry(store.nodeOf(row));
       return el(
         "header",
         { class: "panel-head" },
@@ -67,6 +68,7 @@
           el("button", { type: "button", class: "quiet", id: "panel-close", click: () => this.close(), "aria-label": "Close the panel", "aria-keyshortcuts": "Escape" }, "\u2715"),
         ),
         el("h2", { id: "panel-title", tabindex: "-1", class: "name" }, store.name(row), el("span", { class: "slot" }, ` ${store.slot(row)}`)),
+        entry === null ? null : el("p", { class: "muted", id: "panel-entry" }, "in the dump ", el("span", { class: "name" }, entry)),
         el("p", { class: "muted" }, [store.op(row), store.executions.length > 1 ? store.executions[store.execution(row)].label : null, `row ${probeFlow.group(store.order(row))}`].filter(Boolean).join(MIDDOT)),
       );
     }
@@ -164,6 +166,7 @@
             "tbody",
             {},
             line("name", names.map((side) => `${store.sideName(side, row)} ${store.sides[side].direction(row)} ${store.sides[side].index(row) ?? ""}`.trim())),
+            names.some((side) => store.sideEntry(side, row)) ? line("in the dump", names.map((side) => store.sideEntry(side, row) ?? store.node.name(store.sides[side].node(row)))) : null,
             facts.map(([field, label]) => line(label, names.map((side) => store.sides[side][field](row) ?? "\u2013"), this.differs(field, row, withDifference))),
             statistics.map((field) => line(field, names.map((side) => probeFlow.figure(store.sides[side][field](row), 6)), withDifference ? this.difference(field, row) : "", relative(field))),
           ),

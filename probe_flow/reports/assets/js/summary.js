@@ -79,6 +79,7 @@
             ? el("strong", { class: "name" }, found.operator)
             : el("button", { type: "button", class: "link name", click: () => open(found.row) }, found.operator),
           el("span", { class: "muted" }, [found.slot, found.where].filter(Boolean).join(" \u00b7 ")),
+          found.entry ? el("span", { class: "muted" }, "in the dump ", el("span", { class: "name" }, found.entry)) : null,
           found.golden ? el("span", { class: "muted" }, "golden ", el("span", { class: "name" }, found.golden)) : null,
         )
       : el("p", { class: "place" }, el("span", { class: "label" }, KINDS[found.kind] ?? found.kind));

@@ -32,6 +32,7 @@
       ? [{ title: "checksum", field: "checksum", width: 196, cssClass: "name", tip: "checksum_equal", value: (row) => both(store, "checksum", row) }]
       : [];
     const values = store.data.rows.sides.target?.value === undefined ? [] : [{ title: "value", field: "value", width: 120, responsive: 3, value: (row) => both(store, "value", row) }];
+    const hasEntries = store.data.nodes.entry !== undefined; // they end with what type and phase say
     const isKnown = errors.length + relative.length + checksums.length > 0;
     const spare = isKnown ? [] : others.slice(0, 3).map((id) => ({ ...metricColumn(store, id, id, 120), show: small }));
     return [
@@ -39,13 +40,14 @@
       { title: "role", field: "role", width: 132, value: store.markNumber, show: (value, row) => badge(store.mark(row)) },
       { title: "row rule", field: "status", width: 118, cssClass: "rule", value: store.statusNumber, show: (value, row) => words(store.status(row)) },
       { title: "tensor", field: "name", minWidth: 230, widthGrow: 4, cssClass: "name", value: (row) => store.tensorName(row), show: (value, row) => tensor(store, row) },
-      { title: "type", field: "op", minWidth: 100, widthGrow: 2, responsive: 2, value: (row) => store.op(row) },
+      ...(hasEntries ? [{ title: "in the dump", field: "entry", minWidth: 170, widthGrow: 3, responsive: 1, cssClass: "name", value: (row) => entryOf(store, row), show: (value, row) => entry(store, row) }] : []),
+      { title: "type", field: "op", minWidth: 100, widthGrow: 2, responsive: hasEntries ? 4 : 2, value: (row) => store.op(row) },
       ...errors,
       ...checksums,
       ...relative,
       ...spare,
       ...values,
-      ...(store.phases().length > 1 ? [{ title: "phase", field: "phase", width: 104, responsive: 2, value: (row) => PHASES[store.phase(row)] ?? store.phase(row) }] : []),
+      ...(store.phases().length > 1 ? [{ title: "phase", field: "phase", width: 104, responsive: hasEntries ? 4 : 2, value: (row) => PHASES[store.phase(row)] ?? store.phase(row) }] : []),
       { title: "golden", field: "golden", minWidth: 130, widthGrow: 2, responsive: 3, cssClass: "name", value: (row) => store.sideName("golden", row) },
       { title: "dtype", field: "dtype", width: 92, responsive: 4, value: either("dtype") },
       { title: "shape", field: "shape", width: 130, responsive: 5, value: either("shape") },
@@ -75,11 +77,27 @@
   }
 
   function tensor(store, row) {
+    return withEnd(store.name(row), ` ${store.slot(row)}`);
+  }
+
+  function entryOf(store, row) {
+    const node = store.nodeOf(row);
+    return store.entry(node) ?? store.node.name(node);
+  }
+
+  /** The name of a node's entry in its dump; its end is the call and the direction. */
+  function entry(store, row) {
+    const text = entryOf(store, row) ?? "";
+    const name = store.node.name(store.nodeOf(row)) ?? "";
+    return text.startsWith(name) ? withEnd(name, text.slice(name.length)) : withEnd(text, "");
+  }
+
+  /** A text that loses what comes before its end where it is too long. */
+  function withEnd(text, end) {
     const { el } = probeFlow;
-    const name = el("span", { class: "of" }, store.name(row));
-    const slot = ` ${store.slot(row)}`;
-    name.style.maxWidth = `calc(100% - ${slot.length}ch)`; // a long name loses its end, not the slot
-    return [name, el("span", { class: "slot" }, slot)];
+    const first = el("span", { class: "of" }, text);
+    first.style.maxWidth = `calc(100% - ${end.length}ch)`;
+    return [first, el("span", { class: "slot" }, end)];
   }
 
   /** Nothing stands last, whatever the direction; NaN is larger than infinity. */

@@ -180,7 +180,7 @@
         this.shown = new Set();
         let found = 0;
         for (const item of this.root.items.values()) {
-          if (!item.title.toLowerCase().includes(text)) continue;
+          if (!`${item.title}\n${this.store.entry(item.node) ?? ""}`.toLowerCase().includes(text)) continue;
           for (const each of item.path()) this.shown.add(each);
           found += 1;
           if (found === PAGE) break;
@@ -243,7 +243,7 @@
       const isOpen = hasChildren && this.isOpen(item);
       const line = el(
         "div",
-        { class: item.node === null ? "line group" : "line", title: item.node === null ? null : item.title, click: (event) => this.click(item, event) },
+        { class: item.node === null ? "line group" : "line", title: item.node === null ? null : this.store.entry(item.node) ?? item.title, click: (event) => this.click(item, event) },
         el("span", { class: hasChildren ? "twisty" : "twisty none", "aria-hidden": "true" }, isOpen ? "\u25be" : "\u25b8"),
         el("span", { class: "label name" }, item.label, item.detail ? el("span", { class: "muted" }, ` ${item.detail}`) : null),
         el("span", { class: "number" }, group(item.rows)),

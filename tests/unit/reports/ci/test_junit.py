@@ -6,7 +6,18 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
 
 import pytest
-from report_builders import catalog, comparison, good_row, key, missing_golden, missing_target, origin, row, tensor
+from report_builders import (
+    call_comparison,
+    catalog,
+    comparison,
+    good_row,
+    key,
+    missing_golden,
+    missing_target,
+    origin,
+    row,
+    tensor,
+)
 
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import (
@@ -107,6 +118,26 @@ def test_inherited_errors_and_missed_limits_are_told_without_failing(tmp_path: P
     case = case_of(written(diverging(), tmp_path), "Add_3")
     assert [child.tag for child in case] == ["system-out"]
     assert case[0].text == "output.0: fail, inherited, relative_euclidean_distance 0.001: Cosine is 0.5"
+
+
+def test_a_case_with_any_text_begins_with_what_the_dump_calls_its_node(tmp_path: Path) -> None:
+    given = {call: {"target": tensor("Add", node=key("Add", call=call))} for call in range(4)}
+    rows = (
+        good_row(0, **given[0]),
+        failing(1, "Add", Role.ORIGIN, **given[1]),
+        failing(2, "Add", **given[2]),
+        row(3, target=given[3]["target"], status=Status.UNMATCHED_TARGET, reason=missing_golden().pair.reason),
+    )
+    found = call_comparison(*rows, findings=(origin(1, "Add", node=key("Add", call=1)),), gate_passed=False)
+    root = written(found, tmp_path)
+    assert len(case_of(root, "Add")) == 0
+    for call, tags in ((1, ["failure", "system-out"]), (2, ["system-out"]), (3, ["skipped", "system-out"])):
+        case = case_of(root, f"Add#{call}")
+        assert [child.tag for child in case] == tags
+        assert str(case[-1].text).startswith(f"in the dump: Add.{call}.forward\noutput.0: ")
+    assert "\nin the dump: Add.1.forward\n" in str(case_of(root, "Add#1")[0].text)
+    alike = comparison(*rows, findings=(origin(1, "Add", node=key("Add", call=1)),), gate_passed=False)
+    assert "in the dump" not in ElementTree.tostring(written(alike, tmp_path), encoding="unicode")
 
 
 def test_every_failing_row_fails_its_node_under_the_gate_all_pass(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_builders import comparison, good_row, key, missing_golden, missing_target, origin, tensor
+from report_builders import call_comparison, comparison, good_row, key, missing_golden, missing_target, origin, tensor
 
 from probe_flow.records import Comparison, Coverage, Finding, FindingKind, Role, Status
 from probe_flow.reports.ci.markdown import code, markdown_text, plain, write_markdown
@@ -103,6 +103,18 @@ def test_findings_about_the_whole_run_are_listed() -> None:
     assert "### Also found\n\n- the error grows 1.1 times a layer\n" in markdown_text(
         diverging(findings=(drift,)), run=FACTS
     )
+
+
+def test_what_the_dump_calls_an_operator_is_said_where_it_is_another_name() -> None:
+    rows = [good_row(call, target=tensor("Add", node=key("Add", call=call))) for call in range(3)]
+    findings = tuple(origin(call, "Add", node=key("Add", call=call)) for call in (1, 2))
+    lines = markdown_text(call_comparison(*rows, findings=findings, gate_passed=False), run=FACTS).splitlines()
+    assert "| in the dump | `Add.1.forward` |" in lines
+    assert [line for line in lines if line.startswith("- `Add (AddV2)` output 0, in the dump `Add.2.forward`: ")]
+    worst = "| `Add (AddV2)` output 0, in the dump `Add.0.forward` | rank 0, graph 1, step 0 | pass | clean | 0.001 |"
+    assert worst in lines
+    alike = markdown_text(comparison(*rows, findings=findings, gate_passed=False), run=FACTS)
+    assert "in the dump" not in alike
 
 
 def test_names_from_dumps_are_no_markup() -> None:

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from report_builders import (
+    call_comparison,
     comparison,
     good_row,
     key,
@@ -193,6 +194,20 @@ def test_edges_link_nodes_by_number() -> None:
     edges = data["edges"]
     assert edges["count"] == 1
     assert (names[edges["producer"]], edges["output"], names[edges["consumer"]], edges["input"]) == ("A", 0, "B", 1)
+
+
+def test_a_node_has_the_name_of_its_entry_where_that_is_another() -> None:
+    rows = [good_row(call, target=tensor("Add", node=key("Add", call=call))) for call in (0, 2)]
+    found = (origin(2, "Add", node=key("Add", call=2)),)
+    data = payload(call_comparison(*rows, findings=found, gate_passed=False), run=RUN)
+    nodes = {**data, "count": data["nodes"]["count"]}
+    assert texts(nodes, data["nodes"]["entry"]) == ["Add.0.forward", "Add.2.forward", "add_1.0.forward"]
+    assert data["summary"]["findings"][0]["entry"] == "Add.2.forward"
+    page = page_of(call_comparison(*rows, findings=found, gate_passed=False), RUN)
+    assert "Add (AddV2), output 0, rank 0, graph 1, step 0, call 2, in the dump Add.2.forward: " in page
+    alike = payload(comparison(*rows, findings=found, gate_passed=False), run=RUN)
+    assert "entry" not in alike["nodes"]
+    assert alike["summary"]["findings"][0]["entry"] == ""
 
 
 def test_a_closer_look_stands_with_the_place_of_its_row() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from report_builders import (
     GOOD_METRICS,
+    call_comparison,
     comparison,
     good_row,
     key,
@@ -22,7 +23,8 @@ from report_builders import (
 
 from probe_flow.engine.run.record import with_summaries
 from probe_flow.record.conclusion import dumps_line, last_line, verdict_word
-from probe_flow.record.facts import counts_text, figure, gaps, largest_errors, printable, problems_text
+from probe_flow.record.facts import counts_text, gaps, largest_errors, problems_text
+from probe_flow.record.places import figure, printable
 from probe_flow.record.run_json import comparison_summary
 from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Comparison, Coverage, Finding, FindingKind, Role, Row, Status
@@ -278,11 +280,31 @@ def test_an_operator_that_is_wrong_everywhere_is_told_once_and_hides_no_other() 
     assert " --node Gelu_1 --rank 0 --graph 1 --step 0\n" in text
 
 
+def test_what_the_dump_calls_a_node_is_said_where_it_is_another_name() -> None:
+    nodes = [key("Add", call=call) for call in range(3)]
+    rows = [
+        good_row(n, measured=distance(0.5 - n / 8), target=tensor("Add", node=node)) for n, node in enumerate(nodes)
+    ]
+    suspect = origin(2, "Add", node=nodes[2], fails=False, kind=FindingKind.SUSPECT)
+    given = call_comparison(*rows, findings=(origin(1, "Add", node=nodes[1]), suspect), gate_passed=False)
+    text = plain(run_of(given, verdict="fail", code=1), given, width=200)
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "in the dump Add.1.forward" in lines
+    assert "probe-flow show runs/w-1 --node Add.1.forward --rank 0 --graph 1 --step 0" in lines
+    (other,) = (line for line in lines if line.startswith("- Add"))
+    assert other.startswith("- Add (AddV2), output 0, rank 0, graph 1, step 0, call 2, in the dump Add.2.forward: ")
+    assert "tensor [in the dump] where verdict error" in lines
+    assert "Add output 0 [Add.0.forward] rank 0, graph 1, step 0 pass 0.5" in lines
+    assert "Add output 0 [Add.2.forward] rank 0, graph 1, step 0, call 2 pass 0.25" in lines
+    alike = comparison(*rows, findings=(origin(1, "Add", node=nodes[1]), suspect), gate_passed=False)
+    assert "in the dump" not in plain(run_of(alike, verdict="fail", code=1), alike)
+
+
 def test_the_largest_errors_rank_infinity_first_and_leave_out_what_has_no_distance() -> None:
     values = (0.5, math.nan, None, math.inf, 0.0, 0.5, 0.75)
     rows = [good_row(number, f"Op_{number}", measured=distance(value)) for number, value in enumerate(values)]
     found = largest_errors([comparison(*rows)], limit=3)
-    assert [(value, found_row.order) for value, found_row in found] == [(math.inf, 3), (0.75, 6), (0.5, 0)]
+    assert [(each.distance, each.row.order) for each in found] == [(math.inf, 3), (0.75, 6), (0.5, 0)]
 
 
 def test_gaps_that_count_come_before_expected_ones() -> None:

@@ -277,6 +277,19 @@ def test_the_text_is_a_table_per_kind_with_what_was_left_out(diff):
     assert lines[-1] == "REGRESSION | 5 worse, 0 of 5 the same | exit code 1"
 
 
+def test_the_name_of_an_entry_is_a_column_where_any_is_another(diff, tmp_path):
+    calls = [{"node": "A", "call": call, "name": f"A.{call}.forward"} for call in range(2)]
+    found = diff([line(**each) for each in calls], [line(**each, error=0.5, verdict="fail") for each in calls])
+    lines = list(diff_lines(found, limit=None, names=("a", "b")))
+    head = next(number for number, text in enumerate(lines) if text.split()[:1] == ["verdict"])
+    assert lines[head].endswith("  golden      in the dump")
+    assert [text.split()[-1] for text in lines[head + 1 : head + 3]] == ["A.0.forward", "A.1.forward"]
+    write_diff_html(found, tmp_path / "d.html", names=("a", "b"))
+    page = (tmp_path / "d.html").read_text()
+    assert '<th scope="col">in the dump</th></tr>' in page
+    assert "<td>A.1.forward</td></tr>" in page
+
+
 def test_the_json_form_is_strict_and_has_every_row(diff):
     found = diff([line("A", "inf")] + [line(f"A{n}", 0.01) for n in range(50)], [line("A", "nan")] + [
         line(f"A{n}", 0.5) for n in range(50)
