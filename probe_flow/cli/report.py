@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from probe_flow.record.types.run import RunRecord
 
 
 @click.command("report")
@@ -31,25 +34,28 @@ import click
 def command(*, run: Path, formats: Sequence[str], columns: Sequence[str], output: Path) -> int:
     """Make reports of the finished RUN without its dumps.
 
-    The run must have left comparison.msgpack: add `record` to `formats` of its report stage. Exit code 3 when a file
-    is not written.
+    It is made of comparison.msgpack, which every run with a comparison leaves. Exit code 3 when a file is not written.
     """
     from probe_flow.cli.terminal.console import show
-    from probe_flow.errors import Diagnostic, Severity
+    from probe_flow.errors import Diagnostic, Severity, UsageError
     from probe_flow.record.run_folder import read_run
-    from probe_flow.runs.again import before_reports, comparisons
+    from probe_flow.record.stored.kinds import FILE
+    from probe_flow.record.stored.reading import not_stored, read_comparison
     from probe_flow.stages.report.report import STAGE, Options
     from probe_flow.work import Context, Settings
 
     options = _options(formats, columns, output, Options)
     stored = read_run(run)
+    if not stored.comparisons:
+        raise UsageError(not_stored(stored.folder, "it compared nothing"))
+    found = [read_comparison(stored.file(FILE, comparison=name)) for name in stored.comparisons]
     problems: list[Diagnostic] = []
 
     def nothing(*_given: Any, **_named: Any) -> Any:
         return None
 
-    context = Context("report", output, nothing, nothing, problems.extend, Settings(), before_reports(stored.record))
-    written = STAGE.run(options, {"comparison": comparisons(stored)}, context)
+    context = Context("report", output, nothing, nothing, problems.extend, Settings(), _before_reports(stored.record))
+    written = STAGE.run(options, {"comparison": found}, context)
     for path in written if isinstance(written, list) else ():
         click.echo(path)
     show(problems)
@@ -71,3 +77,28 @@ def _options(formats: Sequence[str], columns: Sequence[str], output: Path, kind:
         raise UsageError(
             Diagnostic("PF7118", message, help="write e.g. `--format html --format csv=torchair`")
         ) from error
+
+
+def _before_reports(record: RunRecord) -> RunRecord:
+    """Return the record of a run as its first report stage had it, so that a report says the same now as then."""
+    from msgspec.structs import replace
+
+    from probe_flow.record.run_folder import DETAILS, NODES, RECORD, ROWS
+    from probe_flow.record.stored.kinds import FILE
+
+    names = [stage.name for stage in record.stages]
+    end = next((place for place, stage in enumerate(record.stages) if stage.uses == "report"), len(names))
+    later = {*names[end:], "run"}
+    files = RECORD, "events.jsonl", ROWS, NODES, DETAILS, FILE
+    return replace(
+        record,
+        status="running",
+        verdict="incomplete",
+        exit_code=3,
+        incomplete=("the run has not ended",),
+        stages=record.stages[:end],
+        timings=replace(record.timings, wall_s=None),
+        artifacts=tuple(name for name in record.artifacts if name.rpartition("/")[2] in files),
+        problems=tuple(problem for problem in record.problems if problem.stage not in later),
+        cache=None,
+    )

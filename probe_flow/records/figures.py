@@ -9,12 +9,75 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from msgspec import Struct
 
 Value: TypeAlias = float | int | bool | None
 
+if TYPE_CHECKING:
+    Floats: TypeAlias = array[float]
+    Integers: TypeAlias = array[int]
+else:  # the class takes no arguments before Python 3.12
+    Floats = Integers = array
+
 _EXACT = 2**53
 """Integers up to this magnitude are exact as float64."""
+
+
+_LETTERS: Mapping[type, str] = {float: "f", int: "i", bool: "b", type(None): "n"}
+_OTHER = "o"
+"""The letter of a value that is stored as it is."""
+_TYPES = {letter: kind for kind, letter in _LETTERS.items()} | {_OTHER: object}
+
+
+class StoredTable(Struct, frozen=True, gc=False, eq=False):
+    """A table as a file has it.
+
+    Args:
+        names: of the columns.
+        patterns: types of a row's values, a letter a column: ``f`` float, ``i`` integer, ``b`` truth value, ``n`` None,
+            ``o`` another one.
+        numbers: float64, row by row.
+        kinds: of each row, which pattern it has.
+        aside: rows that float64 cannot hold, by their numbers.
+    """
+
+    names: tuple[str, ...]
+    patterns: tuple[str, ...]
+    numbers: Floats
+    kinds: Integers
+    aside: Mapping[int, tuple[object, ...]]
+
+    def restored(self) -> FigureTable:
+        """Return the table.
+
+        Raises:
+            ValueError: the parts are not those of one table.
+        """
+        table = FigureTable(self.names)
+        self.fill(table)
+        return table
+
+    def fill(self, table: FigureTable) -> None:
+        """Put the rows into a new table of these columns."""
+        width, count = len(self.names), len(self.kinds)
+        if len(self.numbers) != width * count or self.numbers.typecode + self.kinds.typecode != "dI":
+            raise ValueError("a table of figures has not as many numbers as rows")
+        if not self.patterns or any(len(each) != width for each in self.patterns) or self.patterns[0] != "f" * width:
+            raise ValueError("a table of figures has other types than columns")
+        if count and max(self.kinds) >= len(self.patterns):
+            raise ValueError("a row of figures has types that its table does not name")
+        if any(not 0 <= number < count or len(row) != width for number, row in self.aside.items()):
+            raise ValueError("a row of figures is not one of its table")
+        whole = [tuple(place for place, letter in enumerate(each) if letter in "ib") for each in self.patterns]
+        for number, kind in enumerate(self.kinds) if any(whole) else ():
+            if number not in self.aside and not all(
+                self.numbers[number * width + at].is_integer() for at in whole[kind]
+            ):
+                raise ValueError("an integer in a table of figures is none")
+        patterns = [tuple(_TYPES[each] for each in row) for row in self.patterns]
+        table.take_over(self.numbers, self.kinds, patterns, self.aside)
 
 
 class FigureTable:
@@ -54,9 +117,7 @@ class FigureTable:
             raise ValueError(f"{len(kinds)} values for {self.width} columns")
         number, pattern = len(self._kinds), self._known.get(kinds)
         if pattern is None:
-            pattern = self._known[kinds] = len(self._patterns)
-            self._patterns.append(kinds)
-            self._others.append(tuple((place, kind) for place, kind in enumerate(kinds) if kind is not float))
+            pattern = self._add_pattern(kinds)
         if pattern:
             numbers = list(map(_number, values))
             if None in numbers:
@@ -65,6 +126,29 @@ class FigureTable:
         self._numbers.extend(cast("Sequence[float]", values))
         self._kinds.append(pattern)
         return number
+
+    def _add_pattern(self, kinds: tuple[type, ...]) -> int:
+        pattern = self._known[kinds] = len(self._patterns)
+        self._patterns.append(kinds)
+        self._others.append(tuple((place, kind) for place, kind in enumerate(kinds) if kind is not float))
+        return pattern
+
+    def stored(self) -> StoredTable:
+        """Return the table as a file has it; the numbers are its own."""
+        patterns = tuple("".join(_LETTERS.get(kind, _OTHER) for kind in row) for row in self._patterns)
+        return StoredTable(self.names, patterns, self._numbers, self._kinds, self._aside)
+
+    def take_over(
+        self,
+        numbers: Floats,
+        kinds: Integers,
+        patterns: Sequence[tuple[type, ...]],
+        aside: Mapping[int, tuple[Any, ...]],
+    ) -> None:
+        """Take over rows that a file had; the table must be a new one."""
+        self._numbers, self._kinds, self._aside = numbers, kinds, dict(aside)
+        for kind in patterns[1:]:
+            self._add_pattern(kind)
 
     def part(self, number: int, begin: int, end: int) -> Sequence[Value]:
         """Return the values of a row in some columns, by their places."""

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 from msgspec import Struct
 
-from probe_flow.records.figures import FigureRow, FigureTable, Value
+from probe_flow.records.figures import FigureRow, FigureTable, Integers, StoredTable, Value
 from probe_flow.records.tensor import Statistics, TensorRef
 
 
@@ -77,6 +77,51 @@ class _Table(FigureTable):
     def counted(self, number: int, what: int) -> int:
         """Return one of the counts of a row."""
         return self._huge[number][what] if number in self._huge else self._counts[3 * number + what]
+
+    def stored(self) -> StoredMeasurements:
+        """Return the table as a file has it; the numbers are its own."""
+        figures, sides = super().stored(), tuple(self.begins)
+        found = figures.names, figures.patterns, figures.numbers, figures.kinds, figures.aside
+        return StoredMeasurements(*found, self.mode, self.backend, self.metrics, sides, self._counts, self._huge)
+
+    def take_counts(self, counts: Integers, huge: Mapping[int, tuple[int, int, int]]) -> None:
+        """Take over the counts of the rows from a file."""
+        self._counts, self._huge = counts, dict(huge)
+
+
+class StoredMeasurements(StoredTable, frozen=True, gc=False, eq=False):
+    """A table of measurements as a file has it.
+
+    Args:
+        mode, backend, sides: as `Figures.table` has them.
+        metrics: how many of the columns are metrics.
+        counts: three of each row.
+        huge: counts beyond 64 bits, by the number of the row.
+    """
+
+    mode: Mode
+    backend: str
+    metrics: int
+    sides: tuple[str, ...]
+    counts: Integers
+    huge: Mapping[int, tuple[int, int, int]]
+
+    def restored(self) -> FigureTable:
+        """Return the table.
+
+        Raises:
+            ValueError: the parts are not those of one table.
+        """
+        table = Figures().table(self.mode, self.backend, self.names[: self.metrics], self.sides)
+        if table.names != self.names or not {*self.sides} <= {*_SIDES}:
+            raise ValueError("a table of measurements has other columns than metrics and sides")
+        self.fill(table)
+        if len(self.counts) != 3 * len(table) or self.counts.typecode != "q":
+            raise ValueError("a table of measurements has not as many counts as rows")
+        if any(not 0 <= number < len(table) for number in self.huge):
+            raise ValueError("a count is of no row")
+        table.take_counts(self.counts, self.huge)
+        return table
 
 
 class Figures:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from probe_flow.errors import IncompleteError, ProbeFlowError
-from probe_flow.record.comparison_file import FILE, read_comparison, write_comparison
+from probe_flow.record.stored.kinds import FILE, PREFIX
+from probe_flow.record.stored.reading import read_comparison
+from probe_flow.record.stored.writing import write_comparison
 from probe_flow.workflow.loading.loader import load_workflow
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,15 +63,15 @@ def run(probe_flow: Any, tmp_path: Path) -> Callable[..., Path]:
 @pytest.mark.parametrize("name", CASES)
 def test_reports_of_a_reopened_run_are_those_of_the_run(run: Any, probe_flow: Any, tmp_path: Path, name: str) -> None:
     formats = [*COMMON, *CASES[name]]
-    live = run(name, [*formats, "record"])
+    live = run(name, formats)
     again = tmp_path / "again"
-    words = [word for each in [*formats, "record"] for word in ("--format", each)]
+    words = [word for each in formats for word in ("--format", each)]
     done = probe_flow("report", live, *words, "-o", again)
     assert done.code == 0, done.err
     made = sorted(path.relative_to(again) for path in again.rglob("*") if path.is_file())
     left = [path.relative_to(live) for path in live.rglob("*") if path.is_file()]
     left = [path for path in left if not path.parts[0].startswith("reduce")]  # what other stages of the workflow write
-    assert set(left) - set(made) <= {Path("run.json"), Path("events.jsonl"), Path("details.jsonl")}
+    assert set(left) - set(made) <= {Path("run.json"), Path("events.jsonl"), Path("details.jsonl"), Path(FILE)}
     assert len(made) >= len(formats)
     for path in made:
         assert (again / path).read_bytes() == (live / path).read_bytes(), path
@@ -107,33 +111,44 @@ def test_a_file_with_other_bytes_is_named_or_is_the_same(written: Path, tmp_path
         assert caught.value.diagnostic.code in ("PF7116", "PF7117")
 
 
-@pytest.mark.parametrize("junk", [None, 7, -1, "x", ["t"], ["o", 0], [0], [10**9], ["?"], ["d", 1], 2.5, ["o"]])
+JUNK = [None, 7, -1, 10**9, 2.5, "x", b"x", [], ["v", ["x"]], ["=", ["v", [0]]], ["r", 0, [0]], ["s", [0]], ["?"]]
+
+
+def parts_of(message: Any) -> list[tuple[list[Any], int]]:
+    """Return every place of a message, as the list that it is in and its number there."""
+    if not isinstance(message, list):
+        return []
+    return [place for n, each in enumerate(message) for place in ((message, n), *parts_of(each))]
+
+
+@pytest.mark.parametrize("junk", JUNK, ids=str)
 def test_values_of_wrong_types_are_named(written: Path, tmp_path: Path, junk: Any) -> None:
-    """Whole files with right check sums, one field of one object replaced."""
-    import zlib
-
-    import msgspec
-
-    from probe_flow.record.comparison_file import _PREFIX
-
+    """Whole files with right check sums, one part of one message replaced."""
     header, _, rest = (written / FILE).read_bytes().partition(b"\n")
-    size, _ = _PREFIX.unpack(rest[: _PREFIX.size])
-    objects = msgspec.msgpack.decode(rest[_PREFIX.size : _PREFIX.size + size])
-    end = rest[_PREFIX.size + size :]
+    messages = list(messages_of(rest))
     chance, refused = random.Random(2), list[str]()
-    for _ in range(40):
-        number = chance.randrange(len(objects))
-        field = chance.randrange(len(objects[number]))
-        changed = [*objects]
-        changed[number] = [*changed[number][:field], junk, *changed[number][field + 1 :]]
-        data = msgspec.msgpack.encode(changed)
-        (tmp_path / FILE).write_bytes(header + b"\n" + _PREFIX.pack(len(data), zlib.crc32(data)) + data + end)
+    for _ in range(60):
+        number = chance.randrange(len(messages))
+        changed = msgspec.msgpack.decode(messages[number])
+        inside, place = chance.choice(parts_of(changed))
+        inside[place] = junk
+        told = [*messages[:number], msgspec.msgpack.encode(changed), *messages[number + 1 :]]
+        body = b"".join(PREFIX.pack(len(each), zlib.crc32(each)) + each for each in told)
+        (tmp_path / FILE).write_bytes(header + b"\n" + body + PREFIX.pack(0, 0))
         try:
             read_comparison(tmp_path / FILE)
         except IncompleteError as error:
             refused.append(error.diagnostic.code)
-    assert len(refused) > 5
+    assert len(refused) > 20
     assert set(refused) == {"PF7116"}
+
+
+def messages_of(body: bytes) -> Iterator[bytes]:
+    size, _ = PREFIX.unpack(body[: PREFIX.size])
+    while size:
+        yield body[PREFIX.size : PREFIX.size + size]
+        body = body[PREFIX.size + size :]
+        size, _ = PREFIX.unpack(body[: PREFIX.size])
 
 
 def test_a_file_of_other_records_is_refused_by_name(written: Path, tmp_path: Path, probe_flow: Any) -> None:
@@ -148,7 +163,34 @@ def test_a_file_of_other_records_is_refused_by_name(written: Path, tmp_path: Pat
     (folder / FILE).unlink()
     done = probe_flow("report", folder, "--format", "html", "-o", tmp_path)
     assert done.code == 2
-    assert "add `record` to `formats`" in " ".join(done.err.split())
+    assert "repeat the run with this probe_flow: with its cache nothing is measured again" in " ".join(done.err.split())
+
+
+def test_reports_of_a_run_with_several_comparisons_are_numbered(probe_flow: Any, tmp_path: Path) -> None:
+    second = {"uses": "compare", "pairs": "pairs", "policy": "torchair"}
+    project = {"version": 1, "name": "two", "extends": "template:torchair_ge_vs_fx", "stages": {"second": second}}
+    (tmp_path / "two.yaml").write_text(json.dumps(project))
+    dumps = ROOT / "examples" / "torchair" / "faulty"
+    sets = ["--set", f"target={dumps}/msprobe_ge_dump", "--set", f"golden={dumps}/msprobe_fx_dump"]
+    live = tmp_path / "live"
+    ran = probe_flow("run", tmp_path / "two.yaml", *sets, "--output", live, "--scheduler", "sync")
+    assert ran.code == 1, ran.err
+    done = probe_flow("report", live, "--format", "jsonl", "--format", "csv=torchair", "-o", tmp_path / "again")
+    assert done.code == 0, done.err
+    for number, stage in enumerate(("result", "second"), start=1):
+        for name in ("comparison", "nodes"):
+            again = tmp_path / "again" / f"{name}_{number}.jsonl"
+            assert again.read_bytes() == (live / stage / f"{name}.jsonl").read_bytes()
+
+
+def test_a_run_that_compared_nothing_has_no_reports(probe_flow: Any, tmp_path: Path) -> None:
+    dumps = ROOT / "examples" / "torchair" / "healthy"
+    sets = ["--set", f"target={dumps}/msprobe_ge_dump", "--set", f"golden={dumps}/msprobe_fx_dump"]
+    workflow = ROOT / "workflows" / "torchair_ge_vs_fx.yaml"
+    probe_flow("run", workflow, *sets, "--output", tmp_path / "live", "--only", "target", "--scheduler", "sync")
+    done = probe_flow("report", tmp_path / "live", "--format", "html", "-o", tmp_path)
+    assert done.code == 2
+    assert "it compared nothing" in done.err
 
 
 def test_a_format_that_is_none_is_named(written: Path, tmp_path: Path, probe_flow: Any) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import h5py
+import msgspec
 import numpy as np
 from ge_writer import DumpTensor, write_dump
 from reduce_dumps import fx_name, ge_name, job_of, reduce_one, write_fx, write_ge
+from report_builders import comparison, good_row, missing_golden, missing_target, origin
 from sealed_files import sealed
 from stored_runs import node, row, write_run
 from torchair_builders import GeDump, fx_token, mul_add_relu, write_mul_add_relu
@@ -36,6 +41,9 @@ from probe_flow.errors import Diagnostic, FormatError, IncompleteError, ProbeFlo
 from probe_flow.files.shards import Entry, ShardStore, inspect
 from probe_flow.record.conclusion import last_line
 from probe_flow.record.run_folder import read_run
+from probe_flow.record.stored.kinds import PREFIX, header
+from probe_flow.record.stored.reading import read_comparison
+from probe_flow.record.stored.writing import write_comparison
 from probe_flow.records import Execution, NodeKey, TensorRef
 from probe_flow.reports.rank_merge.config import read_merge_config
 from probe_flow.reports.rank_merge.sources import merge_folder
@@ -426,10 +434,41 @@ def _merge(folder: Path) -> None:
     check_diagnostics(problems)
 
 
+def _stored_comparison(path: Path) -> None:
+    """Read messages as a file that a run wrote, with right check sums: what these find needs no reader."""
+    if not path.is_file():
+        read_comparison(path)
+    try:
+        messages = [msgspec.msgpack.encode(each) for each in msgspec.msgpack.decode(path.read_bytes(), type=list)]
+    except (ValueError, RecursionError) as error:
+        raise FormatError(Diagnostic("PF7116", "no messages")) from error
+    parts = [PREFIX.pack(len(each), zlib.crc32(each)) + each for each in messages]
+    path.write_bytes(b"".join((json.dumps(header()).encode(), b"\n", *parts, PREFIX.pack(0, 0))))
+    found = read_comparison(path)
+    write_comparison(found, path)
+    assert repr(read_comparison(path)) == repr(found)
+
+
+def _stored_comparisons() -> Sequence[Tree]:
+    """Return the messages of a comparison with a row of each kind, without their sizes and check sums."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "file")
+        write_comparison(
+            comparison(good_row(), missing_golden(1), missing_target(2), findings=(origin(0, "Add_1"),)), path
+        )
+        body = path.read_bytes().partition(b"\n")[2]
+    messages = []
+    while size := PREFIX.unpack(body[: PREFIX.size])[0]:
+        messages.append(msgspec.msgpack.decode(body[PREFIX.size : PREFIX.size + size]))
+        body = body[PREFIX.size + size :]
+    return [{"messages": msgspec.msgpack.encode(messages)}]
+
+
 TARGETS = (
     Target("show", _runs, _show, renames=False),
     Target("diff", _two_runs, _diff, renames=False, changes=("a/",)),
     Target("baseline_accept", _runs, _accept, renames=False),
+    file_target("stored_comparison", _stored_comparisons, _stored_comparison),
     Target("cache_shard", _shards, _shard, renames=False),
     Target("converted_tensor", _converted, _tensor_store, renames=False, changes=("ab/",)),
     file_target("parse", _dumped_files, lambda path: _parse(path.parent)),

@@ -14,6 +14,8 @@ from probe_flow.engine.run.record import input_facts
 from probe_flow.errors import Diagnostic, InternalError, Severity
 from probe_flow.record.jsonl import write_comparison_jsonl, write_details_jsonl, write_nodes_jsonl
 from probe_flow.record.run_json import Summary, comparison_summary
+from probe_flow.record.stored.kinds import FILE
+from probe_flow.record.stored.writing import write_comparison
 from probe_flow.record.types.run import InputRecord
 from probe_flow.records import Catalog, Comparison, Pairs
 from probe_flow.stages.base import Kind
@@ -97,7 +99,11 @@ class Results:
     def _add_comparison(self, name: str, comparison: Comparison) -> None:
         count = sum(planned.stage.type.produces is Kind.COMPARISON for planned in self.selected)
         folder = self.folder if count == 1 else self.folder / name
-        files = {"comparison.jsonl": write_comparison_jsonl, "nodes.jsonl": write_nodes_jsonl}
+        files = {
+            "comparison.jsonl": write_comparison_jsonl,
+            "nodes.jsonl": write_nodes_jsonl,
+            FILE: write_comparison,
+        }
         if comparison.details:
             files["details.jsonl"] = write_details_jsonl
         for file_name, write in files.items():

@@ -23,7 +23,6 @@ FORMATS: Registry[FileFormat] = Registry(
     "probe_flow.formats",
     {
         "jsonl": f"{_OURS}.pages:JSONL",
-        "record": f"{_OURS}.pages:RECORD",
         "html": f"{_OURS}.pages:HTML",
         "junit": f"{_OURS}.pages:JUNIT",
         "csv": f"{_OURS}.tables:CSV",

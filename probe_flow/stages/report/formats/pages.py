@@ -81,20 +81,7 @@ def _github(_written: Sequence[tuple[str, Any]]) -> str:
     return "github"
 
 
-def _record(request: Request, _option: None) -> tuple[ReportFile, ...]:
-    from probe_flow.record.comparison_file import FILE
-
-    def write(path: Path) -> None:
-        from probe_flow.record.comparison_file import write_comparison
-
-        write_comparison(request.comparison, path)
-
-    stem, _, ending = FILE.partition(".")
-    return request.one(stem, f".{ending}", write)
-
-
 JSONL = FileFormat("jsonl", _jsonl)
-RECORD = FileFormat("record", _record)
 HTML = FileFormat("html", _html)
 JUNIT = FileFormat("junit", _junit)
 MARKDOWN = FileFormat("markdown", _markdown)

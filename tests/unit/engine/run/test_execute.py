@@ -84,7 +84,14 @@ def test_a_run_that_finds_nothing_wrong_passes_and_leaves_its_record(run, tmp_pa
         ("target", "fingerprint of target"),
         ("golden", "fingerprint of golden"),
     ]
-    assert record["artifacts"] == ["run.json", "events.jsonl", "comparison.jsonl", "nodes.jsonl", "table.csv"]
+    assert record["artifacts"] == [
+        "run.json",
+        "events.jsonl",
+        "comparison.jsonl",
+        "nodes.jsonl",
+        "comparison.msgpack",
+        "table.csv",
+    ]
     assert sorted(path.name for path in outcome.folder.iterdir()) == sorted(record["artifacts"])
     assert record["timings"]["started"] == "2026-02-03T04:05:06+00:00"
 
@@ -274,7 +281,14 @@ def test_a_record_that_is_not_there_yet_is_not_listed(run, monkeypatch):
     monkeypatch.setattr(module, "write_run_json", noting)
     record = record_of(run())
     assert all(is_there for files in seen[1:] for is_there in files.values())
-    assert record["artifacts"] == ["run.json", "events.jsonl", "comparison.jsonl", "nodes.jsonl", "table.csv"]
+    assert record["artifacts"] == [
+        "run.json",
+        "events.jsonl",
+        "comparison.jsonl",
+        "nodes.jsonl",
+        "comparison.msgpack",
+        "table.csv",
+    ]
 
 
 @pytest.mark.parametrize(

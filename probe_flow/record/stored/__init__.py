@@ -1,0 +1,1 @@
+"""A comparison as a file, with all that reports ask for."""

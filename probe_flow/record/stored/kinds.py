@@ -1,0 +1,121 @@
+"""comparison.msgpack: a comparison with all that reports ask for, so that they can be made later without the dumps.
+
+The published lines say what people and programs ask for; a table also needs which line of a mapping made a pair, in
+which parts its reasons came, where the bytes of a tensor lie. So this file has the records themselves, with all of
+their fields: none is listed by hand, and a report of a reopened comparison is that of the run. Only a probe_flow with
+the same records reads it; the published files are what others read.
+
+A file is a header, a line of JSON with the fields of every record, and parts: size, check sum and a message of
+MessagePack each, a part of size 0 at the end. A message is ``["r", kind, n, columns]``, n records of a kind, which are
+numbered, or ``["c", n, column]``, a stretch of a long column; the last one is the comparison. A column has one field of
+many records, as one of
+
+===================================  ===================================================================================
+``["v", values]``                    None, truth values, numbers and texts
+``["=", column]``                    one value, for all
+``["m", which, columns]``            values of several types, and of each in which column it is
+``["r", kind, numbers]``             records that came before
+``["o", kind, columns]``             records that nothing else refers to
+``["t", lengths, column]``           tuples, their values in one column; ``l``: lists
+``["d", lengths, keys, values]``     mappings
+``["a", typecode, column]``          arrays of numbers, one behind another; their bytes in pieces
+``["b", values]``                    bytes
+``["s", stretches]``                 a long column, by the numbers of its stretches
+``["x", values]``                    texts that are no UTF-8 as bytes, integers of more than 64 bits as ``["i", text]``,
+                                     complex numbers as ``["c", real, imaginary]``
+===================================  ===================================================================================
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeAlias, get_args, get_type_hints
+
+from msgspec import Struct
+
+from probe_flow.records import (
+    Comparison,
+    Coverage,
+    Edge,
+    Extent,
+    FigureTable,
+    GraphOp,
+    Group,
+    Measurement,
+    Node,
+    Row,
+    SideSummary,
+    Statistics,
+    TensorDetail,
+    Verdict,
+)
+
+FILE = "comparison.msgpack"
+FORMAT = "probe_flow.comparison/2"
+
+MAX_PART_BYTES = 256 * 2**20
+MAX_HEADER_BYTES = 1 << 20
+STRETCH = 4096
+"""Values of a column that are written together, and records of a message."""
+PREFIX = struct.Struct("<II")
+
+Plain: TypeAlias = Any
+"""What MessagePack has a type for."""
+
+
+def _found(kind: Any, known: dict[type, None]) -> None:
+    """Note the records and words that a declared type is made of."""
+    for part in get_args(kind):
+        _found(part, known)
+    if not isinstance(kind, type) or kind in known:
+        return
+    if issubclass(kind, FigureTable):
+        _found(stored_as(kind), known)
+    elif issubclass(kind, (Struct, enum.Enum)) or is_dataclass(kind):
+        known[kind] = None
+        for part in () if issubclass(kind, enum.Enum) else hints_of(kind):
+            _found(part, known)
+
+
+def stored_as(kind: type[FigureTable]) -> type:
+    """Return the record that a table of figures is stored as."""
+    found: type = get_type_hints(kind.stored)["return"]
+    return found
+
+
+def hints_of(kind: type) -> tuple[Any, ...]:
+    """Return the declared types of a record's fields."""
+    known = get_type_hints(kind)
+    return tuple(known[name] for name in names_of(kind))
+
+
+def names_of(kind: Any) -> tuple[str, ...]:
+    """Return the fields of a record, or the words of an enumeration."""
+    if issubclass(kind, enum.Enum):
+        return tuple(str(word.value) for word in kind)
+    return kind.__struct_fields__ if issubclass(kind, Struct) else tuple(field.name for field in fields(kind))
+
+
+def _kinds() -> tuple[type, ...]:
+    known: dict[type, None] = {}
+    _found(Comparison, known)
+    return tuple(known)
+
+
+KINDS = _kinds()
+STORED_TABLE = stored_as(FigureTable)
+"""What each table of figures is stored as one of."""
+ALONE = frozenset({
+    Coverage, Edge, Extent, GraphOp, Group, Measurement, Node, Row, SideSummary, Statistics, TensorDetail, Verdict,
+})  # fmt: skip
+"""Records that no other record shares; the others are written once, and referred to by their numbers."""
+
+
+def header() -> Mapping[str, Any]:
+    """Return what the first line of a file says."""
+    records = {kind.__name__: list(names_of(kind)) for kind in KINDS}
+    return {"format": FORMAT, "byteorder": sys.byteorder, "records": records}
