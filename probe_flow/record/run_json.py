@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -41,6 +44,9 @@ DIVERGENCES = frozenset({FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN})
 
 MAX_FINDINGS = 10_000
 """Findings of a comparison that run.json lists, about 9 MB; it counts all of them."""
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=json_value)
 
 
 class Summary(NamedTuple):
@@ -113,7 +119,9 @@ def run_json_text(record: RunRecord) -> str:
 
 
 def write_run_json(record: RunRecord, path: Path) -> None:
-    """Write a run record; NaN and infinities become ``"nan"``, ``"inf"``, ``"-inf"``.
+    """Write a run record; NaN and infinities in what users and dumps give become ``"nan"``, ``"inf"``, ``"-inf"``.
+
+    10,000 findings, 11 MB, take 70 ms of CPU (the json module: 190), a run without any 0.4 ms and 3 to 15 of the disk.
 
     Raises:
         IncompleteError: PF7001 when the file cannot be written.
@@ -123,7 +131,7 @@ def write_run_json(record: RunRecord, path: Path) -> None:
 
 
 def _run_json(record: RunRecord) -> Iterator[str]:
-    yield from _texts(plain(record))
+    yield from _texts(record)
     yield "\n"
 
 
@@ -134,21 +142,47 @@ def plain(record: msgspec.Struct) -> dict[str, object]:
 
 
 def _texts(value: object, margin: str = "\n") -> Iterator[str]:
-    """Yield the text of a value in pieces; what is inside of a list goes to the C encoder, which does not indent."""
+    """Yield the text of a value in pieces, an entry of a list of objects a line."""
     inner = margin + "  "
-    if isinstance(value, Mapping) and value:
+    if isinstance(value, msgspec.Struct | Mapping) and (members := list(_members(value))):
         comma = ""
-        for key, item in value.items():
-            yield f"{comma or '{'}{inner}{json_text(str(key))}: "
+        for key, item in members:
+            yield f"{comma or '{'}{inner}{json_text(key)}: "
             yield from _texts(item, inner)
             comma = ","
         yield margin + "}"
-    elif isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
+    elif isinstance(value, list | tuple) and any(isinstance(item, msgspec.Struct | Mapping) for item in value):
         for number, item in enumerate(value):
-            yield f"{',' if number else '['}{inner}{any_json_text(item)}"
+            yield f"{',' if number else '['}{inner}{_line(item)}"
         yield margin + "]"
     else:
-        yield any_json_text(value)
+        yield _line(value)
+
+
+def _members(value: msgspec.Struct | Mapping[Any, object]) -> Iterator[tuple[str, object]]:
+    """Yield the keys of an object and their values, in the order in which they are published."""
+    if isinstance(value, Mapping):
+        yield from ((str(key.value if isinstance(key, enum.Enum) else key), item) for key, item in value.items())
+        return
+    defaults = _defaults(type(value))
+    for name in (*HEAD, *(name for name in defaults if name not in HEAD)) if isinstance(value, RunRecord) else defaults:
+        item = getattr(value, name)
+        if item is not defaults[name]:
+            yield name, item
+
+
+@cache
+def _defaults(kind: type[msgspec.Struct]) -> dict[str, object]:
+    """Return the fields of a record with their defaults, which are not published."""
+    return {field.name: field.default for field in msgspec.structs.fields(kind)}
+
+
+def _line(value: object) -> str:
+    """Return a value as text on one line; the figures of records are words already where JSON lacks them."""
+    if isinstance(value, msgspec.Struct):
+        with suppress(UnicodeEncodeError):  # lone surrogates, of file names that are not UTF-8
+            return msgspec.json.format(_ENCODER.encode(value), indent=0).decode()
+    return any_json_text(msgspec.to_builtins(value, enc_hook=json_value))
 
 
 def _coverage(found: Coverage) -> CoverageRecord:

@@ -227,6 +227,39 @@ def test_findings_are_encoded_in_c_and_lie_on_a_line_each(monkeypatch: pytest.Mo
     assert lines[1000] - lines[1] == 999
 
 
+def laid_out(value: Any, margin: str = "\n") -> str:
+    """Objects indented by two blanks, an entry of a list of objects a line, by the json module."""
+    inner = margin + "  "
+    if isinstance(value, dict) and value:
+        return (
+            "{"
+            + ",".join(f"{inner}{json.dumps(key)}: {laid_out(item, inner)}" for key, item in value.items())
+            + f"{margin}}}"
+        )
+    if isinstance(value, (list, tuple)) and any(isinstance(item, dict) for item in value):
+        return "[" + ",".join(inner + json.dumps(item, ensure_ascii=False) for item in value) + margin + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def test_the_text_has_the_layout_that_readers_know() -> None:
+    odd = origin(7, 'Mul_2\u2028\x7f\x1b"\\\u6c49', metrics={"a": 2**70, "b": -math.inf, "c": 0.25, "d": True})
+    one = comparison_summary(replace(diverging(), findings=(*diverging().findings, odd)))
+    for whole in (
+        record(),
+        record(result=one),
+        record(first=one, second=comparison_summary(comparison())),
+        replace(record(result=one), params={"list": [{"a": [1, {"b": None}]}, 2], "none": {}, "text": "\u2028"}),
+    ):
+        assert run_json_text(whole) == laid_out(plain(whole)) + "\n"
+
+
+def test_a_name_that_is_no_utf_8_costs_nothing_but_its_escape(tmp_path: Path) -> None:
+    odd = replace(diverging(), findings=(origin(7, "Mul_\udcff"),))
+    write_run_json(record(result=comparison_summary(odd)), tmp_path / "run.json")
+    (finding,) = json.loads((tmp_path / "run.json").read_text())["findings"]
+    assert finding["node"] == "Mul_\udcff"
+
+
 def test_what_json_lacks_becomes_words() -> None:
     odd = {"a": {1: {2, 3}}, "b": [{"c": math.nan}], "d": {}, "e": [], "f": [[1], {"g": 1j}], "h": math.inf}
     kept = {"a": {"1": [2, 3]}, "b": [{"c": "nan"}], "d": {}, "e": [], "f": [[1], {"g": {"real": 0.0, "imag": 1.0}}]}
