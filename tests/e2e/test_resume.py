@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from e2e.projects import settle
+from probe_flow.record.run_folder import read_run
 
 ROOT = Path(__file__).parents[2]
 TORCHAIR = ROOT / "workflows" / "torchair_ge_vs_fx.yaml"
@@ -143,6 +144,11 @@ def test_a_killed_run_resumes_to_the_same_bytes(point, number, cached, settled_s
     assert victim(point, number, arguments(settled_sample, output, *more), cache) == -signal.SIGKILL
     record = json.loads((output / "run.json").read_text()) if (output / "run.json").exists() else None
     assert record is None or record["verdict"] == "incomplete", "a killed run never looks finished"
+    if point == "record" and record is not None:
+        skeleton = read_run(output).record
+        ended = ("target", "golden", "pairs", "result", "report")[: number - 2]
+        assert [stage.name for stage in skeleton.stages] == list(ended), "a skeleton after each stage"
+        assert (skeleton.status, skeleton.findings) == ("running", ())
     given = arguments(settled_sample, output, "--resume", *more)
     done = run([sys.executable, "-m", "probe_flow", *given], cache)
     assert done.returncode == 1, done.stderr
