@@ -129,8 +129,9 @@ class StoredRun:
         return None
 
     def file(self, name: str, *, comparison: str) -> Path:
-        """Return where a file of a comparison lies: in a folder of its own when the run has several."""
-        return self.folder / comparison / name if len(self.comparisons) > 1 else self.folder / name
+        """Return where a file of a comparison lies: in its own folder when the run was to have several."""
+        has_own = len(self.comparisons) > 1 or f"{comparison}/{name}" in self.record.artifacts
+        return self.folder / comparison / name if has_own else self.folder / name
 
     def check_comparison(self, comparison: str | None) -> None:
         """Raise PF7114 when a comparison is named that the run does not have."""

@@ -62,6 +62,13 @@ def test_rows_of_several_comparisons_name_their_stage(tmp_path: Path) -> None:
     assert [row.comparison for row in run.rows(comparison="two")] == ["two"] * 3
 
 
+def test_the_only_one_of_several_comparisons_that_ended_is_found_in_its_folder(tmp_path: Path) -> None:
+    write_run(tmp_path, "result", artifacts=["run.json", "result/comparison.jsonl"])
+    (tmp_path / "result").mkdir()
+    (tmp_path / "comparison.jsonl").rename(tmp_path / "result" / "comparison.jsonl")
+    assert len([*read_run(tmp_path).rows()]) == 3
+
+
 def test_an_unknown_comparison_names_the_known_ones(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path, "result"))
     with pytest.raises(UsageError) as caught:
