@@ -80,13 +80,16 @@ def tensor(
     kind: TensorKind = TensorKind.TENSOR,
     **more: Any,
 ) -> TensorRef:
-    """Return a tensor; one with elements says that they are in a file, which need not be there."""
+    """Return a tensor; one with elements says that they are in a file, which need not be there.
+
+    Further keywords as in `TensorRef.of`.
+    """
     owner = key(node) if isinstance(node, str) else node
     file = f"/dumps/{owner.name}.bin"
-    found: dict[str, Any] = {"source": file, **more}
+    found: dict[str, Any] = {"shape": shape, "logical_shape": shape, "source": file, **more}
     if kind is TensorKind.TENSOR:
         found.setdefault("extents", (Extent(file, 0, int(np.prod(shape)) * 4),))
-    return TensorRef.of(owner, Slot(role, path), kind, dtype=dtype, shape=shape, logical_shape=shape, **found)
+    return TensorRef.of(owner, Slot(role, path), kind, dtype=dtype, **found)
 
 
 def statistics(**values: Any) -> SideSummary:
@@ -135,10 +138,10 @@ def catalog(
     return Catalog(side=side, root=root, tensors=held, **facts)
 
 
-def pairs_of(pairs: Sequence[Pair]) -> Pairs:
-    """Return pairs together with catalogs that hold just their tensors."""
-    target = catalog([pair.target for pair in pairs if pair.target is not None], side="target")
-    golden = catalog([pair.golden for pair in pairs if pair.golden is not None], side="golden")
+def pairs_of(pairs: Sequence[Pair], **more: Any) -> Pairs:
+    """Return pairs together with catalogs that hold just their tensors; further keywords as in `catalog`."""
+    target = catalog([pair.target for pair in pairs if pair.target is not None], side="target", **more)
+    golden = catalog([pair.golden for pair in pairs if pair.golden is not None], side="golden", **more)
     return Pairs(target, golden, tuple(pairs), (Group("g", Relation.ONE_TO_ONE, (), ()),))
 
 

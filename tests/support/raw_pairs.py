@@ -7,21 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from probe_flow.records import (
-    Catalog,
-    Execution,
-    Extent,
-    Framework,
-    Node,
-    NodeKey,
-    Pair,
-    Pairs,
-    Rule,
-    Slot,
-    SlotRole,
-    TensorKind,
-    TensorRef,
-)
+from probe_flow.records import Extent, Pair, Pairs, TensorRef
+from probe_flow.testing import builders
 from probe_flow.work import Context, Settings
 
 
@@ -42,21 +29,9 @@ def raw(folder: Path, side: str, name: str, values: np.ndarray, **more: Any) -> 
     folder.mkdir(exist_ok=True)
     file = folder / f"{side}-{name}.bin"
     file.write_bytes(np.ascontiguousarray(values).tobytes())
-    return TensorRef.of(
-        more.pop("node", NodeKey(Execution(0, 0, 1), name)),
-        Slot(SlotRole.OUTPUT, (0,)),
-        TensorKind.TENSOR,
-        **{
-            "dtype": str(values.dtype), "shape": values.shape, "logical_shape": values.shape,
-            "extents": (Extent(str(file), 0, values.nbytes),), "source": str(file), **more,
-        },
-    )  # fmt: skip
+    facts = {"dtype": str(values.dtype), "extents": (Extent(str(file), 0, values.nbytes),), "source": str(file), **more}
+    return builders.tensor(facts.pop("node", name), shape=values.shape, **facts)
 
 
-def pairs_of(twosomes: list[tuple[TensorRef | None, TensorRef | None]], op_type: str = "Relu") -> Pairs:
-    sides = {}
-    for place, side in enumerate(("target", "golden")):
-        refs = [two[place] for two in twosomes if two[place] is not None]
-        nodes = {ref.node: Node(ref.node, op_type, order=n) for n, ref in enumerate(refs)}
-        sides[side] = Catalog(side, Framework("test"), "tensor", "", nodes, tuple(refs))
-    return Pairs(sides["target"], sides["golden"], tuple(Pair(*two, "g", Rule("exact")) for two in twosomes))
+def pairs_of(twosomes: list[tuple[TensorRef | None, TensorRef | None]]) -> Pairs:
+    return builders.pairs_of([Pair(*two, "g", builders.EXACT) for two in twosomes], op_type="Relu")
