@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes
@@ -75,7 +76,7 @@ def tensor(
     role: SlotRole = SlotRole.OUTPUT,
     path: tuple[int | str, ...] = (0,),
     *,
-    shape: tuple[int, ...] = (2, 2),
+    shape: tuple[int, ...] | None = (2, 2),
     dtype: str = "float32",
     kind: TensorKind = TensorKind.TENSOR,
     **more: Any,
@@ -88,7 +89,7 @@ def tensor(
     file = f"/dumps/{owner.name}.bin"
     found: dict[str, Any] = {"shape": shape, "logical_shape": shape, "source": file, **more}
     if kind is TensorKind.TENSOR:
-        found.setdefault("extents", (Extent(file, 0, int(np.prod(shape)) * 4),))
+        found.setdefault("extents", (Extent(file, 0, int(np.prod(shape or ())) * 4),))
     return TensorRef.of(owner, Slot(role, path), kind, dtype=dtype, **found)
 
 
@@ -128,12 +129,23 @@ def row(
 
 
 def catalog(
-    tensors: Iterable[TensorRef], *, side: str = "target", op_type: str = "Add", root: str = "/dumps", **more: Any
+    tensors: Iterable[TensorRef],
+    *,
+    side: str = "target",
+    op_type: str = "Add",
+    op_types: Mapping[str, str] = MappingProxyType({}),
+    root: str = "/dumps",
+    **more: Any,
 ) -> Catalog:
-    """Return a catalog of these tensors; their nodes run in the order in which they come."""
+    """Return a catalog of these tensors; their nodes run in the order in which they come.
+
+    Args:
+        op_types: types of nodes that have another one than `op_type`, by their names.
+        more: further fields of `Catalog`.
+    """
     held = tuple({id(each): each for each in tensors}.values())
     keys = dict.fromkeys(each.node for each in held)
-    nodes = {each: Node(each, op_type, order=number) for number, each in enumerate(keys)}
+    nodes = {each: Node(each, op_types.get(each.name, op_type), order=number) for number, each in enumerate(keys)}
     facts = {"framework": FRAMEWORK, "task": "tensor", "nodes": nodes, **more}
     return Catalog(side=side, root=root, tensors=held, **facts)
 

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from msgspec.structs import replace
 
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.records import (
-    Catalog,
     Edge,
     Execution,
     Expectation,
     Measurement,
     Mode,
-    Node,
     NodeKey,
     Pair,
     Pairs,
     Reason,
     Rule,
     SideSummary,
-    Slot,
     SlotRole,
     Statistics,
     TensorKind,
@@ -30,20 +29,16 @@ from probe_flow.records import (
 )
 from probe_flow.records.frameworks import named
 from probe_flow.records.row import Row
+from probe_flow.testing import builders
+from probe_flow.testing.builders import key
 from tests.support.rules import kind_of, rule_of
 
 IN, OUT, PARAM = SlotRole.INPUT, SlotRole.OUTPUT, SlotRole.PARAMETER
 RUN = Execution(rank=0, step=0, graph=1)
 
 
-def key(name: str, step: int | None = 0, rank: int | None = 0, graph: int | None = 1) -> NodeKey:
-    return NodeKey(Execution(rank=rank, step=step, graph=graph), name)
-
-
 def tensor(node: NodeKey | str = "a", role: SlotRole = OUT, place: int | str = 0, **more: Any) -> TensorRef:
-    shape = more.pop("shape", (100,))
-    fields = {"kind": TensorKind.TENSOR, "dtype": "float16", "shape": shape, "logical_shape": shape, **more}
-    return TensorRef.of(key(node) if isinstance(node, str) else node, Slot(role, (place,)), **fields)
+    return builders.tensor(node, role, (place,), **{"dtype": "float16", "shape": (100,), **more})
 
 
 def statistics(**values: Any) -> Statistics:
@@ -122,22 +117,13 @@ def why(*, expected: bool) -> Reason:
 
 
 def pairs_of(
-    rows: Sequence[Row], types: dict[str, str] | None = None, edges: Sequence[Edge] = (), **target: Any
+    rows: Sequence[Row], types: Mapping[str, str] | None = None, edges: Sequence[Edge] = (), **target: Any
 ) -> Pairs:
     """Catalogs that hold the rows' tensors; ``types`` gives op types by node name (default Relu)."""
-    sides = {}
-    given = {**target, "framework": named(target["framework"])} if "framework" in target else target
-    for side in ("target", "golden"):
-        found = [ref for each in rows if (ref := getattr(each.pair, side)) is not None]
-        refs = list({id(ref): ref for ref in found}.values())  # a tensor may be in several pairs
-        nodes = {
-            ref.node: Node(ref.node, (types or {}).get(ref.node.name, "Relu"), order=n) for n, ref in enumerate(refs)
-        }
-        sides[side] = Catalog(
-            side, **({"framework": named("test")} | (given if side == "target" else {})), task="tensor", root="",
-            nodes=nodes, tensors=tuple(refs), edges=tuple(edges) if side == "target" else (),
-        )  # fmt: skip
-    return Pairs(sides["target"], sides["golden"], tuple(each.pair for each in rows))
+    found = builders.pairs_of([each.pair for each in rows], op_type="Relu", op_types=types or {})
+    if "framework" in target:
+        target["framework"] = named(target["framework"])
+    return replace(found, target=replace(found.target, edges=tuple(edges), **target))
 
 
 def edge(producer: NodeKey | str, consumer: NodeKey | str, place: int = 0, output: int = 0) -> Edge:

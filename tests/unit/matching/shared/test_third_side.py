@@ -13,9 +13,10 @@ from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.errors import IncompleteError, Severity, UsageError
 from probe_flow.matching.shared.third_side import EXAMPLES, with_reference
-from probe_flow.records import SELF, Catalog, Execution, Framework, Node, NodeKey, Pair, Pairs, Rule, TensorKind
+from probe_flow.records import SELF, Catalog, Execution, Node, NodeKey, Pair, Pairs, Rule, TensorKind
 from probe_flow.records.frameworks import PYTORCH
 from probe_flow.stages.registry import STAGES
+from probe_flow.testing.builders import catalog
 
 MATCH_STAGES = sorted(uses for uses in STAGES if uses.startswith("match."))
 
@@ -27,8 +28,7 @@ def reference_of(pairs: Pairs, *, root: str = "/reference", without: str = "", s
         run = replace(ref.node.execution, step=step)
         if ref.node.name != without:
             refs.append(ref.changed(node=NodeKey(run, ref.node.name, ref.node.call, ref.node.phase), dtype="float64"))
-    nodes = {ref.node: Node(ref.node, "Relu") for ref in refs}
-    return Catalog("exact", Framework("test"), "tensor", root, nodes, tuple(refs))
+    return catalog(refs, side="exact", root=root)
 
 
 def three() -> Pairs:
@@ -103,7 +103,7 @@ def test_the_only_step_of_each_side_meets_whatever_its_number_is() -> None:
 
 
 def test_a_step_that_the_reference_lacks_is_a_note() -> None:
-    pairs = pairs_of([row(key("a", step)) for step in (0, 1)])
+    pairs = pairs_of([row(key("a", step=step)) for step in (0, 1)])
     first = [ref for ref in pairs.golden.tensors if ref.node.execution.step == 0]
     reference = reference_of(replace(pairs, golden=replace(pairs.golden, tensors=tuple(first))))
     other = NodeKey(Execution(rank=0, step=5, graph=1), "a")
