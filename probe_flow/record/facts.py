@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from probe_flow.record.places import Place, printable
+from probe_flow.record.places import Place, readable
 from probe_flow.record.rows import RowReader, name_in_dump
 from probe_flow.record.types.conclusions import Conclusions, CoverageRecord
 from probe_flow.record.types.run import ProblemRecord, RunRecord
@@ -83,7 +83,7 @@ def _gap_key(row: Row) -> tuple[int, str, str]:
 
 def _example(row: Row) -> str:
     texts = row.verdict.reasons or ((row.pair.reason.text,) if row.pair.reason else ())
-    return printable(f"{row.pair.shown.id}: {texts[0]}" if texts else row.pair.shown.id)
+    return readable(f"{row.pair.shown.id}: {texts[0]}" if texts else row.pair.shown.id)
 
 
 def largest_errors(comparisons: Iterable[Comparison], *, limit: int) -> list[LargeError]:
@@ -160,4 +160,4 @@ def problems_text(problems: Sequence[ProblemRecord]) -> str:
 def advice_texts(run: RunRecord) -> list[str]:
     """Return what to do about the first finding that fails the run and has advice, one sentence a step."""
     first = next((finding for finding in run.findings if finding.fails and finding.advice), None)
-    return [printable(f"{each.text} ({each.code})") for each in first.advice] if first is not None else []
+    return [readable(f"{each.text} ({each.code})") for each in first.advice] if first is not None else []

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Protocol
 
 from msgspec import Struct
 
 from probe_flow.records import Phase, SlotRole
+
+MAX_WORD_SHOWN = 255
+"""Characters of a word in texts for people, as many as the name of a file has; files for programs have all."""
+
+_LONG_WORD = re.compile(rf"\S{{{MAX_WORD_SHOWN + 1},}}")
 
 _NEAR_ONE = 0.99
 
@@ -27,6 +33,17 @@ def printable(text: object) -> str:
 
 def _escaped(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
+
+
+def readable(text: object) -> str:
+    """Return a text as `printable` has it; of a word that is longer than any file's name, its beginning and its end."""
+    found = printable(text)
+    return found if len(found) <= MAX_WORD_SHOWN else _LONG_WORD.sub(_ends, found)
+
+
+def _ends(word: re.Match[str]) -> str:
+    half = (MAX_WORD_SHOWN - 3) // 2
+    return f"{word[0][:half]}...{word[0][-half:]}"
 
 
 def figure(value: object) -> str:
@@ -107,13 +124,13 @@ def slot(place: PlacedTensor) -> str:
 
 def operator(place: Placed) -> str:
     """Return ``Add_2 (AddV2)``."""
-    name = printable(place.node or "the whole run")
-    return f"{name} ({printable(place.op_type)})" if place.op_type else name
+    name = readable(place.node or "the whole run")
+    return f"{name} ({readable(place.op_type)})" if place.op_type else name
 
 
 def in_dump(place: Placed) -> str:
     """Return the name of the node's entry in its dump; empty where that is the node's name, or not known."""
-    return "" if place.name is None or place.name == place.node else printable(place.name)
+    return "" if place.name is None or place.name == place.node else readable(place.name)
 
 
 def with_entry(text: str, place: Placed) -> str:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,6 +46,12 @@ DIVERGENCES = frozenset({FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN})
 MAX_FINDINGS = 10_000
 """Findings of a comparison that run.json lists, about 9 MB; it counts all of them."""
 
+MAX_FINDING_CHARACTERS = 16 * 2**20
+"""Their names and evidence, so that names of thousands of characters do not make a record that no reader takes."""
+
+_NAMED = 8
+"""How often a finding and its advice name its node."""
+
 
 _ENCODER = msgspec.json.Encoder(enc_hook=json_value)
 
@@ -59,15 +66,15 @@ class Summary(NamedTuple):
 def comparison_summary(comparison: Comparison) -> Summary:
     """Return what run.json says of one comparison.
 
-    The first divergence is the first failing origin, as the analysis ranks them. Of more findings than `MAX_FINDINGS`
-    the first are listed, and those that the record points to.
+    The first divergence is the first failing origin, as the analysis ranks them. Of more findings than `MAX_FINDINGS`,
+    or than `MAX_FINDING_CHARACTERS` hold, the first are listed, and those that the record points to.
     """
     found = comparison.findings
     divergences = [place for place, finding in enumerate(found) if finding.kind in DIVERGENCES]
     nonfinite = [place for place, finding in enumerate(found) if finding.kind is FindingKind.NONFINITE_ORIGIN]
     near = [place for place, finding in enumerate(found) if finding.kind is FindingKind.SUSPECT]
     first = next((place for place in divergences if found[place].fails), None)
-    places = _listed(len(found), first, next(iter(nonfinite), None))
+    places = _listed(found, first, next(iter(nonfinite), None))
     listed = [found[place] for place in places]
     positions = {place: position for position, place in enumerate(places)}
     rows = _rows_of_findings(comparison, listed)
@@ -96,11 +103,11 @@ def comparison_summary(comparison: Comparison) -> Summary:
     return Summary(record, tuple(findings))
 
 
-def _listed(count: int, *wanted: int | None) -> Sequence[int]:
+def _listed(found: Sequence[Finding], *wanted: int | None) -> Sequence[int]:
     """Return the places of the findings that are listed."""
-    if count <= MAX_FINDINGS:
-        return range(count)
-    return [*range(MAX_FINDINGS), *sorted({place for place in wanted if place is not None and place >= MAX_FINDINGS})]
+    sizes = (len(each.evidence) + _NAMED * len(each.node.name if each.node else "") for each in found[:MAX_FINDINGS])
+    count = sum(1 for size in accumulate(sizes) if size <= MAX_FINDING_CHARACTERS)
+    return [*range(count), *sorted({place for place in wanted if place is not None and place >= count})]
 
 
 def _finding_counts(findings: Sequence[Finding]) -> dict[FindingKind, FindingCount]:

@@ -8,7 +8,17 @@ from collections.abc import Callable, Iterable, Sequence
 
 from probe_flow.record.facts import DISTANCE
 from probe_flow.record.json_values import number as _number
-from probe_flow.record.places import entry_title, figure, in_dump, operator, printable, slot, where, with_entry
+from probe_flow.record.places import (
+    entry_title,
+    figure,
+    in_dump,
+    operator,
+    printable,
+    readable,
+    slot,
+    where,
+    with_entry,
+)
 from probe_flow.record.text_table import text_table
 from probe_flow.record.types.rows import RowRecord, SideRecord
 from probe_flow.records import Role
@@ -105,7 +115,7 @@ def _dtype_text(side: SideRecord) -> str:
 def _tensor(row: RowRecord) -> str:
     partner = ""
     if row.golden is not None and row.target is not None and row.golden.name != row.target.name:
-        partner = f"  <- {printable(row.golden.name)}"
+        partner = f"  <- {readable(row.golden.name)}"
     alone = "  (golden only)" if row.target is None else ""
     stage = f"{printable(row.comparison)}: " if row.comparison else ""
     return f"{stage}{with_entry(f'{operator(row)} {slot(row)}', row)}{partner}{alone}"

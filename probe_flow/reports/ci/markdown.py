@@ -10,7 +10,7 @@ from probe_flow.files.atomic import atomic_text
 from probe_flow.record.conclusion import concluded, dumps_line, last_line, verdict_word
 from probe_flow.record.excuses import excuses_text
 from probe_flow.record.facts import advice_texts, counts_text, covered_columns, gaps, largest_errors
-from probe_flow.record.places import PlacedTensor, figure, in_dump, operator, printable, slot, where
+from probe_flow.record.places import PlacedTensor, figure, in_dump, operator, readable, slot, where
 from probe_flow.record.same_places import elsewhere, suspected
 from probe_flow.record.types.conclusions import ComparisonRecord, FindingRecord
 from probe_flow.record.types.run import RunRecord
@@ -75,7 +75,7 @@ def markdown_text(comparison: Comparison, *, run: RunRecord, files: Sequence[str
 def code(text: object) -> str:
     """Return text as a code span that also stands in a table, empty for empty text."""
     # A vertical bar ends a cell even inside a code span, unless it is escaped.
-    shown = printable(text).replace("|", "\\|")
+    shown = readable(text).replace("|", "\\|")
     if not shown:
         return ""
     fence = "`" * (1 + max(map(len, _BACKTICKS.findall(shown)), default=0))
@@ -85,7 +85,7 @@ def code(text: object) -> str:
 
 def plain(text: object) -> str:
     """Return text that Markdown shows as it is, on one line: no markup, no HTML, no mention of a user."""
-    shown = _SPECIAL.sub(lambda match: "\\" + match[0], printable(text))
+    shown = _SPECIAL.sub(lambda match: "\\" + match[0], readable(text))
     return _ENTITIES.sub(lambda match: f"&#{ord(match[0])};", shown)
 
 

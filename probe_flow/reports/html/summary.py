@@ -21,8 +21,7 @@ from probe_flow.record.conclusion import (
 )
 from probe_flow.record.excuses import excuses_text
 from probe_flow.record.facts import advice_texts, gaps, inherited
-from probe_flow.record.json_values import json_value
-from probe_flow.record.places import in_dump, operator, slot, where
+from probe_flow.record.places import in_dump, operator, readable, slot, where
 from probe_flow.record.run_json import plain
 from probe_flow.record.same_places import SamePlace, same_places
 from probe_flow.record.types.conclusions import FindingRecord
@@ -136,7 +135,7 @@ def _finding(finding: FindingRecord, places: Mapping[int, int]) -> dict[str, Any
         "entry": in_dump(finding),
         "slot": slot(finding),
         "where": where(finding) if is_placed else "",
-        "golden": json_value(finding.golden_node),
+        "golden": None if finding.golden_node is None else readable(finding.golden_node),
         "evidence": finding.evidence,
         "severity": finding.severity,
         "row": places.get(finding.row) if finding.row is not None else None,

@@ -26,6 +26,7 @@ from probe_flow.record.places import (
     in_dump,
     operator,
     printable,
+    readable,
     sentence_place,
     slot,
     where,
@@ -238,7 +239,7 @@ class _Summary:
         self._items(texts)
 
     def _other_findings(self) -> None:
-        texts = [printable(finding.evidence) for finding in self._run.findings if finding.kind not in _SHOWN_ABOVE]
+        texts = [readable(finding.evidence) for finding in self._run.findings if finding.kind not in _SHOWN_ABOVE]
         if texts:
             self._title("Also found")
             self._items(texts[:MAX_SUSPECTS])
@@ -304,7 +305,7 @@ class _Summary:
         title = entry_title("tensor", has_entries=any(in_dump(each.place) for each in largest))
         table = self._table((title, "where", "verdict", "error"), numbers=1)
         for distance, row, place in largest:
-            tensor = Text(with_entry(f"{printable(place.node)} {slot(place)}", place))
+            tensor = Text(with_entry(f"{readable(place.node)} {slot(place)}", place))
             verdict = row.verdict.status.value.replace("_", " ")
             table.add_row(tensor, Text(where(place)), Text(verdict), Text(f"{distance:.3g}"))
         self._indented(table)
@@ -359,9 +360,9 @@ def _place_rows(place: FindingRecord, also: str) -> list[tuple[str, str]]:
         ("tensor", slot(place)),
         ("where", where(place)),
         ("also in", also),
-        ("golden", printable(place.golden_node or "")),
+        ("golden", readable(place.golden_node or "")),
         ("called at", printable(place.source or "")),
-        ("evidence", printable(place.evidence)),
+        ("evidence", readable(place.evidence)),
         ("figures", figures),
         ("compared by", printable(place.comparison or "")),
     ]
@@ -370,7 +371,7 @@ def _place_rows(place: FindingRecord, also: str) -> list[tuple[str, str]]:
 def _one_line(found: SamePlace) -> str:
     place = found.first
     also = f"; also in {found.elsewhere}" if found.others else ""
-    return f"{sentence_place(place)}: {printable(place.evidence)}{also}"
+    return f"{sentence_place(place)}: {readable(place.evidence)}{also}"
 
 
 def _next_step(run: RunRecord, folder: str) -> tuple[str, str]:

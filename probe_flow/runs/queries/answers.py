@@ -14,6 +14,7 @@ from probe_flow.record.places import (
     in_dump,
     operator,
     printable,
+    readable,
     sentence_place,
     slot,
     where,
@@ -153,8 +154,8 @@ def origin_lines(answer: OriginAnswer) -> Iterator[str]:
         yield from _fact("in the dump", in_dump(named))
         yield from _fact("tensor", slot(named))
         yield from _fact("also in", same.elsewhere if same is not None else "")
-        yield from _fact("golden", printable(named.golden_node or ""))
-        yield from _fact("evidence", printable(named.evidence))
+        yield from _fact("golden", readable(named.golden_node or ""))
+        yield from _fact("evidence", readable(named.evidence))
         for step in named.advice:
             yield from _fact("to do", printable(f"{step.text} ({step.code})"))
         yield from _fact("inherited", f"{answer.inherited} rows pass an error on" if answer.inherited else "")
@@ -181,4 +182,4 @@ def _fact(name: str, text: str) -> Iterator[str]:
 
 
 def _one_line(named: FindingRecord) -> str:
-    return f"{sentence_place(named)}: {printable(named.evidence)}"
+    return f"{sentence_place(named)}: {readable(named.evidence)}"

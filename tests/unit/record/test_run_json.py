@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from msgspec.structs import replace
-from report_builders import comparison, good_row, missing_golden, missing_target, origin
+from report_builders import comparison, good_row, key, missing_golden, missing_target, origin
 
 from probe_flow.engine.run.record import with_summaries
 from probe_flow.record import run_json
@@ -225,6 +225,17 @@ def test_findings_are_encoded_in_c_and_lie_on_a_line_each(monkeypatch: pytest.Mo
         many = tuple(origin(7, "Mul_2") for _ in range(count))
         lines[count] = run_json_text(record(result=comparison_summary(replace(diverging(), findings=many)))).count("\n")
     assert lines[1000] - lines[1] == 999
+
+
+def test_findings_of_names_without_end_make_no_record_without_end() -> None:
+    far = "x" * 200_000
+    many = [origin(8, "Exp_3", node=key(f"{far}{n}"), kind=FindingKind.SUSPECT, fails=False) for n in range(1000)]
+    given = replace(diverging(), findings=(*many, origin(7, "Mul_2")))
+    conclusions, findings = comparison_summary(given)
+    assert 5 <= len(findings) <= 20
+    assert (findings[-1].node, conclusions.first_divergence) == ("Mul_2", len(findings) - 1)
+    assert conclusions.finding_counts[FindingKind.SUSPECT] == FindingCount(1000, 0)
+    assert len(run_json_text(record(result=comparison_summary(given)))) < 20 * 2**20
 
 
 def laid_out(value: Any, margin: str = "\n") -> str:

@@ -300,6 +300,20 @@ def test_what_the_dump_calls_a_node_is_said_where_it_is_another_name() -> None:
     assert "in the dump" not in plain(run_of(alike, verdict="fail", code=1), alike)
 
 
+def test_a_name_without_end_is_shown_by_its_beginning_and_end_and_whole_in_the_command() -> None:
+    name = f"Begin_{'x' * 5000}_end"
+    node = key(name, call=1)
+    rows = [good_row(0, measured=distance(0.5), target=tensor(name, node=node), golden=tensor(name, side="golden"))]
+    given = call_comparison(*rows, missing_golden(1, name), findings=(origin(0, name, node=node),), gate_passed=False)
+    text = plain(run_of(given, verdict="fail", code=1), given, width=100)
+    command = f"  probe-flow show runs/w-1 --node {name}.1.forward --rank 0 --graph 1 --step 0"
+    assert command in text.splitlines()
+    rest = "".join(text.replace(command, "").split())
+    assert len(rest) < 6000
+    assert f"operatorBegin_{'x' * 120}...{'x' * 122}_end(AddV2)inthedump" in rest
+    assert rest.count("_end.1.forward") == 2
+
+
 def test_the_largest_errors_rank_infinity_first_and_leave_out_what_has_no_distance() -> None:
     values = (0.5, math.nan, None, math.inf, 0.0, 0.5, 0.75)
     rows = [good_row(number, f"Op_{number}", measured=distance(value)) for number, value in enumerate(values)]
