@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -67,29 +67,35 @@ def cover(
     no output in the dump.
     """
     silent_outputs = {side: sum(each.outputs for each in operators) for side, operators in (silent or {}).items()}
-    best: dict[int, str] = {}
     nonfinite: set[int] = set()
     zero: set[int] = set()
     for row, verdict in zip(rows, verdicts, strict=True):
         target, golden = row.pair.target, row.pair.golden
         if target is not None and golden is not None and verdict.status in COMPARED:
-            best[id(target)] = best[id(golden)] = "compared"  # nothing better can happen
             figures = _figures(row)
             found = nonfinite if _are_nonfinite(figures) else zero if _are_zero(figures) else None
             if found is not None:
                 found.update((id(target), id(golden)))
-            continue
-        for tensor in (target, golden):
-            if tensor is None:
-                continue
-            fate = _fate(tensor, row, verdict)
-            known = best.get(id(tensor))
+    # One side at a time: what became of each tensor takes as much memory as the tensors.
+    best: dict[int, str] = {}
+    covered = {}
+    for side, catalog in (("golden", pairs.golden), ("target", pairs.target)):
+        _take_best(best, (getattr(row.pair, side) for row in rows), rows, verdicts)
+        covered[side] = _cover_side(catalog, best, nonfinite, zero, silent_outputs.get(side, 0))
+        for tensor in catalog.tensors:
+            best.pop(id(tensor), None)
+        best = dict(best)  # golden tensors of pairs within the target
+    return {side: covered[side] for side in ("target", "golden")}
+
+
+def _take_best(
+    best: dict[int, str], tensors: Iterable[TensorRef | None], rows: Sequence[Row], verdicts: Sequence[Verdict]
+) -> None:
+    for tensor, row, verdict in zip(tensors, rows, verdicts, strict=True):
+        if tensor is not None:
+            fate, known = _fate(tensor, row, verdict), best.get(id(tensor))
             if known is None or _RANK[fate] > _RANK[known]:
                 best[id(tensor)] = fate
-    return {
-        side: _cover_side(catalog, best, nonfinite, zero, silent_outputs.get(side, 0))
-        for side, catalog in (("target", pairs.target), ("golden", pairs.golden))
-    }
 
 
 _Recorded: TypeAlias = list[tuple[list[float], bool]]

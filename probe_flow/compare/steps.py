@@ -28,7 +28,7 @@ from probe_flow.metrics.catalogue.metrics import METRIC_SETS
 from probe_flow.metrics.catalogue.registry import metric_ids
 from probe_flow.metrics.catalogue.scope import Scope
 from probe_flow.metrics.catalogue.third_side import of_two_sides
-from probe_flow.records import ALL_PASS, Comparison, Finding, Pair, Pairs, Row, Status, Verdict
+from probe_flow.records import ALL_PASS, Comparison, Finding, Pair, Pairs, Row, Status, Verdict, shared_numbers
 from probe_flow.records.row import in_execution_order
 from probe_flow.work import Context
 
@@ -127,7 +127,9 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     excused = excuse(rows, pairs, roles, findings, asked=asked, baseline=baseline, coverage=coverage, context=context)
     compared = tuple(
         Row(row.pair, row.measurement, verdict, number)
-        for number, (row, verdict) in enumerate(zip(rows, excused.verdicts, strict=True))
+        for number, (row, verdict) in zip(
+            shared_numbers(len(rows)), zip(rows, excused.verdicts, strict=True), strict=False
+        )
     )
     same = _same_dump(pairs)
     return Comparison(

@@ -100,7 +100,7 @@ def measure_pairs(
         else:
             measurements[number] = measurement_without_data(pair, work.figures)
     work.measure(list(_tasks(pairs, with_data, options)))
-    rows = [Row(pair, measurements.get(number)) for number, pair in enumerate(pairs)]
+    rows = [Row(pair, measurement) for pair, measurement in zip(pairs, measurements, strict=True)]
     for number, failure in work.failures.items():
         rows[number] = rows[number].with_aside(failure=failure)
     return rows
@@ -153,12 +153,15 @@ class _Work:
     derived: tuple[str, ...]
     scope: Scope
     figures: Figures = field(default_factory=Figures)
-    measurements: dict[int, Measurement] = field(default_factory=dict)
     open_tasks: Counter[int] = field(default_factory=Counter)
     parts: dict[int, dict[int, Part]] = field(default_factory=lambda: defaultdict(dict))
     backends: dict[int, str] = field(default_factory=dict)
     failures: dict[int, Diagnostic] = field(default_factory=dict)
     unsettled: set[Place] = field(default_factory=set)
+    measurements: list[Measurement | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.measurements = [None] * len(self.pairs)
 
     def measure(self, tasks: Sequence[Task]) -> None:
         """Take from the cache what it holds, measure the rest."""

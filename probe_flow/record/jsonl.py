@@ -13,7 +13,6 @@ from probe_flow.files.atomic import atomic_text
 from probe_flow.record.float_texts import Number, number_texts
 from probe_flow.record.json_values import json_line, json_number, json_text, json_value, unsplit
 from probe_flow.record.rows import (
-    NodeIndex,
     RowReader,
     checksum_of,
     file_of,
@@ -37,6 +36,7 @@ from probe_flow.records import (
     SlotRole,
     TensorKind,
     TensorRef,
+    TensorType,
     Verdict,
 )
 
@@ -55,12 +55,9 @@ class NodeLines:
     def __init__(self, side: str, catalog: Catalog, *, before: int = 0) -> None:
         self._side = side
         self._line_number = before
-        index = NodeIndex(catalog)
-        self._tensors: defaultdict[int, list[TensorRef]] = defaultdict(list)
+        self._tensors: defaultdict[NodeKey, list[TensorRef]] = defaultdict(list)
         for tensor in catalog.tensors:
-            node = index.get(tensor.node)
-            if node is not None:
-                self._tensors[id(node)].append(tensor)
+            self._tensors[tensor.node].append(tensor)
         self._edges: defaultdict[NodeKey, list[Edge]] = defaultdict(list)
         for edge in catalog.edges:
             self._edges[edge.consumer].append(edge)
@@ -76,8 +73,8 @@ class NodeLines:
     def _line(self, node: Node) -> str:
         key = node.key
         execution = key.execution
-        edges = sorted(self._edges[key], key=_edge_order) if self._edges else ()
-        arguments = ", ".join([self._argument(tensor) for tensor in self._tensors.get(id(node), ())])
+        edges = sorted(self._edges.get(key, ()), key=_edge_order)
+        arguments = ", ".join([self._argument(tensor) for tensor in self._tensors.get(key, ())])
         self._line_number += 1
         return (
             f'{{"side": "{self._side}", "order": {node.order}, "rank": {json_text(execution.rank)}, '
@@ -145,6 +142,8 @@ _NO_METRICS: Mapping[str, Number] = {}
 class RowLines:
     """Writes the records of pairs, keys in their fixed order.
 
+    Texts of nodes, files and types are kept for the rows written together: neighbours share them.
+
     Args:
         comparison: what the rows belong to.
     """
@@ -154,10 +153,12 @@ class RowLines:
         self._reader = RowReader(comparison)
         self._target, self._golden = _Nodes(pairs.target), _Nodes(pairs.golden)
         self._slots: dict[tuple[SlotRole, tuple[int | str, ...]], tuple[str, str]] = {}
-        self._stored: dict[tuple[object, ...], str] = {}
+        self._stored: dict[tuple[str | None, TensorType], str] = {}
 
     def text(self, rows: Sequence[Row]) -> str:
         """Return the lines of some rows; what line readers split at inside of texts is for the caller to treat."""
+        for texts in (self._stored, self._target.descriptions, self._target.names, self._golden.descriptions):
+            texts.clear()
         pairs, measured = [row.pair for row in rows], [row.measurement for row in rows]
         columns = (
             rows,
@@ -235,7 +236,7 @@ class RowLines:
         return found
 
     def _stored_as(self, tensor: TensorRef) -> str:
-        key = (file_of(tensor), tensor.dtype, tensor.shape, tensor.logical_shape, tensor.layout)
+        key = file_of(tensor), tensor.type
         found = self._stored.get(key)
         if found is None:
             shape = shape_of(tensor)
@@ -277,16 +278,16 @@ class _Nodes:
     """
 
     def __init__(self, catalog: Catalog) -> None:
-        self._index = NodeIndex(catalog)
-        self._described: dict[int, str] = {}
-        self._names: dict[int, str] = {}
+        self._nodes = catalog.nodes
+        self.descriptions: dict[int, str] = {}
+        self.names: dict[int, str] = {}
 
     def described(self, key: NodeKey) -> str:
-        found = self._described.get(id(key))
+        found = self.descriptions.get(id(key))
         if found is None:
-            node = self._index.get(key)
+            node = self._nodes.get(key)
             execution = key.execution
-            found = self._described[id(key)] = (
+            found = self.descriptions[id(key)] = (
                 f'"rank": {json_text(execution.rank)}, "graph": {json_text(execution.graph)}, '
                 f'"step": {json_text(execution.step)}, "node": {json_text(key.name)}, '
                 f'"name": {json_text(name_in_dump(node, key))}, "call": {key.call}, '
@@ -296,11 +297,11 @@ class _Nodes:
 
     def name(self, key: NodeKey) -> str:
         """Return the begin of the names of the node's tensors, as `TensorRef.id` has them."""
-        found = self._names.get(id(key))
+        found = self.names.get(id(key))
         if found is None:
             call = f"#{key.call}" if key.call else ""
             phase = ".backward" if key.phase.value == "backward" else ""
-            found = self._names[id(key)] = json_text(f"{key.name}{call}{phase}")[1:-1]
+            found = self.names[id(key)] = json_text(f"{key.name}{call}{phase}")[1:-1]
         return found
 
 

@@ -78,20 +78,6 @@ class RowReader:
         return path.rsplit("/", 1)[-1] if path.startswith("/") else path
 
 
-class NodeIndex:
-    """Finds nodes of a catalog by their keys; for the key objects of the catalog itself without hashing them."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self._nodes = catalog.nodes
-        # The catalog keeps its keys alive, so another object cannot have the id of one of them.
-        self._by_id = {id(key): node for key, node in catalog.nodes.items()}
-
-    def get(self, key: NodeKey) -> Node | None:
-        """Return the node, None when the catalog has none."""
-        found = self._by_id.get(id(key))
-        return found if found is not None else self._nodes.get(key)
-
-
 def name_in_dump(node: Node | None, key: NodeKey) -> str:
     """Return what a node's entry is called in its dump, e.g. ``Functional.conv2d.2.forward``.
 

@@ -25,7 +25,7 @@ from probe_flow.records.differences import (
     ExecutionDifferences,
     FirstDifference,
 )
-from probe_flow.records.figures import FigureTable, Value
+from probe_flow.records.figures import FigureColumn, FigureTable, Value, shared_numbers
 from probe_flow.records.frameworks import Framework
 from probe_flow.records.measurement import Figures, Measurement, Mode, SideSummary
 from probe_flow.records.node import (
@@ -88,6 +88,7 @@ __all__ = [
     "ExecutionDifferences",
     "Expectation",
     "Extent",
+    "FigureColumn",
     "FigureTable",
     "Figures",
     "Finding",
@@ -129,6 +130,7 @@ __all__ = [
     "WaiverUse",
     "entry_name",
     "item_name",
+    "shared_numbers",
     "shared_slot",
     "tensor_type",
 ]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
 
@@ -23,6 +24,21 @@ else:  # the class takes no arguments before Python 3.12
 
 _EXACT = 2**53
 """Integers up to this magnitude are exact as float64."""
+
+
+_SHARED: list[int] = []
+_FILLING = Lock()
+
+
+def shared_numbers(count: int) -> Sequence[int]:
+    """Return the numbers from 0 to at least ``count`` - 1, the same objects for all who number rows.
+
+    A row is numbered by its tables, its comparison and the search: an object each time would take 112 bytes a row.
+    """
+    if len(_SHARED) < count:
+        with _FILLING:
+            _SHARED.extend(range(len(_SHARED), count + count // 8 + 1024))
+    return _SHARED
 
 
 _LETTERS: Mapping[type, str] = {float: "f", int: "i", bool: "b", type(None): "n"}
@@ -125,7 +141,7 @@ class FigureTable:
             values = numbers
         self._numbers.extend(cast("Sequence[float]", values))
         self._kinds.append(pattern)
-        return number
+        return shared_numbers(number + 1)[number]
 
     def _add_pattern(self, kinds: tuple[type, ...]) -> int:
         pattern = self._known[kinds] = len(self._patterns)
@@ -187,6 +203,42 @@ def _value(kind: type, number: float) -> Value:
     if kind is float:
         return number
     return None if kind is type(None) else cast("Value", kind(number))
+
+
+_Default = TypeVar("_Default")
+
+
+class FigureColumn(Mapping[int, float]):
+    """One number of some rows, by the number of the row: 9 bytes a row, in place of 90 in a dictionary.
+
+    Args:
+        count: number of all rows.
+    """
+
+    __slots__ = ("_is_known", "_values")
+
+    def __init__(self, count: int) -> None:
+        self._values = array("d", bytes(8 * count))
+        self._is_known = bytearray(count)
+
+    def __setitem__(self, number: int, value: float) -> None:
+        self._values[number] = value
+        self._is_known[number] = True
+
+    def __getitem__(self, number: int) -> float:
+        if not self._is_known[number]:
+            raise KeyError(number)
+        return self._values[number]
+
+    def get(self, number: int, default: _Default = None) -> float | _Default:  # type: ignore[assignment]
+        """Return the number of a row, or the default where it has none."""
+        return self._values[number] if self._is_known[number] else default
+
+    def __iter__(self) -> Iterator[int]:
+        return (number for number, is_known in enumerate(self._is_known) if is_known)
+
+    def __len__(self) -> int:
+        return self._is_known.count(True)
 
 
 class FigureRow(Mapping[str, Value]):

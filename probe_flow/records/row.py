@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic
 from probe_flow.records.catalog import Catalog
+from probe_flow.records.figures import shared_numbers
 from probe_flow.records.measurement import Measurement
 from probe_flow.records.node import Execution, NodeKey
 from probe_flow.records.pairs import Pair, Pairs
@@ -134,7 +136,7 @@ def in_execution_order(pairs: Pairs) -> list[Pair]:
 
     Golden-only rows follow the target's rows of the same execution, since the two sides' clocks cannot be compared.
     """
-    places = {id(tensor): n for side in (pairs.golden, pairs.target) for n, tensor in enumerate(side.tensors)}
+    places = _places(pairs)
     of_nodes = _by_owner((pair.target, pair) for pair in pairs.pairs)
     of_golden = _by_owner((pair.golden, pair) for pair in pairs.pairs if pair.target is None)
     runs: dict[int, tuple[object, ...]] = {}
@@ -144,17 +146,28 @@ def in_execution_order(pairs: Pairs) -> list[Pair]:
     return [pair for _, found in nodes for pair in _in_order(found, places)]
 
 
+def _places(pairs: Pairs) -> dict[int, int]:
+    """Return where the tensors that name rows stand in their dump, by their `id`."""
+    alone = {id(pair.golden) for pair in pairs.pairs if pair.target is None}
+    places: dict[int, int] = {}
+    if alone:
+        golden = pairs.golden.tensors
+        numbered = zip(golden, shared_numbers(len(golden)), strict=False)
+        places = {id(tensor): number for tensor, number in numbered if id(tensor) in alone}
+    target = pairs.target.tensors
+    places.update(zip(map(id, target), shared_numbers(len(target)), strict=False))
+    return places
+
+
 def _by_owner(tensors: Iterable[tuple[TensorRef | None, Pair]]) -> dict[NodeKey, list[Pair]]:
     """Return the pairs of each node, in order of first appearance; pairs without a tensor on this side are left out."""
     owned: dict[NodeKey, list[Pair]] = {}
-    known: dict[int, list[Pair]] = {}  # keys are shared between tensors, and hashing one is slow
     for tensor, pair in tensors:
         if tensor is None:
             continue
-        key = tensor.node
-        found = known.get(id(key))
+        found = owned.get(tensor.node)
         if found is None:
-            found = known[id(key)] = owned.setdefault(key, [])
+            found = owned[tensor.node] = []
         found.append(pair)
     return owned
 
@@ -212,9 +225,8 @@ def mixed(value: int | str | None) -> tuple[int, int, str]:
     return 2, 0, value
 
 
-def by_node(rows: Iterable[Row]) -> Mapping[tuple[bool, NodeKey], list[int]]:
-    """Return row numbers by owner, in order of first appearance; golden-only rows form nodes of their own."""
-    nodes: dict[tuple[bool, NodeKey], list[int]] = {}
-    for number, row in enumerate(rows):
-        nodes.setdefault((row.pair.target is None, row.node), []).append(number)
-    return nodes
+def by_node(rows: Sequence[Row]) -> Iterator[list[int]]:
+    """Yield the numbers of the rows of each node, which follow each other; golden-only rows form nodes of their own."""
+    numbers = shared_numbers(len(rows))[: len(rows)]
+    for _, owned in groupby(numbers, key=lambda number: (rows[number].pair.target is None, rows[number].node)):
+        yield list(owned)

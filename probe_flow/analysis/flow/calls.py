@@ -11,9 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
 
-from probe_flow.records import Node, NodeKey, Pairs, Phase
-from probe_flow.records.row import PRODUCED, Row
+from probe_flow.records import Node, NodeKey, Pairs, Phase, shared_numbers
+from probe_flow.records.row import Row
 from probe_flow.relations.call_tree import CallTree
 
 GRADIENTS = ".parameters_grad"
@@ -43,7 +44,6 @@ class Call:
         key, node: identity; the catalog's node, None when it lists none.
         read, written: measured rows of what it reads and writes.
         container: the module call around it.
-        inside: the calls that it contains.
         forward: rows of the forward calls whose values a gradient depends on.
         incoming: for gradients of parameters: rows of the gradients that reach the module.
         peers: input rows of the same collective on other ranks.
@@ -52,10 +52,9 @@ class Call:
 
     key: NodeKey
     node: Node | None
-    read: list[int] = field(default_factory=list)
-    written: list[int] = field(default_factory=list)
+    read: tuple[int, ...] = ()
+    written: tuple[int, ...] = ()
     container: Call | None = None
-    inside: list[Call] = field(default_factory=list)
     forward: tuple[int, ...] = ()
     incoming: tuple[int, ...] = ()
     peers: tuple[int, ...] = ()
@@ -86,22 +85,23 @@ class Calls:
     def __init__(self, rows: Sequence[Row], pairs: Pairs) -> None:
         self.by_key: dict[NodeKey, Call] = {}
         self.of: list[Call | None] = []
-        known: dict[int, Call] = {}  # keys are shared between rows, and hashing one is slow
+        self._inside: defaultdict[Call, list[Call]] = defaultdict(list)
         nodes = pairs.target.nodes
-        for number, row in enumerate(rows):
-            tensor = row.pair.target
-            if tensor is None:
-                self.of.append(None)
+        numbers = zip(shared_numbers(len(rows)), rows, strict=False)
+        for key, owned in groupby(numbers, key=_target_node):  # rows of one call mostly follow each other
+            if key is None:
+                self.of += [None for _ in owned]
                 continue
-            call = known.get(id(tensor.node))
+            call = self.by_key.get(key)
             if call is None:
-                call = self.by_key.get(tensor.node)
-                if call is None:
-                    call = self.by_key[tensor.node] = Call(tensor.node, nodes.get(tensor.node))
-                known[id(tensor.node)] = call
-            if row.measurement is not None:
-                (call.written if tensor.slot.role in PRODUCED else call.read).append(number)
-            self.of.append(call)
+                call = self.by_key[key] = Call(key, nodes.get(key))
+            read: list[int] = []
+            written: list[int] = []
+            for number, row in owned:
+                if row.measurement is not None:
+                    (written if row.is_produced else read).append(number)
+                self.of.append(call)
+            call.read, call.written = (*call.read, *read), (*call.written, *written)
         self.gradients = {
             (call.key.execution, call.key.name): call for call in self if call.key.name.endswith(GRADIENTS)
         }
@@ -111,6 +111,10 @@ class Calls:
 
     def __iter__(self) -> Iterator[Call]:
         return iter(self.by_key.values())
+
+    def inside(self, module: Call) -> Sequence[Call]:
+        """Return the calls that a call contains."""
+        return self._inside.get(module, ())
 
     def gradients_of(self, module: Call) -> Call | None:
         """Return the call that holds the gradients of a module's parameters."""
@@ -127,7 +131,7 @@ class Calls:
         for call in self:
             call.container = self._container(call, tree, first, parents)
             if call.container is not None:
-                call.container.inside.append(call)
+                self._inside[call.container].append(call)
 
     def _container(
         self, call: Call, tree: CallTree, first: dict[tuple[object, ...], Call], parents: dict[str, str]
@@ -177,6 +181,11 @@ class Calls:
         for call in collectives:
             rank = call.key.execution.rank
             call.peers = tuple(n for n in inputs[same_call(call.key)] if rows[n].node.execution.rank != rank)
+
+
+def _target_node(numbered: tuple[int, Row]) -> NodeKey | None:
+    tensor = numbered[1].pair.target
+    return tensor.node if tensor is not None else None
 
 
 def is_gradient(key: NodeKey) -> bool:

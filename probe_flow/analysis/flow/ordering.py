@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from probe_flow.analysis.flow.calls import Calls
-from probe_flow.records import Execution
+from probe_flow.records import Execution, shared_numbers
 from probe_flow.records.row import Row, mixed, number_or_first
 
 
@@ -28,7 +28,7 @@ def in_time(calls: Calls) -> list[int]:
             number,
         )
 
-    numbers = [n for n, call in enumerate(calls.of) if call is not None]
+    numbers = [n for n, call in zip(shared_numbers(len(calls.of)), calls.of, strict=False) if call is not None]
     steps = {(call.key.execution.step, call.key.execution.micro_step) for call in calls}
     if len(steps) < 2 and not any(call.incoming for call in calls):
         return numbers  # as they come

@@ -26,7 +26,7 @@ from probe_flow.analysis.model.growth import (
 from probe_flow.analysis.model.past_errors import PastErrors
 from probe_flow.analysis.model.unseen_inputs import HiddenInputs, with_noise
 from probe_flow.analysis.model.updates import Updates
-from probe_flow.records import Execution, Mode, NodeKey, NodeKind, Pairs
+from probe_flow.records import Execution, FigureColumn, Mode, NodeKey, NodeKind, Pairs
 from probe_flow.records.row import Row
 
 STATISTICS_SLACK = 2.0
@@ -76,7 +76,7 @@ class Allowances:
         self.calls = calls
         rounding = ACROSS_FRAMEWORKS if _are_frameworks_different(pairs) else WITHIN_FRAMEWORK
         self.deviations = Deviations(rows, rounding)
-        self.scales: dict[int, float] = {}
+        self.scales = FigureColumn(len(rows))
         self.hidden = HiddenInputs(rows, pairs)
         self._types = {key.name: node.op_type for key, node in pairs.golden.nodes.items() if node.op_type}
         self._types.update((op.name, op.op_type) for graph in pairs.target.graphs for op in graph.ops)
@@ -111,7 +111,7 @@ class Allowances:
         found = self.links.reaching.get(call.key)
         if call.incoming:
             return (*(found or ()), *call.incoming)
-        inner = [n for inside in call.inside for n in inside.written]
+        inner = [n for inside in self.calls.inside(call) for n in inside.written]
         return (*(found or ()), *inner) if found is not None or inner else None
 
     def recent(self, number: int) -> float:

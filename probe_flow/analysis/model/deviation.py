@@ -83,10 +83,10 @@ class Deviation(Struct, frozen=True, gc=False):
         top: largest absolute golden value.
         spread: standard deviation of the golden values.
         count: elements.
-        unit: relative error that storage explains (`UNIT` of the coarser side).
-        step: absolute error that storage explains near zero (`STEP`).
         nonfinite: positions where NaN or infinities disagree (statistics: 1 when the extremes show that some do).
         least: smallest golden magnitude where all values have one sign, else 0.
+        unit: relative error that storage explains (`UNIT` of the coarser side).
+        step: absolute error that storage explains near zero (`STEP`).
         systematic: change of scale that needs no fault (`SYSTEMATIC`).
         is_bare: whether the extremes of its fractions are all that is known.
     """
@@ -99,10 +99,10 @@ class Deviation(Struct, frozen=True, gc=False):
     top: float
     spread: float
     count: int
-    unit: float
-    step: float
     nonfinite: int
     least: float = 0.0
+    unit: float = 0.0
+    step: float = 0.0
     systematic: float = SYSTEMATIC
     is_bare: bool = False
 
@@ -193,7 +193,7 @@ def deviation_of(row: Row, rounding: Rounding = WITHIN_FRAMEWORK) -> Deviation |
     rms, peak, gain, offset = errors or _NO_ERRORS
     unit, step = _storage(row.pair, mode, rounding)
     return Deviation(
-        rms, peak, gain, offset, size, top, spread, count, unit, step, mismatch, least, rounding.systematic,
+        rms, peak, gain, offset, size, top, spread, count, mismatch, least, unit, step, rounding.systematic,
         mode is Mode.STATISTICS and mean is None and norm is None and unit > 0.0,
     )  # fmt: skip
 
@@ -215,21 +215,28 @@ def _storage(pair: Pair, mode: Mode, rounding: Rounding) -> tuple[float, float]:
 
 
 class Deviations:
-    """The deviations of rows, by number, in one table."""
+    """The deviations of rows, by number: what differs from row to row in a table, what many share once."""
 
     def __init__(self, rows: Sequence[Row], rounding: Rounding) -> None:
-        self._table = FigureTable(Deviation.__struct_fields__)
-        self._places = array("q")
+        self._table = FigureTable(_OWN)
+        self._places = array("i")
+        known: dict[tuple[Any, ...], int] = {}
+        self._kinds = array("i")
         for row in rows:
             found = deviation_of(row, rounding)
-            self._places.append(_NONE if found is None else self._table.add(_figures(found)))
+            if found is None:
+                self._places.append(_NONE)
+                continue
+            self._places.append(self._table.add(_own(found)))
+            self._kinds.append(known.setdefault(_common(found), len(known)))
+        self._shared = tuple(known)
 
     def __getitem__(self, number: int) -> Deviation | None:
         place = self._places[number]
         if place == _NONE:
             return None
         figures: Sequence[Any] = self._table.part(place, 0, self._table.width)
-        return Deviation(*figures)
+        return Deviation(*figures, *self._shared[self._kinds[place]])
 
     def forget(self, number: int) -> None:
         """Take a row for one that was not measured."""
@@ -237,7 +244,9 @@ class Deviations:
 
 
 _NONE = -1
-_figures: Callable[[Deviation], tuple[Value, ...]] = attrgetter(*Deviation.__struct_fields__)
+_OWN, _COMMON = Deviation.__struct_fields__[:10], Deviation.__struct_fields__[10:]
+_own: Callable[[Deviation], tuple[Value, ...]] = attrgetter(*_OWN)
+_common: Callable[[Deviation], tuple[Any, ...]] = attrgetter(*_COMMON)
 
 _NO_ERRORS = (0.0, 0.0, 0.0, 0.0)
 _Numbers: TypeAlias = tuple[float | None, float | None, float | None, float | None]

@@ -28,9 +28,14 @@ class Policy(Protocol):
 
 
 def judge_all(rows: Sequence[Row], policy: Policy) -> list[Verdict]:
-    """Return the verdict of every row: those without a measurement by what kept it, the others by ``policy``."""
+    """Return the verdict of every row: those without a measurement by what kept it, the others by ``policy``.
+
+    Args:
+        rows: in execution order, so that those of a node follow each other.
+        policy: judges the measured ones.
+    """
     verdicts: list[Verdict | None] = [_without_measurement(row) for row in rows]
-    for numbers in by_node(rows).values():
+    for numbers in by_node(rows):
         judged = [number for number in numbers if verdicts[number] is None]
         for number, verdict in zip(judged, policy.judge([rows[number] for number in judged]), strict=True):
             verdicts[number] = verdict

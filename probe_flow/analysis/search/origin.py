@@ -20,7 +20,7 @@ from probe_flow.analysis.model.growth import Allowance
 from probe_flow.analysis.model.plain_values import plain_gap
 from probe_flow.analysis.search.guesses import is_doubtful
 from probe_flow.analysis.search.reference_check import clears
-from probe_flow.records import Mode, NodeKey, Pairs
+from probe_flow.records import FigureColumn, Mode, NodeKey, Pairs
 from probe_flow.records.row import Pick, Row
 
 Sources: TypeAlias = Callable[[int], tuple[int, ...] | None]
@@ -174,7 +174,7 @@ class _Search:
         self.wild: set[int] = set()
         self.first_nonfinite: int | None = None
         self.damaged: dict[Call, int] = {}
-        self.scores: dict[int, float] = {}
+        self.scores = FigureColumn(len(rows))
         self.cleared: set[int] = set()
 
     def run(self) -> Diagnosis:

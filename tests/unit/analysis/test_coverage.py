@@ -392,7 +392,7 @@ def test_policies_see_the_measured_rows_of_one_node_at_a_time():
             seen.append([each.pair.shown.id for each in rows])
             return super().judge(rows)
 
-    rows = [row("a", IN), row("b", IN), row("a"), target_only(tensor("b")), golden_only(tensor("a", SlotRole.BUFFER))]
+    rows = [row("a", IN), row("a"), row("b", IN), target_only(tensor("b")), golden_only(tensor("a", SlotRole.BUFFER))]
     verdicts = judge_all(rows, Spy())
     assert seen == [["a.input.0", "a.output.0"], ["b.input.0"], []]
     assert [verdict.status for verdict in verdicts][:3] == [Status.PASS] * 3

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probe_flow.records.figures import FigureRow, FigureTable
+from probe_flow.records.figures import FigureColumn, FigureRow, FigureTable, shared_numbers
 
 NAMES = ("a", "b", "c")
 FIGURES = st.one_of(
@@ -95,3 +95,28 @@ def test_another_number_of_values_is_refused_and_adds_nothing():
     assert len(table) == 0
     assert table.add([1.0, 2.0, 3.0]) == 0
     assert list(table.part(0, 0, 3)) == [1.0, 2.0, 3.0]
+
+
+@given(st.dictionaries(st.integers(min_value=0, max_value=30), st.floats(), max_size=20))
+def test_a_column_is_the_dictionary_that_was_written_to_it(expected):
+    column = FigureColumn(31)
+    for number, value in expected.items():
+        column[number] = value
+
+    assert list(column) == sorted(expected)
+    assert len(column) == len(expected)
+    assert all(same(column[number], value) for number, value in expected.items())
+    for number in set(range(31)) - expected.keys():
+        assert column.get(number) is None
+        assert column.get(number, 7.0) == 7.0
+        with pytest.raises(KeyError):
+            column[number]
+
+
+def test_numbers_of_rows_are_the_same_objects_however_many_are_asked_for():
+    few = shared_numbers(3)
+    thousandth = few[1000]
+    many = shared_numbers(100_000)
+
+    assert list(many[:100_000]) == list(range(100_000))
+    assert many[1000] is thousandth

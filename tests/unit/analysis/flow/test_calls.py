@@ -38,4 +38,4 @@ def test_rows_without_measurement_belong_to_their_call_but_say_nothing():
     rows = [target_only(tensor("a")), row("a", IN)]
     calls = Calls(rows, pairs_of(rows))
     assert calls.of[0] is calls.of[1]
-    assert (calls.of[1].read, calls.of[1].written) == ([1], [])
+    assert (calls.of[1].read, calls.of[1].written) == ((1,), ())

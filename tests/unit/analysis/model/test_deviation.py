@@ -223,7 +223,7 @@ def test_another_error_changes_nothing_else():
 
 def off(*, rms: float, peak: float, gain: float = 0.0, offset: float = 0.0) -> Deviation:
     """An error of a bfloat16 tensor of 1000 elements, of size 1."""
-    return Deviation(rms, peak, gain, offset, 1.0, 3.0, 1.0, 1000, 2.0**-8, 0.0, 0)
+    return Deviation(rms, peak, gain, offset, 1.0, 3.0, 1.0, 1000, 0, unit=2.0**-8)
 
 
 @pytest.mark.parametrize(
