@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from sys import intern
 
 from msgspec import Struct
 
@@ -76,7 +77,7 @@ class FxFileName(Struct, frozen=True, gc=False):
 
     @property
     def target(self) -> str:
-        return self.key.partition("-")[2]
+        return intern(self.key.partition("-")[2])
 
 
 def node_of(key: str) -> str:
@@ -130,7 +131,7 @@ def parse_ge_name(name: str) -> GeFileName | None:
     usual = _USUAL_GE_NAME.fullmatch(name)
     if usual is not None:
         op_type, op_name, task_id, stream_id, timestamp = usual.groups()
-        return GeFileName(op_type, op_name, int(task_id), int(stream_id), int(timestamp))
+        return GeFileName(intern(op_type), op_name, int(task_id), int(stream_id), int(timestamp))
     fields = name.split(".")
     at = _timestamp_index(fields)
     if at is None or not fields[0]:

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from probe_flow.dumps.file_names import safe_name
 from probe_flow.records import Execution, Graph, GraphOp
@@ -170,17 +170,13 @@ class GraphLinks:
         self.ops: dict[str, GraphOp] = {}
         for op in graph.ops:
             self.ops.setdefault(op.name, op)
-        self._spellings: dict[str, list[str]] = {}
-        for name in self.ops:
-            self._spellings[name] = [name]
+        self._spellings: dict[str, tuple[str, ...]] = {name: (name,) for name in self.ops}
         for name in self.ops:
             safe = safe_name(name)
             if safe != name:
-                self._spellings.setdefault(safe, []).append(name)
+                self._spellings[safe] = (*self._spellings.get(safe, ()), name)
         self._lengths = name_lengths(self._spellings)
-        self._shapes: dict[Source, tuple[int, ...] | None] = {}
-        self._splits: dict[str, FusedSplit | None] = {}
-        self._inputs: dict[tuple[tuple[str, ...], tuple[int | None, ...]], InputSources] = {}
+        self._fused: dict[str, FusedSplit | None] = {}
 
     @cached_property
     def _neighbours(self) -> frozenset[tuple[str, str]]:
@@ -197,13 +193,12 @@ class GraphLinks:
 
     def split(self, name: str) -> FusedSplit | None:
         """Return the graph operators that a dump name means (one, or the parts of a fused operator), or None."""
-        if name not in self._splits:
-            found = self._spellings.get(name) or self._spellings.get(safe_name(name))
-            if found:
-                self._splits[name] = FusedSplit((found[0],), (found[1],) if len(found) > 1 else None)
-            else:
-                self._splits[name] = split_fused_name(name, self._spellings, self._is_connected, lengths=self._lengths)
-        return self._splits[name]
+        found = self._spellings.get(name) or self._spellings.get(safe_name(name))
+        if found:
+            return FusedSplit(found[:1], found[1:2] or None)
+        if name not in self._fused:  # every step of a graph asks the same
+            self._fused[name] = split_fused_name(name, self._spellings, self._is_connected, lengths=self._lengths)
+        return self._fused[name]
 
     def spellings(self) -> Sequence[str]:
         """All names by which a dump can mean an operator, for hints."""
@@ -229,22 +224,11 @@ class GraphLinks:
 
     def shape(self, source: Source) -> tuple[int, ...] | None:
         """Return the shape that the graph gives a tensor; None when unknown or dynamic."""
-        if source not in self._shapes:
-            self._shapes[source] = self._read_shape(source)
-        return self._shapes[source]
-
-    def _read_shape(self, source: Source) -> tuple[int, ...] | None:
         op = self.ops.get(source[0])
         if op is None or source[1] >= len(op.outputs):
             return None
         text = op.outputs[source[1]].get("shape")
-        if text is None:
-            return None
-        try:
-            dims = tuple(int(dim) for dim in text.split(",") if dim)
-        except ValueError:
-            return None
-        return dims if all(dim >= 0 for dim in dims) else None
+        return None if text is None else _shape_of(text)
 
     def external_inputs(self, parts: Sequence[str]) -> list[tuple[Source | None, str]]:
         """Return the tensors that enter the parts from outside with their readers, part by part in input order."""
@@ -279,13 +263,6 @@ class GraphLinks:
         repeated tensors left out if only then they do; surplus dumped inputs are parameters that the graph does not
         show. Where an element count contradicts this, inputs are aligned in order by element count.
         """
-        question = (tuple(parts), tuple(numels))
-        found = self._inputs.get(question)
-        if found is None:  # every step of a graph asks the same, and so do its reader and its matcher
-            found = self._inputs[question] = self._input_sources(*question)
-        return found
-
-    def _input_sources(self, parts: Sequence[str], numels: Sequence[int | None]) -> InputSources:
         every = self.external_inputs(parts)
         connected = [(source, reader) for source, reader in every if source is not None]
         first_readers: dict[Source | None, str] = {}
@@ -308,6 +285,15 @@ class GraphLinks:
             if expected is not None and numel is not None and expected != numel:
                 return False
         return True
+
+
+@lru_cache(maxsize=4096)
+def _shape_of(text: str) -> tuple[int, ...] | None:
+    try:
+        dims = tuple(int(dim) for dim in text.split(",") if dim)
+    except ValueError:
+        return None
+    return dims if all(dim >= 0 for dim in dims) else None
 
 
 def _sources(inputs: Sequence[tuple[Source | None, str | None]], *, is_aligned: bool = False) -> InputSources:

@@ -14,6 +14,8 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from probe_flow.dumps.graph.links import RELAY_TYPES, Source, align
 from probe_flow.matching.torchair.fx_golden import dtype_class
 from probe_flow.matching.torchair.graph import FxGraph
@@ -48,8 +50,7 @@ class Place:
     waiting: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceInput:
+class DeviceInput(Struct, frozen=True, gc=False):
     """A dumped device input, who reads it and what it is in the graph (None: unknown)."""
 
     ref: TensorRef

@@ -6,7 +6,7 @@ The evidence is the graph text and what the device dumped; see `matching.torchai
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -42,7 +42,7 @@ class Leftovers:
     target_selects_nodes: bool
     hints: NearestNames
     _dumped_types: set[str] | None = None
-    _arguments: dict[str, dict[int, Source]] = field(default_factory=dict)
+    _sources: tuple[str, dict[int, Source]] = ("", {})
 
     def pairs(self, group_prefix: str) -> list[Pair]:
         """Return one one-sided pair per golden tensor that was not used, in catalog order."""
@@ -206,7 +206,7 @@ class Leftovers:
 
     def _argument_sources(self, key: str, graph: FxGraph) -> dict[int, Source]:
         """Return which graph tensor each tensor argument of a node is, by the shapes of the graph."""
-        if key not in self._arguments:
+        if key != self._sources[0]:  # the arguments of a node are asked for one after the other
             places = places_of(graph, key, ())
             arguments = self.golden.arguments(key)
             pairs: Sequence[tuple[int, int]]
@@ -214,7 +214,6 @@ class Leftovers:
                 pairs = align_recorded(graph, self.golden, places, (), arguments)
             else:
                 pairs = align_arguments(places, arguments).pairs
-            self._arguments[key] = {
-                id(arguments[j]): source for i, j in pairs if (source := places[i].source) is not None
-            }
-        return self._arguments[key]
+            found = {id(arguments[j]): source for i, j in pairs if (source := places[i].source) is not None}
+            self._sources = key, found
+        return self._sources[1]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.dumps.graph.links import VIEW_TYPES, Source
 from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
@@ -39,8 +40,7 @@ _GUESS_CONFIDENCE = 0.6
 """One of several tensors of the same size: as much as matchers without a graph know."""
 
 
-@dataclass(slots=True)
-class _Waiting:
+class _Waiting(Struct, frozen=True, gc=False):
     """A device input that no edge could pair, on its way to the arguments of an FX node."""
 
     node: DumpedNode

@@ -95,7 +95,7 @@ class GeMatch(TargetMatch):
             return
         for part in node.parts:
             if (partner := self.golden.by_op.get(part)) is not None:
-                node.golden_nodes[partner.node.key] = None
+                node.meet(partner.node.key)
         for index, ref in enumerate(node.outputs):
             if (reason := unusable(ref)) is not None:
                 self._leave(node, ref, reason)
@@ -181,7 +181,7 @@ class GeMatch(TargetMatch):
             elif not self._match_value(node, ref, source):
                 self._leave(node, ref, self._no_input(ref, source, reader))
 
-    def _direct_inputs(self, node: DumpedNode) -> list[TensorRef] | None:
+    def _direct_inputs(self, node: DumpedNode) -> Sequence[TensorRef] | None:
         """Return the golden inputs of the same operator where they agree one by one."""
         partner = self.golden.by_op.get(node.parts[0])
         if len(node.parts) > 1 or partner is None or partner.parts != node.parts:
@@ -267,7 +267,7 @@ class GeMatch(TargetMatch):
             self._leave(node, ref, unusable(ref) or why)
 
     def _match_slots(self, node: DumpedNode, partner: DumpedNode) -> None:
-        node.golden_nodes[partner.node.key] = None
+        node.meet(partner.node.key)
         for mine, theirs in ((node.inputs, partner.inputs), (node.outputs, partner.outputs)):
             for ref, golden in zip(mine, theirs, strict=True):
                 if (reason := unusable(ref) or unusable_golden(golden)) is not None:

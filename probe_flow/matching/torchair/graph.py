@@ -27,15 +27,14 @@ class FxGraph:
         self.carriers: dict[FxOutput, Source] = {}
         self.carrying_ops: dict[str, list[GraphOp]] = defaultdict(list)
         self._names: dict[Source, FxOutput] = {}
-        self._values: dict[Source, list[tuple[FxOutput, str]]] = {}
         self._owners: dict[str, str | None] = {}
-        self._expansions: dict[str, list[GraphOp]] = {}
         for op in graph.ops:
             for index, output in enumerate(op.outputs):
                 name = parse_output_name(output.get("_fx_tensor_name", ""))
                 if name is not None:
-                    self._names[(op.name, index)] = name
-                    self.carriers.setdefault(name, (op.name, index))
+                    source = op.name, index
+                    self._names[source] = name
+                    self.carriers.setdefault(name, source)
                     if op not in self.carrying_ops[name[0]][-1:]:
                         self.carrying_ops[name[0]].append(op)
 
@@ -48,11 +47,8 @@ class FxGraph:
 
         Relays (views, casts within one class of types) hand the value of their first input on.
         """
-        found = self._values.get(source)
-        if found is None:
-            named = ((self._names.get(tensor), through) for tensor, through in upstream(self.links, source))
-            found = self._values[source] = [(name, through) for name, through in named if name is not None]
-        return found
+        named = ((self._names.get(tensor), through) for tensor, through in upstream(self.links, source))
+        return [(name, through) for name, through in named if name is not None]
 
     def is_constant(self, source: Source) -> bool:
         """Tell whether a graph tensor is a constant: of a constant type other than a graph input, or not described."""
@@ -90,11 +86,6 @@ class FxGraph:
 
     def expansion(self, key: str) -> Sequence[GraphOp]:
         """Return the operators that a converter made of an FX node, in file order: those named, and unnamed before."""
-        if key not in self._expansions:
-            self._expansions[key] = self._find_expansion(key)
-        return self._expansions[key]
-
-    def _find_expansion(self, key: str) -> list[GraphOp]:
         inside: dict[str, GraphOp] = {}
         pending = list(self.carrying_ops.get(key, ()))
         while pending and len(inside) < MAX_EXPANSION:

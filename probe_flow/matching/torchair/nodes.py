@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 
 from probe_flow.dumps.graph.edges import fused_outputs
 from probe_flow.dumps.graph.links import PRIVATE_TYPES, GraphLinks, Source
@@ -16,12 +18,12 @@ class DumpedNode:
 
     node: Node
     group: str
-    inputs: list[TensorRef] = field(default_factory=list)
-    outputs: list[TensorRef] = field(default_factory=list)
+    inputs: tuple[TensorRef, ...] = ()
+    outputs: tuple[TensorRef, ...] = ()
     parts: tuple[str, ...] = ()
-    exits: list[Source] = field(default_factory=list)
-    golden_nodes: dict[NodeKey, None] = field(default_factory=dict)
+    golden_nodes: tuple[NodeKey, ...] = ()
     is_self: bool = False
+    _exits: tuple[Source, ...] = ()
 
     @property
     def name(self) -> str:
@@ -32,33 +34,47 @@ class DumpedNode:
         """Whether it is of a type that devices insert on their own."""
         return any(word in self.node.op_type for word in PRIVATE_TYPES)
 
+    @property
+    def exits(self) -> Sequence[Source]:
+        """Which graph tensors leave it, in the order of its outputs."""
+        return [(self.parts[0], index) for index in range(len(self.outputs))] if len(self.parts) == 1 else self._exits
+
+    def attach(self, parts: tuple[str, ...], links: GraphLinks) -> None:
+        """Note the graph operators behind it."""
+        self.parts = parts
+        if len(parts) > 1:
+            self._exits = tuple(fused_outputs(links, parts, len(self.outputs)))
+
+    def meet(self, golden: NodeKey) -> None:
+        """Note a golden node that a tensor of it was paired with."""
+        if golden not in self.golden_nodes:
+            self.golden_nodes = (*self.golden_nodes, golden)
+
     def exit_of(self, index: int) -> Source | None:
         """Return which graph tensor the ``index``-th dumped output is."""
-        at = int(self.outputs[index].slot.path[0])
-        if at < len(self.exits):
-            return self.exits[at]
-        return self.exits[index] if index < len(self.exits) else None
+        at, exits = int(self.outputs[index].slot.path[0]), self.exits
+        if at < len(exits):
+            return exits[at]
+        return exits[index] if index < len(exits) else None
 
 
 def dumped_nodes(catalog: Catalog, tensors: Sequence[TensorRef], prefix: str) -> list[DumpedNode]:
     """Return the operators that some tensors belong to, in their order, with groups numbered after the prefix."""
     nodes: list[DumpedNode] = []
-    key: NodeKey | None = None
-    for ref in tensors:
-        if ref.node is not key and ref.node != key:
-            key = ref.node
-            nodes.append(DumpedNode(catalog.nodes[key], f"{prefix}{len(nodes)}"))
-        (nodes[-1].inputs if ref.slot.role is SlotRole.INPUT else nodes[-1].outputs).append(ref)
+    for key, owned in groupby(tensors, key=attrgetter("node")):
+        refs = tuple(owned)
+        inputs = tuple(ref for ref in refs if ref.slot.role is SlotRole.INPUT)
+        outputs = tuple(ref for ref in refs if ref.slot.role is not SlotRole.INPUT)
+        nodes.append(DumpedNode(catalog.nodes[key], f"{prefix}{len(nodes)}", inputs, outputs))
     return nodes
 
 
 def group_of(node: DumpedNode) -> Group:
     """Return the group of a matched operator."""
-    golden = tuple(node.golden_nodes)
     if node.is_self:
         return Group(node.group, Relation.SELF, (node.node.key,), ())
     relation = Relation.ONE_TO_MANY if len(node.parts) > 1 else Relation.ONE_TO_ONE
-    return Group(node.group, relation, (node.node.key,), golden)
+    return Group(node.group, relation, (node.node.key,), node.golden_nodes)
 
 
 def attach_parts(nodes: Sequence[DumpedNode], links: GraphLinks) -> Mapping[str, DumpedNode]:
@@ -73,11 +89,7 @@ def attach_parts(nodes: Sequence[DumpedNode], links: GraphLinks) -> Mapping[str,
         split = links.split(node.name)
         if split is None:
             continue
-        node.parts = split.parts
-        if len(node.parts) == 1:
-            node.exits = [(node.parts[0], index) for index in range(len(node.outputs))]
-        else:
-            node.exits = fused_outputs(links, node.parts, len(node.outputs))
+        node.attach(split.parts, links)
         for part in node.parts:
             (by_op if len(node.parts) == 1 else fused).setdefault(part, node)
     return {**fused, **by_op}

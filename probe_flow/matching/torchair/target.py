@@ -135,7 +135,7 @@ class TargetMatch(ABC):
         )
         self._pairs[id(ref)] = pair
         self.used.setdefault(id(golden), pair)
-        node.golden_nodes[golden.node] = None
+        node.meet(golden.node)
 
     def _leave(self, node: DumpedNode, ref: TensorRef, reason: Reason) -> None:
         self._pairs[id(ref)] = Pair(ref, None, node.group, CommonRule.NONE, confidence=0.0, reason=reason)
