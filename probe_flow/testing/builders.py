@@ -66,9 +66,11 @@ class ArrayBlocks:
         return self.array[start:stop]
 
 
-def key(name: str = "a", *, rank: int | None = 0, step: int | None = 0, graph: int | str | None = 1) -> NodeKey:
+def key(
+    name: str = "a", *, rank: int | None = 0, step: int | None = 0, graph: int | str | None = 1, call: int = 0
+) -> NodeKey:
     """Return the key of a node."""
-    return NodeKey(Execution(rank, step, graph), name)
+    return NodeKey(Execution(rank, step, graph), name, call)
 
 
 def tensor(
@@ -157,8 +159,11 @@ def pairs_of(pairs: Sequence[Pair], **more: Any) -> Pairs:
     return Pairs(target, golden, tuple(pairs), (Group("g", Relation.ONE_TO_ONE, (), ()),))
 
 
-def comparison(*rows: Row, **more: Any) -> Comparison:
-    """Return a comparison of these rows; further keywords are fields of `Comparison`."""
+def comparison(*rows: Row, pairs: Pairs | None = None, **more: Any) -> Comparison:
+    """Return a comparison of these rows, by default with just their pairs.
+
+    Further keywords are fields of `Comparison`.
+    """
     count = len(rows)
     facts: dict[str, Any] = {
         "findings": (),
@@ -168,7 +173,7 @@ def comparison(*rows: Row, **more: Any) -> Comparison:
         "policy": "torchair",
         **more,
     }
-    return Comparison(pairs_of([each.pair for each in rows]), rows, **facts)
+    return Comparison(pairs or pairs_of([each.pair for each in rows]), rows, **facts)
 
 
 HOSTILE = '=cmd|"x",\n<b>é\u2028'

@@ -8,15 +8,12 @@ from probe_flow.records import (
     CallFacts,
     Catalog,
     Comparison,
-    Coverage,
-    Execution,
     Expectation,
     Extent,
     Finding,
     FindingKind,
     Group,
     Measurement,
-    Mode,
     Node,
     NodeKey,
     NodeKind,
@@ -26,26 +23,21 @@ from probe_flow.records import (
     Relation,
     Role,
     Row,
-    SideSummary,
     Slot,
     SlotRole,
-    Statistics,
     Status,
     TensorKind,
     TensorRef,
     Verdict,
 )
 from probe_flow.records.frameworks import TORCHAIR_FX, TORCHAIR_GE
+from probe_flow.testing import builders
+from probe_flow.testing.builders import key
 from tests.support.rules import kind_of, rule_of
 
 TARGET_ROOT = "/dumps/npu"
 GOLDEN_ROOT = "/dumps/fx"
-
-
-def key(
-    name: str, *, rank: int | None = 0, graph: int | str | None = 1, step: int | None = 0, call: int = 0
-) -> NodeKey:
-    return NodeKey(Execution(rank, step, graph), name, call)
+stats = builders.statistics
 
 
 def tensor(
@@ -64,25 +56,10 @@ def tensor(
     root = TARGET_ROOT if side == "target" else GOLDEN_ROOT
     default = f"AddV2.{name}.1.2.1706596912161941" if side == "target" else f"{name}.OUTPUT.0.npy"
     path_of_file = f"{root}/{file or default}"
-    return TensorRef.of(
-        node or key(name),
-        Slot(role, path),
-        kind,
-        **{
-            "dtype": "float16" if side == "target" else "float32",
-            "shape": shape,
-            "logical_shape": shape,
-            "extents": (Extent(path_of_file, 0, 8),) if kind is TensorKind.TENSOR else (),
-            "source": path_of_file,
-            **more,
-        },
-    )
-
-
-def stats(**values: Any) -> SideSummary:
-    return SideSummary(
-        Statistics(**{"min": -1.0, "max": 2.5, "mean": 0.5, "l2norm": 3.0, "nan": 0, "inf": 0, **values})
-    )
+    facts = {"dtype": "float16" if side == "target" else "float32", "source": path_of_file, **more}
+    if kind is TensorKind.TENSOR:
+        facts.setdefault("extents", (Extent(path_of_file, 0, 8),))
+    return builders.tensor(node or name, role, path, shape=shape, kind=kind, **facts)
 
 
 GOOD_METRICS: dict[str, float | int | None] = {
@@ -97,17 +74,7 @@ GOOD_METRICS: dict[str, float | int | None] = {
 
 
 def measurement(metrics: dict[str, Any] | None = None, **more: Any) -> Measurement:
-    return Measurement.of(
-        **{
-            "mode": Mode.TENSOR,
-            "metrics": GOOD_METRICS if metrics is None else metrics,
-            "target": stats(),
-            "golden": stats(max=2.0),
-            "count": 4,
-            "backend": "numpy",
-            **more,
-        }
-    )
+    return builders.measurement(GOOD_METRICS if metrics is None else metrics, **more)
 
 
 def row(
@@ -153,28 +120,17 @@ def comparison(*rows: Row, **more: Any) -> Comparison:
         catalogs[side] = catalogs[side] or catalog(side, [getattr(each.pair, side) for each in rows])
     groups = more.pop("groups", (Group("g0", Relation.ONE_TO_ONE, (), ()),))
     pairs = Pairs(catalogs["target"], catalogs["golden"], tuple(each.pair for each in rows), groups)
-    return Comparison(
-        pairs,
-        rows,
-        **{
-            "findings": (),
-            "coverage": {"target": Coverage(len(rows), len(rows)), "golden": Coverage(len(rows), len(rows))},
-            "gate": "findings",
-            "gate_passed": True,
-            "policy": "torchair",
-            **more,
-        },
-    )
+    return builders.comparison(*rows, pairs=pairs, **more)
 
 
 def catalog(side: str, tensors: list[TensorRef | None], **more: Any) -> Catalog:
-    present = [each for each in tensors if each is not None]
-    op_type = "AddV2" if side == "target" else "aten.add.Tensor"
-    nodes = more.pop("nodes", None) or {each.node: Node(each.node, op_type, order=n) for n, each in enumerate(present)}
-    root = TARGET_ROOT if side == "target" else GOLDEN_ROOT
-    return Catalog(
-        side, TORCHAIR_GE if side == "target" else TORCHAIR_FX, "tensor", root, nodes, tuple(present), **more
-    )
+    facts = {
+        "op_type": "AddV2" if side == "target" else "aten.add.Tensor",
+        "root": TARGET_ROOT if side == "target" else GOLDEN_ROOT,
+        "framework": TORCHAIR_GE if side == "target" else TORCHAIR_FX,
+        **more,
+    }
+    return builders.catalog([each for each in tensors if each is not None], side=side, **facts)
 
 
 def call_comparison(*rows: Row, **more: Any) -> Comparison:
