@@ -7,6 +7,8 @@ schedulers ``sync`` and ``processes``. Equal must be: exit code, standard output
 by byte, and ``run.json`` without times, versions and paths. Then NEW runs the pairs on the cache that OLD left, and
 must measure nothing.
 
+What is meant to differ stands in ``EXPECTED``, `frames_of_all` and `of_any_version`, and is left out on both sides.
+
 It takes some minutes and is run by hand before and after code is moved; ``--quick`` takes one hash seed and scheduler.
 """
 
@@ -40,6 +42,26 @@ _VOLATILE = frozenset(
     {"wall_s", "started", "versions", "run_id", "timings", "pid", "fingerprint", "cache", "folder", "path", "executor"}
 )
 _OF_THE_RUN = ("events.jsonl", "report.html")  # times; the versions of libraries
+EXPECTED: tuple[tuple[str, str, str], ...] = (
+    # The name of a node's entry in its dump, next to `node`, and in texts for people where it is another.
+    (r".*\.jsonl", r'("node": "(?:[^"\\]|\\.)*"), "name": "(?:[^"\\]|\\.)*"', r"\1"),
+    (r".*\.xml", r"<system-out>in the dump: [^\n<]*</system-out>\n|\nin the dump: [^\n<]*(?=<)", ""),
+    (r".*\.xml", r"in the dump: [^\n<]*\n", ""),
+    (r".*\.md", r"\| in the dump \|.*\n|, in the dump `+[^`]*`+", ""),
+    # It also makes columns wider: a word a line. The table of errors, in narrower columns, is left out.
+    (r"stdout", r"Largest errors, .*\n(?:  .*\n)*", ""),
+    (r"stdout", r" --node .*", ""),
+    # comparison.msgpack, which every run leaves now, may take the place of the last file that is listed.
+    (r"stdout", r"\nFiles.*\n(?:  .*\n)*", "\n"),
+    (r"stdout", r"\s+", "\n"),
+    (r"stdout", r",\nin\nthe\ndump\n(?:\S+\n)*?\S+:(?=\n)", ":"),
+    (r"stdout", r"in\nthe\ndump\n(?:\S+\n)+?(?=tensor\n)", ""),
+)
+"""Parts, a pattern in them, and what takes its place before two versions are compared."""
+
+_SHOWN = ("stdout", ".xml", ".md", "run.json")
+"""Parts of which the first lines that differ are printed."""
+
 _DIGESTED = (".csv", ".jsonl", ".xml", ".md", ".txt", ".json", ".npy", ".html")
 
 
@@ -182,6 +204,43 @@ def pairs(data: Path) -> Iterator[Case]:
         yield Case(f"kernel dumps {name}", ("run", str(workflow)), "--output")
 
 
+def frames_of_all(text: str) -> str:
+    """Return nodes.jsonl with the frames of each node; of version 2, where other nodes have the number of a line."""
+    lines = [json.loads(line) for line in text.splitlines()]
+    for line in lines:
+        if isinstance(line["stack"], int):
+            line["stack"] = lines[line["stack"] - 1]["stack"]
+    return "\n".join(map(json.dumps, lines))
+
+
+def of_any_version(record: dict[str, Any]) -> dict[str, Any]:
+    """Return run.json without what version 2 says in another way: names of entries, copies of findings, its files."""
+    found = record.get("findings") or []
+    for part in (record, *(record.get("comparisons") or {}).values()):
+        for key in ("first_divergence", "nonfinite_origin"):
+            at = part.get(key)
+            finding = found[at] if isinstance(at, int) else at
+            part[key] = finding and {name: finding.get(name) for name in _PLACE}
+        part.pop("suspects", None)
+        part.pop("finding_counts", None)
+    for finding in found:
+        finding.pop("name", None)
+    record.pop("schema", None)
+    record["artifacts"] = [name for name in record.get("artifacts", ()) if not name.endswith(".msgpack")]
+    return record
+
+
+_PLACE = ("node", "rank", "graph", "step", "call", "phase", "direction", "index", "evidence")
+
+
+def without_expected(part: str, text: str) -> str:
+    """Return the text of a part without what is meant to differ."""
+    for name, pattern, instead in EXPECTED:
+        if re.fullmatch(name, part):
+            text = re.sub(pattern, instead, text)
+    return text
+
+
 def plain(node: Any) -> Any:
     """Return run.json without what differs from run to run."""
     if isinstance(node, dict):
@@ -194,17 +253,20 @@ def plain(node: Any) -> Any:
 def outcome(done: subprocess.CompletedProcess[str], output: Path) -> dict[str, str]:
     """Return what a command left: exit code, standard output and a digest of each file, by name."""
     text = _STAMPS.sub("", _TIMES.sub(r"\1", done.stdout))
-    found = {"exit code": str(done.returncode), "stdout": text}
+    found = {"exit code": str(done.returncode), "stdout": without_expected("stdout", text)}
     for path in sorted(output.rglob("*")):
         if not path.is_file() or path.suffix not in _DIGESTED or path.name in _OF_THE_RUN:
             continue
         content = path.read_bytes()
         if path.name == "run.json":
-            content = json.dumps(plain(json.loads(content)), sort_keys=True, indent=1).encode()
+            content = json.dumps(plain(of_any_version(json.loads(content))), sort_keys=True, indent=1).encode()
+        if path.name == "nodes.jsonl":
+            content = frames_of_all(content.decode()).encode()
         if path.suffix == ".xml":
             content = re.sub(rb'timestamp="[^"]*"|<property name="version[^>]*>', b"", content)
         name = _STAMPS.sub("", path.relative_to(output).as_posix())
-        found[name] = hashlib.sha256(_STAMPS.sub("", content.decode("utf-8", "replace")).encode()).hexdigest()
+        text = without_expected(path.name, _STAMPS.sub("", content.decode("utf-8", "replace")))
+        found[name] = text if name.endswith(_SHOWN) else hashlib.sha256(text.encode()).hexdigest()
     return found
 
 
@@ -226,7 +288,8 @@ def differences(old: Mapping[str, Mapping[str, str]], new: Mapping[str, Mapping[
         after = new[name]
         for part in sorted({*before, *after}):
             if before.get(part) != after.get(part):
-                yield f"{name}: {part}{': ' + changed(before, after, part) if part in ('exit code', 'stdout') else ''}"
+                is_shown = part.endswith((*_SHOWN, "exit code"))
+                yield f"{name}: {part}{': ' + changed(before, after, part) if is_shown else ''}"
 
 
 def changed(before: Mapping[str, str], after: Mapping[str, str], part: str) -> str:
@@ -273,13 +336,20 @@ def main() -> int:
                     cases = [case for case in cases if not case.name.startswith(("faults ", "levels "))]
                 cases = [Case(c.name, (*c.arguments, "--scheduler", scheduler), c.output) for c in cases]
                 left.append(run_all(version, cases, folder, env))
-            found += [f"seed {seed}, {scheduler}: {each}" for each in differences(*left)]
+            now = [f"seed {seed}, {scheduler}: {each}" for each in differences(*left)]
             count = sum(map(len, left[0].values()))
-            print(f"seed {seed}, {scheduler}: {len(left[0])} commands, {count} results compared")
+            print(
+                f"seed {seed}, {scheduler}: {len(left[0])} commands, {count} results compared",
+                *now,
+                sep="\n",
+                flush=True,
+            )
+            found += now
         # The samples of the packaged workflows are files of each installation, so other files to a cache.
         env = {**base, "PYTHONHASHSEED": "0", "PROBE_FLOW_CACHE": str(caches[0] / "0")}
-        found += measured_anew(versions[1], list(pairs(data)), folder, env)
-    print("\n".join(found) or "no difference")
+        now = list(measured_anew(versions[1], list(pairs(data)), folder, env))
+    found += now
+    print(*now, f"{len(found)} differences" if found else "no difference", sep="\n")
     return 1 if found else 0
 
 
