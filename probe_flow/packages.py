@@ -115,12 +115,8 @@ class Registry(Mapping[str, T], Generic[T]):
         """
         if name in self.built_in:
             return self._ours(name)
-        entries = self._added().get(name)
-        if entries is None:
-            raise KeyError(name)
-        if len(entries) > 1:
-            raise self._clash(name, [plugin_of(entry) for entry in entries])
-        return self._theirs(entries[0])
+        self.check(name)
+        return self._theirs(self._added()[name][0])
 
     def __contains__(self, name: object) -> bool:
         return name in self.built_in or name in self._added()
@@ -131,6 +127,16 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __len__(self) -> int:
         return len({*self.built_in, *self._added()})
+
+    def check(self, name: str) -> None:
+        """Refuse a name that two packages add; nothing is loaded, so it costs nothing to ask before a run.
+
+        Raises:
+            BrokenPackageError: it is one.
+        """
+        entries = () if name in self.built_in else self._added().get(name, ())
+        if len(entries) > 1:
+            raise self._clash(name, [plugin_of(entry) for entry in entries])
 
     def find(self, name: str) -> T:
         """Return a thing.
@@ -200,7 +206,8 @@ class Registry(Mapping[str, T], Generic[T]):
             except (KeyboardInterrupt, MemoryError):
                 raise
             except BaseException as error:  # code of others: SystemExit must not end a command as if it were done
-                raise self.unusable(entry.name, f"{type(error).__name__}: {error}") from error
+                text = "; ".join(filter(None, map(str.strip, str(error).splitlines())))
+                raise self.unusable(entry.name, f"{type(error).__name__}: {text}".removesuffix(": ")) from error
         return self._loaded[key]
 
     def _clash(self, name: str, plugins: Sequence[Plugin]) -> BrokenPackageError:

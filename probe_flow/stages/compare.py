@@ -29,9 +29,11 @@ def _bound(text: str) -> str:
 def _policy(policy: str | list[PolicyRule]) -> str | list[PolicyRule]:
     from probe_flow.analysis.policies.registry import POLICIES
 
-    if isinstance(policy, str) and policy not in POLICIES:
-        unknown = POLICIES.no_such(policy)
-        raise ValueError(f"{unknown.message}; {unknown.help}")
+    if isinstance(policy, str):
+        if policy not in POLICIES:
+            unknown = POLICIES.no_such(policy)
+            raise ValueError(f"{unknown.message}; {unknown.help}")
+        POLICIES.check(policy)
     return policy
 
 

@@ -223,3 +223,40 @@ def test_tensors_are_compared_by_their_elements(probe_flow, tmp_path):
     assert row["Bench Name"] == "Module.inp.Linear.forward.0.output.0"
     assert (row["Cosine"], row["One Thousandth Err Ratio"]) == ("1.0", "1.0")
     assert row["Data_name"].endswith("'Module.inp.Linear.forward.0.output.0.pt']")
+
+
+# --- figures that are none -------------------------------------------------------------------------------------------
+
+FIGURES = {
+    10**400: "`Max` is an integer of 1329 bits",
+    "1+2j": "`Max` is the text `1+2j` instead of a number",
+    "abc": "`Max` is the text `abc` instead of a number",
+    (1, 2): "`Max` is a list instead of a number",
+}
+
+
+def call(**odd: Any) -> dict[str, Any]:
+    tensor = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2], "Max": 1.0, "Min": 0.0, "Mean": 0.5}
+    plain = {**tensor, "Norm": 1.0}
+    return {"input_args": [plain], "input_kwargs": {}, "output": [{**plain, **odd}]}
+
+
+@pytest.mark.parametrize(("figure", "why"), FIGURES.items(), ids=["huge", "complex", "text", "list"])
+def test_a_figure_that_is_no_number_costs_its_tensor_and_is_named(probe_flow, tmp_path, figure, why):
+    data = {"Torch.add.0.forward": call(), "Torch.add.1.forward": call(Max=figure)}
+    done = probe_flow("compare", "-tp", dump(tmp_path / "t", data=data), "-gp", dump(tmp_path / "g"), "-o", "out")
+    assert done.code == 3
+    assert f"PF3411]: `Torch.add.1.forward.output.0` of `dump.json` cannot be read: {why}" in done.err
+    assert "help: dump this call again, or leave it out with `select.nodes`" in done.err
+    assert "2 of " in done.last_line
+
+
+def test_integers_beyond_64_bits_are_figures_to_the_last_digit(probe_flow, tmp_path):
+    sides = {"target": 2**70 + 1, "golden": 2**70}
+    paths = [dump(tmp_path / side, data={"Torch.add.0.forward": call(Max=most)}) for side, most in sides.items()]
+    done = probe_flow("compare", "-tp", paths[0], "-gp", paths[1], "-o", "out")
+    assert done.code in (0, 1), done.err
+    lines = (tmp_path / "out" / "probe_flow" / "comparison.jsonl").read_text().splitlines()
+    (found,) = (json.loads(line) for line in lines if '"direction": "output"' in line)
+    assert {side: found[side]["max"] for side in sides} == sides
+    assert found["metrics"]["max_diff"] == 1

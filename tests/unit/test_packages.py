@@ -19,6 +19,7 @@ GROUP = "probe_flow.cheeses"
 REGISTRIES = [STAGES, READERS, METRICS, ACCUMULATORS, POLICIES, LAYOUTS, FORMATS]
 HAVOC = {
     "raise RuntimeError('curdled')": "RuntimeError: curdled",
+    "raise ValueError('one\\n  two\\n')": "ValueError: one; two",
     "import no_such_module_of_acme": "ModuleNotFoundError: No module named 'no_such_module_of_acme'",
     "import sys; sys.exit(0)": "SystemExit: 0",
     "def (": "SyntaxError",

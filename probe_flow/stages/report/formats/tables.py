@@ -36,6 +36,7 @@ def _known(name: str, kind: str, known: Sequence[str]) -> str:
     if name not in known:
         hint = did_you_mean(name, known) or "layouts: " + ", ".join(known)
         raise ValueError(f"there is no {kind} layout `{name}`; {hint}")
+    LAYOUTS.check(name)
     return name
 
 
