@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -32,12 +33,14 @@ class TreeMemory:
         largest_bytes: resident set size of the largest process.
         processes: how many there were at the time of the largest sum.
         looks: how often they were looked at.
+        cpu_s: CPU time of all of them, the looks of this module not counted.
     """
 
     total_bytes: int
     largest_bytes: int
     processes: int
     looks: int
+    cpu_s: float
 
 
 def tree_memory(
@@ -49,6 +52,7 @@ def tree_memory(
         RuntimeError: it ended with an exit code that is not accepted, or not within an hour.
     """
     total = largest = processes = looks = 0
+    before = _children_cpu_s()
     child = subprocess.Popen(
         command, cwd=cwd, env={**os.environ, **variables}, stdout=subprocess.DEVNULL, start_new_session=True
     )
@@ -66,7 +70,13 @@ def tree_memory(
         time.sleep(INTERVAL_S)
     if child.returncode not in accepted:
         raise RuntimeError(f"`{' '.join(command)}` ended with exit code {child.returncode}")
-    return TreeMemory(total, largest, processes, looks)
+    return TreeMemory(total, largest, processes, looks, _children_cpu_s() - before)
+
+
+def _children_cpu_s() -> float:
+    """Return the CPU time of all children that have ended, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _tree(process: int) -> list[int]:
