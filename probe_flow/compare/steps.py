@@ -113,16 +113,12 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     baseline = open_baseline(asked, context)
     policy = _policy(asked.policy, pairs)
     ids = chosen_metrics(asked, pairs)
-    ordered = in_execution_order(pairs)
-    selected = only_suspects(ordered, suspects, asked.only) if suspects and asked.only else None
     scope = measured_scope(asked)
-    rows = measure_pairs(ordered, ids, context, selected=selected, scope=scope)
-    rows = measure_noise(measure_reference(rows, ids, context, scope=scope), pairs, context, scope=scope)
-    rows = with_picks(rows, pairs, context)
+    rows, is_selection = _measured(pairs, ids, asked, context, suspects)
     verdicts = judge_all(rows, policy)
     context.emit("compare.judged", rows=len(rows), policy=policy.name)
     findings, roles = conclude(rows, pairs, verdicts)
-    silent = silent_sides(pairs) if selected is None else {}
+    silent = {} if is_selection else silent_sides(pairs)
     coverage = cover(pairs, rows, verdicts, silent)
     excused = excuse(rows, pairs, roles, findings, asked=asked, baseline=baseline, coverage=coverage, context=context)
     compared = tuple(
@@ -166,6 +162,17 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
         waivers=excused.waivers,
         baseline=excused.baseline,
     )
+
+
+def _measured(
+    pairs: Pairs, ids: tuple[str, ...], asked: Asked, context: Context, suspects: Comparison | None
+) -> tuple[list[Row], bool]:
+    """Return the rows in execution order, and whether only some of them were to be measured."""
+    scope, ordered = measured_scope(asked), in_execution_order(pairs)
+    selected = only_suspects(ordered, suspects, asked.only) if suspects and asked.only else None
+    rows = measure_pairs(ordered, ids, context, selected=selected, scope=scope)
+    rows = measure_noise(measure_reference(rows, ids, context, scope=scope), pairs, context, scope=scope)
+    return with_picks(rows, pairs, context), selected is not None
 
 
 def _same_dump(pairs: Pairs) -> Diagnostic | None:

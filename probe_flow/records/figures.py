@@ -37,7 +37,7 @@ def shared_numbers(count: int) -> Sequence[int]:
     """
     if len(_SHARED) < count:
         with _FILLING:
-            _SHARED.extend(range(len(_SHARED), count + count // 8 + 1024))
+            _SHARED.extend(range(len(_SHARED), count + 1024))
     return _SHARED
 
 

@@ -25,12 +25,28 @@ class Relation(enum.Enum):
 
 
 class Group(Struct, frozen=True, gc=False):
-    """Nodes that belong together. Several groups may share nodes (a golden output can feed many inputs)."""
+    """Nodes that belong together. Several groups may share nodes (a golden output can feed many inputs).
+
+    Args:
+        id: names it.
+        relation: how many nodes of each side it holds.
+        targets, goldens: its nodes; of most groups one a side, without a tuple around it.
+    """
 
     id: str
     relation: Relation
-    target_nodes: tuple[NodeKey, ...]
-    golden_nodes: tuple[NodeKey, ...]
+    targets: NodeKey | tuple[NodeKey, ...]
+    goldens: NodeKey | tuple[NodeKey, ...]
+
+    @property
+    def target_nodes(self) -> tuple[NodeKey, ...]:
+        """Its nodes of the target."""
+        return self.targets if isinstance(self.targets, tuple) else (self.targets,)
+
+    @property
+    def golden_nodes(self) -> tuple[NodeKey, ...]:
+        """Its nodes of the golden."""
+        return self.goldens if isinstance(self.goldens, tuple) else (self.goldens,)
 
 
 GUESS = 0.7

@@ -215,9 +215,13 @@ def _storage(pair: Pair, mode: Mode, rounding: Rounding) -> tuple[float, float]:
 
 
 class Deviations:
-    """The deviations of rows, by number: what differs from row to row in a table, what many share once."""
+    """The deviations of rows, by number: what differs from row to row in a table, what many share once.
+
+    The counts are those of the measurement.
+    """
 
     def __init__(self, rows: Sequence[Row], rounding: Rounding) -> None:
+        self._rows = rows
         self._table = FigureTable(_OWN)
         self._places = array("i")
         known: dict[tuple[Any, ...], int] = {}
@@ -236,7 +240,13 @@ class Deviations:
         if place == _NONE:
             return None
         figures: Sequence[Any] = self._table.part(place, 0, self._table.width)
-        return Deviation(*figures, *self._shared[self._kinds[place]])
+        rms, peak, gain, offset, size, top, spread, least = figures
+        measured = self._rows[number].measurement
+        assert measured is not None, "what has a deviation was measured"
+        return Deviation(
+            rms, peak, gain, offset, size, top, spread, measured.count, measured.nonfinite_mismatch, least,
+            *self._shared[self._kinds[place]],
+        )  # fmt: skip
 
     def forget(self, number: int) -> None:
         """Take a row for one that was not measured."""
@@ -244,7 +254,8 @@ class Deviations:
 
 
 _NONE = -1
-_OWN, _COMMON = Deviation.__struct_fields__[:10], Deviation.__struct_fields__[10:]
+_OWN = (*Deviation.__struct_fields__[:7], "least")
+_COMMON = Deviation.__struct_fields__[10:]
 _own: Callable[[Deviation], tuple[Value, ...]] = attrgetter(*_OWN)
 _common: Callable[[Deviation], tuple[Any, ...]] = attrgetter(*_COMMON)
 

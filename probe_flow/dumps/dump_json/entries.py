@@ -18,7 +18,17 @@ from probe_flow.dumps.dump_json.tree import CallTree, Stacks, read_call_tree, re
 from probe_flow.dumps.dump_json.unrecorded_calls import calls_without_entry
 from probe_flow.dumps.dump_json.values import Flattened, Flattener, has_known_shape
 from probe_flow.errors import Diagnostic, FormatError, Severity
-from probe_flow.records import CallFacts, Framework, Node, NodeKey, NodeKind, Phase, TensorRef, entry_name
+from probe_flow.records import (
+    CallFacts,
+    Framework,
+    Node,
+    NodeKey,
+    NodeKind,
+    Phase,
+    TensorRef,
+    entry_name,
+    shared_numbers,
+)
 from probe_flow.records.frameworks import MINDSPORE, MINDTORCH, PYTORCH
 
 TENSOR, STATISTICS = "tensor", "statistics"
@@ -213,12 +223,13 @@ class _Entries:
     def _node(self, entry: str, name: EntryName, key: NodeKey) -> Node:
         sides = self._sides
         parent_entry = sides.tree.parents.get(entry)
+        order = len(self._earlier) + len(self.nodes)
         return Node(
             key,
             name.op_type,
             name.module if parent_entry is None else sides.name_of(parent_entry),
             stack_id=sides.stacks.of_entry.get(entry),
-            order=len(self._earlier) + len(self.nodes),
+            order=shared_numbers(order + 1)[order],
             facts=self._facts(entry, key, name.kind, parent_entry),
         )
 

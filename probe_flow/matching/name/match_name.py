@@ -139,10 +139,10 @@ class Merge:
         if partner is None or golden is None:
             reasons = self.reasons[0]
             assert reasons is not None
-            groups.append(Group(group, Relation.ONE_TO_ONE, (node.key,), ()))
+            groups.append(Group(group, Relation.ONE_TO_ONE, node.key, ()))
             reason = reasons.of(number)
             return [Pair(tensor, None, group, CommonRule.NONE, reason=reason) for tensor in mine]
-        groups.append(Group(group, Relation.ONE_TO_ONE, (node.key,), (golden.nodes[partner].key,)))
+        groups.append(Group(group, Relation.ONE_TO_ONE, node.key, golden.nodes[partner].key))
         return pair_tensors(mine, golden.tensors[partner], self._decision(group, number, partner))
 
     def _decision(self, group: str, number: int, partner: int) -> Decision:
@@ -222,7 +222,7 @@ class Merge:
             assert reasons is not None
             node = golden.nodes[number]
             group = f"{self.label}: golden {entry_of(node)}"
-            groups.append(Group(group, Relation.ONE_TO_ONE, (), (node.key,)))
+            groups.append(Group(group, Relation.ONE_TO_ONE, (), node.key))
             reason = reasons.of(number)
             pairs += [Pair(None, tensor, group, CommonRule.NONE, reason=reason) for tensor in golden.tensors[number]]
         return pairs

@@ -72,9 +72,10 @@ def dumped_nodes(catalog: Catalog, tensors: Sequence[TensorRef], prefix: str) ->
 def group_of(node: DumpedNode) -> Group:
     """Return the group of a matched operator."""
     if node.is_self:
-        return Group(node.group, Relation.SELF, (node.node.key,), ())
+        return Group(node.group, Relation.SELF, node.node.key, ())
     relation = Relation.ONE_TO_MANY if len(node.parts) > 1 else Relation.ONE_TO_ONE
-    return Group(node.group, relation, (node.node.key,), node.golden_nodes)
+    golden = node.golden_nodes[0] if len(node.golden_nodes) == 1 else node.golden_nodes
+    return Group(node.group, relation, node.node.key, golden)
 
 
 def attach_parts(nodes: Sequence[DumpedNode], links: GraphLinks) -> Mapping[str, DumpedNode]:

@@ -322,9 +322,12 @@ class TorchairRun:
         groups: dict[str, Group] = {}
         for pair in pairs:
             if pair.group not in groups and pair.group not in known:
-                key = (pair.shown.node,)
-                mine, other = (key, ()) if pair.target is not None else ((), key)
-                groups[pair.group] = Group(pair.group, Relation.ONE_TO_ONE, mine, other)
+                key = pair.shown.node
+                groups[pair.group] = (
+                    Group(pair.group, Relation.ONE_TO_ONE, key, ())
+                    if pair.target is not None
+                    else Group(pair.group, Relation.ONE_TO_ONE, (), key)
+                )
         self.pairs.extend(pairs)
         self.groups.extend(groups.values())
 
