@@ -1,4 +1,4 @@
-"""`jsonl`, `record`, `html`, `junit`, `markdown` and `annotations`: one file for the whole comparison, or two."""
+"""`jsonl`, `html`, `junit`, `markdown` and `annotations`: one file for the whole comparison, or two."""
 
 from __future__ import annotations
 
