@@ -53,8 +53,8 @@ def figure(value: object) -> str:
     return f"{value:.6g}" if _NEAR_ONE <= value < 1.0 else f"{value:.4g}"
 
 
-class Placed(Protocol):
-    """What names a call of a node: findings and rows do."""
+class InExecution(Protocol):
+    """What is of an execution: rows, nodes, findings."""
 
     @property
     def rank(self) -> int | None: ...
@@ -62,6 +62,11 @@ class Placed(Protocol):
     def graph(self) -> int | str | None: ...
     @property
     def step(self) -> int | None: ...
+
+
+class Placed(InExecution, Protocol):
+    """What names a call of a node: findings and rows do."""
+
     @property
     def node(self) -> str | None: ...
     @property

@@ -322,12 +322,8 @@ class TorchairRun:
         groups: dict[str, Group] = {}
         for pair in pairs:
             if pair.group not in groups and pair.group not in known:
-                key = pair.shown.node
-                groups[pair.group] = (
-                    Group(pair.group, Relation.ONE_TO_ONE, key, ())
-                    if pair.target is not None
-                    else Group(pair.group, Relation.ONE_TO_ONE, (), key)
-                )
+                target, golden = (each.node if each is not None else () for each in (pair.target, pair.golden))
+                groups[pair.group] = Group(pair.group, Relation.ONE_TO_ONE, target, golden)
         self.pairs.extend(pairs)
         self.groups.extend(groups.values())
 

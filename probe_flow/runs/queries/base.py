@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from heapq import nlargest
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 from probe_flow.record.json_values import number
-from probe_flow.record.places import Place
+from probe_flow.record.places import InExecution, Place
 from probe_flow.record.types.nodes import NodeRecord
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.records import Phase
@@ -27,17 +27,6 @@ class Identity(NamedTuple):
     node: str
     call: int
     phase: Phase
-
-
-class InExecution(Protocol):
-    """What is of an execution: rows, nodes, findings."""
-
-    @property
-    def rank(self) -> int | None: ...
-    @property
-    def graph(self) -> int | str | None: ...
-    @property
-    def step(self) -> int | None: ...
 
 
 MAX_COMPARED = 2000
