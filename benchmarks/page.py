@@ -121,6 +121,8 @@ turn more than seconds.
 - `A`, `B` and their variants: `probe-flow compare` of dumps of tensors in torch files, described by a dump.json: many
   of medium size, and few large ones. The large cases run when they are named.
 - `C`: `probe-flow compare` of two dump.json that hold statistics only, from the command to the result files.
+- `rows`: what a tensor pair and a row of statistics take beyond a fixed amount of memory, all processes together, from
+  a thousand rows to a million, and how much more CPU time twice as many rows take.
 - `E`: one huge bfloat16 tensor against float32, with one worker and with two worker processes; the results must be
   equal to the bit. Peak memory is that of the largest process.
 - `F`: a run with an empty cache, the same without changes, and after a tenth of the device files changed.
