@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from probe_flow.cli.main import COMMANDS, group
+from probe_flow.cli.options import FrameworkCommand
 from probe_flow.errors import CODES
 from probe_flow.errors.reference import diagnostics_page
 from probe_flow.metrics.catalogue.reference import reference_page
@@ -84,6 +85,8 @@ def _argument(argument: click.Argument) -> str:
 def _options_table(command: click.Command, context: click.Context) -> str:
     options = [each for each in command.get_params(context) if isinstance(each, click.Option)]
     rows = [_option_row(each) for each in options if "--help" not in each.opts]
+    if isinstance(command, FrameworkCommand) and command.frameworks:
+        rows.insert(0, f"| `-f FRAMEWORK` before `{command.name}` | {command.framework_help} |  |")
     if not rows:
         return ""
     return "\n".join(["| option | meaning | default |", "|---|---|---|", *rows]) + "\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import gc
 import io
+import itertools
 import os
 import sys
 import traceback
@@ -19,8 +20,18 @@ from typing import TYPE_CHECKING
 import click
 
 from probe_flow import __version__
+from probe_flow.cli.options import FrameworkCommand
 from probe_flow.cli.terminal.console import show
-from probe_flow.errors import Diagnostic, IncompleteError, InternalError, ProbeFlowError, WorkflowError, out_of_memory
+from probe_flow.errors import (
+    Diagnostic,
+    IncompleteError,
+    InternalError,
+    ProbeFlowError,
+    UsageError,
+    WorkflowError,
+    did_you_mean,
+    out_of_memory,
+)
 from probe_flow.errors.render import NO_SOURCES
 
 if TYPE_CHECKING:
@@ -87,6 +98,15 @@ class LazyGroup(click.Group):
         ]
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse what stands before the command; name the value that ``-f`` lacks, not what comes after it."""
+        for option, value in itertools.pairwise(args):
+            if not option.startswith("-"):
+                break
+            if option == "-f" and value in COMMANDS:
+                raise click.BadOptionUsage(option, f"`-f` needs a framework before the command `{value}`", ctx)
+        return super().parse_args(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
@@ -96,7 +116,7 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, "--version", "-V", message="probe-flow %(version)s")
 @click.option("--debug", is_flag=True, expose_value=False, help="Show a traceback with every error.")
 @click.option(
-    "-f", "framework", metavar="FRAMEWORK", help="Only before `compare` and `merge_result`: framework of the dumps."
+    "-f", "framework", metavar="FRAMEWORK", help="Framework of the dumps; only before a command whose help names it."
 )
 @click.pass_context
 def group(context: click.Context, *, framework: str | None) -> None:
@@ -105,10 +125,33 @@ def group(context: click.Context, *, framework: str | None) -> None:
         from probe_flow.files.machine import check_address_space
 
         check_address_space(os.environ)
-    if framework is not None and context.invoked_subcommand not in {"compare", "merge_result"}:
-        raise click.UsageError(
-            f"`{context.invoked_subcommand}` takes no `-f`; it belongs to `compare` and `merge_result`"
-        )
+    if framework is not None:
+        assert context.invoked_subcommand is not None, "a group without a command does not get here"
+        _check_framework(framework, context.invoked_subcommand, context)
+
+
+def _check_framework(given: str, name: str, context: click.Context) -> None:
+    """Refuse ``-f`` before a command that does not take it, or not with this value.
+
+    Raises:
+        click.UsageError: the command takes none.
+        UsageError: PF2120 it takes others.
+    """
+    known = _frameworks_of(name, context)
+    if not known:
+        # Only now all commands are loaded: which of them take it is theirs to say.
+        takers = [f"`{each}`" for each in COMMANDS if _frameworks_of(each, context)]
+        raise click.UsageError(f"`{name}` takes no `-f`; it belongs to {' and '.join(takers)}")
+    if given not in known:
+        near = did_you_mean(given, known)
+        listed = f"frameworks: {', '.join(f'`{each}`' for each in known)}; `-f` may be left out"
+        message = f"`-f {given}` is not part of this version of probe_flow"
+        raise UsageError(Diagnostic("PF2120", message, help=near or listed))
+
+
+def _frameworks_of(name: str, context: click.Context) -> Sequence[str]:
+    command = group.get_command(context, name)
+    return command.frameworks if isinstance(command, FrameworkCommand) else ()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,6 +13,31 @@ if TYPE_CHECKING:
     from probe_flow.workflow.model.resolved import Workflow
 
 Command = TypeVar("Command", bound=Callable[..., object])
+
+
+class FrameworkCommand(click.Command):
+    """A command that may take ``-f FRAMEWORK`` before its name, as msprobe's command line has it.
+
+    The value is the parameter ``framework`` of the outermost context, and one of those that are declared here.
+
+    Args:
+        frameworks: the values that the command takes; without any it refuses the option as all other commands do.
+    """
+
+    def __init__(self, *args: Any, frameworks: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.frameworks = tuple(frameworks)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        if self.frameworks:
+            with formatter.section(f"Before `{self.name}`"):
+                formatter.write_dl([("-f FRAMEWORK", self.framework_help)])
+
+    @property
+    def framework_help(self) -> str:
+        """What the help says of the option."""
+        return f"Framework of the dumps, {' or '.join(f'`{name}`' for name in self.frameworks)}; may be left out."
 
 
 def read_sets(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> dict[str, str]:

@@ -240,9 +240,59 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0] == lines[-1]
 
 
-def test_a_framework_is_taken_before_compare_only(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["-f", "pytorch", "version"]) == 2
-    assert "belongs to `compare`" in capsys.readouterr().err
+_TAKE_FRAMEWORKS = ("compare", "merge_result")
+
+
+def test_commands_that_take_a_framework_are_those_that_declare_it(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in cli.COMMANDS:
+        assert cli.main([name, "--help"]) == 0
+        assert ("-f FRAMEWORK" in capsys.readouterr().out) == (name in _TAKE_FRAMEWORKS), name
+        assert cli.main(["-f", "pytorch", name, "--help"]) == (0 if name in _TAKE_FRAMEWORKS else 2)
+        err = capsys.readouterr().err
+        refused = f"`{name}` takes no `-f`; it belongs to `compare` and `merge_result`"
+        assert (refused in err) == (name not in _TAKE_FRAMEWORKS)
+
+
+@pytest.mark.parametrize("name", _TAKE_FRAMEWORKS)
+@pytest.mark.parametrize(
+    ("framework", "help_text"),
+    [("pytroch", "did you mean `pytorch`?"), ("jax", "frameworks: `mindspore`, `pytorch`; `-f` may be left out")],
+)
+def test_an_unknown_framework_is_refused_with_those_there_are(
+    name: str, framework: str, help_text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["-f", framework, name, "--help"]) == 2
+    err = capsys.readouterr().err
+    assert f"error[PF2120]: `-f {framework}` is not part of this version" in err
+    assert help_text in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-f",), "Option '-f' requires an argument"),
+        (("-f", "pytorch"), "Missing command"),
+        (("-f", "compare", "-tp", "a"), "`-f` needs a framework before the command `compare`"),
+        (("--debug", "-f", "version"), "`-f` needs a framework before the command `version`"),
+        (("compare", "-f", "pytorch", "-tp", "a", "-gp", "b"), "No such option '-f'"),
+        (("version", "-f", "pytorch"), "No such option '-f'"),
+    ],
+)
+def test_a_framework_that_is_missing_or_stands_elsewhere(
+    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(list(words)) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_framework_loads_the_command_alone(tmp_path: Path) -> None:
+    script = (
+        "import sys\nfrom probe_flow.cli.main import main\ncode = main(['-f', 'pytorch', 'merge_result', '--help'])\n"
+        "others = ('probe_flow.cli.peer.compare', 'probe_flow.cli.run', 'numpy')\n"
+        "print(code, [name for name in others if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.stdout.splitlines()[-1] == "0 []", done.stderr
 
 
 def _failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from probe_flow.cli.peer.compare_workflow import FLAGS, NO_FILE, RULE_FLAGS, Wanted
-from probe_flow.cli.peer.peer_syntax import PeerCommand
+from probe_flow.cli.peer.peer_syntax import FRAMEWORKS, PeerCommand
 from probe_flow.cli.plan_options import execution_options, verdict_options, with_min_coverage
 from probe_flow.errors import Diagnostic, UsageError
 
@@ -61,7 +61,7 @@ _LATER: Mapping[str, str] = MappingProxyType(
 )
 
 
-@click.command("compare", cls=PeerCommand, later=_LATER)
+@click.command("compare", cls=PeerCommand, frameworks=FRAMEWORKS, later=_LATER)
 @click.option("-tp", "--target_path", required=True, metavar="PATH", help="Dump under test, or its dump.json.")
 @click.option("-gp", "--golden_path", required=True, metavar="PATH", help="Dump to judge it by, or its dump.json.")
 @click.option(

@@ -18,7 +18,6 @@ from probe_flow.records.frameworks import NPY, OM, PYTORCH, Kernels, named
 OFFLINE = "offline_data"
 MODES = ("auto", "torchair", OFFLINE)
 LATER_MODES = ("offline_model", "atb")
-FRAMEWORKS = ("mindspore", "pytorch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +88,13 @@ def _arrays_or_device(path: Path) -> Framework:
 
 
 def check_framework(given: str | None, sides: Sides) -> None:
-    """Refuse a leading ``-f`` that is none of ours, or not that of the dumps.
+    """Refuse a leading ``-f`` that is not the framework of the dumps.
 
     Raises:
-        UsageError: PF2120 or PF2128.
+        UsageError: PF2128.
     """
-    if given is None:
-        return
-    if given not in FRAMEWORKS:
-        raise UsageError(
-            Diagnostic(
-                "PF2120",
-                f"`-f {given}` is not part of this version of probe_flow",
-                help="frameworks: `pytorch`, `mindspore`; `-f` may be left out",
-            )
-        )
     actual = sides.target.dialect
-    if given != actual:
+    if given is not None and given != actual:
         is_offline = sides.scenario == OFFLINE
         source = "is the dump of an offline model" if is_offline else f"was dumped from a {actual} program"
         raise UsageError(

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from probe_flow.cli.peer.peer_syntax import PeerCommand
+from probe_flow.cli.peer.peer_syntax import FRAMEWORKS, PeerCommand
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 
 
-@click.command("merge_result", cls=PeerCommand)
+@click.command("merge_result", cls=PeerCommand, frameworks=FRAMEWORKS)
 @click.option("-i", "--input_dir", required=True, metavar="DIR", help="Folder of result tables, one per rank.")
 @click.option("-o", "--output_dir", required=True, metavar="DIR", help="Folder of the merged table.")
 @click.option(

@@ -14,13 +14,18 @@ from typing import Any
 
 import click
 
+from probe_flow.cli.options import FrameworkCommand
 from probe_flow.errors import Diagnostic, UsageError
 
+FRAMEWORKS = ("mindspore", "pytorch")
+"""Values of ``-f`` that commands on dumps of programs take."""
 
-class PeerCommand(click.Command):
+
+class PeerCommand(FrameworkCommand):
     """A command in that syntax.
 
     Args:
+        frameworks: values of ``-f`` before the command; none = it does not take it.
         later: options that msprobe has and this version does not, with what they are for.
     """
 
