@@ -1,3 +1,5 @@
 """probe_flow: find the first operator that is wrong on the NPU, from one YAML file."""
 
-__version__ = "0.2.0"
+from probe_flow.version import __version__
+
+__all__ = ["__version__"]

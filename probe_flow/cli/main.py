@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from probe_flow import __version__
 from probe_flow.cli.options import FrameworkCommand
 from probe_flow.cli.terminal.console import show
 from probe_flow.errors import (
@@ -33,6 +32,7 @@ from probe_flow.errors import (
     out_of_memory,
 )
 from probe_flow.errors.render import NO_SOURCES
+from probe_flow.version import __version__
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -16,9 +16,9 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from types import MappingProxyType
 
-from probe_flow import __version__
 from probe_flow.engine.cache import cache_folder
 from probe_flow.files.machine import memory_of_machine, usable_cpus
+from probe_flow.version import __version__
 
 EXTRAS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {

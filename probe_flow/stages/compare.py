@@ -14,7 +14,7 @@ from probe_flow.work import Context
 if TYPE_CHECKING:
     from probe_flow.analysis.policies import bounds, rules
     from probe_flow.analysis.suppressions import waivers
-    from probe_flow.compare.asked import Asked
+    from probe_flow.comparing.asked import Asked
     from probe_flow.files.yaml.places import Place
 
 
@@ -224,7 +224,7 @@ class Options(StageOptions):
     def asked(self, place: Place | None = None) -> Asked:
         """Return the same as plain values; ``place`` is where the stage is written."""
         from probe_flow.analysis.coverage import Required
-        from probe_flow.compare import asked
+        from probe_flow.comparing import asked
 
         only = self.only
         return asked.Asked(
@@ -274,7 +274,7 @@ def _bounds(texts: Mapping[str, str]) -> dict[str, bounds.Bound]:
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return the comparison."""
-    from probe_flow.compare.steps import compare_pairs
+    from probe_flow.comparing.steps import compare_pairs
 
     suspects = inputs["only.comparison"][0] if options.only else None
     return compare_pairs(inputs["pairs"][0], options.asked(context.place), context, suspects)

@@ -61,7 +61,7 @@ def one_other(indices: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("rows_at_once", [1, 4, ROWS])
 @pytest.mark.parametrize("op_type", ["ArgMaxV2", "ArgMaxD", "ArgMin", "TopKV2"])
 def test_an_index_of_another_value_is_named(probe_flow, tmp_path, monkeypatch, op_type, rows_at_once):
-    monkeypatch.setattr("probe_flow.compare.picks.SLAB_BYTES", rows_at_once * CLASSES * 8)
+    monkeypatch.setattr("probe_flow.comparing.picks.SLAB_BYTES", rows_at_once * CLASSES * 8)
     done, record = compare(probe_flow, model(tmp_path, op_type, one_other))
     assert done.code == 1, done.out + done.err
     first = record["findings"][0]

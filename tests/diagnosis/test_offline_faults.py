@@ -13,7 +13,7 @@ from generate.offline_cases import FAULTS, HEALTHY, HELD_OUT_FAULTS, HELD_OUT_HE
 from generate.offline_pairs import Case, Spec
 from offline_builders import match
 
-from probe_flow.compare.steps import compare_pairs
+from probe_flow.comparing.steps import compare_pairs
 from probe_flow.records import Comparison, Finding, FindingKind, Role
 from probe_flow.stages.compare import Options
 from probe_flow.work import Context, Settings

@@ -14,7 +14,7 @@ from generate.torchair import EXTRA_HEALTHY, HEALTHY, SINGLE_FAULTS
 from generate.torchair_reduced import FULL, SCRIPT, reduce_golden, reduce_target
 from named_origins import compare, is_truth, origins
 
-from probe_flow.compare.steps import compare_pairs
+from probe_flow.comparing.steps import compare_pairs
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.files.binary_file import BinaryFile

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from generate.torchair_fusion import FUSION_FAULTS, FUSION_HEALTHY, FusionCase
 
-from probe_flow.compare.steps import compare_pairs
+from probe_flow.comparing.steps import compare_pairs
 from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.matching.torchair.match_torchair import match_torchair
 from probe_flow.records import Comparison, Expectation, Finding, FindingKind, Role

@@ -8,7 +8,7 @@ import pytest
 from generate.torchair import HEALTHY, SINGLE_FAULTS
 from msgspec.structs import replace
 
-from probe_flow.compare.steps import compare_pairs
+from probe_flow.comparing.steps import compare_pairs
 from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.dumps.torchair.ge import read_torchair_ge
 from probe_flow.matching.shared.third_side import with_reference

@@ -11,7 +11,7 @@ import pytest
 
 from e2e.projects import TORCHAIR
 from probe_flow.cli import main as cli
-from probe_flow.compare import steps as comparing
+from probe_flow.comparing import steps
 from probe_flow.errors import ProbeFlowError, out_of_memory
 from probe_flow.files.machine import START_BYTES, THREAD_BYTES, address_space_needed
 
@@ -107,7 +107,7 @@ def test_a_lack_of_memory_in_a_stage_is_told_with_the_stage(probe_flow, dumps, m
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(comparing, "compare_pairs", fail)
+    monkeypatch.setattr(steps, "compare_pairs", fail)
     done = probe_flow("run", TORCHAIR, *dumps.sets())
     assert done.code == 3
     assert "PF7404" in done.codes

@@ -7,8 +7,8 @@ import platform
 
 import click
 
-from probe_flow import __version__
 from probe_flow.cli.plan_options import format_option
+from probe_flow.version import __version__
 
 
 @click.command("version")

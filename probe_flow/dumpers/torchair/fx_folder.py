@@ -13,12 +13,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import probe_flow
 from probe_flow.dumpers.dump_files import make_folder, write_json
 from probe_flow.dumps.device_folders.layout import rank_of
 from probe_flow.dumps.torchair.fx_manifest import DUMP_MANIFEST, DUMP_SCHEMA
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.opening import read_text
+from probe_flow.version import __version__
 
 
 def open_fx_folder(path: Path, options: Mapping[str, Any], *, overwrite: bool) -> Path:
@@ -82,7 +82,7 @@ def _refusal(path: Path, what: str, cure: str) -> UsageError:
 
 
 def _facts(world: int, rank: int, options: Mapping[str, Any]) -> dict[str, Any]:
-    versions = {"probe_flow": probe_flow.__version__, "python": platform.python_version()}
+    versions = {"probe_flow": __version__, "python": platform.python_version()}
     for name in ("torch", "numpy"):
         with suppress(PackageNotFoundError):
             versions[name] = version(name)

@@ -70,8 +70,8 @@ def cache_states(plan: Plan, folder: Path) -> list[CacheState]:
 
 
 def _state(stage: str, pairs: Any, options: Any, plan: Plan, folder: Path) -> CacheState:
-    from probe_flow.compare.reference import with_reference_fields
-    from probe_flow.compare.steps import chosen_metrics, measured_scope
+    from probe_flow.comparing.reference import with_reference_fields
+    from probe_flow.comparing.steps import chosen_metrics, measured_scope
     from probe_flow.files.shards import ShardStore
     from probe_flow.measure.result_keys import key_of
 

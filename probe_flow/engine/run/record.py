@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import asdict, replace
 
-import probe_flow
 from probe_flow.engine.run.outcome import StageOutcome
 from probe_flow.engine.run.plan import Plan
 from probe_flow.errors import Diagnostic
@@ -35,6 +34,7 @@ from probe_flow.record.types.run import (
     WorkflowRecord,
 )
 from probe_flow.records import Catalog
+from probe_flow.version import __version__
 
 _LIBRARIES = ("numpy", "dask", "h5py", "ml_dtypes", "numba", "torch")
 
@@ -55,7 +55,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 def versions() -> dict[str, str]:
     """Return the versions of probe_flow, Python and the libraries whose arithmetic or files matter."""
-    found = {"probe_flow": probe_flow.__version__, "python": platform.python_version()}
+    found = {"probe_flow": __version__, "python": platform.python_version()}
     for library in _LIBRARIES:
         with suppress(PackageNotFoundError):
             found[library] = version(library)

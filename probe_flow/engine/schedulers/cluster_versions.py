@@ -8,12 +8,12 @@ from types import MappingProxyType
 
 import numpy as np
 
-import probe_flow
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.metrics.kernel.record_text import LAYOUT
+from probe_flow.version import __version__
 
 VERSIONS: Mapping[str, str | int] = {
-    "probe_flow": probe_flow.__version__,
+    "probe_flow": __version__,
     "numpy": np.__version__,
     "python": ".".join(platform.python_version_tuple()[:2]),
     "layout": LAYOUT,
@@ -47,7 +47,7 @@ def version_problems(by_worker: Mapping[str, Mapping[str, object] | str]) -> Ite
             yield Diagnostic(
                 "PF6102",
                 f"worker `{worker}` cannot load probe_flow: {found}",
-                help=f"install probe_flow {probe_flow.__version__} there, in the environment of the worker",
+                help=f"install probe_flow {__version__} there, in the environment of the worker",
             )
         elif found.get("layout") != LAYOUT:
             yield other_layout(f"worker `{worker}`", found.get("layout"))
@@ -71,7 +71,7 @@ def other_layout(worker: str, found: object) -> Diagnostic:
     return Diagnostic(
         "PF6104",
         f"{worker} makes records of layout {found}, this process needs layout {LAYOUT}",
-        help=f"install probe_flow {probe_flow.__version__} there",
+        help=f"install probe_flow {__version__} there",
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from probe_flow.compare.closer_looks import LookBatch, look_at, look_of
+from probe_flow.comparing.closer_looks import LookBatch, look_at, look_of
 from probe_flow.errors import Diagnostic, Severity, did_you_mean
 from probe_flow.measure.aligned_sides import aligned_sides
 from probe_flow.records import Comparison, Group, Mode, Row

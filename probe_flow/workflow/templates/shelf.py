@@ -99,7 +99,7 @@ class Shelf:
 @cache
 def shelf() -> Shelf:
     """Return the templates of this installation. Files are listed; no code of installed packages runs."""
-    from probe_flow import __version__
+    from probe_flow.version import __version__
 
     return make_shelf(templates(), __version__, entry_points(group=GROUP))
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.coverage import Required, caveats, cover, incompleteness
 from probe_flow.analysis.policies.base import judge_all
 from probe_flow.analysis.silent_operators import SilentOperator, silence_problems, silent_sides
-from probe_flow.compare.steps import gate_passes
+from probe_flow.comparing.steps import gate_passes
 from probe_flow.dumps.dump_json.entries import LOST_CALLS
 from probe_flow.dumps.dump_json.unrecorded_calls import STACK
 from probe_flow.errors import Diagnostic

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 from raw_pairs import context, pairs_of, raw
 
-from probe_flow.compare.steps import compare_pairs
+from probe_flow.comparing.steps import compare_pairs
 from probe_flow.records import Catalog, Framework, Node, Pairs
 from probe_flow.stages.compare import Options
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from raw_pairs import context, pairs_of, raw
 
-from probe_flow.compare.steps import compare_pairs
+from probe_flow.comparing.steps import compare_pairs
 from probe_flow.records import Comparison
 from probe_flow.reports.registry import LAYOUTS
 from probe_flow.stages.compare import Options

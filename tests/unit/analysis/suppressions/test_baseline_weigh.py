@@ -8,7 +8,7 @@ import pytest
 from comparison_rows import OUT, PARAM, SideSummary, checksum_row, pairs_of, row, statistics
 
 from probe_flow.analysis.suppressions.baseline import of_finding, of_row, weigh
-from probe_flow.compare.steps import gate_passes
+from probe_flow.comparing.steps import gate_passes
 from probe_flow.records import (
     Baseline,
     Coverage,

@@ -9,7 +9,7 @@ from comparison_rows import IN, OUT, pairs_of, row
 
 from probe_flow.analysis.policies.bounds import parse_bound
 from probe_flow.analysis.suppressions.waivers import Waiver, waive
-from probe_flow.compare.steps import gate_passes
+from probe_flow.comparing.steps import gate_passes
 from probe_flow.errors import Severity, Span
 from probe_flow.records import ExcuseKind, Finding, FindingKind, Role, Status, Verdict, WaiverState
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 from raw_pairs import context, pairs_of, raw
 
-from probe_flow.compare.steps import compare_pairs
+from probe_flow.comparing.steps import compare_pairs
 from probe_flow.measure.run import planned_fields
 from probe_flow.metrics.catalogue import derive as derive_module
 from probe_flow.metrics.catalogue.metric import Metric

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 from raw_pairs import context, pairs_of, raw
 
-from probe_flow.compare.steps import compare_pairs
+from probe_flow.comparing.steps import compare_pairs
 from probe_flow.records import Execution, Group, NodeKey, Relation, Slot, SlotRole
 from probe_flow.stages.compare import Options
 from probe_flow.stages.report import report

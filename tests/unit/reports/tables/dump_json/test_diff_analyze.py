@@ -11,7 +11,7 @@ import pytest
 from call_rows import SAME, Call, Plain, compared
 
 from probe_flow.analysis.first_difference.search import first_differences
-from probe_flow.compare.steps import compare_pairs
+from probe_flow.comparing.steps import compare_pairs
 from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.matching.name.match_name import match_name
 from probe_flow.records import Comparison, Statistics

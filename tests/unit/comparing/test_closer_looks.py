@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from probe_flow.compare.closer_looks import CLASSES, Look, LookBatch, _classes, _detail_of, _text, chosen, look_at
+from probe_flow.comparing.closer_looks import CLASSES, Look, LookBatch, _classes, _detail_of, _text, chosen, look_at
 from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.records import (
     Execution,

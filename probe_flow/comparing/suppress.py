@@ -8,7 +8,7 @@ from datetime import date
 
 from probe_flow.analysis.suppressions.baseline import weigh
 from probe_flow.analysis.suppressions.waivers import waive
-from probe_flow.compare.asked import Asked
+from probe_flow.comparing.asked import Asked
 from probe_flow.errors import Diagnostic
 from probe_flow.record.baseline_file import read_baseline
 from probe_flow.records import Baseline, BaselineUse, Coverage, Finding, Pairs, Verdict, WaiverUse

@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 from raw_pairs import context, pairs_of, raw
 
-from probe_flow.compare.reference import with_reference_fields
-from probe_flow.compare.steps import chosen_metrics, compare_pairs
+from probe_flow.comparing.reference import with_reference_fields
+from probe_flow.comparing.steps import chosen_metrics, compare_pairs
 from probe_flow.records import Catalog, Framework, Node, Pair, Pairs, Rule, Slot, SlotRole, Statistics, TensorKind
 from probe_flow.stages.compare import Options
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from raw_pairs import context
 
-from probe_flow.compare.steps import compare_pairs
+from probe_flow.comparing.steps import compare_pairs
 from probe_flow.dumps.torchair.fx import read_torchair_fx
 from probe_flow.matching.name.match_name import match_name
 from probe_flow.records import Catalog, FindingKind

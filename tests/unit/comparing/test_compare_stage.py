@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 from raw_pairs import context, pairs_of, raw
 
-from probe_flow.compare.steps import check_memory, chosen_metrics, compare_pairs
+from probe_flow.comparing.steps import check_memory, chosen_metrics, compare_pairs
 from probe_flow.errors import UsageError
 from probe_flow.measure import run as measure_pairs
 from probe_flow.metrics.catalogue.metrics import METRIC_SETS
@@ -272,10 +272,10 @@ def test_more_rows_than_memory_holds_are_refused_before_the_work(tmp_path: Path)
 
 
 def test_the_memory_of_the_machine_counts_where_no_limit_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("probe_flow.compare.steps.memory_of_machine", lambda: 512 * 2**20)
+    monkeypatch.setattr("probe_flow.comparing.steps.memory_of_machine", lambda: 512 * 2**20)
     check_memory(500_000, None)
     with pytest.raises(UsageError, match=r"1,000,000 pairs take 954 MiB at least; this machine gives 512 MiB"):
         check_memory(1_000_000, None)
     check_memory(1_000_000, 2**30)
-    monkeypatch.setattr("probe_flow.compare.steps.memory_of_machine", lambda: None)
+    monkeypatch.setattr("probe_flow.comparing.steps.memory_of_machine", lambda: None)
     check_memory(10**9, None)

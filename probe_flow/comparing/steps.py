@@ -14,12 +14,12 @@ from probe_flow.analysis.policies.registry import POLICIES
 from probe_flow.analysis.policies.rules import Rule, RulePolicy
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.analysis.silent_operators import silence_problems, silent_sides
-from probe_flow.compare.asked import Asked, Only
-from probe_flow.compare.closer_looks import look_closer
-from probe_flow.compare.noise import measure_noise
-from probe_flow.compare.picks import with_picks
-from probe_flow.compare.reference import measure_reference, reference_problems
-from probe_flow.compare.suppress import excuse, open_baseline, waiver_metrics
+from probe_flow.comparing.asked import Asked, Only
+from probe_flow.comparing.closer_looks import look_closer
+from probe_flow.comparing.noise import measure_noise
+from probe_flow.comparing.picks import with_picks
+from probe_flow.comparing.reference import measure_reference, reference_problems
+from probe_flow.comparing.suppress import excuse, open_baseline, waiver_metrics
 from probe_flow.errors import Diagnostic, Severity, UsageError
 from probe_flow.files.machine import memory_of_machine
 from probe_flow.measure.results import left_out
