@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 from probe_flow.dumps.file_names import node_of, parse_output_name
 from probe_flow.dumps.graph.links import (
     CONSTANT_TYPES,
-    FX_NAME,
     MAYBE_VIEW_TYPES,
     PRIVATE_TYPES,
     VIEW_TYPES,
@@ -56,7 +56,7 @@ def silent_under_fx(catalog: Catalog, other: Catalog | None) -> Iterator[Silent]
             continue
         for key, due in _names_of(execution, keys, named).items():
             node = keys.get(key) or NodeKey(execution, node_of(key))
-            lacking = due - outputs.get(node, set())
+            lacking = due - outputs.get(node, _NONE)
             if lacking and takes(node.name):
                 yield node, key.partition("-")[2], len(lacking)
 
@@ -73,13 +73,30 @@ def _nodes(catalog: Catalog) -> Mapping[Execution, list[Node]]:
     return found
 
 
-def _outputs(catalog: Catalog) -> Mapping[NodeKey, set[int | str]]:
-    """Return the numbers of the outputs that the dump holds, readable or not."""
-    found: dict[NodeKey, set[int | str]] = defaultdict(set)
-    for tensor in catalog.tensors:
-        if tensor.slot.role is SlotRole.OUTPUT and tensor.slot.path:
-            found[tensor.node].add(tensor.slot.path[0])
+_Numbers: TypeAlias = frozenset[int | str]
+
+_NONE: _Numbers = frozenset()
+
+_Key = TypeVar("_Key", NodeKey, str)
+
+
+def _by_key(places: Iterable[tuple[_Key, int | str]]) -> dict[_Key, _Numbers]:
+    """Return the numbers of each key. Equal sets are one object: nearly all are ``{0}``, and a set takes 216 bytes."""
+    found: dict[_Key, _Numbers] = {}
+    known: dict[_Numbers, _Numbers] = {}
+    for key, number in places:
+        numbers = found.get(key, _NONE) | {number}
+        found[key] = known.setdefault(numbers, numbers)
     return found
+
+
+def _outputs(catalog: Catalog) -> Mapping[NodeKey, _Numbers]:
+    """Return the numbers of the outputs that the dump holds, readable or not."""
+    return _by_key(
+        (tensor.node, tensor.slot.path[0])
+        for tensor in catalog.tensors
+        if tensor.slot.role is SlotRole.OUTPUT and tensor.slot.path
+    )
 
 
 def _whole_graph(catalog: Catalog, execution: Execution) -> Graph | None:
@@ -88,23 +105,16 @@ def _whole_graph(catalog: Catalog, execution: Execution) -> Graph | None:
     return None if graph is None or (isinstance(cut, tuple) and graph.file in cut) else graph
 
 
-def _fx_outputs(graph: Graph) -> Mapping[str, set[int | str]]:
+def _fx_outputs(graph: Graph) -> Mapping[str, _Numbers]:
     """Return the FX tensors that a graph text names, as output numbers by ``{node}-{target}``."""
-    found: dict[str, set[int | str]] = defaultdict(set)
-    for op in graph.ops:
-        for output in op.outputs:
-            name = parse_output_name(output.get(FX_NAME, ""))
-            if name is not None:
-                found[name[0]].add(name[1])
-    return found
+    names = (parse_output_name(output.fx_name or "") for op in graph.ops for output in op.outputs)
+    return _by_key(name for name in names if name is not None)
 
 
-_Named = tuple[Graph, Mapping[str, set[int | str]]]
+_Named = tuple[Graph, Mapping[str, _Numbers]]
 
 
-def _names_of(
-    execution: Execution, keys: Mapping[str, NodeKey], named: Sequence[_Named]
-) -> Mapping[str, set[int | str]]:
+def _names_of(execution: Execution, keys: Mapping[str, NodeKey], named: Sequence[_Named]) -> Mapping[str, _Numbers]:
     """Return the FX tensors of the graph text that an execution belongs to: by rank, graph id, and names in common."""
     fitting = [each for each in named if None in (each[0].rank, execution.rank) or each[0].rank == execution.rank]
     fitting = [each for each in fitting if each[0].id == execution.graph] or fitting
@@ -120,7 +130,7 @@ class _DeviceRun:
         self,
         execution: Execution,
         nodes: Sequence[Node],
-        outputs: Mapping[NodeKey, set[int | str]],
+        outputs: Mapping[NodeKey, _Numbers],
         links: GraphLinks,
     ) -> None:
         self._execution = execution
@@ -128,13 +138,14 @@ class _DeviceRun:
         self._owners: dict[str, Node] = {}
         self._parts: dict[str, tuple[str, ...]] = {}
         self._keys: dict[str, NodeKey] = {}
-        self._dumped: dict[str, set[int | str]] = defaultdict(set)
+        self._dumped: dict[str, _Numbers] = {}
         self._strangers: list[int] = []
         for node in nodes:
             name = node.key.name
             split = links.split(name)
             self._keys.setdefault(name, node.key)
-            self._dumped[name].update(outputs.get(node.key, ()))  # slices of one operator have one name
+            dumped, before = outputs.get(node.key, _NONE), self._dumped.get(name)
+            self._dumped[name] = before | dumped if before else dumped  # slices of one operator have one name
             if split is not None:
                 self._parts[name] = split.parts
                 for part in split.parts:
@@ -169,7 +180,7 @@ class _DeviceRun:
         return {
             index
             for index, output in enumerate(op.outputs)
-            if (index in read or not readers or output.get(FX_NAME)) and self._links.numel((op.name, index)) != 0
+            if (index in read or not readers or output.fx_name) and self._links.numel((op.name, index)) != 0
         }
 
     def _constants(self) -> set[str]:

@@ -5,7 +5,7 @@ A reader fills a `Catalog`; a matcher turns two of them into `Pairs`; `compare` 
 """
 
 from probe_flow.records.baseline import Baseline, BaselineUse, Change, Deviant
-from probe_flow.records.catalog import Catalog, Edge, Graph, GraphOp, Problem
+from probe_flow.records.catalog import Catalog, Edge, Graph, GraphOp, GraphTensor, Problem
 from probe_flow.records.comparison import (
     ALL_PASS,
     Comparison,
@@ -44,7 +44,6 @@ from probe_flow.records.pairs import GUESS, Group, Pair, Pairs, Relation
 from probe_flow.records.reasons import SELF, Expectation, Reason, ReasonKind, Rule
 from probe_flow.records.row import Row
 from probe_flow.records.tensor import (
-    FOUR_STATISTICS,
     NAMED_BY,
     Extent,
     Slot,
@@ -62,7 +61,6 @@ from probe_flow.records.verdict import Excuse, ExcuseKind, Role, Status, Verdict
 
 __all__ = [
     "ALL_PASS",
-    "FOUR_STATISTICS",
     "GUESS",
     "NAMED_BY",
     "SELF",
@@ -97,6 +95,7 @@ __all__ = [
     "Framework",
     "Graph",
     "GraphOp",
+    "GraphTensor",
     "Group",
     "Measurement",
     "Mode",

@@ -27,6 +27,20 @@ class Edge(Struct, frozen=True, gc=False):
     input: int
 
 
+class GraphTensor(Struct, frozen=True, gc=False):
+    """A tensor that an operator of a graph gives, as the text describes it; None for what it does not say.
+
+    Args:
+        dtype: e.g. ``DT_FLOAT``.
+        shape: dimensions with commas between them.
+        fx_name: the FX tensor that it is, e.g. ``add_1-aten.add.Tensor.OUTPUT.0``.
+    """
+
+    dtype: str | None = None
+    shape: str | None = None
+    fx_name: str | None = None
+
+
 class GraphOp(Struct, frozen=True, gc=False):
     """One operator of the framework's own graph text, dumped or not.
 
@@ -35,14 +49,14 @@ class GraphOp(Struct, frozen=True, gc=False):
         op_type: type in the graph.
         position: place in the file, from 0 (topological in all known writers).
         inputs: producers as ``(name, output index)`` per data input; None where nothing is connected.
-        outputs: one mapping of attributes per output, e.g. ``{"_fx_tensor_name": "add_1-aten.add.Tensor.OUTPUT.0"}``.
+        outputs: what it gives.
     """
 
     name: str
     op_type: str
     position: int
     inputs: tuple[tuple[str, int] | None, ...] = ()
-    outputs: tuple[Mapping[str, str], ...] = field(default=())
+    outputs: tuple[GraphTensor, ...] = ()
 
 
 class Graph(Struct, frozen=True, gc=False):

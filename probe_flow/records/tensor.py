@@ -93,10 +93,6 @@ class Statistics(Struct, frozen=True, gc=False):
     inf: int | None = None
 
 
-FOUR_STATISTICS = Statistics.__struct_fields__[:4]
-"""Columns of a table of statistics without counts: minimum, maximum, mean, norm."""
-
-
 class TensorType(Struct, frozen=True, gc=False, cache_hash=True):
     """What tensors of one kind have in common; the same object for all of them (`tensor_type`).
 

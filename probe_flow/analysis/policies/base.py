@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from probe_flow.records import Status, TensorKind, Verdict
@@ -35,11 +36,18 @@ def judge_all(rows: Sequence[Row], policy: Policy) -> list[Verdict]:
         policy: judges the measured ones.
     """
     verdicts: list[Verdict | None] = [_without_measurement(row) for row in rows]
+    passed = Verdict(Status.PASS)  # one for all: most rows pass, and there is no more to say of them
     for numbers in by_node(rows):
         judged = [number for number in numbers if verdicts[number] is None]
         for number, verdict in zip(judged, policy.judge([rows[number] for number in judged]), strict=True):
-            verdicts[number] = verdict
+            verdicts[number] = passed if verdict == passed else verdict
     return [verdict for verdict in verdicts if verdict is not None]
+
+
+@lru_cache(maxsize=256)
+def _alone(code: str) -> tuple[str, ...]:
+    """Return the same tuple for all rows of a code."""
+    return (code,)
 
 
 def _without_measurement(row: Row) -> Verdict | None:
@@ -48,7 +56,7 @@ def _without_measurement(row: Row) -> Verdict | None:
         return None
     shown = pair.shown
     reasons = (pair.reason.text,) if pair.reason else ()
-    rules = (pair.reason.code,) if pair.reason else ()
+    rules = _alone(pair.reason.code) if pair.reason else ()
     if shown.kind is TensorKind.UNREADABLE and (pair.target is None or pair.golden is None):
         return Verdict(Status.ERROR, ("unreadable",), (shown.reason or "the tensor could not be read", *reasons))
     if pair.golden is None:

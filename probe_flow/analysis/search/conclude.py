@@ -92,8 +92,12 @@ def conclude(
     roles = []
     for number, verdict in enumerate(verdicts):
         role = _role(number, verdict, diagnosis, origin_rows, inherited)
-        full = Verdict(verdict.status, verdict.rule_ids, verdict.reasons, role, diagnosis.scores.get(number))
-        roles.append(known.setdefault(full, full) if not full.excess else full)  # many rows are off by nothing
+        excess = diagnosis.scores.get(number)
+        if role is verdict.role and excess == verdict.excess:
+            roles.append(verdict)
+            continue
+        full = Verdict(verdict.status, verdict.rule_ids, verdict.reasons, role, excess)
+        roles.append(known.setdefault(full, full) if not excess else full)  # many rows are off by nothing
     return tuple(_with_parts(finding, pairs) for finding in _first_nonfinite_only(findings)), roles
 
 

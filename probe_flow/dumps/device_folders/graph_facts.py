@@ -41,7 +41,7 @@ def _with_facts(ref: TensorRef, links: GraphLinks, source: Source | None) -> Ten
     if ref.kind is not TensorKind.STATISTICS or known is None or source is None:
         return ref
     facts: dict[str, Any] = {}
-    stored_dtype = known.get("dtype", "")
+    stored_dtype = known.dtype or ""
     if not ref.dtype and stored_dtype in _DTYPES:
         facts.update(dtype=_DTYPES[stored_dtype], stored_dtype=stored_dtype)
     shape = links.shape(source)

@@ -19,7 +19,6 @@ from probe_flow.dumps.dump_json.leaves import canonical_dtype, is_scalar_type, o
 from probe_flow.dumps.dump_json.numbers import BadNumberError, dimension, statistic
 from probe_flow.dumps.dump_json.tensor_files import TensorFiles
 from probe_flow.records import (
-    FOUR_STATISTICS,
     NAMED_BY,
     Extent,
     FigureTable,
@@ -54,6 +53,9 @@ _SECTION_KEYS = frozenset(key for key, _, _ in _SECTIONS)
 _USUAL = ("type", "dtype", "shape", "Max", "Min", "Mean", "Norm", "requires_grad")
 _USUAL_COUNT = len(_USUAL)
 _usual_values = itemgetter(*_USUAL)
+_COLUMNS = Statistics.__struct_fields__[:4]
+"""Minimum, maximum, mean, norm."""
+
 _EMPTY: tuple[object, ...] = (None, [], {})
 _STATISTICS = TensorKind.STATISTICS
 """Looked up for each tensor: a member of an enumeration takes longer to find than most else."""
@@ -99,7 +101,7 @@ class Flattener:
         self._known_shapes: dict[bytes, tuple[int, ...]] = {}  # marshalled, True and 2.0 are not 1 and 2
         self._words: dict[str, tuple[str, str]] = {}
         self._types: dict[tuple[object, bytes, bool | None], TensorType] = {}
-        self._statistics = FigureTable(FOUR_STATISTICS)
+        self._statistics = FigureTable(_COLUMNS)
         self._named: TensorFacts | None = None  # what names the tensors of the entry at hand; None: each its own item
 
     def flatten(self, entry: object, *, name: str, kind: NodeKind, node: NodeKey, result: Flattened) -> None:

@@ -1,9 +1,9 @@
 """Read the text print of a GE graph (`dynamo_original_graph_*.txt`): operators, their edges and their FX names.
 
 The file is the protobuf text format of a graph definition: top level ``name``, repeated ``op { ... }`` and attributes.
-Of every top-level operator this reader keeps ``name``, ``type``, the data inputs (``"producer:index"``; control edges
-end in ``:-1``) and, per output descriptor, dtype, shape and the text attributes: ``_fx_tensor_name`` is the FX tensor
-that the output is, ``_meta`` its torch type. The rest, nested graphs included, is skipped.
+Of every top-level operator this reader takes ``name``, ``type``, the data inputs (``"producer:index"``; control edges
+end in ``:-1``) and, per output descriptor, dtype, shape and the text attribute ``_fx_tensor_name``: the FX tensor that
+the output is. The rest, nested graphs included, is skipped.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from typing import BinaryIO
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.files.opening import open_bytes
 from probe_flow.files.text_format import TextFields, unquote
-from probe_flow.records import GraphOp
+from probe_flow.records import GraphOp, GraphTensor, shared_numbers
 
 MAX_PARTS = 4_000_000
 """Operators of one text and what is kept of each: inputs, outputs, dimensions, attributes. Graphs of the largest models
 have a tenth of it; each part takes some hundred bytes of memory."""
+
+
+FX_NAME = "_fx_tensor_name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ class _Text:
         self._count()
         name = op_type = ""
         inputs: list[tuple[str, int] | None] = []
-        outputs: list[Mapping[str, str]] = []
+        outputs: list[GraphTensor] = []
         for key, kind, raw in self._fields.block():
             if kind == "open":
                 if key == b"output_desc":
@@ -123,26 +126,28 @@ class _Text:
             elif key == b"input":
                 self._count()
                 self._add_input(inputs, _text(kind, raw))
-        return GraphOp(name, op_type, len(self.ops), tuple(inputs), tuple(outputs))
+        position = len(self.ops)
+        return GraphOp(name, op_type, shared_numbers(position + 1)[position], tuple(inputs), tuple(outputs))
 
-    def _read_output(self) -> Mapping[str, str]:
+    def _read_output(self) -> GraphTensor:
         self._count()
-        output: dict[str, str] = {}
+        dtype = shape = fx_name = None
         for key, kind, raw in self._fields.block():
             if kind == "open":
                 if key == b"attr":
-                    self._read_attr(output)
+                    found = self._read_attr()
+                    fx_name = found if fx_name is None else fx_name
                 elif key == b"shape":
                     dims = self._block().get(b"dim", ())
-                    output["shape"] = self._shared(",".join(dim.decode("ascii", "replace") for dim in dims))
+                    shape = self._shared(",".join(dim.decode("ascii", "replace") for dim in dims))
                 else:
                     self._fields.skip()
             elif key == b"dtype":
-                output["dtype"] = self._shared(_text(kind, raw))
-        return output
+                dtype = self._shared(_text(kind, raw))
+        return GraphTensor(dtype, shape, fx_name)
 
-    def _read_attr(self, output: dict[str, str]) -> None:
-        """Read one entry of an attribute map; only text values are kept."""
+    def _read_attr(self) -> str | None:
+        """Read one entry of an attribute map; return the text of the one that names an FX tensor."""
         name, value = "", None
         for key, kind, raw in self._fields.block():
             if kind == "open":
@@ -153,9 +158,7 @@ class _Text:
                     self._fields.skip()
             elif key == b"key":
                 name = _text(kind, raw)
-        if value is not None:
-            # An attribute of that name never hides the descriptor's own dtype or shape.
-            output.setdefault(self._shared(name), value)
+        return value if name == FX_NAME else None
 
     def _block(self) -> Mapping[bytes, list[bytes]]:
         """Read a small block of plain values (a shape); blocks inside it are skipped."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from probe_flow.dumps.file_names import safe_name
-from probe_flow.records import Execution, Graph, GraphOp
+from probe_flow.records import Execution, Graph, GraphOp, GraphTensor
 
 MAX_NAME_LENGTH = 4096
 MAX_STATES = 200_000
@@ -115,8 +115,6 @@ def _trace(states: list[dict[str, _State]], end: tuple[int, str]) -> tuple[tuple
 Source = tuple[str, int]
 """A tensor of the graph: (producer, output index)."""
 
-FX_NAME = "_fx_tensor_name"
-
 CONSTANT_TYPES = frozenset({"Data", "RefData", "Const", "Constant", "FileConstant", "Variable", "ConstPlaceHolder"})
 """Types that only hold a value: graph inputs, weights, constants."""
 
@@ -210,12 +208,12 @@ class GraphLinks:
     def fx_name(self, source: Source) -> str | None:
         """Return the FX tensor that a graph tensor is, e.g. ``add_1-aten.add.Tensor.OUTPUT.0``."""
         output = self.output(source)
-        return output.get(FX_NAME) or None if output is not None else None
+        return output.fx_name or None if output is not None else None
 
-    def output(self, source: Source) -> dict[str, str] | None:
+    def output(self, source: Source) -> GraphTensor | None:
         """Return the descriptor of a graph tensor, None when the graph does not describe it."""
         op = self.ops.get(source[0])
-        return dict(op.outputs[source[1]]) if op is not None and source[1] < len(op.outputs) else None
+        return op.outputs[source[1]] if op is not None and source[1] < len(op.outputs) else None
 
     def numel(self, source: Source | None) -> int | None:
         """Return the element count that the graph gives a tensor; None when unknown or dynamic."""
@@ -224,11 +222,8 @@ class GraphLinks:
 
     def shape(self, source: Source) -> tuple[int, ...] | None:
         """Return the shape that the graph gives a tensor; None when unknown or dynamic."""
-        op = self.ops.get(source[0])
-        if op is None or source[1] >= len(op.outputs):
-            return None
-        text = op.outputs[source[1]].get("shape")
-        return None if text is None else _shape_of(text)
+        output = self.output(source)
+        return None if output is None or output.shape is None else _shape_of(output.shape)
 
     def external_inputs(self, parts: Sequence[str]) -> list[tuple[Source | None, str]]:
         """Return the tensors that enter the parts from outside with their readers, part by part in input order."""

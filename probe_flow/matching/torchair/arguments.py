@@ -102,7 +102,7 @@ def places_of(graph: FxGraph, key: str, inputs: Sequence[DeviceInput]) -> list[P
 def _graph_place(graph: FxGraph, source: Source) -> Place:
     output = graph.links.output(source)
     numel = graph.links.numel(source)
-    known = (dtype_class(output.get("dtype", "")), numel) if output is not None and numel is not None else None
+    known = (dtype_class(output.dtype or ""), numel) if output is not None and numel is not None else None
     return Place(known, graph.links.shape(source), source)
 
 

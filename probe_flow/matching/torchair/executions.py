@@ -165,7 +165,7 @@ def _graph_keys(catalog: Catalog, place: RankedGraph) -> set[str]:
     graph = graph_of(catalog.graphs, Execution(rank=place[0], graph=place[1]))
     if graph is None:
         return set()
-    return output_keys(output.get("_fx_tensor_name") for op in graph.ops for output in op.outputs)
+    return output_keys(output.fx_name for op in graph.ops for output in op.outputs)
 
 
 def _dumped_keys(catalog: Catalog, place: RankedGraph) -> set[str]:

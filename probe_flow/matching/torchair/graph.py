@@ -30,7 +30,7 @@ class FxGraph:
         self._owners: dict[str, str | None] = {}
         for op in graph.ops:
             for index, output in enumerate(op.outputs):
-                name = parse_output_name(output.get("_fx_tensor_name", ""))
+                name = parse_output_name(output.fx_name or "")
                 if name is not None:
                     source = op.name, index
                     self._names[source] = name

@@ -54,6 +54,6 @@ def _handed_on(links: GraphLinks, op: GraphOp, result: Source) -> Source | None:
         return None
     source = op.inputs[0]
     before, after = (links.output(tensor) for tensor in (source, result))
-    if not before or not after or "dtype" not in before or "dtype" not in after:
+    if before is None or after is None or before.dtype is None or after.dtype is None:
         return source
-    return source if dtype_class(before["dtype"]) == dtype_class(after["dtype"]) else None
+    return source if dtype_class(before.dtype) == dtype_class(after.dtype) else None

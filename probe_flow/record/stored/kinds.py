@@ -44,6 +44,7 @@ from probe_flow.records import (
     Extent,
     FigureTable,
     GraphOp,
+    GraphTensor,
     Group,
     Measurement,
     Node,
@@ -110,7 +111,8 @@ KINDS = _kinds()
 STORED_TABLE = stored_as(FigureTable)
 """What each table of figures is stored as one of."""
 ALONE = frozenset({
-    Coverage, Edge, Extent, GraphOp, Group, Measurement, Node, Row, SideSummary, Statistics, TensorDetail, Verdict,
+    Coverage, Edge, Extent, GraphOp, GraphTensor, Group, Measurement, Node, Row, SideSummary, Statistics, TensorDetail,
+    Verdict,
 })  # fmt: skip
 """Records that no other record shares; the others are written once, and referred to by their numbers."""
 

@@ -16,6 +16,7 @@ from probe_flow.dumps.graph import graph_text as ge_graph
 from probe_flow.dumps.graph.graph_text import GraphText, parse_ge_graph, read_ge_graph
 from probe_flow.files import text_format
 from probe_flow.files.text_format import TextFields, unquote
+from probe_flow.records import GraphTensor
 
 
 def parse(text: str | bytes) -> GraphText:
@@ -33,7 +34,7 @@ def test_reads_operators_edges_and_output_facts():
     assert graph.problem is None
     assert (add.name, add.op_type, add.position) == ("Add", "Add", 4)
     assert add.inputs == (("Mul", 0), ("z", 0))
-    assert add.outputs == ({"dtype": "DT_FLOAT", "shape": "2,3", "_fx_tensor_name": "add-aten.add.Tensor.OUTPUT.0"},)
+    assert add.outputs == (GraphTensor("DT_FLOAT", "2,3", "add-aten.add.Tensor.OUTPUT.0"),)
 
 
 def test_control_edges_are_dropped_and_unconnected_inputs_stay():
@@ -88,9 +89,7 @@ def test_nested_graphs_and_other_top_level_blocks_do_not_count():
 def test_all_spellings_of_the_text_format_mean_the_same(text):
     graph = parse(text)
     assert graph.problem is None
-    assert [(op.name, op.op_type, op.outputs) for op in graph.ops] == [
-        ("a", "T", ({"dtype": "DT_FLOAT", "shape": "2,3"},))
-    ]
+    assert [(op.name, op.op_type, op.outputs) for op in graph.ops] == [("a", "T", (GraphTensor("DT_FLOAT", "2,3"),))]
 
 
 def test_inputs_may_be_a_list():
@@ -99,12 +98,12 @@ def test_inputs_may_be_a_list():
 
 def test_an_attribute_named_shape_does_not_hide_the_real_shape():
     text = 'op { name: "a" output_desc { shape { dim: 4 } attr { key: "shape" value { s: "wrong" } } } }'
-    assert parse(text).ops[0].outputs == ({"shape": "4"},)
+    assert parse(text).ops[0].outputs == (GraphTensor(shape="4"),)
 
 
 def test_a_scalar_has_an_empty_shape_and_an_absent_one_none():
     graph = parse('op { name: "a" output_desc { dtype: DT_FLOAT shape { } } output_desc { dtype: DT_FLOAT } }')
-    assert graph.ops[0].outputs == ({"dtype": "DT_FLOAT", "shape": ""}, {"dtype": "DT_FLOAT"})
+    assert graph.ops[0].outputs == (GraphTensor("DT_FLOAT", ""), GraphTensor("DT_FLOAT"))
 
 
 def test_a_text_that_is_cut_off_keeps_its_complete_operators_and_names_the_line():
@@ -266,7 +265,7 @@ def test_any_names_types_and_shapes_survive(operators):
     text = graph_text(Op(escaped(name), escaped(kind), (), [(escaped(name), shape)]) for name, kind, shape in operators)
     graph = parse(text)
     assert graph.problem is None
-    assert [(op.name, op.op_type, op.outputs[0]["shape"]) for op in graph.ops] == [
+    assert [(op.name, op.op_type, op.outputs[0].shape) for op in graph.ops] == [
         (name, kind, ",".join(map(str, shape))) for name, kind, shape in operators
     ]
 
