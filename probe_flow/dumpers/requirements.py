@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from probe_flow.errors import Diagnostic, UsageError
+from probe_flow.errors import Diagnostic
 
 
 def missing_modules(*names: str) -> Iterator[str]:
@@ -19,34 +19,15 @@ def missing_modules(*names: str) -> Iterator[str]:
             yield name
 
 
-def torch_missing() -> Diagnostic:
-    """Return PF6320."""
+def framework_missing(framework: str, extra: str) -> Diagnostic:
+    """Return PF6320.
+
+    Args:
+        framework: that is not installed.
+        extra: of this package that installs it.
+    """
     return Diagnostic(
         "PF6320",
-        "torch is not installed, and a model cannot run without it",
-        help="install it with `pip install 'probe-flow[torch]'`, or adopt an existing dump with `path:`",
+        f"{framework} is not installed, and a model cannot run without it",
+        help=f"install it with `pip install 'probe-flow[{extra}]'`, or adopt an existing dump with `path:`",
     )
-
-
-def require_torch() -> None:
-    """Raise UsageError PF6320 where torch is not installed."""
-    if any(missing_modules("torch")):
-        raise UsageError(torch_missing())
-
-
-def not_on_device(why: str) -> Diagnostic:
-    """Return PF6328."""
-    return Diagnostic(
-        "PF6328",
-        f"a GE dump is made on a machine with an Ascend device: {why}",
-        help="adopt a dump that was made there with `path:`; `probe-flow init --snippet torchair` prints the code "
-        "that makes it",
-    )
-
-
-def device_problems() -> Iterator[Diagnostic]:
-    """Yield what this machine lacks to run a model on the device."""
-    if any(missing_modules("torch")):
-        yield torch_missing()
-    if any(missing_modules("torch_npu")):
-        yield not_on_device("`torch_npu` is not installed")

@@ -55,11 +55,19 @@ ComparisonOf = Annotated[str, Consumes(Kind.COMPARISON)]
 class IsPath:
     """Marks an option as a path: relative to the workflow file, or to the working directory when set by ``--set``.
 
-    ``is_data`` is False for what a run uses but does not compare, such as the folder of a model's code.
+    Args:
+        must_exist: before the run.
+        is_data: False for what a run uses but does not compare, such as the folder of a model's code.
+        path_in: for values that are more than a path, or none: returns what they begin with that is one.
     """
 
     must_exist: bool = True
     is_data: bool = True
+    path_in: Callable[[str], str | None] | None = None
+
+    def in_value(self, value: str) -> str | None:
+        """Return the path in a value of the option; None if it is none."""
+        return value if self.path_in is None else self.path_in(value)
 
 
 DumpPath = Annotated[str, IsPath()]

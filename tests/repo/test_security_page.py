@@ -111,12 +111,12 @@ PROMISES: dict[str, tuple[str, ...]] = {
     ),
     "A run opens no connection to another machine": ("e2e/test_trust.py::test_a_run_opens_no_connection",),
     "The code of a model runs in a child process": (
-        "unit/dumpers/test_model_process.py::test_crash_in_native_code_tells_the_signal_and_the_last_words",
-        "unit/dumpers/test_model_process.py::test_process_of_the_model_ends_with_a_parent_that_is_killed",
-        "unit/dumpers/test_model_process.py::test_interrupted_run_ends_its_process",
+        "unit/dumpers/base/test_process.py::test_crash_in_native_code_tells_the_signal_and_the_last_words",
+        "unit/dumpers/base/test_process.py::test_process_of_the_model_ends_with_a_parent_that_is_killed",
+        "unit/dumpers/base/test_process.py::test_interrupted_run_ends_its_process",
     ),
     "`memory_limit` holds for that process alone": (
-        "unit/dumpers/test_model_process.py::test_a_model_beyond_its_memory_fails_alone_and_the_limit_is_named",
+        "unit/dumpers/base/test_process.py::test_a_model_beyond_its_memory_fails_alone_and_the_limit_is_named",
     ),
     "`validate` and `plan` import the package of a stage that the workflow uses": (
         "e2e/test_packages.py::test_what_a_workflow_names_is_imported_where_its_options_need_it",

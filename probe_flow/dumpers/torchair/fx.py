@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from probe_flow.dumpers.torchair.fx_options import FxDumpOptions, NodeFilter
+from probe_flow.dumpers.base.node_filter import NodeFilter
+from probe_flow.dumpers.torchair.fx_options import FxDumpOptions
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 
 _CHOICES = {"data": ("tensor", "statistics", "both"), "precision": (None, "float64"), "direction": ("input", "output")}
@@ -73,7 +74,7 @@ class FxBackend:
 
     def __init__(self, path: Path, options: FxDumpOptions, *, overwrite: bool = False) -> None:
         from probe_flow.dumpers.dump_files import Ticks
-        from probe_flow.dumpers.requirements import require_torch
+        from probe_flow.dumpers.torch.diagnostics import require_torch
         from probe_flow.dumpers.torchair.fx_folder import open_fx_folder
 
         require_torch()

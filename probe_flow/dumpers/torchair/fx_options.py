@@ -2,48 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
-_WILDCARDS = frozenset("*?[")
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFilter:
-    """Which nodes are dumped. Capitals do not matter; a text without wildcard may stand anywhere in the name.
-
-    Args:
-        include: patterns of node names, one of which must fit; empty = every name.
-        exclude: patterns of node names, none of which may fit.
-        types: patterns of targets such as ``aten.mm.*``; empty = every target.
-    """
-
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    types: tuple[str, ...] = ()
-
-    def takes(self, name: str, target: str) -> bool:
-        """Tell whether a node is dumped.
-
-        >>> NodeFilter(include=("MM",), types=("aten.*",)).takes("addmm_1", "aten.addmm.default")
-        True
-        """
-        if self.include and not _fits(name, self.include):
-            return False
-        if self.types and not _fits(target, self.types):
-            return False
-        return not _fits(name, self.exclude)
-
-
-def _fits(name: str, patterns: Sequence[str]) -> bool:
-    name = name.lower()
-    for pattern in patterns:
-        wanted = pattern.lower()
-        if fnmatchcase(name, wanted) if _WILDCARDS & set(wanted) else wanted in name:
-            return True
-    return False
+from probe_flow.dumpers.base.node_filter import NodeFilter
 
 
 @dataclass(frozen=True, slots=True)

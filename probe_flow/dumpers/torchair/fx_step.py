@@ -11,19 +11,12 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
+from probe_flow.dumpers.base.runner import NotHeldError
 from probe_flow.dumpers.dump_files import Ticks, link_again, make_folder, utc_text, write_array, write_bytes, write_json
+from probe_flow.dumpers.torch.tensors import dtype_name, host_array
 from probe_flow.dumpers.torchair.fx_options import FxDumpOptions
-from probe_flow.dumpers.torchair.fx_tensors import (
-    NotHeldError,
-    by_keyword,
-    dtype_name,
-    host_array,
-    peer_array,
-    plain,
-    positional,
-    results,
-)
 from probe_flow.dumpers.torchair.fx_tensors import Path as SlotPath
+from probe_flow.dumpers.torchair.fx_tensors import by_keyword, peer_array, plain, positional, results
 from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedTensor
 from probe_flow.dumps.reduced.reduced_names import reduced_name
 from probe_flow.dumps.torchair.fx_manifest import STEP_MANIFEST, STEP_SCHEMA

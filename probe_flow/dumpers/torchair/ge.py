@@ -13,7 +13,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from probe_flow.dumpers.dump_files import make_folder, write_bytes
 from probe_flow.errors import Diagnostic, UsageError
 
 FUSION_OFF: Mapping[str, Any] = MappingProxyType(
@@ -64,6 +63,8 @@ def configure_ge_dump(config: Any, path: str | Path, options: GeDumpOptions | No
         UsageError: PF6321 for a folder that is not empty, PF6329 for what this torchair does not have or accept.
         IncompleteError: PF6326 when the folder cannot be made.
     """
+    from probe_flow.dumpers.dump_files import make_folder
+
     options = options or GeDumpOptions()
     folder = Path(path).absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -86,6 +87,8 @@ def configure_ge_dump(config: Any, path: str | Path, options: GeDumpOptions | No
 
 def _settings(options: GeDumpOptions, folder: Path) -> dict[str, object]:
     """Return the attributes to set; those that stay at their defaults are left alone, since old versions lack some."""
+    from probe_flow.dumpers.dump_files import write_bytes
+
     settings: dict[str, object] = {
         "dump_config.enable_dump": True,
         "dump_config.dump_path": str(folder),

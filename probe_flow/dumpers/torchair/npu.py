@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from probe_flow.dumpers.model_job import ModelJob
-from probe_flow.dumpers.requirements import missing_modules, not_on_device
+from probe_flow.dumpers.base.job import ModelJob
+from probe_flow.dumpers.requirements import missing_modules
+from probe_flow.dumpers.torch.diagnostics import not_on_device
 from probe_flow.dumpers.torchair.ge import GeDumpOptions, configure_ge_dump
 from probe_flow.errors import UsageError
 
@@ -30,8 +32,8 @@ def import_torchair() -> Any:
     raise UsageError(not_on_device("`torchair` is not installed"))
 
 
-def ge_backend(job: ModelJob) -> tuple[Any, dict[str, object]]:
-    """Return torchair's backend, set up to dump, and the attributes that were set.
+def ge_backend(job: ModelJob, folder: Path) -> tuple[Any, dict[str, object]]:
+    """Return torchair's backend, set up to dump into the folder, and the attributes that were set.
 
     Raises:
         UsageError: PF6321, PF6328, PF6329.
@@ -42,5 +44,5 @@ def ge_backend(job: ModelJob) -> tuple[Any, dict[str, object]]:
     for name in ("steps", "layers"):
         if options.get(name) is not None:
             options[name] = tuple(options[name])
-    done = configure_ge_dump(config, job.dump_folder, GeDumpOptions(**options))
+    done = configure_ge_dump(config, folder, GeDumpOptions(**options))
     return torchair.get_npu_backend(compiler_config=config), dict(done)

@@ -46,8 +46,10 @@ def input_paths(options: StageOptions, *, data_only: bool = False) -> Iterator[t
         if not option.marker.must_exist or (data_only and not option.marker.is_data):
             continue
         for _, value in option.find(values):
-            if isinstance(value, str) and RUN_OUTPUT not in value:
-                yield option.name, Path(value)
+            if not isinstance(value, str) or RUN_OUTPUT in value:
+                continue
+            if (path := option.marker.in_value(value)) is not None:
+                yield option.name, Path(path)
 
 
 def measure_path(option: str, path: Path, *, max_entries: int = MAX_ENTRIES) -> PathSize:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec.structs import replace
 from pydantic import Field, ValidationInfo, field_validator
 
-from probe_flow.errors import Diagnostic
+from probe_flow.dumpers.registry import RUNNERS
 from probe_flow.stages.base import DumpPath, Duplicates, Forecast, Kind, Model, Select, StageType
-from probe_flow.stages.dump.model_run import RunOptions, dump_of_model, forecast, needs_model
+from probe_flow.stages.dump.model_run import dump_of_model, forecast, needs_model
+from probe_flow.stages.dump.torch_model import TorchRunOptions
 from probe_flow.work import Context
 
 if TYPE_CHECKING:
     from probe_flow.dumpers.torchair.fx_repeats import Unequal
+
+RUNNER = RUNNERS["torchair_fx"]
 
 Patterns = list[Annotated[str, Field(min_length=1)]]
 
@@ -28,7 +31,7 @@ class NodeFilter(Model):
     types: Patterns | None = Field(None, description="Patterns of targets, e.g. `aten.mm.*`.")
 
 
-class Options(RunOptions):
+class Options(TorchRunOptions):
     """Adopt a TorchAir FX dump folder, or run a model and dump each node of its graphs."""
 
     uses: Literal["dump.torchair_fx"]
@@ -79,7 +82,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
 
     folders: list[Path] = []
     if options.model is not None:
-        folders = dump_of_model("torchair_fx", options, _dump_options(options), context, repeat=options.repeat)
+        folders = dump_of_model(RUNNER, options, _dump_options(options), context, repeat=options.repeat)
         _report_noise(folders, context)
     path = options.path if options.path is not None else folders[0]
     catalog = read_torchair_fx(
@@ -121,14 +124,7 @@ def _report_noise(folders: Sequence[Path], context: Context) -> None:
 
 
 def _forecast(options: Options) -> Forecast | None:
-    return forecast(options, _problems, repeat=options.repeat)
-
-
-def _problems() -> Iterator[Diagnostic]:
-    from probe_flow.dumpers.requirements import missing_modules, torch_missing
-
-    if any(missing_modules("torch")):
-        yield torch_missing()
+    return forecast(RUNNER, options, repeat=options.repeat)
 
 
 STAGE = StageType(

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from probe_flow.errors import Diagnostic
+from probe_flow.dumpers.registry import RUNNERS
 from probe_flow.stages.base import DumpPath, Duplicates, Forecast, Kind, Select, StageType
-from probe_flow.stages.dump.model_run import RunOptions, UsedPath, dump_of_model, forecast, needs_model
+from probe_flow.stages.dump.model_run import UsedPath, dump_of_model, forecast, needs_model
+from probe_flow.stages.dump.torch_model import TorchRunOptions
 from probe_flow.work import Context
 
+RUNNER = RUNNERS["torchair_ge"]
 DEFAULT_DEVICE = "npu"
 
 
-class Options(RunOptions):
+class Options(TorchRunOptions):
     """Adopt a TorchAir GE dump folder, read natively, without CANN; or run a model on the device and dump it."""
 
     uses: Literal["dump.torchair_ge"]
@@ -64,7 +66,7 @@ def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context)
     path: str | Path | None = options.path
     if path is None:
         chosen = options if options.device is not None else options.model_copy(update={"device": DEFAULT_DEVICE})
-        path = dump_of_model("torchair_ge", chosen, _dump_options(options), context)[0]
+        path = dump_of_model(RUNNER, chosen, _dump_options(options), context)[0]
     return read_torchair_ge(
         path,
         side=context.stage,
@@ -88,13 +90,7 @@ def _dump_options(options: Options) -> dict[str, Any]:
 
 
 def _forecast(options: Options) -> Forecast | None:
-    return forecast(options, _problems)
-
-
-def _problems() -> Iterator[Diagnostic]:
-    from probe_flow.dumpers.requirements import device_problems
-
-    return device_problems()
+    return forecast(RUNNER, options)
 
 
 STAGE = StageType(

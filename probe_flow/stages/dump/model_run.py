@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import InitErrorDetails
 
-from probe_flow.errors import Diagnostic, Severity
+from probe_flow.dumpers.base.model_names import MODEL, MODULE_ATTRIBUTE, path_in
+from probe_flow.dumpers.base.runner import RunnerSpec
+from probe_flow.dumpers.registry import RUNNERS
 from probe_flow.stages.base import DumpPath, Forecast, IsPath, Model, StageOptions
 from probe_flow.transform.sizes import SIZES, Size, size_bytes
 from probe_flow.work import Context
 
-ModuleAttribute = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*$")]
-
+ModuleAttribute = Annotated[str, Field(pattern=MODULE_ATTRIBUTE)]
+ModelName = Annotated[str, IsPath(is_data=False, path_in=path_in), Field(pattern=MODEL)]
 UsedPath = Annotated[str, IsPath(is_data=False)]
-_MAX_LISTED = 10
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -26,7 +27,7 @@ class DrawnTensor(Model):
     """One tensor of random numbers."""
 
     shape: list[Annotated[int, Field(ge=0)]] = Field(description="Its shape.", examples=[[1, 3, 224, 224]])
-    dtype: str = Field("float32", description="Dtype of torch, e.g. `float16`, `int64`.")
+    dtype: str = Field("float32", description="Dtype of the framework, e.g. `float16`, `int64`.")
     low: float | None = Field(None, description="Least value; default 0.")
     high: float | None = Field(None, description="End of the range, never drawn; default 1, for integers 10.")
 
@@ -61,14 +62,15 @@ class Inputs(Model):
 
 
 class RunOptions(StageOptions):
-    """Options of a stage that adopts a dump (`path`) or runs a model and writes one (`model`)."""
+    """Options of a stage that adopts a dump (`path`) or runs a model and writes one (`model`), of any framework."""
 
     path: DumpPath | None = Field(None, description="The folder of a dump to adopt; or give `model`.")
-    model: ModuleAttribute | None = Field(
+    model: ModelName | None = Field(
         None,
-        description="`module:attribute` of a `torch.nn.Module`, or of a function without arguments that returns one. "
-        "The module is imported and run, in a process of its own, when the workflow runs.",
-        examples=["net:build"],
+        description="`module:attribute` of a model, or of a function without arguments that returns one; or a `.py` "
+        "file or the folder of a package, with `:attribute` (default: `model`). Its code is imported and run, in a "
+        "process of its own, when the workflow runs.",
+        examples=["net:build", "nets/small.py:build"],
     )
     inputs: ModuleAttribute | Inputs | None = Field(
         None,
@@ -79,17 +81,14 @@ class RunOptions(StageOptions):
         None, description="Folder that `model` and `inputs` are imported from; default: the working directory."
     )
     calls: int = Field(1, gt=0, description="How often the model is called.")
-    backward: bool = Field(default=False, description="Also run the backward pass of the sum of the results.")
-    seed: int = Field(0, ge=0, description="Seed of torch, numpy and random.")
-    deterministic: bool = Field(default=True, description="Ask torch for deterministic algorithms.")
-    threads: int | None = Field(None, gt=0, description="Threads of torch; default: its own choice.")
+    seed: int = Field(0, ge=0, description="Seed of the framework, numpy and random.")
+    deterministic: bool = Field(default=True, description="Ask the framework for deterministic algorithms.")
+    threads: int | None = Field(None, gt=0, description="Threads of the framework; default: its own choice.")
     memory_limit: Size | None = Field(
         None,
         description="Memory that the process of the model may take; beyond it the model fails, not the machine.",
         examples=SIZES,
     )
-    device: str | None = Field(None, description="Device that model and inputs are moved to, e.g. `cpu`, `npu:0`.")
-    dynamic: bool | None = Field(None, description="`dynamic` of torch.compile: whether shapes may vary.")
     output: Annotated[str, IsPath(must_exist=False)] | None = Field(
         None, description="Folder that the dump is written to; default: `dumps/STAGE` in the run's folder."
     )
@@ -105,8 +104,8 @@ class RunOptions(StageOptions):
         return model
 
     @field_validator(
-        "inputs", "import_from", "calls", "backward", "seed", "deterministic", "threads", "memory_limit", "device",
-        "dynamic", "output", "overwrite", mode="after",
+        "inputs", "import_from", "calls", "seed", "deterministic", "threads", "memory_limit", "output", "overwrite",
+        mode="after",
     )  # fmt: skip
     @classmethod
     def _needs_model(cls, value: object, info: ValidationInfo) -> object:
@@ -120,6 +119,11 @@ class RunOptions(StageOptions):
             raise ValidationError.from_exception_data(type(self).__name__, [missing])
         return self
 
+    @property
+    def of_framework(self) -> dict[str, Any]:
+        """The fields of a job that only some frameworks have."""
+        return {}
+
 
 def needs_model(value: object, info: ValidationInfo) -> object:
     """Reject an option of a run where a dump is adopted."""
@@ -128,7 +132,7 @@ def needs_model(value: object, info: ValidationInfo) -> object:
     return value
 
 
-def forecast(options: RunOptions, problems: Callable[[], Iterator[Diagnostic]], *, repeat: int = 1) -> Forecast | None:
+def forecast(runner: RunnerSpec, options: RunOptions, *, repeat: int = 1) -> Forecast | None:
     """Return what the plan says of a stage that runs a model; None for one that adopts a dump."""
     if options.model is None:
         return None
@@ -136,59 +140,44 @@ def forecast(options: RunOptions, problems: Callable[[], Iterator[Diagnostic]], 
     children, dumps = ("a child process", "a dump") if repeat == 1 else (f"each of {repeat} child processes", "dumps")
     where = options.output or "the run's folder"
     does = f"imports and runs `{options.model}` {calls} in {children} and writes {dumps} to {where}"
-    return Forecast(does, tuple(problems()))
+    return Forecast(does, tuple(runner.problems()))
 
 
 def dump_of_model(
-    kind: str, options: RunOptions, dump: Mapping[str, Any], context: Context, *, repeat: int = 1
+    runner: RunnerSpec, options: RunOptions, dump: Mapping[str, Any], context: Context, *, repeat: int = 1
 ) -> list[Path]:
-    """Run the model, as often as to be repeated, and return the folders of the dumps; the first is the dump."""
-    from probe_flow.dumpers.model_job import is_done
-    from probe_flow.dumpers.model_process import REPEAT, prepare_output, run_model
+    """Run the model, as often as to be repeated, and return the folders of the dumps; the first is the dump.
+
+    Args:
+        runner: of the framework.
+        options: of the run.
+        dump: of the dump, as the runner takes them.
+        context: of the stage.
+        repeat: how many runs there are, each in a process of its own.
+    """
+    from probe_flow.dumpers.base.job import is_done
+    from probe_flow.dumpers.base.process import REPEAT, prepare_output, run_model
 
     own = context.output / "dumps" / (_UNSAFE.sub("_", context.stage).strip("_.") or "dump")
     output = Path(options.output) if options.output is not None else own
-    jobs = [_job(kind, options, output if not n else output / f"{REPEAT}{n + 1}", dump) for n in range(repeat)]
+    jobs = [_job(runner.name, options, output if not n else output / f"{REPEAT}{n + 1}", dump) for n in range(repeat)]
     if context.settings.is_resumed and all(is_done(job) for job in jobs):
         context.emit("model.reused", model=options.model, output=str(output))
-        return [job.dump_folder for job in jobs]
-    prepare_output(output.absolute(), may_replace=options.output is None or options.overwrite == "replace")
+        return [runner.dump_folder(job) for job in jobs]
+    may_replace = options.output is None or options.overwrite == "replace"
+    prepare_output(output.absolute(), [*RUNNERS.values(), runner], may_replace=may_replace)
     for job in jobs:
         Path(job.output).mkdir(exist_ok=True)
         context.emit("model.started", model=options.model, output=job.output)
-        record = run_model(job)
+        record = run_model(job, runner)
         context.emit("model.ended", model=options.model, graphs=record.get("graphs"))
         if job is jobs[0]:
-            context.report(_breaks(record.get("graph_breaks") or []))
-            context.report(_not_deterministic(record.get("not_deterministic") or []))
-    return [job.dump_folder for job in jobs]
-
-
-def _breaks(reasons: Sequence[str]) -> Iterator[Diagnostic]:
-    """Yield PF6332 if a part of the model ran between graphs, where nothing is dumped."""
-    if reasons:
-        yield Diagnostic(
-            "PF6332",
-            f"{len(reasons)} kinds of graph breaks: what the model computes between its graphs is not dumped",
-            Severity.NOTE,
-            help="write the model so that torch can follow it, if operators are missing",
-            notes=tuple(reasons[:_MAX_LISTED]),
-        )
-
-
-def _not_deterministic(operations: Sequence[str]) -> Iterator[Diagnostic]:
-    """Yield PF6333 if torch has no deterministic form of something that the model did."""
-    if operations:
-        yield Diagnostic(
-            "PF6333",
-            f"torch has no deterministic form of {', '.join(f'`{name}`' for name in operations[:_MAX_LISTED])}",
-            Severity.NOTE,
-            help="`repeat: 2` measures by how much runs differ",
-        )
+            context.report(runner.notes(record))
+    return [runner.dump_folder(job) for job in jobs]
 
 
 def _job(kind: str, options: RunOptions, output: Path, dump: Mapping[str, Any]) -> Any:
-    from probe_flow.dumpers.model_job import ModelJob
+    from probe_flow.dumpers.base.job import ModelJob
 
     assert options.model is not None, "a stage without a model runs none"
     return ModelJob(
@@ -203,9 +192,7 @@ def _job(kind: str, options: RunOptions, output: Path, dump: Mapping[str, Any]) 
         is_deterministic=options.deterministic,
         threads=options.threads,
         memory_bytes=size_bytes(options.memory_limit) if options.memory_limit is not None else None,
-        device=options.device,
-        has_backward=options.backward,
-        dynamic=options.dynamic,
+        **options.of_framework,
     )
 
 

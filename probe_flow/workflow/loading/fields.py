@@ -197,4 +197,4 @@ def _words(annotation: Any, *, plural: bool) -> Iterator[str]:
 def _marker_words(extra: object) -> str | None:
     if isinstance(extra, Consumes):
         return f"the name of a stage that gives {kind_words(extra)}"
-    return "a path" if isinstance(extra, IsPath) else None
+    return "a path" if isinstance(extra, IsPath) and extra.path_in is None else None

@@ -34,9 +34,9 @@ def resolve_paths(subject: Subject, content: dict[str | int, object], sources: S
                 problems.append(
                     Diagnostic("PF1205", message, span=at.span, label="expected a path", stage=subject.stage)
                 )
-            elif not value.startswith(RUN_OUTPUT):
+            elif not value.startswith(RUN_OUTPUT) and (path := option.marker.in_value(value)) is not None:
                 folder = at.folder or sources.folder((at.definition or at.span).file)
-                _put(content, loc, absolute(value, folder))
+                _put(content, loc, absolute(path, folder) + value[len(path) :])
     return problems
 
 

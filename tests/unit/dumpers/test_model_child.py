@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from probe_flow.cli.main import main
-from probe_flow.dumpers.model_job import ModelJob
-from probe_flow.dumpers.model_process import run_model
+from probe_flow.dumpers.base import process
+from probe_flow.dumpers.base.job import ModelJob
+from probe_flow.dumpers.registry import RUNNERS
 from probe_flow.errors import IncompleteError, UsageError
 
 pytestmark = pytest.mark.frameworks
@@ -63,6 +64,10 @@ def get_npu_backend(compiler_config):
         return module.forward
     return backend
 """
+
+
+def run_model(job: ModelJob) -> dict[str, Any]:
+    return process.run_model(job, RUNNERS[job.kind])
 
 
 @pytest.fixture
@@ -136,9 +141,11 @@ def test_files_are_inputs(job: ModelJob, tmp_path: Path) -> None:
 
 
 def test_names_of_inputs_do_not_lead_out_of_their_folder(tmp_path: Path) -> None:
-    from probe_flow.dumpers.model_inputs import keep_inputs
+    from probe_flow.dumpers.base.inputs import keep_inputs
+    from probe_flow.dumpers.torchair.runners import FxRunner
 
-    facts = keep_inputs(((), {"../up": torch.ones(2), "x": torch.zeros(1)}), tmp_path / "input")
+    runner = FxRunner(ModelJob("torchair_fx", "net:build", {}, str(tmp_path)), tmp_path / "dump")
+    facts = keep_inputs(((), {"../up": torch.ones(2), "x": torch.zeros(1)}), tmp_path / "input", runner)
 
     assert [entry["file"] for entry in facts] == ["0.npy", "x.npy"]
     assert [path.name for path in tmp_path.iterdir()] == ["input"]

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from probe_flow.dumpers import torchair_fx_backend
-from probe_flow.dumpers.requirements import device_problems, missing_modules
+from probe_flow.dumpers.registry import RUNNERS
+from probe_flow.dumpers.requirements import missing_modules
 from probe_flow.dumpers.torchair.npu import import_torchair
 from probe_flow.errors import UsageError
 
@@ -41,7 +42,7 @@ def test_machine_without_device_packages_is_told_to_adopt_a_dump(monkeypatch: py
     for name in ("torch", "torch_npu"):
         monkeypatch.setitem(sys.modules, name, None)
 
-    problems = list(device_problems())
+    problems = list(RUNNERS["torchair_ge"].problems())
 
     assert [problem.code for problem in problems] == ["PF6320", "PF6328"]
     assert "--snippet torchair" in (problems[1].help or "")

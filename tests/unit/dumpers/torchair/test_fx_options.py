@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from probe_flow.dumpers.torchair.fx_options import FxDumpOptions, NodeFilter
+from probe_flow.dumpers.base.node_filter import NodeFilter
+from probe_flow.dumpers.torchair.fx_options import FxDumpOptions
 
 
 @pytest.mark.parametrize(

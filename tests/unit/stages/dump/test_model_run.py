@@ -12,12 +12,15 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from probe_flow.dumpers.model_job import FX_FOLDER, ModelJob
+from probe_flow.dumpers.base.job import ModelJob, source_digest
+from probe_flow.dumpers.base.runner import RunnerSpec
+from probe_flow.dumpers.registry import RUNNERS
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.stages.dump import dump_torchair_fx, dump_torchair_ge
 from probe_flow.work import Context, Settings
 
 FX = {"uses": "dump.torchair_fx"}
+FX_FOLDER = "msprobe_fx_dump"
 
 
 def context(output: Path, *, resumed: bool = False, found: list[Diagnostic] | None = None) -> Context:
@@ -37,28 +40,26 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[ModelJob]:
     """Return the jobs that were run; each writes a dump of one array, which differs from run to run."""
     ran: list[ModelJob] = []
 
-    def run(job: ModelJob) -> dict[str, Any]:
+    def run(job: ModelJob, runner: RunnerSpec) -> dict[str, Any]:
         import json
 
         ran.append(job)
         job.write()
-        folder = job.dump_folder / "worldsize1_global_rank0" / "graph_1" / "0"
+        folder = runner.dump_folder(job) / "worldsize1_global_rank0" / "graph_1" / "0"
         folder.mkdir(parents=True)
         np.save(folder / "rand-aten.rand.default.OUTPUT.0.20260101000000000001.npy", np.array([float(len(ran))]))
         source = Path(__file__)
-        from probe_flow.dumpers.model_job import file_digest
-
         record = {
             "schema": "probe_flow/model_run/1",
             "ok": True,
             "job": asdict(job),
-            "source": {"path": str(source), "sha256": file_digest(source)},
+            "source": {"path": str(source), "sha256": source_digest(source)},
             "graph_breaks": ["Call to `print`"] if job.model.endswith(":chatty") else [],
         }
         (Path(job.output) / "model_run.json").write_text(json.dumps(record), encoding="utf-8")
         return record
 
-    monkeypatch.setattr("probe_flow.dumpers.model_process.run_model", run)
+    monkeypatch.setattr("probe_flow.dumpers.base.process.run_model", run)
     return ran
 
 
@@ -118,7 +119,7 @@ def test_options_are_handed_to_the_run(tmp_path: Path, jobs: list[ModelJob]) -> 
 def test_dump_that_was_written_is_the_catalog(tmp_path: Path, jobs: list[ModelJob]) -> None:
     catalog: Any = dump_torchair_fx.run(fx(model="net:build"), {}, context(tmp_path))
 
-    assert Path(catalog.root) == jobs[0].dump_folder.resolve()
+    assert Path(catalog.root) == RUNNERS["torchair_fx"].dump_folder(jobs[0]).resolve()
     assert [key.name for key in catalog.nodes] == ["rand"]
     assert "repeats" not in catalog.attrs
 

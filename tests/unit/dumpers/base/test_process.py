@@ -1,4 +1,7 @@
-"""Running a model in a child process: what it left, how it ended, and what its log says. torch is a stand-in."""
+"""Running a model in a child process: what it left, how it ended, and what its log says.
+
+All of it is the same for every framework: it is tested with a stand-in of torch, and with the toy framework.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from toy_framework import TOY
 
-from probe_flow.dumpers import model_process
-from probe_flow.dumpers.model_job import ModelJob, is_done, read_job, read_run
-from probe_flow.dumpers.model_process import run_model
+from probe_flow.dumpers.base import process
+from probe_flow.dumpers.base.job import ModelJob, is_done, read_job, read_run
+from probe_flow.dumpers.base.process import run_model
+from probe_flow.dumpers.base.runner import RunnerSpec
+from probe_flow.dumpers.registry import RUNNERS
 from probe_flow.errors import IncompleteError, UsageError
 
 TORCH = """
@@ -29,15 +35,22 @@ def use_deterministic_algorithms(on, warn_only): pass
 PAUSE = "alive.write('up'); alive.flush(); signal.pause()\n"
 
 
+@pytest.fixture(params=[RUNNERS["torchair_fx"], TOY], ids=lambda runner: runner.name)
+def runner(request: pytest.FixtureRequest) -> RunnerSpec:
+    found = request.param
+    assert isinstance(found, RunnerSpec)
+    return found
+
+
 @pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelJob:
+def job(runner: RunnerSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelJob:
     packages = tmp_path / "packages"
     packages.mkdir()
     (packages / "torch.py").write_text(TORCH, encoding="utf-8")
     monkeypatch.syspath_prepend(str(packages))
     output = tmp_path / "out"
     output.mkdir()
-    return ModelJob("torchair_fx", "net:build", {}, str(output), import_from=str(tmp_path))
+    return ModelJob(runner.name, "net:build", {}, str(output), import_from=str(tmp_path))
 
 
 def write_net(job: ModelJob, text: str) -> None:
@@ -45,14 +58,14 @@ def write_net(job: ModelJob, text: str) -> None:
     (Path(job.import_from) / "net.py").write_text(text, encoding="utf-8")
 
 
-def test_crash_in_native_code_tells_the_signal_and_the_last_words(job: ModelJob) -> None:
+def test_crash_in_native_code_tells_the_signal_and_the_last_words(job: ModelJob, runner: RunnerSpec) -> None:
     write_net(
         job,
         "import os, signal\nprint('loading weights', flush=True)\ndef build(): os.kill(os.getpid(), signal.SIGSEGV)",
     )
 
     with pytest.raises(IncompleteError) as raised:
-        run_model(job)
+        run_model(job, runner)
 
     assert raised.value.diagnostic.code == "PF6325"
     assert "SIGSEGV" in raised.value.diagnostic.message
@@ -60,31 +73,31 @@ def test_crash_in_native_code_tells_the_signal_and_the_last_words(job: ModelJob)
     assert read_run(Path(job.output)) == {}
 
 
-def test_killed_process_hints_at_memory(job: ModelJob) -> None:
+def test_killed_process_hints_at_memory(job: ModelJob, runner: RunnerSpec) -> None:
     write_net(job, "import os, signal\ndef build(): os.kill(os.getpid(), signal.SIGKILL)")
 
     with pytest.raises(IncompleteError) as raised:
-        run_model(job)
+        run_model(job, runner)
 
     assert "memory" in (raised.value.diagnostic.help or "")
 
 
-def test_a_model_beyond_its_memory_fails_alone_and_the_limit_is_named(job: ModelJob) -> None:
+def test_a_model_beyond_its_memory_fails_alone_and_the_limit_is_named(job: ModelJob, runner: RunnerSpec) -> None:
     write_net(job, "def build(): return bytearray(2**30)")
 
     with pytest.raises(UsageError, match="MemoryError") as raised:
-        run_model(replace(job, memory_bytes=2**29))
+        run_model(replace(job, memory_bytes=2**29), runner)
 
     assert (raised.value.diagnostic.help or "").startswith("`memory_limit` lets it take 512 MiB")
     with pytest.raises(UsageError, match="bytearray"):  # what it returned: without a limit it has room
-        run_model(job)
+        run_model(job, runner)
 
 
-def test_process_that_exits_by_itself_is_no_success(job: ModelJob) -> None:
+def test_process_that_exits_by_itself_is_no_success(job: ModelJob, runner: RunnerSpec) -> None:
     write_net(job, "import os\ndef build(): os._exit(0)")
 
     with pytest.raises(IncompleteError, match="exit code 0"):
-        run_model(job)
+        run_model(job, runner)
 
 
 @pytest.mark.parametrize(
@@ -99,35 +112,39 @@ def test_process_that_exits_by_itself_is_no_success(job: ModelJob) -> None:
         ("def build(size): ...", "cannot be called without arguments: TypeError"),
     ],
 )
-def test_model_that_cannot_be_loaded_is_a_wrong_request(job: ModelJob, net: str, message: str) -> None:
+def test_model_that_cannot_be_loaded_is_a_wrong_request(
+    job: ModelJob, runner: RunnerSpec, net: str, message: str
+) -> None:
     write_net(job, net)
 
     with pytest.raises(UsageError) as raised:
-        run_model(job)
+        run_model(job, runner)
 
     assert raised.value.diagnostic.code == "PF6322"
     assert message in raised.value.diagnostic.message
 
 
-def test_record_of_an_earlier_run_is_no_success_of_this_one(job: ModelJob) -> None:
+def test_record_of_an_earlier_run_is_no_success_of_this_one(job: ModelJob, runner: RunnerSpec) -> None:
     write_net(job, "import os\ndef build(): os._exit(0)")
     (Path(job.output) / "model_run.json").write_text('{"schema": "probe_flow/model_run/1", "ok": true}', "utf-8")
 
     with pytest.raises(IncompleteError):
-        run_model(job)
+        run_model(job, runner)
 
 
-def test_job_is_read_as_it_was_written(job: ModelJob) -> None:
+def test_job_is_read_as_it_was_written(job: ModelJob, runner: RunnerSpec) -> None:
     whole = replace(job, inputs={"random": {"seed": 1, "tensors": []}}, dump={"steps": [1]}, dynamic=True)
 
     assert read_job(whole.write()) == whole
 
 
-def test_finished_run_counts_only_for_the_same_job_and_the_same_source(job: ModelJob, tmp_path: Path) -> None:
+def test_finished_run_counts_only_for_the_same_job_and_the_same_source(
+    job: ModelJob, runner: RunnerSpec, tmp_path: Path
+) -> None:
     import json
     from dataclasses import asdict
 
-    from probe_flow.dumpers.model_job import file_digest
+    from probe_flow.dumpers.base.job import source_digest
 
     source = tmp_path / "net.py"
     source.write_text("x = 1", encoding="utf-8")
@@ -135,7 +152,7 @@ def test_finished_run_counts_only_for_the_same_job_and_the_same_source(job: Mode
         "schema": "probe_flow/model_run/1",
         "ok": True,
         "job": asdict(job),
-        "source": {"path": str(source), "sha256": file_digest(source)},
+        "source": {"path": str(source), "sha256": source_digest(source)},
     }
     (Path(job.output) / "model_run.json").write_text(json.dumps(record), encoding="utf-8")
 
@@ -148,13 +165,13 @@ def test_finished_run_counts_only_for_the_same_job_and_the_same_source(job: Mode
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": "other", "ok": true}'])
-def test_record_that_cannot_be_read_is_no_run(job: ModelJob, text: str) -> None:
+def test_record_that_cannot_be_read_is_no_run(job: ModelJob, runner: RunnerSpec, text: str) -> None:
     (Path(job.output) / "model_run.json").write_text(text, encoding="utf-8")
 
     assert not is_done(job)
 
 
-def test_interrupted_run_ends_its_process(job: ModelJob, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_run_ends_its_process(job: ModelJob, runner: RunnerSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     write_net(job, "import signal\ndef build(): signal.pause()")
     started: list[subprocess.Popen[bytes]] = []
 
@@ -168,11 +185,13 @@ def test_interrupted_run_ends_its_process(job: ModelJob, monkeypatch: pytest.Mon
     monkeypatch.setattr(subprocess, "Popen", Interrupted)
 
     with pytest.raises(KeyboardInterrupt):
-        run_model(job)
+        run_model(job, runner)
     assert started[0].poll() is not None
 
 
-def test_a_process_that_cannot_be_killed_is_left_behind(job: ModelJob, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_cannot_be_killed_is_left_behind(
+    job: ModelJob, runner: RunnerSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As one that hangs in a driver."""
     write_net(job, "import time\ndef build(): time.sleep(600)")
     started: list[subprocess.Popen[bytes]] = []
@@ -186,12 +205,12 @@ def test_a_process_that_cannot_be_killed_is_left_behind(job: ModelJob, monkeypat
             return super().wait(timeout)
 
     monkeypatch.setattr(subprocess, "Popen", Interrupted)
-    monkeypatch.setattr(model_process, "STOP_S", 0.2)
-    monkeypatch.setattr(model_process, "KILL_S", 0.2)
-    monkeypatch.setattr(model_process.os, "killpg", lambda _process, number: signals.append(number))
+    monkeypatch.setattr(process, "STOP_S", 0.2)
+    monkeypatch.setattr(process, "KILL_S", 0.2)
+    monkeypatch.setattr(process.os, "killpg", lambda _process, number: signals.append(number))
     try:
         with pytest.raises(KeyboardInterrupt):
-            run_model(job)
+            run_model(job, runner)
         assert signals == [signal.SIGTERM, signal.SIGKILL]
     finally:
         started[0].kill()
@@ -199,15 +218,14 @@ def test_a_process_that_cannot_be_killed_is_left_behind(job: ModelJob, monkeypat
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_process_of_the_model_ends_with_a_parent_that_is_killed(job: ModelJob, number: int) -> None:
+def test_process_of_the_model_ends_with_a_parent_that_is_killed(job: ModelJob, runner: RunnerSpec, number: int) -> None:
     """The model holds a pipe open: its end is seen there, without waiting for a time."""
     pipe = Path(job.output).parent / "alive"
     os.mkfifo(pipe)
     write_net(job, f"import signal\nalive = open({str(pipe)!r}, 'w')\n" + PAUSE)
-    code = "import sys; from probe_flow.dumpers.model_process import run_model as run\n"
-    code += (
-        "from probe_flow.dumpers.model_job import read_job; from pathlib import Path; run(read_job(Path(sys.argv[1])))"
-    )
+    code = "import sys; from probe_flow.dumpers.base.process import run_model as run; from pathlib import Path\n"
+    code += "from probe_flow.dumpers.base.job import read_job; from probe_flow.dumpers.registry import RUNNERS\n"
+    code += "from toy_framework import TOY; job = read_job(Path(sys.argv[1])); run(job, RUNNERS.get(job.kind, TOY))"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     parent = subprocess.Popen([sys.executable, "-c", code, str(job.write())], env=environment)
     try:
@@ -223,8 +241,8 @@ def test_process_of_the_model_ends_with_a_parent_that_is_killed(job: ModelJob, n
         parent.wait()
 
 
-def test_exit_of_the_users_code_is_named(job: ModelJob) -> None:
+def test_exit_of_the_users_code_is_named(job: ModelJob, runner: RunnerSpec) -> None:
     write_net(job, "import sys\ndef build(): sys.exit('no weights')")
 
     with pytest.raises(IncompleteError, match=r"PF6324.*`sys.exit\('no weights'\)`"):
-        run_model(job)
+        run_model(job, runner)

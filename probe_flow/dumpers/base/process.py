@@ -8,24 +8,15 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from probe_flow.dumpers.base.job import INPUT_FOLDER, JOB_FILE, LOG_FILE, RUN_FILE, ModelJob, read_run
+from probe_flow.dumpers.base.runner import RunnerSpec
 from probe_flow.dumpers.dump_files import make_folder
-from probe_flow.dumpers.model_job import (
-    FX_FOLDER,
-    GE_FOLDER,
-    INPUT_FOLDER,
-    JOB_FILE,
-    LOG_FILE,
-    RUN_FILE,
-    ModelJob,
-    read_run,
-)
-from probe_flow.dumpers.torchair.ge import FUSION_FILE
 from probe_flow.errors import Diagnostic, IncompleteError, UsageError
 from probe_flow.files.machine import KILL_S
 from probe_flow.files.opening import open_bytes
@@ -33,26 +24,32 @@ from probe_flow.files.opening import open_bytes
 REPEAT = "repeat_"
 """Beginning of the names of folders with repeated runs."""
 
-_OURS = frozenset({FX_FOLDER, GE_FOLDER, INPUT_FOLDER, JOB_FILE, LOG_FILE, RUN_FILE, FUSION_FILE})
+_OURS = frozenset({INPUT_FOLDER, JOB_FILE, LOG_FILE, RUN_FILE})
 
 
-def prepare_output(folder: Path, *, may_replace: bool) -> None:
+def prepare_output(folder: Path, runners: Collection[RunnerSpec], *, may_replace: bool) -> None:
     """Make the folder, and remove from it what an earlier run of a model left, if it may be replaced.
+
+    Args:
+        folder: of the next run.
+        runners: one of which made the earlier run.
+        may_replace: whether that is removed.
 
     Raises:
         UsageError: PF6321 if it holds anything else, or must not be replaced.
         IncompleteError: PF6326 when it cannot be made.
     """
     if folder.exists():
-        _clear(folder, may_replace=may_replace)
+        names = _OURS.union(*({runner.folder, *runner.leaves} for runner in runners))
+        _clear(folder, names, may_replace=may_replace)
     make_folder(folder)
 
 
-def _clear(folder: Path, *, may_replace: bool) -> None:
+def _clear(folder: Path, names: Collection[str], *, may_replace: bool) -> None:
     if not folder.is_dir():
         raise _refusal(folder, "is a file, not a folder", "name a new folder with `output`")
     entries = sorted(folder.iterdir())
-    foreign = [entry.name for entry in entries if entry.name not in _OURS and not entry.name.startswith(REPEAT)]
+    foreign = [entry.name for entry in entries if entry.name not in names and not entry.name.startswith(REPEAT)]
     if foreign or (entries and not (folder / JOB_FILE).is_file()):
         held = f"`{foreign[0]}`, which no run of a model left" if foreign else "a dump of another program"
         raise _refusal(folder, f"holds {held}", "name a new or an empty folder with `output`")
@@ -76,13 +73,10 @@ _TAIL_BYTES = 16 << 10
 _TAIL_LINES = 15
 _LINE_BYTES = 64 << 10
 _MEMORY = re.compile(r"memory|alloc", re.IGNORECASE)
-_NO_FORM = re.compile(rb"([\w.:]+) does not have a deterministic implementation")
-_WRONG_REQUESTS = frozenset({"PF6320", "PF6321", "PF6322", "PF6323", "PF6328", "PF6329", "PF6331"})
-"""What a workflow, not a run, has to change."""
 
 
-def run_model(job: ModelJob) -> dict[str, Any]:
-    """Run a job and return the record that its process left, and which operations torch could not make deterministic.
+def run_model(job: ModelJob, runner: RunnerSpec) -> dict[str, Any]:
+    """Run a job and return the record that its process left, and what the framework only said in the log.
 
     Raises:
         UsageError: what was asked for cannot be run (PF6320 to PF6323, PF6328, PF6329, PF6331).
@@ -91,10 +85,12 @@ def run_model(job: ModelJob) -> dict[str, Any]:
     """
     output = Path(job.output)
     (output / RUN_FILE).unlink(missing_ok=True)
+    for problem in runner.problems():
+        raise UsageError(problem)
     log = output / LOG_FILE
     with log.open("wb") as stream, _lifeline() as line:
         process = subprocess.Popen(  # noqa: S603 (our own module, under the running interpreter)
-            [sys.executable, "-m", "probe_flow.dumpers.model_child", str(job.write()), str(line)],
+            [sys.executable, "-m", "probe_flow.dumpers.base.child", str(job.write()), str(line), *_of(runner)],
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
@@ -109,7 +105,7 @@ def run_model(job: ModelJob) -> dict[str, Any]:
             raise
     record = read_run(output)
     if record.get("ok") and code == 0:
-        return {**record, "not_deterministic": _not_deterministic(log)}
+        return {**record, **{name: _said(pattern, log) for name, pattern in runner.said.items()}}
     raise _failure(job, record.get("failure"), code, log)
 
 
@@ -124,12 +120,16 @@ def _lifeline() -> Iterator[int]:
         os.close(writing)
 
 
+def _of(runner: RunnerSpec) -> tuple[str, str]:
+    """Return what the child needs to know of its runner."""
+    return runner.runner, runner.folder
+
+
 def _environment(job: ModelJob) -> dict[str, str]:
-    """Return the environment of the child: the same packages, and what must be set before torch loads."""
+    """Return the environment of the child: the same packages, and what must be set before its interpreter starts."""
     own = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PYTHONUNBUFFERED": "1"}
     if job.is_deterministic:
         own.setdefault("PYTHONHASHSEED", "0")
-        own.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     return own
 
 
@@ -153,7 +153,7 @@ def _failure(job: ModelJob, failure: object, code: int, log: Path) -> UsageError
         if _MEMORY.search(message):
             cure = (_limit(job) + (cure or "")) or None
         diagnostic = Diagnostic(found, message, help=cure, notes=notes, path=failure.get("path"))
-        return UsageError(diagnostic) if found in _WRONG_REQUESTS else IncompleteError(diagnostic)
+        return UsageError(diagnostic) if failure.get("is_wrong_request") else IncompleteError(diagnostic)
     how = f"by signal {_signal_name(-code)}" if code < 0 else f"with exit code {code}"
     cure = _limit(job) + "its last words are below; the whole log is beside the dump"
     if code == -signal.SIGKILL:
@@ -177,10 +177,11 @@ def _signal_name(number: int) -> str:
         return str(number)
 
 
-def _not_deterministic(log: Path) -> list[str]:
-    """Return the operations of which torch said so, each once; it says so from native code, past Python's warnings."""
+def _said(pattern: str, log: Path) -> list[str]:
+    """Return what a framework said in the log, each once: native code speaks past Python's warnings."""
+    wanted = re.compile(pattern.encode())
     with open_bytes(log) as file:
-        found = (_NO_FORM.search(part) for part in iter(partial(file.readline, _LINE_BYTES), b""))
+        found = (wanted.search(part) for part in iter(partial(file.readline, _LINE_BYTES), b""))
         return list(dict.fromkeys(each[1].decode("utf-8", "replace") for each in found if each))
 
 

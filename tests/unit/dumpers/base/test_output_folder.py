@@ -5,13 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from toy_framework import TOY
 
-from probe_flow.dumpers.model_process import prepare_output
+from probe_flow.dumpers.base import process
+from probe_flow.dumpers.registry import RUNNERS
 from probe_flow.errors import UsageError
 
 
+def prepare_output(folder: Path, *, may_replace: bool) -> None:
+    process.prepare_output(folder, [*RUNNERS.values(), TOY], may_replace=may_replace)
+
+
 def earlier_run(folder: Path) -> Path:
-    for name in ("msprobe_fx_dump", "input", "repeat_2"):
+    for name in ("msprobe_fx_dump", "toy_dump", "toy_cache", "input", "repeat_2"):
         (folder / name).mkdir(parents=True)
     for name in ("model_job.json", "model_run.json", "model.log"):
         (folder / name).write_text("{}", encoding="utf-8")

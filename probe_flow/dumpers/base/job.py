@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from probe_flow.files.opening import open_bytes, read_text
-from probe_flow.records.frameworks import TORCHAIR_GE
 
 JOB_FILE, RUN_FILE, LOG_FILE = "model_job.json", "model_run.json", "model.log"
 RUN_SCHEMA = "probe_flow/model_run/1"
-FX_FOLDER, GE_FOLDER, INPUT_FOLDER = "msprobe_fx_dump", "msprobe_ge_dump", "input"
+INPUT_FOLDER = "input"
 
 _MAX_BYTES = 64 << 20
 
@@ -24,20 +23,20 @@ class ModelJob:
     """One run of a model in a child process.
 
     Args:
-        kind: ``torchair_fx`` or ``torchair_ge``.
-        model: ``module:attribute``, a module of torch or what returns one.
+        kind: name of the runner.
+        model: ``module:attribute``, or the path of a file or a folder, see `source`.
         inputs: ``files``, ``random`` or ``callable``, each with its options; empty = the model takes nothing.
         output: folder that everything is written to.
         dump: options of the dump.
         calls: how often the model is called.
         import_from: folder that modules are imported from first; None = the working directory.
         seed: of every random number generator.
-        is_deterministic: ask torch for deterministic algorithms.
-        threads: of torch; None = its own choice.
+        is_deterministic: ask the framework for deterministic algorithms.
+        threads: of the framework; None = its own choice.
         memory_bytes: of its own memory that the process may take (mapped files do not count); None = no limit.
         device: where model and inputs are moved; None = nowhere.
         has_backward: also run the backward pass, of the sum of the results.
-        dynamic: of `torch.compile`.
+        dynamic: whether the framework shall compile for shapes that vary; None = its own choice.
     """
 
     kind: str
@@ -54,16 +53,6 @@ class ModelJob:
     device: str | None = None
     has_backward: bool = False
     dynamic: bool | None = None
-
-    @property
-    def is_on_device(self) -> bool:
-        """Whether the device's own graph is dumped, not the framework's."""
-        return self.kind == TORCHAIR_GE.name
-
-    @property
-    def dump_folder(self) -> Path:
-        """The folder of the dump itself."""
-        return Path(self.output) / (GE_FOLDER if self.is_on_device else FX_FOLDER)
 
     def write(self) -> Path:
         """Write the job into its output folder."""
@@ -95,11 +84,20 @@ def is_done(job: ModelJob) -> bool:
     if not run.get("ok") or run.get("job") != json.loads(json.dumps(asdict(job))):
         return False
     source = run.get("source")
-    return isinstance(source, dict) and source.get("sha256") == file_digest(Path(str(source.get("path"))))
+    return isinstance(source, dict) and source.get("sha256") == source_digest(Path(str(source.get("path"))))
 
 
-def file_digest(path: Path) -> str | None:
-    """Return the SHA-256 of a file, None when it cannot be read."""
+def source_digest(path: Path) -> str | None:
+    """Return the SHA-256 of a file, or of all names and files in a folder; None when it cannot be read."""
+    if not path.is_dir():
+        return _file_digest(path)
+    digest = hashlib.sha256()
+    for file in sorted(each for each in path.rglob("*") if each.is_file() and each.suffix != ".pyc"):
+        digest.update(f"{file.relative_to(path)}\0{_file_digest(file)}\0".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def _file_digest(path: Path) -> str | None:
     try:
         with open_bytes(path) as file:
             return _digest(file)

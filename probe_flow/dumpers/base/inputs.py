@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch.utils._pytree import tree_map
+from numpy.typing import NDArray
 
+from probe_flow.dumpers.base.runner import NotHeldError, Runner
+from probe_flow.dumpers.base.source import load_attribute
 from probe_flow.dumpers.dump_files import make_folder, write_array, write_bytes
-from probe_flow.dumpers.model_source import load_attribute
-from probe_flow.dumpers.torchair.fx_tensors import NotHeldError, dtype_name, host_array
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.opening import open_bytes
 
@@ -25,7 +24,7 @@ _DEFAULT_HIGH = 10
 _ENDED = object()
 
 
-def model_calls(inputs: Mapping[str, Any], calls: int) -> Iterator[Call]:
+def model_calls(inputs: Mapping[str, Any], calls: int, runner: Runner) -> Iterator[Call]:
     """Yield arguments and keyword arguments of each call; every call gets copies of its own.
 
     Raises:
@@ -39,9 +38,9 @@ def model_calls(inputs: Mapping[str, Any], calls: int) -> Iterator[Call]:
             yield from _several(made, name, calls)
             return
     else:
-        made = _given(inputs)
+        made = _given(inputs, runner)
     for _ in range(calls):
-        yield _as_call(_copied(made))
+        yield _as_call(runner.copied(made))
 
 
 def _several(made: Iterator[Any], name: str, calls: int) -> Iterator[Call]:
@@ -63,47 +62,44 @@ def _asked(ask: Callable[[], Any], name: str) -> Any:
         ) from error
 
 
-def _given(inputs: Mapping[str, Any]) -> Any:
+def _given(inputs: Mapping[str, Any], runner: Runner) -> Any:
     if "files" in inputs:
-        loaded = [_load(Path(file)) for file in inputs["files"]]
+        loaded = [_load(Path(file), runner) for file in inputs["files"]]
         return loaded[0] if len(loaded) == 1 else tuple(loaded)
     if "random" in inputs:
         options = inputs["random"]
         generator = np.random.Generator(np.random.PCG64(options["seed"]))
-        return tuple(_drawn(tensor, generator) for tensor in options["tensors"])
+        return tuple(_drawn(tensor, generator, runner) for tensor in options["tensors"])
     return ()
 
 
-def _load(path: Path) -> Any:
+def _load(path: Path, runner: Runner) -> Any:
     try:
+        if path.suffix != ".npy":
+            return runner.read_inputs(path)
         with open_bytes(path) as file:
-            if path.suffix == ".npy":
-                return torch.from_numpy(np.load(file, allow_pickle=False))
-            return torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises errors of many kinds for a malformed file
+            return runner.tensor(np.load(file, allow_pickle=False), None)
+    except Exception as error:  # frameworks raise errors of many kinds for a malformed file
         raise _unusable(
             f"`{path.name}` cannot be read as input: {type(error).__name__}: {str(error).splitlines()[0]}",
-            "give `.npy` arrays of numbers, or `.pt` files of tensors",
+            runner.input_help,
         ) from error
 
 
-def _drawn(tensor: Mapping[str, Any], generator: np.random.Generator) -> torch.Tensor:
+def _drawn(tensor: Mapping[str, Any], generator: np.random.Generator, runner: Runner) -> Any:
     """Return a tensor of uniform floats in [0, 1), integers from 0 to 9 or bools, unless a range is given."""
-    dtype = getattr(torch, tensor["dtype"], None)
-    if not isinstance(dtype, torch.dtype):
-        raise _unusable(f"torch has no dtype `{tensor['dtype']}`", "use a name such as `float32` or `int64`")
-    shape, low, high = tuple(tensor["shape"]), tensor.get("low"), tensor.get("high")
-    if dtype == torch.bool:
-        return torch.from_numpy(generator.integers(0, 2, shape) == 1)
-    if dtype.is_floating_point or dtype.is_complex:
-        values: Any = generator.uniform(0.0 if low is None else low, 1.0 if high is None else high, shape)
+    dtype, shape, low, high = tensor["dtype"], tuple(tensor["shape"]), tensor.get("low"), tensor.get("high")
+    kind = runner.drawn(dtype)
+    if kind is None:
+        raise _unusable(f"{runner.framework} has no dtype `{dtype}`", "use a name such as `float32` or `int64`")
+    values: Any
+    if kind == "bool":
+        values = generator.integers(0, 2, shape) == 1
+    elif kind == "float":
+        values = generator.uniform(0.0 if low is None else low, 1.0 if high is None else high, shape)
     else:
         values = generator.integers(int(low or 0), _DEFAULT_HIGH if high is None else int(high), shape)
-    return torch.from_numpy(np.asarray(values)).to(dtype)
-
-
-def _copied(made: Any) -> Any:
-    return tree_map(lambda value: value.detach().clone() if isinstance(value, torch.Tensor) else value, made)
+    return runner.tensor(np.asarray(values), dtype)
 
 
 def _as_call(made: Any) -> Call:
@@ -114,36 +110,35 @@ def _as_call(made: Any) -> Call:
     return (made,), {}
 
 
-def moved(call: Call, device: str | None) -> Call:
-    """Return the arguments with their tensors on a device."""
-    if device is None:
-        return call
-    args, kwargs = tree_map(lambda value: value.to(device) if isinstance(value, torch.Tensor) else value, call)
-    return args, kwargs
-
-
-def keep_inputs(call: Call, folder: Path) -> list[dict[str, Any]]:
+def keep_inputs(call: Call, folder: Path, runner: Runner) -> list[dict[str, Any]]:
     """Write the tensors of a call as `.npy` and as raw bytes, and return what the record says of them."""
     make_folder(folder)
     facts: list[dict[str, Any]] = []
     args, kwargs = call
-    for number, (name, value) in enumerate(
-        (*((str(index), value) for index, value in enumerate(args)), *kwargs.items())
-    ):
-        if not isinstance(value, torch.Tensor):
+    named = [*((str(index), value) for index, value in enumerate(args)), *kwargs.items()]
+    for number, (name, value) in enumerate(named):
+        described = runner.described(value)
+        if described is None:
             facts.append({"name": name, "value": repr(value)[:200]})
             continue
+        dtype, shape = described
         # A name may come from a file, and must not lead out of the folder.
         stem = name if name.isidentifier() else str(number)
-        entry: dict[str, Any] = {"name": name, "dtype": dtype_name(value), "shape": list(value.shape)}
+        entry: dict[str, Any] = {"name": name, "dtype": dtype, "shape": list(shape)}
         try:
-            raw = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-            entry |= {"file": write_array(folder, f"{stem}.npy", host_array(value))}
-            entry |= {"raw": write_bytes(folder, f"{stem}.bin", raw), "sha256": hashlib.sha256(raw).hexdigest()}
-        except (NotHeldError, RuntimeError) as error:
+            entry |= _kept(*runner.stored(value), folder, stem)
+        except NotHeldError as error:
             entry |= {"not_kept": str(error)}
         facts.append(entry)
     return facts
+
+
+def _kept(array: NDArray[Any], raw: bytes, folder: Path, stem: str) -> dict[str, str]:
+    return {
+        "file": write_array(folder, f"{stem}.npy", array),
+        "raw": write_bytes(folder, f"{stem}.bin", raw),
+        "sha256": hashlib.sha256(raw).hexdigest(),
+    }
 
 
 def _unusable(what: str, cure: str) -> UsageError:

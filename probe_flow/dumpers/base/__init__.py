@@ -1,0 +1,1 @@
+"""What every run of a model has once, whatever its framework: job, child process, log, inputs, record."""

@@ -1,0 +1,43 @@
+"""The frameworks that models are run by: each runner once, with what is known of it without importing it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from probe_flow.dumpers.base.runner import RunnerSpec
+from probe_flow.dumpers.torch.diagnostics import (
+    NO_DETERMINISTIC_FORM,
+    NOT_DETERMINISTIC,
+    device_problems,
+    torch_notes,
+)
+from probe_flow.dumpers.torchair.ge import FUSION_FILE
+
+_OURS = (
+    RunnerSpec(
+        "torchair_fx",
+        "probe_flow.dumpers.torchair.runners:FxRunner",
+        framework="torch",
+        modules=("torch",),
+        extra="torch",
+        folder="msprobe_fx_dump",
+        said={NOT_DETERMINISTIC: NO_DETERMINISTIC_FORM},
+        notes=torch_notes,
+    ),
+    RunnerSpec(
+        "torchair_ge",
+        "probe_flow.dumpers.torchair.runners:GeRunner",
+        framework="torch",
+        modules=("torch",),
+        extra="torch",
+        folder="msprobe_ge_dump",
+        leaves=frozenset({FUSION_FILE}),
+        said={NOT_DETERMINISTIC: NO_DETERMINISTIC_FORM},
+        device_problems=device_problems,
+        notes=torch_notes,
+    ),
+)
+
+RUNNERS: Mapping[str, RunnerSpec] = MappingProxyType({spec.name: spec for spec in _OURS})
+"""Every runner by its name."""

@@ -1,0 +1,1 @@
+"""What all runners of torch models share."""
