@@ -22,8 +22,8 @@ _PATH = re.compile(r"(?P<path>.*?)(:(?P<attribute>[A-Za-z_][A-Za-z0-9_.]*))?", r
 def split_model(name: str) -> tuple[Path | None, str | None]:
     """Return path and attribute of a model: no path for ``module:attribute``, no attribute where none is given.
 
-    >>> split_model("net:build"), split_model("nets/small.py:build"), split_model("small.onnx")
-    ((None, 'build'), (PosixPath('nets/small.py'), 'build'), (PosixPath('small.onnx'), None))
+    >>> split_model("net:build"), split_model("nets/small.py:build"), split_model("small.model")
+    ((None, 'build'), (PosixPath('nets/small.py'), 'build'), (PosixPath('small.model'), None))
     """
     path = path_in(name)
     if path is None:
@@ -32,9 +32,9 @@ def split_model(name: str) -> tuple[Path | None, str | None]:
 
 
 def path_in(name: str) -> str | None:
-    """Return the part of a model's name that is a path; None for ``module:attribute``."""
-    if re.match(MODULE_ATTRIBUTE, name) and not name.partition(":")[0].endswith(_CODE):
+    """Return the part of a model's name that is a path; None for ``module:attribute`` and for what names no model."""
+    is_module = re.match(MODULE_ATTRIBUTE, name) and not name.partition(":")[0].endswith(_CODE)
+    if is_module or not re.match(MODEL, name, re.DOTALL):
         return None
     found = _PATH.fullmatch(name)
-    assert found is not None, "the pattern takes any text"
-    return found["path"]
+    return found["path"] if found is not None else None

@@ -43,7 +43,9 @@ class Inputs(Model):
     """Where the arguments of the model come from: exactly one of the options."""
 
     files: list[UsedPath] | None = Field(
-        None, min_length=1, description="`.npy` arrays or `.pt` files of tensors, one for each argument."
+        None,
+        min_length=1,
+        description="`.npy` arrays, or tensors in files of the framework (`.pt`), one for each argument.",
     )
     random: RandomInputs | None = Field(None, description="Random numbers of a recorded seed.")
 

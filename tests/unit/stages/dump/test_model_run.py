@@ -6,18 +6,22 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from toy_framework import TOY
 
 from probe_flow.dumpers.base.job import ModelJob, source_digest
 from probe_flow.dumpers.base.runner import RunnerSpec
 from probe_flow.dumpers.registry import RUNNERS
+from probe_flow.engine.run.paths import input_paths
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.stages.dump import dump_torchair_fx, dump_torchair_ge
+from probe_flow.stages.dump.model_run import RunOptions, dump_of_model, forecast
 from probe_flow.work import Context, Settings
+from probe_flow.workflow.loading.loader import load_workflow
 
 FX = {"uses": "dump.torchair_fx"}
 FX_FOLDER = "msprobe_fx_dump"
@@ -193,6 +197,64 @@ def test_plan_of_a_ge_dump_needs_the_device(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert forecast is not None
     assert "PF6328" in [problem.code for problem in forecast.problems]
+
+
+class ToyOptions(RunOptions):
+    uses: Literal["dump.toy"]
+
+
+def test_a_stage_of_another_framework_needs_only_its_runner(tmp_path: Path) -> None:
+    net = "from toy_framework import Net, scaled\nprint('toy: mul is slow')\nmodel = Net(scaled('a', 2.0))\n"
+    (tmp_path / "net.py").write_text(net, encoding="utf-8")
+    np.save(tmp_path / "x.npy", np.array([1.5, 2.0]))
+    given = {"uses": "dump.toy", "model": str(tmp_path / "net.py"), "inputs": {"files": [str(tmp_path / "x.npy")]}}
+    options, found = ToyOptions(**given), list[Diagnostic]()
+
+    folders = dump_of_model(TOY, options, {"types": ["mul"]}, context(tmp_path, found=found), repeat=2)
+
+    base = tmp_path / "dumps" / "golden_m_a_b"
+    assert folders == [base / "toy_dump", base / "repeat_2" / "toy_dump"]
+    assert [np.load(folder / "0" / "a.npy").tolist() for folder in folders] == [[3.0, 4.0]] * 2
+    assert [(each.code, each.message) for each in found] == [("PF6333", "slow: mul")]
+    written = (base / "model_run.json").stat().st_mtime_ns
+    assert dump_of_model(TOY, options, {"types": ["mul"]}, context(tmp_path, resumed=True), repeat=2) == folders
+    assert (base / "model_run.json").stat().st_mtime_ns == written
+    foreseen = forecast(TOY, options)
+    assert foreseen is not None
+    assert foreseen.problems == ()
+    with pytest.raises(ValidationError, match="backward\n"):
+        ToyOptions(**given, backward=True)
+
+
+WORKFLOW = """version: 1
+name: w
+params:
+  chosen: {default: "nets/small.py:build", type: path}
+stages:
+  module: {uses: dump.torchair_fx, model: "net:build"}
+  file: {uses: dump.torchair_fx, model: net.py, inputs: "net:inputs"}
+  attribute: {uses: dump.torchair_fx, model: "nets/small.py:build"}
+  package: {uses: dump.torchair_fx, model: "./nets:build"}
+  chosen: {uses: dump.torchair_fx, model: "${params.chosen}"}
+"""
+
+
+def test_paths_of_models_start_from_the_workflow(tmp_path: Path) -> None:
+    (tmp_path / "w.yaml").write_text(WORKFLOW, encoding="utf-8")
+
+    workflow = load_workflow(tmp_path / "w.yaml", env={}, cwd=tmp_path / "elsewhere", sets={})
+
+    models = {stage.name: stage.options.model for stage in workflow.stages}  # type: ignore[attr-defined]
+    assert models == {
+        "module": "net:build",
+        "file": f"{tmp_path}/net.py",
+        "attribute": f"{tmp_path}/nets/small.py:build",
+        "package": f"{tmp_path}/nets:build",
+        "chosen": f"{tmp_path}/nets/small.py:build",
+    }
+    assert [path.name for stage in workflow.stages for _, path in input_paths(stage.options)] == [
+        "net.py", "small.py", "nets", "small.py",
+    ]  # fmt: skip
 
 
 def test_validate_and_forecast_import_neither_the_model_nor_numpy(tmp_path: Path) -> None:
