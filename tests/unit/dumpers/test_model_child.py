@@ -84,6 +84,44 @@ def with_options(job: ModelJob, **options: Any) -> ModelJob:
     return replace(job, **options)
 
 
+def test_a_model_is_a_file_or_a_package(job: ModelJob, tmp_path: Path) -> None:
+    inputs = {"random": {"seed": 1, "tensors": [{"shape": [2, 4], "dtype": "float32"}]}}
+    (tmp_path / "nets").mkdir()
+    (tmp_path / "nets" / "__init__.py").write_text("from .small import Net as model", encoding="utf-8")
+    (tmp_path / "nets" / "small.py").write_text(NET, encoding="utf-8")
+
+    for name, source in ("net.py:build", "net.py"), ("nets", "nets"):
+        output = tmp_path / f"out_{source}"
+        output.mkdir()
+        given = with_options(job, model=str(tmp_path / name), inputs=inputs, output=str(output), import_from=None)
+        record = run_model(given)
+        assert record["source"]["path"] == str(tmp_path / source)
+        assert record["graphs"] == 1
+    dumps = [sorted((tmp_path / f"out_{name}").rglob("addmm-*.OUTPUT.*.npy")) for name in ("net.py", "nets")]
+    assert len(dumps[0]) == len(dumps[1]) == 1
+    assert np.array_equal(np.load(dumps[0][0]), np.load(dumps[1][0]))
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("model.onnx", "is no Python file"),
+        ("weights", "is a folder without `__init__.py`"),
+        ("gone.py", "does not exist"),
+        ("net.py:biuld", "`net.py` has no `biuld`"),
+    ],
+)
+def test_a_path_without_a_model_of_torch_is_refused(job: ModelJob, tmp_path: Path, model: str, message: str) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"")
+    (tmp_path / "weights").mkdir()
+
+    with pytest.raises(UsageError) as raised:
+        run_model(with_options(job, model=str(tmp_path / model)))
+
+    assert raised.value.diagnostic.code == "PF6322"
+    assert message in raised.value.diagnostic.message
+
+
 def test_random_inputs_are_kept_as_arrays_and_bytes(job: ModelJob) -> None:
     drawn = {"seed": 1, "tensors": [{"shape": [2, 4], "dtype": "float32"}]}
 
