@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from pydantic import Field, ValidationInfo, field_validator
 
 from probe_flow.dumpers.registry import RUNNERS
-from probe_flow.stages.base import DumpPath, Duplicates, Forecast, Kind, Model, Select, StageType
-from probe_flow.stages.dump.model_run import dump_of_model, forecast, needs_model
+from probe_flow.stages.base import DumpPath, Duplicates, Forecast, Kind, Select, StageType
+from probe_flow.stages.dump.model_run import NodeFilter, dump_of_model, forecast, needs_model
 from probe_flow.stages.dump.torch_model import TorchRunOptions
 from probe_flow.work import Context
 
@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from probe_flow.dumpers.torchair.fx_repeats import Unequal
 
 RUNNER = RUNNERS["torchair_fx"]
-
-Patterns = list[Annotated[str, Field(min_length=1)]]
-
-
-class NodeFilter(Model):
-    """Nodes to dump. Capitals do not matter; a text without wildcard may stand anywhere in the name."""
-
-    include: Patterns | None = Field(None, description="Patterns of node names, one of which must fit.")
-    exclude: Patterns | None = Field(None, description="Patterns of node names that are left out.")
-    types: Patterns | None = Field(None, description="Patterns of targets, e.g. `aten.mm.*`.")
 
 
 class Options(TorchRunOptions):

@@ -20,6 +20,7 @@ from probe_flow.work import Context
 ModuleAttribute = Annotated[str, Field(pattern=MODULE_ATTRIBUTE)]
 ModelName = Annotated[str, IsPath(is_data=False, path_in=path_in), Field(pattern=MODEL)]
 UsedPath = Annotated[str, IsPath(is_data=False)]
+Patterns = list[Annotated[str, Field(min_length=1)]]
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -61,6 +62,16 @@ class Inputs(Model):
         if self.files is None and self.random is None:
             raise ValueError("give either `files` or `random`")
         return self
+
+
+class NodeFilter(Model):
+    """Nodes to dump. Capitals do not matter; a text without wildcard may stand anywhere in the name."""
+
+    include: Patterns | None = Field(None, description="Patterns of node names, one of which must fit.")
+    exclude: Patterns | None = Field(None, description="Patterns of node names that are left out.")
+    types: Patterns | None = Field(
+        None, description="Patterns of operator types as the dump names them, e.g. `*.mm.*`."
+    )
 
 
 class RunOptions(StageOptions):
