@@ -43,17 +43,16 @@ from probe_flow.records.node import (
 from probe_flow.records.pairs import GUESS, Group, Pair, Pairs, Relation
 from probe_flow.records.reasons import SELF, Expectation, Reason, ReasonKind, Rule
 from probe_flow.records.row import Row
-from probe_flow.records.tensor import (
+from probe_flow.records.tensor import TensorRef, item_name
+from probe_flow.records.tensor_data import Extent, Statistics, TensorData, TensorTable, TensorTables
+from probe_flow.records.tensor_traits import (
     NAMED_BY,
-    Extent,
     Slot,
     SlotRole,
-    Statistics,
     TensorFacts,
     TensorKind,
-    TensorRef,
+    TensorTraits,
     TensorType,
-    item_name,
     shared_slot,
     tensor_type,
 )
@@ -118,10 +117,14 @@ __all__ = [
     "SlotRole",
     "Statistics",
     "Status",
+    "TensorData",
     "TensorDetail",
     "TensorFacts",
     "TensorKind",
     "TensorRef",
+    "TensorTable",
+    "TensorTables",
+    "TensorTraits",
     "TensorType",
     "Value",
     "Verdict",

@@ -13,7 +13,7 @@ from probe_flow.records.baseline import BaselineUse
 from probe_flow.records.node import NodeKey
 from probe_flow.records.pairs import Pairs
 from probe_flow.records.row import Row
-from probe_flow.records.tensor import Slot
+from probe_flow.records.tensor_traits import Slot
 from probe_flow.records.verdict import Excuse
 
 

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias, TypeGuard
 from msgspec import Struct
 
 from probe_flow.records.figures import FigureRow, FigureTable, Integers, StoredTable, Value
-from probe_flow.records.tensor import Statistics, TensorRef
+from probe_flow.records.tensor import TensorRef
+from probe_flow.records.tensor_data import Statistics
 
 
 class Mode(enum.Enum):

@@ -16,7 +16,8 @@ from probe_flow.records.figures import shared_numbers
 from probe_flow.records.measurement import Measurement
 from probe_flow.records.node import Execution, NodeKey
 from probe_flow.records.pairs import Pair, Pairs
-from probe_flow.records.tensor import Slot, SlotRole, TensorRef
+from probe_flow.records.tensor import TensorRef
+from probe_flow.records.tensor_traits import Slot, SlotRole
 from probe_flow.records.verdict import Status, Verdict
 
 _ROLE_ORDER = {

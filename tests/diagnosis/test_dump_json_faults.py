@@ -89,7 +89,7 @@ def catalog(path: Path, side: str) -> Catalog:
 
 
 def without_checksum(tensor: TensorRef | None) -> TensorRef | None:
-    return tensor and replace(tensor, checksum=None)
+    return tensor and tensor.changed(checksum=None)
 
 
 def measure(pair: Pair, mode: str, case: Case) -> Row:

@@ -27,7 +27,18 @@ from probe_flow.dumps.reduced.reduced_tensors import device_refs
 from probe_flow.dumps.selection import Duplicates, choose, skipped_duplicate
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.files.arrays.npy import npy_tensor_ref
-from probe_flow.records import DeviceFacts, Execution, Node, NodeKey, Problem, Slot, SlotRole, TensorKind, TensorRef
+from probe_flow.records import (
+    DeviceFacts,
+    Execution,
+    Node,
+    NodeKey,
+    Problem,
+    Slot,
+    SlotRole,
+    TensorKind,
+    TensorRef,
+    TensorTables,
+)
 
 
 @dataclass(slots=True)
@@ -48,6 +59,7 @@ class GeNodes:
     problems: list[Problem] = field(default_factory=list)
     parts: dict[NodeKey, tuple[str, ...]] = field(default_factory=dict)
     tensors: dict[NodeKey, list[TensorRef]] = field(default_factory=dict)
+    tables: TensorTables = field(default_factory=TensorTables)
     beside: list[str] = field(default_factory=list)
 
     def read(self, files: Sequence[GeFile]) -> Iterator[tuple[Node, Sequence[TensorRef]]]:
@@ -127,8 +139,8 @@ class GeNodes:
         if reason is not None:
             slot = Slot(SlotRole.OUTPUT, (0,))
             refs = [TensorRef.of(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)]
-        self.tensors[key] = refs
-        return self._describe(key, files, header_name), refs
+        self.tensors[key] = [ref.stored_in(self.tables) for ref in refs]
+        return self._describe(key, files, header_name), self.tensors[key]
 
     def _without_header(self, file: GeFile, key: NodeKey) -> list[TensorRef]:
         if file.form == "array":
@@ -142,7 +154,7 @@ class GeNodes:
         for file in files:
             key = NodeKey(self.execution, name, call=first + slice_number(file))
             names[name] = key.call + 1
-            self.tensors[key] = content.own_refs(file, key)
+            self.tensors[key] = [ref.stored_in(self.tables) for ref in content.own_refs(file, key)]
             yield self._describe(key, [file], content.op_name), self.tensors[key]
         self.problems.extend(content.problems)
 

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from probe_flow.dumps.dump_json.leaves import canonical_dtype, is_scalar_type, opaque_text, typed_scalar
 from probe_flow.dumps.dump_json.numbers import BadNumberError, dimension, statistic
 from probe_flow.dumps.dump_json.tensor_files import TensorFiles
 from probe_flow.records import (
-    NAMED_BY,
     Extent,
     FigureTable,
     NodeKey,
@@ -30,11 +31,11 @@ from probe_flow.records import (
     TensorFacts,
     TensorKind,
     TensorRef,
-    TensorType,
+    TensorTable,
+    TensorTables,
     entry_name,
     item_name,
     shared_slot,
-    tensor_type,
 )
 
 MAX_DEPTH = 400
@@ -100,9 +101,11 @@ class Flattener:
         self._shapes: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._known_shapes: dict[bytes, tuple[int, ...]] = {}  # marshalled, True and 2.0 are not 1 and 2
         self._words: dict[str, tuple[str, str]] = {}
-        self._types: dict[tuple[object, bytes, bool | None], TensorType] = {}
+        self._examples: dict[tuple[object, ...], TensorRef] = {}  # by what the traits of tensors depend on
         self._statistics = FigureTable(_COLUMNS)
-        self._named: TensorFacts | None = None  # what names the tensors of the entry at hand; None: each its own item
+        self._recorded = TensorTable(source, self._statistics)
+        self._tables = TensorTables()
+        self._named: NodeKind | None = None  # what names the tensors of the entry at hand; None: each its own item
 
     def flatten(self, entry: object, *, name: str, kind: NodeKind, node: NodeKey, result: Flattened) -> None:
         """Add the tensors of one entry in report order: inputs, parameters, outputs, parameter gradients.
@@ -114,7 +117,7 @@ class Flattener:
             node: owner of the tensors.
             result: what to add to.
         """
-        self._named = NAMED_BY[kind] if name == entry_name(node, kind) else None
+        self._named = kind if name == entry_name(node, kind) else None
         if kind is NodeKind.DEBUG:
             self._add(entry, SlotRole.DEBUG, name, node, result)
         elif not isinstance(entry, dict):
@@ -142,8 +145,7 @@ class Flattener:
         if isinstance(value, list):
             for index, child in enumerate(value):
                 if type(child) is dict and len(child) == _USUAL_COUNT:
-                    named = self._named or TensorFacts(f"{prefix}.{index}")
-                    usual = self._usual(child, named, node, shared_slot(role, (index,)))
+                    usual = self._usual(child, f"{prefix}.{index}", node, shared_slot(role, (index,)))
                     if usual is not None:
                         result.tensors.append(usual)
                         continue
@@ -158,36 +160,45 @@ class Flattener:
                     self._add_leaf(leaf, role, path, prefix, node, result)
         else:
             item = prefix if role is SlotRole.DEBUG else f"{prefix}.0"
-            result.tensors.append(self._tensor(value, item, node, shared_slot(role, (0,)), result.problems))
+            self._add_tensor(value, item, node, shared_slot(role, (0,)), result)
 
     def _add_leaf(
         self, leaf: object, role: SlotRole, path: _Path, prefix: str, node: NodeKey, result: Flattened
     ) -> None:
         item = f"{prefix}.{path[0] if len(path) == 1 else '.'.join(map(str, path))}"
-        result.tensors.append(self._tensor(leaf, item, node, shared_slot(role, path), result.problems))
+        self._add_tensor(leaf, item, node, shared_slot(role, path), result)
 
-    def _usual(self, value: _Leaf, named: TensorFacts, node: NodeKey, slot: Slot) -> TensorRef | None:
+    def _add_tensor(self, value: object, item: str, node: NodeKey, slot: Slot, result: Flattened) -> None:
+        result.tensors.append(self._tensor(value, item, node, slot, result.problems).stored_in(self._tables))
+
+    def _usual(self, value: _Leaf, item: str, node: NodeKey, slot: Slot) -> TensorRef | None:
         """Return a tensor with four statistics, as most are; None for others, and for shapes not yet seen."""
         try:
             word, stored, raw_shape, high, low, mean, norm, grad = _usual_values(value)
             if not (type(high) is type(low) is type(mean) is type(norm) is float and type(word) is str):
                 return None
             shape = marshal.dumps(raw_shape, 0)
-            kind = self._types.get((stored, shape, grad)) or self._new_type(stored, shape, grad)
+            key = stored, shape, grad, slot, self._named
+            traits = (self._examples.get(key) or self._example(*key, node)).traits
         except (KeyError, TypeError, ValueError):
             return None
-        number = self._statistics.add((low, high, mean, norm))
+        if self._named is None:
+            traits = replace(traits, facts=TensorFacts(item))
         # By position: a keyword costs as much as storing its value.
-        return TensorRef(node, slot, kind, self._statistics, self._source, None, named, number)
+        return TensorRef(node, traits, self._recorded, self._statistics.add((low, high, mean, norm)))
 
-    def _new_type(self, raw_dtype: str, raw_shape: bytes, grad: object) -> TensorType:
-        """Return the type of tensors with statistics; a KeyError for what has not been checked yet."""
+    def _example(
+        self, raw_dtype: str, raw_shape: bytes, grad: object, slot: Slot, named_by: NodeKind | None, node: NodeKey
+    ) -> TensorRef:
+        """Return a tensor with the traits of some with statistics; a KeyError for what has not been checked yet."""
         dtype, stored = self._words[raw_dtype]
         shape = self._known_shapes[raw_shape]
         if grad is not None and not isinstance(grad, bool):
             raise KeyError(grad)
-        found = tensor_type(_STATISTICS, dtype, stored, shape, shape, "ND", 0, grad)
-        return self._types.setdefault((raw_dtype, raw_shape, grad), found)
+        found = TensorRef.of(
+            node, slot, _STATISTICS, dtype, stored, shape, shape, requires_grad=grad, named_by=named_by
+        )
+        return self._examples.setdefault((raw_dtype, raw_shape, grad, slot, named_by), found)
 
     def _tensor(
         self, value: object, item: str, node: NodeKey, slot: Slot, problems: list[tuple[str, str]]
@@ -215,7 +226,7 @@ class Flattener:
 
     def _name(self, item: str, node: NodeKey, slot: Slot) -> dict[str, Any]:
         """Return the facts that give a tensor its name."""
-        kind = self._named.named_by if self._named is not None else None
+        kind = self._named
         return {"named_by": kind} if kind is not None and item == item_name(node, kind, slot) else {"item": item}
 
     def _leaf(self, value: _Leaf, facts: dict[str, Any], node: NodeKey, slot: Slot) -> TensorRef:

@@ -51,6 +51,7 @@ from probe_flow.records import (
     Problem,
     TensorKind,
     TensorRef,
+    TensorTables,
 )
 from probe_flow.records.frameworks import MINDSPORE
 
@@ -249,6 +250,7 @@ class _Reading:
         self.problems = files.problems
         self.nodes: dict[NodeKey, Node] = {}
         self.tensors: list[TensorRef] = []
+        self.tables = TensorTables()
         self._takes = selection.node_filter()
         self._nets = {run.net for run in files.runs}
         self._beside = {
@@ -300,7 +302,8 @@ class _Reading:
                 node = _node(execution, members, places[number], beside)
                 self.nodes[node.key] = node
                 members = sorted(members, key=lambda item: item.place[1:])
-                self.tensors.extend(tensor_ref(item, node.key, self.problems) for item in members)
+                found = (tensor_ref(item, node.key, self.problems) for item in members)
+                self.tensors.extend(tensor.stored_in(self.tables) for tensor in found)
         return [members[0].name for members in calls]
 
     def _check_repeats(self, execution: Execution, calls: Sequence[list[Item]]) -> None:

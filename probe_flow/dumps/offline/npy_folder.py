@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from msgspec import structs
-
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.dumps.file_names import safe_name
@@ -33,6 +31,7 @@ from probe_flow.records import (
     SlotRole,
     TensorKind,
     TensorRef,
+    TensorTables,
 )
 from probe_flow.records.frameworks import NPY
 
@@ -103,6 +102,7 @@ class _Reader:
     problems: list[Problem]
     nodes: dict[NodeKey, Node] = field(default_factory=dict)
     tensors: list[TensorRef] = field(default_factory=list)
+    tables: TensorTables = field(default_factory=TensorTables)
 
     def read(self, files: Sequence[ArrayFile], takes: Callable[[str], bool]) -> None:
         """Read the operators that ``takes`` accepts, in order of their oldest files."""
@@ -140,7 +140,7 @@ class _Reader:
                 self.problems.append(replace(error.diagnostic, path=file.file.relative))
                 reason = error.diagnostic.message
                 ref = TensorRef.of(key, slot, TensorKind.UNREADABLE, reason=reason, source=file.file.path)
-            self.tensors.append(ref)
+            self.tensors.append(ref.stored_in(self.tables))
 
 
 def _slot_order(slot: Slot) -> tuple[object, ...]:
@@ -176,7 +176,7 @@ def _container_ref(path: str, key: NodeKey, slot: Slot) -> TensorRef:
     problem = dump.outputs[index].problem
     if problem is not None:
         raise FormatError(problem)
-    return structs.replace(tensor_refs(dump, path, key)[len(dump.inputs) + index], slot=slot)
+    return tensor_refs(dump, path, key)[len(dump.inputs) + index].changed(slot=slot)
 
 
 def _keeps_nothing(found: ArrayFiles) -> Diagnostic:

@@ -40,7 +40,7 @@ from probe_flow.dumps.torchair.fx_manifest import MANIFESTS, manifest_problems
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError
 from probe_flow.files.arrays.npy import npy_tensor_ref
 from probe_flow.files.walk import DumpFile, DumpListing, dump_root, fingerprint, list_dump
-from probe_flow.records import Catalog, Execution, Node, NodeKey, Problem, SlotRole, TensorKind, TensorRef
+from probe_flow.records import Catalog, Execution, Node, NodeKey, Problem, SlotRole, TensorKind, TensorRef, TensorTables
 from probe_flow.records.frameworks import TORCHAIR_FX
 
 _DUMP_FOLDERS = ("msprobe_fx_dump", "data_dump")
@@ -76,6 +76,7 @@ def read_torchair_fx(
         raise IncompleteError(_nothing_to_read(root, listing, files))
     problems = files.problems
     catalog_nodes: dict[NodeKey, Node] = {}
+    tables = TensorTables()
     tensors: list[TensorRef] = []
     beside: list[str] = []
     executions = _executions(files, root, select)
@@ -83,7 +84,7 @@ def read_torchair_fx(
     for execution, members in executions.items():
         for node, refs in _read_execution(execution, members, select, duplicates, problems, beside):
             catalog_nodes[node.key] = node
-            tensors.extend(refs)
+            tensors.extend(ref.stored_in(tables) for ref in refs)
     if executions and not catalog_nodes and select.nodes is not None:
         problems.append(keeps_no_node(file.name.node for members in executions.values() for file in members))
     if beside:

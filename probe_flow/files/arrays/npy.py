@@ -14,7 +14,7 @@ from pathlib import Path
 
 from probe_flow.errors import FormatError
 from probe_flow.files.binary_file import BinaryFile, malformed
-from probe_flow.records import Extent, NodeKey, Slot, TensorKind, TensorRef, tensor_type
+from probe_flow.records import Extent, NodeKey, Slot, TensorKind, TensorRef
 
 MAGIC = b"\x93NUMPY"
 
@@ -133,10 +133,17 @@ def npy_tensor_ref(path: Path | str, node_key: NodeKey, slot: Slot, *, item: str
             reason=header.reason,
             item=item,
         )
-    found = tensor_type(TensorKind.TENSOR, header.dtype, header.descr, header.shape, header.shape, "ND", 0, None)
-    extent = Extent(source, header.offset, header.nbytes, header.encoding)
-    ref = TensorRef(node_key, slot, found, where=extent)
-    return ref if item is None else ref.changed(item=item)
+    return TensorRef.of(
+        node_key,
+        slot,
+        TensorKind.TENSOR,
+        header.dtype,
+        header.descr,
+        header.shape,
+        header.shape,
+        extents=(Extent(source, header.offset, header.nbytes, header.encoding),),
+        item=item,
+    )
 
 
 def _header_text(file: BinaryFile) -> tuple[str, int]:

@@ -8,6 +8,7 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
+from operator import attrgetter
 from pathlib import Path
 from types import UnionType
 from typing import IO, Any, Literal, Union, get_args, get_origin
@@ -30,7 +31,7 @@ from probe_flow.record.stored.kinds import (
     hints_of,
     names_of,
 )
-from probe_flow.records import Comparison, FigureTable, Measurement, Pair, TensorRef
+from probe_flow.records import Comparison, Measurement, Pair, TensorRef, TensorTable
 
 
 def read_comparison(path: Path) -> Comparison:
@@ -271,14 +272,15 @@ def _has_measured(measurement: Measurement) -> bool:
     return 0 <= measurement.number < len(measurement.table)
 
 
-def _has_recorded(tensor: TensorRef) -> bool:
-    return not isinstance(tensor.figures, FigureTable) or 0 <= tensor.number < len(tensor.figures)
+def _has_data(tensor: TensorRef) -> bool:
+    return not isinstance(tensor.data, TensorTable) or 0 <= tensor.number < len(tensor.data)
 
 
 _CHECKS: Mapping[type, Callable[[Any], bool]] = {
     Pair: _has_side,
     Measurement: _has_measured,
-    TensorRef: _has_recorded,
+    TensorRef: _has_data,
+    TensorTable: attrgetter("is_sound"),
 }
 """What the types of fields do not say."""
 

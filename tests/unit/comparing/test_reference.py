@@ -59,7 +59,7 @@ def test_an_own_rule_may_ask_for_what_three_sides_give(tmp_path):
 def test_a_golden_tensor_of_many_pairs_is_measured_against_the_reference_once(tmp_path):
     pairs = three(tmp_path / "d")
     (pair,) = pairs.pairs
-    reader = replace(pair.target, slot=Slot(SlotRole.INPUT, (0,)))
+    reader = pair.target.changed(slot=Slot(SlotRole.INPUT, (0,)))
     pairs = replace(pairs, pairs=(pair, replace(pair, target=reader)))
     pairs = replace(pairs, target=replace(pairs.target, tensors=(pair.target, reader)))
     events: list = []
