@@ -121,12 +121,9 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     silent = {} if is_selection else silent_sides(pairs)
     coverage = cover(pairs, rows, verdicts, silent)
     excused = excuse(rows, pairs, roles, findings, asked=asked, baseline=baseline, coverage=coverage, context=context)
-    compared = tuple(
-        Row(row.pair, row.measurement, verdict, number)
-        for number, (row, verdict) in zip(
-            shared_numbers(len(rows)), zip(rows, excused.verdicts, strict=True), strict=False
-        )
-    )
+    incomplete = incompleteness(rows, roles, coverage, required=asked.required, unused=pairs.unused)
+    problems = *reference_problems(rows), *left_out(rows, scope.max_elements)
+    compared = _judged(rows, excused.verdicts)
     same = _same_dump(pairs)
     return Comparison(
         pairs=pairs,
@@ -135,7 +132,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
         coverage=coverage,
         gate=asked.gate,
         gate_passed=gate_passes(asked.gate, excused.findings, excused.verdicts),
-        incomplete=incompleteness(rows, roles, coverage, required=asked.required, unused=pairs.unused),
+        incomplete=incomplete,
         caveats=(
             *caveats(
                 pairs,
@@ -152,8 +149,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
             *pairs.problems,
             *pairs.unused,
             *silence_problems(silent, pairs),
-            *reference_problems(rows),
-            *left_out(rows, scope.max_elements),
+            *problems,
             *_idle_arguments(asked, ids),
             *excused.problems,
             *([same] if same is not None and not _is_told(same, context) else []),
@@ -175,18 +171,26 @@ def _measured(
     return with_picks(rows, pairs, context), selected is not None
 
 
+def _judged(rows: list[Row], verdicts: Sequence[Verdict]) -> tuple[Row, ...]:
+    """Return the rows with their verdicts and numbers. Each takes the place of its row in the list, to save memory."""
+    for number, (row, verdict) in zip(shared_numbers(len(rows)), zip(rows, verdicts, strict=True), strict=False):
+        rows[number] = Row(row.pair, row.measurement, verdict, number)
+    return tuple(rows)
+
+
 def _same_dump(pairs: Pairs) -> Diagnostic | None:
     """Return a warning (PF2110) where the tensors of both sides lie in the very same files.
 
     Files are told apart by device and inode, so that links and other spellings of a path are seen through. Some pairs
     stand for all.
     """
-    sources = [
-        (pair.target.source, pair.golden.source)
+    both = [
+        (pair.target, pair.golden)
         for pair in pairs.pairs
         if pair.target is not None and pair.golden is not None and not pair.rule.is_self
     ]
-    some = dict.fromkeys(sources[:: max(1, len(sources) // SAMPLED_FILES)])
+    sampled = both[:: max(1, len(both) // SAMPLED_FILES)]
+    some = dict.fromkeys((target.source, golden.source) for target, golden in sampled)
     if not some or not all(_is_same_file(*files) for files in some):
         return None
     return Diagnostic(

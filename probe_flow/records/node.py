@@ -47,7 +47,7 @@ class Execution(Struct, frozen=True, gc=False, cache_hash=True):
         return " ".join(f"{name} {value}" for name, value in parts if value is not None) or "the only execution"
 
 
-class NodeKey(Struct, frozen=True, gc=False, cache_hash=True):
+class NodeKey(Struct, frozen=True, gc=False):
     """Identity of a node. ``name`` is the true name (mapping files resolved); ``call`` counts calls or loops from 0."""
 
     execution: Execution

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.file_records import GeDump
@@ -175,7 +176,7 @@ class GeNodes:
         split = self.links.split(key.name) if self.links is not None else None
         if split is not None and self.links is not None:
             self.parts[key] = split.parts
-            types = tuple(self.links.ops[part].op_type for part in split.parts)
+            types = _shared(*(self.links.ops[part].op_type for part in split.parts))
             if len(split.parts) > 1:
                 originals = split.parts
                 found = (self.links.fx_name((part, 0)) for part in split.parts)
@@ -209,6 +210,12 @@ class GeNodes:
             return written
         split = self.links.split(written) or (self.links.split(inner) if inner != written else None)
         return split.parts[0] if split is not None and len(split.parts) == 1 else written
+
+
+@lru_cache(maxsize=1 << 12)
+def _shared(*types: str) -> tuple[str, ...]:
+    """Return the same tuple for all operators of equal types."""
+    return types
 
 
 def _ambiguous(key: NodeKey, parts: Sequence[str], other: Sequence[str]) -> Problem:
