@@ -91,11 +91,11 @@ class TensorTable(Struct, frozen=True, gc=False, eq=False):
     @property
     def is_sound(self) -> bool:
         """Whether its columns fit together; of tables that were read."""
-        count, end = len(self), len(self.names)
-        columns = self.begins or self.lengths, self.lengths or self.begins, self.figures, self.checksums
+        end = len(self.names)
         return (
             self.names.typecode + self.begins.typecode + self.lengths.typecode == "BIH"
-            and all(len(column) == count for column in columns if column)
+            and len(self.begins) == len(self.lengths)
+            and all(len(column) == len(self) for column in (self.figures, self.checksums) if column)
             and all(begin + length <= end for begin, length in zip(self.begins, self.lengths, strict=True))
             and (self.figures is None or self.figures.width <= len(Statistics.__struct_fields__))
         )
