@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from probe_flow.analysis.coverage import caveats, cover, incompleteness
 from probe_flow.analysis.policies.base import Policy, judge_all
@@ -13,6 +14,7 @@ from probe_flow.analysis.policies.bounds import parse_bound
 from probe_flow.analysis.policies.registry import POLICIES
 from probe_flow.analysis.policies.rules import Rule, RulePolicy
 from probe_flow.analysis.search.conclude import conclude
+from probe_flow.analysis.search.failures import conclude_each, conclude_in_time
 from probe_flow.analysis.silent_operators import silence_problems, silent_sides
 from probe_flow.comparing.asked import Asked, Only
 from probe_flow.comparing.closer_looks import look_closer
@@ -28,7 +30,7 @@ from probe_flow.metrics.catalogue.metrics import METRIC_SETS
 from probe_flow.metrics.catalogue.registry import metric_ids
 from probe_flow.metrics.catalogue.scope import Scope
 from probe_flow.metrics.catalogue.third_side import of_two_sides
-from probe_flow.records import ALL_PASS, Comparison, Finding, Pair, Pairs, Row, Status, Verdict, shared_numbers
+from probe_flow.records import ALL_PASS, Comparison, Finding, Flow, Pair, Pairs, Row, Status, Verdict, shared_numbers
 from probe_flow.records.row import in_execution_order
 from probe_flow.work import Context
 
@@ -107,6 +109,15 @@ def check_memory(rows: int, memory_bytes: int | None) -> None:
     )
 
 
+Search: TypeAlias = Callable[[Sequence[Row], Pairs, Sequence[Verdict]], tuple[tuple[Finding, ...], list[Verdict]]]
+"""Returns the findings, the most important first, and the verdicts with the roles of their rows."""
+
+SEARCHES: Mapping[Flow, Search] = MappingProxyType(
+    {Flow.GRAPH: conclude, Flow.ORDER: conclude, Flow.TIME: conclude_in_time, Flow.NONE: conclude_each}
+)
+"""How what is wrong is searched, by how the nodes of the target depend on each other."""
+
+
 def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Comparison | None) -> Comparison:
     """Return the comparison of all pairs."""
     check_memory(len(pairs.pairs), context.settings.memory_bytes)
@@ -117,7 +128,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     rows, is_selection = _measured(pairs, ids, asked, context, suspects)
     verdicts = judge_all(rows, policy)
     context.emit("compare.judged", rows=len(rows), policy=policy.name)
-    findings, roles = conclude(rows, pairs, verdicts)
+    findings, roles = SEARCHES[pairs.target.flow](rows, pairs, verdicts)
     silent = {} if is_selection else silent_sides(pairs)
     coverage = cover(pairs, rows, verdicts, silent)
     excused = excuse(rows, pairs, roles, findings, asked=asked, baseline=baseline, coverage=coverage, context=context)

@@ -22,7 +22,7 @@ Folders: TypeAlias = tuple[str, ...]
 Shows: TypeAlias = Callable[[Folders, str], bool]
 
 DUMP_JSON, TORCHAIR_GE, TORCHAIR_FX, MINDSPORE_GRAPH = "dump_json", "torchair_ge", "torchair_fx", "mindspore_graph"
-OM, NPY = "om", "npy"
+OM, NPY, ARRAYS = "om", "npy", "arrays"
 
 _FIRST_TIMESTAMP = 10**11
 """Numbers from here on are times in milliseconds or finer; smaller ones are those of tensors."""
@@ -40,12 +40,14 @@ class ReaderSpec:
         read: returns the catalog of the dump at a path, called as ``read(path, side=..., select=...)`` with the name of
             the stage and a `Selection`; or names that function as ``module:attribute``, which is then imported when a
             dump is read. It loads no tensor; what cannot be taken becomes a diagnostic in `Catalog.problems`.
+        is_last: whether it takes files of any name, and so is asked only where no other reader knows the dump.
     """
 
     name: str
     shows: Shows
     signs: str
     read: Callable[..., Catalog] | str
+    is_last: bool = False
 
     def catalog(self, path: str, *, side: str, select: Selection | None = None) -> Catalog:
         """Return the catalog of the dump at a path."""
@@ -74,6 +76,10 @@ def _is_device(folders: Folders, name: str) -> bool:
 def _is_npy(folders: Folders, name: str) -> bool:  # noqa: ARG001
     found = parse_array_name(name)
     return found is not None and found.timestamp >= _FIRST_TIMESTAMP
+
+
+def _is_any_array(folders: Folders, name: str) -> bool:  # noqa: ARG001
+    return name.endswith(".npy") and not name.startswith(".")
 
 
 def _is_torchair_fx(folders: Folders, name: str) -> bool:  # noqa: ARG001
@@ -121,6 +127,13 @@ _OURS = (
         _is_npy,
         "`{op}.{index}.{timestamp}.npy` (arrays of ONNX Runtime, Caffe or TensorFlow)",
         "probe_flow.dumps.offline.npy_folder:read_npy_folder",
+    ),
+    ReaderSpec(
+        ARRAYS,
+        _is_any_array,
+        "`*.npy` of any name (arrays without any order)",
+        "probe_flow.dumps.arrays.reader:read_arrays",
+        is_last=True,
     ),
 )
 

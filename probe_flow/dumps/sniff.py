@@ -54,7 +54,8 @@ def kind_of_dump(path: str) -> str:
         message = f"`{path}` cannot be searched: {error.strerror or error}"
         cure = "give yourself the right to read the folder, or name the one that holds the dump"
         raise IncompleteError(Diagnostic("PF3409", message, path=path, help=cure)) from error
-    found = _shown([READERS[name] for name in READERS.built_in], names)
+    ours = [READERS[name] for name in READERS.built_in]
+    found = _shown((reader for reader in ours if not reader.is_last), names)
     if OM in found and (TORCHAIR_GE in found or any(map(is_torchair, place.resolve().parts[-_MAX_DEPTH:]))):
         # The files of both look alike; what tells them apart may lie beside them, or above the path.
         found.setdefault(TORCHAIR_GE, found.pop(OM))
@@ -87,6 +88,7 @@ def _of_packages(path: str, names: Sequence[tuple[Folders, str]], held: Sequence
             broken.append(error.diagnostic.message)
         except Exception as error:  # code of others
             broken.append(READERS.unusable(kind, f"{type(error).__name__}: {error}").diagnostic.message)
+    found = found or _shown((READERS[name] for name in READERS.built_in if READERS[name].is_last), names)
     if not found:
         raise _unknown(path, held, looked_for, broken)
     return _only(found, path)

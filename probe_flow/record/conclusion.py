@@ -118,14 +118,8 @@ def compared(run: RunRecord) -> str:
 def headline(run: RunRecord, word: str) -> str:
     """Return the verdict as one sentence; ``word`` is that of `verdict_word`."""
     first, nonfinite = run.first, run.nonfinite
-    if word == "PASS" and excuses_any(run):
-        return "Nothing goes wrong beyond what is waived or accepted."
-    if word == "PASS" and first is not None:
-        return f"Its gate passes, although the target first goes wrong at {operator(first)}."
-    if word == "PASS" and any(side.missing or side.outside for side in run.coverage.values()):
-        return "No operator that was compared goes wrong."
     if word == "PASS":
-        return "No operator of the target goes wrong."
+        return _passes(run)
     if word == "DONE":
         return "The workflow ended; it compares nothing."
     if word == "STOPPED":
@@ -134,20 +128,34 @@ def headline(run: RunRecord, word: str) -> str:
         return "The run was stopped before its end."
     if word == "INCOMPLETE":
         tail = f" In what was, {operator(first)} is the first to go wrong." if first is not None else ""
+        if first is None and run.failure is not None:
+            tail = f" In what was, {_failing(run.failure, run)}."
         return "Not everything that was asked for was compared." + tail
     if first is not None:
         return f"The target first goes wrong at {operator(first)}."
     if nonfinite is not None:
         return f"NaN or infinity first appears at {operator(nonfinite)}."
+    if run.failure is not None:
+        return f"{_failing(run.failure, run)}."
     if _drifts(run):
         return "The error grows step by step; no single operator is to blame."
     count = run.counts.get(Status.FAIL, 0)
     return f"{count} tensor{'' if count == 1 else 's'} failed; no single operator was found to be the cause."
 
 
+def _passes(run: RunRecord) -> str:
+    if excuses_any(run):
+        return "Nothing goes wrong beyond what is waived or accepted."
+    if run.first is not None:
+        return f"Its gate passes, although the target first goes wrong at {operator(run.first)}."
+    if any(side.missing or side.outside for side in run.coverage.values()):
+        return "No operator that was compared goes wrong."
+    return "No operator of the target goes wrong."
+
+
 def _what(run: RunRecord, word: str) -> str:
     """Return the verdict's object: the operator with place and size, or the first cause."""
-    first = run.first or run.nonfinite
+    first = run.first or run.nonfinite or run.failure
     causes = [printable(cause) for cause in run.incomplete]
     if word == "INCOMPLETE" or (word == "STOPPED" and causes):
         more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
@@ -159,6 +167,12 @@ def _what(run: RunRecord, word: str) -> str:
         return "the error grows step by step, no single operator is to blame"
     sentence = headline(run, word)
     return sentence[0].lower() + sentence[1:].rstrip(".")
+
+
+def _failing(worst: FindingRecord, run: RunRecord) -> str:
+    """Return how many nodes fail where each stands for itself, and which of them most."""
+    count = run.finding_counts[FindingKind.FAILURE].failing
+    return f"{operator(worst)} fails" if count == 1 else f"{count} nodes fail, {operator(worst)} most"
 
 
 def _drifts(run: RunRecord) -> bool:

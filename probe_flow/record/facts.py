@@ -13,7 +13,7 @@ from probe_flow.record.places import Place, readable
 from probe_flow.record.rows import RowReader, name_in_dump
 from probe_flow.record.types.conclusions import Conclusions, CoverageRecord
 from probe_flow.record.types.run import ProblemRecord, RunRecord
-from probe_flow.records import Comparison, Expectation, Role, Row, Status
+from probe_flow.records import Comparison, Expectation, FindingKind, Role, Row, Status
 
 DISTANCE = "relative_euclidean_distance"
 
@@ -139,11 +139,13 @@ def roles_text(run: Conclusions) -> str:
     wrong, heirs, fine = (run.roles.get(role, 0) for role in (Role.ORIGIN, Role.INHERITED, Role.CLEAN))
     if not any(run.roles.values()):
         return ""
+    alone = run.counts.get(Status.FAIL, 0) - wrong - heirs if FindingKind.FAILURE in run.finding_counts else 0
     counts = {
         "wrong here": wrong,
         "carries it on" if heirs == 1 else "carry it on": heirs,
+        "fails" if alone == 1 else "fail": alone,
         "fine": fine,
-        "not compared": total - wrong - heirs - fine,
+        "not compared": total - wrong - heirs - alone - fine,
     }
     return ", ".join(f"{count} {words}" for words, count in counts.items() if count)
 

@@ -72,6 +72,7 @@ def comparison_summary(comparison: Comparison) -> Summary:
     found = comparison.findings
     divergences = [place for place, finding in enumerate(found) if finding.kind in DIVERGENCES]
     nonfinite = [place for place, finding in enumerate(found) if finding.kind is FindingKind.NONFINITE_ORIGIN]
+    failures = [place for place, finding in enumerate(found) if finding.kind is FindingKind.FAILURE]
     near = [place for place, finding in enumerate(found) if finding.kind is FindingKind.SUSPECT]
     first = next((place for place in divergences if found[place].fails), None)
     places = _listed(found, first, next(iter(nonfinite), None))
@@ -89,7 +90,7 @@ def comparison_summary(comparison: Comparison) -> Summary:
         },
         caveats=tuple(comparison.caveats),
         first_divergence=None if first is None else positions[first],
-        suspects=tuple(positions[place] for place in (*divergences, *near) if place in positions),
+        suspects=tuple(positions[place] for place in (*divergences, *failures, *near) if place in positions),
         nonfinite_origin=positions[nonfinite[0]] if nonfinite else None,
         finding_counts=_finding_counts(found),
         gate=GateRecord(comparison.gate, comparison.gate_passed, comparison.policy),

@@ -17,7 +17,7 @@ _place_of = attrgetter(*_TENSOR, "rank", "step")
 _same = attrgetter("kind", "fails", *_TENSOR)
 """What findings have in common that are told as one: everything but rank, step, figures and evidence."""
 
-_SUSPECTED = frozenset((FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN, FindingKind.SUSPECT))
+_SUSPECTED = frozenset((FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN, FindingKind.FAILURE, FindingKind.SUSPECT))
 
 MAX_NAMED = 4
 """So many further executions are named one by one where they are not all of some ranks and steps."""

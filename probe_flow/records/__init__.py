@@ -5,7 +5,7 @@ A reader fills a `Catalog`; a matcher turns two of them into `Pairs`; `compare` 
 """
 
 from probe_flow.records.baseline import Baseline, BaselineUse, Change, Deviant
-from probe_flow.records.catalog import Catalog, Edge, Graph, GraphOp, GraphTensor, Problem
+from probe_flow.records.catalog import Catalog, Edge, Flow, Graph, GraphOp, GraphTensor, Problem
 from probe_flow.records.comparison import (
     ALL_PASS,
     Comparison,
@@ -91,6 +91,7 @@ __all__ = [
     "Finding",
     "FindingKind",
     "FirstDifference",
+    "Flow",
     "Framework",
     "Graph",
     "GraphOp",

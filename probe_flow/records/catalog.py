@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 
 from msgspec import Struct, field
@@ -13,6 +14,21 @@ from probe_flow.records.tensor import TensorRef
 
 Problem = Diagnostic
 """Something a reader could not take: a malformed file, a skipped duplicate. Never an exception of the run."""
+
+
+class Flow(enum.Enum):
+    """How the nodes of a dump depend on each other, which decides where an error can have come from.
+
+    ``graph``: by `Catalog.edges`; where there are none, what a node read is unknown. ``order``: one call after the
+    other, and what a later one reads an earlier one wrote; edges, where there are any, say so exactly. ``time``: nodes
+    of one name follow each other, and each starts from the one before it; those of different names do not depend on
+    each other. ``none``: no node depends on another.
+    """
+
+    GRAPH = "graph"
+    ORDER = "order"
+    TIME = "time"
+    NONE = "none"
 
 
 class Edge(Struct, frozen=True, gc=False):
@@ -83,6 +99,8 @@ class Catalog(Struct, frozen=True, gc=False):
         stacks: stack id -> source frames, innermost first.
         problems: what could not be taken, each with file, reason and next step.
         fingerprint: digest of names, sizes and times of the files, for provenance and cache keys.
+        attrs: what readers and matchers of one format tell each other.
+        flow: how its nodes depend on each other; a comparison goes by that of its target.
     """
 
     side: str
@@ -97,6 +115,7 @@ class Catalog(Struct, frozen=True, gc=False):
     problems: tuple[Problem, ...] = ()
     fingerprint: str = ""
     attrs: Mapping[str, object] = field(default_factory=dict)
+    flow: Flow = Flow.ORDER
 
     @property
     def executions(self) -> tuple[Execution, ...]:

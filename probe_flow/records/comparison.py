@@ -105,7 +105,8 @@ class FindingKind(enum.Enum):
 
     ``golden_error``: the sides differ, but the reference says it is not the target. ``not_deterministic``: repeated
     runs of one side differ. ``suspect``: what comes near to being an origin, or what extremes do not clear before one;
-    it fails nothing.
+    it fails nothing. ``failure``: a node that fails by itself, where the dump tells of no path that an error could have
+    come along.
     """
 
     ORIGIN = "origin"
@@ -116,6 +117,7 @@ class FindingKind(enum.Enum):
     GOLDEN_ERROR = "golden_error"
     NOT_DETERMINISTIC = "not_deterministic"
     SUSPECT = "suspect"
+    FAILURE = "failure"
 
 
 class ErrorShape(enum.Enum):

@@ -25,13 +25,10 @@ class Framework(Struct, frozen=True, gc=False):
         name: as published (``torchair_ge``, ``pytorch`` ...).
         kernels: whose kernels, dtypes and API names it uses; None for those of no program (graphs of a device, models
             that were compiled, arrays).
-        is_offline: whether its dumps hold the operators of a compiled model in the order in which they ran, which is no
-            path of values.
     """
 
     name: str
     kernels: Kernels | None = None
-    is_offline: bool = False
 
     @property
     def dialect(self) -> str:
@@ -44,12 +41,14 @@ MINDSPORE = Framework("mindspore", Kernels.MINDSPORE)
 MINDTORCH = Framework("mindtorch", Kernels.MINDSPORE)
 TORCHAIR_GE = Framework("torchair_ge")
 TORCHAIR_FX = Framework("torchair_fx")
-OM = Framework("om", is_offline=True)
-NPY = Framework("npy", is_offline=True)
+OM = Framework("om")
+NPY = Framework("npy")
+ARRAYS = Framework("arrays")
+"""Arrays of any program, named as it pleased."""
 NO_FRAMEWORK = Framework("")
 """Of a catalog that no dump lies behind."""
 
-_OURS = (PYTORCH, MINDSPORE, MINDTORCH, TORCHAIR_GE, TORCHAIR_FX, OM, NPY, NO_FRAMEWORK)
+_OURS = (PYTORCH, MINDSPORE, MINDTORCH, TORCHAIR_GE, TORCHAIR_FX, OM, NPY, ARRAYS, NO_FRAMEWORK)
 
 
 def named(name: str) -> Framework:

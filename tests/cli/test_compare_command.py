@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from run_records import first_divergence
 
@@ -140,6 +141,21 @@ def test_sides_that_do_not_go_together_are_refused(tmp_path, target, golden):
     with pytest.raises(UsageError) as caught:
         choose_sides("auto", tmp_path / "t", tmp_path / "g")
     assert caught.value.diagnostic.code == "PF2122"
+
+
+def test_two_folders_of_arrays_are_compared_by_name(probe_flow, tmp_path):
+    for side, off in (("t", 1.0), ("g", 0.0)):
+        (tmp_path / side / "layer").mkdir(parents=True)
+        np.save(tmp_path / side / "x.npy", np.arange(8.0))
+        np.save(tmp_path / side / "layer" / "w.npy", np.cos(np.arange(8.0) + off))
+    done = probe_flow("compare", "-tp", tmp_path / "t", "-gp", tmp_path / "g", "-o", "out")
+    assert done.code == 1
+    assert "FAIL  layer/w fails." in done.out
+    record = json.loads((tmp_path / "out" / "probe_flow" / "run.json").read_text())
+    assert record["first_divergence"] is None
+    assert [(each["kind"], each["node"]) for each in record["findings"]] == [("failure", "layer/w")]
+    refused = probe_flow("compare", "-tp", tmp_path / "t", "-gp", tmp_path / "g", "-o", "out", "-fm")
+    assert (refused.code, "arrays by their names" in refused.err) == (2, True)
 
 
 def test_the_leading_framework_is_taken(probe_flow):

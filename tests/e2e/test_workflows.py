@@ -37,6 +37,9 @@ FIRST_WRONG = {
 TWINS = {"mindspore_vs_pytorch_layer_mapping", "mindspore_vs_pytorch_api_mapping"}
 """Workflows whose sample is the same model in two frameworks: the kernels differ, no value is wrong."""
 
+APART = {"arrays_compare": ["block/mlp/weight", "token_ids"]}
+"""Workflows of dumps whose nodes do not depend on each other, with what fails in their samples, worst first."""
+
 HEALTHY = {"offline_quantized"}
 """Workflows whose sample is a model that computes what it should."""
 
@@ -59,7 +62,7 @@ def assert_schemas_hold(done: Done) -> None:
 
 
 def test_every_shipped_workflow_is_known_here():
-    assert {path.stem for path in SHIPPED} == {*FIRST_WRONG, *TWINS, *HEALTHY}
+    assert {path.stem for path in SHIPPED} == {*FIRST_WRONG, *TWINS, *APART, *HEALTHY}
 
 
 @pytest.mark.parametrize("name", sorted(HEALTHY))
@@ -67,6 +70,19 @@ def test_a_workflow_of_a_healthy_sample_blames_nothing(probe_flow: Command, name
     done = probe_flow("run", WORKFLOWS / f"{name}.yaml")
     assert done.code == 0, done.out + done.err
     assert first_divergence(done.record) is None
+    assert_schemas_hold(done)
+
+
+@pytest.mark.parametrize("name", sorted(APART))
+def test_a_workflow_without_a_path_of_values_names_all_that_fails_and_no_origin(probe_flow: Command, name: str):
+    done = probe_flow("run", WORKFLOWS / f"{name}.yaml")
+    assert done.code == 1, done.out + done.err
+    assert first_divergence(done.record) is None
+    assert [(each["kind"], each["node"]) for each in done.record["findings"]] == [
+        ("failure", node) for node in APART[name]
+    ]
+    assert not [row for row in done.rows if row["role"] in ("origin", "inherited")]
+    assert f"2 nodes fail, {APART[name][0]} most." in done.out
     assert_schemas_hold(done)
 
 

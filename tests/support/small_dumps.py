@@ -66,6 +66,14 @@ def dump_json(folder: Path) -> Written:
     return {"Torch.add.output.0": ARRAY}
 
 
+def arrays(folder: Path) -> Written:
+    """Two arrays of any name, one in a folder below."""
+    (folder / "layer").mkdir(parents=True)
+    for name in ("x", "layer/weight"):
+        np.save(folder / f"{name}.npy", ARRAY)
+    return {"x.output.0": ARRAY, "layer/weight.output.0": ARRAY}
+
+
 WRITERS: Mapping[str, Callable[[Path], Written]] = {
     "dump_json": dump_json,
     "torchair_ge": torchair_ge,
@@ -73,5 +81,6 @@ WRITERS: Mapping[str, Callable[[Path], Written]] = {
     "mindspore_graph": mindspore_graph,
     "om": om,
     "npy": npy,
+    "arrays": arrays,
 }
 """Every reader of ours -> what writes a dump for it."""

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from probe_flow.analysis.flow.calls import is_gated
-from probe_flow.records import Execution, NodeKey, Pairs, Phase, Relation, SlotRole, TensorKind
+from probe_flow.records import Execution, Flow, NodeKey, Pairs, Phase, Relation, SlotRole, TensorKind
 from probe_flow.records.row import PRODUCED, Row
 
 MAX_PASSED = 64
@@ -44,9 +44,9 @@ class Links:
 def is_flow_unknown(pairs: Pairs) -> bool:
     """Say whether nothing tells what an operator without compared inputs got its values from.
 
-    Of an offline model only the rules know that; one call after another of a program is a path by itself.
+    Of a compiled model only its graph knows that; one call after another of a program is a path by itself.
     """
-    return pairs.target.framework.is_offline and not pairs.target.edges
+    return pairs.target.flow is Flow.GRAPH and not pairs.target.edges
 
 
 def link(rows: Sequence[Row], pairs: Pairs) -> Links:

@@ -16,6 +16,7 @@ from probe_flow.records import Framework
 from probe_flow.records.frameworks import NPY, OM, PYTORCH, Kernels, named
 
 OFFLINE = "offline_data"
+ARRAYS = "arrays"
 MODES = ("auto", "torchair", OFFLINE)
 LATER_MODES = ("offline_model", "atb")
 
@@ -25,7 +26,7 @@ class Sides:
     """What is compared.
 
     Args:
-        scenario: ``torchair``, ``offline_data`` or ``dump_json``.
+        scenario: ``torchair``, ``offline_data``, ``dump_json`` or ``arrays`` (of any program, paired by name).
         target, golden: what wrote the two dumps; not known of those of TorchAir.
         is_golden_device: whether the golden side of a TorchAir comparison is a GE dump (fusion off), not an FX dump.
     """
@@ -65,6 +66,8 @@ def choose_sides(mode: str, target: Path, golden: Path) -> Sides:
             ours, theirs = kind_at(target), kind_at(golden)
             if {ours, theirs} <= {registry.OM, registry.NPY} and not found:
                 return Sides(OFFLINE, named(ours), named(theirs))
+            if ours == theirs == registry.ARRAYS and not found:
+                return Sides(ARRAYS, named(ours), named(theirs))
             if found or not {ours, theirs} <= {registry.TORCHAIR_GE, registry.TORCHAIR_FX}:
                 raise UsageError(_different_kinds(heads))
     return Sides("torchair", is_golden_device=is_golden_device(target, golden))
@@ -95,8 +98,8 @@ def check_framework(given: str | None, sides: Sides) -> None:
     """
     actual = sides.target.dialect
     if given is not None and given != actual:
-        is_offline = sides.scenario == OFFLINE
-        source = "is the dump of an offline model" if is_offline else f"was dumped from a {actual} program"
+        what = {OFFLINE: "is the dump of an offline model", ARRAYS: "is a folder of arrays"}
+        source = what.get(sides.scenario, f"was dumped from a {actual} program")
         raise UsageError(
             Diagnostic(
                 "PF2128",

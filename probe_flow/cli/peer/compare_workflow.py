@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from probe_flow.cli.peer.compare_sides import OFFLINE, Sides
+from probe_flow.cli.peer.compare_sides import ARRAYS, OFFLINE, Sides
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.existing import is_folder
 from probe_flow.records.frameworks import Kernels
@@ -23,6 +23,7 @@ PYTORCH = "pytorch_compare"
 MINDSPORE = "mindspore_compare"
 ACROSS = "mindspore_vs_pytorch_layer_mapping"
 OFFLINE_MODELS = "offline_om_vs_om"
+ARRAY_FOLDERS = "arrays_compare"
 
 FLAGS: Mapping[str, str] = MappingProxyType(
     {
@@ -85,7 +86,8 @@ def check_match(wanted: Wanted, sides: Sides) -> None:
     given = [FLAGS[name] for name in wanted.match]
     rules = [RULE_FLAGS[name] for name in wanted.rules] + (["-overflow_detection"] if wanted.shows_overflow else [])
     if sides.scenario != "dump_json" and (odd := [*given, *(["-da"] if wanted.finds_first else [])]):
-        paired = "offline models are paired by fusion rules" if sides.scenario == OFFLINE else "TorchAir by graphs"
+        ways = {OFFLINE: "offline models are paired by fusion rules", ARRAYS: "arrays by their names"}
+        paired = ways.get(sides.scenario, "TorchAir by graphs")
         raise UsageError(
             Diagnostic("PF2129", f"{_listed(odd)} is for dumps with a dump.json; {paired}", help="leave it out")
         )
@@ -129,6 +131,8 @@ def comparison_workflow(sides: Sides, paths: Mapping[str, Path], *, cwd: Path, w
 def _template(sides: Sides) -> str:
     if sides.scenario == OFFLINE:
         return OFFLINE_MODELS
+    if sides.scenario == ARRAYS:
+        return ARRAY_FOLDERS
     if sides.scenario == "torchair":
         return FUSION if sides.is_golden_device else TORCHAIR
     if sides.is_pytorch:

@@ -24,6 +24,7 @@ from probe_flow.records import (
     ArrayFacts,
     Catalog,
     Execution,
+    Flow,
     Node,
     NodeKey,
     Problem,
@@ -91,6 +92,7 @@ def read_npy_folder(
             "suffix": found.files[0].name.suffix,
             **({"file": listing.files[0].name} if is_one else {}),
         },
+        flow=Flow.GRAPH,
     )
 
 

@@ -23,7 +23,7 @@ from probe_flow.dumps.selection import EVERYTHING, Duplicates, Selection, keeps_
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.existing import is_file
 from probe_flow.files.walk import DumpListing, fingerprint, list_dump_or_file, no_dump_file
-from probe_flow.records import Catalog, DeviceFacts, Execution, Node, NodeKey, Problem, TensorRef
+from probe_flow.records import Catalog, DeviceFacts, Execution, Flow, Node, NodeKey, Problem, TensorRef
 from probe_flow.records.frameworks import OM
 
 
@@ -203,6 +203,7 @@ def read_om(
             "op_debug": tuple(files.op_debug),
             **({"file": listing.files[0].name} if is_file(Path(path)) else {}),
         },
+        flow=Flow.GRAPH,
     )
 
 

@@ -23,7 +23,7 @@ from probe_flow.dumps.torchair.graph_files import graph_file_name
 from probe_flow.dumps.torchair.source_lines import SourceTexts
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.files.walk import DumpListing, dump_root, fingerprint, list_dump
-from probe_flow.records import Catalog, Edge, Execution, Graph, Node, NodeKey, Problem, SlotRole, TensorRef
+from probe_flow.records import Catalog, Edge, Execution, Flow, Graph, Node, NodeKey, Problem, SlotRole, TensorRef
 from probe_flow.records.frameworks import TORCHAIR_GE
 
 DUMP_FOLDER = "msprobe_ge_dump"
@@ -86,6 +86,7 @@ def read_torchair_ge(
         problems=tuple(problems),
         fingerprint=fingerprint(listing.files),
         attrs={"select": select.as_attrs(), "incomplete_graphs": executions.incomplete_graphs},
+        flow=Flow.GRAPH if reader.edges else Flow.ORDER,
     )
 
 

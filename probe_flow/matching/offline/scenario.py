@@ -50,7 +50,7 @@ def check_scenario(target: Catalog, golden: Catalog, given: Given, *, quantised:
         UsageError: PF4401 if a side is no offline dump, PF4402 if the sides or the files do not fit.
     """
     for catalog in (target, golden):
-        if not catalog.framework.is_offline:
+        if catalog.framework not in (OM, NPY):
             raise _unknown_side(catalog)
     quant = (bool(target.attrs.get("is_quantised")) if quantised is None else quantised, _is_quantised(golden))
     kinds = (target.framework, golden.framework)

@@ -68,7 +68,7 @@ def _messages(file: IO[bytes], path: Path) -> Iterator[Plain]:
         if len(prefix) < PREFIX.size:
             raise _damaged(path, "it ends in the middle")
         size, check = PREFIX.unpack(prefix)
-        if not size:
+        if not size and not check:
             return
         if size > MAX_PART_BYTES:
             raise _damaged(path, f"a part of it is larger than {MAX_PART_BYTES // 2**20} MiB")

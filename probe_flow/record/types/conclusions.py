@@ -251,7 +251,8 @@ class Conclusions(Record, frozen=True, kw_only=True):
         coverage: Per side, what became of its tensors.
         caveats: What has to be said along with the verdict: partly compared, same dump ...
         first_divergence: Where the target first goes wrong, as a position in `findings`; null when nowhere.
-        suspects: Positions in `findings` of every origin, then of what comes near to being one.
+        suspects: Positions in `findings` of every origin, of every node that fails by itself where no origin can be
+            looked for, then of what comes near to being one.
         nonfinite_origin: Where NaN or infinity begins, as a position in `findings`; null when nowhere.
         finding_counts: Findings per kind, all of them.
         gate: What decided; of several comparisons only in each.

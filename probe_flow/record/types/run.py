@@ -6,6 +6,7 @@ from typing import Literal
 
 from probe_flow.record.types.conclusions import ComparisonRecord, Conclusions, FindingRecord
 from probe_flow.record.types.values import Anything, Count, Record
+from probe_flow.records import FindingKind
 
 RUN_SCHEMA: Literal["probe_flow.run/2"] = "probe_flow.run/2"
 """``schema`` of run.json: format and version."""
@@ -169,6 +170,11 @@ class RunRecord(Conclusions, frozen=True, kw_only=True):
     def nonfinite(self) -> FindingRecord | None:
         """Where NaN or infinity begins."""
         return self.at(self.nonfinite_origin)
+
+    @property
+    def failure(self) -> FindingRecord | None:
+        """The node that fails most, where each fails by itself."""
+        return next((each for each in self.findings if each.kind is FindingKind.FAILURE and each.fails), None)
 
     def at(self, position: int | None) -> FindingRecord | None:
         """Return the finding at a position, None without one, as in a record of a run that has not ended."""

@@ -26,7 +26,13 @@ MAX_FIGURES = 4
 _SIGNS = {"PASS": "\u2705", "FAIL": "\u274c"}
 _UNFINISHED_SIGN = "\u26a0\ufe0f"
 _SHOWN_ABOVE = frozenset(
-    {FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN, FindingKind.NONFINITE_ORIGIN, FindingKind.SUSPECT}
+    {
+        FindingKind.ORIGIN,
+        FindingKind.CHECKSUM_ORIGIN,
+        FindingKind.NONFINITE_ORIGIN,
+        FindingKind.FAILURE,
+        FindingKind.SUSPECT,
+    }
 )
 _SPECIAL = re.compile(r"[\\`*_\[\]#|~$]|^[-+=]|(?<=^\d)[.)]")
 _ENTITIES = re.compile(r"[&<>@]|(?<=www)\.|:(?=//)", re.IGNORECASE)
@@ -146,7 +152,7 @@ def _suspects(record: RunRecord) -> Iterator[str]:
     first = record.first
     others = [found for found in suspected(record) if first is None or not found.is_at(first)]
     if others:
-        yield "### Other suspects"
+        yield "### What fails" if first is None and record.failure is not None else "### Other suspects"
         yield ""
         for found in others[:MAX_SUSPECTS]:
             place = found.first

@@ -56,7 +56,13 @@ MAX_FIGURES = 4
 _STYLES = {"PASS": "bold green", "FAIL": "bold red", "DONE": "bold"}
 _UNFINISHED_STYLE = "bold yellow"
 _SHOWN_ABOVE = frozenset(
-    {FindingKind.ORIGIN, FindingKind.CHECKSUM_ORIGIN, FindingKind.NONFINITE_ORIGIN, FindingKind.SUSPECT}
+    {
+        FindingKind.ORIGIN,
+        FindingKind.CHECKSUM_ORIGIN,
+        FindingKind.NONFINITE_ORIGIN,
+        FindingKind.FAILURE,
+        FindingKind.SUSPECT,
+    }
 )
 
 _EXIT_CODES = {
@@ -232,7 +238,8 @@ class _Summary:
         others = [found for found in suspected(self._run) if first is None or not found.is_at(first)]
         if not others:
             return
-        self._title("Other suspects" if first is not None else "Worth a look")
+        is_failing = self._run.failure is not None
+        self._title("Other suspects" if first is not None else "What fails" if is_failing else "Worth a look")
         texts = [_one_line(found) for found in others[:MAX_SUSPECTS]]
         if len(others) > MAX_SUSPECTS:
             texts.append(f"and {len(others) - MAX_SUSPECTS} more, in run.json")
@@ -377,7 +384,7 @@ def _one_line(found: SamePlace) -> str:
 def _next_step(run: RunRecord, folder: str) -> tuple[str, str]:
     """Return what to do now, and the command that helps with it (either may be empty)."""
     code = run.exit_code
-    first = run.first or run.nonfinite
+    first = run.first or run.nonfinite or run.failure
     if code == 3:
         return "remove the causes listed above and run the same command again.", ""
     show = f"probe-flow show {shlex.quote(folder or '.')}"

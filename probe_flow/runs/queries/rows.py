@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any, Literal
 
 from probe_flow.record.run_folder import StoredRun
-from probe_flow.record.run_json import plain
+from probe_flow.record.run_json import DIVERGENCES, plain
 from probe_flow.record.types.conclusions import Conclusions, CoverageRecord, FindingRecord
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.records import Role
@@ -165,7 +165,7 @@ def _narrowed(answer: OriginAnswer, scope: Scope) -> OriginAnswer:
     findings = [each for each in answer.findings if each.node is None or scope.keeps(each)]
     suspects = [each for each in answer.suspects if scope.keeps(each)]
     failing = {_tensor_of(each) for each in findings if each.fails}
-    first = next((each for each in suspects if _tensor_of(each) in failing), None)
+    first = next((each for each in suspects if each.kind in DIVERGENCES and _tensor_of(each) in failing), None)
     nonfinite = answer.nonfinite if answer.nonfinite is not None and scope.keeps(answer.nonfinite) else None
     return OriginAnswer(first, nonfinite, suspects, findings)
 

@@ -24,11 +24,13 @@ class Options(StageOptions):
     """Adopt a dump of any kind that can be read; what it is, is told by the names of its files."""
 
     uses: Literal["dump.auto"]
-    path: DumpPath = Field(description="The dump: a `dump.json`, a `.npy` array, or the folder of one dump.")
+    path: DumpPath = Field(
+        description="The dump: a `dump.json`, a `.npy` array, or the folder of one dump or of arrays of any name."
+    )
     kind: Annotated[str, AfterValidator(_known)] | None = Field(
         None,
-        description="What it is: `dump_json`, `torchair_ge`, `torchair_fx`, `mindspore_graph`, `om`, `npy`, or the "
-        "name of an installed package's reader; default: found out by the names of its files.",
+        description="What it is: `dump_json`, `torchair_ge`, `torchair_fx`, `mindspore_graph`, `om`, `npy`, "
+        "`arrays`, or the name of an installed package's reader; default: found out by the names of its files.",
     )
     select: Select = Field(default_factory=Select, description="Ranks, steps, graphs or nodes to read.")
 

@@ -10,6 +10,7 @@
     golden_error: "Not to blame",
     not_deterministic: "Not deterministic",
     suspect: "Near to an origin",
+    failure: "Fails",
   };
   const MAX_SUSPECTS = 4;
   const FIGURES = ["relative_euclidean_distance", "cosine", "max_abs_err", "max_rel_err"];

@@ -29,6 +29,7 @@ from msgspec.structs import replace
 from probe_flow.analysis.search.conclude import conclude
 from probe_flow.records import (
     FindingKind,
+    Flow,
     Group,
     Measurement,
     Mode,
@@ -770,7 +771,7 @@ def test_operators_of_an_offline_model_without_edges_excuse_each_other_by_nothin
     same = [row(f"n{n}", relative=error) for n, error in enumerate((U, 0.5, U, 2.0, 3 * U))]
     rows = [row(f"n{n}", relative=error, mark=float(n)) for n, error in enumerate((U, 0.5, U, 0.9, 3 * U))]
     for each in (same, rows):
-        found = findings_of(each, pairs_of(each, framework="om"))
+        found = findings_of(each, pairs_of(each, flow=Flow.GRAPH))
         assert [finding.node.name for finding in found] == ["n1", "n3"]
         assert all("no edge is known" in finding.evidence for finding in found)
     by_order = findings_of(rows, pairs_of(rows, framework="pytorch"))

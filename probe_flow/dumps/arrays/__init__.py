@@ -1,0 +1,1 @@
+"""Folders of arrays of any program."""
