@@ -60,7 +60,8 @@ def command(
     """
     if annotations and output_format == "json":
         raise click.UsageError("`--annotations` and `--format json` both write to stdout; use the format `annotations`")
-    from probe_flow.cli.terminal.running import How, run_plan
+    from probe_flow.api.running import How
+    from probe_flow.cli.terminal.running import show_run
     from probe_flow.engine.run.plan import make_plan
 
     plan = make_plan(
@@ -72,6 +73,12 @@ def command(
         scheduler=scheduler,
         workers=workers,
     )
-    is_annotated = annotations is not None
-    how = How(no_cache=no_cache, resume=resume, keep_going=keep_going, is_annotated=is_annotated, strict=strict)
-    return run_plan(plan, output=output, cwd=Path.cwd(), as_json=output_format == "json", quiet=quiet, how=how)
+    return show_run(
+        plan,
+        output=output,
+        cwd=Path.cwd(),
+        as_json=output_format == "json",
+        quiet=quiet,
+        is_annotated=annotations is not None,
+        how=How(no_cache=no_cache, resume=resume, keep_going=keep_going, strict=strict),
+    )

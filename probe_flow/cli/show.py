@@ -85,7 +85,7 @@ def command(context: click.Context, /, *, run: Path, **options: Any) -> int:
     With --verdict, --role, --rank, --step, --graph or --comparison: the rows that meet all of these. Exit code 0
     whatever the verdict; 3 when a part of the folder cannot be read.
     """
-    from probe_flow.cli.terminal.asking import asker_of
+    from probe_flow.api.dumps import asker_of
     from probe_flow.runs.queries.asker import Asker
 
     options["in_session"] = isinstance(context.obj, Asker)

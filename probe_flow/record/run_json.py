@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import asdict
 
 from probe_flow.files.atomic import atomic_text
 from probe_flow.record.advice import advise
@@ -21,13 +22,14 @@ from probe_flow.record.rows import name_in_dump, source_line
 from probe_flow.record.types.conclusions import (
     AdviceRecord,
     ComparisonRecord,
+    Conclusions,
     CoverageRecord,
     DumpRecord,
     FindingCount,
     FindingRecord,
     GateRecord,
 )
-from probe_flow.record.types.run import HEAD, RunRecord
+from probe_flow.record.types.run import HEAD, RUN_SCHEMA, RunRecord, TimingsRecord, WorkflowRecord
 from probe_flow.records import (
     Catalog,
     Comparison,
@@ -54,6 +56,19 @@ _NAMED = 8
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=json_value)
+
+
+NOTHING = Conclusions(
+    counts={},
+    roles={},
+    coverage={},
+    caveats=(),
+    first_divergence=None,
+    suspects=(),
+    nonfinite_origin=None,
+    finding_counts={},
+)
+"""What a run concludes before anything was compared."""
 
 
 class Summary(NamedTuple):
@@ -119,6 +134,30 @@ def _finding_counts(findings: Sequence[Finding]) -> dict[FindingKind, FindingCou
 
 def _dump(catalog: Catalog) -> DumpRecord:
     return DumpRecord(catalog.root, catalog.framework.name, catalog.task, len(catalog.tensors), len(catalog.executions))
+
+
+def begun(workflow: WorkflowRecord, versions: dict[str, str]) -> RunRecord:
+    """Return the record of a run of which nothing is known but what ran."""
+    return RunRecord(
+        schema=RUN_SCHEMA,
+        run_id="",
+        workflow=workflow,
+        params={},
+        status="running",
+        verdict="incomplete",
+        exit_code=3,
+        incomplete=("the run has not ended",),
+        **asdict(NOTHING),
+        findings=(),
+        comparisons={},
+        stages=(),
+        inputs=(),
+        versions=versions,
+        timings=TimingsRecord("", None),
+        executor={},
+        artifacts=(),
+        problems=(),
+    )
 
 
 def run_json_text(record: RunRecord) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from probe_flow.errors import Diagnostic, Span
@@ -13,8 +14,46 @@ from probe_flow.files.opening import open_bytes
 COMMAND_LINE = "command line"
 """What spans call the ``--set`` options; its text has one option a line."""
 
+PYTHON = "call from Python"
+"""What spans call the arguments of a call; its text has one argument a line."""
+
+OPTION = "--set "
+"""What stands before a parameter on the command line."""
+
+MAX_SHOWN = 200
+"""Characters of a value from Python in that text."""
+
 MAX_FILE_BYTES = 1 << 20
 """Larger files are no workflows written by hand, and YAML costs about a kilobyte of memory a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Values of parameters from whoever runs a workflow: texts of ``--set``, or arguments of a call from Python.
+
+    Args:
+        values: by parameter; texts on the command line.
+        place: `COMMAND_LINE` or `PYTHON`.
+        spans: where each value is in the text of that place.
+    """
+
+    values: Mapping[str, object]
+    place: str
+    spans: Mapping[str, Span]
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether values have the types of Python, and are no texts to be read."""
+        return self.place == PYTHON
+
+    def written(self, name: str, value: str = "VALUE") -> str:
+        """Return how a parameter is given there."""
+        return f"{name}={value}" if self.is_typed else f"{OPTION}{name}={value}"
+
+    def name_span(self, name: str) -> Span:
+        """Return the place of a parameter's name."""
+        at = self.spans[name]
+        return Span(at.file, at.line, at.column - 1 - len(name), at.line, at.column - 1)
 
 
 class Sources:
@@ -28,7 +67,7 @@ class Sources:
         self._cwd = cwd.absolute()
         self.texts: dict[str, str] = {}
         self._lines: dict[str, list[str]] = {}
-        self._folders: dict[str, str] = {COMMAND_LINE: str(self._cwd)}
+        self._folders: dict[str, str] = {COMMAND_LINE: str(self._cwd), PYTHON: str(self._cwd)}
 
     def absolute(self, path: Path) -> Path:
         """Return a path from the working directory as an absolute one."""
@@ -43,6 +82,8 @@ class Sources:
     def read(self, path: Path) -> str | Diagnostic:
         """Return the name of a file whose text is now in `texts`, or why it cannot be read."""
         name = self.shown(path)
+        if name in self.texts:
+            return name
         absolute = self._cwd / path
         try:
             if absolute.is_dir():
@@ -73,14 +114,21 @@ class Sources:
         self._folders[name] = os.path.normpath(absolute.parent)
         return name
 
-    def add_command_line(self, sets: dict[str, str]) -> dict[str, Span]:
-        """Register the ``--set`` options and return the place of each value."""
-        self.texts[COMMAND_LINE] = "\n".join(f"--set {name}={value}" for name, value in sets.items())
-        lead = len("--set ") + 1
-        return {
-            name: Span(COMMAND_LINE, line, lead + len(name) + 1, line, lead + len(name) + 1 + len(value))
-            for line, (name, value) in enumerate(sets.items(), 1)
-        }
+    def add_text(self, path: Path, text: str) -> None:
+        """Register the text of a workflow that is in no file; paths in it start from the working directory."""
+        name = self.shown(path)
+        self.texts[name], self._folders[name] = text, str(self._cwd)
+
+    def add_given(self, values: Mapping[str, object], place: str) -> Given:
+        """Register the values of parameters and return where each is."""
+        lead = OPTION if place == COMMAND_LINE else ""
+        shown = {name: str(value) if lead else in_a_line(value) for name, value in values.items()}
+        self.texts[place] = "\n".join(f"{lead}{name}={text}" for name, text in shown.items())
+        spans = {}
+        for line, (name, text) in enumerate(shown.items(), 1):
+            column = len(lead) + len(name) + 2
+            spans[name] = Span(place, line, column, line, column + len(text))
+        return Given(values, place, spans)
 
     def folder(self, file: str) -> str:
         """Return the absolute folder that relative paths written in a file start from."""
@@ -108,6 +156,12 @@ class Sources:
         if file not in self._lines:
             self._lines[file] = split_lines(self.texts.get(file, ""))
         return self._lines[file]
+
+
+def in_a_line(value: object) -> str:
+    """Return a value of Python as its source has it, where that is short and of one line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
 
 
 def _unreadable(name: str, why: str, cure: str | None) -> Diagnostic:

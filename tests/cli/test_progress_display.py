@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from probe_flow.cli.terminal.progress import PlainProgress, amount, progress_on
+from probe_flow.api.progress import PlainProgress, amount, progress_on
 from probe_flow.engine.run.outcome import StageOutcome, StageStatus
 
 
@@ -71,7 +71,7 @@ def test_the_time_left_follows_from_the_bytes(done_mb, elapsed_s, shown):
 
 LIVE = """
 import sys, time
-from probe_flow.cli.terminal.progress import progress_on
+from probe_flow.api.progress import progress_on
 from probe_flow.engine.run.outcome import StageOutcome, StageStatus
 with progress_on(sys.stderr, quiet=False, is_live=True) as progress:
     progress.stage_started("result", "compare")

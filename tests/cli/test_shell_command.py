@@ -25,11 +25,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stored_runs import node, packaged_run, row, write_run
 
+from probe_flow.api.dumps import asker_of
 from probe_flow.cli.main import main
 from probe_flow.cli.shell import input as shell_input
 from probe_flow.cli.shell.input import completions, history_file
 from probe_flow.cli.shell.session import Session, split
-from probe_flow.cli.terminal.asking import asker_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[=>]|\][^\x07]*\x07)")

@@ -27,7 +27,7 @@ from torchair_builders import GeDump, fx_token, mul_add_relu, write_mul_add_relu
 from fuzz import seeds, workflows
 from fuzz.target import Target, check_diagnostics, file_target, only_file
 from fuzz.tree import Tree
-from probe_flow.cli.terminal.asking import asker_of
+from probe_flow.api.dumps import asker_of
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.refs import tensor_refs
 from probe_flow.elements.converted.files import FileKind

@@ -160,9 +160,10 @@ def command(
     run; without an output folder into a new folder below `probe_flow_runs`. For anything else write a workflow file:
     `probe-flow templates` lists examples.
     """
+    from probe_flow.api.running import How
     from probe_flow.cli.peer.compare_sides import check_framework, choose_sides
     from probe_flow.cli.peer.compare_workflow import check_match, comparison_workflow
-    from probe_flow.cli.terminal.running import How, run_plan
+    from probe_flow.cli.terminal.running import show_run
     from probe_flow.engine.run.plan import make_plan
 
     cwd = Path.cwd()
@@ -200,7 +201,7 @@ def command(
     check_match(wanted, sides)
     workflow = with_min_coverage(comparison_workflow(sides, paths, cwd=cwd, wanted=wanted), min_coverage)
     plan = make_plan(workflow, scheduler=scheduler, workers=workers)
-    return run_plan(plan, output=folder, cwd=cwd, as_json=False, quiet=False, how=How(strict=strict))
+    return show_run(plan, output=folder, cwd=cwd, how=How(strict=strict))
 
 
 def _check_paths(paths: Mapping[str, Path], mappings: Mapping[str, Path]) -> None:

@@ -13,7 +13,7 @@ from probe_flow.dumps.dump_json.head import DumpHead, read_head
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 from probe_flow.files.existing import is_file, is_folder
 from probe_flow.records import Framework
-from probe_flow.records.frameworks import NPY, OM, PYTORCH, Kernels, named
+from probe_flow.records.frameworks import NPY, OM, PYTORCH, TORCHAIR_FX, TORCHAIR_GE, Kernels, named
 
 OFFLINE = "offline_data"
 ARRAYS = "arrays"
@@ -35,6 +35,13 @@ class Sides:
     target: Framework = PYTORCH
     golden: Framework = PYTORCH
     is_golden_device: bool = False
+
+    @property
+    def frameworks(self) -> tuple[Framework, Framework]:
+        """What wrote the two dumps."""
+        if self.scenario == "torchair":
+            return TORCHAIR_GE, TORCHAIR_GE if self.is_golden_device else TORCHAIR_FX
+        return self.target, self.golden
 
     @property
     def is_pytorch(self) -> bool:

@@ -9,21 +9,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from probe_flow.api.scenario import ACROSS, MINDSPORE_DUMPS, OFFLINE_MODELS, packaged_for
 from probe_flow.cli.peer.compare_sides import ARRAYS, OFFLINE, Sides
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.files.existing import is_folder
-from probe_flow.records.frameworks import Kernels
 
 if TYPE_CHECKING:
     from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
-
-TORCHAIR = "torchair_ge_vs_fx"
-FUSION = "torchair_fusion_on_vs_off"
-PYTORCH = "pytorch_compare"
-MINDSPORE = "mindspore_compare"
-ACROSS = "mindspore_vs_pytorch_layer_mapping"
-OFFLINE_MODELS = "offline_om_vs_om"
-ARRAY_FOLDERS = "arrays_compare"
 
 FLAGS: Mapping[str, str] = MappingProxyType(
     {
@@ -117,7 +109,7 @@ def comparison_workflow(sides: Sides, paths: Mapping[str, Path], *, cwd: Path, w
     from probe_flow.workflow.templates.packaged import templates
 
     sets = {name: str(path) for name, path in paths.items()}
-    template = _template(sides)
+    template = packaged_for(*sides.frameworks) or MINDSPORE_DUMPS  # a name that is no framework: the tensors tell
     unused = dict.fromkeys(_REPLACED.get(template, ()), sets["target"])
     workflow = load_workflow(templates()[template], sets={**unused, **sets}, env=os.environ, cwd=cwd)
     stages = tuple(each for stage in workflow.stages for each in _adapted(stage, sides, wanted, cwd))
@@ -126,18 +118,6 @@ def comparison_workflow(sides: Sides, paths: Mapping[str, Path], *, cwd: Path, w
     if sides.scenario == OFFLINE:  # one packaged workflow serves all kinds of golden sides
         return replace(workflow, stages=stages, name=OFFLINE, description=None, params=params)
     return replace(workflow, stages=stages, params=params)
-
-
-def _template(sides: Sides) -> str:
-    if sides.scenario == OFFLINE:
-        return OFFLINE_MODELS
-    if sides.scenario == ARRAYS:
-        return ARRAY_FOLDERS
-    if sides.scenario == "torchair":
-        return FUSION if sides.is_golden_device else TORCHAIR
-    if sides.is_pytorch:
-        return PYTORCH
-    return ACROSS if sides.golden.kernels is Kernels.PYTORCH else MINDSPORE
 
 
 def _adapted(stage: ResolvedStage, sides: Sides, wanted: Wanted, cwd: Path) -> Iterator[ResolvedStage]:

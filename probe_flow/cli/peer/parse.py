@@ -95,8 +95,8 @@ def command(
     Exit code: 0 all was converted; 2 a mistake in the command; 3 something is not converted, with the reasons; 130
     interrupted.
     """
-    from probe_flow.cli.terminal.console import can_redraw, show
-    from probe_flow.cli.terminal.progress import progress_on
+    from probe_flow.api.progress import can_redraw, progress_on
+    from probe_flow.cli.terminal.console import show
     from probe_flow.elements.converted.files import FileKind
     from probe_flow.engine.run.tasks import StageTasks
     from probe_flow.engine.schedulers.choice import make_scheduler

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from probe_flow.api.dumps import asker_of
 from probe_flow.cli.number import Number
 from probe_flow.cli.peer.peer_syntax import PeerCommand
 from probe_flow.cli.shell.prompt import Prompt, pass_asker
-from probe_flow.cli.terminal.asking import asker_of
 from probe_flow.errors import Diagnostic, UsageError, WorkflowError
 from probe_flow.files.existing import is_file
 from probe_flow.runs.queries.asker import Asker, Reply

@@ -28,9 +28,9 @@ def command(command_line: CommandLine, run: Path, dumps: tuple[str, ...], *, no_
     What was read is kept, names are completed with the Tab key (extra `shell`). Input that is no terminal is read
     line by line; the exit code is then that of the worst line.
     """
+    from probe_flow.api.dumps import asker_of
     from probe_flow.cli.shell.input import history_file, open_lines
     from probe_flow.cli.shell.session import Session
-    from probe_flow.cli.terminal.asking import asker_of
 
     session = Session(asker_of(run, dumps), command_line)
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()

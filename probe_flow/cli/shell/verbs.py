@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
+from probe_flow.api.dumps import asker_of
 from probe_flow.cli.shell.prompt import Prompt, pass_asker
 from probe_flow.cli.show import command as show_command
-from probe_flow.cli.terminal.asking import asker_of
 from probe_flow.runs.queries.asker import Asker
 
 _AS_IS = {"ignore_unknown_options": True, "help_option_names": []}

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from probe_flow.cli.terminal.console import can_redraw, show
-from probe_flow.cli.terminal.progress import PLAIN_PERIOD_S, UPDATES_PER_S
+from probe_flow.api.progress import PLAIN_PERIOD_S, UPDATES_PER_S, can_redraw
+from probe_flow.cli.terminal.console import show
 from probe_flow.errors import Diagnostic
 from probe_flow.transform.reduce.reduce_summary import Summary
 

@@ -7,20 +7,22 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from msgspec import structs
 
-from probe_flow.cli.terminal.console import can_redraw, show, wants_color
+from probe_flow.cli.terminal.console import show, wants_color
 from probe_flow.engine.run.plan import Plan
 from probe_flow.errors import Diagnostic, Severity
 
 if TYPE_CHECKING:
+    from probe_flow.api.running import How
     from probe_flow.engine.run.execute import RunOutcome
+    from probe_flow.engine.run.progress import Progress
     from probe_flow.record.types.run import RunRecord
 
 DEFAULT_WIDTH = 100
@@ -29,34 +31,22 @@ MAX_OF_ONE_CODE = 3
 """Problems of one code that are shown in full; a damaged dump may have thousands."""
 
 
-@dataclass(frozen=True, slots=True)
-class How:
-    """How a run is made beside its plan.
-
-    Args:
-        no_cache: whether nothing that was measured before is used or kept.
-        resume: whether it continues an earlier run.
-        keep_going: whether stages that do not depend on a failed one run.
-        is_annotated: whether it also prints annotations for GitHub.
-        strict: codes of warnings that count as errors, ``x`` for any digit.
-    """
-
-    no_cache: bool = False
-    resume: bool = False
-    keep_going: bool = False
-    is_annotated: bool = False
-    strict: tuple[str, ...] = ()
-
-
-AS_USUAL = How()
-
 OBJECTS_BETWEEN_COLLECTIONS = 1_000_000
 """A run makes millions of objects that live to its end, and hardly any garbage that counting references leaves.
 With Python's 700, looking for it takes a twentieth of the CPU time (on 10,000 rows of statistics 5 %, on as many GE/FX
 pairs 6 %, now that the collector does not walk records)."""
 
 
-def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet: bool, how: How = AS_USUAL) -> int:
+def show_run(
+    plan: Plan,
+    *,
+    output: Path | None,
+    cwd: Path,
+    as_json: bool = False,
+    quiet: bool = False,
+    is_annotated: bool = False,
+    how: How,
+) -> int:
     """Run a plan, show what came of it and return the exit code.
 
     Args:
@@ -65,41 +55,31 @@ def run_plan(plan: Plan, *, output: Path | None, cwd: Path, as_json: bool, quiet
         cwd: working directory.
         as_json: print the run record instead of the summary.
         quiet: no progress and no warnings; of the summary only the last line.
-        how: cache, resume, failed stages and annotations.
+        is_annotated: also print annotations for GitHub.
+        how: cache, resume and failed stages.
     """
-    from probe_flow.cli.terminal.progress import progress_on
-    from probe_flow.engine.cache import cache_folder
-    from probe_flow.engine.run.execute import execute
-    from probe_flow.engine.run.plan import with_scheduler
+    from probe_flow.api.progress import can_redraw, progress_on
+    from probe_flow.api.running import run_plan
     from probe_flow.record.conclusion import last_line
     from probe_flow.record.run_json import run_json_text
     from probe_flow.reports.terminal.console import render_summary
 
+    @contextmanager
+    def watch(planned: Plan) -> Iterator[Progress]:
+        if not quiet:
+            show(planned.warnings, sources=planned.workflow.sources)
+        is_live = can_redraw(os.environ, is_terminal=sys.stderr.isatty())
+        with progress_on(sys.stderr, quiet=quiet, is_live=is_live) as progress:
+            yield progress
+
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-    scheduler = plan.executor.open()
-    plan = with_scheduler(plan, scheduler)
-    if not quiet:
-        show(plan.warnings, sources=plan.workflow.sources)
-    is_live = can_redraw(os.environ, is_terminal=sys.stderr.isatty())
-    with progress_on(sys.stderr, quiet=quiet, is_live=is_live) as progress:
-        outcome = execute(
-            plan,
-            scheduler=scheduler,
-            cwd=cwd,
-            output=output,
-            progress=progress,
-            cache=None if how.no_cache else cache_folder(plan.workflow.cache.dir, os.environ),
-            is_resumed=how.resume,
-            keeps_going=how.keep_going,
-            strict=how.strict,
-        )
+    outcome = run_plan(plan, output=output, cwd=cwd, watch=watch, how=how)
     ended = [diagnostic for stage in outcome.stages for diagnostic in stage.diagnostics]
     folder = shown_path(outcome.folder, cwd)
     if not quiet:
-        reported = outcome.diagnostics[len(plan.warnings) : len(outcome.diagnostics) - len(ended)]
-        _show_reported(reported, folder)
+        _show_reported(outcome.reported, folder)
     show(ended, sources=plan.workflow.sources)
-    if how.is_annotated:
+    if is_annotated:
         from probe_flow.reports.ci.annotations import annotate, github_text
 
         click.echo(github_text(annotate(outcome.comparisons.values(), outcome.record, root=cwd)), nl=False)

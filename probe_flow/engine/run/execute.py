@@ -52,6 +52,7 @@ class RunOutcome:
         stages: one per stage of the workflow.
         comparisons: results of the comparing stages, by name.
         diagnostics: warnings of the plan, what stages reported, and what ended stages.
+        reported: of these, what stages reported.
     """
 
     folder: Path
@@ -60,6 +61,7 @@ class RunOutcome:
     stages: tuple[StageOutcome, ...]
     comparisons: Mapping[str, Comparison]
     diagnostics: tuple[Diagnostic, ...]
+    reported: tuple[Diagnostic, ...] = ()
 
 
 def execute(
@@ -291,7 +293,13 @@ class _Run:
         self._save(whole=True)
         self.log.emit("run.ended", status=self.record.status, verdict=self.record.verdict, exit_code=code)
         return RunOutcome(
-            self.folder.path, self.record, code, tuple(self.outcomes), results.comparisons, self._diagnostics()
+            self.folder.path,
+            self.record,
+            code,
+            tuple(self.outcomes),
+            results.comparisons,
+            self._diagnostics(),
+            tuple(results.problems),
         )
 
     def _end_cache(self, *, interrupted: bool) -> None:

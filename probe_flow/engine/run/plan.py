@@ -15,7 +15,7 @@ from probe_flow.errors import Diagnostic, Severity, Span, UsageError, WorkflowEr
 from probe_flow.files.existing import exists, first_names, is_readable
 from probe_flow.stages.base import Kind
 from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
-from probe_flow.workflow.sources import COMMAND_LINE
+from probe_flow.workflow.sources import COMMAND_LINE, OPTION, PYTHON
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +220,13 @@ def _path_problem(workflow: Workflow, stage: ResolvedStage, option: str, path: P
 
 
 def _set_span(workflow: Workflow, path: Path) -> Span | None:
-    """Return the place of the `--set` that gave this path, None when it comes from the file."""
-    for number, line in enumerate(workflow.sources.get(COMMAND_LINE, "").split("\n"), 1):
-        option, _, value = line.partition("=")
-        if workflow.params.get(option.removeprefix("--set ")) == str(path):
-            column = len(option) + 2
-            return Span(COMMAND_LINE, number, column, number, column + len(value))
+    """Return the place of the `--set`, or of the argument, that gave this path, None when it comes from the file."""
+    for place in (COMMAND_LINE, PYTHON):
+        for number, line in enumerate(workflow.sources.get(place, "").split("\n"), 1):
+            option, _, value = line.partition("=")
+            if workflow.params.get(option.removeprefix(OPTION)) == str(path):
+                column = len(option) + 2
+                return Span(place, number, column, number, column + len(value))
     return None
 
 

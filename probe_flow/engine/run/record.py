@@ -16,7 +16,7 @@ from msgspec.structs import asdict, replace
 from probe_flow.engine.run.outcome import StageOutcome
 from probe_flow.engine.run.plan import Plan
 from probe_flow.errors import Diagnostic
-from probe_flow.record.run_json import Summary
+from probe_flow.record.run_json import NOTHING, Summary, begun
 from probe_flow.record.types.conclusions import (
     ComparisonRecord,
     Conclusions,
@@ -25,7 +25,6 @@ from probe_flow.record.types.conclusions import (
     FindingRecord,
 )
 from probe_flow.record.types.run import (
-    RUN_SCHEMA,
     InputRecord,
     ProblemRecord,
     RunRecord,
@@ -37,17 +36,6 @@ from probe_flow.records import Catalog
 from probe_flow.version import __version__
 
 _LIBRARIES = ("numpy", "dask", "h5py", "ml_dtypes", "numba", "torch")
-
-_NOTHING = Conclusions(
-    counts={},
-    roles={},
-    coverage={},
-    caveats=(),
-    first_divergence=None,
-    suspects=(),
-    nonfinite_origin=None,
-    finding_counts={},
-)
 
 K = TypeVar("K")
 R = TypeVar("R", bound=msgspec.Struct)
@@ -110,7 +98,7 @@ def with_summaries(record: RunRecord, summaries: Mapping[str, Summary]) -> RunRe
     if len(summaries) == 1:
         ((name, (part, findings)),) = summaries.items()
         return _with(record, part, findings, {name: part})
-    merged, findings, comparisons = _NOTHING, (), dict[str, ComparisonRecord]()
+    merged, findings, comparisons = NOTHING, (), dict[str, ComparisonRecord]()
     for stage, (alone, own) in summaries.items():
         part = comparisons[stage] = _shifted(alone, len(findings))
         findings += tuple(replace(each, comparison=stage) for each in own)
@@ -177,24 +165,12 @@ def _added(one: Mapping[K, R], other: Mapping[K, R], kind: type[R]) -> dict[K, R
 
 def base_record(plan: Plan, *, run_id: str, started: str) -> RunRecord:
     """Return the record as it stands when a run begins: incomplete, until the end says otherwise."""
-    return RunRecord(
-        schema=RUN_SCHEMA,
+    return replace(
+        begun(workflow_facts(plan), versions()),
         run_id=run_id,
-        workflow=workflow_facts(plan),
         params=dict(plan.workflow.params),
-        status="running",
-        verdict="incomplete",
-        exit_code=3,
-        incomplete=("the run has not ended",),
-        **asdict(_NOTHING),
-        findings=(),
-        comparisons={},
-        stages=(),
-        inputs=(),
-        versions=versions(),
         timings=TimingsRecord(started, None),
         executor={"scheduler": plan.executor.scheduler, "workers": plan.executor.workers},
-        artifacts=(),
         problems=problem_facts(plan.warnings),
     )
 

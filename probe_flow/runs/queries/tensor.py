@@ -86,17 +86,13 @@ class TensorView:
     no_worst: str = ""
     maps: tuple[ErrorMap, ...] = ()
 
-    def given_order(self, side: str) -> str | None:
-        """Return the order of a side's axes where the run took them in another."""
-        return next((order for name, order in map(order_of, self.row.transform) if name == side), None)
-
     @property
     def shape(self) -> Sequence[int] | None:
         """The shape that indices count in: that of the first side, in the order in which its elements are compared."""
         name, shape = next(((each.name, each.record.shape) for each in self.sides), ("", None))
         if shape is None:
             return None
-        given = self.given_order(name)
+        given = _given_order(self.row, name)
         try:
             return shape if given is None else [shape[axis] for axis in axes_of(given, len(shape))]
         except ValueError:
@@ -174,7 +170,7 @@ def _view(run: StoredRun, dumps: Dumps, row: RowRecord) -> TensorView:
     detail = run.detail(row)
     view = TensorView(row, [], detail, maps=stored_maps(detail))
     for name, tensor in row.sides:
-        view.sides.append(_side(dumps, row, name, tensor, view.given_order(name)))
+        view.sides.append(side_view(dumps, row, name, tensor))
     refs = {each.name: each.ref for each in view.sides}
     target, golden = refs.get("target"), refs.get("golden")
     if target is None or golden is None:
@@ -204,10 +200,16 @@ def _add_worst(view: TensorView, target: TensorRef, golden: TensorRef) -> None:
     view.maps = view.maps or found.maps
 
 
-def _side(dumps: Dumps, row: RowRecord, name: str, tensor: SideRecord, order: str | None) -> SideView:
+def _given_order(row: RowRecord, side: str) -> str | None:
+    """Return the order of a side's axes where the run took them in another."""
+    return next((order for name, order in map(order_of, row.transform) if name == side), None)
+
+
+def side_view(dumps: Dumps, row: RowRecord, name: str, tensor: SideRecord) -> SideView:
+    """Return one side of a row, from its dump if that holds what the run recorded."""
     from probe_flow.reports.tensor_values import values_of
 
-    view = SideView(name, tensor)
+    view, order = SideView(name, tensor), _given_order(row, name)
     if tensor.value is not None:
         return view
     refs, view.why = dumps.find(row, name)

@@ -26,7 +26,7 @@ from probe_flow.workflow.loading.raw_stages import Draft, DraftReader, odd_name
 from probe_flow.workflow.loading.validation_errors import Subject, complaints
 from probe_flow.workflow.model.models import NAME, WorkflowFile
 from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
-from probe_flow.workflow.sources import COMMAND_LINE, Sources
+from probe_flow.workflow.sources import COMMAND_LINE, PYTHON, Given, Sources
 
 
 def arrange(problems: Sequence[Diagnostic], sources: Sources, extended_at: Mapping[str, Span]) -> list[Diagnostic]:
@@ -40,7 +40,8 @@ def arrange(problems: Sequence[Diagnostic], sources: Sources, extended_at: Mappi
     once: dict[object, Diagnostic] = {}
     for problem in problems:
         once.setdefault((problem.code, problem.span, problem.message), problem)
-    ranks = {COMMAND_LINE: -1, **{name: i for i, name in enumerate(n for n in sources.texts if n != COMMAND_LINE)}}
+    files = (name for name in sources.texts if name not in (COMMAND_LINE, PYTHON))
+    ranks = {COMMAND_LINE: -1, PYTHON: -1, **{name: i for i, name in enumerate(files)}}
 
     def order(problem: Diagnostic) -> tuple[int, int, int, str]:
         span = problem.span or Span("")
@@ -63,7 +64,13 @@ _NOTHING: Mapping[str | int, object] = MappingProxyType({})
 
 
 def load_workflow(
-    path: Path, *, env: Mapping[str, str], cwd: Path, sets: Mapping[str, str] = MappingProxyType({})
+    path: Path,
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    sets: Mapping[str, object] = MappingProxyType({}),
+    given_at: str = COMMAND_LINE,
+    text: str | None = None,
 ) -> Workflow:
     """Return the validated workflow of a file. No data path is touched.
 
@@ -71,15 +78,19 @@ def load_workflow(
         path: the file, from ``cwd``.
         env: environment variables that ``${env.X}`` sees.
         cwd: working directory; paths set by ``--set`` start from it.
-        sets: ``--set`` values by parameter, as text.
+        sets: values by parameter: texts of ``--set``, or what a call from Python gives.
+        given_at: which of these: `COMMAND_LINE` or `PYTHON`.
+        text: of the workflow, where it is in no file; ``path`` only names it then.
 
     Raises:
         WorkflowError: all mistakes of the file and of those it extends, sorted by place, with the sources' texts.
     """
     sources = Sources(cwd)
+    if text is not None:
+        sources.add_text(path, text)
     layers = Layers(sources)
     document = layers.load(path)
-    reader = _FileReader(sources, env, sets, STAGES, layers.problems)
+    reader = _FileReader(sources, env, sources.add_given(sets, given_at), STAGES, layers.problems)
     try:
         workflow = reader.read(path, document) if document else None
     except WorkflowError as too_large:
@@ -101,14 +112,13 @@ class _FileReader:
 
     sources: Sources
     env: Mapping[str, str]
-    sets: Mapping[str, str]
+    given: Given
     types: Mapping[str, StageType]
     problems: list[Diagnostic] = field(default_factory=list)
 
     def read(self, path: Path, document: Document) -> Workflow | None:
         values, place = document.values, document.place
-        set_spans = self.sources.add_command_line(dict(self.sets))
-        table = ParamTable(self.sources, place.span.file, self.sets, set_spans, self.problems)
+        table = ParamTable(self.sources, place.span.file, self.given, self.problems)
         early = Scope(self.sources, self.env, problems=self.problems)
         declared, declared_place = self._declared(values, place, early)
         params = table.resolve(declared, declared_place)

@@ -1,9 +1,11 @@
-"""Parameters: their declarations, the values that ``--set`` gives them, and their types."""
+"""Parameters: their declarations, the values that whoever runs the workflow gives them, and their types."""
 
 from __future__ import annotations
 
+import operator
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
@@ -15,7 +17,7 @@ from probe_flow.workflow.loading.interpolation import DROP, Found
 from probe_flow.workflow.loading.paths import absolute
 from probe_flow.workflow.loading.validation_errors import found_words, type_help
 from probe_flow.workflow.model.models import Param
-from probe_flow.workflow.sources import COMMAND_LINE, Sources
+from probe_flow.workflow.sources import COMMAND_LINE, Given, Sources, in_a_line
 
 _SAMPLE_NOTE = (
     "its sample is used only where the file that names it is run itself and none of the parameters with a sample is set"
@@ -38,15 +40,14 @@ class ParamTable:
     Args:
         sources: where files lie.
         file: the one that was asked for, as spans name it.
-        sets: values from the command line.
+        given: values from the command line, or from a call.
         problems: takes what is wrong.
         samples: parameters whose value is their sample, once they are resolved.
     """
 
     sources: Sources
     file: str
-    sets: Mapping[str, str]
-    set_spans: Mapping[str, Span]
+    given: Given
     problems: list[Diagnostic] = field(default_factory=list)
     samples: frozenset[str] = frozenset()
 
@@ -74,7 +75,8 @@ class ParamTable:
             name: raw for name, raw in declared.items() if isinstance(raw, dict) and raw.get("sample") is not None
         }
         is_ours = all(place.children[name].children["sample"].span.file == self.file for name in having)
-        has_value = any(str(name) in self.sets or raw.get("default") is not None for name, raw in having.items())
+        given = self.given.values
+        has_value = any(str(name) in given or raw.get("default") is not None for name, raw in having.items())
         return frozenset(map(str, having)) if is_ours and not has_value else frozenset()
 
     def warn_unused(self, declared: Mapping[str | int, object], place: Place, used: set[str]) -> None:
@@ -93,9 +95,8 @@ class ParamTable:
             span = place.children[name].name_span
             if span.file == self.file:
                 help_text = f"write `${{params.{name}}}` where it belongs, or remove it"
-            elif name in self.sets:
-                at = self.set_spans[name]
-                span = replace(at, column=at.column - 1 - len(name), end_column=at.column - 1)
+            elif name in self.given.values:
+                span = self.given.name_span(name)
                 help_text = "the extending file replaces what used it: leave it out, or correct that file"
             else:
                 continue
@@ -110,16 +111,16 @@ class ParamTable:
             )
 
     def _report_unknown_sets(self, declared: Sequence[str]) -> None:
-        for name in self.sets:
+        for name in self.given.values:
             if name not in declared:
                 near = did_you_mean(name, declared)
                 known = f"parameters: {', '.join(sorted(declared)) or 'none'}"
-                at = self.set_spans[name]
+                whoever = "the call" if self.given.is_typed else "`--set`"
                 self.problems.append(
                     Diagnostic(
                         "PF1303",
-                        f"`--set` names an unknown parameter `{name}`",
-                        span=replace(at, column=at.column - 1 - len(name), end_column=at.column - 1),
+                        f"{whoever} names an unknown parameter `{name}`",
+                        span=self.given.name_span(name),
                         label="the workflow has no such parameter",
                         help=f"{near}  {known}" if near else known,
                     )
@@ -131,7 +132,7 @@ class ParamTable:
         except ValidationError:  # reported with the rest of the file
             return Found(HOLE)
         found = self._default(name, param, place)
-        return self._set_value(name, param) if name in self.sets else found
+        return self._given_value(name, param) if name in self.given.values else found
 
     def _default(self, name: str, param: Param, place: Place) -> Found:
         given, default = param.default, place.children.get("default")
@@ -140,7 +141,7 @@ class ParamTable:
         if given is None or default is None:
             if param.optional:
                 return Found(DROP)
-            if name not in self.sets:
+            if name not in self.given.values:
                 self._report_unset(name, param, place)
             return Found(HOLE)
         value = _typed(param.type, given)
@@ -149,12 +150,12 @@ class ParamTable:
         folder = default.folder or self.sources.folder((default.definition or default.span).file)
         return self._checked(name, param, value, span=default.span, folder=folder)
 
-    def _set_value(self, name: str, param: Param) -> Found:
-        text, span = self.sets[name], self.set_spans[name]
-        value = _read(param.type, text)
+    def _given_value(self, name: str, param: Param) -> Found:
+        given, span = self.given.values[name], self.given.spans[name]
+        value = _of_python(param.type, given) if self.given.is_typed else _read(param.type, str(given))
         if value is HOLE:
-            self._report_type(name, param, span, text)
-        return self._checked(name, param, value, span=span, folder=self.sources.folder(COMMAND_LINE))
+            self._report_type(name, param, span, given)
+        return self._checked(name, param, value, span=span, folder=self.sources.folder(self.given.place))
 
     def _checked(self, name: str, param: Param, value: object, *, span: Span, folder: str) -> Found:
         chosen = value if isinstance(value, list) else [value]
@@ -172,27 +173,34 @@ class ParamTable:
 
     def _report_unset(self, name: str, param: Param, place: Place) -> None:
         has_sample = param.sample is not None
-        cure = f"`--set {name}=VALUE`, or give it a `default`, or mark it `optional: true`"
+        written = self.given.written(name, "PATH" if has_sample else "VALUE")
+        cure = f"`{written}`, or give it a `default`, or mark it `optional: true`"
         self.problems.append(
             Diagnostic(
                 "PF1302",
                 f"the parameter `{name}` is not set and has no default",
                 span=place.name_span,
                 label=param.help or "needs a value",
-                help=f"`--set {name}=PATH`, or give it a `default` in the file that you run" if has_sample else cure,
+                help=f"`{written}`, or give it a `default` in the file that you run" if has_sample else cure,
                 notes=(_SAMPLE_NOTE,) if has_sample else (),
             )
         )
 
     def _report_type(self, name: str, param: Param, span: Span, value: object) -> None:
-        found = "a text with a NUL character" if isinstance(value, str) and "\0" in value else found_words(value)
+        is_argument = self.given.is_typed and span.file == self.given.place
+        if isinstance(value, str) and "\0" in value:
+            found = "a text with a NUL character"
+        elif is_argument:
+            found = f"`{in_a_line(value)}`, a `{type(value).__name__}`"
+        else:
+            found = found_words(value)
         self.problems.append(
             Diagnostic(
                 "PF1304",
                 f"the parameter `{name}` must be {_NAMES[param.type]}, not {found}",
                 span=span,
                 label=f"expected {_NAMES[param.type]}",
-                help=type_help(value, _NAMES[param.type]),
+                help=None if is_argument else type_help(value, _NAMES[param.type]),
             )
         )
 
@@ -215,6 +223,31 @@ def _typed(kind: str, value: object) -> object:
         return float(value)
     expected = {"path": str, "str": str, "int": int, "float": float, "bool": bool, "list": list}[kind]
     return value if type(value) is expected else HOLE
+
+
+def _of_python(kind: str, value: object) -> object:
+    """Return an argument of a call as its parameter's type, or `HOLE` where it is of another.
+
+    Paths may be objects, whole numbers and numbers those of numpy, lists any sequence.
+    """
+    if kind == "path" and isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    elif kind == "list" and isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        items = list(value)
+        return items if all(isinstance(item, (str, int, float)) for item in items) else HOLE
+    elif kind in ("int", "float") and not isinstance(value, (bool, int, float, str)):
+        value = _plain_number(value)
+    return _typed(kind, value)
+
+
+def _plain_number(value: object) -> object:
+    """Return a number of another library as one of Python; what is none, as it is."""
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # that is what is tried
+    except TypeError:
+        pass
+    found = getattr(value, "item", None)
+    return found() if callable(found) and getattr(value, "shape", None) == () else value
 
 
 def _read(kind: str, text: str) -> object:

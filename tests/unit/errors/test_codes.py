@@ -6,7 +6,7 @@ from pathlib import Path
 import probe_flow
 from probe_flow.errors import CODES
 
-ROOMS = ("engine", "cli")
+ROOMS = ("api", "engine", "cli")
 
 
 def test_every_code_that_the_engine_and_the_commands_use_is_explained():

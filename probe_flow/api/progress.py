@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
@@ -22,6 +22,11 @@ UPDATES_PER_S = 5
 
 _S_PER_HOUR = 3600
 _SHOWN_IN_MINUTES_S = 120
+
+
+def can_redraw(environment: Mapping[str, str], *, is_terminal: bool) -> bool:
+    """Return whether a line can be drawn anew: on a terminal that is not dumb, with or without colours."""
+    return is_terminal and environment.get("TERM") != "dumb"
 
 
 @contextmanager
