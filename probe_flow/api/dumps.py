@@ -54,7 +54,7 @@ def read_dump(
     >>> import probe_flow as pf
     >>> catalog = pf.read_dump("examples/torchair/healthy/msprobe_fx_dump")
     >>> catalog.framework.name, len(catalog.nodes), len(catalog.tensors), catalog.problems
-    ('torchair_fx', 39, 130, ())
+    ('torchair_fx', 54, 191, ())
     """
     from probe_flow.api.arguments import stage_of
 
@@ -82,7 +82,7 @@ def match(target: Catalog, golden: Catalog, match: str = AUTO, **options: object
     >>> ge, fx = pf.read_dump(f"{folder}/msprobe_ge_dump"), pf.read_dump(f"{folder}/msprobe_fx_dump", side="golden")
     >>> pairs = pf.match(ge, fx)
     >>> len(pairs.pairs), pairs.pairs[0].target.id, pairs.pairs[0].golden.id
-    (1, '', '')
+    (272, 'GatherV2.input.0', 'embedding.input.0')
     """
     from probe_flow.api.arguments import expect, stage_of
     from probe_flow.api.scenario import scenario_of

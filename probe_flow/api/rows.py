@@ -67,11 +67,12 @@ class Rows:
     >>> import probe_flow as pf
     >>> rows = pf.compare("examples/torchair/faulty/msprobe_ge_dump", "examples/torchair/faulty/msprobe_fx_dump").rows()
     >>> len(rows), len(rows.columns()["cosine"])
-    (1, 1)
+    (272, 272)
     """
 
-    def __init__(self, run: StoredRun, wanted: Filter, comparison: str | None) -> None:
+    def __init__(self, run: StoredRun, wanted: Filter, comparison: str | None, *, owner: object = None) -> None:
         self._run, self._wanted, self._comparison = run, wanted, comparison
+        self._owner = owner  # of a temporary folder, which goes with it
 
     def __iter__(self) -> Iterator[RowRecord]:
         with told_whole():

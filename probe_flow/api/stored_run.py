@@ -51,6 +51,11 @@ class Origin:
         size: how large the error is that nothing explains, in a few words.
         evidence: the claim in words, with its figures.
         finding: the same with all of its fields.
+
+    >>> import probe_flow as pf
+    >>> run = pf.compare("examples/torchair/faulty/msprobe_ge_dump", "examples/torchair/faulty/msprobe_fx_dump")
+    >>> run.origin.node, run.origin.tensor, run.origin.size
+    ('Gelu_1', 'output 0', '25.5 x rounding, scale +2.15%')
     """
 
     node: str
@@ -69,7 +74,14 @@ class Origin:
 
 
 class Tensors(NamedTuple):
-    """The elements of a row's sides, in the shapes in which they were compared; None where a side has no tensor."""
+    """The elements of a row's sides, in the shapes in which they were compared; None where a side has no tensor.
+
+    >>> import probe_flow as pf
+    >>> run = pf.compare("examples/torchair/faulty/msprobe_ge_dump", "examples/torchair/faulty/msprobe_fx_dump")
+    >>> target, golden, reference = run.tensors(run.origin)
+    >>> str(target.dtype), str(golden.dtype), reference
+    ('float16', 'float32', None)
+    """
 
     target: NDArray[np.generic] | None
     golden: NDArray[np.generic] | None
@@ -86,7 +98,7 @@ class Run:
     >>> run.origin.node, run.origin.op_type, run.origin.tensor, run.origin.place
     ('Gelu_1', 'Gelu', 'output 0', 'rank 0, graph 1, step 0')
     >>> run.tensors(run.origin).target.shape
-    (1,)
+    (8, 32)
     """
 
     def __init__(self, stored: StoredRun, *, moved: Mapping[str, str], is_temporary: bool = False) -> None:
@@ -168,7 +180,7 @@ class Run:
             one_of("verdict", verdict, (each.value for each in Status))
             one_of("role", role, (each.value for each in Role))
             self._stored.check_comparison(comparison)
-        return Rows(self._stored, Filter(verdict, role, node), comparison)
+        return Rows(self._stored, Filter(verdict, role, node), comparison, owner=self)
 
     def nodes(self) -> Iterator[NodeRecord]:
         """Yield every node of every side, each with its source frames.
