@@ -132,7 +132,7 @@ def test_mistakes(detail):
 def test_slots_of_other_paths_are_no_index(tmp_path):
     target, golden = three(tmp_path)[0]
     named = Slot(SlotRole.OUTPUT, ("weight",))
-    pairs = pairs_of([(replace(target, slot=named), replace(golden, slot=named))])
+    pairs = pairs_of([(target.changed(slot=named), golden.changed(slot=named))])
     assert shown(compared(pairs), node="net_n0") == (["net_n0_output_weight"], [])
     assert shown(compared(pairs), node="net_n0", index=0)[0] == []
 
