@@ -138,6 +138,10 @@ class TensorTable(Struct, frozen=True, gc=False, eq=False):
         return shared_numbers(number + 1)[number]
 
 
+LONGEST_NAME = 2**12
+"""Characters of a file's name in a table. No file system has longer ones; what a text names may be as long as it is."""
+
+
 class TensorTables:
     """Tables of one dump: one a folder, and apart for tensors with and without statistics."""
 
@@ -145,10 +149,10 @@ class TensorTables:
         self._tables: dict[tuple[str, int], TensorTable] = {}
 
     def add(self, data: TensorData) -> tuple[TensorTable, int] | None:
-        """Add a row and return where it is; None for a tensor without a file or in several parts."""
-        if data.file is None or data.extents:
+        """Add a row and return where it is; None where a table cannot hold it: no file, several, a long name."""
+        folder, slash, name = (data.file or "").rpartition("/")
+        if data.file is None or data.extents or len(name) > LONGEST_NAME:
             return None
-        folder, slash, name = data.file.rpartition("/")
         statistics: tuple[Any, ...] = () if data.recorded is None else astuple(data.recorded)
         while statistics and statistics[-1] is None and len(statistics) in (5, 6):  # counts that no tensor has
             statistics = statistics[:-1]

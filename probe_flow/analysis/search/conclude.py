@@ -25,9 +25,9 @@ from probe_flow.records import Finding, FindingKind, Mode, Pairs, Phase, Role, S
 from probe_flow.records.row import Row, number_or_first
 
 
-def golden_errors(rows: Sequence[Row], diagnosis: Diagnosis) -> list[Finding]:
-    """Return one finding, which fails nothing, for the first row that the reference clears; nothing without one."""
-    cleared = [number for number in diagnosis.cleared if rows[number].third is not None and not is_noisy(rows[number])]
+def golden_errors(rows: Sequence[Row], numbers: Sequence[int]) -> list[Finding]:
+    """Return one finding, which fails nothing, for the first of some cleared rows that the reference clears."""
+    cleared = [number for number in numbers if rows[number].third is not None and not is_noisy(rows[number])]
     if not cleared:
         return []
     number, *others = cleared
@@ -84,7 +84,7 @@ def conclude(
         findings.extend(find_drift(rows, diagnosis))
     findings.extend(near_misses(rows, diagnosis, findings))
     findings.extend(behind_extremes(rows, diagnosis, findings))
-    findings.extend(golden_errors(rows, diagnosis))
+    findings.extend(golden_errors(rows, diagnosis.cleared))
     findings.extend(not_deterministic(rows, diagnosis.order))
     origin_rows = {row if writer is None else writer for row, writer in shown.items()}
     inherited = diagnosis.tainted.keys() | checksums.inherited | echoes | (shown.keys() - origin_rows)

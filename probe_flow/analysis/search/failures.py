@@ -1,19 +1,21 @@
 """Conclude without a path of values: every node that fails is a finding, and nothing is an origin of anything else.
 
 For dumps whose nodes do not depend on each other (`Flow.NONE`: single arrays, APIs that ran alone), or only on what has
-their own name and came before (`Flow.TIME`). The policy alone judges; there is no budget of errors, since no node has
-inputs whose errors could explain its own.
+their own name and came before (`Flow.TIME`). The policy judges; there is no budget of errors, since no node has inputs
+whose errors could explain its own. A reference, and the noise of repeated runs, clear what they clear everywhere.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from probe_flow.analysis.model.deviation import deviation_of
-from probe_flow.records import Finding, FindingKind, Pairs, Role, Status, Verdict
+from probe_flow.analysis.model.deviation import ErrorFigure, deviation_of
+from probe_flow.analysis.search.conclude import golden_errors
+from probe_flow.analysis.search.reference_check import MULTIPLIERS, clears
+from probe_flow.records import Finding, FindingKind, NodeKey, Pairs, Role, Status, Verdict
 from probe_flow.records.row import Row, by_node, number_or_first
 
 
@@ -24,11 +26,11 @@ def conclude_each(
 ) -> tuple[tuple[Finding, ...], list[Verdict]]:
     """Return a finding per node with a failing row, the largest error first, and the verdicts with their roles.
 
-    Rows that pass are clean; those that fail have no role.
+    Rows that pass or are cleared are clean; those that fail have no role.
     """
-    found = list(_failures(rows, verdicts))
-    found.sort(key=lambda finding: -finding.severity)
-    return tuple(found), [replace(each, role=_role(each)) for each in verdicts]
+    cleared = _cleared(rows, verdicts)
+    found = sorted(_failures(rows, verdicts, cleared), key=lambda finding: -finding.severity)
+    return (*found, *golden_errors(rows, cleared)), _with_roles(verdicts, dict.fromkeys(cleared, Role.CLEAN))
 
 
 def conclude_in_time(
@@ -40,43 +42,65 @@ def conclude_in_time(
 
     Time goes by step, micro step, then by the order of the rows, rank by rank.
     """
+    cleared = _cleared(rows, verdicts)
     first: dict[tuple[object, ...], Finding] = {}
-    inherited: set[int] = set()
-    in_time = sorted(_failures(rows, verdicts), key=_time)
-    for finding in in_time:
-        assert finding.node is not None
-        run = finding.node.execution
-        name = (run.rank, run.graph, finding.node.name)
-        if name in first:
-            inherited.add(id(finding))
-        else:
-            first[name] = finding
-    origins = {finding.row for finding in first.values()}
-    heirs = {finding.node for finding in in_time if id(finding) in inherited}
-    roles = []
-    for number, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
-        role = _role(verdict)
-        if verdict.status is Status.FAIL:
-            role = Role.ORIGIN if number in origins else Role.INHERITED if row.node in heirs else role
-        roles.append(replace(verdict, role=role))
-    return tuple(first.values()), roles
+    heirs: set[NodeKey] = set()
+    for finding in sorted(_failures(rows, verdicts, cleared), key=_time):
+        node = _node(finding)
+        if first.setdefault((node.execution.rank, node.execution.graph, node.name), finding) is not finding:
+            heirs.add(node)
+    failing = [n for n, verdict in enumerate(verdicts) if verdict.status is Status.FAIL]
+    roles = {
+        **{number: Role.INHERITED for number in failing if rows[number].node in heirs},
+        **{finding.row: Role.ORIGIN for finding in first.values() if finding.row is not None},
+        **dict.fromkeys(cleared, Role.CLEAN),
+    }
+    return (*first.values(), *golden_errors(rows, cleared)), _with_roles(verdicts, roles)
+
+
+def _node(finding: Finding) -> NodeKey:
+    assert finding.node is not None, "a failure is one of a node"
+    return finding.node
 
 
 def _time(finding: Finding) -> tuple[int, int, int]:
-    assert finding.node is not None
-    assert finding.row is not None
-    run = finding.node.execution
-    return number_or_first(run.step), number_or_first(run.micro_step), finding.row
+    run = _node(finding).execution
+    return number_or_first(run.step), number_or_first(run.micro_step), finding.row or 0
 
 
-def _role(verdict: Verdict) -> Role:
-    return Role.CLEAN if verdict.status is Status.PASS else Role.UNKNOWN
+def _with_roles(verdicts: Sequence[Verdict], roles: Mapping[int, Role]) -> list[Verdict]:
+    """Return the verdicts with these roles; without one, what passes is clean. Equal verdicts are one object."""
+    known: dict[Verdict, Verdict] = {}
+    found = []
+    for number, verdict in enumerate(verdicts):
+        usual = Role.CLEAN if verdict.status is Status.PASS else Role.UNKNOWN
+        full = replace(verdict, role=roles.get(number, usual))
+        found.append(known.setdefault(full, full))
+    return found
 
 
-def _failures(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> Iterator[Finding]:
-    """Yield a finding per node with failing rows, at the row that is off most."""
+def _cleared(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> list[int]:
+    """Return failing rows whose target is not to blame in any figure, by the reference or the noise of repeats."""
+    return [
+        number
+        for number, (row, verdict) in enumerate(zip(rows, verdicts, strict=True))
+        if verdict.status is Status.FAIL
+        and (row.third is not None or row.noise)
+        and all(clears(row, figure) for figure in _figures(row))
+    ]
+
+
+def _figures(row: Row) -> Iterable[ErrorFigure]:
+    """Return the figures in which a row is off."""
+    deviation = deviation_of(row)
+    return (ErrorFigure.NONFINITE,) if deviation is not None and deviation.nonfinite else MULTIPLIERS
+
+
+def _failures(rows: Sequence[Row], verdicts: Sequence[Verdict], cleared: Sequence[int]) -> Iterator[Finding]:
+    """Yield a finding per node with failing rows that are not cleared, at the row that is off most."""
+    passed_over = set(cleared)
     for numbers in by_node(rows):
-        failing = [number for number in numbers if verdicts[number].status is Status.FAIL]
+        failing = [n for n in numbers if verdicts[n].status is Status.FAIL and n not in passed_over]
         if failing:
             sizes = {number: _error(rows[number]) for number in failing}
             worst = max(failing, key=lambda number: (sizes[number], -number))
@@ -96,7 +120,7 @@ def _finding(number: int, row: Row, verdict: Verdict, error: float, *, others: i
         kind=FindingKind.FAILURE,
         node=row.node,
         slot=row.pair.shown.slot,
-        evidence=f"fails: {reasons}{more}",
+        evidence=reasons + more,
         severity=error,
         row=number,
         metrics=row.measurement.metrics if row.measurement else {},

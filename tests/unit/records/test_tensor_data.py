@@ -15,6 +15,7 @@ from probe_flow.records import (
     Slot,
     SlotRole,
     Statistics,
+    TensorData,
     TensorKind,
     TensorRef,
     TensorTable,
@@ -115,3 +116,9 @@ def test_a_table_of_one_file_has_no_names() -> None:
 )
 def test_a_table_whose_columns_do_not_fit_is_not_sound(table: TensorTable) -> None:
     assert not table.is_sound
+
+
+def test_a_name_that_no_file_can_have_stays_with_its_tensor() -> None:
+    tables = TensorTables()
+    assert tables.add(TensorData("/dump/" + "x" * 70_000)) is None
+    assert tables.add(TensorData("/dump/" + "\N{GRINNING FACE}" * 4096)) is not None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from comparison_rows import IN, key, pairs_of, row
+from comparison_rows import IN, key, measured, pairs_of, row
+from msgspec.structs import replace
 
 from probe_flow.analysis.search.failures import conclude_each, conclude_in_time
 from probe_flow.records import FindingKind, Role, Row, Status, Verdict
+from probe_flow.records.row import ThirdSide
 
 
 def verdicts(rows: list[Row], *failing: int) -> list[Verdict]:
@@ -39,7 +41,7 @@ def test_a_node_with_several_failing_tensors_is_one_finding_at_the_worst() -> No
     (found,), _ = conclude_each(rows, pairs_of(rows), verdicts(rows, 0, 1, 2))
 
     assert (found.row, str(found.slot)) == (2, "output.1")
-    assert found.evidence == "fails: cosine of row 2 is too small; 2 more tensors of it fail"
+    assert found.evidence == "cosine of row 2 is too small; 2 more tensors of it fail"
     assert found.size == "relative error 9.0e-01"
 
 
@@ -78,3 +80,32 @@ def test_in_time_ranks_stand_for_themselves() -> None:
     rows = [row(key("loss", rank=rank, step=0), relative=0.1) for rank in (0, 1)]
     findings, _ = conclude_in_time(rows, pairs_of(rows), verdicts(rows, 0, 1))
     assert [each.node.execution.rank for each in findings if each.node] == [0, 1]
+
+
+def with_reference(found: Row, *, target: float, golden: float, nonfinite: int = 0) -> Row:
+    """The row with a reference from which its sides are off by these relative errors."""
+    third = ThirdSide(measured(relative=target, nonfinite=nonfinite), measured(relative=golden))
+    return replace(found, pair=replace(found.pair, reference=found.pair.golden)).with_aside(third=third)
+
+
+def test_a_reference_clears_a_failing_node_and_says_that_the_golden_is_off() -> None:
+    rows = [
+        with_reference(row("a", relative=0.3), target=0.0, golden=0.3),
+        with_reference(row("b", relative=0.3), target=0.3, golden=0.0),
+        with_reference(row("c", relative=0.3, nonfinite=2), target=0.0, golden=0.0, nonfinite=2),
+    ]
+    for conclude in (conclude_each, conclude_in_time):
+        findings, roles = conclude(rows, pairs_of(rows), verdicts(rows, 0, 1, 2))
+
+        assert {(each.kind, each.node.name, each.fails) for each in findings if each.node} == {
+            (FindingKind.FAILURE, "b", True),
+            (FindingKind.FAILURE, "c", True),
+            (FindingKind.GOLDEN_ERROR, "a", False),
+        }
+        assert roles[0].role is Role.CLEAN
+
+
+def test_equal_verdicts_are_one_object() -> None:
+    rows = [row(f"n{number}") for number in range(4)]
+    _, roles = conclude_each(rows, pairs_of(rows), verdicts(rows))
+    assert len({id(each) for each in roles}) == 1
