@@ -21,14 +21,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from probe_flow.analysis.silent_graph_operators import silent_on_device, silent_under_fx
-from probe_flow.dumps.dump_json.entries import LOST_CALLS
 from probe_flow.dumps.dump_json.unrecorded_calls import STACK
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.records import (
     CallFacts,
     Catalog,
     Execution,
-    Node,
     NodeKey,
     NodeKind,
     Pairs,
@@ -145,10 +143,10 @@ def _silent_calls(catalog: Catalog) -> Iterator[SilentOperator]:
         forward = inputs.get(NodeKey(key.execution, key.name, key.call), ())
         return {tensor.requires_grad for tensor in forward if tensor.requires_grad is not None}
 
-    lost = catalog.attrs.get(LOST_CALLS, ())
-    for node in lost if isinstance(lost, tuple) else ():
-        if node.key.phase is not Phase.BACKWARD or asked(node.key) != {False}:
-            yield SilentOperator(node.key, node.op_type, 1, "stack" if _evidence(node) == STACK else "calls")
+    for node in catalog.undumped:
+        evidence = node.facts.evidence if isinstance(node.facts, CallFacts) else None
+        if evidence is not None and (node.key.phase is not Phase.BACKWARD or asked(node.key) != {False}):
+            yield SilentOperator(node.key, node.op_type, 1, "stack" if evidence == STACK else "calls")
     written = {key.phase for key in with_outputs} - {Phase.NONE}  # a dump may be of inputs only, or of one direction
     unfinished = _maybe_unfinished(catalog, with_outputs)
     for key, node in catalog.nodes.items():
@@ -156,10 +154,6 @@ def _silent_calls(catalog: Catalog) -> Iterator[SilentOperator]:
             continue
         if (True in asked(key)) if key.phase is Phase.BACKWARD else (key not in unfinished):
             yield SilentOperator(key, node.op_type, 1, "entry")
-
-
-def _evidence(node: Node) -> str | None:
-    return node.facts.evidence if isinstance(node.facts, CallFacts) else None
 
 
 def _maybe_unfinished(catalog: Catalog, with_outputs: Collection[NodeKey]) -> set[NodeKey]:

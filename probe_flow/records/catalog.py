@@ -94,6 +94,8 @@ class Catalog(Struct, frozen=True, gc=False):
         root: absolute path of the dump folder; names shown to people are relative to it.
         nodes: by key, in execution order within each execution.
         tensors: in the order of their nodes, inputs before outputs, numeric index order.
+        undumped: calls that ran, by what lies with the dump, and of which the dump has no entry. `Node.order` is that
+            of the dumped call that ended next.
         edges: data flow between the dumped nodes; empty when the dump has no graph.
         graphs: framework graphs found beside the dump.
         stacks: stack id -> source frames, innermost first.
@@ -109,6 +111,7 @@ class Catalog(Struct, frozen=True, gc=False):
     root: str
     nodes: Mapping[NodeKey, Node]
     tensors: tuple[TensorRef, ...]
+    undumped: tuple[Node, ...] = ()
     edges: tuple[Edge, ...] = ()
     graphs: tuple[Graph, ...] = ()
     stacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from itertools import groupby
 
 from probe_flow.records import Node, NodeKey, Pairs, Phase, shared_numbers
 from probe_flow.records.row import Row
-from probe_flow.relations.call_tree import CallTree
+from probe_flow.relations.call_tree import CallTree, call_trees
 
 GRADIENTS = ".parameters_grad"
 """Ends the name under which a dump keeps the gradients of a module's parameters."""
@@ -121,32 +121,19 @@ class Calls:
         return self.gradients.get((module.key.execution, module.key.name + GRADIENTS))
 
     def _connect_modules(self, pairs: Pairs) -> None:
-        parents = {key.name: node.parent for key, node in pairs.target.nodes.items() if node.parent}
-        tree = CallTree(pairs.target.nodes)
-        if not parents and not tree.has_entries:
-            return
-        first: dict[tuple[object, ...], Call] = {}
+        trees = call_trees(pairs.target)
         for call in self:
-            first.setdefault((call.key.execution, call.key.name, call.key.phase), call)
-        for call in self:
-            call.container = self._container(call, tree, first, parents)
+            tree = trees.get(call.key.execution)
+            call.container = self._container(call, tree) if tree is not None else None
             if call.container is not None:
                 self._inside[call.container].append(call)
 
-    def _container(
-        self, call: Call, tree: CallTree, first: dict[tuple[object, ...], Call], parents: dict[str, str]
-    ) -> Call | None:
-        if call.node is None:
-            return None
-        run, phase = call.key.execution, call.key.phase
-        exact = tree.recorded(call.key, call.node)
-        found = self.by_key.get(exact) if exact is not None else None
-        name, seen = call.node.parent, {call.key.name}
-        while found is None and name is not None and name not in seen:  # modules that have no rows are passed
-            seen.add(name)
-            found = first.get((run, name, phase))
-            name = parents.get(name)
-        return found if found is not call else None
+    def _container(self, call: Call, tree: CallTree) -> Call | None:
+        """Return the nearest call around one that has rows."""
+        if call.node is None or (call.node.caller is None and call.key.phase is Phase.NONE):
+            return None  # the gradients of parameters belong to a module, to no call of it
+        around = (tree.calls[number].key for number in tree.around(tree.numbers[call.key]))
+        return next((self.by_key[key] for key in around if key in self.by_key), None)
 
     def _connect_gradients(self) -> None:
         if not any(call.is_gradient for call in self):

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from probe_flow.dumps.dump_json.companion_files import Construct, Stacks, read_construct, read_stacks
 from probe_flow.dumps.dump_json.folders import DumpFile
 from probe_flow.dumps.dump_json.names import EntryName, parse_entry_name
 from probe_flow.dumps.dump_json.problems import ProblemList
 from probe_flow.dumps.dump_json.stream import DATA, EntryStream
 from probe_flow.dumps.dump_json.tensor_files import TensorFiles
-from probe_flow.dumps.dump_json.tree import CallTree, Stacks, read_call_tree, read_stacks
 from probe_flow.dumps.dump_json.unrecorded_calls import calls_without_entry
 from probe_flow.dumps.dump_json.values import Flattened, Flattener, has_known_shape
 from probe_flow.errors import Diagnostic, FormatError, Severity
@@ -32,9 +32,6 @@ from probe_flow.records import (
 from probe_flow.records.frameworks import MINDSPORE, MINDTORCH, PYTORCH
 
 TENSOR, STATISTICS = "tensor", "statistics"
-LOST_CALLS = "lost_calls"
-"""Key of `Catalog.attrs`: nodes that the dump has no entry of although they were collected."""
-
 _FRAMEWORKS = (PYTORCH, MINDSPORE, MINDTORCH)
 
 
@@ -50,7 +47,7 @@ class Reading:
     tasks: dict[str, tuple[str, str]] = field(default_factory=dict)
     levels: dict[str, None] = field(default_factory=dict)
     frameworks: dict[Framework, None] = field(default_factory=dict)
-    lost: list[Node] = field(default_factory=list)
+    undumped: list[Node] = field(default_factory=list)
     entries: int = 0
     has_stacks: bool = False
 
@@ -59,7 +56,7 @@ class Reading:
 class _Sides:
     """What the files beside one dump.json say; names of parents are taken apart once."""
 
-    tree: CallTree
+    construct: Construct
     stacks: Stacks
     names: dict[str, str] = field(default_factory=dict)
 
@@ -86,7 +83,7 @@ def read_file(file: DumpFile, number: int, patterns: Sequence[str] | None, readi
     """
     folder = file.file.parent
     problems = ProblemList(file.shown)
-    sides = _Sides(read_call_tree(folder, problems), read_stacks(folder, f"{number}:", problems))
+    sides = _Sides(read_construct(folder, problems), read_stacks(folder, f"{number}:", problems))
     files = TensorFiles(folder, problems)
     entries = _Entries(file, patterns, sides, Flattener(str(file.file), files), problems, reading)
     stream = EntryStream(file.file, file.shown)
@@ -112,7 +109,7 @@ def read_file(file: DumpFile, number: int, patterns: Sequence[str] | None, readi
     reading.entries += count
     reading.nodes.update(entries.nodes)
     reading.tensors.extend(entries.tensors)
-    reading.lost.extend(entries.lost(seen, task))
+    reading.undumped.extend(entries.undumped(seen, task))
     reading.stacks.update(sides.stacks.frames)
     reading.has_stacks = reading.has_stacks or sides.stacks.found
     reading.problems.extend(problems.finish())
@@ -162,6 +159,7 @@ class _Entries:
         self._flattener = flattener
         self._problems = problems
         self._earlier = reading.nodes
+        self._first_order = len(reading.nodes)
         self._names = reading.names
 
     @property
@@ -171,7 +169,7 @@ class _Entries:
 
     def read(self, entry: str, value: object) -> None:
         """Add the node and the tensors of one entry."""
-        name = parse_entry_name(entry) or self._as_it_stands(entry)
+        name = parse_entry_name(entry) or self._unknown_name(entry)
         if not self._is_selected(name):
             return
         shown = self._file.shown
@@ -184,25 +182,49 @@ class _Entries:
             self._report_shape(entry, value)
             return
         self._flattener.flatten(value, name=entry, kind=name.kind, node=key, result=self._found)
-        self.nodes[key] = self._node(entry, name, key)
+        self.nodes[key] = self._node(entry, name, key, self._next_order)
         if self._found.problems:
             self._report_unread()
 
-    def lost(self, seen: AbstractSet[str], task: str) -> Iterator[Node]:
+    def undumped(self, seen: AbstractSet[str], task: str) -> Iterator[Node]:
         """Yield the selected calls of which the dump has no entry, as nodes, by what lies beside it.
 
         Args:
             seen: names of all entries.
             task: what the dump is.
         """
-        if task == TENSOR and any(tensor.checksum is not None for tensor in self.tensors):
-            return  # dumped against an earlier dump: the collector may have stopped before the modules that it was in
-        for entry, name, evidence in calls_without_entry(seen, self._sides.tree, self._sides.stacks, task):
+        lost: dict[str, str] = {}
+        # Dumped against an earlier dump, the collector may have stopped before the modules that it was in.
+        if task != TENSOR or all(tensor.checksum is None for tensor in self.tensors):
+            found = calls_without_entry(seen, self._sides.construct, self._sides.stacks, task)
+            lost = {entry: evidence for entry, _, evidence in found}
+        rest = [entry for entry in self._sides.construct.callers if entry not in seen and entry not in lost]
+        if not lost and not rest:
+            return
+        orders = self._orders(seen)
+        for entry in (*lost, *rest):
+            name = parse_entry_name(entry) or _as_it_stands(entry)
             if self._is_selected(name):
                 key = NodeKey(self._file.execution, name.name, name.call, name.phase)
-                node = self._node(entry, name, key)
+                node = self._node(entry, name, key, orders.get(entry, self._next_order))
                 assert isinstance(node.facts, CallFacts)
-                yield replace(node, facts=replace(node.facts, evidence=evidence))
+                yield replace(node, facts=replace(node.facts, evidence=lost[entry])) if entry in lost else node
+
+    def _orders(self, seen: AbstractSet[str]) -> dict[str, int]:
+        """Return for each call of construct.json without entry the order of the dumped call that ended next."""
+        known = {node.entry: node.order for node in self.nodes.values()}
+        orders: dict[str, int] = {}
+        following = self._next_order
+        for entry in reversed(self._sides.construct.as_they_ended()):
+            if entry in seen:
+                following = known.get(entry, following)
+            else:
+                orders[entry] = following
+        return orders
+
+    @property
+    def _next_order(self) -> int:
+        return self._first_order + len(self.nodes)
 
     def _is_selected(self, name: EntryName) -> bool:
         patterns = self._patterns
@@ -220,10 +242,9 @@ class _Entries:
         )
         self._found.problems.clear()
 
-    def _node(self, entry: str, name: EntryName, key: NodeKey) -> Node:
+    def _node(self, entry: str, name: EntryName, key: NodeKey, order: int) -> Node:
         sides = self._sides
-        parent_entry = sides.tree.parents.get(entry)
-        order = len(self._earlier) + len(self.nodes)
+        parent_entry = sides.construct.callers.get(entry)
         return Node(
             key,
             name.op_type,
@@ -235,7 +256,7 @@ class _Entries:
 
     def _facts(self, entry: str, key: NodeKey, kind: NodeKind, caller: str | None) -> CallFacts:
         """Return what the dump says of a call, the same object for those of one caller."""
-        step = self._sides.tree.micro_steps.get(entry)
+        step = self._sides.construct.micro_steps.get(entry)
         if entry != entry_name(key, kind):
             return CallFacts(kind, caller, step, entry)
         found = self._shared_facts.get((kind, caller, step))
@@ -243,18 +264,22 @@ class _Entries:
             found = self._shared_facts[kind, caller, step] = CallFacts(kind, caller, step)
         return found
 
-    def _as_it_stands(self, entry: str) -> EntryName:
+    def _unknown_name(self, entry: str) -> EntryName:
         """Keep an entry whose name follows no grammar under its full name."""
         message = f"`{entry}` of `{self._file.shown}` is not named like a call of an API or a module"
         cure = "it is compared with an entry of the same name"
         self._problems.add("PF3410", message, severity=Severity.WARNING, tensor=entry, help=cure)
-        return EntryName(NodeKind.API, entry, entry.rpartition(".")[2], 0, Phase.NONE)
+        return _as_it_stands(entry)
 
     def _report_shape(self, entry: str, value: object) -> None:
         found = "an object with unknown keys" if isinstance(value, dict) else f"a {type(value).__name__}"
         message = f"`{entry}` of `{self._file.shown}` is {found} and is left out"
         cure = "an entry is an object with `input_args`, `input`, `output` or parameters"
         self._problems.add("PF3416", message, tensor=entry, help=cure)
+
+
+def _as_it_stands(entry: str) -> EntryName:
+    return EntryName(NodeKind.API, entry, entry.rpartition(".")[2], 0, Phase.NONE)
 
 
 def _wrong_top(file: DumpFile, what: str) -> FormatError:

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
 
-from probe_flow.dumps.dump_json.entries import LOST_CALLS, STATISTICS, TENSOR, Reading, read_file
+from probe_flow.dumps.dump_json.companion_files import CONSTRUCT_FILE, STACK_FILE
+from probe_flow.dumps.dump_json.entries import STATISTICS, TENSOR, Reading, read_file
 from probe_flow.dumps.dump_json.folders import DumpFile, find_dump_files
 from probe_flow.dumps.dump_json.tensor_files import FOLDER
-from probe_flow.dumps.dump_json.tree import CONSTRUCT_FILE, STACK_FILE
 from probe_flow.dumps.selection import EVERYTHING, Selection
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, ProbeFlowError, UsageError
 from probe_flow.records import Catalog
@@ -75,6 +75,7 @@ def read_dump_json(
         root=str(found.root.resolve()),
         nodes=reading.nodes,
         tensors=tuple(reading.tensors),
+        undumped=tuple(reading.undumped),
         stacks=reading.stacks,
         problems=(*reading.problems, *failures),
         fingerprint=_fingerprint(found.files),
@@ -83,7 +84,6 @@ def read_dump_json(
             "task": "+".join(dict.fromkeys(task for task, _ in reading.tasks.values())),
             "level": "+".join(reading.levels),
             "has_stacks": reading.has_stacks,
-            LOST_CALLS: tuple(reading.lost),
             "files": tuple(file.shown for file in found.files),
             "select": select.as_attrs(),
         },

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
+from probe_flow.dumps.dump_json.companion_files import Construct, Stacks
 from probe_flow.dumps.dump_json.names import EntryName, parse_entry_name
-from probe_flow.dumps.dump_json.tree import CallTree, Stacks
 from probe_flow.records import NodeKind, Phase
 
 STACK, CALLS = "stack", "calls"
@@ -23,13 +23,13 @@ _TASKS = frozenset({"statistics", "tensor"})
 
 
 def calls_without_entry(
-    entries: AbstractSet[str], tree: CallTree, stacks: Stacks, task: str
+    entries: AbstractSet[str], construct: Construct, stacks: Stacks, task: str
 ) -> Iterator[tuple[str, EntryName, str]]:
     """Yield the calls that were lost: entry name, the same taken apart, and the file that tells of it.
 
     Args:
         entries: names of all entries of the dump.json.
-        tree: its construct.json.
+        construct: its construct.json.
         stacks: its stack.json; without one nothing can be told.
         task: its task.
     """
@@ -39,14 +39,14 @@ def calls_without_entry(
     for entry in taken:
         if entry not in entries and (name := parse_entry_name(entry)) is not None:
             yield entry, name, STACK
-    for entry, name in _backward_calls(entries, tree, taken.keys()):
+    for entry, name in _backward_calls(entries, construct, taken.keys()):
         yield entry, name, CALLS
 
 
 def _backward_calls(
-    entries: AbstractSet[str], tree: CallTree, taken: AbstractSet[str]
+    entries: AbstractSet[str], construct: Construct, taken: AbstractSet[str]
 ) -> Iterator[tuple[str, EntryName]]:
-    lost = [entry for entry in tree.parents if entry not in entries and entry not in taken]
+    lost = [entry for entry in construct.callers if entry not in entries and entry not in taken]
     if not lost:
         return
     names = [(entry, name) for entry in lost if (name := parse_entry_name(entry)) is not None]

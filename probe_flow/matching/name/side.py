@@ -5,13 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import attrgetter
 
 from probe_flow.dumps.dump_json.names import parse_entry_name
 from probe_flow.matching.name.name_space import Named, Rename, own_name
 from probe_flow.records import Catalog, Execution, Node, NodeKey, NodeKind, Phase, TensorRef
-from probe_flow.relations.call_tree import CallTree
+from probe_flow.relations.call_tree import ROOT, CallTree, call_trees
 
 MAX_CANDIDATES = 64
 """Earlier calls of one name and caller, the latest first, at which a recomputation may begin."""
@@ -113,6 +111,7 @@ class Side:
         nodes: the nodes.
         tensors: tensors of each node.
         scopes: caller of each node.
+        calls: the call tree of the execution; its first calls are the nodes.
         repeats: recomputed forward -> the forward that it repeats.
         named: what each node is called where both sides meet.
         names: the same as text.
@@ -130,6 +129,7 @@ class Side:
     level: str
     records_callers: bool
     of_phase: Mapping[Phase, Sequence[int]]
+    calls: CallTree
     shapes: dict[int, Hashable] = field(default_factory=dict)
 
     def numbers(self, phase: Phase) -> Sequence[int]:
@@ -160,13 +160,7 @@ def sides_of(catalog: Catalog, rename: Rename = own_name) -> dict[Execution, Sid
     renamer = _Renamer(rename)
     level = str(catalog.attrs.get("level", ""))
     owned = _by_node(catalog)
-    runs: dict[Execution, tuple[list[Node], list[list[TensorRef]]]] = {}
-    for run, nodes in groupby(catalog.nodes.values(), attrgetter("key.execution")):
-        mine, tensors = runs.setdefault(run, ([], []))
-        some = list(nodes)
-        mine.extend(some)
-        tensors.extend([owned[node.key] for node in some])
-    return {run: _side(nodes, tensors, level, renamer) for run, (nodes, tensors) in runs.items()}
+    return {run: _side(calls, owned, level, renamer) for run, calls in call_trees(catalog).items()}
 
 
 def _by_node(catalog: Catalog) -> dict[NodeKey, list[TensorRef]]:
@@ -211,20 +205,31 @@ class _Renamer:
         return f"{self._rename(parsed.name, parsed.kind, None).name}.{parsed.call}.{parsed.phase.value}"
 
 
-def _side(nodes: list[Node], tensors: list[list[TensorRef]], level: str, renamer: _Renamer) -> Side:
-    callers = [node.caller for node in nodes]
-    records_callers = any(caller is not None for caller in callers)
-    numbers = {node.key: number for number, node in enumerate(nodes)} if records_callers else {}
-    tree = CallTree({node.key: node for node in nodes})
+def _side(calls: CallTree, owned: Mapping[NodeKey, list[TensorRef]], level: str, renamer: _Renamer) -> Side:
+    nodes = calls.calls[: calls.dumped]
+    tensors = [owned[node.key] for node in nodes]
+    recorded = [node.caller for node in nodes]
     scopes: list[Scope] = []
-    for node, entry in zip(nodes, callers, strict=True):
-        caller = tree.recorded(node.key, node)
-        scope = numbers[caller] if caller is not None else node.parent if entry is None else entry
-        scopes.append(renamer.caller(scope) if isinstance(scope, str) else scope)
+    for node, entry, caller in zip(nodes, recorded, calls.callers, strict=False):
+        if entry is not None and ROOT != caller < calls.dumped:
+            scopes.append(caller)
+        else:
+            scope = node.parent if entry is None else entry
+            scopes.append(renamer.caller(scope) if scope is not None else None)
     named = [renamer.of(node) for node in nodes]
     names = [each.name for each in named]
-    repeats = find_recomputed(nodes)
-    return Side(nodes, tensors, scopes, repeats, named, names, level, records_callers, _by_phase(nodes))
+    return Side(
+        nodes=nodes,
+        tensors=tensors,
+        scopes=scopes,
+        repeats=find_recomputed(nodes),
+        named=named,
+        names=names,
+        level=level,
+        records_callers=any(entry is not None for entry in recorded),
+        of_phase=_by_phase(nodes),
+        calls=calls,
+    )
 
 
 def _by_phase(nodes: Sequence[Node]) -> dict[Phase, list[int]]:

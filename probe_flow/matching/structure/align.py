@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from probe_flow.matching.alike.operations import COMPOSITES, spelled_by
 from probe_flow.matching.shared.alignment import common_subsequence
 from probe_flow.matching.structure.likeness import LEAST, node_likeness
-from probe_flow.matching.structure.tree import Traits, Tree
+from probe_flow.matching.structure.phase_tree import PhaseTree, Traits
 
 MAX_CELLS = 4_000
 """Twosomes that are weighed one by one; longer lists are cut at common subsequences first."""
@@ -53,7 +53,7 @@ class Link:
 class Aligner:
     """Alignment within two trees, with the likeness of twosomes kept."""
 
-    def __init__(self, target: Tree, golden: Tree) -> None:
+    def __init__(self, target: PhaseTree, golden: PhaseTree) -> None:
         self.target = target
         self.golden = golden
         self._known: dict[tuple[int, int], float] = {}

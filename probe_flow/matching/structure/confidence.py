@@ -9,8 +9,9 @@ from probe_flow.matching.shared.vocabulary import CommonReason
 from probe_flow.matching.structure.align import COMPOSITE_LIKENESS, Link
 from probe_flow.matching.structure.likeness import STRONG, value_likeness, words
 from probe_flow.matching.structure.nodes import NodeLinks
-from probe_flow.matching.structure.tree import ROOT, Traits, Tree
+from probe_flow.matching.structure.phase_tree import PhaseTree, Traits
 from probe_flow.records import GUESS, Reason
+from probe_flow.relations.call_tree import ROOT
 
 RIVAL = 0.5
 """Confidence of a pair where others fit as well."""
@@ -108,5 +109,5 @@ class Confidence:
         return None
 
 
-def _of(tree: Tree, number: int) -> Traits | None:
+def _of(tree: PhaseTree, number: int) -> Traits | None:
     return tree.traits.get(number)

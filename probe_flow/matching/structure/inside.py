@@ -13,7 +13,7 @@ from dataclasses import replace
 from probe_flow.matching.alike.values import CLOSE, EQUAL, likeness
 from probe_flow.matching.structure.align import MAX_CELLS, Aligner, Link
 from probe_flow.matching.structure.likeness import STRONG, value_likeness
-from probe_flow.matching.structure.tree import Tree
+from probe_flow.matching.structure.phase_tree import PhaseTree
 from probe_flow.records import SlotRole
 
 MOVED_LIKENESS = 0.8
@@ -120,7 +120,7 @@ def _is_open(aligner: Aligner, one: Link, other: Link) -> bool:
     return straight - crossed < CLEAR
 
 
-def _read_the_same(tree: Tree, one: int, other: int) -> bool:
+def _read_the_same(tree: PhaseTree, one: int, other: int) -> bool:
     first, second = (
         next((ref for ref in tree.traits[number].tensors if ref.slot.role is SlotRole.INPUT), None)
         for number in (one, other)
@@ -149,8 +149,8 @@ _GAIN = 1e-6
 
 
 def pair_trees(
-    target: Tree,
-    golden: Tree,
+    target: PhaseTree,
+    golden: PhaseTree,
     callers: Iterable[tuple[int, int]],
     linked: tuple[Collection[int], Collection[int]] = ((), ()),
 ) -> list[Link]:
@@ -176,7 +176,7 @@ def pair_trees(
     return links
 
 
-def _held(tree: Tree, number: int, linked: Collection[int]) -> list[int]:
+def _held(tree: PhaseTree, number: int, linked: Collection[int]) -> list[int]:
     """Return what a module holds that has no partner already."""
     return [child for child in tree.children.get(number, ()) if child not in linked]
 
@@ -259,7 +259,9 @@ class _Inside:
         return found
 
 
-def _expanded(tree: Tree, numbers: Sequence[int], only: set[int] | None, linked: Collection[int]) -> list[list[int]]:
+def _expanded(
+    tree: PhaseTree, numbers: Sequence[int], only: set[int] | None, linked: Collection[int]
+) -> list[list[int]]:
     """Return a list of siblings with modules replaced by what they hold, one more level each time."""
     found: list[list[int]] = []
     now, due = list(numbers), only

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from probe_flow.matching.alike.operations import is_bookkeeping, kin
 from probe_flow.matching.alike.values import CLOSE, EQUAL, likeness
-from probe_flow.matching.structure.tree import Shapes, Traits
+from probe_flow.matching.structure.phase_tree import Shapes, Traits
 from probe_flow.records import TensorRef
 
 LEAST = 0.3

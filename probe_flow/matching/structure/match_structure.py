@@ -26,7 +26,6 @@ from probe_flow.matching.structure.align import Link
 from probe_flow.matching.structure.confidence import Confidence
 from probe_flow.matching.structure.nodes import NodeLinks, link_nodes
 from probe_flow.matching.structure.reasons import StructureReasons, within_row
-from probe_flow.matching.structure.tree import knows_callers
 from probe_flow.records import (
     Catalog,
     Execution,
@@ -300,4 +299,4 @@ def _warning(code: str, message: str, cure: str) -> Diagnostic:
 
 def _is_flat(side: Side) -> bool:
     kinds = Counter(node.kind for node in side.nodes)
-    return kinds[NodeKind.MODULE] + kinds[NodeKind.API] > 1 and not knows_callers(side)
+    return kinds[NodeKind.MODULE] + kinds[NodeKind.API] > 1 and not side.calls.has_callers

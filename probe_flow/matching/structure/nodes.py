@@ -12,8 +12,9 @@ from probe_flow.matching.structure.align import MAX_CELLS_UNCUT, Aligner, Link
 from probe_flow.matching.structure.inside import pair_trees
 from probe_flow.matching.structure.likeness import STRONG
 from probe_flow.matching.structure.paths import same_places
-from probe_flow.matching.structure.tree import ROOT, Tree, is_module, knows_callers
+from probe_flow.matching.structure.phase_tree import PhaseTree, is_module
 from probe_flow.records import Phase
+from probe_flow.relations.call_tree import ROOT
 
 LEFT_OVER = 0.8
 """Likeness from which calls whose callers do not correspond are paired, between neighbours that do."""
@@ -29,7 +30,7 @@ class NodeLinks:
     links: list[Link] = field(default_factory=list)
     of_target: dict[int, Link] = field(default_factory=dict)
     of_golden: dict[int, Link] = field(default_factory=dict)
-    trees: dict[Phase, tuple[Tree, Tree]] = field(default_factory=dict)
+    trees: dict[Phase, tuple[PhaseTree, PhaseTree]] = field(default_factory=dict)
 
     def add(self, links: Iterable[Link]) -> None:
         """Record links of nodes that have none yet."""
@@ -76,9 +77,10 @@ def _link_phase(
     interned: dict[Hashable, int],
 ) -> None:
     """Link what is called in one phase as two trees."""
-    are_trees = all(knows_callers(side) for side in sides)
+    are_trees = all(side.calls.has_callers for side in sides)
     trees = [
-        Tree(side, mine, knows_callers=are_trees, interned=interned) for side, mine in zip(sides, numbers, strict=True)
+        PhaseTree(side, mine, knows_callers=are_trees, interned=interned)
+        for side, mine in zip(sides, numbers, strict=True)
     ]
     found.trees[phase] = trees[0], trees[1]
     if all(numbers):
@@ -87,7 +89,7 @@ def _link_phase(
         _link_left_over(found, trees[0], trees[1])
 
 
-def _link_same_places(found: NodeLinks, target: Tree, golden: Tree) -> None:
+def _link_same_places(found: NodeLinks, target: PhaseTree, golden: PhaseTree) -> None:
     """Link modules that are left over although class and path are the same, and then what they hold."""
     aligner = Aligner(target, golden)
     twosomes = same_places(target, golden, (found.of_target, found.of_golden))
@@ -97,7 +99,7 @@ def _link_same_places(found: NodeLinks, target: Tree, golden: Tree) -> None:
     found.add(pair_trees(target, golden, twosomes, (found.of_target, found.of_golden)))
 
 
-def _link_left_over(found: NodeLinks, target: Tree, golden: Tree) -> None:
+def _link_left_over(found: NodeLinks, target: PhaseTree, golden: PhaseTree) -> None:
     """Link calls that are left over on both sides between the same neighbours, whatever their callers are."""
     anchors = _increasing(
         [

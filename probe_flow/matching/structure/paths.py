@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Sequence
 from itertools import product
 
-from probe_flow.matching.structure.tree import Tree
+from probe_flow.matching.structure.phase_tree import PhaseTree
 
 MAX_OUTERMOST = 4
 """Levels of wrappers around a network."""
@@ -18,7 +18,9 @@ MAX_OUTERMOST = 4
 Path = tuple[str, ...]
 
 
-def same_places(target: Tree, golden: Tree, linked: tuple[Collection[int], Collection[int]]) -> list[tuple[int, int]]:
+def same_places(
+    target: PhaseTree, golden: PhaseTree, linked: tuple[Collection[int], Collection[int]]
+) -> list[tuple[int, int]]:
     """Return the modules without partner that have one class and one path below the outermost part, call by call.
 
     Args:
@@ -36,7 +38,7 @@ def same_places(target: Tree, golden: Tree, linked: tuple[Collection[int], Colle
     return [(number, places[1][place]) for place, number in places[0].items() if place in places[1]]
 
 
-def _paths(tree: Tree) -> dict[int, Path]:
+def _paths(tree: PhaseTree) -> dict[int, Path]:
     """Return the path of each module with its class, by node number."""
     return {
         number: (*tree.traits[number].path.split("."), tree.side.nodes[number].op_type)
@@ -45,7 +47,7 @@ def _paths(tree: Tree) -> dict[int, Path]:
     }
 
 
-def _place(tree: Tree, number: int, path: Path) -> Hashable:
+def _place(tree: PhaseTree, number: int, path: Path) -> Hashable:
     return path, tree.side.nodes[number].key.call
 
 

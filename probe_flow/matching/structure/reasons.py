@@ -12,8 +12,9 @@ from probe_flow.matching.shared.vocabulary import CommonReason
 from probe_flow.matching.structure.align import Link
 from probe_flow.matching.structure.likeness import node_likeness, words
 from probe_flow.matching.structure.nodes import NodeLinks
-from probe_flow.matching.structure.tree import ROOT, Tree
+from probe_flow.matching.structure.phase_tree import PhaseTree
 from probe_flow.records import Phase, Reason, ReasonKind, TensorRef
+from probe_flow.relations.call_tree import ROOT
 
 MAX_SEARCHED = 64
 """Siblings among which the nearest candidates are looked for."""
@@ -82,7 +83,7 @@ class StructureReasons:
         text = f"nothing in the {word} fits `{entry}` by structure{self._nearest(tree, number, which)}"
         return CommonReason.NO_NODE[word].missing(text)
 
-    def _tree(self, phase: Phase, which: int) -> Tree | None:
+    def _tree(self, phase: Phase, which: int) -> PhaseTree | None:
         trees = self._links.trees.get(phase)
         return trees[which] if trees is not None else None
 
@@ -95,7 +96,7 @@ class StructureReasons:
     def _linked(self, which: int) -> Mapping[int, Link]:
         return self._links.of_golden if which else self._links.of_target
 
-    def _dissolved(self, tree: Tree, which: int) -> set[int]:
+    def _dissolved(self, tree: PhaseTree, which: int) -> set[int]:
         """Return the modules without partner of which all that they hold is paired, or such a module."""
         if id(tree) not in self._looked_through:
             found: set[int] = set()
@@ -107,7 +108,7 @@ class StructureReasons:
             self._looked_through[id(tree)] = found
         return self._looked_through[id(tree)]
 
-    def _nearest(self, tree: Tree, number: int, which: int) -> str:
+    def _nearest(self, tree: PhaseTree, number: int, which: int) -> str:
         """Return the nearest nodes under the caller's counterpart, with what is unlike."""
         trees = self._links.trees[tree.side.nodes[number].key.phase]
         other = trees[1 - which]

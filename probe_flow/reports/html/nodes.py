@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from probe_flow.records import Catalog, Edge, Execution, Node, NodeKey
-from probe_flow.relations.call_tree import CallTree, without_circles
+from probe_flow.relations.call_tree import ROOT, CallTree, call_trees
 from probe_flow.reports.html.columns import (
     Member,
     Pieces,
@@ -91,10 +91,9 @@ class NodeTable:
         """Return the caller of every node, by number; callers come to the end of the list and have callers too."""
         above: list[int | None] = []
         for side, key in zip(self._side_of, self._keys, strict=True):  # they grow meanwhile
-            node = side.nodes.get(key)
-            caller = side.callers.caller(key, node) if node is not None else None
+            caller = side.caller(key)
             above.append(None if caller is None else self.number(side.catalog, caller))
-        return packed_places(stretches(without_circles(above)))
+        return packed_places(stretches(above))
 
     def _phases(self, keys: Sequence[NodeKey]) -> list[int | None]:
         return mapped([key.phase for key in keys], lambda phase: self._strings.place(phase.value))
@@ -154,18 +153,28 @@ class NodeTable:
 class _Side:
     """One catalog with the numbers of its nodes."""
 
-    __slots__ = ("callers", "catalog", "keys", "last", "last_number", "name", "nodes", "numbers", "stacks")
+    __slots__ = ("_calls", "catalog", "keys", "last", "last_number", "name", "nodes", "numbers", "stacks")
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self.name = catalog.side
         self.nodes = catalog.nodes
         self.stacks = catalog.stacks
-        self.callers = CallTree(catalog.nodes)
         self.keys = Numbering[NodeKey]()
         self.numbers = array("I")
         self.last: NodeKey | None = None
         self.last_number = 0
+        self._calls: dict[Execution, CallTree] | None = None
+
+    def caller(self, key: NodeKey) -> NodeKey | None:
+        """Return the key of a node's caller, which need not be a node of the catalog."""
+        if self._calls is None:
+            self._calls = call_trees(self.catalog)
+        tree = self._calls.get(key.execution)
+        number = tree.numbers.get(key) if tree is not None else None
+        if tree is None or number is None or (caller := tree.callers[number]) == ROOT:
+            return None
+        return tree.calls[caller].key
 
 
 def _entry(node: Node) -> str | None:

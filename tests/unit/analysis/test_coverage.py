@@ -10,7 +10,6 @@ from probe_flow.analysis.coverage import Required, caveats, cover, incompletenes
 from probe_flow.analysis.policies.base import judge_all
 from probe_flow.analysis.silent_operators import SilentOperator, silence_problems, silent_sides
 from probe_flow.comparing.steps import gate_passes
-from probe_flow.dumps.dump_json.entries import LOST_CALLS
 from probe_flow.dumps.dump_json.unrecorded_calls import STACK
 from probe_flow.errors import Diagnostic
 from probe_flow.records import (
@@ -165,7 +164,8 @@ def test_where_a_part_is_asked_for_no_operator_is_silent(code):
         "/golden",
         {},
         (),
-        attrs={"format": "dump_json", LOST_CALLS: (lost_call("b"),)},
+        undumped=(lost_call("b"),),
+        attrs={"format": "dump_json"},
     )
     left_out = Pair(
         tensor("c"), None, "g", Rule("none"), reason=Reason(kind_of(code), "not asked for", Expectation.OUTSIDE)

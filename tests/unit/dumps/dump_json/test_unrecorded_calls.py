@@ -11,6 +11,7 @@ import pytest
 
 from probe_flow.dumps.dump_json.reader import read_dump_json
 from probe_flow.dumps.selection import Selection
+from probe_flow.records import Catalog, Node
 
 LINEAR, RELU = "Functional.linear.0", "Functional.relu.0"
 BOTH = [f"{call}.{direction}" for direction in ("forward", "backward") for call in (LINEAR, RELU)]
@@ -50,9 +51,12 @@ def write(
 
 
 def lost(folder: Path, **select: Any) -> dict[str, str]:
-    calls = read_dump_json(folder, side="target", select=Selection(**select)).attrs["lost_calls"]
-    assert isinstance(calls, tuple)
-    return {node.attributes["entry"]: node.attributes["evidence"] for node in calls}
+    calls = lost_calls(read_dump_json(folder, side="target", select=Selection(**select)))
+    return {str(node.attributes["entry"]): str(node.attributes["evidence"]) for node in calls}
+
+
+def lost_calls(catalog: Catalog) -> list[Node]:
+    return [node for node in catalog.undumped if "evidence" in node.attributes]
 
 
 def test_a_dump_of_all_calls_lost_none(tmp_path: Path) -> None:
@@ -69,7 +73,7 @@ def test_a_lost_call_is_a_node_with_its_caller(tmp_path: Path) -> None:
     calls = {**dict.fromkeys(BOTH), f"{RELU}.forward": f"{MODULE}.forward.0"}
     folder = write(tmp_path / "step2" / "rank3", [BOTH[0], *BOTH[2:]], calls=calls)
 
-    (node,) = read_dump_json(folder.parents[1], side="target").attrs["lost_calls"]  # type: ignore[misc]
+    (node,) = lost_calls(read_dump_json(folder.parents[1], side="target"))
 
     assert (node.key.execution.step, node.key.execution.rank) == (2, 3)
     assert (node.key.name, node.key.call, node.key.phase.value) == ("Functional.relu", 0, "forward")
@@ -132,3 +136,32 @@ def test_an_entry_that_could_not_be_read_was_not_lost(tmp_path: Path) -> None:
     file.write_text(json.dumps(content))
 
     assert lost(tmp_path) == {}
+
+
+def test_calls_that_construct_json_alone_names_are_known_with_their_callers_and_place(tmp_path: Path) -> None:
+    """Left out by the level of risk or a list: construct.json names them in the order in which they began."""
+    block, view, add = f"{MODULE}.forward.0", "Tensor.view.0.forward", "Tensor.add.0.forward"
+    last = "Tensor.sum.0.forward"
+    calls = {
+        view: block,
+        block: ["Module.outer.Outer.forward.1", 3],
+        f"{LINEAR}.forward": block,
+        add: block,
+        last: None,
+    }
+    folder = write(tmp_path / "rank2", [f"{LINEAR}.forward", add], calls=calls, taken=None)
+
+    catalog = read_dump_json(folder, side="target")
+
+    assert [node.entry for node in catalog.nodes.values()] == [f"{LINEAR}.forward", add]
+    found = {node.entry: (node.order, node.caller) for node in catalog.undumped}
+    # The order is that of the dumped call that ended next; behind all, that of one more.
+    assert found == {view: (0, block), block: (2, "Module.outer.Outer.forward.1"), last: (2, None)}
+    (module,) = (node for node in catalog.undumped if node.entry == block)
+    assert (module.key.name, module.key.execution.rank, module.attributes["micro_step"]) == (MODULE, 2, 3)
+
+
+def test_a_selection_of_nodes_holds_for_calls_without_entry_too(tmp_path: Path) -> None:
+    write(tmp_path, BOTH[:1], taken=None)
+    catalog = read_dump_json(tmp_path, side="target", select=Selection(nodes=["Functional.l*"]))
+    assert [node.entry for node in catalog.undumped] == [f"{LINEAR}.backward"]

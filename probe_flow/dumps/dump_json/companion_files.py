@@ -10,6 +10,7 @@ from probe_flow.dumps.dump_json.folders import leads_out
 from probe_flow.dumps.dump_json.problems import ProblemList
 from probe_flow.dumps.dump_json.text import load_document
 from probe_flow.errors import FormatError, Severity
+from probe_flow.relations.call_tree import ROOT, completion_order, without_circles
 
 CONSTRUCT_FILE = "construct.json"
 STACK_FILE = "stack.json"
@@ -18,11 +19,19 @@ _TEXT = frozenset({str})
 
 
 @dataclass(frozen=True, slots=True)
-class CallTree:
-    """Parents by entry name (None = called from outside any module), without cycles; micro steps under Megatron."""
+class Construct:
+    """What construct.json says: the caller of each call by its entry, in file order, and micro steps under Megatron.
 
-    parents: Mapping[str, str | None] = field(default_factory=dict)
+    A caller is None for what was called from outside any module. There are no circles.
+    """
+
+    callers: Mapping[str, str | None] = field(default_factory=dict)
     micro_steps: Mapping[str, int] = field(default_factory=dict)
+
+    def as_they_ended(self) -> list[str]:
+        """Return the entries in the order in which the calls ended, which is the order of a dump.json."""
+        entries = list(self.callers)
+        return [entries[number] for number in completion_order(_numbered(self.callers))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,45 +43,41 @@ class Stacks:
     found: bool = False
 
 
-def read_call_tree(folder: Path, problems: ProblemList) -> CallTree:
-    """Read construct.json. A missing file gives an empty tree, a malformed one a warning too."""
+def read_construct(folder: Path, problems: ProblemList) -> Construct:
+    """Read construct.json. A missing file gives no calls, a malformed one a warning too."""
     content = _object_in(folder, CONSTRUCT_FILE, problems)
     if content is None:
-        return CallTree()
-    parents: dict[str, str | None] = {}
+        return Construct()
+    callers: dict[str, str | None] = {}
     micro_steps: dict[str, int] = {}
     for entry, value in content.items():
         if entry == MICRO_STEPS:
             continue
-        parent = value
+        caller = value
         if isinstance(value, list) and len(value) == 2:
-            parent = value[0]
+            caller = value[0]
             if type(value[1]) is int:
                 micro_steps[entry] = value[1]
-        if parent is None or isinstance(parent, str):
-            parents[entry] = parent
+        if caller is None or isinstance(caller, str):
+            callers[entry] = caller
         else:
             _warn(problems, CONSTRUCT_FILE, f"the parent of `{entry}` is no name")
-    for entry in _closing_cycles(parents):
-        parents[entry] = None
+    for entry in _closing_circles(callers):
+        callers[entry] = None
         _warn(problems, CONSTRUCT_FILE, f"`{entry}` is its own ancestor; its parent is ignored")
-    return CallTree(parents, micro_steps)
+    return Construct(callers, micro_steps)
 
 
-def _closing_cycles(parents: Mapping[str, str | None]) -> list[str]:
-    """Return one entry of every cycle of parent links."""
-    closed: list[str] = []
-    done: set[str] = set()
-    for start in parents:
-        trail: dict[str, None] = {}
-        entry: str | None = start
-        while entry is not None and entry not in done and entry not in trail:
-            trail[entry] = None
-            entry = parents.get(entry)
-        if entry is not None and entry in trail:
-            closed.append(entry)
-        done.update(trail)
-    return closed
+def _closing_circles(callers: Mapping[str, str | None]) -> list[str]:
+    """Return one entry of every circle of callers."""
+    numbered = _numbered(callers)
+    whole = zip(callers, numbered, without_circles(numbered), strict=True)
+    return [entry for entry, before, after in whole if before != after]
+
+
+def _numbered(callers: Mapping[str, str | None]) -> list[int]:
+    numbers = {entry: number for number, entry in enumerate(callers)}
+    return [ROOT if caller is None else numbers.get(caller, ROOT) for caller in callers.values()]
 
 
 def read_stacks(folder: Path, prefix: str, problems: ProblemList) -> Stacks:

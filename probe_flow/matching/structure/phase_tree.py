@@ -1,17 +1,16 @@
-"""The call tree of one phase of an execution, with what makes its nodes alike: kinds, shapes, parameters, values."""
+"""Nodes of one phase under their callers, with what makes them alike: kinds, shapes, parameters, values."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from probe_flow.matching.alike.operations import family, is_bookkeeping, kin
 from probe_flow.matching.alike.values import fingerprint
 from probe_flow.matching.name.side import Side
-from probe_flow.records import Node, NodeKind, Phase, SlotRole, TensorKind, TensorRef
+from probe_flow.records import Node, NodeKind, SlotRole, TensorKind, TensorRef
+from probe_flow.relations.call_tree import ROOT, enclosing, module_path
 
-ROOT = -1
 MAX_TELLING = 24
 """Parameters, own and below, by whose values a module is recognised."""
 
@@ -52,15 +51,15 @@ class Traits:
     exact: int
 
 
-class Tree:
-    """Nodes of one phase under their callers, siblings in the order in which they completed."""
+class PhaseTree:
+    """Nodes of one phase under their nearest callers among them, siblings in the order in which they ended."""
 
     def __init__(
         self, side: Side, numbers: Sequence[int], *, knows_callers: bool, interned: dict[Hashable, int]
     ) -> None:
         self.side = side
         self.numbers = sorted(numbers)
-        self.parent = _callers(side, self.numbers) if knows_callers else _enclosing(side, self.numbers)
+        self.parent = side.calls.nearest(self.numbers) if knows_callers else enclosing(side.nodes, self.numbers)
         self.children: dict[int, list[int]] = {ROOT: []}
         for number in self.numbers:
             self.children.setdefault(self.parent[number], []).append(number)
@@ -87,48 +86,6 @@ class Tree:
 def is_module(node: Node) -> bool:
     """Say whether a node is a module or cell."""
     return node.kind is NodeKind.MODULE
-
-
-def knows_callers(side: Side) -> bool:
-    """Say whether a dump tells what called what; that gradients belong to a module is no call."""
-    twosomes = zip(side.nodes, side.scopes, strict=True)
-    return any(scope is not None and node.key.phase is not Phase.NONE for node, scope in twosomes)
-
-
-def module_path(name: str) -> str:
-    """Return the dotted path of a module from its name: `layers.0.attn` of `Module.layers.0.attn.Attn`."""
-    return name.partition(".")[2].rpartition(".")[0]
-
-
-def _callers(side: Side, numbers: Sequence[int]) -> dict[int, int]:
-    """Return the nearest caller of each node that is among the nodes."""
-    mine = set(numbers)
-    found: dict[int, int] = {}
-    for number in numbers:
-        scope, seen = side.scopes[number], {number}
-        while isinstance(scope, int) and scope not in mine and scope not in seen:
-            seen.add(scope)
-            scope = side.scopes[scope]
-        found[number] = scope if isinstance(scope, int) and scope in mine and scope not in seen else ROOT
-    return found
-
-
-def _enclosing(side: Side, numbers: Sequence[int]) -> dict[int, int]:
-    """Return the module that holds each module by its path, and ROOT for calls: for dumps that know no callers."""
-    calls: dict[str, list[int]] = {}
-    for number in numbers:
-        if is_module(side.nodes[number]):
-            calls.setdefault(module_path(side.nodes[number].key.name), []).append(number)
-    found = dict.fromkeys(numbers, ROOT)
-    for path, held in calls.items():
-        outer = path.rpartition(".")[0]
-        while outer and outer not in calls:
-            outer = outer.rpartition(".")[0]
-        for number in held if outer else ():
-            place = bisect_right(calls[outer], number)
-            if place < len(calls[outer]):
-                found[number] = calls[outer][place]
-    return found
 
 
 def _traits(side: Side, number: int, below: Sequence[Traits], interned: dict[Hashable, int]) -> Traits:
