@@ -156,7 +156,7 @@ def _write(path: Path, entries: Mapping[str, Entry]) -> None:
     with new_file(path) as file:
         file.attrs["format"] = FORMAT
         file.create_dataset("index", data=index, track_times=False)
-        file.create_dataset("blob", data=np.frombuffer(bytes(blob), np.uint8), track_times=False)
+        file.create_dataset("blob", data=np.frombuffer(blob, np.uint8), track_times=False)
 
 
 @dataclass(frozen=True, slots=True)

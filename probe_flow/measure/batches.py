@@ -12,6 +12,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from msgspec import Struct
+
 from probe_flow.elements.blocks import TensorBlocks, open_tensor
 from probe_flow.elements.tensor_store import TensorStore
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError, Severity, UsageError
@@ -66,8 +68,7 @@ MAX_COMPARED_TARGETS = 4
 """Targets of one golden tensor that others are held against."""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True, gc=False):
     """Blocks ``[first_block, first_block + n_blocks)`` of pair number ``pair``.
 
     Without a golden the task takes ``statistics`` of one tensor, which is then the ``target`` whatever its side.

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+
+from msgspec import structs
 
 from probe_flow.elements.tensor_store import TensorStore
 from probe_flow.errors import Diagnostic
@@ -231,7 +233,7 @@ class _Work:
         self,
         results: Sequence[TaskResult],
         batch: Sequence[Task],
-        described: Mapping[Place, str],
+        described: dict[Place, str],
         changed: set[int],
         backend: str,
     ) -> None:
@@ -247,9 +249,9 @@ class _Work:
                 continue
             self.parts[result.pair][result.first_block] = result.record
             self.backends[result.pair] = backend
-            if place in described:
+            if (fields := described.pop(place, None)) is not None:  # its label holds them too
                 text = f"{backend}\n{_text(result.record)}"
-                texts[key_of_text(described[place])] = text, label_of(tasks[place], described[place])
+                texts[key_of_text(fields)] = text, label_of(tasks[place], fields)
             if not self.open_tasks[result.pair]:
                 self._fold(result.pair)
         self.context.cache.add(texts)
@@ -293,7 +295,7 @@ def _with_keys(tasks: Sequence[Task], store: TensorStore, identify: Identify) ->
 
     def keyed(task: Task) -> Task:
         keys = key(task.target), key(task.golden) if task.golden else None
-        return task if keys == (None, None) else replace(task, target_key=keys[0], golden_key=keys[1])
+        return task if keys == (None, None) else structs.replace(task, target_key=keys[0], golden_key=keys[1])
 
     return [keyed(task) for task in tasks]
 

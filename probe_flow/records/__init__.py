@@ -38,6 +38,7 @@ from probe_flow.records.node import (
     NodeKind,
     Phase,
     RuleFacts,
+    device_file_name,
     entry_name,
 )
 from probe_flow.records.pairs import GUESS, Group, Pair, Pairs, Relation
@@ -131,6 +132,7 @@ __all__ = [
     "Verdict",
     "WaiverState",
     "WaiverUse",
+    "device_file_name",
     "entry_name",
     "item_name",
     "shared_numbers",

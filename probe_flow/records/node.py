@@ -89,11 +89,16 @@ class CallFacts(Struct, frozen=True, gc=False):
     evidence: str | None = None
 
 
+def device_file_name(op_type: str, name: str, task_id: int | None, stream_id: int | None, timestamp: int) -> str:
+    """Return the name that a device gives the file of an operator."""
+    return f"{op_type}.{name}.{task_id}.{stream_id}.{timestamp}"
+
+
 class DeviceFacts(Struct, frozen=True, gc=False):
     """What the files of a device operator say, and what its graph calls it.
 
     Args:
-        file: its file, relative to the dump.
+        file: its file, relative to the dump; the folder alone, with a ``/`` at the end, where `Node.file` gives the rest.
         task_id, stream_id: numbers in the name of the file.
         slices: all files, where the device cut the operator into several.
         header_name: the operator's name in the header, where the file has another.
@@ -188,6 +193,14 @@ class Node(Struct, frozen=True, gc=False):
         return self.facts.clean_name if isinstance(self.facts, (DeviceFacts, ArrayFacts)) else None
 
     @property
+    def file(self) -> str | None:
+        """File of a device operator, relative to the dump; by its usual name where `DeviceFacts` gives the folder."""
+        facts = self.facts
+        if not isinstance(facts, DeviceFacts) or not facts.file.endswith("/"):
+            return facts.file if isinstance(facts, DeviceFacts) else None
+        return facts.file + device_file_name(self.op_type, self.key.name, facts.task_id, facts.stream_id, self.order)
+
+    @property
     def passes(self) -> tuple[str, ...]:
         """Names of the compiler passes that made it."""
         return self.rules.passes if self.rules is not None else ()
@@ -209,7 +222,7 @@ class Node(Struct, frozen=True, gc=False):
                 ),
             }
         elif isinstance(facts, DeviceFacts):
-            found |= {"task_id": facts.task_id, "file": facts.file}
+            found |= {"task_id": facts.task_id, "file": self.file}
             found |= _known(
                 stream_id=facts.stream_id,
                 slices=list(facts.slices) or None,

@@ -39,6 +39,7 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
     TensorTables,
+    device_file_name,
 )
 
 
@@ -189,7 +190,7 @@ class GeNodes:
             originals=originals,
             order=file.name.timestamp,
             facts=DeviceFacts(
-                file.file.relative,
+                _file(key, file),
                 file.name.task_id,
                 file.name.stream_id,
                 tuple(part.file.relative for part in files) if len(files) > 1 else (),
@@ -206,10 +207,20 @@ class GeNodes:
             written = header_name
         # The device puts sliced operators into subgraphs, whose names the graph text does not have.
         inner = without_subgraph(written)
-        if written == header_name == inner or self.links is None:
+        if self.links is None:
             return written
+        if written == header_name == inner:
+            op = self.links.ops.get(written)
+            return op.name if op is not None else written  # one text for both
         split = self.links.split(written) or (self.links.split(inner) if inner != written else None)
         return split.parts[0] if split is not None and len(split.parts) == 1 else written
+
+
+def _file(key: NodeKey, file: GeFile) -> str:
+    """Return the file of an operator for `DeviceFacts`."""
+    name = file.name
+    usual = device_file_name(name.op_type, key.name, name.task_id, name.stream_id, name.timestamp)
+    return file.file.folder.relative if file.file.name == usual and file.file.folder.parts else file.file.relative
 
 
 @lru_cache(maxsize=1 << 12)

@@ -226,7 +226,7 @@ def _read(
         problems.extend(reader.problems)
         beside.extend(reader.beside)
     problems.extend(
-        _renamed(node.key, node.facts)
+        _renamed(node, node.facts.header_name)
         for node in found.values()
         if isinstance(node.facts, DeviceFacts) and node.facts.header_name is not None
     )
@@ -241,13 +241,13 @@ def _with_names(node: Node) -> Node:
     return replace(node, facts=replace(facts, clean_name=safe_name(node.key.name)))
 
 
-def _renamed(key: NodeKey, facts: DeviceFacts) -> Problem:
+def _renamed(node: Node, header_name: str) -> Problem:
     return Diagnostic(
         "PF3302",
-        f"`{facts.file}` is named after `{key.name}`, its header names `{facts.header_name}`",
+        f"`{node.file}` is named after `{node.key.name}`, its header names `{header_name}`",
         severity=Severity.WARNING,
         help="the name of the file counts; give the file its own name again if it was renamed",
-        path=facts.file,
+        path=node.file,
     )
 
 

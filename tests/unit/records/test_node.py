@@ -80,6 +80,15 @@ def test_an_entry_of_another_name_keeps_it() -> None:
     }
 
 
+def test_a_device_file_of_the_usual_name_is_given_by_its_folder() -> None:
+    key = NodeKey(RUN, "Add_2")
+    assert Node(key, "Add", order=1706, facts=DeviceFacts("run/1/", 44, 6)).file == "run/1/Add.Add_2.44.6.1706"
+    assert (
+        Node(key, "Add", order=1706, facts=DeviceFacts("run/1/Add.Add_2.44.1706", 44)).file == "run/1/Add.Add_2.44.1706"
+    )
+    assert Node(key, "Add").file is None
+
+
 def test_facts_of_a_device_file_are_published_where_there_are_any() -> None:
     key = NodeKey(RUN, "a/b")
     assert Node(key, "Add", facts=DeviceFacts("Add.a_b.1.2", None)).attributes == {
