@@ -125,7 +125,7 @@ def _twosomes(pairs: Iterator[Pair]) -> dict[_Twosome, Pair]:
                 two = side if word == "target" else _told(word, side), _told("reference", pair.reference)
                 # A reference has the axes of the golden: it comes from the same framework.
                 transform = pair.transform if word == "target" else ()
-                found[key] = Pair(*two, pair.group, _REFERENCE, transform=transform)
+                found[key] = Pair.on_terms(*two, pair.group, _REFERENCE, transform=transform)
     return found
 
 

@@ -38,7 +38,6 @@ from probe_flow.records.node import (
     NodeKind,
     Phase,
     RuleFacts,
-    device_file_name,
     entry_name,
 )
 from probe_flow.records.pairs import GUESS, Group, Pair, Pairs, Relation
@@ -132,7 +131,6 @@ __all__ = [
     "Verdict",
     "WaiverState",
     "WaiverUse",
-    "device_file_name",
     "entry_name",
     "item_name",
     "shared_numbers",

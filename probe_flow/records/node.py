@@ -89,16 +89,11 @@ class CallFacts(Struct, frozen=True, gc=False):
     evidence: str | None = None
 
 
-def device_file_name(op_type: str, name: str, task_id: int | None, stream_id: int | None, timestamp: int) -> str:
-    """Return the name that a device gives the file of an operator."""
-    return f"{op_type}.{name}.{task_id}.{stream_id}.{timestamp}"
-
-
 class DeviceFacts(Struct, frozen=True, gc=False):
     """What the files of a device operator say, and what its graph calls it.
 
     Args:
-        file: its file, relative to the dump; the folder alone, with a ``/`` at the end, where `Node.file` gives the rest.
+        file: its file, relative to the dump; only its folder, ending in ``/``, where `Node.file` gives the name.
         task_id, stream_id: numbers in the name of the file.
         slices: all files, where the device cut the operator into several.
         header_name: the operator's name in the header, where the file has another.
@@ -198,7 +193,7 @@ class Node(Struct, frozen=True, gc=False):
         facts = self.facts
         if not isinstance(facts, DeviceFacts) or not facts.file.endswith("/"):
             return facts.file if isinstance(facts, DeviceFacts) else None
-        return facts.file + device_file_name(self.op_type, self.key.name, facts.task_id, facts.stream_id, self.order)
+        return f"{facts.file}{self.op_type}.{self.key.name}.{facts.task_id}.{facts.stream_id}.{self.order}"
 
     @property
     def passes(self) -> tuple[str, ...]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
+from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.records.catalog import Catalog
@@ -53,28 +55,83 @@ GUESS = 0.7
 """Confidence up to which a pair with a reason that is a guess rests on likeness, order or place alone."""
 
 
+class Terms(Struct, frozen=True, gc=False):
+    """On what terms two tensors are compared; the same object for nearly all pairs.
+
+    Args:
+        rule_span: the line of the mapping file behind it.
+        confidence: 1.0 for identity, less for guesses.
+        transform: names of the steps that make the two comparable, e.g. ``golden:nhwc_to_nchw``.
+        reference: the tensor that judges both.
+    """
+
+    rule_span: Span | None = None
+    confidence: float = 1.0
+    transform: tuple[str, ...] = ()
+    reference: TensorRef | None = None
+
+
+_shared_terms = lru_cache(maxsize=1 << 12)(Terms)
+_USUAL = _shared_terms()
+
+
 class Pair(Struct, frozen=True, gc=False):
     """One decision to compare; a missing side is None and then ``reason`` says why.
 
     Args:
-        target, golden, reference: the tensors.
+        target, golden: the tensors.
         group: id of the group.
         rule: how the pair was made.
-        rule_span: the line of the mapping file behind it.
-        confidence: 1.0 for identity, less for guesses.
         reason: for one-sided pairs why; for others what was noted (e.g. aligned by shape).
-        transform: names of the steps that make the two comparable, e.g. ``golden:nhwc_to_nchw``.
+        terms: on what terms the two are compared.
     """
 
     target: TensorRef | None
     golden: TensorRef | None
     group: str
     rule: Rule
-    reference: TensorRef | None = None
-    rule_span: Span | None = None
-    confidence: float = 1.0
     reason: Reason | None = None
-    transform: tuple[str, ...] = ()
+    terms: Terms = _USUAL
+
+    @classmethod
+    def on_terms(
+        cls,
+        target: TensorRef | None,
+        golden: TensorRef | None,
+        group: str,
+        rule: Rule,
+        reason: Reason | None = None,
+        *,
+        rule_span: Span | None = None,
+        confidence: float = 1.0,
+        transform: tuple[str, ...] = (),
+    ) -> Pair:
+        """Make a pair on other terms than the usual ones."""
+        return cls(target, golden, group, rule, reason, _shared_terms(rule_span, confidence, transform))
+
+    def judged_by(self, reference: TensorRef | None) -> Pair:
+        """Return the pair with the tensor that judges both sides."""
+        return replace(self, terms=replace(self.terms, reference=reference))
+
+    @property
+    def reference(self) -> TensorRef | None:
+        """The tensor that judges both sides."""
+        return self.terms.reference
+
+    @property
+    def rule_span(self) -> Span | None:
+        """The line of the mapping file behind it."""
+        return self.terms.rule_span
+
+    @property
+    def confidence(self) -> float:
+        """1.0 for identity, less for guesses."""
+        return self.terms.confidence
+
+    @property
+    def transform(self) -> tuple[str, ...]:
+        """Names of the steps that make the two comparable, e.g. ``golden:nhwc_to_nchw``."""
+        return self.terms.transform
 
     @property
     def shown(self) -> TensorRef:

@@ -20,7 +20,7 @@ def three_sides() -> Comparison:
     figures = {**GOOD_METRICS, "reference.cosine": 0.5, "excess_error": 0.75}
     row = good_row(0, measured=measurement(figures, reference=stats(max=7.5)))
     found = comparison(
-        replace(row, pair=replace(row.pair, reference=exact)),
+        replace(row, pair=row.pair.judged_by(exact)),
         good_row(1, "Mul_4"),
         findings=(origin(0, "Add_1", kind=FindingKind.GOLDEN_ERROR, fails=False, evidence="is not to blame"),),
     )

@@ -92,7 +92,7 @@ def row(
     group: str = "g0",
     confidence: float = 1.0,
 ) -> Row:
-    pair = Pair(target, golden, group, rule_of(rule), reason=reason, confidence=confidence)
+    pair = Pair.on_terms(target, golden, group, rule_of(rule), reason=reason, confidence=confidence)
     return Row(pair, measured, Verdict(status, rule_ids, reasons, role), order)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from msgspec import structs
+
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.file_records import GeDump
 from probe_flow.dumps.device.refs import tensor_refs
@@ -39,7 +41,6 @@ from probe_flow.records import (
     TensorKind,
     TensorRef,
     TensorTables,
-    device_file_name,
 )
 
 
@@ -184,21 +185,18 @@ class GeNodes:
                 golden = tuple(name for name in found if name is not None)
             if split.alternative is not None:
                 self.problems.append(_ambiguous(key, split.parts, split.alternative))
-        return Node(
-            key,
-            file.name.op_type,
-            originals=originals,
-            order=file.name.timestamp,
-            facts=DeviceFacts(
-                _file(key, file),
-                file.name.task_id,
-                file.name.stream_id,
-                tuple(part.file.relative for part in files) if len(files) > 1 else (),
-                header_name if is_renamed else None,
-                types,
-                golden,
-            ),
+        facts = DeviceFacts(
+            file.file.folder.relative,
+            file.name.task_id,
+            file.name.stream_id,
+            tuple(part.file.relative for part in files) if len(files) > 1 else (),
+            header_name if is_renamed else None,
+            types,
+            golden,
         )
+        node = Node(key, file.name.op_type, originals=originals, order=file.name.timestamp, facts=facts)
+        name = file.file.relative
+        return node if node.file == name else structs.replace(node, facts=structs.replace(facts, file=name))
 
     def _true_name(self, file: GeFile, header_name: str) -> str:
         """Return the operator's name with its ``/`` and ``.``: from the header, else from the graph."""
@@ -214,13 +212,6 @@ class GeNodes:
             return op.name if op is not None else written  # one text for both
         split = self.links.split(written) or (self.links.split(inner) if inner != written else None)
         return split.parts[0] if split is not None and len(split.parts) == 1 else written
-
-
-def _file(key: NodeKey, file: GeFile) -> str:
-    """Return the file of an operator for `DeviceFacts`."""
-    name = file.name
-    usual = device_file_name(name.op_type, key.name, name.task_id, name.stream_id, name.timestamp)
-    return file.file.folder.relative if file.file.name == usual and file.file.folder.parts else file.file.relative
 
 
 @lru_cache(maxsize=1 << 12)

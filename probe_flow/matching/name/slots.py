@@ -63,7 +63,8 @@ class Decision(Struct, frozen=True, gc=False):
     def pair(self, one: TensorRef | None, other: TensorRef | None, reason: Reason | None = None) -> Pair:
         """Return one pair made by this decision; confidence is that of two-sided pairs."""
         is_whole = one is not None and other is not None
-        return Pair(one, other, self.group, self.rule, None, self.span, self.confidence if is_whole else 1.0, reason)
+        confidence = self.confidence if is_whole else 1.0
+        return Pair.on_terms(one, other, self.group, self.rule, reason, rule_span=self.span, confidence=confidence)
 
 
 def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decision: Decision) -> list[Pair]:
@@ -85,7 +86,6 @@ def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decis
         twosomes = zip(target, golden, strict=True)
     else:
         twosomes = by_slot(target, golden, decision)
-    group, rule, span, confidence = decision.group, decision.rule, decision.span, decision.confidence
     is_foreign = decision.is_cross_framework
     pairs: list[Pair] = []
     for one, other in twosomes:
@@ -99,7 +99,7 @@ def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decis
             kind is other.kind and (kind is _STATISTICS or kind is _TENSOR) and one.dtype == other.dtype
         )  # beyond doubt, as most are
         if is_alike and not (is_foreign and _is_other_gradient(one)):
-            pairs.append(Pair(one, other, group, rule, None, span, confidence))
+            pairs.append(decision.pair(one, other))
         else:
             pairs += pair_twosome(one, other, decision)
     return pairs

@@ -48,7 +48,7 @@ class Ledger:
         self._targets.add(id(target))
         self._goldens.add(id(golden))
         self.pairs.append(
-            Pair(
+            Pair.on_terms(
                 self._as_known(target, aligned.target),
                 self._as_known(golden, aligned.golden),
                 group,
@@ -65,7 +65,7 @@ class Ledger:
         (self._targets if is_target else self._goldens).add(id(ref))
         target, golden = (ref, None) if is_target else (None, ref)
         self.pairs.append(
-            Pair(target, golden, group, CommonRule.NONE, confidence=0.0, reason=_unreadable(ref) or reason)
+            Pair.on_terms(target, golden, group, CommonRule.NONE, _unreadable(ref) or reason, confidence=0.0)
         )
 
     def is_paired(self, ref: TensorRef) -> bool:

@@ -64,7 +64,7 @@ def _partners(
 
 def _with_partner(pair: Pair, found: Mapping[int, TensorRef]) -> Pair:
     partner = found.get(id(pair.golden)) if pair.golden is not None else None
-    return pair if partner is None else replace(pair, reference=partner)
+    return pair if partner is None else pair.judged_by(partner)
 
 
 def _judged(pair: Pair) -> TensorRef | None:

@@ -52,7 +52,8 @@ class Leftovers:
             if id(ref) not in self.match.used:
                 key = self.golden.keys[ref.node]
                 group = groups.setdefault(key, f"{group_prefix}{len(groups)}")
-                found.append(Pair(None, ref, group, CommonRule.NONE, confidence=0.0, reason=self.reason(ref, key)))
+                why = self.reason(ref, key)
+                found.append(Pair.on_terms(None, ref, group, CommonRule.NONE, why, confidence=0.0))
         return found
 
     def reason(self, ref: TensorRef, key: str) -> Reason:

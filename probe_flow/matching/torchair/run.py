@@ -70,7 +70,8 @@ class GeLeftovers:
                 group = owner.group
             else:
                 group = groups.setdefault(id(node), f"{group_prefix}{len(groups)}")
-            found.append(Pair(None, ref, group, CommonRule.NONE, confidence=0.0, reason=self.reason(ref, node)))
+            why = self.reason(ref, node)
+            found.append(Pair.on_terms(None, ref, group, CommonRule.NONE, why, confidence=0.0))
         return found
 
     def reason(self, ref: TensorRef, node: DumpedNode) -> Reason:
@@ -350,7 +351,7 @@ def _one_sided(tensors: Sequence[TensorRef], reason: Reason, prefix: str, *, is_
         if ref.node is not node and ref.node != node:
             node, count = ref.node, count + 1
         mine, other = (ref, None) if is_target else (None, ref)
-        pairs.append(Pair(mine, other, f"{prefix}{count}", CommonRule.NONE, confidence=0.0, reason=reason))
+        pairs.append(Pair.on_terms(mine, other, f"{prefix}{count}", CommonRule.NONE, reason, confidence=0.0))
     return pairs
 
 

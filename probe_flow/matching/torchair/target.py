@@ -124,13 +124,13 @@ class TargetMatch(ABC):
         confidence: float = 1.0,
     ) -> None:
         is_argument = ref.slot.role is SlotRole.INPUT and rule != TorchairRule.EDGE
-        pair = Pair(
+        pair = Pair.on_terms(
             ref,
             golden,
             node.group,
             rule,
+            shape_note(ref, golden, is_argument=is_argument) or note,
             confidence=confidence,
-            reason=shape_note(ref, golden, is_argument=is_argument) or note,
             transform=transform_of(ref, golden),
         )
         self._pairs[id(ref)] = pair
@@ -138,4 +138,4 @@ class TargetMatch(ABC):
         node.meet(golden.node)
 
     def _leave(self, node: DumpedNode, ref: TensorRef, reason: Reason) -> None:
-        self._pairs[id(ref)] = Pair(ref, None, node.group, CommonRule.NONE, confidence=0.0, reason=reason)
+        self._pairs[id(ref)] = Pair.on_terms(ref, None, node.group, CommonRule.NONE, reason, confidence=0.0)

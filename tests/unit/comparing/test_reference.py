@@ -27,7 +27,7 @@ def three(folder, reference=EXACT, *, name: str = "a", **more) -> Pairs:
     third = raw(folder, "reference", name, reference, **more)
     pairs = pairs_of([two])
     catalog = Catalog("exact", Framework("test"), "tensor", "", {third.node: Node(third.node, "Relu")}, (third,))
-    return replace(pairs, pairs=(replace(pairs.pairs[0], reference=third),), reference=catalog)
+    return replace(pairs, pairs=(pairs.pairs[0].judged_by(third),), reference=catalog)
 
 
 def test_both_errors_against_the_reference_are_measured(tmp_path):
@@ -71,7 +71,7 @@ def test_a_golden_tensor_of_many_pairs_is_measured_against_the_reference_once(tm
 
 def test_without_a_reference_nothing_more_is_planned_or_measured(tmp_path):
     pairs = three(tmp_path / "d")
-    pairs = replace(pairs, pairs=(replace(pairs.pairs[0], reference=None),), reference=None)
+    pairs = replace(pairs, pairs=(pairs.pairs[0].judged_by(None),), reference=None)
     events: list = []
     found = compare(pairs, events)
 
@@ -95,7 +95,7 @@ def test_a_reference_that_fails_costs_its_judgement_and_nothing_else(tmp_path, r
     pairs = three(tmp_path / "d", reference, **more)
     if kind is not None:
         (pair,) = pairs.pairs
-        pairs = replace(pairs, pairs=(replace(pair, reference=pair.reference.changed(kind=kind)),))
+        pairs = replace(pairs, pairs=(pair.judged_by(pair.reference.changed(kind=kind)),))
     found = compare(pairs)
     (row,) = found.rows
 
@@ -133,7 +133,7 @@ def test_recorded_statistics_are_judged_by_those_of_the_reference(tmp_path):
         return ref.changed(kind=TensorKind.STATISTICS, recorded=found, extents=())
 
     sides = recorded(pair.target, TARGET), recorded(pair.golden, GOLDEN), recorded(pair.reference, EXACT)
-    pairs = replace(pairs, pairs=(Pair(*sides[:2], "g", Rule("exact"), reference=sides[2]),))
+    pairs = replace(pairs, pairs=(Pair(*sides[:2], "g", Rule("exact")).judged_by(sides[2]),))
     (row,) = compare(pairs).rows
 
     assert row.measurement.metrics["reference.max_diff"] == pytest.approx(TARGET.max() - 1.0, rel=1e-3)
@@ -146,5 +146,5 @@ def test_elements_are_judged_by_recorded_statistics_too(tmp_path):
     (pair,) = pairs.pairs
     figures = Statistics(min=-1.0, max=1.0, mean=0.0, l2norm=float(np.linalg.norm(EXACT)))
     reference = pair.reference.changed(kind=TensorKind.STATISTICS, recorded=figures, extents=())
-    (row,) = compare(replace(pairs, pairs=(replace(pair, reference=reference),))).rows
+    (row,) = compare(replace(pairs, pairs=(pair.judged_by(reference),))).rows
     assert row.measurement.metrics["reference.max_diff"] == pytest.approx(0.2, abs=1e-3)

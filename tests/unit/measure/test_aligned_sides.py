@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from raw_pairs import context, pairs_of, raw
 
 from probe_flow.comparing.steps import compare_pairs
-from probe_flow.records import Catalog, Framework, Node, Pairs
+from probe_flow.records import Catalog, Framework, Node, Pair, Pairs
 from probe_flow.stages.compare import Options
 
 EXACT = np.random.default_rng(7).normal(size=(2, 3, 4, 5))
@@ -19,7 +19,8 @@ def compare(pairs: Pairs):
 
 
 def turned(pairs: Pairs, *words: str) -> Pairs:
-    return replace(pairs, pairs=tuple(replace(pair, transform=words) for pair in pairs.pairs))
+    found = (Pair.on_terms(pair.target, pair.golden, pair.group, pair.rule, transform=words) for pair in pairs.pairs)
+    return replace(pairs, pairs=tuple(found))
 
 
 def test_a_golden_with_channels_last_is_compared_channels_first(tmp_path):
@@ -62,6 +63,6 @@ def test_a_reference_has_the_axes_of_the_golden(tmp_path):
     two = raw(tmp_path, "target", "a", target), raw(tmp_path, "golden", "a", last.astype(np.float32))
     pairs = turned(pairs_of([two]), "golden:nhwc_to_nchw")
     catalog = Catalog("exact", Framework("test"), "tensor", "", {third.node: Node(third.node, "Relu")}, (third,))
-    pairs = replace(pairs, pairs=(replace(pairs.pairs[0], reference=third),), reference=catalog)
+    pairs = replace(pairs, pairs=(pairs.pairs[0].judged_by(third),), reference=catalog)
     (row,) = compare(pairs).rows
     assert row.measurement.metrics["reference.max_abs_err"] == np.abs(target - EXACT).max()

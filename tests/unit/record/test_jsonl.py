@@ -41,6 +41,7 @@ from probe_flow.records import (
     Mode,
     Node,
     NodeKind,
+    Pair,
     Relation,
     RuleFacts,
     SlotRole,
@@ -77,9 +78,13 @@ def nodes_written(tmp_path: Path, *rows: Any, **more: Any) -> list[dict[str, Any
     return lines(path, NODES)
 
 
+def on_axes(pair: Pair, *transform: str) -> Pair:
+    return Pair.on_terms(pair.target, pair.golden, pair.group, pair.rule, transform=transform)
+
+
 def test_a_pair_says_in_which_order_its_sides_give_their_axes(tmp_path: Path) -> None:
     plain = good_row()
-    turned = replace(plain, order=1, pair=replace(plain.pair, transform=("target:nhwc_to_nchw", "golden:nhwc_to_nchw")))
+    turned = replace(plain, order=1, pair=on_axes(plain.pair, "target:nhwc_to_nchw", "golden:nhwc_to_nchw"))
     first, second = written(tmp_path, plain, turned)
     assert "transform" not in first
     assert second == {**first, "order": 1, "transform": ["target:nhwc_to_nchw", "golden:nhwc_to_nchw"]}
@@ -107,7 +112,7 @@ def test_the_written_keys_are_those_of_the_declared_types_in_their_order(tmp_pat
     good = good_row()
     excuse = Excuse(ExcuseKind.WAIVED, "waived until 2026-12-31")
     accepted = Excuse(ExcuseKind.ACCEPTED, "accepted")
-    pair = replace(good.pair, transform=("golden:nhwc_to_nchw",))
+    pair = on_axes(good.pair, "golden:nhwc_to_nchw")
     rows = [replace(good, pair=pair, verdict=replace(good.verdict, excuse=each)) for each in (excuse, accepted)]
     waived, allowed = written(tmp_path, *rows)
     assert tuple({**waived, **allowed}) == published(RowRecord)

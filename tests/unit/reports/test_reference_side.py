@@ -35,7 +35,7 @@ def three_sides(**figures: Any) -> Comparison:
     exact = tensor("add_1", side="golden", dtype="float64", extents=(Extent(f"{ROOT}/add_1.npy", 128, 32),))
     measured = measurement({**GOOD_METRICS, **FIGURES, **figures}, reference=stats(max=7.5))
     row = good_row(0, measured=measured)
-    first = replace(row, pair=replace(row.pair, reference=exact))
+    first = replace(row, pair=row.pair.judged_by(exact))
     found = comparison(first, missing_golden(1))
     reference = Catalog("exact", TORCHAIR_FX, "tensor", ROOT, {}, (exact,))
     return replace(found, pairs=replace(found.pairs, reference=reference))

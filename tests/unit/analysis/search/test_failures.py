@@ -85,7 +85,7 @@ def test_in_time_ranks_stand_for_themselves() -> None:
 def with_reference(found: Row, *, target: float, golden: float, nonfinite: int = 0) -> Row:
     """The row with a reference from which its sides are off by these relative errors."""
     third = ThirdSide(measured(relative=target, nonfinite=nonfinite), measured(relative=golden))
-    return replace(found, pair=replace(found.pair, reference=found.pair.golden)).with_aside(third=third)
+    return replace(found, pair=found.pair.judged_by(found.pair.golden)).with_aside(third=third)
 
 
 def test_a_reference_clears_a_failing_node_and_says_that_the_golden_is_off() -> None:

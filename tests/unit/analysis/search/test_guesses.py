@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from probe_flow.analysis.coverage import Required, cover, incompleteness
 from probe_flow.analysis.search.conclude import conclude
-from probe_flow.records import Expectation, Reason, Role, Status, Verdict
+from probe_flow.records import Expectation, Pair, Reason, Role, Status, Verdict
 from probe_flow.records.row import Row
 from tests.support.rules import kind_of
 
@@ -17,7 +17,9 @@ U = 2.0**-11
 
 def guessed(found: Row, confidence: float = 0.6) -> Row:
     reason = Reason(kind_of("guessed"), "a guess", Expectation.EXPECTED)
-    return replace(found, pair=replace(found.pair, confidence=confidence, reason=reason))
+    pair = found.pair
+    pair = Pair.on_terms(pair.target, pair.golden, pair.group, pair.rule, reason, confidence=confidence)
+    return replace(found, pair=pair)
 
 
 def judged(rows, edges=()):

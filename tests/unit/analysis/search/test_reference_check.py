@@ -20,7 +20,7 @@ U = 2.0**-11
 def judged(found: Row, target: Measurement, golden: Measurement, dtype: str = "float64") -> Row:
     """The row with a reference from which its sides are off by these measurements."""
     reference = found.pair.golden.changed(dtype=dtype)
-    return replace(found, pair=replace(found.pair, reference=reference)).with_aside(third=ThirdSide(target, golden))
+    return replace(found, pair=found.pair.judged_by(reference)).with_aside(third=ThirdSide(target, golden))
 
 
 def off(target: float, golden: float, *, dtype: str = "float16", **figures) -> Row:
@@ -147,9 +147,9 @@ def test_drift_that_the_golden_shares_is_none():
 
 def test_a_row_without_reference_is_judged_by_the_golden_alone():
     rows, pairs = chain((0.5 * U, 0.5 * U, 0.0), (60 * U, 1 * U, 60 * U))
-    bare = [Row(replace(each.pair, reference=None), each.measurement) for each in rows]
+    bare = [Row(each.pair.judged_by(None), each.measurement) for each in rows]
     assert [finding.kind for finding in conclude(bare, pairs, passes(bare))[0]] == [FindingKind.ORIGIN]
 
 
 def test_a_scalar_argument_has_no_witness():
-    assert witness_of(Row(replace(row("a").pair, reference=tensor("a")), None)) is None
+    assert witness_of(Row(row("a").pair.judged_by(tensor("a")), None)) is None

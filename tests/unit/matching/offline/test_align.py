@@ -239,7 +239,7 @@ def test_any_pair_of_device_layouts(
     sides = [_raw(tmp_path, side, to_layout(logical, each), each, told) for side, each in
              (("target", layout), ("golden", golden_layout))]  # fmt: skip
     aligned = align(sides[0], sides[1], told=Told(label))
-    check_equal(Pair(aligned.target, aligned.golden, "0", Rule("x"), transform=aligned.transform), logical)
+    check_equal(Pair.on_terms(aligned.target, aligned.golden, "0", Rule("x"), transform=aligned.transform), logical)
 
 
 def _raw(folder: Path, name: str, stored: np.ndarray, layout: str, logical: tuple[int, ...]) -> TensorRef:
