@@ -82,7 +82,7 @@ def _gap_key(row: Row) -> tuple[int, str, str]:
 
 
 def _example(row: Row) -> str:
-    texts = row.verdict.reasons or ((row.pair.reason.text,) if row.pair.reason else ())
+    texts = row.reasons or ((row.pair.reason.text,) if row.pair.reason else ())
     return readable(f"{row.pair.shown.id}: {texts[0]}" if texts else row.pair.shown.id)
 
 

@@ -144,7 +144,7 @@ def reason_of(row: Row) -> str | None:
 
 def _reasons(row: Row) -> list[str]:
     pair = row.pair
-    found = list(row.verdict.reasons)
+    found = list(row.reasons)
     if pair.reason is not None:
         found.append(pair.reason.text)
     if row.measurement is not None:

@@ -72,6 +72,8 @@ class Aside(Struct, frozen=True, gc=False):
 _NOTHING = Aside()
 """The same object for nearly all rows."""
 
+_UNMATCHED = frozenset({Status.UNMATCHED_TARGET, Status.UNMATCHED_GOLDEN})
+
 UNJUDGED = Verdict(Status.SKIPPED)
 """The verdict of rows until they have one."""
 
@@ -116,6 +118,12 @@ class Row(Struct, frozen=True, gc=False):
     def pick(self) -> Pick | None:
         """Of indices that differ, where the input that they were picked from is at hand."""
         return self.aside.pick
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What is said of the verdict, a sentence each; of one-sided rows first why they are alone."""
+        reasons, why = self.verdict.reasons, self.pair.reason
+        return (why.text, *reasons) if why is not None and self.verdict.status in _UNMATCHED else reasons
 
     @property
     def node(self) -> NodeKey:

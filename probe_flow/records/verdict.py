@@ -54,7 +54,7 @@ class Verdict(Struct, frozen=True, gc=False):
     Args:
         status: the verdict; report layouts translate it.
         rule_ids: the policy's rules that decided, e.g. ``cosine<0.99``.
-        reasons: one sentence each.
+        reasons: one sentence each; why a row is one-sided is said by its pair (`Row.reasons`).
         role: set by the analysis, not by the policy.
         excess: set by the analysis too: the error over the largest that rounding and the errors of the inputs explain;
             1 is the limit, None where nothing was judged.

@@ -45,9 +45,9 @@ def judge_all(rows: Sequence[Row], policy: Policy) -> list[Verdict]:
 
 
 @lru_cache(maxsize=256)
-def _alone(code: str) -> tuple[str, ...]:
-    """Return the same tuple for all rows of a code."""
-    return (code,)
+def _unmatched(status: Status, *codes: str) -> Verdict:
+    """Return the verdict of a one-sided row, the same object for all rows of a code: why is said by the pair."""
+    return Verdict(status, codes)
 
 
 def _without_measurement(row: Row) -> Verdict | None:
@@ -56,13 +56,13 @@ def _without_measurement(row: Row) -> Verdict | None:
         return None
     shown = pair.shown
     reasons = (pair.reason.text,) if pair.reason else ()
-    rules = _alone(pair.reason.code) if pair.reason else ()
+    rules = (pair.reason.code,) if pair.reason else ()
     if shown.kind is TensorKind.UNREADABLE and (pair.target is None or pair.golden is None):
         return Verdict(Status.ERROR, ("unreadable",), (shown.reason or "the tensor could not be read", *reasons))
     if pair.golden is None:
-        return Verdict(Status.UNMATCHED_TARGET, rules, reasons)
+        return _unmatched(Status.UNMATCHED_TARGET, *rules)
     if pair.target is None:
-        return Verdict(Status.UNMATCHED_GOLDEN, rules, reasons)
+        return _unmatched(Status.UNMATCHED_GOLDEN, *rules)
     if row.failure is not None:
         if not row.failure.code.startswith(_INCOMPARABLE):
             return Verdict(Status.ERROR, (row.failure.code,), (row.failure.message,))

@@ -46,12 +46,12 @@ class Leftovers:
 
     def pairs(self, group_prefix: str) -> list[Pair]:
         """Return one one-sided pair per golden tensor that was not used, in catalog order."""
-        groups: dict[str, str] = {}
+        groups: dict[int, str] = {}
         found: list[Pair] = []
         for ref in self.golden.tensors:
             if id(ref) not in self.match.used:
-                key = self.golden.keys[ref.node]
-                group = groups.setdefault(key, f"{group_prefix}{len(groups)}")
+                key = self.golden.key(ref.node)
+                group = groups.setdefault(self.golden.place(key), f"{group_prefix}{len(groups)}")
                 why = self.reason(ref, key)
                 found.append(Pair.on_terms(None, ref, group, CommonRule.NONE, why, confidence=0.0))
         return found
@@ -185,7 +185,7 @@ class Leftovers:
 
     def _covered(self, source: Source, graph: FxGraph) -> Reason | None:
         for name, _ in graph.values(source):
-            value = self.golden.outputs.get(name)
+            value = self.golden.output(name)
             if value is not None and id(value) in self.match.used:
                 return CommonReason.COVERED_BY_PRODUCER.expected(
                     f"its value is compared as output {name[1]} of `{name[0]}`"
@@ -194,7 +194,7 @@ class Leftovers:
 
     def _uncompared_producer(self, name: tuple[str, int], graph: FxGraph) -> Reason:
         """Explain an input whose producer was not compared either: with the producer's reason."""
-        value = self.golden.outputs.get(name)
+        value = self.golden.output(name)
         if value is None:
             return TorchairReason.NO_GOLDEN_OP.missing(
                 f"its producer `{name[0]}` is not in the golden dump and no input fits it"

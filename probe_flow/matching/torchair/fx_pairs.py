@@ -97,7 +97,7 @@ class FxMatch(TargetMatch):
         name = self.graph.name(source) if source is not None else None
         if name is None:
             return None, self._unnamed_output(node)
-        golden = self.golden.outputs.get(name)
+        golden = self.golden.output(name)
         if golden is None:
             return None, self._no_golden(name)
         if not golden.has_numbers:
@@ -114,7 +114,7 @@ class FxMatch(TargetMatch):
 
     def _no_golden(self, name: tuple[str, int]) -> Reason:
         key, index = name
-        if key in self.golden.nodes:
+        if key in self.golden:
             if not self.golden.has_outputs:
                 return CommonReason.NOT_DUMPED.expected("the golden dump holds no outputs at all")
             return TorchairReason.NO_GOLDEN_OP.missing(f"the golden dump of `{key}` has no output {index}")
@@ -178,7 +178,7 @@ class FxMatch(TargetMatch):
     def _match_edge(self, node: DumpedNode, ref: TensorRef, source: Source, doubt: tuple[Reason, float] | None) -> bool:
         assert self.graph is not None, "only nodes of a graph have parts"
         for name, through in self.graph.values(source):
-            golden = self.golden.outputs.get(name)
+            golden = self.golden.output(name)
             if golden is None or not golden.has_numbers:
                 continue
             note = TorchairReason.THROUGH.expected(f"the same value before {through}") if through else None
@@ -305,7 +305,7 @@ class FxMatch(TargetMatch):
             return TorchairReason.NO_FX_NAME.missing(
                 "neither the producer nor the operator that reads it has an FX name"
             )
-        if key not in self.golden.nodes:
+        if key not in self.golden:
             return self._no_golden((key, 0))
         if any(argument.numel is None for argument in self.golden.arguments(key)):
             return TorchairReason.COUNT_MISMATCH.missing(f"no free argument of `{key}` has statistics like its own")

@@ -26,28 +26,26 @@ class FxGraph:
         self.links = GraphLinks(graph)
         self.carriers: dict[FxOutput, Source] = {}
         self.carrying_ops: dict[str, list[GraphOp]] = defaultdict(list)
-        self._names: dict[Source, FxOutput] = {}
         self._owners: dict[str, str | None] = {}
         for op in graph.ops:
             for index, output in enumerate(op.outputs):
                 name = parse_output_name(output.fx_name or "")
                 if name is not None:
                     source = op.name, index
-                    self._names[source] = name
                     self.carriers.setdefault(name, source)
                     if op not in self.carrying_ops[name[0]][-1:]:
                         self.carrying_ops[name[0]].append(op)
 
     def name(self, source: Source) -> FxOutput | None:
         """Return the FX tensor that a graph tensor is by its own name."""
-        return self._names.get(source)
+        return parse_output_name(self.links.fx_name(source) or "")
 
     def values(self, source: Source) -> Sequence[tuple[FxOutput, str]]:
         """Return FX tensors with the value of a graph tensor, nearest first, with the relays that lie between.
 
         Relays (views, casts within one class of types) hand the value of their first input on.
         """
-        named = ((self._names.get(tensor), through) for tensor, through in upstream(self.links, source))
+        named = ((self.name(tensor), through) for tensor, through in upstream(self.links, source))
         return [(name, through) for name, through in named if name is not None]
 
     def is_constant(self, source: Source) -> bool:
@@ -62,7 +60,7 @@ class FxGraph:
 
     def is_internal(self, source: Source) -> bool:
         """Tell whether a graph tensor is computed without being an FX tensor: inside a converter's expansion."""
-        if source in self._names or self.values(source):
+        if self.values(source):
             return False
         root = self.root(source)
         return not self.is_constant(root) and not self.is_graph_input(root)
@@ -70,7 +68,7 @@ class FxGraph:
     def root(self, source: Source) -> Source:
         """Follow unnamed relays upwards to the tensor whose value they hand on."""
         seen: set[str] = set()
-        while source not in self._names and source[0] not in seen:
+        while self.name(source) is None and source[0] not in seen:
             seen.add(source[0])
             op = self.links.ops.get(source[0])
             if op is None or op.op_type not in RELAY_TYPES or not op.inputs or op.inputs[0] is None:
@@ -100,14 +98,11 @@ class FxGraph:
         return sorted(inside.values(), key=lambda op: op.position)
 
     def _is_named(self, op: GraphOp) -> bool:
-        return any((op.name, index) in self._names for index in range(len(op.outputs)))
+        return self._own_key(op) is not None
 
     def _own_key(self, op: GraphOp) -> str | None:
-        for index in range(len(op.outputs)):
-            name = self._names.get((op.name, index))
-            if name is not None:
-                return name[0]
-        return None
+        names = (parse_output_name(output.fx_name) for output in op.outputs if output.fx_name)
+        return next((name[0] for name in names if name is not None), None)
 
     def _find_owner(self, op_name: str) -> str | None:
         start = self.links.ops.get(op_name)

@@ -61,7 +61,7 @@ def _by_producer(
 ) -> Iterator[tuple[int, int]]:
     taken: set[int] = set()
     for number, place in enumerate(places):
-        values = [golden.outputs.get(name) for name, _ in graph.values(place.source)] if place.source else []
+        values = [golden.output(name) for name, _ in graph.values(place.source)] if place.source else []
         for at, argument in enumerate(arguments):
             if at not in taken and any(value is not None and _is_same(value, argument) for value in values):
                 taken.add(at)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from probe_flow.dumps.graph.links import CONSTANT_TYPES, RELAY_TYPES, VIEW_TYPES, GraphLinks, Source, graph_of
@@ -234,7 +233,8 @@ class TorchairRun:
         pairs, groups = matched.run()
         self.pairs.extend(pairs)
         self.groups.extend(groups)
-        self._add_one_sided(leftovers.pairs(f"{len(self.groups)}."), {group.id for group in groups})
+        prefix = f"{len(self.groups)}."
+        self._add_one_sided(leftovers.pairs(prefix), prefix)
         if matched.links is None:
             self.problems.append(_no_graph(execution))
         elif matched.is_graph_foreign and not leftovers.is_graph_incomplete:
@@ -254,7 +254,7 @@ class TorchairRun:
             graph,
             golden,
             golden_selects_nodes=_selects(self.golden, "nodes"),
-            hints=self._hints(graph.links if graph is not None else None, lambda: list(golden.nodes)),
+            hints=self._hints(graph.links if graph is not None else None, lambda: list(golden)),
             group_prefix=f"{len(self.groups)}.",
         )
         leftovers = Leftovers(
@@ -317,12 +317,14 @@ class TorchairRun:
                 help=f"executions of the {word} dump: {found}{_how_to_pair(mine, other)}",
             )
         )
-        self._add_one_sided(_one_sided(tensors, reason, f"{len(self.groups)}.", is_target=is_target))
+        prefix = f"{len(self.groups)}."
+        self._add_one_sided(_one_sided(tensors, reason, prefix, is_target=is_target), prefix)
 
-    def _add_one_sided(self, pairs: Sequence[Pair], known: AbstractSet[str] = frozenset()) -> None:
+    def _add_one_sided(self, pairs: Sequence[Pair], prefix: str) -> None:
+        """Add pairs, and their groups as far as they are new: those of this prefix."""
         groups: dict[str, Group] = {}
         for pair in pairs:
-            if pair.group not in groups and pair.group not in known:
+            if pair.group not in groups and pair.group.startswith(prefix):
                 target, golden = (each.node if each is not None else () for each in (pair.target, pair.golden))
                 groups[pair.group] = Group(pair.group, Relation.ONE_TO_ONE, target, golden)
         self.pairs.extend(pairs)

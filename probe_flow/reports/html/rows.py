@@ -129,7 +129,7 @@ def _decisions(comparison: Comparison, strings: Strings, marks: RowMarks, ranks:
     yield "mismatch", packed(measured(attrgetter("nonfinite_mismatch")))
     yield "worst", packed(measured(attrgetter("worst_index")))
     yield "rule_ids", lists(lambda some: [row.verdict.rule_ids for row in some])
-    yield "reasons", lists(lambda some: [row.verdict.reasons for row in some])
+    yield "reasons", lists(lambda some: [row.reasons for row in some])
     yield "rule", texts(lambda some: [row.pair.rule.name for row in some])
     yield "rule_span", texts(lambda some: [str(row.pair.rule_span) if row.pair.rule_span else None for row in some])
     yield "reason", texts(lambda some: [None if row.pair.reason is None else row.pair.reason.text for row in some])

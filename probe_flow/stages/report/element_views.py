@@ -115,7 +115,7 @@ def _problems(
         )
     for row in rows:
         if not _has_elements(row):
-            why = "; ".join(row.verdict.reasons) or "its elements were not compared"
+            why = "; ".join(row.reasons) or "its elements were not compared"
             message = f"`detail` cannot show `{row.pair.shown.id}`: {why}"
             cure = "name other nodes with `node`, or dump its elements on both sides"
             yield Diagnostic("PF6403", message, severity=Severity.WARNING, help=cure)

@@ -373,7 +373,7 @@ def test_gates(findings, status, by_findings, by_rows):
 def test_verdicts_that_need_no_policy(one, status, rule):
     (verdict,) = judge_all([one], Everything())
     assert (verdict.status, verdict.rule_ids) == (status, (rule,))
-    assert verdict.reasons
+    assert replace(one, verdict=verdict).reasons
 
 
 @pytest.mark.parametrize(

@@ -288,7 +288,7 @@ def _rows(comparison: Comparison, layout: Layout, stacks: StackColumn | None) ->
         columns += (
             ["True" if target == golden else "False" for target, golden in zip(*columns[_GRADS], strict=True)],
             [RESULTS[verdict.status] for verdict in verdicts],
-            [_messages(verdict.reasons) if verdict.reasons else "[]" for verdict in verdicts],
+            [_messages(reasons) if (reasons := row.reasons) else "[]" for row in rows],
         )
         if stacks is not None:
             columns.append(list(map(stacks.cell, rows)))
