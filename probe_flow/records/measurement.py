@@ -230,6 +230,12 @@ class Measurement(Struct, frozen=True, gc=False, eq=False):
         """Metric id -> value; None = not computable, NaN and infinities are values."""
         return FigureRow(self.table, self.number, self.table.metrics)
 
+    def metric(self, name: str) -> Value:
+        """Return one of the metrics, without a view of all; None where there is none of that name."""
+        table = self.table
+        place = table.places.get(name, table.metrics)
+        return table.value(self.number, place) if place < table.metrics else None
+
     @property
     def count(self) -> int:
         """Elements compared."""

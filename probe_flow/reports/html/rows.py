@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -52,7 +52,6 @@ _STATUS_PLACES = {status.value: place for place, status in enumerate(Status)}
 _ROLE_PLACES = {role.value: place for place, role in enumerate(Role)}
 _status_of, _role_of = attrgetter("verdict.status._value_"), attrgetter("verdict.role._value_")
 _described = attrgetter("kind._value_", "dtype", "stored_dtype", "shape", "logical_shape", "layout")
-_NO_METRICS: Mapping[str, Any] = {}
 
 _Rows = Sequence[Row]
 _Tensors = Sequence[TensorRef | None]
@@ -63,7 +62,7 @@ def metric_ids(comparison: Comparison) -> list[str]:
     """Return the ids of all metrics that any row has a value of, sorted."""
     measured = (row.measurement.metrics for row in comparison.rows if row.measurement is not None)
     names = sorted({name for names in dict.fromkeys(map(tuple, measured)) for name in names})
-    return [name for name in names if any(each.get(name) is not None for each in _metrics(comparison.rows))]
+    return [name for name in names if any(_metric(row, name) is not None for row in comparison.rows)]
 
 
 def row_members(
@@ -146,13 +145,12 @@ def _relation_of(comparison: Comparison) -> Callable[[_Rows], list[str | None]]:
 
 
 def _metric_columns(comparison: Comparison, names: Sequence[str]) -> Iterator[Member]:
-    metrics = list(_metrics(comparison.rows))
     for name in names:
-        yield name, packed(short_numbers([each.get(name) for each in some]) for some in stretches(metrics))
+        yield name, packed(short_numbers([_metric(row, name) for row in some]) for some in stretches(comparison.rows))
 
 
-def _metrics(rows: Iterable[Row]) -> Iterator[Mapping[str, Any]]:
-    return (row.measurement.metrics if row.measurement is not None else _NO_METRICS for row in rows)
+def _metric(row: Row, name: str) -> Any:
+    return row.measurement.metric(name) if row.measurement is not None else None
 
 
 class _Side:

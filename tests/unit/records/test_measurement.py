@@ -36,6 +36,7 @@ def test_figures_and_sides_come_back():
     assert found.metrics["cosine"] == 0.5
     assert math.isnan(found.metrics["max_abs_err"])
     assert found.metrics["equal"] is None
+    assert (found.metric("cosine"), found.metric("equal"), found.metric("target.max")) == (0.5, None, None)
     assert (found.target, found.golden, found.reference) == (LEFT, RIGHT, None)
     assert found.golden.statistics.max is True
 
