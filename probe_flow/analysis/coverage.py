@@ -18,6 +18,7 @@ from probe_flow.records import (
     Mode,
     Pairs,
     Role,
+    SlotRole,
     Status,
     TensorKind,
     TensorRef,
@@ -137,8 +138,7 @@ def _fate(tensor: TensorRef, row: Row, verdict: Verdict) -> str:
         return "outside"  # `only` leaves it to the comparison before
     # A pair without a verdict on its values (quantised side, no rule of the policy) was paired and looked at; what is
     # no tensor on either side has no values.
-    is_opaque = row.pair.target.kind is row.pair.golden.kind is TensorKind.OPAQUE
-    return "expected" if row.measurement is not None or is_opaque else "missing"
+    return "expected" if row.measurement is not None or row.pair.is_opaque else "missing"
 
 
 def _are_nonfinite(sides: _Recorded) -> bool:
@@ -187,13 +187,18 @@ def incompleteness(
     unreadable = sum(1 for verdict in verdicts if verdict.status is Status.ERROR)
     if unreadable:
         causes.append(f"{unreadable} selected tensor{'s' if unreadable > 1 else ''} could not be read")
-    if not any(verdict.status in COMPARED for verdict in verdicts):
+    is_nothing = not any(verdict.status in COMPARED for verdict in verdicts)
+    without_values = _without_values(rows) if is_nothing else None
+    if is_nothing:
         paired = any(row.pair.target is not None and row.pair.golden is not None for row in rows)
         why = "no pair could be measured and judged" if paired else "no target tensor has a golden partner"
-        causes.append(f"nothing was compared: {why}")
-    causes.extend(_executions_without_pair(rows, verdicts, required))
+        causes.append(f"nothing was compared: {without_values or why}")
+    if without_values is None:
+        causes.extend(_executions_without_pair(rows, verdicts, required))
     if unused and required.entries:
         causes.append(_unused(unused))
+    if without_values is not None:  # what else could be said follows from it
+        return tuple(causes)
     doubtful = doubtful_rows(rows, verdicts)
     if doubtful and not any(verdict.role is Role.ORIGIN for verdict in verdicts):
         pairs = f"{doubtful} pairs were" if doubtful > 1 else "1 pair was"
@@ -208,6 +213,27 @@ def incompleteness(
             "the values are equal, too: reduce to statistics, or dump both sides in one dtype"
         )
     return tuple(causes)
+
+
+def _without_values(rows: Sequence[Row]) -> str | None:
+    """Return in words that a side is a dump of task ``structure``, and which calls correspond; None if none is."""
+    sides = [[(row.pair.target, row.pair.golden)[which] for row in rows] for which in (0, 1)]
+    records_none = [any(ref is not None and ref.slot.role is SlotRole.CALL for ref in side) for side in sides]
+    if not any(records_none):
+        return None
+    if not all(records_none):
+        bare, other = ("target", "golden") if records_none[0] else ("golden", "target")
+        return (
+            f"the {bare} is a dump of task `structure`, which records calls and no values, and the {other} has values; "
+            f"dump the {bare} again with task `statistics` or `tensor`, or the {other} with task `structure`"
+        )
+    both = sum(one is not None and other is not None for one, other in zip(*sides, strict=True))
+    alone = [sum(ref is not None for ref in side) - both for side in sides]
+    calls = "1 call corresponds" if both == 1 else f"{both} calls correspond"
+    return (
+        f"both dumps are of task `structure`, which records calls and no values; {calls}, {alone[0]} only in the "
+        f"target, {alone[1]} only in the golden"
+    )
 
 
 def _too_few(coverage: Mapping[str, Coverage], required: float) -> list[str]:
@@ -311,11 +337,12 @@ def caveats(
         parts.append(f"suspects of `{only}`")
     if max_elements:
         parts.append(f"first {max_elements:,} elements of each tensor")
+    what = "call" if pairs.target.task == pairs.golden.task == "structure" else "tensor"
     for word in ("outside", "missing"):
         counts = {side: count for side, found in coverage.items() if (count := getattr(found, word))}
         if counts:
             told = " and ".join(f"{count} {side}" for side, count in counts.items())
-            parts.append(f"{told} tensor{'s' if sum(counts.values()) > 1 else ''} {_WORDS[word]}")
+            parts.append(f"{told} {what}{'s' if sum(counts.values()) > 1 else ''} {_WORDS[word]}")
     silent = {side: found.outputs_silent for side, found in coverage.items() if found.outputs_silent}
     if silent:
         told = " and ".join(f"{count} {side}" for side, count in silent.items())

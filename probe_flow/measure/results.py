@@ -21,6 +21,7 @@ from probe_flow.records import (
     Mode,
     Pair,
     SideSummary,
+    SlotRole,
     Statistics,
     TensorKind,
     TensorRef,
@@ -73,6 +74,8 @@ def incomparable(pair: Pair) -> Diagnostic | None:
     for side, tensor in (("target", target), ("golden", golden)):
         if tensor.kind is TensorKind.UNREADABLE:
             return Diagnostic("PF3191", f"the {side} is unreadable: {tensor.reason}", path=tensor.source)
+        if tensor.slot.role is SlotRole.CALL:
+            return Diagnostic("PF5119", "both dumps record that the call ran, and no values", tensor=tensor.id)
         if tensor.kind not in _MEASURABLE:
             why = tensor.reason or f"a value of type `{tensor.stored_dtype or tensor.dtype}` is no numeric tensor"
             return Diagnostic("PF5103", f"the {side} cannot be measured: {why}", tensor=tensor.id)

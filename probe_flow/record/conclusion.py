@@ -21,6 +21,9 @@ from probe_flow.records import Comparison, FindingKind, Role, Status
 
 SAMPLE = "bundled sample"
 
+STRUCTURE = "structure"
+"""Task of dumps that record calls and no values."""
+
 _EXIT_CODES = {"pass": 0, "fail": 1, "incomplete": 3}
 
 
@@ -105,7 +108,12 @@ def caveats(run: RunRecord) -> list[str]:
 
 
 def compared(run: RunRecord) -> str:
-    """Return ``143 of 143 compared``; of the golden too where its share is smaller. Empty where nothing was asked."""
+    """Return ``143 of 143 compared``; of the golden too where its share is smaller.
+
+    Empty where nothing was asked, and where a side has no values.
+    """
+    if any(dump.task == STRUCTURE for each in run.comparisons.values() for dump in each.dumps.values()):
+        return ""
     (done, total), (golden_done, golden_total) = _counted(run, "target"), _counted(run, "golden")
     if not total and not golden_total:
         return ""
@@ -198,7 +206,7 @@ def _counted(run: RunRecord, side: Literal["target", "golden"]) -> tuple[int, in
 def _side(name: str, dump: DumpRecord, folder: str) -> str:
     path = PurePosixPath(dump.path)
     shown = path.relative_to(folder) if folder and path.is_relative_to(folder) else path
-    held = f"{dump.tensors} tensor{'' if dump.tensors == 1 else 's'}"
+    held = f"{dump.tensors} {'call' if dump.task == STRUCTURE else 'tensor'}{'' if dump.tensors == 1 else 's'}"
     if dump.executions > 1:
         held += f" of {dump.executions} executions"
     return printable(f"{name} {dump.framework} dump `{shown}`, {held}")

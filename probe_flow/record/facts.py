@@ -72,6 +72,8 @@ def _gap_key(row: Row) -> tuple[int, str, str]:
     expectation = Expectation.OUTSIDE if row.verdict.status is Status.SKIPPED else Expectation.MISSING
     if reason is not None and row.verdict.status is not Status.ERROR:
         expectation = reason.expectation
+    elif row.pair.is_opaque and expectation is Expectation.MISSING:
+        expectation = Expectation.EXPECTED
     side = "both" if row.pair.target and row.pair.golden else "target" if row.pair.target else "golden"
     words = row.verdict.rule_ids
     return (

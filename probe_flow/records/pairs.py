@@ -13,6 +13,7 @@ from probe_flow.records.catalog import Catalog
 from probe_flow.records.node import NodeKey
 from probe_flow.records.reasons import Reason, Rule
 from probe_flow.records.tensor import TensorRef
+from probe_flow.records.tensor_traits import TensorKind
 
 
 class Relation(enum.Enum):
@@ -139,6 +140,15 @@ class Pair(Struct, frozen=True, gc=False):
         tensor = self.target or self.golden
         assert tensor is not None, "a pair has at least one side"
         return tensor
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether neither side is a tensor, so that there are no values to compare."""
+        return (
+            self.target is not None
+            and self.golden is not None
+            and self.target.kind is self.golden.kind is TensorKind.OPAQUE
+        )
 
     @property
     def is_guess(self) -> bool:

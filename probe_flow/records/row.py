@@ -27,6 +27,7 @@ _ROLE_ORDER = {
     SlotRole.OUTPUT: 3,
     SlotRole.PARAMETER_GRAD: 4,
     SlotRole.DEBUG: 5,
+    SlotRole.CALL: 6,
 }
 
 PRODUCED = frozenset({SlotRole.OUTPUT, SlotRole.PARAMETER_GRAD, SlotRole.DEBUG})

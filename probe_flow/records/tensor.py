@@ -34,6 +34,8 @@ def item_name(node: NodeKey, kind: NodeKind, slot: Slot) -> str:
     >>> item_name(NodeKey(Execution(), "Functional.linear", 5), NodeKind.API, Slot(SlotRole.INPUT, (1, "eps")))
     'Functional.linear.5.forward.input.1.eps'
     """
+    if slot.role is SlotRole.CALL:
+        return entry_name(node, kind)
     return f"{entry_name(node, kind)}.{_SECTIONS.get(slot.role, '')}{slot.index}"
 
 

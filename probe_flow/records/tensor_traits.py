@@ -12,12 +12,15 @@ from probe_flow.records.node import NodeKind
 
 
 class SlotRole(enum.Enum):
+    """What a tensor is to its node. ``call``: no tensor but the call itself, where a dump holds no values."""
+
     INPUT = "input"
     OUTPUT = "output"
     PARAMETER = "parameter"
     PARAMETER_GRAD = "parameter_grad"
     BUFFER = "buffer"
     DEBUG = "debug"
+    CALL = "call"
 
     __hash__ = object.__hash__  # Enum's own is a call of Python, made for every look-up of a node or slot
 
@@ -47,7 +50,7 @@ class Slot(Struct, frozen=True, gc=False, cache_hash=True):
         return ".".join(str(part) for part in self.path)
 
     def __str__(self) -> str:
-        return f"{self.role.value}.{self.index}"
+        return f"{self.role.value}.{self.index}" if self.path else self.role.value
 
 
 shared_slot = lru_cache(maxsize=1 << 14)(Slot)

@@ -261,8 +261,7 @@ def is_missing(row: Row) -> bool:
         return True
     if len(sides) < 2:
         return pair.reason is None or pair.reason.is_gap
-    is_opaque = all(tensor.kind is TensorKind.OPAQUE for tensor in sides)
-    return not (status is Status.SKIPPED or row.measurement is not None or is_opaque)
+    return not (status is Status.SKIPPED or row.measurement is not None or pair.is_opaque)
 
 
 def marks_data() -> list[dict[str, Any]]:

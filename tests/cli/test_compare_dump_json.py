@@ -260,3 +260,33 @@ def test_integers_beyond_64_bits_are_figures_to_the_last_digit(probe_flow, tmp_p
     (found,) = (json.loads(line) for line in lines if '"direction": "output"' in line)
     assert {side: found[side]["max"] for side in sides} == sides
     assert found["metrics"]["max_diff"] == 1
+
+
+# --- dumps of task structure -----------------------------------------------------------------------------------------
+
+
+def structure_dump(folder: Path, calls: dict[str, Any]) -> None:
+    dump(folder, task="structure", level="mix", data={})
+    (folder / "construct.json").write_text(json.dumps(calls))
+
+
+def test_structure_dumps_of_ranks_are_incomplete_and_first_differences_find_nothing(probe_flow, tmp_path):
+    block = "Module.a.A.forward.0"
+    calls = {"Torch.add.0.forward": block, block: None}
+    for rank in range(2):
+        structure_dump(tmp_path / "t" / "step0" / f"rank{rank}", {"Torch.mul.0.forward": None, **calls})
+        structure_dump(tmp_path / "g" / "step0" / f"rank{rank}", calls)
+    done = probe_flow("compare", "-tp", tmp_path / "t", "-gp", tmp_path / "g", "-o", "out", "-da")
+    assert done.code == 3, done.err
+    text = " ".join(done.out.split())
+    assert "no values; 4 calls correspond, 2 only in the target, 0 only in the golden" in text
+    assert "PASS" not in done.out.replace("0 pass", "")
+
+
+def test_a_structure_dump_without_construct_json_says_what_it_needs(probe_flow, tmp_path):
+    structure_dump(tmp_path / "t", {})
+    structure_dump(tmp_path / "g", {"Torch.add.0.forward": None})
+    done = probe_flow("compare", "-tp", tmp_path / "t", "-gp", tmp_path / "g", "-o", "out")
+    assert done.code == 3
+    assert "`construct.json` next to it is missing or names no call" in done.err
+    assert "dump at level mix or L0 with `extra_info`" in done.err

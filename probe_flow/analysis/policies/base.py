@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol
 
-from probe_flow.records import Status, TensorKind, Verdict
+from probe_flow.records import SlotRole, Status, TensorKind, Verdict
 from probe_flow.records.row import Row, by_node
 
 _INCOMPARABLE = ("PF5", "PF3102", "PF3103")
@@ -68,5 +68,8 @@ def _without_measurement(row: Row) -> Verdict | None:
             return Verdict(Status.ERROR, (row.failure.code,), (row.failure.message,))
         # A matcher that foresaw it says more: which shapes the two have, and what to do about it.
         is_foreseen = pair.reason is not None and pair.reason.is_gap
-        return Verdict(Status.NOT_COMPARABLE, (row.failure.code,), reasons if is_foreseen else (row.failure.message,))
+        told = reasons if is_foreseen else (row.failure.message,)
+        if shown.slot.role is SlotRole.CALL:  # how the two were paired is all that is known of them
+            told = (row.failure.message, *reasons)
+        return Verdict(Status.NOT_COMPARABLE, (row.failure.code,), told)
     return Verdict(Status.SKIPPED, rules, reasons or ("the row was not selected for comparison",))

@@ -58,9 +58,8 @@ def read_construct(folder: Path, problems: ProblemList) -> Construct:
             caller = value[0]
             if type(value[1]) is int:
                 micro_steps[entry] = value[1]
-        if caller is None or isinstance(caller, str):
-            callers[entry] = caller
-        else:
+        callers[entry] = caller if isinstance(caller, str) else None
+        if caller is not None and not isinstance(caller, str):
             _warn(problems, CONSTRUCT_FILE, f"the parent of `{entry}` is no name")
     for entry in _closing_circles(callers):
         callers[entry] = None

@@ -6,10 +6,11 @@ import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec.structs import replace
 
-from probe_flow.dumps.dump_json.companion_files import Construct, Stacks, read_construct, read_stacks
+from probe_flow.dumps.dump_json.companion_files import CONSTRUCT_FILE, Construct, Stacks, read_construct, read_stacks
 from probe_flow.dumps.dump_json.folders import DumpFile
 from probe_flow.dumps.dump_json.names import EntryName, parse_entry_name
 from probe_flow.dumps.dump_json.problems import ProblemList
@@ -25,13 +26,18 @@ from probe_flow.records import (
     NodeKey,
     NodeKind,
     Phase,
+    Slot,
+    SlotRole,
+    TensorKind,
     TensorRef,
     entry_name,
     shared_numbers,
 )
 from probe_flow.records.frameworks import MINDSPORE, MINDTORCH, PYTORCH
 
-TENSOR, STATISTICS = "tensor", "statistics"
+TENSOR, STATISTICS, STRUCTURE = "tensor", "statistics", "structure"
+_CALL_SLOT = Slot(SlotRole.CALL, ())
+
 _FRAMEWORKS = (PYTORCH, MINDSPORE, MINDTORCH)
 
 
@@ -95,8 +101,12 @@ def read_file(file: DumpFile, number: int, patterns: Sequence[str] | None, readi
         seen.add(entry)
     top = _checked_top(stream, file)
     task = str(top.get("task") or STATISTICS)
+    if not count and task == STRUCTURE:
+        entries.read_calls(sides.construct)
+        seen.update(sides.construct.callers)
+        count = len(seen)
     if not count:
-        raise _empty(file, task)
+        raise _empty(file, task, problems)
     for key in stream.repeated:
         message = f"`{key}` is written more than once in one object of `{file.shown}`; the last one counts"
         problems.add("PF3412", message, severity=Severity.WARNING)
@@ -172,11 +182,8 @@ class _Entries:
         name = parse_entry_name(entry) or self._unknown_name(entry)
         if not self._is_selected(name):
             return
-        shown = self._file.shown
-        key = NodeKey(self._file.execution, self._names.setdefault(name.name, name.name), name.call, name.phase)
-        if key in self.nodes or key in self._earlier:
-            message = f"`{entry}` of `{shown}` names the same call as an earlier entry and is left out"
-            self._problems.add("PF3412", message, tensor=entry)
+        key = self._key(entry, name)
+        if key is None:
             return
         if not has_known_shape(value, name.kind):
             self._report_shape(entry, value)
@@ -185,6 +192,19 @@ class _Entries:
         self.nodes[key] = self._node(entry, name, key, self._next_order)
         if self._found.problems:
             self._report_unread()
+
+    def read_calls(self, construct: Construct) -> None:
+        """Add a node for each selected call of construct.json, with the call itself in place of tensors."""
+        source = str(self._file.file.with_name(CONSTRUCT_FILE))
+        for entry in construct.as_they_ended():
+            name = parse_entry_name(entry) or self._unknown_name(entry)
+            key = self._key(entry, name) if self._is_selected(name) else None
+            if key is not None:
+                self.nodes[key] = self._node(entry, name, key, self._next_order)
+                item = None if entry == entry_name(key, name.kind) else entry
+                facts: dict[str, Any] = {"item": item, "named_by": name.kind}
+                stand_in = TensorRef.of(key, _CALL_SLOT, TensorKind.OPAQUE, "call", "call", source=source, **facts)
+                self._found.tensors.append(stand_in)
 
     def undumped(self, seen: AbstractSet[str], task: str) -> Iterator[Node]:
         """Yield the selected calls of which the dump has no entry, as nodes, by what lies beside it.
@@ -225,6 +245,15 @@ class _Entries:
     @property
     def _next_order(self) -> int:
         return self._first_order + len(self.nodes)
+
+    def _key(self, entry: str, name: EntryName) -> NodeKey | None:
+        """Return the key of a node; None, with a problem, where an earlier entry has it."""
+        key = NodeKey(self._file.execution, self._names.setdefault(name.name, name.name), name.call, name.phase)
+        if key in self.nodes or key in self._earlier:
+            message = f"`{entry}` of `{self._file.shown}` names the same call as an earlier entry and is left out"
+            self._problems.add("PF3412", message, tensor=entry)
+            return None
+        return key
 
     def _is_selected(self, name: EntryName) -> bool:
         patterns = self._patterns
@@ -293,8 +322,11 @@ def _wrong_top(file: DumpFile, what: str) -> FormatError:
     )
 
 
-def _empty(file: DumpFile, task: str) -> FormatError:
+def _empty(file: DumpFile, task: str, problems: ProblemList) -> FormatError:
+    message = f"`{file.shown}` holds no entry"
     cure = "check that the collector was started and stopped around the model, and its `list`, `scope`, `rank`, `step`"
-    if task == "structure":
-        cure = "a structure dump holds no values; dump again with task `statistics`"
-    return FormatError(Diagnostic("PF3402", f"`{file.shown}` holds no entry", path=str(file.file), help=cure))
+    if task == STRUCTURE:
+        message += f", and `{CONSTRUCT_FILE}` next to it is missing or names no call"
+        cure = f"the calls of a structure dump are in {CONSTRUCT_FILE}: dump at level mix or L0 with `extra_info`"
+    empty = Diagnostic("PF3402", message, path=str(file.file), help=cure)
+    return FormatError([empty, *(problem for problem in problems.finish() if problem.code == "PF3413")])

@@ -19,12 +19,12 @@ from operator import attrgetter
 from pathlib import Path
 
 from probe_flow.dumps.dump_json.companion_files import CONSTRUCT_FILE, STACK_FILE
-from probe_flow.dumps.dump_json.entries import STATISTICS, TENSOR, Reading, read_file
+from probe_flow.dumps.dump_json.entries import STATISTICS, STRUCTURE, TENSOR, Reading, read_file
 from probe_flow.dumps.dump_json.folders import DumpFile, find_dump_files
 from probe_flow.dumps.dump_json.tensor_files import FOLDER
 from probe_flow.dumps.selection import EVERYTHING, Selection
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, ProbeFlowError, UsageError
-from probe_flow.records import Catalog
+from probe_flow.records import Catalog, SlotRole
 from probe_flow.records.frameworks import PYTORCH
 
 
@@ -39,7 +39,8 @@ def read_dump_json(
     A value whose tensor was saved is of kind ``tensor``: its file's header is read, its elements are not. The others
     come with their recorded statistics (kind ``statistics``), Python scalars with their value. NaN and infinities are
     kept, null statistics give None. A malformed entry, value, tensor file or side file costs itself and becomes a
-    problem of the catalog; so does one unusable dump.json among several.
+    problem of the catalog; so does one unusable dump.json among several. A dump of task ``structure`` has no entries:
+    its calls are those of construct.json, each with one tensor that stands for the call itself.
 
     Args:
         path: a dump.json or debug.json, the folder that holds it, a step folder, the folder of the step folders, or
@@ -100,8 +101,10 @@ def _taken(file: DumpFile, number: int, patterns: Sequence[str] | None, reading:
 
 
 def _task(reading: Reading) -> str:
-    """Return what the dump holds: ``tensor``, ``statistics`` or ``md5``; other tasks go by what they wrote."""
+    """Return what the dump holds: ``tensor``, ``statistics``, ``md5``, ``structure``; others go by what they wrote."""
     task = next((task for task, _ in reading.tasks.values()), STATISTICS)
+    if task == STRUCTURE and all(tensor.slot.role is SlotRole.CALL for tensor in reading.tensors):
+        return STRUCTURE
     if task == TENSOR or (task not in (STATISTICS, TENSOR) and any(tensor.extents for tensor in reading.tensors)):
         return TENSOR
     return STATISTICS if {None}.issuperset(map(attrgetter("checksum"), reading.tensors)) else "md5"

@@ -78,6 +78,8 @@ def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decis
         target, golden: tensors of the nodes, in report order.
         decision: how the nodes were paired.
     """
+    if _is_call(target) or _is_call(golden):
+        return _pair_calls(target, golden, decision)
     is_renamed = decision.arguments != (None, None)
     twosomes: Iterable[tuple[TensorRef | None, TensorRef | None]]
     if decision.is_foreign_call:
@@ -103,6 +105,30 @@ def pair_tensors(target: Sequence[TensorRef], golden: Sequence[TensorRef], decis
         else:
             pairs += pair_twosome(one, other, decision)
     return pairs
+
+
+def _is_call(refs: Sequence[TensorRef]) -> bool:
+    """Return True for the tensors of a node of which a dump of task ``structure`` records no values."""
+    return bool(refs) and refs[0].slot.role is SlotRole.CALL
+
+
+def no_values(target: Sequence[TensorRef], golden: Sequence[TensorRef]) -> Reason | None:
+    """Return why no tensors of two paired calls can be compared where one side records none; None otherwise."""
+    if _is_call(target) == _is_call(golden):
+        return None
+    word = "target" if _is_call(target) else "golden"
+    return CommonReason.NO_VALUES.missing(
+        f"both sides have this call, but the {word} is a dump of task `structure`, which records no values"
+    )
+
+
+def _pair_calls(target: Sequence[TensorRef], golden: Sequence[TensorRef], decision: Decision) -> list[Pair]:
+    """Return the pair of two calls without values, or all tensors alone where one side has values."""
+    reason = no_values(target, golden)
+    if reason is None:
+        return [decision.pair(target[0], golden[0])]
+    alone = [decision.pair(one, None, reason) for one in target]
+    return alone + [decision.pair(None, other, reason) for other in golden]
 
 
 def pair_twosome(one: TensorRef, other: TensorRef, decision: Decision) -> tuple[Pair, ...]:

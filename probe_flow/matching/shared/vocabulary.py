@@ -33,6 +33,7 @@ class CommonReason:
     NOT_DUMPED = ReasonKind("not_dumped")
     NOT_MAPPED = ReasonKind("not_mapped")
     NOT_TENSOR = ReasonKind("not_tensor")
+    NO_VALUES = ReasonKind("no_values")
     OUTSIDE_MAPPING = ReasonKind("outside_mapping", narrows=True)
     RECOMPUTED = ReasonKind("recomputed")
     TRANSPOSED = ReasonKind("transposed")

@@ -19,7 +19,7 @@ from probe_flow.matching.alike.values import EQUAL, likeness
 from probe_flow.matching.name.name_space import is_cross_framework
 from probe_flow.matching.name.reasons import entry_of
 from probe_flow.matching.name.side import Side, sides_of
-from probe_flow.matching.name.slots import Decision, pair_twosome
+from probe_flow.matching.name.slots import Decision, no_values, pair_twosome
 from probe_flow.matching.shared.executions import other_leaves_out, pair_executions, with_selections
 from probe_flow.matching.shared.vocabulary import CommonRule
 from probe_flow.matching.structure.align import Link
@@ -215,6 +215,7 @@ class _Rows:
         groups.append(Group(group, relation, *keys))
         decision = Decision(group, STRUCTURE, confidence=self.confidence.of(link), is_cross_framework=self.is_foreign)
         twosomes, internal = self._twosomes(link)
+        bare = no_values(target.tensors[link.target[0]], golden.tensors[link.golden[0]])
         note = self.confidence.note(link)
         number_of = dict(zip(keys[0], link.target, strict=True))
         made: dict[int, list[Pair]] = {number: [] for number in link.target}
@@ -226,7 +227,7 @@ class _Rows:
                 shown = one or other
                 assert shown is not None
                 is_row = relation is not Relation.ONE_TO_ONE
-                why = no_slot(shown, is_target=one is not None, is_foreign=self.is_foreign, is_row=is_row)
+                why = bare or no_slot(shown, is_target=one is not None, is_foreign=self.is_foreign, is_row=is_row)
                 made[place].append(Pair(one, other, group, STRUCTURE, reason=why))
         for ref in internal:
             is_target = ref.node in number_of

@@ -27,7 +27,7 @@ _WORST_FIRST = (
     Status.UNMATCHED_TARGET, Status.UNMATCHED_GOLDEN, Status.SKIPPED,
 )  # fmt: skip
 """What was compared comes first: a constant without a counterpart says nothing of its operator."""
-_SLOT = re.compile(r"\.(?:input|output|parameter_grad|parameter|buffer|debug)\.[^\n]*")
+_SLOT = re.compile(r"\.(?:input|output|parameter_grad|parameter|buffer|debug)\.[^\n]*|\.call")
 
 Judgement = tuple[str | None, str | None]
 

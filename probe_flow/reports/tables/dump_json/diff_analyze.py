@@ -49,6 +49,7 @@ _STATES: Mapping[SlotRole, str] = MappingProxyType(
         SlotRole.PARAMETER_GRAD: "parameters_grad",
         SlotRole.BUFFER: "input",
         SlotRole.DEBUG: "debug",
+        SlotRole.CALL: "call",
     }
 )
 _SHOWN_STATISTICS = STATISTICS[:4]

@@ -235,19 +235,22 @@ class Layout(enum.Enum):
     TENSOR = "tensor"
     STATISTICS = "statistics"
     CHECKSUM = "md5"
+    STRUCTURE = "structure"
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns between the prefix and the judgement."""
         if self is Layout.CHECKSUM:
             return CHECKSUMS
+        if self is Layout.STRUCTURE:
+            return ()
         return (*(METRICS if self is Layout.TENSOR else DIFFERENCES), *STATISTICS)
 
 
 def layout_of(comparison: Comparison) -> Layout:
     """Return the layout of what both sides hold; statistics where they hold different things."""
     tasks = {comparison.pairs.target.task, comparison.pairs.golden.task}
-    for layout in (Layout.TENSOR, Layout.CHECKSUM):
+    for layout in (Layout.TENSOR, Layout.CHECKSUM, Layout.STRUCTURE):
         if tasks == {layout.value}:
             return layout
     return Layout.STATISTICS
@@ -333,6 +336,8 @@ def facts(rows: Sequence[Row], layout: Layout, texts: CellTexts) -> list[Sequenc
     *target_texts, target_values = zip(*targets, strict=True)
     *golden_texts, golden_values = zip(*goldens, strict=True)
     columns: list[Sequence[Cell]] = [column for both in zip(target_texts, golden_texts, strict=True) for column in both]
+    if layout is Layout.STRUCTURE:
+        return columns
     if layout is Layout.CHECKSUM:
         sides = ([row.pair.target for row in rows], [row.pair.golden for row in rows])
         return [*columns, *(list(map(texts.checksum, side)) for side in sides)]

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from probe_flow.records import Comparison, NodeKey, Row
+from probe_flow.records import Comparison, NodeKey, Row, SlotRole
 from probe_flow.reports.row_colors import Color
 from probe_flow.reports.table import Cell, Table
 from probe_flow.reports.tables.dump_json.layout import (
@@ -31,7 +31,10 @@ _COLORS = {"pass": Color.GREEN, "warning": Color.YELLOW, "error": Color.RED}
 
 
 def msprobe_table(comparison: Comparison) -> Table:
-    """Return the rows that have a target, with the marks that the published tool gives."""
+    """Return the rows that have a target, with the marks that the published tool gives.
+
+    Calls without values, of dumps of task ``structure``, are not among them: the tool writes no table of such dumps.
+    """
     layout = layout_of(comparison)
     stacks = StackColumn.of(comparison)
     rows = _rows(comparison, layout, stacks)
@@ -40,7 +43,9 @@ def msprobe_table(comparison: Comparison) -> Table:
 
 def _rows(comparison: Comparison, layout: Layout, stacks: StackColumn | None) -> Iterator[tuple[Color, Sequence[Cell]]]:
     columns = (*PREFIX, *layout.columns)
-    targets = [row for row in comparison.rows if row.pair.target is not None]
+    targets = [
+        row for row in comparison.rows if (ref := row.pair.target) is not None and ref.slot.role is not SlotRole.CALL
+    ]
     for node, group in groupby(_facts(targets, layout), key=_node):
         rows, shown = zip(*group, strict=True)
         judged = judge_entry([dict(zip(columns, cells, strict=True)) for cells in shown], api=_api(comparison, node))

@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, cast
 
-from probe_flow.records import SideSummary, TensorKind, TensorRef
+from probe_flow.records import SideSummary, SlotRole, TensorKind, TensorRef
 from probe_flow.reports.cells import text_cell
 from probe_flow.reports.table import Cell
 
@@ -57,6 +57,8 @@ def side_of(tensor: TensorRef | None, measured: SideSummary | None) -> Side:
     if kind is TensorKind.STATISTICS or kind is TensorKind.TENSOR:
         shape = tensor.logical_shape if tensor.logical_shape is not None else tensor.shape
         dtype_cell, shape_cell = _of_tensor(tensor.stored_dtype or tensor.dtype, shape)
+    elif tensor.slot.role is SlotRole.CALL:
+        return _NO_SIDE._replace(name=guarded(tensor.id if name is None else name), values=(None, None, None, None))
     else:
         dtype_cell, shape_cell = _dtype_text(tensor), _shape_text(tensor)
     return Side(

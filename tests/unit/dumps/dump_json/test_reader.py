@@ -360,7 +360,7 @@ def test_a_key_written_twice_is_reported(tmp_path: Path) -> None:
     assert len(catalog.tensors) == 0
 
 
-@pytest.mark.parametrize(("task", "word"), [("structure", "task `statistics`"), ("statistics", "collector")])
+@pytest.mark.parametrize(("task", "word"), [("structure", "construct.json"), ("statistics", "collector")])
 def test_an_empty_dump_is_incomplete_and_says_what_to_do(tmp_path: Path, task: str, word: str) -> None:
     with pytest.raises(IncompleteError) as caught:
         read(write(tmp_path, {}, task=task))
