@@ -290,3 +290,14 @@ def test_a_structure_dump_without_construct_json_says_what_it_needs(probe_flow, 
     assert done.code == 3
     assert "`construct.json` next to it is missing or names no call" in done.err
     assert "dump at level mix or L0 with `extra_info`" in done.err
+
+
+def test_a_structure_dump_against_one_with_values_is_refused_and_says_why(probe_flow, tmp_path):
+    structure_dump(tmp_path / "t", {"Torch.add.0.forward": None})
+    golden = dump(tmp_path / "g")
+    done = probe_flow("compare", "-tp", tmp_path / "t", "-gp", golden.parent, "-o", "out")
+    assert done.code == 2
+    assert "PF2125" in done.err
+    assert "the target with `structure`, the golden side with `statistics`" in done.err
+    assert "one of task `structure` records calls and no values" in done.err
+    assert not (tmp_path / "out").exists()

@@ -129,8 +129,9 @@ def _eager_pairs() -> Sequence[Tree]:
 
 
 def _structure_pairs() -> Sequence[Tree]:
-    ms, pt, made = (seeds.eager_dumps()[number] for number in (3, 4, 5))
-    return [_sides(ms, pt, STRUCTURE), _sides(made, made, STRUCTURE)]
+    ms, pt, made, calls = (seeds.eager_dumps()[number] for number in (3, 4, 5, 7))
+    sides = [(ms, pt), (made, made), (calls, calls), (calls, pt)]
+    return [_sides(target, golden, STRUCTURE) for target, golden in sides]
 
 
 def _offline_pairs() -> Sequence[Tree]:

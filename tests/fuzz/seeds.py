@@ -278,6 +278,9 @@ def eager_dumps() -> Sequence[Tree]:
         for path, content in made.items()
     }
     twin = _eager("twin_tensor", keeps=8)
+    block = "Module.a.A.forward.0"
+    calls = {"Torch.abs.0.forward": block, block: None, "Torch.abs.0.backward": ["Module.a.A.backward.0", 1]}
+    structure = {"task": "structure", "level": "mix", "framework": "pytorch", "dump_data_dir": None, "data": {}}
     return [
         _eager("pt_types"),
         _eager("pt_stat_base"),
@@ -286,6 +289,7 @@ def eager_dumps() -> Sequence[Tree]:
         twin,
         made,
         checksums,
+        {"dump.json": json.dumps(structure).encode(), "construct.json": json.dumps(calls).encode()},
     ]
 
 

@@ -148,12 +148,15 @@ def _frameworks(target: DumpHead, golden: DumpHead) -> Sides:
         )
     tasks = {target.task, golden.task}
     if len(tasks) > 1 and None not in tasks:
+        way = "a workflow file compares what both recorded"
+        if "structure" in tasks:
+            way = "one of task `structure` records calls and no values"
         raise UsageError(
             Diagnostic(
                 "PF2125",
                 f"the two sides were dumped with different tasks: the target with `{target.task}`, the golden side "
                 f"with `{golden.task}`",
-                help="dump both with the same `task`; a workflow file compares what both recorded",
+                help=f"dump both with the same `task`; {way}",
                 notes=(str(target.file), str(golden.file)),
             )
         )
