@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
+
+from msgspec import Struct
 
 from probe_flow.records import Node, NodeKey, Pairs, Phase, shared_numbers
 from probe_flow.records.row import Row
@@ -36,8 +37,7 @@ def is_gated(op_type: str) -> bool:
 _COLLECTIVES = ("allreduce", "allgather", "reducescatter", "alltoall")
 
 
-@dataclass(eq=False, slots=True)
-class Call:
+class Call(Struct, eq=False, gc=False):
     """One call with its measured rows, by number.
 
     Args:
@@ -47,7 +47,6 @@ class Call:
         forward: rows of the forward calls whose values a gradient depends on.
         incoming: for gradients of parameters: rows of the gradients that reach the module.
         peers: input rows of the same collective on other ranks.
-        is_gradient: whether it belongs to the backward pass.
     """
 
     key: NodeKey
@@ -59,10 +58,10 @@ class Call:
     incoming: tuple[int, ...] = ()
     peers: tuple[int, ...] = ()
 
-    is_gradient: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.is_gradient = is_gradient(self.key)
+    @property
+    def is_gradient(self) -> bool:
+        """Whether it belongs to the backward pass."""
+        return is_gradient(self.key)
 
     @property
     def is_gated(self) -> bool:

@@ -248,7 +248,9 @@ class _Entries:
 
     def _key(self, entry: str, name: EntryName) -> NodeKey | None:
         """Return the key of a node; None, with a problem, where an earlier entry has it."""
-        key = NodeKey(self._file.execution, self._names.setdefault(name.name, name.name), name.call, name.phase)
+        numbers = shared_numbers(0)  # as far as there are some already
+        call = numbers[name.call] if name.call < len(numbers) else name.call
+        key = NodeKey(self._file.execution, self._names.setdefault(name.name, name.name), call, name.phase)
         if key in self.nodes or key in self._earlier:
             message = f"`{entry}` of `{self._file.shown}` names the same call as an earlier entry and is left out"
             self._problems.add("PF3412", message, tensor=entry)
