@@ -48,6 +48,11 @@ class CallTree:
             for call, caller in zip(self.calls, self.callers, strict=True)
         )
 
+    @property
+    def has_calls_inside(self) -> bool:
+        """Whether anything was called by a call."""
+        return any(caller != ROOT for caller in self.callers)
+
     def around(self, number: int) -> Iterator[int]:
         """Yield the callers of a call, innermost first."""
         while (number := self.callers[number]) != ROOT:

@@ -42,7 +42,7 @@ class Call(Struct, eq=False, gc=False):
 
     Args:
         key, node: identity; the catalog's node, None when it lists none.
-        read, written: measured rows of what it reads and writes.
+        reads, writes: measured rows of what it reads and writes; of most calls one each, without a tuple around it.
         container: the module call around it.
         forward: rows of the forward calls whose values a gradient depends on.
         incoming: for gradients of parameters: rows of the gradients that reach the module.
@@ -51,12 +51,22 @@ class Call(Struct, eq=False, gc=False):
 
     key: NodeKey
     node: Node | None
-    read: tuple[int, ...] = ()
-    written: tuple[int, ...] = ()
+    reads: int | tuple[int, ...] = ()
+    writes: int | tuple[int, ...] = ()
     container: Call | None = None
     forward: tuple[int, ...] = ()
     incoming: tuple[int, ...] = ()
     peers: tuple[int, ...] = ()
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        """Measured rows of what it reads."""
+        return self.reads if isinstance(self.reads, tuple) else (self.reads,)
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """Measured rows of what it writes."""
+        return self.writes if isinstance(self.writes, tuple) else (self.writes,)
 
     @property
     def is_gradient(self) -> bool:
@@ -100,7 +110,7 @@ class Calls:
                 if row.measurement is not None:
                     (written if row.is_produced else read).append(number)
                 self.of.append(call)
-            call.read, call.written = (*call.read, *read), (*call.written, *written)
+            call.reads, call.writes = _bare(*call.read, *read), _bare(*call.written, *written)
         self.gradients = {
             (call.key.execution, call.key.name): call for call in self if call.key.name.endswith(GRADIENTS)
         }
@@ -120,8 +130,8 @@ class Calls:
         return self.gradients.get((module.key.execution, module.key.name + GRADIENTS))
 
     def _connect_modules(self, pairs: Pairs) -> None:
-        trees = call_trees(pairs.target)
-        for call in self:
+        trees = {run: tree for run, tree in call_trees(pairs.target).items() if tree.has_calls_inside}
+        for call in self if trees else ():
             tree = trees.get(call.key.execution)
             call.container = self._container(call, tree) if tree is not None else None
             if call.container is not None:
@@ -167,6 +177,10 @@ class Calls:
         for call in collectives:
             rank = call.key.execution.rank
             call.peers = tuple(n for n in inputs[same_call(call.key)] if rows[n].node.execution.rank != rank)
+
+
+def _bare(*numbers: int) -> int | tuple[int, ...]:
+    return numbers[0] if len(numbers) == 1 else numbers
 
 
 def _target_node(numbered: tuple[int, Row]) -> NodeKey | None:

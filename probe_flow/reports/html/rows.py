@@ -15,6 +15,7 @@ from probe_flow.records import (
     Measurement,
     Mode,
     Reason,
+    Relation,
     Role,
     Row,
     SideSummary,
@@ -140,8 +141,10 @@ def _decisions(comparison: Comparison, strings: Strings, marks: RowMarks, ranks:
 
 
 def _relation_of(comparison: Comparison) -> Callable[[_Rows], list[str | None]]:
-    relations = {group.id: group.relation.value for group in comparison.pairs.groups}
-    return lambda some: mapped([row.pair.group for row in some], relations.get)
+    groups, usual = comparison.pairs.groups, Relation.ONE_TO_ONE
+    others = {group.id: group.relation.value for group in groups if group.relation is not usual}
+    known = usual.value if groups else None  # of nearly all groups, which are as many as nodes
+    return lambda some: [others.get(row.pair.group, known) for row in some]
 
 
 def _metric_columns(comparison: Comparison, names: Sequence[str]) -> Iterator[Member]:
