@@ -236,7 +236,20 @@ def _without_values(rows: Sequence[Row]) -> str | None:
     )
 
 
-def _too_few(coverage: Mapping[str, Coverage], required: float) -> list[str]:
+def examination_gaps(
+    verdicts: Sequence[Verdict], coverage: Mapping[str, Coverage], *, required: float
+) -> tuple[str, ...]:
+    """Return why the examination of one dump counts as incomplete, as `incompleteness` does for a comparison."""
+    unreadable = sum(1 for verdict in verdicts if verdict.status is Status.ERROR)
+    causes = [f"{unreadable} selected tensor{'s' if unreadable > 1 else ''} could not be read"] if unreadable else []
+    if not any(verdict.status in COMPARED for verdict in verdicts):
+        causes.append("nothing was examined: the dump has no values, and no minimum or maximum of them")
+    if required:
+        causes.extend(_too_few(coverage, required, "examined"))
+    return tuple(causes)
+
+
+def _too_few(coverage: Mapping[str, Coverage], required: float, done_to: str = "compared") -> list[str]:
     causes = []
     for side, found in coverage.items():
         ratio = found.ratio
@@ -247,14 +260,14 @@ def _too_few(coverage: Mapping[str, Coverage], required: float) -> list[str]:
             total = done + (found.outputs_missing + silent if found.outputs else found.missing)
             why = f"; {silent} of operators that ran are not in the dump" if silent else ""
             causes.append(
-                f"only {ratio:.0%} of the {side}'s {what} were compared ({done} of {total}, required {required:.0%}"
+                f"only {ratio:.0%} of the {side}'s {what} were {done_to} ({done} of {total}, required {required:.0%}"
                 f"{why})"
             )
     has_outputs, has_rows = (
         any(getattr(found, name) for found in coverage.values()) for name in ("outputs", "compared")
     )
     if has_outputs and has_rows and not causes and not any(found.outputs_compared for found in coverage.values()):
-        causes.append("no output was compared, only what operators read")
+        causes.append(f"no output was {done_to}, only what operators read")
     return causes
 
 

@@ -134,7 +134,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     excused = excuse(rows, pairs, roles, findings, asked=asked, baseline=baseline, coverage=coverage, context=context)
     incomplete = incompleteness(rows, roles, coverage, required=asked.required, unused=pairs.unused)
     problems = *reference_problems(rows), *left_out(rows, scope.max_elements)
-    compared = _judged(rows, excused.verdicts)
+    compared = with_verdicts(rows, excused.verdicts)
     same = _same_dump(pairs)
     return Comparison(
         pairs=pairs,
@@ -182,7 +182,7 @@ def _measured(
     return with_picks(rows, pairs, context), selected is not None
 
 
-def _judged(rows: list[Row], verdicts: Sequence[Verdict]) -> tuple[Row, ...]:
+def with_verdicts(rows: list[Row], verdicts: Sequence[Verdict]) -> tuple[Row, ...]:
     """Return the rows with their verdicts and numbers. Each takes the place of its row in the list, to save memory."""
     for number, (row, verdict) in zip(shared_numbers(len(rows)), zip(rows, verdicts, strict=True), strict=False):
         rows[number] = Row(row.pair, row.measurement, verdict, number)

@@ -15,6 +15,7 @@ from msgspec import structs
 from probe_flow.elements.tensor_store import TensorStore
 from probe_flow.errors import Diagnostic
 from probe_flow.measure.aligned_sides import aligned_sides
+from probe_flow.measure.alone import measurement_of_elements, measurement_of_recorded, unexaminable
 from probe_flow.measure.batches import (
     Task,
     TaskResult,
@@ -58,6 +59,7 @@ from probe_flow.metrics.backends.choice import backend_named
 from probe_flow.metrics.catalogue.registry import options_for
 from probe_flow.metrics.catalogue.scope import WHOLE, Scope
 from probe_flow.metrics.kernel.record_text import record_of, record_text
+from probe_flow.metrics.reduction import EXAMINED
 from probe_flow.metrics.sums.record import Record, SpanRecord
 from probe_flow.records import Figures, Measurement, Pair, Pairs, TensorKind, TensorRef
 from probe_flow.records.row import Row, in_execution_order
@@ -102,10 +104,28 @@ def measure_pairs(
         else:
             measurements[number] = measurement_without_data(pair, work.figures)
     work.measure(list(_tasks(pairs, with_data, options)))
-    rows = [Row(pair, measurement) for pair, measurement in zip(pairs, measurements, strict=True)]
-    for number, failure in work.failures.items():
-        rows[number] = rows[number].with_aside(failure=failure)
-    return rows
+    return work.rows()
+
+
+def examine_tensors(pairs: Sequence[Pair], context: Context) -> list[Row]:
+    """Take the figures of the targets of pairs without a golden; return the rows in the same order.
+
+    Those of which nothing can be said say why; those that hold no values have no measurement.
+    """
+    work = _Work(context, options_for(()), pairs, (), WHOLE)
+    tasks = []
+    for number, pair in enumerate(pairs):
+        tensor = pair.target
+        assert tensor is not None
+        failure = unexaminable(tensor)
+        if failure is not None:
+            work.failures[number] = failure
+        elif tensor.kind is TensorKind.TENSOR:
+            tasks.append(plan_reduction(number, tensor, EXAMINED))
+        elif tensor.kind in (TensorKind.STATISTICS, TensorKind.SCALAR):
+            work.measurements[number] = measurement_of_recorded(tensor, work.figures)
+    work.measure(tasks)
+    return work.rows()
 
 
 def planned_fields(
@@ -190,6 +210,13 @@ class _Work:
             changed = {task.pair for task, stamp in zip(batch, stamps[index], strict=True) if _stamp(task) != stamp}
             self._take(results, batch, described, changed, backend.label)
 
+    def rows(self) -> list[Row]:
+        """Return the rows of all pairs, in their order."""
+        found = [Row(pair, measurement) for pair, measurement in zip(self.pairs, self.measurements, strict=True)]
+        for number, failure in self.failures.items():
+            found[number] = found[number].with_aside(failure=failure)
+        return found
+
     def _recall(self, tasks: Sequence[Task], identify: Identify) -> list[Task]:
         cache = self.context.cache
         keys = _keys(tasks, self.options, identify)
@@ -264,7 +291,9 @@ class _Work:
         records = [parts[first] for first in sorted(parts)]
         pair = self.pairs[number]
         try:
-            if isinstance(records[0], Reduced):
+            if isinstance(records[0], Reduced) and pair.golden is None:
+                found = measurement_of_elements(records[0], backend=backend, figures=self.figures)
+            elif isinstance(records[0], Reduced):
                 found = measurement_without_data(with_statistics(pair, records[0]), self.figures)
             else:
                 found = measurement_of_record(

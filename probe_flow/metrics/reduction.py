@@ -25,6 +25,9 @@ from probe_flow.metrics.sums.record import BLOCK, Side
 STATISTICS = ("min", "max", "mean", "l2norm", "count", "nan_count", "inf_count", "crc32")
 """What a tensor can be reduced to, by the names that reduced files use."""
 
+EXAMINED = ("count", "nan_count", "positive_inf_count", "negative_inf_count", "finite_min", "finite_max")
+"""What says whether a tensor is finite, and how large its finite elements are (NaN twice where there are none)."""
+
 EXACT_INTEGERS = 2**53
 """Integers beyond this have no exact float64, the type of the figures."""
 
@@ -60,14 +63,14 @@ def needs_sums(statistics: Iterable[str]) -> bool:
 
 
 def reduce_blocks(values: Blocks, statistics: Sequence[str], scratch: Scratch | None = None) -> Reduction:
-    """Reduce a tensor, reading each element once.
+    """Reduce a tensor, reading each element once; for `EXAMINED` again where one is not finite, which extremes tell.
 
     ``min`` and ``max`` of complex tensors are over real and imaginary parts. ``crc32`` is that of
     `probe_flow.measure.results.crc32`, bfloat16 widened to float32, since other dumps hold it so.
 
     Args:
         values: the tensor.
-        statistics: names of `STATISTICS`.
+        statistics: names of `STATISTICS` or `EXAMINED`.
         scratch: buffers of the calling thread; made anew when None.
     """
     tap = _Tap(values, is_hashed="crc32" in statistics)
@@ -77,6 +80,8 @@ def reduce_blocks(values: Blocks, statistics: Sequence[str], scratch: Scratch | 
     else:
         tap.exhaust()
     low, high = tap.ends()
+    if "finite_min" in statistics:
+        sums |= _examined(values, low, high, scratch)
     found = {"min": float(low), "max": float(high), "count": float(tap.numel), "crc32": float(tap.crc), **sums}
     return Reduction(
         tuple(found[name] for name in statistics),
@@ -94,6 +99,17 @@ def _sums(side: Side) -> dict[str, float]:
         norm = math.inf
         mean = math.nan if side.positive_inf and side.negative_inf else math.copysign(math.inf, side.positive_inf - 0.5)
     return {"mean": mean, "l2norm": norm, "nan_count": float(side.nan), "inf_count": float(infinite)}
+
+
+def _examined(values: Blocks, low: float, high: float, scratch: Scratch | None) -> dict[str, float]:
+    """Return the figures of `EXAMINED` but the count, from sums, which take longer, only where they are needed."""
+    if math.isfinite(low) and math.isfinite(high):
+        side = Side(low=low, high=high)
+    else:
+        side = summarise(values, scratch=scratch).target
+    ends = (float(side.low), float(side.high)) if side.low <= side.high else (math.nan, math.nan)
+    figures = side.nan, side.positive_inf, side.negative_inf, *ends
+    return dict(zip(EXAMINED[1:], map(float, figures), strict=True))
 
 
 def _number(value: float | None, default: float) -> float:

@@ -23,6 +23,7 @@ from probe_flow.records import (
     SlotRole,
     TensorKind,
 )
+from probe_flow.records.row import PRODUCED
 
 HALF = frozenset({"float16", "bfloat16"})
 MAX_PARTS = 4
@@ -124,7 +125,12 @@ def _steps(finding: Finding, facts: _Facts) -> Iterator[AdviceRecord]:
     if key is None or finding.kind not in _ACCUSING:
         return
     row = next((row for row in facts.rows(key) if row.order == finding.row), None)
-    if row is not None and row.pair.golden is None:
+    if facts.pairs.is_examination:
+        is_output = finding.slot is None or finding.slot.role in PRODUCED
+        cure = "look at the size of its inputs" if is_output else "look at the data, at the weights, at what ran before"
+        where = f"begins at `{key.name}`" if is_output else f"comes into `{key.name}` from outside the dump"
+        yield AdviceRecord("PF7416", f"NaN or infinity {where}: {cure}")
+    elif row is not None and row.pair.golden is None:
         source = source_line(facts.pairs, key)
         call = f", called at {source[0]}:{source[1]}: take it out there" if source else ": take the call out"
         text = f"only the target executes `{key.name}`{call} or add it to the golden's program, then compare again"

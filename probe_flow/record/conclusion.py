@@ -78,7 +78,7 @@ def dumps_line(run: RunRecord) -> str:
     summaries = [each for each in run.comparisons.values() if each.dumps]
     if not summaries:
         return ""
-    sides = [_side(name, dump, run.workflow.folder) for name, dump in summaries[0].dumps.items()]
+    sides = [_side(name, dump, run) for name, dump in summaries[0].dumps.items()]
     more = [f"and {len(summaries) - 1} more comparisons"] if len(summaries) > 1 else []
     return " | ".join((*sides, *more, *([SAMPLE] if run.workflow.sample else [])))
 
@@ -117,7 +117,7 @@ def compared(run: RunRecord) -> str:
     (done, total), (golden_done, golden_total) = _counted(run, "target"), _counted(run, "golden")
     if not total and not golden_total:
         return ""
-    text = f"{done} of {total} compared"
+    text = f"{done} of {total} {run.done}"
     if golden_total and golden_done / golden_total < (done / total if total else 1.0):
         text += f" (golden {golden_done} of {golden_total})"
     return text
@@ -138,7 +138,7 @@ def headline(run: RunRecord, word: str) -> str:
         tail = f" In what was, {operator(first)} is the first to go wrong." if first is not None else ""
         if first is None and run.failure is not None:
             tail = f" In what was, {_failing(run.failure, run)}."
-        return "Not everything that was asked for was compared." + tail
+        return f"Not everything that was asked for was {run.done}." + tail
     if first is not None:
         return f"The target first goes wrong at {operator(first)}."
     if nonfinite is not None:
@@ -156,6 +156,9 @@ def _passes(run: RunRecord) -> str:
         return "Nothing goes wrong beyond what is waived or accepted."
     if run.first is not None:
         return f"Its gate passes, although the target first goes wrong at {operator(run.first)}."
+    if run.done == "examined":
+        is_plain = not run.counts.get(Status.WARNING)
+        return "All values are finite." if is_plain else "No NaN, and no infinity but where it was asked for."
     if any(side.missing or side.outside for side in run.coverage.values()):
         return "No operator that was compared goes wrong."
     return "No operator of the target goes wrong."
@@ -168,7 +171,7 @@ def _what(run: RunRecord, word: str) -> str:
     if word == "INCOMPLETE" or (word == "STOPPED" and causes):
         more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
         wrong = f"; {_wrong(first, run)}" if first is not None else ""
-        return (causes[0] if causes else "not everything was compared") + more + wrong
+        return (causes[0] if causes else f"not everything was {run.done}") + more + wrong
     if word == "FAIL" and first is not None:
         return _wrong(first, run)
     if word == "FAIL" and _drifts(run):
@@ -203,13 +206,14 @@ def _counted(run: RunRecord, side: Literal["target", "golden"]) -> tuple[int, in
     return (0, 0) if found is None else (found.compared, found.compared + found.missing + found.outside)
 
 
-def _side(name: str, dump: DumpRecord, folder: str) -> str:
-    path = PurePosixPath(dump.path)
+def _side(name: str, dump: DumpRecord, run: RunRecord) -> str:
+    path, folder = PurePosixPath(dump.path), run.workflow.folder
     shown = path.relative_to(folder) if folder and path.is_relative_to(folder) else path
+    what = f"{dump.framework} dump" if run.done == "examined" else f"{name} {dump.framework} dump"
     held = f"{dump.tensors} {'call' if dump.task == STRUCTURE else 'tensor'}{'' if dump.tensors == 1 else 's'}"
     if dump.executions > 1:
         held += f" of {dump.executions} executions"
-    return printable(f"{name} {dump.framework} dump `{shown}`, {held}")
+    return printable(f"{what} `{shown}`, {held}")
 
 
 def _report(run: RunRecord, folder: str) -> str:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from probe_flow.record.places import Place, readable
 from probe_flow.record.rows import RowReader, name_in_dump
-from probe_flow.record.types.conclusions import Conclusions, CoverageRecord
+from probe_flow.record.types.conclusions import CoverageRecord
 from probe_flow.record.types.run import ProblemRecord, RunRecord
 from probe_flow.records import Comparison, Expectation, FindingKind, Role, Row, Status
 
@@ -121,9 +121,11 @@ def _place(row: Row, reader: RowReader) -> Place:
     )
 
 
-def covered_columns(coverage: Mapping[Literal["target", "golden"], CoverageRecord]) -> dict[str, str]:
+def covered_columns(
+    coverage: Mapping[Literal["target", "golden"], CoverageRecord], done: str = "compared"
+) -> dict[str, str]:
     """Return the columns of a table of coverage: the name in run.json -> the heading."""
-    columns = {"tensors": "tensors", "compared": "compared", "expected": "expected gaps"}
+    columns = {"tensors": "tensors", "compared": done, "expected": "expected gaps"}
     if any(found.outside for found in coverage.values()):
         columns["outside"] = "not asked for"
     return {**columns, "missing": "missing"}
@@ -135,7 +137,7 @@ def counts_text(counts: Mapping[Status, int]) -> str:
     return ", ".join(f"{counts.get(status, 0)} {status.value.replace('_', ' ')}" for status in known)
 
 
-def roles_text(run: Conclusions) -> str:
+def roles_text(run: RunRecord) -> str:
     """Return ``1 wrong here, 10 carry it on, 132 fine, 131 not compared``; empty where the record has no roles."""
     total = sum(run.counts.values())
     wrong, heirs, fine = (run.roles.get(role, 0) for role in (Role.ORIGIN, Role.INHERITED, Role.CLEAN))
@@ -147,7 +149,7 @@ def roles_text(run: Conclusions) -> str:
         "carries it on" if heirs == 1 else "carry it on": heirs,
         "fails" if alone == 1 else "fail": alone,
         "fine": fine,
-        "not compared": total - wrong - heirs - alone - fine,
+        f"not {run.done}": total - wrong - heirs - alone - fine,
     }
     return ", ".join(f"{count} {words}" for words, count in counts.items() if count)
 

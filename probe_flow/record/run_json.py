@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import asdict
@@ -96,13 +96,14 @@ def comparison_summary(comparison: Comparison) -> Summary:
     rows = _rows_of_findings(comparison, listed)
     counts = Counter(row.verdict.status for row in comparison.rows)
     roles = Counter(row.verdict.role for row in comparison.rows)
+    pairs = comparison.pairs
+    dumps: dict[Literal["target", "golden"], Catalog] = {"target": pairs.target}
+    if not pairs.is_examination:
+        dumps["golden"] = pairs.golden
     record = ComparisonRecord(
         counts={status: counts[status] for status in Status},
         roles={role: roles[role] for role in Role},
-        coverage={
-            "target": _coverage(comparison.coverage.get("target", Coverage())),
-            "golden": _coverage(comparison.coverage.get("golden", Coverage())),
-        },
+        coverage={side: _coverage(comparison.coverage.get(side, Coverage())) for side in dumps},
         caveats=tuple(comparison.caveats),
         first_divergence=None if first is None else positions[first],
         suspects=tuple(positions[place] for place in (*divergences, *failures, *near) if place in positions),
@@ -112,7 +113,7 @@ def comparison_summary(comparison: Comparison) -> Summary:
         nodes=sum(len(each.nodes) for each in comparison.pairs.catalogs),
         waivers=waiver_facts(comparison.waivers),
         baseline=baseline_facts(comparison.baseline) if comparison.baseline is not None else None,
-        dumps={"target": _dump(comparison.pairs.target), "golden": _dump(comparison.pairs.golden)},
+        dumps={side: _dump(catalog) for side, catalog in dumps.items()},
     )
     advice = advise(listed, comparison)
     findings = (_finding(*each, comparison, rows) for each in zip(listed, advice, strict=True))

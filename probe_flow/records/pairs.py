@@ -176,6 +176,12 @@ class Pairs(Struct, frozen=True, gc=False):
     unused: tuple[Diagnostic, ...] = ()
 
     @property
+    def is_examination(self) -> bool:
+        """Whether one dump is examined by itself: the golden is a catalog of no dump, which has no path."""
+        return not self.golden.root
+
+    @property
     def catalogs(self) -> tuple[Catalog, ...]:
         """The dumps of all sides that there are: target, golden, reference."""
-        return tuple(side for side in (self.target, self.golden, self.reference) if side is not None)
+        sides = self.target, None if self.is_examination else self.golden, self.reference
+        return tuple(side for side in sides if side is not None)

@@ -233,7 +233,7 @@ class Options(StageOptions):
             metric_args=self.metric_args,
             max_elements=self.max_elements,
             gate=self.gate,
-            waivers=tuple(_waiver(waiver, number, place) for number, waiver in enumerate(self.waivers)),
+            waivers=tuple(waiver_of(waiver, number, place) for number, waiver in enumerate(self.waivers)),
             baseline=self.baseline,
             baseline_tolerance=self.baseline_tolerance,
             required=Required(**self.require.model_dump()),
@@ -248,7 +248,8 @@ def _rule(rule: PolicyRule) -> rules.Rule:
     return Rule(where, _bounds(rule.pass_), _bounds(rule.warn) if rule.warn is not None else None)
 
 
-def _waiver(waiver: Waiver, number: int, place: Place | None) -> waivers.Waiver:
+def waiver_of(waiver: Waiver, number: int, place: Place | None) -> waivers.Waiver:
+    """Return a waiver as plain values; ``place`` is where its stage is written."""
     from probe_flow.analysis.suppressions import waivers
     from probe_flow.files.yaml.places import nearest
 

@@ -40,6 +40,9 @@ TWINS = {"mindspore_vs_pytorch_layer_mapping", "mindspore_vs_pytorch_api_mapping
 APART = {"arrays_compare": ["block/mlp/weight", "token_ids"]}
 """Workflows of dumps whose nodes do not depend on each other, with what fails in their samples, worst first."""
 
+EXAMINES = {"find_nonfinite": "Torch.matmul.6.forward"}
+"""Workflows that examine one dump, with the entry where what is wrong in their samples begins."""
+
 HEALTHY = {"offline_quantized"}
 """Workflows whose sample is a model that computes what it should."""
 
@@ -62,7 +65,7 @@ def assert_schemas_hold(done: Done) -> None:
 
 
 def test_every_shipped_workflow_is_known_here():
-    assert {path.stem for path in SHIPPED} == {*FIRST_WRONG, *TWINS, *APART, *HEALTHY}
+    assert {path.stem for path in SHIPPED} == {*FIRST_WRONG, *TWINS, *APART, *EXAMINES, *HEALTHY}
 
 
 @pytest.mark.parametrize("name", sorted(HEALTHY))
@@ -83,6 +86,20 @@ def test_a_workflow_without_a_path_of_values_names_all_that_fails_and_no_origin(
     ]
     assert not [row for row in done.rows if row["role"] in ("origin", "inherited")]
     assert f"2 nodes fail, {APART[name][0]} most." in done.out
+    assert_schemas_hold(done)
+
+
+@pytest.mark.parametrize("name", sorted(EXAMINES))
+def test_a_workflow_of_one_dump_has_findings_gate_and_reports_without_a_golden(probe_flow: Command, name: str):
+    done = probe_flow("run", WORKFLOWS / f"{name}.yaml")
+    assert done.code == 1, done.out + done.err
+    assert first_divergence(done.record) is None
+    found = done.record["findings"][done.record["nonfinite_origin"]]
+    assert (found["kind"], found["name"], found["fails"]) == ("nonfinite_origin", EXAMINES[name], True)
+    assert done.record["coverage"].keys() == {"target"}
+    assert {row["golden"] for row in done.rows} == {None}
+    assert "golden" not in done.out
+    assert "48 of 48 examined" in done.out.splitlines()[-1]
     assert_schemas_hold(done)
 
 

@@ -176,6 +176,12 @@ class RunRecord(Conclusions, frozen=True, kw_only=True):
         """The node that fails most, where each fails by itself."""
         return next((each for each in self.findings if each.kind is FindingKind.FAILURE and each.fails), None)
 
+    @property
+    def done(self) -> str:
+        """What was done to tensors, in a word: ``examined`` where each stage looked at one dump, else ``compared``."""
+        parts = self.comparisons.values()
+        return "examined" if parts and all(part.dumps and "golden" not in part.dumps for part in parts) else "compared"
+
     def at(self, position: int | None) -> FindingRecord | None:
         """Return the finding at a position, None without one, as in a record of a run that has not ended."""
         return self.findings[position] if position is not None and position < len(self.findings) else None

@@ -206,7 +206,7 @@ def _run_cases(comparison: Comparison, record: RunRecord) -> list[_Case]:
     incomplete = record.incomplete
     said = (dumps_line(record), last_line(record))
     outcome = ("error", "incomplete", "; ".join(incomplete)) if incomplete else _NOTHING
-    cases = [_Case("probe_flow", "everything that was asked for was compared", *outcome, said)]
+    cases = [_Case("probe_flow", f"everything that was asked for was {record.done}", *outcome, said)]
     if not comparison.judges_rows and (failing := [finding for finding in comparison.findings if finding.fails]):
         targets = (row.pair.target for row in comparison.rows)
         known = {finding.node for finding in failing}.intersection(each.node for each in targets if each is not None)

@@ -177,9 +177,9 @@ def _excuses(summary: ComparisonRecord) -> Iterator[list[str]]:
 
 
 def _coverage(record: RunRecord, comparison: Comparison) -> Iterator[str]:
-    yield "### How much was compared"
+    yield f"### How much was {record.done}"
     yield ""
-    columns = covered_columns(record.coverage)
+    columns = covered_columns(record.coverage, record.done)
     rows = [(side, *(str(getattr(found, column)) for column in columns)) for side, found in record.coverage.items()]
     yield from _table(("side", *columns.values()), rows, numbers=len(columns))
     found_gaps = gaps([comparison], limit=MAX_GAPS)

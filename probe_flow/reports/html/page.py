@@ -123,7 +123,7 @@ def _without_scripts(comparison: Comparison, data: Payload) -> str:
         also = f"; also in {finding['also']}" if finding["also"] else ""
         lines.append(f"<p>{_safe(finding['kind'])}: {_safe(place)}: {_safe(finding['evidence'] + also)}</p>")
     lines += [
-        f"<p>{side}: {found['compared']} of {found['tensors']} tensors compared, {found['expected']} not, as "
+        f"<p>{side}: {found['compared']} of {found['tensors']} tensors {summary['done']}, {found['expected']} not, as "
         f"expected, {found['outside']} not asked for, {found['missing']} missing</p>"
         for side, found in summary["coverage"].items()
     ]

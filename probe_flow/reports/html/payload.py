@@ -124,7 +124,8 @@ def _places(comparison: Comparison) -> dict[int, int]:
 
 def _catalogs(comparison: Comparison) -> dict[str, Catalog]:
     pairs = comparison.pairs
-    sides = {"target": pairs.target, "golden": pairs.golden, "reference": pairs.reference}
+    golden = None if pairs.is_examination else pairs.golden
+    sides = {"target": pairs.target, "golden": golden, "reference": pairs.reference}
     return {side: catalog for side, catalog in sides.items() if catalog is not None}
 
 

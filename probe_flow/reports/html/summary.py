@@ -59,6 +59,7 @@ def summary(
     groups = same_places(facts.findings)
     return {
         "dumps": dumps_line(facts),
+        "done": facts.done,
         "verdict": facts.verdict,
         "word": word,
         "headline": headline(facts, word),
@@ -148,7 +149,7 @@ def _next_step(run: RunRecord) -> str:
     if run.verdict == "incomplete":
         return "Remove the causes listed here, then run the same workflow again."
     if run.verdict == "pass" and (count := count_missing(run)):
-        return f"See why {count} tensor{'' if count == 1 else 's'} had no counterpart; what was compared is right."
+        return f"See why {count} tensor{'' if count == 1 else 's'} had no counterpart; what was {run.done} is right."
     if run.verdict == "pass":
         return "Nothing has to be done. A click on the heading of the errors shows the largest ones."
     if first is not None:

@@ -68,7 +68,7 @@ _SHOWN_ABOVE = frozenset(
 _EXIT_CODES = {
     1: "Exit code 1: the run came to its end, and what it found fails its gate.",
     2: "Exit code 2: the command, the workflow or a mapping file is wrong.",
-    3: "Exit code 3: something that was asked for was not compared, so a pass or a fail would not be safe to state.",
+    3: "Exit code 3: something that was asked for was not {done}, so a pass or a fail would not be safe to state.",
     **{
         code: f"Exit code {code}: interrupted by {name}; run the same command with --resume to go on."
         for code, name in ((129, "SIGHUP"), (130, "SIGINT"), (143, "SIGTERM"))
@@ -289,8 +289,8 @@ class _Summary:
         coverage = self._run.coverage
         if not coverage:
             return
-        self._title("How much was compared")
-        columns = covered_columns(coverage)
+        self._title(f"How much was {self._run.done}")
+        columns = covered_columns(coverage, self._run.done)
         table = self._table(("side", *columns.values()), numbers=len(columns))
         for side, found in coverage.items():
             table.add_row(side, *(str(getattr(found, name)) for name in columns))
@@ -298,7 +298,7 @@ class _Summary:
         counts = coverage.values()
         lacks = any(count.missing or count.outside for count in counts)
         if any(count.compared for count in counts) and not lacks and not self._run.incomplete:
-            self._line("  Nothing is missing: everything that had to be compared was.")
+            self._line(f"  Nothing is missing: everything that had to be {self._run.done} was.")
         found_gaps = gaps(self._comparisons, limit=MAX_GAPS)
         self._items(f"{gap.count} {gap.kind} ({gap.side}), e.g. {gap.example}" for gap in found_gaps)
 
@@ -342,7 +342,7 @@ class _Summary:
         self._advice()
         explanation = _EXIT_CODES.get(self._run.exit_code)
         if explanation:
-            self._line(explanation)
+            self._line(explanation.format(done=self._run.done))
         word = verdict_word(self._run)
         self._unbroken(last_line(self._run, folder=self._folder), _STYLES.get(word, _UNFINISHED_STYLE))
 

@@ -13,6 +13,9 @@
   // Where to look: drawn even where there is no figure, at the upper edge.
   const FIRST_TO_SEE = new Set(["origin", "drift"]);
 
+  /** What is plotted of a dump that is examined alone: the largest size in each tensor. */
+  const LARGEST = "max_abs";
+
   /** Metrics that a plot of errors can show: the lower the better, or the distance of a likeness from 1. */
   function plottable(store) {
     const { definitions } = store.data;
@@ -21,7 +24,7 @@
       const better = definitions[id]?.better;
       if (better === "higher" && id.endsWith("cosine")) choices.push({ id, label: `${ONE_MINUS}${id}`, read: (row) => complement(store, id, row) });
       else if (id === "checksum_equal") choices.push({ id, label: "checksum differs", read: (row) => differs(store, id, row) });
-      else if (better === "lower") choices.push({ id, label: id, read: (row) => magnitude(store, id, row) });
+      else if (better === "lower" || id === LARGEST) choices.push({ id, label: id, read: (row) => magnitude(store, id, row) });
     }
     const wanted = store.mainMode() === "checksum" ? ["checksum_equal", ...FIRST] : FIRST;
     const first = wanted.map((id) => choices.findIndex((choice) => choice.id === id)).find((place) => place >= 0);

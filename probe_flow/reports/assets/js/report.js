@@ -77,6 +77,7 @@
 
     plotTools() {
       const { el, fill } = probeFlow;
+      if (this.store.data.summary.done === "examined") document.getElementById("error-title").textContent = "Largest values along execution order";
       const select = document.getElementById("plot-metric");
       fill(select, this.plot.choices.map((choice) => el("option", { value: choice.id }, choice.label)));
       select.addEventListener("change", () => {

@@ -36,10 +36,10 @@
     );
     fill(
       document.getElementById("coverage"),
-      el("h2", { id: "coverage-title" }, "How much was compared"),
-      ["target", "golden"].map((side) => coverage(side, summary.coverage[side])),
-      coverageKey(),
-      gaps(summary.gaps),
+      el("h2", { id: "coverage-title" }, `How much was ${summary.done}`),
+      Object.entries(summary.coverage).map(([side, found]) => coverage(side, found)),
+      coverageKey(summary.done),
+      gaps(summary.gaps, summary.done),
     );
     next(store, open);
   }
@@ -166,26 +166,26 @@
     );
   }
 
-  function coverageKey() {
+  function coverageKey(done) {
     const { el } = probeFlow;
     const entry = (name, text) => el("li", {}, el("span", { class: `swatch ${name}`, "aria-hidden": "true" }), text);
     return el(
       "ul",
       { class: "key" },
-      entry("compared", "compared"),
+      entry("compared", done),
       entry("expected", "expected gap"),
       entry("outside", "not asked for"),
       entry("missing", "missing"),
     );
   }
 
-  function gaps(found) {
+  function gaps(found, done) {
     const { el, group } = probeFlow;
     if (!found.length) return null;
     return el(
       "details",
       {},
-      el("summary", {}, "Why tensors were not compared"),
+      el("summary", {}, `Why tensors were not ${done}`),
       el(
         "ul",
         { class: "gaps" },

@@ -48,7 +48,7 @@
       ...spare,
       ...values,
       ...(store.phases().length > 1 ? [{ title: "phase", field: "phase", width: 104, responsive: hasEntries ? 4 : 2, value: (row) => PHASES[store.phase(row)] ?? store.phase(row) }] : []),
-      { title: "golden", field: "golden", minWidth: 130, widthGrow: 2, responsive: 3, cssClass: "name", value: (row) => store.sideName("golden", row) },
+      ...(golden === undefined ? [] : [{ title: "golden", field: "golden", minWidth: 130, widthGrow: 2, responsive: 3, cssClass: "name", value: (row) => store.sideName("golden", row) }]),
       { title: "dtype", field: "dtype", width: 92, responsive: 4, value: either("dtype") },
       { title: "shape", field: "shape", width: 130, responsive: 5, value: either("shape") },
       ...(store.executions.length > 1

@@ -1,0 +1,366 @@
+"""Where NaN and infinity begin in one dump, told from what inherits them: no golden, only the dump's own values.
+
+Each tensor that is not finite points to the one that its values come from: what its node read, else what the calls
+inside it wrote, the forward pass of a gradient, other ranks of a collective; an input to what wrote it, by the graph
+where there is one, else to the last thing before it that was not finite either. What points nowhere is where it begins:
+an output whose inputs are finite, or an input that nothing in the dump wrote.
+
+Infinity is often meant: masks are filled with it, and limits are given as arguments. It counts as asked for where it
+comes from an argument, from an input with negative infinities alone that nothing in the dump wrote, or out of an
+operator that fills (`FILLS`) or does not initialise what it returns. What was asked for fails nothing and is named
+once. NaN is never asked for; where it arises from infinities that were, it begins there.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from probe_flow.analysis.flow.calls import Call, Calls
+from probe_flow.analysis.flow.links import Links, link
+from probe_flow.analysis.flow.ordering import in_time, side_by_side
+from probe_flow.records import (
+    Execution,
+    Finding,
+    FindingKind,
+    Flow,
+    Measurement,
+    Mode,
+    NodeKey,
+    Pairs,
+    Role,
+    SlotRole,
+    Status,
+    TensorKind,
+    Verdict,
+)
+from probe_flow.records.row import Row
+
+EMPTY = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"))
+"""Operators that return memory as it is."""
+
+FILLS = EMPTY.union(
+    ("full", "full_like", "new_full", "fill", "masked_fill", "maskedfill", "where", "select", "selectv2"),
+    ("scalar_tensor", "lift_fresh_copy", "const", "constant", "constantofshape"),
+)
+"""Operators that write what they are told to, or nothing; the words of their names, without underscores at the ends."""
+
+OVERWRITTEN = frozenset(("copy", "fill", "zero", "normal", "uniform")).union(
+    ("recv", "irecv", "all_gather", "all_gather_into_tensor", "all_gather_base"),
+    ("reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_base"),
+)
+"""Calls whose first input is the buffer that they write: what lay in it before is read by nobody."""
+
+_BUFFERS = frozenset((0, "tensor", "output", "output_tensor", "tensor_list", "output_tensor_list", "self"))
+_NUMBER = re.compile(r"_?\d+$")
+
+
+def _words(name: str) -> set[str]:
+    """Return the parts of a name of an operator: ``masked_fill`` of ``Tensor.masked_fill_``, ``fill`` of ``Fill_3``."""
+    return {_NUMBER.sub("", part).strip("_") for part in name.lower().split(".")}
+
+
+class State(NamedTuple):
+    """Which values that are not finite a tensor holds."""
+
+    nan: bool
+    positive: bool
+    negative: bool
+
+
+def state_of(measurement: Measurement) -> State | None:
+    """Return what a tensor holds that is not finite; None for a finite one.
+
+    Of recorded statistics the extremes count. Means and norms are left out where there are extremes: sums overflow by
+    themselves.
+    """
+    if measurement.mode is Mode.TENSOR:
+        metrics = measurement.metrics
+        found = State(*(bool(metrics[name]) for name in ("nan_count", "positive_inf_count", "negative_inf_count")))
+        return found if any(found) else None
+    side = measurement.target
+    assert side is not None
+    known = side.statistics
+    ends = [each for each in (known.min, known.max) if each is not None] or [
+        each for each in (known.mean, known.l2norm) if each is not None
+    ]
+    nan = bool(known.nan) or any(map(_is_nan, ends))
+    positive, negative = math.inf in ends, -math.inf in ends
+    infinite = bool(known.inf) and not (positive or negative)
+    found = State(nan, positive or infinite, negative)
+    return found if any(found) else None
+
+
+def _is_nan(value: float) -> bool:
+    return value != value
+
+
+def conclude_nonfinite(rows: Sequence[Row], pairs: Pairs) -> tuple[tuple[Finding, ...], list[Verdict]]:
+    """Return where NaN and infinities begin, what happened first first, and the verdicts of all rows.
+
+    Args:
+        rows: of an examination, in execution order.
+        pairs: the examined dump.
+    """
+    states = {
+        number: state
+        for number, row in enumerate(rows)
+        if row.measurement is not None and (state := state_of(row.measurement)) is not None
+    }
+    search = _Search(rows, pairs, states)
+    return tuple(search.findings()), [_verdict(number, row, search) for number, row in enumerate(rows)]
+
+
+def _verdict(number: int, row: Row, search: _Search) -> Verdict:
+    if row.failure is not None:
+        is_unreadable = row.pair.shown.kind is TensorKind.UNREADABLE or not row.failure.code.startswith("PF5")
+        status = Status.ERROR if is_unreadable else Status.NOT_COMPARABLE
+        return Verdict(status, (row.failure.code,), (row.failure.message,))
+    if row.measurement is None:
+        reason = row.pair.reason
+        return Verdict(Status.NOT_COMPARABLE, (reason.code,), (reason.text,)) if reason else Verdict(Status.SKIPPED)
+    root = search.roots.get(number)
+    if root is None:
+        return _FINITE
+    reasons = (described(row, search.states[number]),)
+    if search.is_asked(root):
+        return Verdict(Status.WARNING, ("infinite",), reasons, Role.CLEAN)
+    return Verdict(Status.FAIL, ("nonfinite",), reasons, Role.ORIGIN if root == number else Role.INHERITED)
+
+
+_FINITE = Verdict(Status.PASS, role=Role.CLEAN)
+
+
+def described(row: Row, state: State) -> str:
+    """Return what is not finite in a tensor: ``3 NaN, 1 inf of 64 elements``, of statistics ``maximum inf``."""
+    measured = row.measurement
+    assert measured is not None
+    if measured.mode is Mode.TENSOR:
+        counts = (*map(measured.metrics.get, ("nan_count", "positive_inf_count", "negative_inf_count")),)
+        found = [f"{count} {word}" for count, word in zip(counts, ("NaN", "inf", "-inf"), strict=True) if count]
+        return f"{', '.join(found)} of {measured.count} element{'' if measured.count == 1 else 's'}"
+    words = _VALUE if measured.mode is Mode.VALUE else _RECORDED
+    return ", ".join(word for word, is_there in zip(words, state, strict=True) if is_there)
+
+
+_VALUE = ("its value is NaN", "its value is inf", "its value is -inf")
+_RECORDED = ("NaN recorded", "maximum inf", "minimum -inf")
+
+
+@dataclass(slots=True)
+class _Search:
+    """Where each row's values that are not finite come from.
+
+    Args:
+        rows, pairs: what is searched.
+        states: the rows that are not finite, by number.
+    """
+
+    rows: Sequence[Row]
+    pairs: Pairs
+    states: Mapping[int, State]
+    calls: Calls = field(init=False)
+    links: Links = field(init=False)
+    order: list[int] = field(init=False)
+    feeding: set[NodeKey] = field(init=False)
+    fed: set[NodeKey] = field(init=False)
+    causes: dict[int, int] = field(default_factory=dict)
+    roots: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.calls, self.links = Calls(self.rows, self.pairs), link(self.rows, self.pairs)
+        self.order = in_time(self.calls)
+        edges = self.pairs.target.edges
+        self.feeding, self.fed = {edge.producer for edge in edges}, {edge.consumer for edge in edges}
+        {Flow.NONE: lambda: None, Flow.TIME: self._follow_names}.get(self.pairs.target.flow, self._follow_values)()
+        for number in self.states:
+            self._find_root(number)
+
+    def is_asked(self, root: int) -> bool:
+        """Whether what begins at a row is infinity that somebody asked for, or memory that nobody wrote."""
+        row, state = self.rows[root], self.states[root]
+        node = self.pairs.target.nodes.get(row.node)
+        words = _words(row.node.name) | _words(node.op_type if node is not None else "")
+        if row.is_produced:
+            return not words.isdisjoint(EMPTY if state.nan else FILLS)
+        if state.nan:
+            return False
+        if row.pair.shown.slot.role is SlotRole.PARAMETER:
+            return False
+        return row.pair.shown.kind is TensorKind.SCALAR or not state.positive
+
+    def _follow_names(self) -> None:
+        """Point from each row to the first one before it of the same name that is not finite."""
+        first: dict[tuple[object, ...], int] = {}
+        for number in self.order:
+            if number in self.states:
+                run = self.rows[number].node.execution
+                known = first.setdefault((run.rank, run.graph, self.rows[number].node.name), number)
+                if known != number:
+                    self.causes[number] = known
+
+    def _follow_values(self) -> None:
+        """Point from each row to the one that its values come from, in order of time."""
+        written: defaultdict[Execution, list[int]] = defaultdict(list)
+        read: defaultdict[Execution, list[int]] = defaultdict(list)
+        for number in self.order:
+            if number not in self.states:
+                continue
+            row, call = self.rows[number], self.calls.of[number]
+            assert call is not None
+            run = row.node.execution
+            if row.is_produced:
+                cause = self._cause_of_output(number, call, written[run])
+                written[run].append(number)
+            else:
+                cause = self._cause_of_input(number, written[run], read[run])
+                read[run].append(number)
+            if cause is not None and cause != number:
+                self.causes[number] = cause
+
+    def _cause_of_input(self, number: int, written: Sequence[int], read: Sequence[int]) -> int | None:
+        row = self.rows[number]
+        tensor = row.pair.shown
+        if tensor.kind is TensorKind.SCALAR:
+            return None
+        known = self.links.producers.get(number) if self.pairs.target.edges else None
+        if known:
+            return self._worst(number, known)
+        if tensor.slot.role is not SlotRole.PARAMETER and known is None:
+            before = self._last_like(number, written)
+            if before is not None:
+                return before
+        return next((n for n in read if self._is_same_tensor(n, number)), None)
+
+    def _is_same_tensor(self, earlier: int, number: int) -> bool:
+        """Whether two inputs that nothing wrote may be one tensor: a network's input, a weight that is read again."""
+        one, other = self.rows[earlier], self.rows[number]
+        if SlotRole.PARAMETER in (one.pair.shown.slot.role, other.pair.shown.slot.role):
+            return (one.node.name, one.pair.shown.slot) == (other.node.name, other.pair.shown.slot)
+        assert one.measurement is not None
+        assert other.measurement is not None
+        return self.states[earlier] == self.states[number] and one.measurement.count == other.measurement.count
+
+    def _cause_of_output(self, number: int, call: Call, written: Sequence[int]) -> int | None:
+        read = [n for n in call.read if not self._is_buffer(n)]
+        groups: list[Iterable[int]] = [read, self.links.reaching.get(call.key, ())]
+        groups.append([n for each in self.calls.inside(call) for n in each.written])
+        groups += [call.incoming, call.forward, call.peers]
+        for group in groups:
+            cause = self._worst(number, group)
+            if cause is not None:
+                return cause
+        is_known = bool(read) or call.key in self.links.reaching or self._is_source(call)
+        return None if is_known else self._last_like(number, written)
+
+    def _is_source(self, call: Call) -> bool:
+        """Whether the graph says that nothing feeds a node."""
+        return call.key in self.feeding and call.key not in self.fed
+
+    def _is_buffer(self, number: int) -> bool:
+        row = self.rows[number]
+        return row.pair.shown.slot.path[0] in _BUFFERS and not OVERWRITTEN.isdisjoint(_words(row.node.name))
+
+    def _worst(self, number: int, candidates: Iterable[int]) -> int | None:
+        """Return a row that explains another: one with NaN if there is one."""
+        found = [n for n in candidates if n in self.states and n != number]
+        return next((n for n in found if self.states[n].nan), found[0] if found else None)
+
+    def _last_like(self, number: int, written: Sequence[int]) -> int | None:
+        """Return the last row that another node wrote before and that explains a row: with NaN where it has some."""
+        needs_nan, node = self.states[number].nan, self.rows[number].node
+        before = (n for n in reversed(written) if self.rows[n].node != node)
+        return next((n for n in before if self.states[n].nan or not needs_nan), None)
+
+    def _find_root(self, number: int) -> None:
+        """Follow the causes of a row to where its values begin; NaN out of infinity that was meant begins with it."""
+        path: dict[int, None] = {}
+        at = number
+        while at not in self.roots and at not in path and at in self.causes:
+            path[at] = None
+            at = self.causes[at]
+        root = self.roots.get(at, at)
+        self.roots.setdefault(at, root)
+        for each in reversed(path):
+            if self.states[each].nan and not self.states[root].nan and self.is_asked(root):
+                root = each
+            self.roots[each] = root
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what begins somewhere, each node once; what was asked for last, in one."""
+        heirs = Counter(self.roots.values())
+        begins = side_by_side({root for root in heirs if not self.is_asked(root)}, self.order, self.rows)
+        asked = side_by_side({root for root in heirs if self.is_asked(root)}, self.order, self.rows)
+        of_node: dict[NodeKey, list[int]] = {}
+        for root in begins:
+            of_node.setdefault(self.rows[root].node, []).append(root)
+        for roots in of_node.values():
+            yield self._finding(roots, sum(heirs[root] for root in roots) - len(roots))
+        if asked:
+            yield self._asked_finding(asked)
+
+    def _finding(self, roots: Sequence[int], heirs: int) -> Finding:
+        number, row = roots[0], self.rows[roots[0]]
+        found = described(row, self.states[number])
+        more = f"; {_count(len(roots) - 1, 'more tensor')} of it alike" if len(roots) > 1 else ""
+        tail = f"; {_count(heirs, 'later tensor')} inherit{'s' if heirs == 1 else ''} it" if heirs else ""
+        measured = row.measurement
+        assert measured is not None
+        return Finding(
+            kind=FindingKind.NONFINITE_ORIGIN,
+            node=row.node,
+            slot=row.pair.shown.slot,
+            evidence=f"{found}; {self._why(number)}{more}{tail}",
+            severity=float(heirs),
+            row=number,
+            metrics=measured.metrics,
+            size=found,
+        )
+
+    def _why(self, number: int) -> str:
+        row, call = self.rows[number], self.calls.of[number]
+        assert call is not None
+        if self.pairs.target.flow is Flow.NONE:
+            return "nothing else in the dump bears on it"
+        if not row.is_produced:
+            return (
+                "nothing in the dump wrote it" if row.pair.shown.kind is not TensorKind.SCALAR else "its own argument"
+            )
+        cause = self.causes.get(number)
+        if cause is not None:
+            source = self.rows[cause]
+            return f"out of infinity in `{source.pair.shown.id}`, which was asked for"
+        read = [n for n in call.read if n not in self.states] or [
+            n for n in self.links.reaching.get(call.key, ()) if n not in self.states
+        ]
+        if not read:
+            return "nothing before it in the dump is NaN or infinite"
+        sizes = [measured.metrics.get("max_abs") for n in read if (measured := self.rows[n].measurement) is not None]
+        largest = max((size for size in sizes if size is not None), default=None)
+        size = "" if largest is None else f", up to {largest:.3g} in size"
+        return f"{'its input is' if len(read) == 1 else f'its {len(read)} inputs are'} finite{size}"
+
+    def _asked_finding(self, asked: Sequence[int]) -> Finding:
+        number, row = asked[0], self.rows[asked[0]]
+        others = len(asked) - 1
+        more = f"; {_count(others, 'more tensor')} alike" if others else ""
+        found = described(row, self.states[number])
+        return Finding(
+            kind=FindingKind.SUSPECT,
+            node=row.node,
+            slot=row.pair.shown.slot,
+            evidence=f"{found}, as asked for by an argument, a mask or the operator itself{more}",
+            severity=0.0,
+            fails=False,
+            row=number,
+            metrics=row.measurement.metrics if row.measurement is not None else {},
+            size=found,
+        )
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -1,0 +1,64 @@
+"""Examine one dump by itself: the record, gate and coverage of a comparison, without a golden."""
+
+from __future__ import annotations
+
+from probe_flow.analysis.coverage import caveats, cover, examination_gaps
+from probe_flow.analysis.search.nonfinite import conclude_nonfinite
+from probe_flow.analysis.silent_operators import silence_problems, silent_sides
+from probe_flow.comparing.asked import Asked
+from probe_flow.comparing.steps import check_memory, gate_passes, with_verdicts
+from probe_flow.comparing.suppress import excuse, open_baseline
+from probe_flow.measure.run import examine_tensors
+from probe_flow.records import Catalog, Comparison, Pair, Pairs, ReasonKind, Rule, TensorKind
+from probe_flow.records.frameworks import NO_FRAMEWORK
+from probe_flow.records.row import in_execution_order
+from probe_flow.work import Context
+
+EXAMINED = Rule("examined")
+NOT_TENSOR = ReasonKind("not_tensor")
+_WITHOUT_VALUE = frozenset((TensorKind.OPAQUE, TensorKind.NULL))
+
+
+def examine_nonfinite(dump: Catalog, asked: Asked, context: Context) -> Comparison:
+    """Return where NaN and infinities begin in a dump: `Pairs.is_examination`, findings of kind ``nonfinite_origin``.
+
+    Args:
+        dump: of any scenario.
+        asked: its gate, waivers, baseline and required coverage; the rest is about pairs.
+        context: scheduler, cache and settings.
+    """
+    check_memory(len(dump.tensors), context.settings.memory_bytes)
+    baseline = open_baseline(asked, context)
+    pairs = examined(dump)
+    rows = examine_tensors(in_execution_order(pairs), context)
+    findings, verdicts = conclude_nonfinite(rows, pairs)
+    silent = silent_sides(pairs)
+    coverage = {"target": cover(pairs, rows, verdicts, silent)["target"]}
+    excused = excuse(
+        rows, pairs, verdicts, findings, asked=asked, baseline=baseline, coverage=coverage, context=context
+    )
+    return Comparison(
+        pairs=pairs,
+        rows=with_verdicts(rows, excused.verdicts),
+        findings=excused.findings,
+        coverage=coverage,
+        gate=asked.gate,
+        gate_passed=gate_passes(asked.gate, excused.findings, excused.verdicts),
+        incomplete=examination_gaps(verdicts, coverage, required=asked.required.coverage),
+        caveats=caveats(pairs, coverage, required=asked.required),
+        policy="nonfinite",
+        problems=(*dump.problems, *silence_problems(silent, pairs), *excused.problems),
+        waivers=excused.waivers,
+        baseline=excused.baseline,
+    )
+
+
+def examined(dump: Catalog) -> Pairs:
+    """Return each tensor of a dump alone, against a golden that is no dump; the dump counts as the target."""
+    reason = NOT_TENSOR.expected("it holds no numeric value")
+    nothing = Catalog("golden", NO_FRAMEWORK, dump.task, "", {}, (), flow=dump.flow)
+    pairs = [
+        Pair(tensor, None, "", EXAMINED, reason=reason if tensor.kind in _WITHOUT_VALUE else None)
+        for tensor in dump.tensors
+    ]
+    return Pairs(dump, nothing, tuple(pairs))

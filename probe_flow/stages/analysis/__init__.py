@@ -1,0 +1,1 @@
+"""Stages that examine one dump by itself."""
