@@ -14,6 +14,7 @@ from probe_flow.record.float_texts import Number, number_texts
 from probe_flow.record.json_values import json_line, json_number, json_text, json_value, unsplit
 from probe_flow.record.rows import (
     RowReader,
+    TensorsByNode,
     checksum_of,
     file_of,
     name_in_dump,
@@ -55,9 +56,7 @@ class NodeLines:
     def __init__(self, side: str, catalog: Catalog, *, before: int = 0) -> None:
         self._side = side
         self._line_number = before
-        self._tensors: defaultdict[NodeKey, list[TensorRef]] = defaultdict(list)
-        for tensor in catalog.tensors:
-            self._tensors[tensor.node].append(tensor)
+        self._tensors = TensorsByNode(catalog.tensors)
         self._edges: defaultdict[NodeKey, list[Edge]] = defaultdict(list)
         for edge in catalog.edges:
             self._edges[edge.consumer].append(edge)
@@ -74,7 +73,7 @@ class NodeLines:
         key = node.key
         execution = key.execution
         edges = sorted(self._edges.get(key, ()), key=_edge_order)
-        arguments = ", ".join([self._argument(tensor) for tensor in self._tensors.get(key, ())])
+        arguments = ", ".join([self._argument(tensor) for tensor in self._tensors.of(key)])
         self._line_number += 1
         return (
             f'{{"side": "{self._side}", "order": {node.order}, "rank": {json_text(execution.rank)}, '

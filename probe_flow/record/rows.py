@@ -1,8 +1,10 @@
-"""What every result file says of one row in the same words: file names, statistics, reasons."""
+"""What every result file says of one row in the same words (file names, statistics, reasons), and a node's tensors."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from itertools import islice, takewhile
 
 from probe_flow.records import (
     Catalog,
@@ -15,9 +17,42 @@ from probe_flow.records import (
     SideSummary,
     Statistics,
     TensorRef,
+    shared_numbers,
 )
 
 _NO_STATISTICS = Statistics()
+
+
+class TensorsByNode:
+    """The tensors of each node. Those of one follow each other in nearly all catalogs; then where they begin is enough.
+
+    Args:
+        tensors: of a catalog.
+    """
+
+    def __init__(self, tensors: Sequence[TensorRef]) -> None:
+        self._tensors = tensors
+        self._begins, are_together = _begins(tensors)
+        if not are_together:
+            self._tensors = sorted(tensors, key=lambda tensor: self._begins[tensor.node])
+            self._begins, _ = _begins(self._tensors)
+
+    def of(self, node: NodeKey) -> Iterator[TensorRef]:
+        """Yield the tensors of a node in their order."""
+        begin = self._begins.get(node, len(self._tensors))
+        return takewhile(lambda tensor: tensor.node == node, islice(self._tensors, begin, None))
+
+
+def _begins(tensors: Sequence[TensorRef]) -> tuple[dict[NodeKey, int], bool]:
+    """Return where the first tensor of each node is, and whether the others of it follow that."""
+    found: dict[NodeKey, int] = {}
+    node: NodeKey | None = None
+    are_together = True
+    for number, tensor in zip(shared_numbers(len(tensors)), tensors, strict=False):
+        if node is None or tensor.node != node:
+            node = tensor.node
+            are_together &= found.setdefault(node, number) == number
+    return found, are_together
 
 
 class RowReader:

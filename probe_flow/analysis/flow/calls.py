@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
 from itertools import groupby
 
 from msgspec import Struct
@@ -92,7 +92,7 @@ class Calls:
     """All calls of the target that have rows, and the call of each row."""
 
     def __init__(self, rows: Sequence[Row], pairs: Pairs) -> None:
-        self.by_key: dict[NodeKey, Call] = {}
+        by_key: dict[NodeKey, Call] = {}
         self.of: list[Call | None] = []
         self._inside: defaultdict[Call, list[Call]] = defaultdict(list)
         nodes = pairs.target.nodes
@@ -101,9 +101,9 @@ class Calls:
             if key is None:
                 self.of += [None for _ in owned]
                 continue
-            call = self.by_key.get(key)
+            call = by_key.get(key)
             if call is None:
-                call = self.by_key[key] = Call(key, nodes.get(key))
+                call = by_key[key] = Call(key, nodes.get(key))
             read: list[int] = []
             written: list[int] = []
             for number, row in owned:
@@ -111,6 +111,7 @@ class Calls:
                     (written if row.is_produced else read).append(number)
                 self.of.append(call)
             call.reads, call.writes = _bare(*call.read, *read), _bare(*call.written, *written)
+        self._calls = [*by_key.values()]
         self.gradients = {
             (call.key.execution, call.key.name): call for call in self if call.key.name.endswith(GRADIENTS)
         }
@@ -119,7 +120,12 @@ class Calls:
         self._connect_ranks(rows)
 
     def __iter__(self) -> Iterator[Call]:
-        return iter(self.by_key.values())
+        return iter(self._calls)
+
+    @cached_property
+    def by_key(self) -> Mapping[NodeKey, Call]:
+        """The calls by their nodes; made when it is asked for, as few dumps need it."""
+        return {call.key: call for call in self._calls}
 
     def inside(self, module: Call) -> Sequence[Call]:
         """Return the calls that a call contains."""

@@ -320,6 +320,17 @@ def test_nodes_of_both_sides_stand_with_stack_edges_and_arguments(tmp_path: Path
     }
 
 
+def test_tensors_of_a_node_come_together_wherever_the_catalog_has_them(tmp_path: Path) -> None:
+    names = ("a", "b", "a", "c", "b")
+    tensors = [tensor(name, path=(place,)) for place, name in enumerate(names)]
+    nodes = {key(name): Node(key(name), "op") for name in "dabc"}
+    records = nodes_written(tmp_path, good_row(), target=catalog("target", tensors, nodes=nodes))
+    found = {
+        each["node"]: [leaf["index"] for leaf in each["arguments"]] for each in records if each["side"] == "target"
+    }
+    assert found == {"d": [], "a": ["0", "2"], "b": ["1", "4"], "c": ["3"]}
+
+
 def test_a_stack_stands_once_for_each_side(tmp_path: Path) -> None:
     def side_of(names: str, stacks: dict[str, tuple[str, ...]], which: str) -> Catalog:
         nodes = {key(name): Node(key(name), "Add", stack_id=stack, order=place)
