@@ -169,7 +169,8 @@ class _Side:
     def caller(self, key: NodeKey) -> NodeKey | None:
         """Return the key of a node's caller, which need not be a node of the catalog."""
         if self._calls is None:
-            self._calls = call_trees(self.catalog)
+            trees = call_trees(self.catalog)
+            self._calls = {run: tree for run, tree in trees.items() if tree.has_calls_inside}
         tree = self._calls.get(key.execution)
         number = tree.numbers.get(key) if tree is not None else None
         if tree is None or number is None or (caller := tree.callers[number]) == ROOT:
