@@ -127,6 +127,9 @@ def _has_something_to_see(row: Row) -> bool:
     measurement = row.measurement
     if measurement is None or measurement.mode is not Mode.TENSOR or measurement.count == 0:
         return False
+    target, golden = row.pair.target, row.pair.golden
+    if target is None or golden is None or not (target.extents and golden.extents):
+        return False  # measured where its values were, and not written
     return row.verdict.role is Role.ORIGIN or row.verdict.status in (Status.FAIL, Status.WARNING)
 
 

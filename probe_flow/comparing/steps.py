@@ -8,6 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from probe_flow.analysis.coverage import caveats, cover, incompleteness
 from probe_flow.analysis.policies.base import Policy, judge_all
 from probe_flow.analysis.policies.bounds import parse_bound
@@ -136,6 +138,7 @@ def compare_pairs(pairs: Pairs, asked: Asked, context: Context, suspects: Compar
     problems = *reference_problems(rows), *left_out(rows, scope.max_elements)
     compared = with_verdicts(rows, excused.verdicts)
     same = _same_dump(pairs)
+    pairs = replace(pairs, measured={}) if pairs.measured else pairs  # the rows have it
     return Comparison(
         pairs=pairs,
         rows=compared,
@@ -177,7 +180,9 @@ def _measured(
     """Return the rows in execution order, and whether only some of them were to be measured."""
     scope, ordered = measured_scope(asked), in_execution_order(pairs)
     selected = only_suspects(ordered, suspects, asked.only) if suspects and asked.only else None
-    rows = measure_pairs(ordered, ids, context, selected=selected, scope=scope)
+    texts = {id(pairs.pairs[number]): text for number, text in pairs.measured.items()}
+    brought = {number: texts[id(pair)] for number, pair in enumerate(ordered) if id(pair) in texts} if texts else None
+    rows = measure_pairs(ordered, ids, context, selected=selected, scope=scope, brought=brought)
     rows = measure_noise(measure_reference(rows, ids, context, scope=scope), pairs, context, scope=scope)
     return with_picks(rows, pairs, context), selected is not None
 

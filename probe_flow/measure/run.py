@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from msgspec import structs
@@ -26,6 +26,7 @@ from probe_flow.measure.batches import (
     plan_reduction,
     plan_tasks,
 )
+from probe_flow.measure.brought import kept_part
 from probe_flow.measure.mixed_sides import (
     Reduced,
     element_side,
@@ -79,6 +80,7 @@ def measure_pairs(
     *,
     selected: set[int] | None = None,
     scope: Scope = WHOLE,
+    brought: Mapping[int, str] | None = None,
 ) -> list[Row]:
     """Measure pairs and return them in the same order; those that cannot be measured say why.
 
@@ -88,6 +90,7 @@ def measure_pairs(
         context: scheduler, cache and settings.
         selected: numbers of the pairs to measure; None = all.
         scope: how they are measured.
+        brought: numbers of pairs that are measured already, with the text of that (`measure.brought`).
     """
     options = options_for(ids, max_elements=scope.max_elements)
     work = _Work(context, options, pairs, derived_ids(ids), scope)
@@ -99,6 +102,8 @@ def measure_pairs(
         failure = incomparable(pair)
         if failure is not None:
             work.failures[number] = failure
+        elif brought and number in brought:
+            work.take(number, brought[number])
         elif TensorKind.TENSOR in (pair.target.kind, pair.golden.kind):
             with_data.append(number)
         else:
@@ -209,6 +214,15 @@ class _Work:
             described = self._described(batch, identify)
             changed = {task.pair for task, stamp in zip(batch, stamps[index], strict=True) if _stamp(task) != stamp}
             self._take(results, batch, described, changed, backend.label)
+
+    def take(self, number: int, text: str) -> None:
+        """Take over what a pair brings along."""
+        try:
+            self.backends[number], self.parts[number][0] = kept_part(text)
+        except ValueError as error:
+            self.failures[number] = defect(self.pairs[number].shown.id, error)
+            return
+        self._fold(number)
 
     def rows(self) -> list[Row]:
         """Return the rows of all pairs, in their order."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from functools import lru_cache
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Span
@@ -165,6 +166,8 @@ class Pairs(Struct, frozen=True, gc=False):
         groups: nodes that belong together.
         problems: what is worth saying about the decisions.
         unused: warnings of what was to pair something and matched nothing: entries of mapping files, of `pair_ranks`.
+        measured: number of a pair -> what was measured of it where its values were (`measure.brought`); its tensors
+            need not lie in any file. A comparison takes it as it takes what an earlier run kept.
     """
 
     target: Catalog
@@ -174,6 +177,7 @@ class Pairs(Struct, frozen=True, gc=False):
     reference: Catalog | None = None
     problems: tuple[Diagnostic, ...] = ()
     unused: tuple[Diagnostic, ...] = ()
+    measured: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def is_examination(self) -> bool:

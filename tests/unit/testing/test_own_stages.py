@@ -102,6 +102,10 @@ CASES: Mapping[str, Case] = {
     "match.data_mapping": Case(with_file("mapping", f"{ITEM}: {ITEM}\n", **SIDES), JSON_SIDES),
     "match.fusion_rule": Case(options(**SIDES), of_dumps("om", "npy")),
     "compare": Case(options(pairs="pairs"), measurable),
+    "analysis.nonfinite": Case(
+        options(catalog="dump"),
+        lambda folder: {"catalog": [READERS["npy"].catalog(**path_of("npy")(folder / "input"), side="dump")]},
+    ),
     "report": Case(
         options(comparison="result", formats=["junit"]),
         lambda _: {"comparison": [comparison(row(tensor("a"), tensor("a")))]},
