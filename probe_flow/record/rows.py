@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice, takewhile
 
 from probe_flow.records import (
     Catalog,
@@ -39,8 +38,11 @@ class TensorsByNode:
 
     def of(self, node: NodeKey) -> Iterator[TensorRef]:
         """Yield the tensors of a node in their order."""
-        begin = self._begins.get(node, len(self._tensors))
-        return takewhile(lambda tensor: tensor.node == node, islice(self._tensors, begin, None))
+        tensors = self._tensors
+        for number in range(self._begins.get(node, len(tensors)), len(tensors)):
+            if tensors[number].node != node:
+                return
+            yield tensors[number]
 
 
 def _begins(tensors: Sequence[TensorRef]) -> tuple[dict[NodeKey, int], bool]:
