@@ -11,6 +11,13 @@ from probe_flow.version import __version__
 if TYPE_CHECKING:
     from probe_flow.api.comparison import compare
     from probe_flow.api.dumps import match, read_dump
+    from probe_flow.api.registration import (
+        register_layout,
+        register_metric,
+        register_policy,
+        register_reader,
+        register_stage,
+    )
     from probe_flow.api.rows import Rows
     from probe_flow.api.run import run
     from probe_flow.api.stored_run import Origin, Run, Tensors, open_run
@@ -56,6 +63,11 @@ _PLACES = {
     "match": "api.dumps",
     "open_run": "api.stored_run",
     "read_dump": "api.dumps",
+    "register_layout": "api.registration",
+    "register_metric": "api.registration",
+    "register_policy": "api.registration",
+    "register_reader": "api.registration",
+    "register_stage": "api.registration",
     "run": "api.run",
 }
 """Public name -> the module that has it, below this package."""
@@ -87,6 +99,11 @@ __all__ = [
     "match",
     "open_run",
     "read_dump",
+    "register_layout",
+    "register_metric",
+    "register_policy",
+    "register_reader",
+    "register_stage",
     "run",
 ]
 

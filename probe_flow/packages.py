@@ -1,4 +1,4 @@
-"""What probe_flow can be extended by: of each kind of thing our own, by name, and those of installed packages.
+"""What probe_flow can be extended by, by name: of each kind of thing our own, those of packages, those of a program.
 
 Names are found by reading one file of each package. A package is imported when a thing of its is asked for, so that a
 broken one costs only what uses it. Packages add; they never replace ours, nor each other's.
@@ -74,7 +74,7 @@ def plugin_of(entry: EntryPoint) -> Plugin:
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """The things of one kind by name: ours in their order, then those of packages by name.
+    """The things of one kind by name: ours in their order, then those of packages and of this program by name.
 
     Only taking one out imports its module. What a package adds under a name that it may not have (one of ours, one that
     another package has, too) is not there.
@@ -105,6 +105,27 @@ class Registry(Mapping[str, T], Generic[T]):
         self._accept = accept
         self._codes = unknown, unusable
         self._loaded: dict[tuple[str, ...], T] = {}
+        self._registered: dict[str, T] = {}
+        self.changes = 0
+        """How often something was registered; what is kept of a registry is stale when it has grown."""
+
+    def register(self, name: str, thing: object) -> None:
+        """Add a thing for as long as this process lives, or replace one that was added so before.
+
+        Raises:
+            UsageError: it cannot be used, or a thing of ours or of a package has the name.
+        """
+        if name in self.built_in or name in self._added():
+            owner = "probe_flow" if name in self.built_in else f"the package `{self.plugins_of(name)[0].package}`"
+            raise self._not_registered(name, f"the name is that of a {self.word} of {owner}", "choose another name")
+        try:
+            self._registered[name] = self._accept(name, thing)
+        except PackageError as error:
+            raise self._not_registered(name, str(error), "mend it and register it again") from error
+        self.changes += 1
+
+    def _not_registered(self, name: str, why: str, cure: str) -> UsageError:
+        return UsageError(Diagnostic(self._codes[1], f"the {self.word} `{name}` cannot be used: {why}", help=cure))
 
     def __getitem__(self, name: str) -> T:
         """Return a thing.
@@ -115,18 +136,20 @@ class Registry(Mapping[str, T], Generic[T]):
         """
         if name in self.built_in:
             return self._ours(name)
+        if name in self._registered:
+            return self._registered[name]
         self.check(name)
         return self._theirs(self._added()[name][0])
 
     def __contains__(self, name: object) -> bool:
-        return name in self.built_in or name in self._added()
+        return name in self.built_in or name in self._registered or name in self._added()
 
     def __iter__(self) -> Iterator[str]:
         yield from self.built_in
-        yield from (name for name in sorted(self._added()) if name not in self.built_in)
+        yield from (name for name in sorted({*self._registered, *self._added()}) if name not in self.built_in)
 
     def __len__(self) -> int:
-        return len({*self.built_in, *self._added()})
+        return len({*self.built_in, *self._registered, *self._added()})
 
     def check(self, name: str) -> None:
         """Refuse a name that two packages add; nothing is loaded, so it costs nothing to ask before a run.

@@ -7,7 +7,7 @@ from functools import cache
 
 from probe_flow.metrics.catalogue.formulas import l2norm_of, mean_of
 from probe_flow.metrics.catalogue.metric import Compute
-from probe_flow.metrics.catalogue.registry import find_metric
+from probe_flow.metrics.catalogue.registry import METRICS, find_metric
 from probe_flow.metrics.sums.record import Record, Side, Value
 from probe_flow.records import Mode, SideSummary, Statistics
 
@@ -35,7 +35,7 @@ def derive(
     for each in record.accumulators:
         finished |= each.finish(record)
     values: dict[str, Value] = {}
-    for metric_id, formula, takes_scalars in _computed(tuple(ids)):
+    for metric_id, formula, takes_scalars in _computed(tuple(ids), METRICS.changes):
         compute = instead.get(metric_id, formula)
         value = finished.get(metric_id) if compute is None else compute(record)
         values[metric_id] = value if takes_scalars or not is_scalar else None
@@ -43,10 +43,10 @@ def derive(
 
 
 @cache
-def _computed(ids: tuple[str, ...]) -> tuple[tuple[str, Compute | None, bool], ...]:
+def _computed(ids: tuple[str, ...], _changes: int) -> tuple[tuple[str, Compute | None, bool], ...]:
     """Return id, formula and whether it is given for scalars, of each metric that is computed from a record.
 
-    Those without a formula are computed by an accumulator.
+    Those without a formula are computed by an accumulator. What was found before a metric was registered is not used.
     """
     found = (find_metric(metric_id) for metric_id in ids)
     return tuple(

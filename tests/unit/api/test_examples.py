@@ -15,7 +15,8 @@ import probe_flow as pf
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "how-to" / "python.md"
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-WITH_EXAMPLES = {"Origin", "Rows", "Run", "Tensors", "compare", "match", "open_run", "read_dump", "run"}
+REGISTER = {"register_layout", "register_metric", "register_policy", "register_reader", "register_stage"}
+WITH_EXAMPLES = {*REGISTER, "Origin", "Rows", "Run", "Tensors", "compare", "match", "open_run", "read_dump", "run"}
 """Names whose docstrings have examples; what the others are made of is documented field by field."""
 
 
