@@ -11,6 +11,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +22,7 @@ THINGS = {
     ("metric", "acme_energy_ratio"),
     ("metric", "acme_above_share"),
     ("accumulator", "acme_above"),
+    ("policy", "acme"),
     ("layout", "acme_short"),
     ("file format", "acme_text"),
 }
@@ -93,3 +95,24 @@ def test_a_workflow_uses_all_it_adds(site: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "acme_summary.txt").read_text() == "1 Zeilen\n"
     (table,) = (tmp_path / "out").glob("acme_short_*.csv")
     assert table.read_text().splitlines()[0] == "Node,Verdict,Cosine"
+
+
+def test_its_scenario_runs_two_models_and_names_the_layer_where_they_part(site: Path, tmp_path: Path) -> None:
+    """Seven files: reader, runner, stage, policy, layout, workflow, pyproject.toml."""
+    shutil.copy(PACKAGE / "acme_vs_acme.yaml", tmp_path)
+    (tmp_path / "net.py").write_text(
+        "import numpy as np\n"
+        "right = {'up': lambda x: 3 * x, 'act': np.tanh, 'out': lambda x: x @ x.T}\n"
+        "wrong = {**right, 'act': lambda x: np.tanh(1.1 * x)}\n"
+    )
+    np.save(tmp_path / "x.npy", np.linspace(-1, 1, 12).reshape(3, 4))
+    sets = ("--set", "target=net.py:wrong", "--set", "golden=net.py:right", "--set", "input=x.npy")
+    done = run(COMMAND, site, tmp_path, "run", "acme_vs_acme.yaml", *sets, "--output", "out")
+    assert done.returncode == 1, done.stdout + done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "out" / "comparison.jsonl").read_text().splitlines()]
+    assert [(row["node"], row["verdict"]) for row in rows] == [("up", "pass"), ("act", "fail"), ("out", "fail")]
+    assert rows[1]["reason"].startswith("off by 0.0")
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert record["findings"][record["first_divergence"]]["node"] == "act"
+    (table,) = (tmp_path / "out").glob("acme_short_*.csv")
+    assert len(table.read_text().splitlines()) == 4
