@@ -206,7 +206,7 @@ class _Search:
     def _follow_values(self) -> None:
         """Point from each row to the one that its values come from, in order of time."""
         written: defaultdict[Execution, list[int]] = defaultdict(list)
-        read: defaultdict[Execution, list[int]] = defaultdict(list)
+        read: dict[tuple[object, ...], int] = {}
         for number in self.order:
             if number not in self.states:
                 continue
@@ -217,12 +217,13 @@ class _Search:
                 cause = self._cause_of_output(number, call, written[run])
                 written[run].append(number)
             else:
-                cause = self._cause_of_input(number, written[run], read[run])
-                read[run].append(number)
+                cause = self._cause_of_input(number, written[run])
+                if cause is None:  # nothing wrote it: the first that read it stands for the others
+                    cause = read.setdefault((run, *self._tensor_key(number)), number)
             if cause is not None and cause != number:
                 self.causes[number] = cause
 
-    def _cause_of_input(self, number: int, written: Sequence[int], read: Sequence[int]) -> int | None:
+    def _cause_of_input(self, number: int, written: Sequence[int]) -> int | None:
         row = self.rows[number]
         tensor = row.pair.shown
         if tensor.kind is TensorKind.SCALAR:
@@ -230,20 +231,19 @@ class _Search:
         known = self.links.producers.get(number) if self.pairs.target.edges else None
         if known:
             return self._worst(number, known)
-        if tensor.slot.role is not SlotRole.PARAMETER and known is None:
-            before = self._last_like(number, written)
-            if before is not None:
-                return before
-        return next((n for n in read if self._is_same_tensor(n, number)), None)
+        is_made_outside = tensor.slot.role is SlotRole.PARAMETER or known is not None
+        return None if is_made_outside else self._last_like(number, written)
 
-    def _is_same_tensor(self, earlier: int, number: int) -> bool:
-        """Whether two inputs that nothing wrote may be one tensor: a network's input, a weight that is read again."""
-        one, other = self.rows[earlier], self.rows[number]
-        if SlotRole.PARAMETER in (one.pair.shown.slot.role, other.pair.shown.slot.role):
-            return (one.node.name, one.pair.shown.slot) == (other.node.name, other.pair.shown.slot)
-        assert one.measurement is not None
-        assert other.measurement is not None
-        return self.states[earlier] == self.states[number] and one.measurement.count == other.measurement.count
+    def _tensor_key(self, number: int) -> tuple[object, ...]:
+        """Return what inputs that nothing wrote have in common if they may be one tensor, such as a network's input."""
+        row = self.rows[number]
+        tensor = row.pair.shown
+        if tensor.slot.role is SlotRole.PARAMETER:
+            return row.node.name, tensor.slot
+        if tensor.kind is TensorKind.SCALAR:
+            return (number,)
+        assert row.measurement is not None
+        return self.states[number], row.measurement.count
 
     def _cause_of_output(self, number: int, call: Call, written: Sequence[int]) -> int | None:
         read = [n for n in call.read if not self._is_buffer(n)]

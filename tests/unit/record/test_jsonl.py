@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from report_builders import (
     stats,
     tensor,
 )
+from work_done import growth
 
 from probe_flow.record.json_values import json_value
 from probe_flow.record.jsonl import write_comparison_jsonl, write_details_jsonl, write_nodes_jsonl
@@ -42,6 +45,7 @@ from probe_flow.records import (
     Node,
     NodeKind,
     Pair,
+    Pairs,
     Relation,
     RuleFacts,
     SlotRole,
@@ -50,6 +54,7 @@ from probe_flow.records import (
     TensorDetail,
     TensorKind,
 )
+from probe_flow.testing import builders
 
 COMPARISON = Draft202012Validator(schema("comparison"))
 NODES = Draft202012Validator(schema("nodes"))
@@ -388,3 +393,17 @@ def test_a_closer_look_tells_where_the_errors_are(tmp_path: Path) -> None:
             "mismatch": [5],
         }
     ]
+
+
+def test_nodes_are_written_in_linear_time(tmp_path: Path) -> None:
+    """With stacks, edges and several tensors a node, in the order of the dump and out of it."""
+
+    def work(count: int) -> Callable[[], None]:
+        keys = [builders.key(f"n{number}") for number in range(count)]
+        tensors = [builders.tensor(each, role) for role in (SlotRole.INPUT, SlotRole.OUTPUT) for each in keys]
+        edges = tuple(Edge(one, 0, other, 0) for one, other in pairwise(keys))
+        side = builders.catalog(tensors, edges=edges, stacks={"s": ("File a.py, line 1",)})
+        pairs = Pairs(side, replace(side, side="golden"), ())
+        return lambda: write_nodes_jsonl(builders.comparison(pairs=pairs), tmp_path / "nodes.jsonl")
+
+    assert growth(work, 300) < 2.1

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from comparison_rows import IN, OUT, PARAM, edge, key, tensor
+from work_done import growth
 
 from probe_flow.analysis.search.nonfinite import State, conclude_nonfinite, state_of
 from probe_flow.comparing.examine import EXAMINED, examined
@@ -281,3 +283,15 @@ def recorded(**figures: Any) -> Measurement:
 )
 def test_what_recorded_statistics_say(figures: dict[str, Any], state: State | None) -> None:
     assert state_of(recorded(**figures)) == state
+
+
+@pytest.mark.parametrize("flow", Flow)
+def test_the_search_is_linear(flow: Flow) -> None:
+    """Each call reads what nothing wrote, and every tensor is NaN."""
+
+    def work(count: int) -> Callable[[], object]:
+        rows = [each for n in range(count) for each in (row(f"n{n}", IN, 0, NAN, count=n), row(f"n{n}", OUT, 0, NAN))]
+        edges = (edge("n0", "n1"),) if flow is Flow.GRAPH else ()
+        return lambda: concluded(rows, flow=flow, edges=edges)
+
+    assert growth(work, 300) < 2.1
