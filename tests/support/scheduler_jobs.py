@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -143,3 +144,10 @@ def own_sockets(_: object) -> dict[str, str]:
     named = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:]]
     names = {cells[6]: " ".join(cells[7:]) for cells in named}
     return {number: names.get(number, "not of Unix") for number in numbers}
+
+
+def hang_with_a_child(marker: Path) -> None:
+    """Start a process that sleeps, write down its number, and never end."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+    marker.write_text(str(child.pid))
+    time.sleep(3600)

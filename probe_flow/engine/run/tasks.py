@@ -106,4 +106,6 @@ def _next_step(reason: str) -> str:
         return "the system ends processes when memory runs out: use fewer `--workers`, or set `executor.memory_limit`"
     if "SIGBUS" in reason:
         return "a file became shorter while it was read: run again when nothing writes to the dump, or set `io: read`"
+    if "took longer" in reason:
+        return "look at the disk, or raise `executor.batch_timeout`; its rows are errors"
     return "run again with `--scheduler sync` to see the error itself"

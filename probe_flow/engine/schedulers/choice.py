@@ -142,6 +142,7 @@ def make_scheduler(
     address: str | None = None,
     trust: Trust | None = None,
     memory_bytes: int | None = None,
+    batch_s: int | None = None,
     processes_above: float = math.inf,
 ) -> Scheduler:
     """Return the scheduler of that name.
@@ -154,6 +155,7 @@ def make_scheduler(
         address: of a running Dask scheduler, for ``distributed``; it is asked at once who works there.
         trust: ``network`` for an address that is not ``tls://``.
         memory_bytes: memory for all workers together; None = that of the machine.
+        batch_s: seconds that a batch of ``processes`` may take; None = as long as its worker lives.
         processes_above: bytes above which ``auto`` takes processes instead of threads; never by default.
 
     Raises:
@@ -175,7 +177,8 @@ def make_scheduler(
     from probe_flow.engine.schedulers.threads import ThreadScheduler
 
     if name == "processes":
-        return ProcessScheduler(workers_within(name, workers, memory_bytes), memory_bytes=memory_bytes)
+        count = workers_within(name, workers, memory_bytes)
+        return ProcessScheduler(count, memory_bytes=memory_bytes, batch_s=batch_s)
     threads = ThreadScheduler(workers_within("threads", workers, memory_bytes))
     if name == "threads":
         return threads

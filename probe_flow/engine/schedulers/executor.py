@@ -36,6 +36,7 @@ class Executor:
         memory_bytes: memory for all workers together; None = that of the machine.
         backend: what computes the metrics.
         trust: ``network`` for an address that is not ``tls://``.
+        batch_s: seconds that a batch may take; None = as long as its worker lives.
     """
 
     scheduler: str
@@ -45,6 +46,7 @@ class Executor:
     memory_bytes: int | None = None
     backend: str = "auto"
     trust: Trust | None = None
+    batch_s: int | None = None
 
     def open(self) -> Scheduler:
         """Return the scheduler; one at an address is connected to for a moment, to see who works there.
@@ -58,6 +60,7 @@ class Executor:
             address=self.address,
             trust=self.trust,
             memory_bytes=self.memory_bytes,
+            batch_s=self.batch_s,
             processes_above=processes_above(self.backend),
         )
 
@@ -81,6 +84,8 @@ def plan_executor(workflow: Workflow, total_bytes: int, *, scheduler: str | None
     asked = workers or settings.workers
     memory = size_bytes(settings.memory_limit) if settings.memory_limit else None
     backend = workflow.metrics_backend
+    if settings.batch_timeout is not None and name != "processes":
+        raise UsageError(_no_end(name))
     if backend == "numba" and find_spec("numba") is None:
         raise UsageError(_no_numba())
     if name == "sync":
@@ -92,7 +97,16 @@ def plan_executor(workflow: Workflow, total_bytes: int, *, scheduler: str | None
         count, reason = _choice(asked, memory, total_bytes, backend)
         return Executor(name, count, reason, None, memory, backend)
     count = workers_within(name, asked, memory)
-    return Executor(name, count, "as asked for" + _shortage(count, asked, memory), None, memory, backend)
+    reason = "as asked for" + _shortage(count, asked, memory)
+    return Executor(name, count, reason, None, memory, backend, batch_s=settings.batch_timeout)
+
+
+def _no_end(scheduler: str) -> Diagnostic:
+    return Diagnostic(
+        "PF6114",
+        f"the workflow has an `executor.batch_timeout`, and the scheduler `{scheduler}` cannot end a batch",
+        help="leave `--scheduler` out, or name `processes`",
+    )
 
 
 def _no_numba() -> Diagnostic:

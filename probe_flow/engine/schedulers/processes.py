@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from types import MappingProxyType
@@ -57,20 +58,22 @@ class ProcessScheduler:
         workers: processes, at least 1.
         memory_bytes: memory for all of them together, mapped files not counted; None = no limit. An allocation
             beyond it fails in the worker, where it costs one tensor.
+        batch_s: seconds that a batch may take before its worker and what that started are ended; None = no limit.
     """
 
     name = "processes"
     warnings = ()
 
-    def __init__(self, workers: int, *, memory_bytes: int | None = None) -> None:
+    def __init__(self, workers: int, *, memory_bytes: int | None = None, batch_s: float | None = None) -> None:
         self.workers = max(1, workers)
         self._worker_bytes = 0 if memory_bytes is None else memory_bytes // self.workers + UNTOUCHED_BYTES
+        self._batch_s = math.inf if batch_s is None else batch_s
 
     def run(
         self, function: Callable[[Batch], Result], batches: Sequence[Batch], sizes: Sequence[int]
     ) -> Generator[tuple[int, Result | BatchLost], None, None]:
         """Yield ``(index, result)`` as batches finish; when work is stopped, running batches get a second to end."""
-        pool = _Pool(self._worker_bytes)
+        pool = _Pool(self._worker_bytes, self._batch_s)
         call: Callable[[Batch], Result | BatchLost] = partial(pool.call, function)
         yield from run_in_threads(call, batches, sizes, workers=self.workers, stop_s=STOP_S, abandon=pool.close)
 
@@ -78,8 +81,8 @@ class ProcessScheduler:
 class _Pool:
     """Worker processes, started when needed and used again."""
 
-    def __init__(self, worker_bytes: int) -> None:
-        self._worker_bytes = worker_bytes
+    def __init__(self, worker_bytes: int, batch_s: float) -> None:
+        self._worker_bytes, self._batch_s = worker_bytes, batch_s
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
@@ -91,7 +94,11 @@ class _Pool:
         for _ in range(1 + RETRIES):
             worker = self._take()
             try:
-                is_result, result, text = worker.call((function, batch))
+                is_result, result, text = worker.call((function, batch), self._batch_s)
+            except TimeoutError:
+                self._drop(worker)
+                ending = f"took longer than {self._batch_s:g} s"
+                continue
             except (EOFError, OSError):
                 ending = self._drop(worker)
                 if self._is_closed:
@@ -149,22 +156,26 @@ class _Worker:
         self._is_ready = False
         self._is_killed = False
 
-    def call(self, message: object) -> tuple[bool, Any, str]:
+    def call(self, message: object, timeout_s: float) -> tuple[bool, Any, str]:
         """Send a batch and return the answer: whether it ended well, its result or error, the error's traceback.
 
         Raises:
+            TimeoutError: it took longer.
             EOFError, OSError: the process died.
             RuntimeError: it did not even start.
         """
         if not self._is_ready:
             self._await_start()
         self._connection.send(message)
-        answer: tuple[bool, Any, str] = self._receive()
+        answer: tuple[bool, Any, str] = self._receive(timeout_s)
         return answer
 
     def kill(self) -> None:
-        """End the process at once; nothing happens when it has ended."""
+        """End the process and what it started at once; nothing happens when it has ended."""
         self._is_killed = True
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
 
     def disconnect(self) -> None:
@@ -182,6 +193,8 @@ class _Worker:
     def _await_start(self) -> None:
         try:
             self._receive(START_S)
+        except TimeoutError as exc:
+            raise RuntimeError(f"a worker process was not ready to work within {START_S:.0f} s") from exc
         except (EOFError, OSError) as exc:
             raise RuntimeError("a worker process ended before it could take work; its own words are above") from exc
         self._is_ready = True
@@ -194,15 +207,15 @@ class _Worker:
 
         Raises:
             EOFError, OSError: the process died, or it was to be killed.
-            RuntimeError: it took longer.
+            TimeoutError: it took longer.
         """
         looks = 0
-        while not self._connection.poll(LOOK_S):
+        while not self._connection.poll(min(LOOK_S, timeout_s)):
             looks += 1
             if self._is_killed or (self._process.poll() is not None and not self._connection.poll()):
                 raise EOFError
             if looks * LOOK_S >= timeout_s:
-                raise RuntimeError(f"a worker process was not ready to work within {timeout_s:.0f} s")
+                raise TimeoutError
         return self._connection.recv()
 
 
@@ -217,6 +230,7 @@ def _start(theirs: Connection, memory_bytes: int) -> subprocess.Popen[bytes]:
             env={**os.environ, **WORKER_ENVIRONMENT},
             stdin=subprocess.DEVNULL,
             stdout=2,  # results of the command alone belong on stdout
+            start_new_session=True,  # what a batch starts is ended with its worker
         )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, former)

@@ -85,9 +85,18 @@ class Executor(Model):
     memory_limit: Size | None = Field(
         None, description="Memory for all workers together, and for the rows of a comparison (PF6109).", examples=SIZES
     )
+    batch_timeout: int | None = Field(
+        None,
+        gt=0,
+        description="Seconds that a batch (about 128 MB) may take before its worker is ended; it is tried once more, "
+        "then its rows are errors. Needs `scheduler: processes`. Default: as long as its worker lives.",
+        examples=[600],
+    )
 
     @model_validator(mode="after")
     def _settings_fit_together(self) -> Executor:
+        if self.batch_timeout is not None and self.scheduler != "processes":
+            raise ValueError("`batch_timeout` needs `scheduler: processes`, whose workers can be ended")
         if self.address is not None and self.scheduler != "distributed":
             raise ValueError("`address` needs `scheduler: distributed`")
         if self.trust is not None and self.address is None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import scheduler_jobs
@@ -195,3 +196,16 @@ def test_stopping_gives_running_batches_a_second_and_then_kills_them(scheduler, 
     pids = [int(path.name.partition("-")[2]) for path in tmp_path.iterdir()]
     assert len(pids) == 2
     assert not any(is_alive(pid) for pid in pids)
+
+
+def test_a_batch_that_hangs_is_ended_with_what_it_started_and_is_lost(tmp_path: Path) -> None:
+    marker = tmp_path / "child"
+    hanging = ProcessScheduler(1, batch_s=8.0)  # twice: it is tried again
+    (found,) = hanging.run(scheduler_jobs.hang_with_a_child, [marker], [1])
+    assert found == (0, BatchLost("took longer than 8 s"))
+    child = int(marker.read_text())
+    wait_until(lambda: not is_alive(child))
+
+
+def test_a_batch_gets_the_time_that_its_worker_lives_unless_it_is_said() -> None:
+    assert dict(ProcessScheduler(1).run(scheduler_jobs.square, [3], [1])) == {0: 9}

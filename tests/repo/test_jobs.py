@@ -1,0 +1,39 @@
+"""Everything that runs in workers goes through one protocol, and says what a lost batch becomes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import probe_flow
+
+PACKAGE = Path(probe_flow.__file__).parent
+KINDS = {"convert_batch", "look_at", "measure_batch", "parse_batch", "reduce_batch", "round_batch"}
+"""The functions that run in workers."""
+
+
+def calls() -> Iterator[ast.Call]:
+    """Yield the calls of a `TaskMap`: those with `sizes`."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and {"sizes"} <= {word.arg for word in node.keywords} and len(node.args) == 2:
+                yield node
+
+
+def test_each_kind_of_job_says_what_a_lost_batch_becomes() -> None:
+    found = {}
+    for call in calls():
+        function = call.args[0]
+        assert isinstance(function, ast.Name)
+        found[function.id] = {word.arg for word in call.keywords}
+    assert found == {kind: {"sizes", "lost"} for kind in KINDS}
+
+
+def test_only_the_schedulers_and_the_model_run_start_processes() -> None:
+    starting = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if "subprocess.Popen(" in path.read_text(encoding="utf-8")
+    }
+    assert starting == {"dumpers/base/process.py", "engine/schedulers/processes.py"}
