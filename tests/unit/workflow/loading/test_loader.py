@@ -215,7 +215,7 @@ def test_the_sample_of_a_packaged_workflow_is_used_only_where_it_is_run_as_it_is
         load_workflow(tmp_path / "mine.yaml", env={}, cwd=tmp_path)
     assert unset(caught.value) == declared
 
-    for name in declared:
+    for name in declared if len(declared) > 1 else ():  # a part of them
         with pytest.raises(WorkflowError) as caught:
             load_workflow(template, env={}, cwd=tmp_path, sets={name: "mine"})
         assert unset(caught.value) == declared - {name}
