@@ -118,32 +118,36 @@ def examine_tensors(pairs: Sequence[Pair], context: Context) -> list[Row]:
     Those of which nothing can be said say why; those that hold no values have no measurement.
     """
     work = _Work(context, options_for(()), pairs, (), WHOLE)
-    tasks = []
     for number, pair in enumerate(pairs):
         tensor = pair.target
         assert tensor is not None
         failure = unexaminable(tensor)
         if failure is not None:
             work.failures[number] = failure
-        elif tensor.kind is TensorKind.TENSOR:
-            tasks.append(plan_reduction(number, tensor, EXAMINED))
         elif tensor.kind in (TensorKind.STATISTICS, TensorKind.SCALAR):
             work.measurements[number] = measurement_of_recorded(tensor, work.figures)
-    work.measure(tasks)
+    work.measure(list(_examinations(pairs)))
     return work.rows()
+
+
+def _examinations(pairs: Sequence[Pair]) -> Iterator[Task]:
+    for number, pair in enumerate(pairs):
+        if pair.target is not None and pair.target.kind is TensorKind.TENSOR:
+            yield plan_reduction(number, pair.target, EXAMINED)
 
 
 def planned_fields(
     pairs: Pairs, ids: tuple[str, ...], *, by: str, scope: Scope = WHOLE
 ) -> Iterator[tuple[str, str, Fields]]:
-    """Yield ``(target tensor, identity, key fields)`` of every result that a comparison would measure and keep."""
+    """Yield ``(target tensor, identity, key fields)`` of every result that would be measured and kept."""
     both = [pair for pair in in_execution_order(pairs) if pair.target is not None and pair.golden is not None]
     with_data = [
         number for number, pair in enumerate(both) if incomparable(pair) is None and TensorKind.TENSOR in _kinds(pair)
     ]
     options = options_for(ids, max_elements=scope.max_elements)
     identify = identifier(by)
-    for task in _tasks(both, with_data, options):
+    tasks = _examinations(pairs.pairs) if pairs.is_examination else _tasks(both, with_data, options)
+    for task in tasks:
         fields = task_fields(task, options.key_text, identify=identify)
         if fields is not None:
             yield task.target.id, identity(task), fields

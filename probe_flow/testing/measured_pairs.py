@@ -23,7 +23,7 @@ from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.catalogue.registry import metric_ids, options_for
 from probe_flow.metrics.kernel.kept_blocks import Blocks
 from probe_flow.records import Catalog, Flow, Group, Pair, Pairs, Relation, Rule, TensorKind, TensorRef
-from probe_flow.stages.base import CatalogOf, Kind, StageOptions, StageType
+from probe_flow.stages.base import CatalogOf, Forecast, Kind, StageOptions, StageType
 from probe_flow.work import Context
 
 ROUNDED = Rule("rounded")
@@ -125,4 +125,5 @@ STAGE = StageType(
     options=Options,
     run=run,
     summary="Round every tensor of a dump, and say what that costs.",
+    forecast=lambda _options: Forecast("rounds every tensor of the dump in workers"),
 )

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 NEVER = "never measured"
 
 
+NONFINITE = "analysis.nonfinite"
+"""The stage that examines a dump by itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Miss:
     """One result that the cache lacks.
@@ -54,6 +58,8 @@ class CacheState:
 
 def cache_states(plan: Plan, folder: Path) -> list[CacheState]:
     """Return the state of every comparing stage whose inputs need no other comparison and no run of a model."""
+    from probe_flow.comparing.examine import examined
+
     results: dict[str, Any] = {}
     states: list[CacheState] = []
     for planned in plan.selected:
@@ -62,23 +68,30 @@ def cache_states(plan: Plan, folder: Path) -> list[CacheState]:
             continue
         inputs = {option: [results[name] for name in names] for option, names in stage.inputs.items()}
         if stage.type.produces is Kind.COMPARISON and "pairs" in inputs:
-            states.extend(_state(stage.name, pairs, stage.options, plan, folder) for pairs in inputs["pairs"])
+            options: Any = stage.options
+            states.extend(_state(stage.name, pairs, options.asked(), plan, folder) for pairs in inputs["pairs"])
+        elif stage.type.uses == NONFINITE:
+            states.extend(_state(stage.name, examined(dump), None, plan, folder) for dump in inputs["catalog"])
         elif stage.type.produces in (Kind.CATALOG, Kind.PAIRS):
             options = options_for_run(stage.options, folder)
             results[stage.name] = stage.type.run(options, inputs, _read_only(stage.name, plan))
     return states
 
 
-def _state(stage: str, pairs: Any, options: Any, plan: Plan, folder: Path) -> CacheState:
+def _state(stage: str, pairs: Any, asked: Any, plan: Plan, folder: Path) -> CacheState:
+    """Return what is kept of the results of some pairs; ``asked`` is None for those of an examination."""
     from probe_flow.comparing.reference import with_reference_fields
     from probe_flow.comparing.steps import chosen_metrics, measured_scope
     from probe_flow.files.shards import ShardStore
     from probe_flow.measure.result_keys import key_of
+    from probe_flow.measure.run import planned_fields
 
     store = ShardStore(shared_store(folder))
-    asked = options.asked()
-    ids, scope = chosen_metrics(asked, pairs), measured_scope(asked)
-    planned = with_reference_fields(pairs, ids, by=plan.workflow.cache.key, scope=scope)
+    by = plan.workflow.cache.key
+    if asked is None:
+        planned = planned_fields(pairs, (), by=by)
+    else:
+        planned = with_reference_fields(pairs, chosen_metrics(asked, pairs), by=by, scope=measured_scope(asked))
     keys = {key_of(fields): (tensor, identity, fields) for tensor, identity, fields in planned}
     found = store.find(list(keys))
     lacking = [entry for key, entry in keys.items() if key not in found]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from small_dumps import WRITERS
 
 import probe_flow as pf
+from probe_flow.cli.main import main
 from probe_flow.stages.analysis.analysis_nonfinite import Options
 
 
@@ -184,3 +186,17 @@ def test_an_operator_of_the_graph_that_left_no_tensor_is_not_examined(tmp_path: 
     (cause,) = json.loads((done.folder / "run.json").read_text())["incomplete"]
     assert "outputs were examined (2 of 3, required 90%; 1 of operators that ran" in cause
     assert run(tmp_path / "dump", tmp_path / "half", coverage=0.5).exit_code == 0
+
+
+def test_cache_why_says_what_an_examination_would_measure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    WRITERS["arrays"](tmp_path / "dump")
+    for path in (tmp_path / "dump").rglob("*.npy"):  # what is this young is not kept
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    first = run(tmp_path / "dump", tmp_path / "out")
+    assert first.exit_code == 0
+    assert main(["cache", "why", str(tmp_path / "out" / "w.yaml")]) == 0
+    assert capsys.readouterr().out == "nonfinite: all 2 results are kept\n"
+    np.save(tmp_path / "dump" / "x.npy", np.arange(7.0))
+    os.utime(tmp_path / "dump" / "x.npy", (1_700_000_000, 1_700_000_000))
+    assert main(["cache", "why", str(tmp_path / "out" / "w.yaml")]) == 0
+    assert capsys.readouterr().out.startswith("nonfinite: 1 results are kept, 1 are not: ")
