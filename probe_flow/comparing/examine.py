@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from probe_flow.analysis.coverage import caveats, cover, examination_gaps
+from probe_flow.analysis.policies.base import verdict_of_failure
 from probe_flow.analysis.search.nonfinite import conclude_nonfinite
 from probe_flow.analysis.silent_operators import silence_problems, silent_sides
 from probe_flow.comparing.asked import Asked
 from probe_flow.comparing.steps import check_memory, gate_passes, with_verdicts
 from probe_flow.comparing.suppress import excuse, open_baseline
+from probe_flow.matching.shared.vocabulary import CommonReason
 from probe_flow.measure.run import examine_tensors
-from probe_flow.records import Catalog, Comparison, Pair, Pairs, ReasonKind, Rule, TensorKind
+from probe_flow.records import Catalog, Comparison, Pair, Pairs, Row, Rule, Status, TensorKind, Verdict
 from probe_flow.records.frameworks import NO_FRAMEWORK
 from probe_flow.records.row import in_execution_order
 from probe_flow.work import Context
 
 EXAMINED = Rule("examined")
-NOT_TENSOR = ReasonKind("not_tensor")
 _WITHOUT_VALUE = frozenset((TensorKind.OPAQUE, TensorKind.NULL))
 
 
@@ -31,7 +32,7 @@ def examine_nonfinite(dump: Catalog, asked: Asked, context: Context) -> Comparis
     baseline = open_baseline(asked, context)
     pairs = examined(dump)
     rows = examine_tensors(in_execution_order(pairs), context)
-    findings, verdicts = conclude_nonfinite(rows, pairs)
+    findings, verdicts = conclude_nonfinite(rows, pairs, unmeasured)
     silent = silent_sides(pairs)
     coverage = {"target": cover(pairs, rows, verdicts, silent)["target"]}
     excused = excuse(
@@ -53,9 +54,18 @@ def examine_nonfinite(dump: Catalog, asked: Asked, context: Context) -> Comparis
     )
 
 
+def unmeasured(row: Row) -> Verdict:
+    """Return the verdict of a row of which nothing was measured: what failed, or that it holds no value."""
+    if row.failure is not None:
+        return verdict_of_failure(row.failure)
+    reason = row.pair.reason
+    assert reason is not None, "what has values is measured, or fails"
+    return Verdict(Status.NOT_COMPARABLE, (reason.code,), (reason.text,))
+
+
 def examined(dump: Catalog) -> Pairs:
     """Return each tensor of a dump alone, against a golden that is no dump; the dump counts as the target."""
-    reason = NOT_TENSOR.expected("it holds no numeric value")
+    reason = CommonReason.NOT_TENSOR.expected("it holds no numeric value")
     nothing = Catalog("golden", NO_FRAMEWORK, dump.task, "", {}, (), flow=dump.flow)
     pairs = [
         Pair(tensor, None, "", EXAMINED, reason=reason if tensor.kind in _WITHOUT_VALUE else None)

@@ -140,13 +140,19 @@ def planned_fields(
     pairs: Pairs, ids: tuple[str, ...], *, by: str, scope: Scope = WHOLE
 ) -> Iterator[tuple[str, str, Fields]]:
     """Yield ``(target tensor, identity, key fields)`` of every result that would be measured and kept."""
+    if pairs.is_examination:
+        yield from _keyed(_examinations(pairs.pairs), options_for(()), by=by)
+        return
     both = [pair for pair in in_execution_order(pairs) if pair.target is not None and pair.golden is not None]
     with_data = [
         number for number, pair in enumerate(both) if incomparable(pair) is None and TensorKind.TENSOR in _kinds(pair)
     ]
     options = options_for(ids, max_elements=scope.max_elements)
+    yield from _keyed(_tasks(both, with_data, options), options, by=by)
+
+
+def _keyed(tasks: Iterable[Task], options: MeasureOptions, *, by: str) -> Iterator[tuple[str, str, Fields]]:
     identify = identifier(by)
-    tasks = _examinations(pairs.pairs) if pairs.is_examination else _tasks(both, with_data, options)
     for task in tasks:
         fields = task_fields(task, options.key_text, identify=identify)
         if fields is not None:

@@ -8,27 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import ml_dtypes
-import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 from pydantic import Field
 
-from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import Diagnostic, ProbeFlowError
-from probe_flow.measure.brought import measured_text
-from probe_flow.metrics.accumulators.options import MeasureOptions
-from probe_flow.metrics.catalogue.registry import metric_ids, options_for
-from probe_flow.metrics.kernel.kept_blocks import Blocks
 from probe_flow.records import Catalog, Flow, Group, Pair, Pairs, Relation, Rule, TensorKind, TensorRef
 from probe_flow.stages.base import CatalogOf, Forecast, Kind, StageOptions, StageType
 from probe_flow.work import Context
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from probe_flow.metrics.accumulators.options import MeasureOptions
+    from probe_flow.metrics.kernel.kept_blocks import Blocks
+
 ROUNDED = Rule("rounded")
 TENSORS_PER_BATCH = 16
-_TYPES: Mapping[str, Any] = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 
 
 class Options(StageOptions):
@@ -54,11 +51,17 @@ class Rounded:
     """The elements of a tensor, rounded."""
 
     def __init__(self, values: Blocks, dtype: str) -> None:
-        self._values, self._type = values, _TYPES[dtype]
+        import ml_dtypes
+        import numpy as np
+
+        self._values = values
+        self._type: Any = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.float16
         self.dtype, self.numel = dtype, values.numel
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Return elements ``[start, stop)``, flat; what is too large becomes infinite."""
+        import numpy as np
+
         with np.errstate(all="ignore"):
             found: NDArray[Any] = self._values.read(start, stop).astype(self._type)
         return found
@@ -70,6 +73,9 @@ def round_batch(batch: Batch) -> list[str | Diagnostic]:
 
 
 def _measured(tensor: TensorRef, batch: Batch) -> str | Diagnostic:
+    from probe_flow.elements.blocks import open_tensor
+    from probe_flow.measure.brought import measured_text
+
     try:
         with open_tensor(tensor, io=batch.io) as golden:
             return measured_text(Rounded(golden, batch.dtype), golden, batch.options)
@@ -84,6 +90,8 @@ def lost_batch(batch: Batch, reason: Diagnostic) -> list[str | Diagnostic]:
 
 def run(options: Options, inputs: Mapping[str, Sequence[Any]], context: Context) -> object:
     """Return a pair for each tensor with float elements: the rounded one, which is in no file, and the dump's own."""
+    from probe_flow.metrics.catalogue.registry import metric_ids, options_for
+
     dump: Catalog = inputs["catalog"][0]
     tensors = [each for each in dump.tensors if each.kind is TensorKind.TENSOR and each.dtype.startswith("float")]
     wanted = options_for(metric_ids(options.metrics))

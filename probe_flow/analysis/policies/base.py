@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol
 
+from probe_flow.errors import Diagnostic
 from probe_flow.records import SlotRole, Status, TensorKind, Verdict
 from probe_flow.records.row import Row, by_node
 
@@ -50,6 +51,12 @@ def _unmatched(status: Status, *codes: str) -> Verdict:
     return Verdict(status, codes)
 
 
+def verdict_of_failure(failure: Diagnostic) -> Verdict:
+    """Return the verdict of a row that could not be measured: incomparable values, or an error."""
+    status = Status.NOT_COMPARABLE if failure.code.startswith(_INCOMPARABLE) else Status.ERROR
+    return Verdict(status, (failure.code,), (failure.message,))
+
+
 def _without_measurement(row: Row) -> Verdict | None:
     pair = row.pair
     if row.measurement is not None and pair.target is not None and pair.golden is not None:
@@ -64,12 +71,13 @@ def _without_measurement(row: Row) -> Verdict | None:
     if pair.target is None:
         return _unmatched(Status.UNMATCHED_GOLDEN, *rules)
     if row.failure is not None:
-        if not row.failure.code.startswith(_INCOMPARABLE):
-            return Verdict(Status.ERROR, (row.failure.code,), (row.failure.message,))
+        found = verdict_of_failure(row.failure)
+        if found.status is Status.ERROR:
+            return found
         # A matcher that foresaw it says more: which shapes the two have, and what to do about it.
         is_foreseen = pair.reason is not None and pair.reason.is_gap
-        told = reasons if is_foreseen else (row.failure.message,)
+        told = reasons if is_foreseen else found.reasons
         if shown.slot.role is SlotRole.CALL:  # how the two were paired is all that is known of them
             told = (row.failure.message, *reasons)
-        return Verdict(Status.NOT_COMPARABLE, (row.failure.code,), told)
+        return Verdict(found.status, found.rule_ids, told)
     return Verdict(Status.SKIPPED, rules, reasons or ("the row was not selected for comparison",))

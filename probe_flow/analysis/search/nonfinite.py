@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -99,12 +99,15 @@ def _is_nan(value: float) -> bool:
     return value != value
 
 
-def conclude_nonfinite(rows: Sequence[Row], pairs: Pairs) -> tuple[tuple[Finding, ...], list[Verdict]]:
+def conclude_nonfinite(
+    rows: Sequence[Row], pairs: Pairs, unmeasured: Callable[[Row], Verdict]
+) -> tuple[tuple[Finding, ...], list[Verdict]]:
     """Return where NaN and infinities begin, what happened first first, and the verdicts of all rows.
 
     Args:
         rows: of an examination, in execution order.
         pairs: the examined dump.
+        unmeasured: gives the verdict of a row without a measurement.
     """
     states = {
         number: state
@@ -112,17 +115,13 @@ def conclude_nonfinite(rows: Sequence[Row], pairs: Pairs) -> tuple[tuple[Finding
         if row.measurement is not None and (state := state_of(row.measurement)) is not None
     }
     search = _Search(rows, pairs, states)
-    return tuple(search.findings()), [_verdict(number, row, search) for number, row in enumerate(rows)]
+    verdicts = [
+        unmeasured(row) if row.measurement is None else _verdict(number, row, search) for number, row in enumerate(rows)
+    ]
+    return tuple(search.findings()), verdicts
 
 
 def _verdict(number: int, row: Row, search: _Search) -> Verdict:
-    if row.failure is not None:
-        is_unreadable = row.pair.shown.kind is TensorKind.UNREADABLE or not row.failure.code.startswith("PF5")
-        status = Status.ERROR if is_unreadable else Status.NOT_COMPARABLE
-        return Verdict(status, (row.failure.code,), (row.failure.message,))
-    if row.measurement is None:
-        reason = row.pair.reason
-        return Verdict(Status.NOT_COMPARABLE, (reason.code,), (reason.text,)) if reason else Verdict(Status.SKIPPED)
     root = search.roots.get(number)
     if root is None:
         return _FINITE

@@ -71,7 +71,9 @@ def cache_states(plan: Plan, folder: Path) -> list[CacheState]:
             options: Any = stage.options
             states.extend(_state(stage.name, pairs, options.asked(), plan, folder) for pairs in inputs["pairs"])
         elif stage.type.uses == NONFINITE:
-            states.extend(_state(stage.name, examined(dump), None, plan, folder) for dump in inputs["catalog"])
+            options = stage.options
+            dumps = map(examined, inputs["catalog"])
+            states.extend(_state(stage.name, pairs, options.asked(), plan, folder) for pairs in dumps)
         elif stage.type.produces in (Kind.CATALOG, Kind.PAIRS):
             options = options_for_run(stage.options, folder)
             results[stage.name] = stage.type.run(options, inputs, _read_only(stage.name, plan))
@@ -79,19 +81,14 @@ def cache_states(plan: Plan, folder: Path) -> list[CacheState]:
 
 
 def _state(stage: str, pairs: Any, asked: Any, plan: Plan, folder: Path) -> CacheState:
-    """Return what is kept of the results of some pairs; ``asked`` is None for those of an examination."""
     from probe_flow.comparing.reference import with_reference_fields
     from probe_flow.comparing.steps import chosen_metrics, measured_scope
     from probe_flow.files.shards import ShardStore
     from probe_flow.measure.result_keys import key_of
-    from probe_flow.measure.run import planned_fields
 
     store = ShardStore(shared_store(folder))
-    by = plan.workflow.cache.key
-    if asked is None:
-        planned = planned_fields(pairs, (), by=by)
-    else:
-        planned = with_reference_fields(pairs, chosen_metrics(asked, pairs), by=by, scope=measured_scope(asked))
+    ids, scope = chosen_metrics(asked, pairs), measured_scope(asked)
+    planned = with_reference_fields(pairs, ids, by=plan.workflow.cache.key, scope=scope)
     keys = {key_of(fields): (tensor, identity, fields) for tensor, identity, fields in planned}
     found = store.find(list(keys))
     lacking = [entry for key, entry in keys.items() if key not in found]

@@ -24,7 +24,7 @@ class Options(StageOptions):
     gate: Literal["findings", "all_pass"] = Field(
         "findings",
         description="What fails the run: `findings` = NaN or infinity that begins somewhere and was not asked for; "
-        "`all_pass` = any tensor that holds such a value.",
+        "`all_pass` = any tensor that holds such a value, those that inherit it included.",
     )
     waivers: list[Waiver] = Field(
         default_factory=list,

@@ -59,7 +59,7 @@ def test_a_layout_and_a_stage_are_listed_and_found() -> None:
     pf.register_stage(STAGE)
     assert [*LAYOUTS].count("plain") == 1
     assert len(LAYOUTS) == len([*LAYOUTS])
-    assert STAGES.find("testing.rounded") is STAGE
+    assert STAGES.find("testing.rounded").options is STAGE.options
 
 
 @pytest.mark.parametrize(

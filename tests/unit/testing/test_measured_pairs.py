@@ -62,9 +62,6 @@ class TestRounded(StageTests):
     def inputs(self, folder: Path) -> dict[str, Any]:
         return {"catalog": [dump(folder, a=values())]}
 
-    def test_validating_imports_nothing_heavy(self) -> None:
-        """It is a stage for tests and measures with numpy throughout, so it does not apply."""
-
 
 @pytest.mark.parametrize(("dtype", "narrow"), [("float16", np.float16), ("bfloat16", ml_dtypes.bfloat16)])
 def test_what_is_brought_is_what_rounding_costs(dtype: str, narrow: Any, tmp_path: Path) -> None:

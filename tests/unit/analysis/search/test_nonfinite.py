@@ -11,7 +11,7 @@ from comparison_rows import IN, OUT, PARAM, edge, key, tensor
 from work_done import growth
 
 from probe_flow.analysis.search.nonfinite import State, conclude_nonfinite, state_of
-from probe_flow.comparing.examine import EXAMINED, examined
+from probe_flow.comparing.examine import EXAMINED, examined, unmeasured
 from probe_flow.records import (
     CallFacts,
     Execution,
@@ -68,7 +68,7 @@ def argument(node: NodeKey | str, value: float, place: int | str = 1) -> Row:
 def concluded(rows: list[Row], **more: Any) -> tuple[list[Finding], list[Verdict]]:
     facts = {"flow": Flow.ORDER, **more}
     dump = builders.catalog([each.pair.shown for each in rows], **facts)
-    findings, verdicts = conclude_nonfinite(rows, examined(dump))
+    findings, verdicts = conclude_nonfinite(rows, examined(dump), unmeasured)
     return list(findings), verdicts
 
 
