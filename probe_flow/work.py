@@ -5,35 +5,15 @@ The rooms below the stages use the same services, so that they need neither YAML
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from probe_flow.errors import Diagnostic
 from probe_flow.files.yaml.places import Place
+from probe_flow.jobs import TaskMap
 from probe_flow.record.types.run import RunRecord
-
-Batch = TypeVar("Batch")
-Result = TypeVar("Result")
-
-
-class TaskMap(Protocol):
-    """How a stage runs many independent batches; the engine supplies it over a scheduler.
-
-    ``function`` must be importable (a module-level function); results come back as ``(index, result)`` in any order.
-    A batch may end its worker process each time that it is tried: ``lost`` makes its result from the batch and the
-    reason (PF6106); without it, the stage fails.
-    """
-
-    def __call__(
-        self,
-        function: Callable[[Batch], Result],
-        batches: Sequence[Batch],
-        *,
-        sizes: Sequence[int],
-        lost: Callable[[Batch, Diagnostic], Result] | None = None,
-    ) -> Iterator[tuple[int, Result]]: ...
 
 
 class Emit(Protocol):

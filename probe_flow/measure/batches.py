@@ -18,6 +18,7 @@ from probe_flow.elements.blocks import TensorBlocks, open_tensor
 from probe_flow.elements.tensor_store import TensorStore
 from probe_flow.errors import Diagnostic, FormatError, NotComparableError, Severity, UsageError
 from probe_flow.files.binary_file import BinaryFile
+from probe_flow.jobs import in_batches
 from probe_flow.measure.mixed_sides import Reduced
 from probe_flow.metrics.accumulators.options import MeasureOptions
 from probe_flow.metrics.kernel.compare import measure, measure_span
@@ -158,23 +159,11 @@ def plan_batches(
     by_size = sorted(tasks, key=lambda task: (-task.nbytes, task.pair, task.first_block))
     first_of: dict[int, int] = {}  # by hash: whole keys take 500 bytes a task
     place = [first_of.setdefault(hash(task.golden_blocks), number) for number, task in enumerate(by_size)]
-    batches: list[Batch] = []
-    current: list[Task] = []
-    size = 0
-
-    for _, together in groupby(sorted(range(len(place)), key=place.__getitem__), key=place.__getitem__):
-        group = [by_size[number] for number in together]
-        begins = bool(current) and size + sum(task.nbytes for task in group) > batch_bytes
-        for task in group:
-            is_full = size + task.nbytes > batch_bytes or len(current) >= MAX_TASKS_PER_BATCH
-            if begins or (current and is_full):
-                batches.append(Batch(tuple(current), options, io, store))
-                current, size, begins = [], 0, False
-            current.append(task)
-            size += task.nbytes
-    if current:
-        batches.append(Batch(tuple(current), options, io, store))
-    return batches
+    order = sorted(range(len(place)), key=place.__getitem__)
+    ordered = [by_size[number] for number in order]
+    sizes = ([by_size[number].nbytes for number in together] for _, together in groupby(order, key=place.__getitem__))
+    filled = in_batches(sizes, most_bytes=batch_bytes, most_jobs=MAX_TASKS_PER_BATCH)
+    return [Batch(tuple(ordered[piece]), options, io, store) for piece in filled]
 
 
 def measure_batch(batch: Batch) -> list[TaskResult]:

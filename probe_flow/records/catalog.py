@@ -124,3 +124,23 @@ class Catalog(Struct, frozen=True, gc=False):
     def executions(self) -> tuple[Execution, ...]:
         """The distinct executions, in order of first appearance."""
         return tuple(dict.fromkeys(key.execution for key in self.nodes))
+
+    def nodes_by_execution(self) -> dict[Execution, dict[NodeKey, Node]]:
+        """Return the nodes of every execution, in catalog order."""
+        found: dict[Execution, dict[NodeKey, Node]] = {}
+        for key, node in self.nodes.items():
+            found.setdefault(key.execution, {})[key] = node
+        return found
+
+    def tensors_by_execution(self) -> dict[Execution, list[TensorRef]]:
+        """Return the tensors of every execution, in catalog order; an empty list where it has none."""
+        found: dict[Execution, list[TensorRef]] = {execution: [] for execution in self.executions}
+        execution: Execution | None = None
+        members: list[TensorRef] = []
+        for tensor in self.tensors:
+            # Neighbours mostly share the object; hashing an execution per tensor would cost more than all the rest.
+            if tensor.node.execution is not execution:
+                execution = tensor.node.execution
+                members = found.setdefault(execution, [])
+            members.append(tensor)
+        return found

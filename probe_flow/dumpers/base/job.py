@@ -34,6 +34,7 @@ class ModelJob:
         is_deterministic: ask the framework for deterministic algorithms.
         threads: of the framework; None = its own choice.
         memory_bytes: of its own memory that the process may take (mapped files do not count); None = no limit.
+        seconds: that the process may take, the end of which ends it; None = as long as it lives.
         device: where model and inputs are moved; None = nowhere.
         has_backward: also run the backward pass, of the sum of the results.
         dynamic: whether the framework shall compile for shapes that vary; None = its own choice.
@@ -50,6 +51,7 @@ class ModelJob:
     is_deterministic: bool = True
     threads: int | None = None
     memory_bytes: int | None = None
+    seconds: int | None = None
     device: str | None = None
     has_backward: bool = False
     dynamic: bool | None = None

@@ -80,8 +80,8 @@ def run_model(job: ModelJob, runner: RunnerSpec) -> dict[str, Any]:
 
     Raises:
         UsageError: what was asked for cannot be run (PF6320 to PF6323, PF6328, PF6329, PF6331).
-        IncompleteError: PF6324 the model raised, PF6325 its process ended by a signal or without a word, PF6326 the
-            dump could not be written, PF6327 nothing was dumped.
+        IncompleteError: PF6324 the model raised, PF6325 its process ended by a signal, without a word or because
+            it took too long, PF6326 the dump could not be written, PF6327 nothing was dumped.
     """
     output = Path(job.output)
     (output / RUN_FILE).unlink(missing_ok=True)
@@ -99,7 +99,11 @@ def run_model(job: ModelJob, runner: RunnerSpec) -> dict[str, Any]:
             start_new_session=True,
         )
         try:
-            code = process.wait()  # as long as the user's model takes: its end, or Ctrl-C, ends the wait
+            # Without a limit as long as the user's model takes: its end, or Ctrl-C, ends the wait.
+            code = process.wait(job.seconds)
+        except subprocess.TimeoutExpired:
+            _stop(process)
+            raise _overdue(job, log) from None
         except BaseException:
             _stop(process)
             raise
@@ -161,6 +165,12 @@ def _failure(job: ModelJob, failure: object, code: int, log: Path) -> UsageError
     return IncompleteError(
         Diagnostic("PF6325", f"the process that ran `{job.model}` ended {how}", help=cure, notes=notes, path=str(log))
     )
+
+
+def _overdue(job: ModelJob, log: Path) -> IncompleteError:
+    message = f"the process that ran `{job.model}` took longer than {job.seconds} s and was ended"
+    cure = "see its last words below, or raise `time_limit`; the whole log is beside the dump"
+    return IncompleteError(Diagnostic("PF6325", message, help=cure, notes=_tail(log), path=str(log)))
 
 
 def _limit(job: ModelJob) -> str:

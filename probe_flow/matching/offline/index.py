@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from probe_flow.dumps.file_names import safe_name
 from probe_flow.records import Catalog, Execution, Node, NodeKey, SlotRole, TensorRef
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _BATCH_COPY = re.compile(r"_ascend_mbatch_batch_[0-9]+$")
 """How the name of an operator ends in the copy of a graph for one of several batch sizes."""
@@ -16,27 +20,32 @@ class DumpIndex:
     """Nodes of one execution by name, and their tensors by role and number.
 
     Args:
-        catalog: the dump.
-        execution: which of its executions.
+        execution: of the dump.
+        nodes: of this execution.
+        tensors: of these nodes.
     """
 
-    def __init__(self, catalog: Catalog, execution: Execution) -> None:
+    def __init__(self, execution: Execution, nodes: Mapping[NodeKey, Node], tensors: Iterable[TensorRef]) -> None:
         self.execution = execution
-        self.nodes: dict[NodeKey, Node] = {
-            key: node for key, node in catalog.nodes.items() if key.execution == execution
-        }
-        self.tensors: dict[NodeKey, list[TensorRef]] = {key: [] for key in self.nodes}
+        self.nodes = nodes
+        self.tensors: dict[NodeKey, list[TensorRef]] = {key: [] for key in nodes}
         self._slots: dict[tuple[NodeKey, SlotRole, object], TensorRef] = {}
-        for ref in catalog.tensors:
-            if ref.node in self.tensors:
-                self.tensors[ref.node].append(ref)
-                if len(ref.slot.path) == 1:
-                    self._slots.setdefault((ref.node, ref.slot.role, ref.slot.path[0]), ref)
+        for ref in tensors:
+            self.tensors[ref.node].append(ref)
+            if len(ref.slot.path) == 1:
+                self._slots.setdefault((ref.node, ref.slot.role, ref.slot.path[0]), ref)
         self._by_name: dict[str, NodeKey] = {}
         self._by_clean_name: dict[str, NodeKey] = {}
         for key, node in self.nodes.items():
             self._by_name.setdefault(key.name, key)
             self._by_clean_name.setdefault(node.clean_name or safe_name(key.name), key)
+
+    @classmethod
+    def each_of(cls, catalog: Catalog) -> Iterator[Self]:
+        """Yield the index of every execution of a dump, in order."""
+        tensors = catalog.tensors_by_execution()
+        for execution, nodes in catalog.nodes_by_execution().items():
+            yield cls(execution, nodes, tensors[execution])
 
     def node(self, name: str) -> NodeKey | None:
         """Return the node of this name; of this name in file names where no node has the true one."""

@@ -246,16 +246,14 @@ def match_offline(
     ledger.problems.extend(executions.problems)
     ledger.unused.extend(executions.unused)
     prefixes = group_prefixes(target)
-    goldens: dict[Execution, GoldenIndex] = {}
+    goldens = {index.execution: index for index in GoldenIndex.each_of(golden)}
     finished: list[GroupMatch] = []
-    for run in target.executions:
-        mine = DumpIndex(target, run)
+    for mine in DumpIndex.each_of(target):
+        run = mine.execution
         partner = executions.golden_of.get(run)
         if partner is None:
             _leave_all(mine, ledger, prefixes[run], CommonReason.NO_EXECUTION["golden"], is_target=True)
             continue
-        if partner not in goldens:
-            goldens[partner] = GoldenIndex(golden, partner)
         other = goldens[partner]
         if given.any:
             rules = book.rules_of(run)
@@ -271,8 +269,7 @@ def match_offline(
     for done in finished:
         used = len(done.rules.groups) + len(done.target.nodes)
         GoldenLeftovers(done, ledger).leave(count(used))
-    for number, run in enumerate(golden.executions):
-        left = DumpIndex(golden, run) if run not in goldens else goldens[run]
+    for number, left in enumerate(goldens.values()):
         _leave_all(left, ledger, f"golden/{number}/", CommonReason.NO_EXECUTION["target"], is_target=False)
     ledger.problems.extend(book.problems)
     pairs = with_selections(ledger.finished(target, golden))

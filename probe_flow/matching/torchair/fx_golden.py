@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import groupby
 
 from probe_flow.dumps.file_names import FxOutput, parse_output_name
-from probe_flow.records import Catalog, Execution, NodeKey, SlotRole, TensorRef, shared_numbers
+from probe_flow.records import Catalog, NodeKey, SlotRole, TensorRef, shared_numbers
 
 
 class GoldenIndex:
@@ -88,20 +88,6 @@ def _output_number(tensor: TensorRef) -> tuple[int | str, ...] | None:
     """Return the path of an output that graph texts can name, a number; None of other tensors."""
     path = tensor.slot.path
     return path if tensor.slot.role is not SlotRole.INPUT and len(path) == 1 and isinstance(path[0], int) else None
-
-
-def tensors_by_execution(catalog: Catalog) -> dict[Execution, list[TensorRef]]:
-    """Return the tensors of a catalog per execution, in catalog order."""
-    found: dict[Execution, list[TensorRef]] = {execution: [] for execution in catalog.executions}
-    execution: Execution | None = None
-    members: list[TensorRef] = []
-    for tensor in catalog.tensors:
-        # Neighbours mostly share the object; hashing an execution per tensor would cost more than all the rest.
-        if tensor.node.execution is not execution:
-            execution = tensor.node.execution
-            members = found.setdefault(execution, [])
-        members.append(tensor)
-    return found
 
 
 def output_keys(names: Iterable[str | None]) -> set[str]:

@@ -10,7 +10,7 @@ from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.shared.executions import leaves_out
 from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
 from probe_flow.matching.torchair.arguments import is_parameter_list
-from probe_flow.matching.torchair.fx_golden import GoldenIndex, tensors_by_execution
+from probe_flow.matching.torchair.fx_golden import GoldenIndex
 from probe_flow.matching.torchair.fx_leftovers import Leftovers
 from probe_flow.matching.torchair.fx_pairs import FxMatch
 from probe_flow.matching.torchair.ge_golden import GeGolden
@@ -219,8 +219,8 @@ class TorchairRun:
     _indices: dict[Execution, GoldenIndex] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._target_tensors = tensors_by_execution(self.target)
-        self._golden_tensors = tensors_by_execution(self.golden)
+        self._target_tensors = self.target.tensors_by_execution()
+        self._golden_tensors = self.golden.tensors_by_execution()
 
     def match(self, execution: Execution, partner: Execution) -> None:
         """Match two executions, and report what neither side explains."""

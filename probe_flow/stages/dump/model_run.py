@@ -102,6 +102,12 @@ class RunOptions(StageOptions):
         description="Memory that the process of the model may take; beyond it the model fails, not the machine.",
         examples=SIZES,
     )
+    time_limit: int | None = Field(
+        None,
+        gt=0,
+        description="Seconds that the process of the model may take before it is ended; default: no limit.",
+        examples=[3600],
+    )
     output: Annotated[str, IsPath(must_exist=False)] | None = Field(
         None, description="Folder that the dump is written to; default: `dumps/STAGE` in the run's folder."
     )
@@ -117,7 +123,7 @@ class RunOptions(StageOptions):
         return model
 
     @field_validator(
-        "inputs", "import_from", "calls", "seed", "deterministic", "threads", "memory_limit", "output", "overwrite",
+        "inputs", "import_from", "calls", "seed", "deterministic", "threads", "memory_limit", "time_limit", "output", "overwrite",
         mode="after",
     )  # fmt: skip
     @classmethod
@@ -205,6 +211,7 @@ def _job(kind: str, options: RunOptions, output: Path, dump: Mapping[str, Any]) 
         is_deterministic=options.deterministic,
         threads=options.threads,
         memory_bytes=size_bytes(options.memory_limit) if options.memory_limit is not None else None,
+        seconds=options.time_limit,
         **options.of_framework,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.streamed_file import clear_stale
+from probe_flow.jobs import in_batches
 from probe_flow.records import Catalog, TensorKind
 from probe_flow.transform.convert.names import add_to_mapping
 from probe_flow.transform.convert.tensors import Batch, Done, Job, Wanted, convert_batch, lost_batch
@@ -55,7 +56,8 @@ def convert_catalog(
     if is_ours:
         _refuse_links(context.output, {output, *(job.folder for job in jobs)})
     _prepare(output, jobs, catalog)
-    batches = list(_batches(jobs, wanted, replaces=replaces or is_ours))
+    filled = in_batches(([job.ref.nbytes] for job in jobs), most_bytes=BATCH_BYTES, most_jobs=BATCH_TENSORS)
+    batches = [Batch(tuple(jobs[piece]), wanted, replaces or is_ours) for piece in filled]
     sizes = [sum(job.ref.nbytes for job in batch.jobs) for batch in batches]
     found = [done for _, ended in context.map(convert_batch, batches, sizes=sizes, lost=lost_batch) for done in ended]
     tensors = list(catalog.tensors)
@@ -116,18 +118,6 @@ def _refuse_links(run: Path, folders: Iterable[Path]) -> None:
                 message = f"`{place}` is a link, and the run clears its own folder only"
                 cure = "remove the link, or name the folder that it leads to with `output`"
                 raise UsageError(Diagnostic("PF6502", message, path=str(place), help=cure))
-
-
-def _batches(jobs: Sequence[Job], wanted: Wanted, *, replaces: bool) -> Iterator[Batch]:
-    current: list[Job] = []
-    size = 0
-    for job in jobs:
-        if current and (size + job.ref.nbytes > BATCH_BYTES or len(current) >= BATCH_TENSORS):
-            yield Batch(tuple(current), wanted, replaces)
-            current, size = [], 0
-        current.append(job)
-        size += job.ref.nbytes
-    yield Batch(tuple(current), wanted, replaces)
 
 
 def _remove_others(folder: Path, found: Sequence[Done]) -> None:

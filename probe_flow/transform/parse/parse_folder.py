@@ -13,10 +13,10 @@ from probe_flow.files.existing import is_file, is_folder
 from probe_flow.files.opening import read_whole
 from probe_flow.files.streamed_file import clear_stale
 from probe_flow.files.whole_files import write_whole
+from probe_flow.jobs import TaskMap, in_batches
 from probe_flow.transform.convert.names import MAPPING_FILE, add_to_mapping
 from probe_flow.transform.parse.parse_files import Batch, Parsed, Source, Wanted, lost_batch, parse_batch
 from probe_flow.transform.reduce.reduce_summary import megabytes
-from probe_flow.work import TaskMap
 
 FAILED_LIST = "convert_failed_file_list.txt"
 """Names the files of which something is not converted, one a line."""
@@ -103,7 +103,8 @@ def parse_paths(paths: Sequence[Path], wanted: Wanted, map_: TaskMap) -> Outcome
     sources = _sources(paths, outcome)
     _check_output(sources, wanted.output)
     clear_stale(wanted.output)
-    batches = _batches(sources, wanted)
+    filled = in_batches(([source.size] for source in sources), most_bytes=BATCH_BYTES, most_jobs=BATCH_FILES)
+    batches = [Batch(tuple(sources[piece]), wanted) for piece in filled]
     sizes = [sum(source.size for source in batch.sources) for batch in batches]
     ended = sorted(map_(parse_batch, batches, sizes=sizes, lost=lost_batch), key=lambda found: found[0])
     for parsed in (parsed for _, found in ended for parsed in found):
@@ -192,19 +193,6 @@ def _check_output(sources: Sequence[Source], output: Path) -> None:
     if not os.access(output, os.W_OK | os.X_OK):
         message = f"`{output}` cannot be used: Permission denied"
         raise UsageError(Diagnostic("PF6502", message, path=str(output), help="name another folder"))
-
-
-def _batches(sources: Sequence[Source], wanted: Wanted) -> list[Batch]:
-    batches: list[Batch] = []
-    current: list[Source] = []
-    size = 0
-    for source in sources:
-        if current and (size + source.size > BATCH_BYTES or len(current) >= BATCH_FILES):
-            batches.append(Batch(tuple(current), wanted))
-            current, size = [], 0
-        current.append(source)
-        size += source.size
-    return [*batches, Batch(tuple(current), wanted)]
 
 
 def _write_lists(output: Path, outcome: Outcome, tried: frozenset[Path]) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from probe_flow.dumps.device_folders.dump_files import MAPPING_FILE
 from probe_flow.dumps.reduced.reduced_names import SUFFIX, reduced_name, source_name
@@ -19,14 +18,12 @@ from probe_flow.files.folder_changes import FolderChanges, Key
 from probe_flow.files.folder_lock import LOCK_NAME, FolderLock, check_inside
 from probe_flow.files.walk import dump_root
 from probe_flow.files.whole_files import leftover_of, temporary_name, was_cut
+from probe_flow.jobs import TaskMap, in_batches
 from probe_flow.transform.reduce.reduce_file import Batch, Done, Ending, Job, lost_batch, reduce_batch
 from probe_flow.transform.reduce.reduce_stop import Stop
 from probe_flow.transform.reduce.reduce_summary import Summary
 from probe_flow.transform.reduce.reduce_tensors import Figures
 from probe_flow.transform.reduce.reducible_files import kind_of, source_kind
-
-if TYPE_CHECKING:
-    from probe_flow.work import TaskMap
 
 BATCH_BYTES, MOST_BATCH_BYTES, BATCHES = 64 * 2**20, 2**30, 64
 """Batches grow with the work up to a limit, as long as there are enough for many workers: each waits for the disk."""
@@ -223,18 +220,9 @@ class Reduction:
 
 def batches_of(jobs: Sequence[Job], figures: Figures, *, deletes_source: bool, stop: str | None) -> list[Batch]:
     """Return files in batches for workers; see `Batch`."""
-    batches: list[Batch] = []
-    current: list[Job] = []
-    size = 0
     most = min(MOST_BATCH_BYTES, max(BATCH_BYTES, sum(job.size for job in jobs) // BATCHES))
-    for job in [*jobs, None]:
-        if current and (job is None or size + job.size > most or len(current) >= BATCH_FILES):
-            batches.append(Batch(tuple(current), figures, deletes_source, stop=stop))
-            current, size = [], 0
-        if job is not None:
-            current.append(job)
-            size += job.size
-    return batches
+    filled = in_batches(([job.size] for job in jobs), most_bytes=most, most_jobs=BATCH_FILES)
+    return [Batch(tuple(jobs[piece]), figures, deletes_source, stop=stop) for piece in filled]
 
 
 def outermost(roots: Iterable[Path]) -> list[Path]:

@@ -20,6 +20,7 @@ from probe_flow.dumps.reduced.reduced_tensors import recorded_ref, task_of
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
 from probe_flow.files.folder_changes import identity_of
 from probe_flow.files.folder_lock import FolderLock
+from probe_flow.jobs import TaskMap
 from probe_flow.records import Catalog, SlotRole, TensorKind, TensorRef
 from probe_flow.transform.reduce.reduce_file import Done, Ending, Job, lost_batch, reduce_batch
 from probe_flow.transform.reduce.reduce_folders import batches_of, clear_leftovers, copy_companions
@@ -27,7 +28,6 @@ from probe_flow.transform.reduce.reduce_stop import Stop
 from probe_flow.transform.reduce.reduce_summary import Summary
 from probe_flow.transform.reduce.reduce_tensors import Figures
 from probe_flow.transform.reduce.reducible_files import SourceKind, source_kind
-from probe_flow.work import TaskMap
 
 _MAX_LISTED = 20
 _DONE = (Ending.REDUCED, Ending.ALREADY)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from processes_seen import is_alive, wait_until
 from toy_framework import TOY
 
 from probe_flow.dumpers.base import process
@@ -91,6 +92,42 @@ def test_a_model_beyond_its_memory_fails_alone_and_the_limit_is_named(job: Model
     assert (raised.value.diagnostic.help or "").startswith("`memory_limit` lets it take 512 MiB")
     with pytest.raises(UsageError, match="bytearray"):  # what it returned: without a limit it has room
         run_model(job, runner)
+
+
+def test_a_model_that_takes_too_long_is_ended_with_what_it_started(
+    job: ModelJob, runner: RunnerSpec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The time is over as soon as the model runs, however long its start takes here."""
+    numbers = tmp_path / "numbers"
+    write_net(
+        job,
+        "import os, subprocess, sys, time\n"
+        "def build():\n"
+        "    print('loading weights', flush=True)\n"
+        "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"    open({str(tmp_path / 'begun')!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}')\n"
+        f"    os.rename({str(tmp_path / 'begun')!r}, {str(numbers)!r})\n"
+        "    child.wait()",
+    )
+    limits: list[float | None] = []
+
+    class Overdue(subprocess.Popen):  # type: ignore[type-arg]
+        def wait(self, timeout: float | None = None) -> int:
+            limits.append(timeout)
+            if len(limits) == 1:
+                wait_until(numbers.exists)
+                raise subprocess.TimeoutExpired("model", 60)
+            return super().wait(timeout)
+
+    monkeypatch.setattr(subprocess, "Popen", Overdue)
+    with pytest.raises(IncompleteError, match="took longer than 60 s and was ended") as raised:
+        run_model(replace(job, seconds=60), runner)
+
+    assert raised.value.diagnostic.code == "PF6325"
+    assert raised.value.diagnostic.notes == ("loading weights",)
+    assert limits[0] == 60
+    model, child = map(int, numbers.read_text().split())
+    wait_until(lambda: not is_alive(model) and not is_alive(child))
 
 
 def test_process_that_exits_by_itself_is_no_success(job: ModelJob, runner: RunnerSpec) -> None:

@@ -79,6 +79,8 @@ def fx(**options: Any) -> dump_torchair_fx.Options:
         ({"path": "d", "calls": 2}, "calls\n.*only a stage that runs a `model` takes it"),
         ({"path": "d", "precision": "float64"}, "precision\n.*only a stage that runs"),
         ({"path": "d", "memory_limit": "1GiB"}, "memory_limit\n.*only a stage that runs"),
+        ({"path": "d", "time_limit": 60}, "time_limit\n.*only a stage that runs"),
+        ({"model": "net:build", "time_limit": 0}, "time_limit\n.*greater than 0"),
         ({"model": "net:build", "memory_limit": "much"}, "memory_limit\n.*pattern"),
         ({"path": "d", "filter": {}}, "filter\n.*only a stage that runs"),
         ({"model": "net"}, "pattern"),
@@ -103,7 +105,7 @@ def test_options_are_handed_to_the_run(tmp_path: Path, jobs: list[ModelJob]) -> 
     options = fx(
         model="net:build", inputs="net:inputs", calls=3, import_from="/code", backward=True, steps=[0],
         filter={"include": ["mm"], "types": ["aten.*"]}, direction=["output"], precision="float64",
-        max_tensor_bytes=10, threads=1, memory_limit="1.5GiB", device="cpu", seed=7,
+        max_tensor_bytes=10, threads=1, memory_limit="1.5GiB", time_limit=60, device="cpu", seed=7,
     )  # fmt: skip
 
     dump_torchair_fx.run(options, {}, context(tmp_path))
@@ -115,7 +117,8 @@ def test_options_are_handed_to_the_run(tmp_path: Path, jobs: list[ModelJob]) -> 
                 "include": ["mm"], "types": ["aten.*"], "steps": [0], "direction": ["output"], "data": "tensor",
                 "precision": "float64", "peer_compatible": False, "max_tensor_bytes": 10,
             },
-            calls=3, import_from="/code", seed=7, threads=1, memory_bytes=3 * 2**29, device="cpu", has_backward=True,
+            calls=3, import_from="/code", seed=7, threads=1, memory_bytes=3 * 2**29, seconds=60, device="cpu",
+            has_backward=True,
         )
     ]  # fmt: skip
 

@@ -1,0 +1,51 @@
+"""Many small jobs as batches for workers: how they are filled, and what runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+from probe_flow.errors import Diagnostic
+
+Batch = TypeVar("Batch")
+Result = TypeVar("Result")
+
+
+class TaskMap(Protocol):
+    """How a stage runs many independent batches; the engine supplies it over a scheduler.
+
+    ``function`` must be importable (a module-level function); results come back as ``(index, result)`` in any order.
+    A batch may end its worker process each time that it is tried: ``lost`` makes its result from the batch and the
+    reason (PF6106); without it, the stage fails.
+    """
+
+    def __call__(
+        self,
+        function: Callable[[Batch], Result],
+        batches: Sequence[Batch],
+        *,
+        sizes: Sequence[int],
+        lost: Callable[[Batch, Diagnostic], Result] | None = None,
+    ) -> Iterator[tuple[int, Result]]: ...
+
+
+def in_batches(sizes: Iterable[Sequence[int]], *, most_bytes: int, most_jobs: int) -> Iterator[slice]:
+    """Yield which jobs make a batch, one behind the other; none is empty.
+
+    Args:
+        sizes: bytes of each job, in groups that stay in one batch where they fit into one.
+        most_bytes: of a batch; a larger job has one of its own.
+        most_jobs: of a batch.
+    """
+    start = end = filled = 0
+    for group in sizes:
+        begins = filled + sum(group) > most_bytes
+        for size in group:
+            if end > start and (begins or filled + size > most_bytes or end - start >= most_jobs):
+                yield slice(start, end)
+                start, filled = end, 0
+            begins = False
+            end += 1
+            filled += size
+    if end > start:
+        yield slice(start, end)

@@ -1,0 +1,31 @@
+from name_builders import ref_of
+
+from probe_flow.records import Catalog, Execution, Node, NodeKey
+from probe_flow.records.frameworks import named
+
+FIRST, SECOND = Execution(0, 0), Execution(1, 0)
+KEYS = [NodeKey(FIRST, "a"), NodeKey(SECOND, "a"), NodeKey(FIRST, "b")]
+
+
+def catalog(*owners):
+    nodes = {key: Node(key, "Add") for key in KEYS}
+    tensors = tuple(map(ref_of, owners))
+    return Catalog(side="x", framework=named("pytorch"), task="statistics", root="", nodes=nodes, tensors=tensors)
+
+
+def test_nodes_of_an_execution_are_in_order_of_the_catalog():
+    found = catalog().nodes_by_execution()
+    assert {execution: list(nodes) for execution, nodes in found.items()} == {
+        FIRST: [KEYS[0], KEYS[2]],
+        SECOND: [KEYS[1]],
+    }
+
+
+def test_tensors_of_an_execution_are_in_order_of_the_catalog_and_not_those_of_the_other():
+    mixed = catalog(KEYS[2], KEYS[1], NodeKey(Execution(0, 0), "a"), KEYS[1])
+    first, second, third, fourth = mixed.tensors
+    assert mixed.tensors_by_execution() == {FIRST: [first, third], SECOND: [second, fourth]}
+
+
+def test_an_execution_without_tensors_has_none():
+    assert catalog(KEYS[0]).tensors_by_execution()[SECOND] == []
