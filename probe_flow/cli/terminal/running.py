@@ -60,6 +60,7 @@ def show_run(
     """
     from probe_flow.api.progress import can_redraw, progress_on
     from probe_flow.api.running import run_plan
+    from probe_flow.cli.terminal.light_imports import import_structlog
     from probe_flow.record.conclusion import last_line
     from probe_flow.record.run_json import run_json_text
     from probe_flow.reports.terminal.console import render_summary
@@ -73,6 +74,7 @@ def show_run(
             yield progress
 
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    import_structlog()
     outcome = run_plan(plan, output=output, cwd=cwd, watch=watch, how=how)
     ended = [diagnostic for stage in outcome.stages for diagnostic in stage.diagnostics]
     folder = shown_path(outcome.folder, cwd)
