@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata
 from importlib.metadata import EntryPoint
 from types import MappingProxyType
 from typing import Generic, TypeVar, cast
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 
@@ -33,8 +34,7 @@ class BrokenPackageError(UsageError, ValueError):
     """What a package adds is asked for, and cannot be used. As a ValueError it passes through checks of options."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plugin:
+class Plugin(Struct, frozen=True):
     """One entry point of an installed package.
 
     Args:

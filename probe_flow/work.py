@@ -6,9 +6,10 @@ The rooms below the stages use the same services, so that they need neither YAML
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic
 from probe_flow.files.yaml.places import Place
@@ -49,8 +50,7 @@ class NoCache:
         """Forget."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """Run-wide settings of the workflow file that stages need.
 
     Args:
@@ -72,8 +72,7 @@ class Settings:
     memory_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """What the engine gives a running stage.
 
     Args:

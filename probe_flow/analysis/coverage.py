@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from probe_flow.analysis.search.guesses import doubtful_rows
 from probe_flow.analysis.silent_operators import SilentOperator
@@ -41,8 +42,7 @@ MAX_NAMED = 3
 """Unused entries that one reason names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Required:
+class Required(Struct, frozen=True):
     """What a complete run needs.
 
     Args:

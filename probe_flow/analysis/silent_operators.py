@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from probe_flow.analysis.silent_graph_operators import silent_on_device, silent_under_fx
 from probe_flow.dumps.dump_json.unrecorded_calls import STACK
@@ -39,8 +40,7 @@ from probe_flow.records.frameworks import TORCHAIR_FX, TORCHAIR_GE
 Evidence = Literal["graph", "stack", "calls", "entry", "rules"]
 
 
-@dataclass(frozen=True, slots=True)
-class SilentOperator:
+class SilentOperator(Struct, frozen=True):
     """An operator that ran and of which outputs are missing in the dump.
 
     Args:

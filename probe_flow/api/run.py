@@ -7,9 +7,10 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from probe_flow.api.arguments import expect, known_names, names, path_of, plain
 from probe_flow.api.problems import told_whole

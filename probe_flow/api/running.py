@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.engine.cache import cache_folder
 from probe_flow.engine.run.execute import RunOutcome, execute
@@ -17,8 +18,7 @@ Watch = Callable[[Plan], AbstractContextManager[Progress]]
 """Returns what hears of the steps of a run, given its plan with the scheduler that there is."""
 
 
-@dataclass(frozen=True, slots=True)
-class How:
+class How(Struct, frozen=True):
     """How a run is made beside its plan.
 
     Args:

@@ -6,12 +6,12 @@ import os
 import shutil
 import weakref
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.api.arguments import expect, one_of, path_of
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 _EXIT_WRONG_INPUT, _EXIT_INCOMPLETE = 2, 3
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """The first place where a target goes wrong.
 
     Args:

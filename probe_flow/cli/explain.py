@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import textwrap
-from dataclasses import asdict
 
 import click
+from msgspec.structs import asdict
 
 from probe_flow.cli.plan_options import format_option
 from probe_flow.errors import CODES, Code, did_you_mean

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import click
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from probe_flow.workflow.model.resolved import Workflow

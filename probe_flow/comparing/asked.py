@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from probe_flow.analysis.coverage import Required
 from probe_flow.analysis.policies.rules import Rule
 from probe_flow.analysis.suppressions.waivers import Waiver
 
 
-@dataclass(frozen=True, slots=True)
-class Only:
+class Only(Struct, frozen=True):
     """Narrows a comparison to the nodes that an earlier one suspects.
 
     Args:
@@ -26,8 +26,7 @@ class Only:
     limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What to measure, by what to judge it, and what the gate leaves out.
 
     Args:

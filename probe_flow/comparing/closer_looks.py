@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import FormatError, NotComparableError
@@ -44,8 +44,7 @@ _MANTISSA_BITS, _OF_ONE = 52, 1023
 """Of float64: bits below the exponent, and the exponent of 1 as it is stored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """One row to look at."""
 
     order: int
@@ -57,8 +56,7 @@ class Look:
     has_maps: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LookBatch:
+class LookBatch(Struct, frozen=True):
     """Rows that one worker looks at."""
 
     looks: tuple[Look, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
+
+from msgspec import Struct
 
 from probe_flow.analysis.suppressions.baseline import weigh
 from probe_flow.analysis.suppressions.waivers import waive
@@ -16,8 +17,7 @@ from probe_flow.records.row import Row
 from probe_flow.work import Context
 
 
-@dataclass(frozen=True, slots=True)
-class Excused:
+class Excused(Struct, frozen=True):
     """Verdicts and findings after waivers and baseline, and what became of those."""
 
     verdicts: Sequence[Verdict]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TypeAlias, cast
+
+from msgspec import Struct
 
 from probe_flow.dumps.device_folders.layout import is_time, is_torchair
 from probe_flow.dumps.dump_json.folders import DEBUG_FILE, DESCRIPTIONS, DUMP_FILE
@@ -28,8 +29,7 @@ _FIRST_TIMESTAMP = 10**11
 """Numbers from here on are times in milliseconds or finer; smaller ones are those of tensors."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReaderSpec:
+class ReaderSpec(Struct, frozen=True):
     """One dump format: how it is recognised, and what reads it.
 
     Args:

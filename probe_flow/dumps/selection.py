@@ -5,8 +5,9 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeVar
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.files.walk import DumpFile
@@ -24,8 +25,7 @@ _WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """What `select:` asks for; None selects everything.
 
     An execution whose rank, step or graph id the dump does not tell is never excluded by that key: see `unanswered`.

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from probe_flow.errors import Diagnostic, NotComparableError
@@ -32,8 +32,7 @@ ReadPart = Callable[[int, int, int], Values]
 """Returns elements [start, stop) of one part, given its number, start and stop."""
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedParts:
+class JoinedParts(Struct, frozen=True):
     """How the parts make up the stored array.
 
     Args:

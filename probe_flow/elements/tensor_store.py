@@ -9,10 +9,10 @@ cannot be read is converted again. h5py is imported where a file is opened: most
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 from probe_flow.elements.blocks import TensorBlocks, open_tensor
 from probe_flow.errors import Diagnostic, Severity
@@ -31,8 +31,7 @@ _PIECE = 1 << 22
 """Elements converted at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class TensorStore:
+class TensorStore(Struct, frozen=True):
     """Converted tensors below one folder.
 
     Args:

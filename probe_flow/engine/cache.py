@@ -7,11 +7,14 @@ nothing is kept between runs, results still go to the run's folder until it ends
 from __future__ import annotations
 
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Severity
 
@@ -23,6 +26,9 @@ PAIRS = "pairs"
 TENSORS = "tensors"
 PARTIAL = ".partial"
 """Folder of a run that holds its results until it ends."""
+
+WRITE_EVERY_S = 0.25
+"""A file a batch would cost small batches more than measuring does; a run that is killed loses this much more."""
 
 ENVIRONMENT = "PROBE_FLOW_CACHE"
 
@@ -37,8 +43,7 @@ def cache_folder(configured: str | None, environ: Mapping[str, str]) -> Path:
     return (Path(home) if home else Path(environ.get("HOME", "~")).expanduser() / ".cache") / "probe_flow"
 
 
-@dataclass(slots=True)
-class RunCache:
+class RunCache(Struct):
     """The `ResultCache` of one run.
 
     Args:
@@ -55,11 +60,14 @@ class RunCache:
     report: Callable[[Iterable[Diagnostic]], None]
     forced: bool = False
     counts: Counter[str] = field(default_factory=Counter)
+    _waiting: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _written_at: list[float] = field(default_factory=lambda: [time.monotonic()])
     _stores: dict[Path, ShardStore] = field(default_factory=dict)
     _refused: set[Path] = field(default_factory=set)
 
     def find(self, keys: Sequence[str]) -> Mapping[str, str]:
         """Return the kept texts by key, from both stores."""
+        self.write()
         found: dict[str, str] = {}
         if not self.forced:
             for folder in self._folders():
@@ -68,12 +76,20 @@ class RunCache:
         return found
 
     def add(self, texts: Mapping[str, tuple[str, str]]) -> None:
-        """Keep texts in the first store that takes them."""
-        if not texts:
+        """Keep texts, and write them if the last ones were written a while ago."""
+        self._waiting.update(texts)
+        if time.monotonic() - self._written_at[0] >= WRITE_EVERY_S:
+            self.write()
+
+    def write(self) -> None:
+        """Write what was kept since the last time, to the first store that takes it."""
+        self._written_at[0] = time.monotonic()
+        if not self._waiting:
             return
         from probe_flow.files.shards import Entry
 
-        entries = {key: Entry(text, label) for key, (text, label) in texts.items()}
+        entries = {key: Entry(text, label) for key, (text, label) in self._waiting.items()}
+        self._waiting.clear()
         for folder in self._folders():
             if folder in self._refused:
                 continue

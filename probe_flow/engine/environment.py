@@ -10,11 +10,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from probe_flow.engine.cache import cache_folder
 from probe_flow.files.machine import memory_of_machine, usable_cpus
@@ -60,8 +61,7 @@ class State(enum.Enum):
     BROKEN = "broken"
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One fact.
 
     Args:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 
 class Severity(enum.Enum):
@@ -14,8 +16,7 @@ class Severity(enum.Enum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A place in a text file. Lines and columns count from 1; the end is exclusive; 0 means "the whole file"."""
 
     file: str
@@ -34,8 +35,7 @@ class Span:
         return f"{name}:{self.line}:{self.column}" if self.line else name
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(Struct, frozen=True):
     """One problem that a user can see and act on.
 
     Args:

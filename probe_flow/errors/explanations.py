@@ -7,10 +7,11 @@ showing a diagnostic takes none of these texts, so a command that explains nothi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from probe_flow.errors.diagnostics import Diagnostic
 from probe_flow.errors.exceptions import InternalError
@@ -39,8 +40,7 @@ FILES = (
 _FIELDS = ["title", "cause", "example", "cure"]
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(Struct, frozen=True):
     """What `probe-flow explain` says of a code.
 
     Args:

@@ -11,8 +11,9 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from probe_flow.files.walk import MAX_DEPTH
 
@@ -35,8 +36,7 @@ def identity_of(status: os.stat_result) -> Identity:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-@dataclass(slots=True)
-class Waiting:
+class Waiting(Struct):
     """A file that waits to be dealt with: since when it looks as it does, and when it may be tried."""
 
     identity: Identity
@@ -45,8 +45,7 @@ class Waiting:
     attempts: int = 0
 
 
-@dataclass(slots=True)
-class _Folder:
+class _Folder(Struct):
     mtime_ns: int
     is_quiet: bool
     children: tuple[str, ...]

@@ -15,8 +15,9 @@ import os
 import socket
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.files.opening import open_descriptor
 
@@ -38,8 +39,7 @@ _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 """What file systems say that have no file locks; the file alone decides there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """Who holds, or held, a lock; 0 and empty where the file does not say."""
 
     pid: int = 0

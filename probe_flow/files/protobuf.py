@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from probe_flow.errors import FormatError
 from probe_flow.files.binary_file import malformed
@@ -33,8 +34,7 @@ class Field(NamedTuple):
     stop: int
 
 
-@dataclass(slots=True)
-class WireReader:
+class WireReader(Struct):
     """Reads fields from a buffer.
 
     Args:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 import h5py
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from probe_flow.errors import Diagnostic, FormatError, Severity
@@ -33,8 +33,7 @@ MAX_SHARD_BYTES = 64 << 20
 """More than twenty times what a batch of results takes; a file that is larger, if only by its name, is none of ours."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One text of the store; ``label`` says for people (and for the question why) what it was made from."""
 
     text: str
@@ -159,8 +158,7 @@ def _write(path: Path, entries: Mapping[str, Entry]) -> None:
         file.create_dataset("blob", data=np.frombuffer(blob, np.uint8), track_times=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ShardState:
+class ShardState(Struct, frozen=True):
     """One shard: how many texts it holds, or what is wrong with it."""
 
     path: Path

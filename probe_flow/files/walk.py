@@ -6,7 +6,6 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from msgspec import Struct
@@ -66,8 +65,7 @@ class DumpFile(Struct, frozen=True, gc=False):
         return self.folder.path + self.name if self.real is None else self.real
 
 
-@dataclass(frozen=True, slots=True)
-class DumpListing:
+class DumpListing(Struct, frozen=True):
     """The files below a root in name order, and what was left out."""
 
     root: Path

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, Span, did_you_mean
 from probe_flow.files.yaml.places import Place
@@ -21,8 +22,7 @@ _SPELLINGS = {"ms_output": "ms_outputs", "pt_output": "pt_outputs"}
 _KEYS = (*APIS, *(f"{side}_{name}" for name in LISTS for side in ("ms", "pt")), *_SPELLINGS)
 
 
-@dataclass(frozen=True, slots=True)
-class ApiEntry:
+class ApiEntry(Struct, frozen=True):
     """One API of an API mapping.
 
     Args:

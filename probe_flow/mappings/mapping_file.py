@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, Span, UsageError
 from probe_flow.files.opening import open_bytes
@@ -27,8 +28,7 @@ NO_PARTNER = "N/A"
 """What stands for "no partner" in a data mapping."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One line of a mapping: a name of the target, the name in the golden (None: none), and where it was written."""
 
     target: str
@@ -36,8 +36,7 @@ class Entry:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class ClassEntries:
+class ClassEntries(Struct, frozen=True):
     """The children of one class of layers."""
 
     owner: str

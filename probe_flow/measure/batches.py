@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from itertools import groupby
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.elements.blocks import TensorBlocks, open_tensor
 from probe_flow.elements.tensor_store import TensorStore
@@ -110,8 +110,7 @@ class Task(Struct, frozen=True, gc=False):
         return (*place, golden.layout, golden.sub_format, golden.shape, golden.logical_shape, self.first_block)
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """Tasks that one worker runs in one go."""
 
     tasks: tuple[Task, ...]
@@ -120,8 +119,7 @@ class Batch:
     store: TensorStore | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskResult:
+class TaskResult(Struct, frozen=True):
     """What came of a task, or why nothing did.
 
     It is the record of its span (of the whole pair after a second pass), or the statistics of a single tensor.

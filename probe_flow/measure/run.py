@@ -8,9 +8,10 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from probe_flow.elements.tensor_store import TensorStore
 from probe_flow.errors import Diagnostic

@@ -15,6 +15,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from msgspec import Struct
 
 from probe_flow.metrics.catalogue.formulas import l2norm_of, mean_of
 from probe_flow.metrics.kernel.compare import summarise
@@ -41,8 +42,7 @@ _minimum, _maximum = np.minimum.reduce, np.maximum.reduce
 _BIT_FLOATS = frozenset(np.dtype(kind) for kind in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64))
 
 
-@dataclass(frozen=True, slots=True)
-class Reduction:
+class Reduction(Struct, frozen=True):
     """The statistics of one tensor.
 
     Args:

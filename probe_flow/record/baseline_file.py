@@ -22,9 +22,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Span, UsageError, did_you_mean
@@ -45,8 +45,7 @@ _FORMAT = re.compile(r"probe_flow\.baseline/(\d{1,6})")
 _WORDS = {"nan": math.nan, "inf": math.inf}
 
 
-@dataclass(frozen=True, slots=True)
-class BaselineFile:
+class BaselineFile(Struct, frozen=True):
     """A baseline file.
 
     Args:

@@ -6,8 +6,9 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from probe_flow.record.places import Place, readable
 from probe_flow.record.rows import RowReader, name_in_dump
@@ -22,8 +23,7 @@ _NOT_COMPARED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """Rows that were not compared for one reason."""
 
     count: int

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -46,8 +45,7 @@ _Complaint = Callable[[Path, str], IncompleteError]
 _FORMAT = re.compile(r"probe_flow\.run/(\d{1,6})")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRun:
+class StoredRun(Struct, frozen=True):
     """A run as its folder has it.
 
     Args:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
+
+from msgspec import Struct
 
 from probe_flow.record.places import printable
 from probe_flow.record.types.conclusions import FindingRecord
@@ -23,8 +24,7 @@ MAX_NAMED = 4
 """So many further executions are named one by one where they are not all of some ranks and steps."""
 
 
-@dataclass(frozen=True, slots=True)
-class SamePlace:
+class SamePlace(Struct, frozen=True):
     """What was found at one tensor.
 
     Args:

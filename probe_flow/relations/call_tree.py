@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
+
+from msgspec import Struct
 
 from probe_flow.records import CallFacts, Catalog, Execution, Node, NodeKey, NodeKind, Phase
 
@@ -19,8 +20,7 @@ ROOT = -1
 """Stands for the caller of what nothing called."""
 
 
-@dataclass(frozen=True)
-class CallTree:
+class CallTree(Struct, frozen=True, dict=True):
     """The calls of one execution by number, and who called each. Every way up ends at the root.
 
     Args:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic
 
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from probe_flow.records import Comparison
 
 
-@dataclass(frozen=True, slots=True)
-class ReportFile:
+class ReportFile(Struct, frozen=True):
     """One file of a report.
 
     Args:
@@ -30,8 +30,7 @@ class ReportFile:
     write: Callable[[Path], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """What is reported, and what a format may ask of the stage that reports.
 
     Args:
@@ -80,8 +79,7 @@ def _no_problem(_option: Any) -> None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class FileFormat:
+class FileFormat(Struct, frozen=True):
     """One word of `formats:`.
 
     Args:
@@ -109,8 +107,7 @@ class FileFormat:
     problem: Callable[[Any], Diagnostic | None] = _no_problem
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """A format with its option."""
 
     format: FileFormat

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias, cast
+
+from msgspec import Struct
 
 from probe_flow.records import Comparison
 from probe_flow.reports.parts import Part, whole
@@ -16,8 +17,7 @@ TableFunction: TypeAlias = Callable[..., Table]
 """From a comparison, or a part of one, to its table; takes ``columns`` where the layout has further columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """One layout of result tables, in CSV files and workbooks alike.
 
     Args:

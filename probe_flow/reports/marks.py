@@ -9,9 +9,10 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from probe_flow.record.json_values import number
 from probe_flow.record.types.rows import RowRecord
@@ -41,8 +42,7 @@ class Mark(enum.Enum):
 _RANKS = {mark: rank for rank, mark in enumerate(Mark)}
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """How a mark looks.
 
     Args:
@@ -116,8 +116,7 @@ _COMPARED = frozenset(status.value for status in _JUDGED)
 _OFF = frozenset({Status.WARNING.value, Status.FAIL.value})
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """A row that a finding names: how it is marked, and its excess where the finding says one."""
 
     mark: Mark

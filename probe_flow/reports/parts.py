@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from probe_flow.records import Catalog, Comparison, Differences, Execution, Row
 
@@ -21,8 +21,7 @@ _PROCESS = re.compile(r"(?:^|/)(proc\d+)/[^/]*$", re.ASCII)
 _DEBUG_FILE = "debug.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One file of a table.
 
     Args:

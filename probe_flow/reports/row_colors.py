@@ -11,8 +11,9 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+
+from msgspec import Struct
 
 from probe_flow.records import (
     Mode,
@@ -50,8 +51,7 @@ class Color(enum.Enum):
     NONE = "N/A"
 
 
-@dataclass(frozen=True, slots=True)
-class _Inputs:
+class _Inputs(Struct, frozen=True):
     """The worst of an operator's inputs; None where none has that figure."""
 
     ratio: float | None

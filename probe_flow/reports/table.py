@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TypeAlias, cast
+
+from msgspec import Struct
 
 from probe_flow.files.atomic import atomic_text
 from probe_flow.record.float_texts import Number, number_texts
@@ -21,8 +22,7 @@ Rows: TypeAlias = Iterator[tuple[Color, Sequence[Cell]]]
 """Cells of each row, and its mark."""
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """One table, read once.
 
     Args:

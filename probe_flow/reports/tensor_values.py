@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from probe_flow.elements.blocks import TensorBlocks, open_tensor
@@ -27,8 +27,7 @@ CLASSES = 16
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Values:
+class Values(Struct, frozen=True):
     """Elements of one tensor.
 
     Args:
@@ -46,8 +45,7 @@ class Values:
     counts: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WorstElement:
+class WorstElement(Struct, frozen=True):
     """One element with a large error; `error` is infinite where only one side is finite or they differ in kind."""
 
     index: int
@@ -76,8 +74,7 @@ def values_of(ref: TensorRef, *, first: int = MAX_FIRST) -> Values:
     return Values(blocks.numel, shown, statistics, tuple(edges.tolist()), tuple(counts.tolist()))
 
 
-@dataclass(frozen=True, slots=True)
-class WorstElements:
+class WorstElements(Struct, frozen=True):
     """The elements with the largest errors of a pair.
 
     Args:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, ProbeFlowError, UsageError
 from probe_flow.files.existing import is_there
@@ -41,8 +42,7 @@ def parse_dumps(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Input:
+class _Input(Struct, frozen=True):
     """A dump that the run read: stage, how it was read, where it lay."""
 
     stage: str

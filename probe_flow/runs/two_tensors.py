@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from probe_flow.elements.blocks import open_tensor
 from probe_flow.errors import Diagnostic, UsageError
@@ -23,8 +23,7 @@ Line = tuple[int, float, float, float]
 """Index, value of the first tensor, value of the second, absolute error."""
 
 
-@dataclass(frozen=True, slots=True)
-class TwoTensors:
+class TwoTensors(Struct, frozen=True):
     """What the comparison of two tensors gave.
 
     Args:

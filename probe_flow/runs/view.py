@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
+
+from msgspec import Struct
 
 from probe_flow.record.conclusion import last_line
 from probe_flow.record.json_values import any_json_text, unsplit
@@ -36,8 +37,7 @@ _FROM_RECORD = (
 MAX_WORST = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """Which rows to show; None = all. ``node`` is a name, or a pattern with ``*``, ``?`` and ``[...]``."""
 
     verdict: str | None = None

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from probe_flow.errors import Diagnostic
@@ -29,8 +29,7 @@ class Kind(enum.Enum):
     REPORT = "report"
 
 
-@dataclass(frozen=True, slots=True)
-class Consumes:
+class Consumes(Struct, frozen=True):
     """Marks an option as the name of a stage whose result is of ``kind``; ``family``: the only stages that it may be.
 
     >>> Consumes(Kind.CATALOG, "dump").takes("dump.om"), Consumes(Kind.CATALOG, "dump").takes("convert.npy")
@@ -51,8 +50,7 @@ PairsOf = Annotated[str, Consumes(Kind.PAIRS)]
 ComparisonOf = Annotated[str, Consumes(Kind.COMPARISON)]
 
 
-@dataclass(frozen=True, slots=True)
-class IsPath:
+class IsPath(Struct, frozen=True):
     """Marks an option as a path: relative to the workflow file, or to the working directory when set by ``--set``.
 
     Args:
@@ -76,7 +74,7 @@ DumpPath = Annotated[str, IsPath()]
 class Model(BaseModel):
     """Base of everything in a workflow file: unknown keys are errors, values are not converted, nothing mutates."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=False, defer_build=True)
 
 
 class Select(Model):
@@ -132,8 +130,7 @@ class Run(Protocol):
     def __call__(self, options: Any, inputs: Mapping[str, Sequence[Any]], context: Context) -> object: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Struct, frozen=True):
     """What a stage would do beyond reading its inputs, told without doing it.
 
     Args:
@@ -145,8 +142,7 @@ class Forecast:
     problems: tuple[Diagnostic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StageType:
+class StageType(Struct, frozen=True):
     """A stage as the workflow and the engine see it.
 
     Args:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from probe_flow.errors import Diagnostic, NotComparableError
@@ -36,8 +36,7 @@ class DTypeKind(enum.Enum):
     OPAQUE = "opaque"
 
 
-@dataclass(frozen=True, slots=True)
-class DType:
+class DType(Struct, frozen=True):
     """One dtype.
 
     Args:

@@ -8,14 +8,14 @@ the tensor has. ``torch`` stands alone: torch has to load the file.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 TORCH = "torch"
 
 
-@dataclass(frozen=True, slots=True)
-class Encoding:
+class Encoding(Struct, frozen=True):
     """An encoding taken apart.
 
     Args:

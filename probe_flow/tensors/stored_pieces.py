@@ -8,16 +8,15 @@ whose places are such sums: what reads layouts also reads them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from probe_flow.tensors.blocked_layouts import Offsets
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPieces:
+class StoredPieces(Struct, frozen=True):
     """Pieces of the stored elements, put one behind another. Made by `stored_pieces`.
 
     Args:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from probe_flow.tensors.blocked_layouts import Offsets
@@ -42,8 +42,7 @@ class _Piece(NamedTuple):
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRuns:
+class StoredRuns(Struct, frozen=True):
     """Where the rows of a tensor lie among the stored elements. Made by `stored_runs`.
 
     Args:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, NotComparableError
 from probe_flow.tensors.blocked_layouts import CHANNELS_OF_C04, Shape, contradiction, merged_groups
@@ -21,8 +22,7 @@ _BLOCK_BITS = 256
 """A row of a block has 32 bytes of the narrow element types, and `CUBE` elements of the others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Blocks:
+class Blocks(Struct, frozen=True):
     """Sizes of blocks: ``c0`` of channels or columns, ``n0`` of filters or rows; ``groups`` of a convolution."""
 
     c0: int = CUBE

@@ -7,9 +7,9 @@ the value is in no file. `run` makes the pairs, and an ordinary `compare` judges
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
@@ -37,8 +37,7 @@ class Options(StageOptions):
     metrics: str = Field("default", description="Set of the metrics that the comparison will want.")
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """Tensors that one worker rounds."""
 
     tensors: tuple[TensorRef, ...]

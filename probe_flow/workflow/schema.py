@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Severity, UsageError
 from probe_flow.packages import Registry

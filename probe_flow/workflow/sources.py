@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.errors.render import split_lines
@@ -27,8 +28,7 @@ MAX_FILE_BYTES = 1 << 20
 """Larger files are no workflows written by hand, and YAML costs about a kilobyte of memory a node."""
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """Values of parameters from whoever runs a workflow: texts of ``--set``, or arguments of a call from Python.
 
     Args:

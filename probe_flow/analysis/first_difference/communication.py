@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from probe_flow.records import SlotRole, TensorRef
 
@@ -36,8 +37,7 @@ _SENT, _RECEIVED = ("dst", "group_dst"), ("src", "group_src")
 _NUMBERS = re.compile(r"\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(Struct, frozen=True):
     """One transfer: ``send`` to or ``recv`` from ``peer``, or ``all`` within ``group`` (None = every rank)."""
 
     way: str

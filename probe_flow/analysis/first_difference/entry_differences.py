@@ -8,7 +8,8 @@ rows when there are own thresholds, are judged by their relative statistics.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.metrics.catalogue.statistics import compare_statistics
 from probe_flow.records import (
@@ -49,8 +50,7 @@ _DIVERGING = frozenset((Role.ORIGIN, Role.INHERITED))
 _DATA = frozenset((TensorKind.TENSOR, TensorKind.STATISTICS))
 
 
-@dataclass(frozen=True, slots=True)
-class Thresholds:
+class Thresholds(Struct, frozen=True):
     """Bounds of relative differences by metric id; ``is_own`` when the user gave them."""
 
     limits: Mapping[str, float]

@@ -9,8 +9,9 @@ difference counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from probe_flow.analysis.first_difference.communication import Call, Exchange, Network, exchanges_of
 from probe_flow.analysis.first_difference.entry_differences import Thresholds, entries_by_execution, statistics_of
@@ -125,8 +126,7 @@ def _together(executions: Mapping[Execution, object]) -> list[list[Execution]]:
     return sorted(groups.values(), key=lambda group: (-1 if group[0].step is None else group[0].step, str(group[0])))
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(Struct, frozen=True):
     """The first differing entry of a rank: where it stands, and its communication, if it is one."""
 
     rank: int

@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from probe_flow.analysis.flow.calls import is_gated
 from probe_flow.records import Execution, Flow, NodeKey, Pairs, Phase, Relation, SlotRole, TensorKind
@@ -23,8 +24,7 @@ MAX_PASSED = 64
 """Nodes that were not compared which one search passes before it gives up: what lies that far back is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Links:
+class Links(Struct, frozen=True):
     """Ancestry of rows, by row number.
 
     Args:

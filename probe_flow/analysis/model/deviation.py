@@ -11,7 +11,6 @@ import enum
 import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter, sub
 from typing import Any, TypeAlias
 
@@ -55,8 +54,7 @@ SIZE_OF_TOP = 0.5
 0.35 to 0.2 for a hundred to a million normally distributed ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rounding:
+class Rounding(Struct, frozen=True):
     """What needs no fault: ``unit`` by dtype (`UNIT`), and a common change of scale (`SYSTEMATIC`)."""
 
     unit: Mapping[str, float]

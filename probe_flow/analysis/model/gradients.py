@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.analysis.model.deviation import Deviation
 from probe_flow.analysis.model.families import Family
@@ -38,8 +39,7 @@ UNSTEADY = 1.5
 """Margin of the explained error: errors are correlated, and a derivative of a wrong value bends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(Struct, frozen=True):
     """A tensor of the forward call: its error, whether the call wrote it, and its shape's element count."""
 
     deviation: Deviation

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.analysis.model.deviation import UNIT, Deviation
@@ -39,8 +39,7 @@ ROUNDED_WEIGHT = 0.5
 """Root mean square error of stored values, in units of `UNIT`, which is the largest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
+class Noise(Struct, frozen=True):
     """Relative error that inputs which were not compared leave: root mean square, and what all elements share of it."""
 
     rms: float

@@ -6,7 +6,8 @@ import math
 import operator
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -19,8 +20,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 _BOUND = re.compile(r"\s*(>=|<=|==|!=|>|<)\s*([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf))\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """One comparison with a number. A missing or NaN value meets no bound."""
 
     symbol: str

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from probe_flow.analysis.model.plain_values import gap
 from probe_flow.dumps.dump_json.apis import UNDEFINED, WITH_BUFFERS
@@ -64,8 +65,7 @@ class DumpJsonPolicy:
 _UNJUDGED_INPUT = Verdict(Status.SKIPPED, ("unjudged_input",), ("the inputs of this collective are not compared",))
 
 
-@dataclass(frozen=True, slots=True)
-class _Changes:
+class _Changes(Struct, frozen=True):
     """What the rules that relate outputs to inputs say: on the first output row, and on any that jumps."""
 
     first_output: Row | None = None

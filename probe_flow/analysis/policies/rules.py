@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+
+from msgspec import Struct, field
 
 from probe_flow.analysis.model.plain_values import plain_gap
 from probe_flow.analysis.policies.bounds import Bound
@@ -14,8 +15,7 @@ from probe_flow.records.row import Row
 WHERE_KEYS = ("node", "op_type", "direction", "dtype")
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One rule; ``where`` maps a key of `WHERE_KEYS` to glob patterns of which one must fit."""
 
     where: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -62,8 +62,7 @@ def _judge_value(row: Row, gap: float) -> Verdict:
     return Verdict(Status.FAIL, ("value",), (f"value is {target.value!r}, golden {golden.value!r}",))
 
 
-@dataclass(frozen=True, slots=True)
-class RulePolicy:
+class RulePolicy(Struct, frozen=True):
     """The rules of a workflow file. A row that no rule fits is skipped, and says so; plain values must be equal."""
 
     rules: tuple[Rule, ...]

@@ -10,7 +10,8 @@ from it, and it is named only where nothing else is and no output of the call ag
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.analysis.first_difference.communication import PREFIXES as COLLECTIVES
 from probe_flow.analysis.flow.calls import same_call
@@ -18,8 +19,7 @@ from probe_flow.records import Mode, NodeKey, Phase, SlotRole
 from probe_flow.records.row import Row
 
 
-@dataclass(frozen=True, slots=True)
-class ChecksumSearch:
+class ChecksumSearch(Struct, frozen=True):
     """Rows whose checksums differ: where that begins, and what only follows."""
 
     origins: tuple[int, ...]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from probe_flow.analysis.flow.calls import Call, Calls, is_gradient
 from probe_flow.analysis.flow.ordering import in_time, side_by_side
@@ -87,8 +88,7 @@ SAME_VALUE = 2.0**-20
 """Relative difference of float arguments that says nothing: they may come from a computation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suspect:
+class Suspect(Struct, frozen=True):
     """A row whose error is not explained.
 
     Args:
@@ -122,8 +122,7 @@ class Suspect:
         return self.deviation is not None and self.deviation.is_bare and self.figure is not ErrorFigure.NONFINITE
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """What the search found.
 
     Args:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.analysis.model.deviation import UNIT, Deviation, ErrorFigure, deviation_of
@@ -35,8 +35,7 @@ NO_WITNESS = 0.5
 """A target that is off from the reference by half its size is not cleared by it: they may have nothing in common."""
 
 
-@dataclass(frozen=True, slots=True)
-class Witness:
+class Witness(Struct, frozen=True):
     """Both sides of a row against the reference.
 
     Args:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.analysis.suppressions.waivers import excused, excused_finding, with_findings
 from probe_flow.errors import Diagnostic, Severity
@@ -34,8 +35,7 @@ MAX_TOLD = 20
 """Changes that are told one by one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Weighed:
+class Weighed(Struct, frozen=True):
     """Verdicts and findings with what the baseline accepts, and how the run stands against it."""
 
     verdicts: list[Verdict]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from probe_flow.analysis.policies.bounds import Bound
@@ -16,8 +16,7 @@ from probe_flow.records import Excuse, ExcuseKind, Finding, Pairs, Status, Verdi
 from probe_flow.records.row import Row
 
 
-@dataclass(frozen=True, slots=True)
-class Waiver:
+class Waiver(Struct, frozen=True):
     """One waiver.
 
     Args:
@@ -59,8 +58,7 @@ class Waiver:
         return not has_nonfinite and all(bound.holds(metrics.get(name)) for name, bound in self.bounds.items())
 
 
-@dataclass(frozen=True, slots=True)
-class Waived:
+class Waived(Struct, frozen=True):
     """Verdicts and findings with what the waivers excuse, and what became of each waiver."""
 
     verdicts: list[Verdict]

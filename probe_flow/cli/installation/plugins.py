@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from probe_flow.cli.plan_options import format_option
 from probe_flow.cli.terminal.console import show
@@ -22,8 +23,7 @@ BROKEN = 3
 _NOTHING = "No installed package adds anything to probe_flow."
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     """One thing that a package adds: its kind, and what is wrong with it."""
 
     kind: str

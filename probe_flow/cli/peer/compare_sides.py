@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.cli.peer.torchair_sides import GE_GRAPH, is_golden_device, kind_at
 from probe_flow.dumps.dump_json.folders import DUMP_FILE
@@ -21,8 +22,7 @@ MODES = ("auto", "torchair", OFFLINE)
 LATER_MODES = ("offline_model", "atb")
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
+class Sides(Struct, frozen=True):
     """What is compared.
 
     Args:

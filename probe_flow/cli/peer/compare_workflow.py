@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from probe_flow.api.scenario import ACROSS, MINDSPORE_DUMPS, OFFLINE_MODELS, packaged_for
 from probe_flow.cli.peer.compare_sides import ARRAYS, OFFLINE, Sides
@@ -45,8 +47,7 @@ _SHARED = ("description", "target", "golden", "pair_ranks", "step_offset")
 """Options that every match has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What a command line asks for beside the two dumps.
 
     Args:

@@ -11,13 +11,13 @@ import threading
 import traceback
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from probe_flow.dumpers.base.inputs import keep_inputs, model_calls
 from probe_flow.dumpers.base.job import INPUT_FOLDER, RUN_FILE, RUN_SCHEMA, ModelJob, read_job, source_digest

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from probe_flow.files.opening import open_bytes, read_text
 
@@ -18,8 +20,7 @@ INPUT_FOLDER = "input"
 _MAX_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class ModelJob:
+class ModelJob(Struct, frozen=True):
     """One run of a model in a child process.
 
     Args:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 _WILDCARDS = frozenset("*?[")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFilter:
+class NodeFilter(Struct, frozen=True):
     """Which nodes are dumped. Capitals do not matter; a text without wildcard may stand anywhere in the name.
 
     Args:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from msgspec import Struct, field
 
 from probe_flow.dumpers.base.job import ModelJob
 from probe_flow.dumpers.requirements import framework_missing, missing_modules
@@ -32,8 +33,7 @@ def _nothing(*_: object) -> Iterator[Diagnostic]:
     return iter(())
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerSpec:
+class RunnerSpec(Struct, frozen=True):
     """The registration of a runner: what is known of it without importing its framework.
 
     Args:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from probe_flow.dumpers.base.node_filter import NodeFilter
 
 
-@dataclass(frozen=True, slots=True)
-class FxDumpOptions:
+class FxDumpOptions(Struct, frozen=True):
     """Options of an FX dump.
 
     Args:

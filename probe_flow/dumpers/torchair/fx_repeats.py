@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 from probe_flow.dumps.reduced.reduced_names import SUFFIX
 from probe_flow.errors import Diagnostic, Severity
@@ -19,8 +19,7 @@ _BLOCK = 1 << 20
 _MAX_LISTED = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Unequal:
+class Unequal(Struct, frozen=True):
     """One array that a repeated run computed otherwise; ``max_abs`` is None for one of another shape, or missing.
 
     Of tensors that were dumped as statistics it is the largest difference of these.

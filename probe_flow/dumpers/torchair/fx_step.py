@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from probe_flow.dumpers.base.runner import NotHeldError
@@ -25,8 +25,7 @@ from probe_flow.metrics.reduction import reduce_blocks
 STATISTICS = ("min", "max", "mean", "l2norm")
 
 
-@dataclass(slots=True)
-class NodeDump:
+class NodeDump(Struct):
     """The files of one node: ``stem`` is their common beginning, ``time`` their common end."""
 
     stem: str
@@ -34,8 +33,7 @@ class NodeDump:
     facts: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(Struct, frozen=True):
     """A file of a tensor: its elements, or their statistics."""
 
     name: str
@@ -43,8 +41,7 @@ class _File:
     is_reduced: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
+class _Written(Struct, frozen=True):
     """The files that hold a tensor, as long as the tensor lives and keeps its version."""
 
     tensor: weakref.ref[torch.Tensor]
@@ -52,8 +49,7 @@ class _Written:
     files: tuple[_File, ...]
 
 
-@dataclass(slots=True)
-class StepDump:
+class StepDump(Struct):
     """Writes one execution.
 
     Args:
@@ -175,8 +171,7 @@ class StepDump:
         return _File(write_bytes(self.folder, reduced_name(name), content), len(content), is_reduced=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _ArrayBlocks:
+class _ArrayBlocks(Struct, frozen=True):
     """An array in memory, as the kernel reads it."""
 
     array: NDArray[Any]

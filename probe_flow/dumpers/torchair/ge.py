@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, UsageError
 
@@ -26,8 +27,7 @@ _LAYER = re.compile(r"[0-9a-zA-Z_/.]+")
 _GRAPH_PATHS = ("debug.graph_dump.path", "debug.graph_dump._path")
 
 
-@dataclass(frozen=True, slots=True)
-class GeDumpOptions:
+class GeDumpOptions(Struct, frozen=True):
     """Options of a GE dump.
 
     Args:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from probe_flow.dumps.selection import EVERYTHING, Selection, keeps_no_node
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, Severity, UsageError

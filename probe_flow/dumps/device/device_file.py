@@ -11,9 +11,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.dumps.device.file_records import GeDump, GeSection, GeTensor
 from probe_flow.dumps.device.message import MAX_DIMS, DumpMessage, SectionMessage, parse_dump_message
@@ -89,8 +91,7 @@ def _record(cursor: _Cursor, what: str, *, is_output: bool) -> SectionMessage:
     return section
 
 
-@dataclass(slots=True)
-class _Cursor:
+class _Cursor(Struct):
     """Takes fields from ``data[at:stop]``, each checked against ``stop`` first."""
 
     data: bytes

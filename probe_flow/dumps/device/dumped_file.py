@@ -7,8 +7,9 @@ runtime cut into threads holds one slice; it gets the shape that the description
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.file_records import GeDump
@@ -23,8 +24,7 @@ from probe_flow.records import Execution, Extent, NodeKey, Problem, Slot, SlotRo
 _L1 = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """Bytes without a shape.
 
     Args:
@@ -36,8 +36,7 @@ class Section:
     extent: Extent
 
 
-@dataclass(frozen=True, slots=True)
-class DumpedFile:
+class DumpedFile(Struct, frozen=True):
     """What a file holds.
 
     Args:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from msgspec import Struct
 
 from probe_flow.errors import Diagnostic
@@ -42,8 +40,7 @@ class GeTensor(Struct, frozen=True, gc=False):
     problem: Diagnostic | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GeSection:
+class GeSection(Struct, frozen=True):
     """A buffer or a space: bytes without a shape. ``kind`` is the number that the header gives."""
 
     kind: int
@@ -51,8 +48,7 @@ class GeSection:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class GeDump:
+class GeDump(Struct, frozen=True):
     """The header of one dump file.
 
     Args:

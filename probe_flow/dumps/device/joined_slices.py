@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from probe_flow.dumps.device.file_records import GeDump, GeTensor
 from probe_flow.dumps.device.refs import tensor_refs
@@ -25,8 +25,7 @@ NOT_JOINED = "its slices cannot be joined"
 """How the reason of a tensor begins of which slices are missing or contradict each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """One slice: its number (thread id, or that of its name), its header, its file and the size of that."""
 
     number: int

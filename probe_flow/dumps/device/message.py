@@ -7,8 +7,9 @@ and Workspace). Unknown fields are skipped; a known field of another wire type c
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from functools import lru_cache
+
+from msgspec import Struct, field
 
 from probe_flow.errors import FormatError
 from probe_flow.files.binary_file import malformed
@@ -34,8 +35,7 @@ _DUMP_WIRES |= {8: DELIMITED}
 _VERSION = re.compile(r"\d{1,3}(\.\d{1,3}){0,3}")
 
 
-@dataclass(slots=True)
-class SectionMessage:
+class SectionMessage(Struct):
     """An input, output, buffer or space as written; absent fields keep the defaults of the format.
 
     ``data`` is the byte range of inline data in the buffer that was read, None without any.
@@ -53,8 +53,7 @@ class SectionMessage:
     original_output: int | None = None
 
 
-@dataclass(slots=True)
-class DumpMessage:
+class DumpMessage(Struct):
     """The whole header as written."""
 
     version: str = ""

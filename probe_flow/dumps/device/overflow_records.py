@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.errors import FormatError
@@ -49,8 +50,7 @@ _MAX_RECORD_BYTES = 4096
 Value = int | tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UnitOverflow:
+class UnitOverflow(Struct, frozen=True):
     """What one unit of the device reports.
 
     Args:
@@ -84,8 +84,7 @@ class UnitOverflow:
         return value if isinstance(value, int) else None
 
 
-@dataclass(frozen=True, slots=True)
-class OpDebugRecord:
+class OpDebugRecord(Struct, frozen=True):
     """One overflow record: of one unit in the new layout, of three in the old one.
 
     Args:

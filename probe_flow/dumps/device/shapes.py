@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from probe_flow.dumps.device.message import MAX_DIMS, SectionMessage
 from probe_flow.tensors.dtypes import DEVICE_DTYPE_NAMES, DEVICE_DTYPES, DTYPES, nbytes
@@ -33,8 +34,7 @@ LAYOUTS = MappingProxyType(
 _MAX_ELEMENTS = (2**63 - 1) // 16
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedShape:
+class ResolvedShape(Struct, frozen=True):
     """A stored shape with the bytes it needs; ``code`` and ``trouble`` say why it cannot be used."""
 
     shape: tuple[int, ...]

@@ -9,8 +9,9 @@ number of pieces along each axis), ``input_tensor_slice`` and ``output_tensor_sl
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.dumps.device.file_records import GeDump
 from probe_flow.errors import FormatError
@@ -23,8 +24,7 @@ Ranges = tuple[tuple[int, int], ...]
 """For each axis of a stored tensor the first index of a slice and the one behind its last."""
 
 
-@dataclass(frozen=True, slots=True)
-class SliceTable:
+class SliceTable(Struct, frozen=True):
     """The description of one operator.
 
     Args:

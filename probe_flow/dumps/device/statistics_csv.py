@@ -11,8 +11,9 @@ import csv
 import io
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from probe_flow.dumps.reduced.reduced_files import ReducedTensor
 from probe_flow.dumps.reduced.reduced_tensors import recorded_ref
@@ -40,8 +41,7 @@ _DTYPES = {name: DEVICE_DTYPES[number] for number, name in DEVICE_DTYPE_NAMES.it
 _MAX_RANK = 64
 
 
-@dataclass(slots=True)
-class _Rows:
+class _Rows(Struct):
     """The tensors of one file by slot, in file order."""
 
     path: Path | str

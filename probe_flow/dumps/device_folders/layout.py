@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _RANK = re.compile(r"worldsize.*rank(\d{1,9})")
 _TIME = re.compile(r"\d{14}")
@@ -19,8 +20,7 @@ _FX_GRAPH = re.compile(r"graph_(\d{1,9})")
 _GM = re.compile(r"gm_.*_dump")
 
 
-@dataclass(frozen=True, slots=True)
-class GeFolder:
+class GeFolder(Struct, frozen=True):
     """What the folders above a device dump file say; None where they are silent."""
 
     rank: int | None = None
@@ -36,8 +36,7 @@ class GeFolder:
         return int(found.group(1)) if found else None
 
 
-@dataclass(frozen=True, slots=True)
-class FxFolder:
+class FxFolder(Struct, frozen=True):
     """What the folders above an FX array say. ``graph`` is a graph id, the name of a ``gm_*_dump`` folder, or None."""
 
     rank: int | None = None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from msgspec import structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.file_records import GeDump
@@ -44,8 +44,7 @@ from probe_flow.records import (
 )
 
 
-@dataclass(slots=True)
-class GeNodes:
+class GeNodes(Struct):
     """The nodes of one execution.
 
     With ``keeps_slices`` every slice of an operator is a node of its own, whose call is the number of the slice.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.joined_slices import Slice, join_slices, with_slice_shapes
@@ -45,8 +47,7 @@ def slice_number(file: GeFile) -> int:
     return (file.name.thread_id or 0) if number is None else number
 
 
-@dataclass(slots=True)
-class SlicedOperator:
+class SlicedOperator(Struct):
     """An operator whose slices were read; ``trouble`` says why they cannot be put together."""
 
     files: Sequence[GeFile]

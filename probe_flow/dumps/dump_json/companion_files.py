@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from probe_flow.dumps.dump_json.folders import leads_out
 from probe_flow.dumps.dump_json.problems import ProblemList
@@ -18,8 +19,7 @@ MICRO_STEPS = "megatron_micro_step_number"
 _TEXT = frozenset({str})
 
 
-@dataclass(frozen=True, slots=True)
-class Construct:
+class Construct(Struct, frozen=True):
     """What construct.json says: the caller of each call by its entry, in file order, and micro steps under Megatron.
 
     A caller is None for what was called from outside any module. There are no circles.
@@ -34,8 +34,7 @@ class Construct:
         return [entries[number] for number in completion_order(_numbered(self.callers))]
 
 
-@dataclass(frozen=True, slots=True)
-class Stacks:
+class Stacks(Struct, frozen=True):
     """Stack id by entry name, and the frames of each id, innermost first. ``found``: whether there was a file."""
 
     of_entry: Mapping[str, str] = field(default_factory=dict)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from probe_flow.dumps.dump_json.companion_files import CONSTRUCT_FILE, Construct, Stacks, read_construct, read_stacks
@@ -41,8 +41,7 @@ _CALL_SLOT = Slot(SlotRole.CALL, ())
 _FRAMEWORKS = (PYTORCH, MINDSPORE, MINDTORCH)
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(Struct):
     """What has been read so far, over all files; tasks by name of the file, with the first file that has it."""
 
     nodes: dict[NodeKey, Node] = field(default_factory=dict)
@@ -58,8 +57,7 @@ class Reading:
     has_stacks: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Sides:
+class _Sides(Struct, frozen=True):
     """What the files beside one dump.json say; names of parents are taken apart once."""
 
     construct: Construct

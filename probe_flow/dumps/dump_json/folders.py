@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Severity, UsageError, did_you_mean
@@ -25,8 +25,7 @@ _RANK = re.compile(r"rank(0|[1-9][0-9]{0,17})?")
 _PROC = re.compile(r"proc[0-9]{1,18}")
 
 
-@dataclass(frozen=True, slots=True)
-class DumpFile:
+class DumpFile(Struct, frozen=True):
     """One dump.json with the execution that its folders name; ``shown`` is its path below the dump's root."""
 
     execution: Execution
@@ -34,8 +33,7 @@ class DumpFile:
     shown: str
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """The files of a dump in order of step and rank, its root folder, and what was left out."""
 
     root: Path

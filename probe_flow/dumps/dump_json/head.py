@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.dumps.dump_json.folders import DESCRIPTIONS
 from probe_flow.files.existing import is_file
@@ -22,8 +23,7 @@ _TENSOR = re.compile(r'"type"\s*:\s*"(torch|mindspore)\.')
 _TYPE_FRAMEWORKS = {"torch": PYTORCH, "mindspore": MINDSPORE}
 
 
-@dataclass(frozen=True, slots=True)
-class DumpHead:
+class DumpHead(Struct, frozen=True):
     """The head of a dump; None for what it does not say.
 
     Args:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.dumps.dump_json.problems import ProblemList
 from probe_flow.errors import Diagnostic, FormatError, Severity
@@ -28,8 +29,7 @@ _WIDENED = frozenset({"bfloat16"} | {name for name in DTYPES if name.startswith(
 """Floats that MindSpore's collector saves as float32, because numpy has no such type."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """What a tensor file holds: fields of the `TensorRef` that it decides. ``source`` is None when it is unusable."""
 
     kind: TensorKind

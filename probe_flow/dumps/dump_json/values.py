@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, TypeAlias
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from probe_flow.dumps.dump_json.leaves import canonical_dtype, is_scalar_type, opaque_text, typed_scalar
@@ -70,8 +70,7 @@ _Path: TypeAlias = tuple[int | str, ...]
 _Leaf: TypeAlias = dict[str, object]
 
 
-@dataclass(slots=True)
-class Flattened:
+class Flattened(Struct):
     """Tensors of entries, and what of them could not be understood (item name and reason)."""
 
     tensors: list[TensorRef] = field(default_factory=list)

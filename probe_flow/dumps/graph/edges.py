@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.dumps.graph.links import GraphLinks, Source
 
 
-@dataclass(frozen=True, slots=True)
-class DumpedOp:
+class DumpedOp(Struct, frozen=True):
     """A dumped operator as the graph knows it: its parts, element counts of its inputs, number of its outputs."""
 
     parts: tuple[str, ...]

@@ -9,9 +9,10 @@ the output is. The rest, nested graphs included, is skipped.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, FormatError, Severity
 from probe_flow.files.opening import open_bytes
@@ -26,8 +27,7 @@ have a tenth of it; each part takes some hundred bytes of memory."""
 FX_NAME = "_fx_tensor_name"
 
 
-@dataclass(frozen=True, slots=True)
-class GraphText:
+class GraphText(Struct, frozen=True):
     """What a graph file holds: the graph's own name, the complete operators, and why reading stopped early."""
 
     name: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
+
+from msgspec import Struct
 
 from probe_flow.dumps.file_names import safe_name
 from probe_flow.records import Execution, Graph, GraphOp, GraphTensor
@@ -16,16 +17,14 @@ MAX_STATES = 200_000
 """Bound on the search over one name; real names need some hundred states."""
 
 
-@dataclass(frozen=True, slots=True)
-class FusedSplit:
+class FusedSplit(Struct, frozen=True):
     """The parts in order of execution, and another split of equal rank if there is one."""
 
     parts: tuple[str, ...]
     alternative: tuple[str, ...] | None = None
 
 
-@dataclass(slots=True)
-class _State:
+class _State(Struct):
     """Best way to reach one position with one last part."""
 
     cost: tuple[int, int]
@@ -139,8 +138,7 @@ RELAY_TYPES = VIEW_TYPES | {"Cast", "TransData", "TensorMove"}
 """Types whose only result is the value of their first input in another form."""
 
 
-@dataclass(frozen=True, slots=True)
-class InputSources:
+class InputSources(Struct, frozen=True):
     """Where each dumped input comes from and which part reads it (None: unknown); whether shapes had to decide."""
 
     sources: tuple[Source | None, ...]

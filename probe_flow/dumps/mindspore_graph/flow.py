@@ -10,8 +10,9 @@ import csv
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from probe_flow.dumps.mindspore_graph.names import PARAMETER, op_name
 from probe_flow.errors import Diagnostic, Severity
@@ -29,8 +30,7 @@ _REFERENCE = re.compile(r"%(?P<number>\d{1,9})")
 _OPEN, _CLOSE = "([{", ")]}"
 
 
-@dataclass(slots=True)
-class Definition:
+class Definition(Struct):
     """One operator of the text: its number there, its operator word, its arguments as text, its scope."""
 
     number: int
@@ -39,8 +39,7 @@ class Definition:
     scope: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GraphText:
+class GraphText(Struct, frozen=True):
     """The definitions of one graph in order, and its parameters: name -> whether it is a weight."""
 
     definitions: tuple[Definition, ...]
@@ -200,8 +199,7 @@ Link = tuple[Call, int, Call, int]
 """(producer, output, consumer, input)."""
 
 
-@dataclass(slots=True)
-class Beside:
+class Beside(Struct):
     """What lies beside the iterations of one rank, by graph id; ``scopes``: flattened name -> scope with ``/``."""
 
     texts: dict[int, GraphText] = field(default_factory=dict)

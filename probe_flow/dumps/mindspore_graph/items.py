@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import zip_longest
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.dumps.mindspore_graph.names import PARAMETER, OpName, TensorFileName
 from probe_flow.errors import FormatError
@@ -21,8 +23,7 @@ LAST = 10**19
 """A time behind every timestamp."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """One tensor as the dump names it.
 
     Args:

@@ -6,7 +6,8 @@ Any folder from the root down to one iteration may be given as the dump, so the 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 CONSTANTS = "constants"
 """Folder beside the iterations: values that never change."""
@@ -17,8 +18,7 @@ _DEPTH = 4
 """Folders from ``rank_{r}`` down to the iteration."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunFolder:
+class RunFolder(Struct, frozen=True):
     """One iteration of one graph; ``step`` is None for constants."""
 
     rank: int | None

@@ -8,7 +8,8 @@ Source: files written by MindSpore 2.10 on a CPU.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.records import Phase, Slot, SlotRole, shared_slot
 
@@ -23,8 +24,7 @@ _NAME = re.compile(
 _NUMBERED = re.compile(r"(?P<base>.+)-op(?P<number>\d{1,9})")
 
 
-@dataclass(frozen=True, slots=True)
-class OpName:
+class OpName(Struct, frozen=True):
     """The name of an operator, taken apart.
 
     Args:
@@ -43,8 +43,7 @@ class OpName:
         return Phase.BACKWARD if self.base.startswith(_GRADIENTS) else Phase.FORWARD
 
 
-@dataclass(frozen=True, slots=True)
-class TensorFileName:
+class TensorFileName(Struct, frozen=True):
     """The fields of one file name; ``dtype`` is empty where the writer left it out."""
 
     op_type: str

@@ -11,8 +11,9 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from probe_flow.dumps.file_names import is_hashed, read_name_mapping, real_name
 from probe_flow.dumps.mindspore_graph.flow import (
@@ -61,8 +62,7 @@ _ORDER = re.compile(r"ms_execution_order_graph_\d{1,9}\.csv")
 _ABOVE = 4
 
 
-@dataclass(slots=True)
-class RunFiles:
+class RunFiles(Struct):
     """The files of one iteration of one graph; ``unnamed``: what holds tensors that cannot be told, with the reason."""
 
     tensors: list[tuple[DumpFile, TensorFileName]] = field(default_factory=list)
@@ -70,8 +70,7 @@ class RunFiles:
     unnamed: list[tuple[DumpFile, str]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class GraphFiles:
+class GraphFiles(Struct):
     """The files of a dump: by iteration, and by rank what lies beside.
 
     ``empty``: iterations without a file, with the reason; ``odd`` counts other files for messages.

@@ -8,7 +8,8 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.dumps.dump_json.numbers import BadNumberError, dimension, statistic
 from probe_flow.dumps.mindspore_graph.items import Item, unnamed_item

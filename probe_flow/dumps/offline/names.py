@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.dumps.file_names import GeFileName, parse_fx_name, parse_ge_name, safe_name
 from probe_flow.dumps.selection import Selection
@@ -34,8 +35,7 @@ _QUANTISED = re.compile(
 _QUANTISED_TYPES = frozenset({"AscendQuant", "AscendWeightQuant", "AscendAntiQuant", "AscendDequant"})
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayName:
+class ArrayName(Struct, frozen=True):
     """The fields of a framework array's name; ``suffix`` is without its dot."""
 
     op: str

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from probe_flow.dumps.device.device_file import read_ge_header
 from probe_flow.dumps.device.refs import tensor_refs
@@ -96,8 +98,7 @@ def read_npy_folder(
     )
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """Collects nodes and tensors."""
 
     duplicates: Duplicates

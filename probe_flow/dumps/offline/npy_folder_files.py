@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.dumps.device_folders.dump_files import (
     MAPPING_FILE,
@@ -21,16 +22,14 @@ from probe_flow.records import Problem
 _MAX_LISTED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayFile:
+class ArrayFile(Struct, frozen=True):
     """An array file with its parsed (real) name."""
 
     file: DumpFile
     name: ArrayName
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayFiles:
+class ArrayFiles(Struct, frozen=True):
     """The array files of a folder in name order, never none, and what is wrong with the others."""
 
     files: Sequence[ArrayFile]

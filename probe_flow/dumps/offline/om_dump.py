@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.dumps.device_folders.dump_files import GeFile
@@ -27,8 +27,7 @@ from probe_flow.records import Catalog, DeviceFacts, Execution, Flow, Node, Node
 from probe_flow.records.frameworks import OM
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     folder: GeFolder
     where: str
     files: Sequence[GeFile]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from probe_flow.dumps.device.device_file import read_ge_header
@@ -29,8 +29,7 @@ OP_DEBUG = "Opdebug"
 _NEVER_DATA = (MAPPING_FILE, "convert_failed_file_list.txt")
 
 
-@dataclass(slots=True)
-class OmFiles:
+class OmFiles(Struct):
     """The files of one device dump, by folder.
 
     ``op_debug`` names overflow records, ``arrays`` framework arrays by folder, ``odd`` counts what is neither.

@@ -7,7 +7,8 @@ partitions and the partitions themselves. Two tables are in use: one of 32-bit a
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.dumps.rules.problems import broken_model
 from probe_flow.errors import FormatError
@@ -29,8 +30,7 @@ _PLACES = struct.Struct("<III")
 _WIDE_PLACES = struct.Struct("<IIQQ")
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(Struct, frozen=True):
     """One partition; ``offset`` counts from the beginning of the file."""
 
     kind: int
@@ -54,8 +54,7 @@ def model_definitions(file: BinaryFile) -> tuple[Partition, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Header:
+class _Header(Struct, frozen=True):
     size: int
     models: int
     is_wide: bool

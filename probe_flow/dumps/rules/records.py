@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 
-@dataclass(frozen=True, slots=True)
-class RuleOutput:
+class RuleOutput(Struct, frozen=True):
     """One output description of a device operator; its position in the list is the output number.
 
     Args:
@@ -29,8 +29,7 @@ class RuleOutput:
     origin_shape: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RuleOp:
+class RuleOp(Struct, frozen=True):
     """One device operator as the file says it.
 
     Args:
@@ -61,16 +60,14 @@ class RuleOp:
     attrs: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class RuleGraph:
+class RuleGraph(Struct, frozen=True):
     """One graph: the model's own, or one of its subgraphs."""
 
     name: str
     ops: tuple[RuleOp, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RuleFile:
+class RuleFile(Struct, frozen=True):
     """One rule file. ``attrs``: what the model says about itself, by the names of the file."""
 
     path: str

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from probe_flow.dumps.device_folders.dump_files import MAPPING_FILE, hashed_without_mapping, not_a_dump_file
 from probe_flow.dumps.device_folders.layout import FxFolder, fx_folder, rank_of
@@ -121,8 +121,7 @@ class _FxFile(Struct, frozen=True, gc=False):
     name: FxFileName
 
 
-@dataclass(slots=True)
-class _FxFiles:
+class _FxFiles(Struct):
     folders: dict[tuple[str, ...], list[_FxFile]] = field(default_factory=lambda: defaultdict(list))
     problems: list[Problem] = field(default_factory=list)
     odd: dict[str, int] = field(default_factory=lambda: defaultdict(int))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from probe_flow.dumps.device_folders.dump_files import GeFile
@@ -100,8 +100,7 @@ def ge_root(path: Path) -> Path:
     return path if is_dump else inner
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """Collects nodes, tensors and edges, execution by execution."""
 
     root: Path

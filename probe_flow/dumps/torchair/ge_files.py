@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from probe_flow.dumps.device_folders.dump_files import (
     MAPPING_FILE,
@@ -25,8 +26,7 @@ _KNOWN = re.compile(r"dynamo_.*|dump_options_.*\.json|convert_failed_file_list\.
 _SKIPPED_SUFFIXES = (".json", ".txt", ".swp", ".py", ".pt", ".log", ".npz", ".npy", ".csv")
 
 
-@dataclass(slots=True)
-class GeFiles:
+class GeFiles(Struct):
     """The files of one device dump, by folder; ``odd`` counts files by what they seem to be, for messages."""
 
     graphs: list[tuple[DumpFile, GraphFileName]] = field(default_factory=list)

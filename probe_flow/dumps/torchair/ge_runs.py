@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.dumps.device_folders.dump_files import GeFile
@@ -22,8 +22,7 @@ from probe_flow.files.walk import DumpFile
 from probe_flow.records import Execution, Graph, Problem
 
 
-@dataclass(frozen=True, slots=True)
-class GeExecutions:
+class GeExecutions(Struct, frozen=True):
     """The chosen dump files per execution, the graphs, and the labels of graph texts that are incomplete."""
 
     files: Mapping[Execution, Sequence[GeFile]]
@@ -31,8 +30,7 @@ class GeExecutions:
     incomplete_graphs: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Part:
+class _Part(Struct):
     """One folder of dump files on its way to an execution."""
 
     folder: GeFolder

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _GRAPH_FILE = re.compile(r"dynamo_original_graph_(\d+)(?:_rank_(\d+))?(?:_pid_(\d+))?(?:_ts_(\d+))?\.txt")
 _TIMESTAMP_DIGITS = 14
 """A graph file's only number is a time stamp, not a graph id, from this many digits on."""
 
 
-@dataclass(frozen=True, slots=True)
-class GraphFileName:
+class GraphFileName(Struct, frozen=True):
     """The numbers in the name of a graph text; old names hold a time stamp only."""
 
     graph: int | None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.elements.converted.relayout import Relaid, relaid_blocks
 from probe_flow.elements.converted.values import Form, array_form, bytes_form, packed, torch_form
@@ -28,8 +29,7 @@ class FileKind(enum.Enum):
         return "npy" if self is FileKind.MSNPY else self.value
 
 
-@dataclass(frozen=True, slots=True)
-class ConvertedFile:
+class ConvertedFile(Struct, frozen=True):
     """A file that is written and flushed, but not in its place yet.
 
     Args:

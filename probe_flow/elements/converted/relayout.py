@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from probe_flow.elements.converted.values import BLOCK, Form, held_dtype, read_blocks
@@ -37,8 +37,7 @@ IN_MEMORY_BYTES = 64 * 2**20
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Relaid:
+class Relaid(Struct, frozen=True):
     """A tensor on its way into a layout.
 
     Args:

@@ -8,10 +8,10 @@ as int8, uint1 as uint8, complex32 as complex64. Plain bytes (`.bin`) are those 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
@@ -31,8 +31,7 @@ _NAMED_BY_TORCH_ONLY = frozenset({"bfloat16", "float8_e5m2", "float8_e4m3fn", "f
 _NO_BYTES = np.empty(0, np.uint8)
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """How elements are written.
 
     Args:

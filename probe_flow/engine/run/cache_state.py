@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from probe_flow.engine.cache import shared_store
 from probe_flow.engine.run.plan import Plan, needs
@@ -29,8 +30,7 @@ NONFINITE = "analysis.nonfinite"
 """The stage that examines a dump by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
+class Miss(Struct, frozen=True):
     """One result that the cache lacks.
 
     Args:
@@ -42,8 +42,7 @@ class Miss:
     fields: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CacheState:
+class CacheState(Struct, frozen=True):
     """What the cache holds for one comparing stage."""
 
     stage: str

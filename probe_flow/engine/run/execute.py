@@ -6,11 +6,12 @@ import shlex
 import signal
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from probe_flow.engine.cache import PARTIAL, RunCache, collect_garbage, shared_store, tensor_store
 from probe_flow.engine.run.clock import Clock
@@ -40,9 +41,11 @@ from probe_flow.transform.sizes import size_bytes
 from probe_flow.work import Context, Settings
 from probe_flow.workflow.model.resolved import options_for_run
 
+SAVE_EVERY_S = 0.25
+"""A record after each stage would cost short stages more than they take."""
 
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
+
+class RunOutcome(Struct, frozen=True):
     """What a run left.
 
     Args:
@@ -147,9 +150,10 @@ class _Run:
     results: Results = field(init=False)
     cache: RunCache = field(init=False)
     _began: float = field(init=False)
+    _saved: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._began = self.clock.monotonic()
+        self._began = self._saved = self.clock.monotonic()
         self.results = Results(self.plan.selected, self.folder.path, self._announce, strict=self.strict)
         self.cache = RunCache(
             shared=shared_store(self.cache_folder) if self.cache_folder else None,
@@ -166,7 +170,8 @@ class _Run:
             self.outcomes.append(outcome)
             self.results.done_with(planned)
             self.progress.stage_ended(outcome)
-            self._save()
+            if self.clock.monotonic() - self._saved >= SAVE_EVERY_S:
+                self._save()
         return self._finish(stopped_by=self.signals.number)
 
     def _skipped(self, planned: PlannedStage) -> StageOutcome | None:
@@ -202,6 +207,7 @@ class _Run:
             self.results.add(planned, result)
 
         outcome = replace(self._tried(outcome, work), wall_s=self.clock.monotonic() - began)
+        self.cache.write()
         emit("stage.ended", status=outcome.status.value, wall_s=round(outcome.wall_s, 6), reason=outcome.reason)
         return outcome
 
@@ -315,7 +321,7 @@ class _Run:
         return (*self.plan.warnings, *self.results.problems, *ended)
 
     def _save(self, *, whole: bool = False) -> None:
-        """Write the record as it stands, so that a run that is killed never leaves an older verdict behind.
+        """Write the record as it stands, so that a run that is killed says how far it came.
 
         Only that of the end is whole: findings may be thousands, and stages many.
         """
@@ -329,6 +335,7 @@ class _Run:
         )
         shown = self.record if whole else without_findings(self.record)
         write_run_json(shown, self.folder.path / RECORD_NAME)
+        self._saved = self.clock.monotonic()
 
 
 def _failed(

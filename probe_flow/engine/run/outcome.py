@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic
 
@@ -25,8 +26,7 @@ class StageStatus(enum.Enum):
     NOT_SELECTED = "not_selected"
 
 
-@dataclass(frozen=True, slots=True)
-class StageOutcome:
+class StageOutcome(Struct, frozen=True):
     """One stage after the run.
 
     Args:

@@ -7,12 +7,13 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from probe_flow.engine.cache import PARTIAL
 from probe_flow.engine.run.events import FILE_BEGUN
@@ -41,8 +42,7 @@ MAX_SAME_SECOND = 1000
 """Runs of one workflow in one place that may begin in the same second."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunFolder:
+class RunFolder(Struct, frozen=True):
     """The folder of one run, which no other run uses as long as this object is not closed. Use it in ``with``.
 
     Args:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.stages.base import IsPath, StageOptions
 from probe_flow.workflow.loading.fields import marked
@@ -15,8 +16,7 @@ MAX_ENTRIES = 200_000
 """Directory entries looked at per path; more only make the plan slower, not better."""
 
 
-@dataclass(frozen=True, slots=True)
-class PathSize:
+class PathSize(Struct, frozen=True):
     """What lies below one path option of a stage.
 
     Args:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.engine.cache import cache_folder
 from probe_flow.engine.run.paths import PathSize, input_paths, measure_path
@@ -18,8 +20,7 @@ from probe_flow.workflow.model.resolved import ResolvedStage, Workflow
 from probe_flow.workflow.sources import COMMAND_LINE, OPTION, PYTHON
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedStage:
+class PlannedStage(Struct, frozen=True):
     """One stage of the plan.
 
     Args:
@@ -40,8 +41,7 @@ class PlannedStage:
         return needs(self.stage)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What a run would do.
 
     Args:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from probe_flow.engine.run.plan import PlannedStage
 from probe_flow.engine.run.record import input_facts

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic
 
@@ -18,8 +19,7 @@ RETRIES = 1
 """How often a batch is tried again after its worker died: a second death is the batch's own doing."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchLost:
+class BatchLost(Struct, frozen=True):
     """Stands in the place of a result when a batch ended its worker each time that it was tried.
 
     Args:

@@ -14,9 +14,10 @@ import secrets
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from probe_flow.engine.schedulers.base import (
     RETRIES,
@@ -127,8 +128,7 @@ async def _left(manager: AbstractAsyncContextManager[Client]) -> None:
     await manager.__aexit__(None, None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class DistributedScheduler:
+class DistributedScheduler(Struct, frozen=True):
     """Runs batches on a Dask cluster.
 
     Args:

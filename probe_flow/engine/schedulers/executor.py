@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib.util import find_spec
+
+from msgspec import Struct
 
 from probe_flow.engine.schedulers.base import Scheduler
 from probe_flow.engine.schedulers.choice import (
@@ -24,8 +25,7 @@ from probe_flow.workflow.model.resolved import Workflow
 _MIB = 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Executor:
+class Executor(Struct, frozen=True):
     """How the work is spread.
 
     Args:

@@ -9,8 +9,9 @@ import ast
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.errors import FormatError
 from probe_flow.files.binary_file import BinaryFile, malformed
@@ -50,8 +51,7 @@ _OPAQUE_KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class NpyHeader:
+class NpyHeader(Struct, frozen=True):
     """What the header of a `.npy` file says, checked against the size of the file.
 
     Args:

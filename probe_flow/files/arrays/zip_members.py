@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.errors import FormatError
 from probe_flow.files.binary_file import BinaryFile, malformed
@@ -31,8 +32,7 @@ _ENCRYPTED = 1
 _STORED = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """One file of an archive.
 
     Args:

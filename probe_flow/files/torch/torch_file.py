@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import cast
+
+from msgspec import Struct
 
 from probe_flow.errors import FormatError
 from probe_flow.files.arrays.zip_members import DAMAGED, FIRST_BYTES, ZipArchive
@@ -58,8 +59,7 @@ _MAX_REPEATED = 2**24
 """Elements of a view that shows the same ones again and again; more cannot come from a dump, but from a prank."""
 
 
-@dataclass(frozen=True, slots=True)
-class TorchHeader:
+class TorchHeader(Struct, frozen=True):
     """What a torch file holds.
 
     Args:
@@ -79,8 +79,7 @@ class TorchHeader:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
+class _View(Struct, frozen=True):
     """A dense tensor as its pickle describes it: elements ``offset + sum(index * stride)`` of a storage."""
 
     dtype: str

@@ -8,10 +8,11 @@ opcodes (61 us a tensor, 52 by code of our own).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pickletools import genops
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 MAX_BYTES = 256 * 1024
 """Pickles of one tensor have some hundred bytes; larger ones are of something else."""
@@ -25,8 +26,7 @@ class MalformedError(Exception):
     """Bytes that are no pickle of a known form; its text says why."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Name:
+class Name(Struct, frozen=True, eq=False):
     """A function or class that a pickle names."""
 
     module: str
@@ -36,16 +36,14 @@ class Name:
         return f"{self.module}.{self.name}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class Call(Struct, frozen=True, eq=False):
     """A call that unpickling would make; arguments of any depth."""
 
     function: Name
     arguments: tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Persistent:
+class Persistent(Struct, frozen=True, eq=False):
     """A thing outside the pickle: the storage of a tensor."""
 
     id: object

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, TypeAlias
+
+from msgspec import Struct, field
 
 from probe_flow.errors import Span
 
@@ -23,8 +24,7 @@ class Hole:
 HOLE: Final = Hole()
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Place of one value.
 
     Args:

@@ -8,11 +8,12 @@ cannot expand to a huge one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, cast
 
 import yaml
+from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.files.yaml.places import HOLE, Place
@@ -31,16 +32,14 @@ _MERGE = "<<"
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """One YAML document: a mapping, and where each of its values was written."""
 
     values: Mapping[str | int, object]
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """A value of any kind, and where it was written."""
 
     value: object
@@ -104,8 +103,7 @@ class _AbandonedError(Exception):
         super().__init__(diagnostic.message)
 
 
-@dataclass(frozen=True, slots=True)
-class _Built:
+class _Built(Struct, frozen=True):
     value: object
     place: Place
     size: int = 1

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic
 from probe_flow.mappings.api_mapping_file import ApiEntry, ArgumentMap
@@ -20,8 +21,7 @@ TABLE_CONFIDENCE = 0.95
 _ANY = "*"
 
 
-@dataclass(slots=True)
-class ApiNames:
+class ApiNames(Struct):
     """Renames the APIs of one side to those of the other.
 
     Args:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic
 from probe_flow.mappings.mapping_file import Entry
@@ -25,8 +26,7 @@ def split_prefix(name: str) -> tuple[str, str]:
     return _PREFIXES.get(prefix, prefix), rest
 
 
-@dataclass(slots=True)
-class CellNames:
+class CellNames(Struct):
     """Renames the modules and APIs of the target by the entries of a cell mapping.
 
     An entry that is the whole path and class of a module (or the name of an API) replaces it. Otherwise all entries

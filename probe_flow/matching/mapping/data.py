@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Severity
@@ -69,8 +69,7 @@ def item_of(tensor: TensorRef) -> str:
     return tensor.id if tensor.item is None else tensor.item
 
 
-@dataclass(slots=True)
-class _Mapping:
+class _Mapping(Struct):
     target: Catalog
     golden: Catalog
     entries: Mapping[str, Entry]

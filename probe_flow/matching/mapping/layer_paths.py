@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic, Severity, Span
 from probe_flow.mappings.mapping_file import ClassEntries, Entry
@@ -66,16 +67,14 @@ def _first_layers(modules: Collection[Path]) -> dict[Path, int]:
     return {owner: number for owner, number in first.items() if number}
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
+class Walk(Struct, frozen=True):
     """Where a path leads, and the line of the last entry that had a part in it."""
 
     path: Path
     span: Span | None = None
 
 
-@dataclass(slots=True)
-class Scopes:
+class Scopes(Struct):
     """Translates paths of the target by the entries of a layer mapping.
 
     Args:

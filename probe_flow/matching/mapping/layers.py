@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.mappings.mapping_file import ClassEntries
@@ -82,8 +83,7 @@ def _without_layers(target: Catalog, golden: Catalog) -> list[Diagnostic]:
     return found
 
 
-@dataclass(slots=True)
-class _LayerNames:
+class _LayerNames(Struct):
     """Names nodes after their place: ``mlp.fc1`` (module), ``mlp.fc1.linear()`` (API called there)."""
 
     paths: LayerPaths

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic
 from probe_flow.mappings.api_mapping_file import ApiEntry
@@ -124,8 +125,7 @@ class _Modules:
         return next(iter(there)) + renamed[len(inner) :]
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
+class _Side(Struct, frozen=True):
     """Renames the nodes of one side."""
 
     apis: ApiNames | None

@@ -9,8 +9,9 @@ a backward call belongs to the forward of the same number.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from probe_flow.matching.name.side import Scope, Side
 from probe_flow.matching.shared.alignment import align
@@ -22,8 +23,7 @@ MAX_ROUNDS = 20
 _NO_COUNTERPART = object()
 
 
-@dataclass(slots=True)
-class CallPairs:
+class CallPairs(Struct):
     """Target node number -> golden node number, and back."""
 
     golden_of: dict[int, int] = field(default_factory=dict)

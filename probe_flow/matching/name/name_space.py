@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.records import Catalog, NodeKind, Phase, Rule, Slot, SlotRole
@@ -15,8 +14,7 @@ from probe_flow.records import Catalog, NodeKind, Phase, Rule, Slot, SlotRole
 NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
+class Arguments(Struct, frozen=True):
     """Renames the slots of one node.
 
     Args:
@@ -80,8 +78,7 @@ def own_name(name: str, kind: NodeKind, parent: str | None) -> Named:  # noqa: A
     return Named(name)
 
 
-@dataclass(frozen=True, slots=True)
-class NameSpace:
+class NameSpace(Struct, frozen=True):
     """How the nodes of both sides are called.
 
     Args:

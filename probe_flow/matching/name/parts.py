@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from probe_flow.matching.name.calls import CallPairs
 from probe_flow.matching.name.name_space import Arguments
@@ -19,13 +20,15 @@ Slots = Mapping[str, str]
 _SAME: Slots = {"input.0": "input.0", "output.0": "output.0"}
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One primitive: its class, and which of its tensors the API has too."""
 
     primitive: str
-    forward: Slots = field(default_factory=dict, hash=False)
-    backward: Slots = field(default_factory=dict, hash=False)
+    forward: Slots = field(default_factory=dict)
+    backward: Slots = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash(self.primitive)
 
 
 LINEAR = (
@@ -69,8 +72,7 @@ MAX_AHEAD = 64
 _PRIMITIVE = "Primitive."
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One target node, the golden node that it is a part of, and which tensors the two share."""
 
     number: int
@@ -83,8 +85,7 @@ class Part:
         return CommonReason.INTERNAL.expected(f"`{slot}` lies inside `{self.text}` of the golden")
 
 
-@dataclass(slots=True)
-class Whole:
+class Whole(Struct):
     """A golden node that several target nodes make up, and what of it has no partner yet."""
 
     targets: tuple[int, ...]
@@ -105,8 +106,7 @@ class Whole:
         return CommonReason.INTERNAL.expected(text)
 
 
-@dataclass(slots=True)
-class Parts:
+class Parts(Struct):
     """What was found: by target node, and by golden node."""
 
     of_target: dict[int, Part] = field(default_factory=dict)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from probe_flow.dumps.dump_json.names import parse_entry_name
 from probe_flow.matching.name.name_space import Named, Rename, own_name
@@ -103,8 +104,7 @@ Scope = int | str | None
 """What called a node: a node number, the name of something that was not dumped, or None for nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """Nodes of one execution by number, in the order of the dump.
 
     Args:

@@ -7,7 +7,7 @@ layout) names is taken.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from probe_flow.matching.offline.axes import (
     Shape,
@@ -36,8 +36,7 @@ from probe_flow.records import Reason, TensorRef
 _UNTOLD = Told()
 
 
-@dataclass(frozen=True, slots=True)
-class Aligned:
+class Aligned(Struct, frozen=True):
     """A pair as it is to be read; ``problem`` says why it cannot be compared as it stands."""
 
     target: TensorRef
@@ -46,8 +45,7 @@ class Aligned:
     problem: Reason | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
+class _Side(Struct, frozen=True):
     """One tensor with its logical shape; ``order``: None where the axes may be in any order, else the known one.
 
     The shape of a side of known order is in NCHW or NCDHW. `is_fixed` sides are read in that order by their layout.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from probe_flow.errors import NotComparableError
 from probe_flow.records import TensorRef
@@ -28,8 +29,7 @@ _MATRIX_LAYOUTS = ("FRACTAL_NZ", "FRACTAL_NZ_C0_16", "FRACTAL_NZ_C0_32")
 _WEIGHT_LAYOUTS = ("FRACTAL_Z", "FRACTAL_Z_C04", "FRACTAL_Z_3D")
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """What is known of a tensor from elsewhere: the order of its axes and its shape in that order."""
 
     layout: str = ""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, Severity, UsageError
 from probe_flow.matching.rules.merge import FusionRules
@@ -18,8 +19,7 @@ _RANGE = re.compile(r"\s*(-?[0-9]{1,18})\s*,\s*(-?[0-9]{1,18})\s*,\s*(-?[0-9]{1,
 _SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """Ids to compare, those of whole groups, and what was wrong with the wish."""
 
     ids: frozenset[int]

@@ -9,7 +9,8 @@ file is inside of it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.dumps.file_names import safe_name
 from probe_flow.matching.offline.index import DumpIndex

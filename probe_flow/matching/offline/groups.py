@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import replace
 from functools import cached_property
+
+from msgspec.structs import replace
 
 from probe_flow.errors import Span
 from probe_flow.matching.offline.align import Aligned, align

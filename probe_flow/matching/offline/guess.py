@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from probe_flow.dumps.file_names import safe_name
 from probe_flow.errors import Diagnostic, Severity
@@ -43,8 +44,7 @@ MAX_COMPARED = 250_000
 """Pairs of tensors that one stretch may compare by shape, a few seconds; longer ones are left without partners."""
 
 
-@dataclass(slots=True)
-class Joined:
+class Joined(Struct):
     """Pairs with whether nothing else fits, and for the others what they could be, by identity."""
 
     pairs: list[tuple[TensorRef, TensorRef, bool]] = field(default_factory=list)

@@ -51,10 +51,10 @@ code                     gap         evidence
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import count, islice
 
-from msgspec import structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.offline.by_ids import Selection
@@ -171,8 +171,7 @@ def _file(rules: FusionRules) -> str | None:
 Select = Callable[[FusionRules], Selection]
 
 
-@dataclass(slots=True)
-class _Match:
+class _Match(Struct):
     """The match of two dumps."""
 
     target: Catalog

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from probe_flow.dumps.device.joined_slices import NOT_JOINED
@@ -15,8 +15,7 @@ from probe_flow.matching.shared.vocabulary import CommonReason, CommonRule
 from probe_flow.records import Catalog, Edge, Group, Node, NodeKey, Pair, Pairs, Reason, Rule, TensorKind, TensorRef
 
 
-@dataclass(slots=True)
-class Ledger:
+class Ledger(Struct):
     """Pairs and groups, and tensors whose logical shape only the match knows.
 
     Tensors are told apart by identity, so that a catalog and its pairs hold the same objects in the end.

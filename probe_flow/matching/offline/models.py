@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from probe_flow.dumps.rules.records import RuleFile
 from probe_flow.errors import Diagnostic, Severity
@@ -15,8 +16,7 @@ _NUMBER = re.compile(r"[0-9]+")
 _SHOWN = 5
 
 
-@dataclass(slots=True)
-class RuleBook:
+class RuleBook(Struct):
     """The rule files of a comparison.
 
     Args:

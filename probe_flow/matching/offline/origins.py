@@ -8,7 +8,8 @@ user's model casts, is compared with its own golden: passing it over would compa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.dumps.rules.records import RuleOutput
 from probe_flow.matching.offline.reasons import input_index, input_malformed, unknown_producer
@@ -27,8 +28,7 @@ HELD_TYPES = frozenset({"Const", "Constant", "ConstPlaceHolder", "FileConstant",
 GoldenOutput = Callable[[str, int], TensorRef | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where the value of a device tensor is made.
 
     Args:

@@ -17,15 +17,14 @@ Nothing else can be compared: arrays against a device dump, a quantised golden a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.records import Catalog, Framework
 from probe_flow.records.frameworks import NPY, OM
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """Which rule files there are."""
 
     fusion: bool = False

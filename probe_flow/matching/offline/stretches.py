@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+from msgspec import Struct, field
 
 from probe_flow.matching.shared.alignment import common_subsequence
 
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class Stretch(Generic[T]):
+class Stretch(Struct, Generic[T]):
     """What neither side has paired yet, between two pairs that follow each other on both sides."""
 
     target: list[T] = field(default_factory=list)

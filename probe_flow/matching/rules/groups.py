@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.matching.rules.records import FusionGroup, FusionOp
 from probe_flow.records import Relation

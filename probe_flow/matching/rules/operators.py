@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.dumps.rules.records import RuleFile, RuleOp
 from probe_flow.matching.rules.groups import grouped, key_of, numbered

@@ -6,7 +6,8 @@ The second rule file says which originals every operator of the quantised graph 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.matching.rules.groups import grouped, key_of_originals, numbered
 from probe_flow.matching.rules.records import FusionOp, FusionOutput

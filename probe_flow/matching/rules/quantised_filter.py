@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.matching.rules.records import CONSTANTS, FusionOp

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from probe_flow.dumps.rules.records import RuleOutput
 from probe_flow.errors import Diagnostic
@@ -18,8 +19,7 @@ CONSTANTS = frozenset({"Const", "Constant"})
 _CLEANED = str.maketrans("/.", "__")
 
 
-@dataclass(frozen=True, slots=True)
-class FusionOp:
+class FusionOp(Struct, frozen=True):
     """One device operator with all that matching needs to know of it.
 
     Args:
@@ -54,7 +54,10 @@ class FusionOp:
     passes: tuple[str, ...] = ()
     compares_inputs: bool = True
     compares_outputs: bool = True
-    kernel: Mapping[str, str] = field(default_factory=dict, hash=False)
+    kernel: Mapping[str, str] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash((self.graph, self.name, self.id))
 
     @property
     def is_inner(self) -> bool:
@@ -62,8 +65,7 @@ class FusionOp:
         return self.is_multiop and not any(output.origin_name for output in self.outputs)
 
 
-@dataclass(frozen=True, slots=True)
-class FusionGroup:
+class FusionGroup(Struct, frozen=True):
     """Device operators that stand for the same originals.
 
     Args:
@@ -79,8 +81,7 @@ class FusionGroup:
     ops: tuple[FusionOp, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FusionRules:
+class FusionRules(Struct, frozen=True):
     """The rules of one comparison.
 
     Args:

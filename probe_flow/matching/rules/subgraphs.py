@@ -7,7 +7,8 @@ Inside a subgraph, a ``Data`` operator stands for an input of the operator that 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.dumps.rules.facts import PARENT_INPUT, SUBGRAPHS
 from probe_flow.dumps.rules.records import RuleFile, RuleOp

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Severity
@@ -15,8 +15,7 @@ from probe_flow.records import Catalog, Execution, Pair, Pairs
 _WAYS_OF_RUNNING = {"graph", "pynative"}
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionPairs:
+class ExecutionPairs(Struct, frozen=True):
     """Target execution -> golden execution, what is worth saying about it, and options that paired nothing."""
 
     golden_of: Mapping[Execution, Execution]

@@ -7,7 +7,9 @@ longest common subsequences of signatures, with all values, with the values of w
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.matching.alike.operations import COMPOSITES, spelled_by
 from probe_flow.matching.shared.alignment import common_subsequence
@@ -28,8 +30,7 @@ SAME = 0.02
 """Difference of likeness that decides nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """Nodes that correspond; one on each side, or one and the several calls that spell it.
 
     Args:

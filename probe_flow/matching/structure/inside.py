@@ -8,7 +8,8 @@ module that the other side has inlined.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.matching.alike.values import CLOSE, EQUAL, likeness
 from probe_flow.matching.structure.align import MAX_CELLS, Aligner, Link

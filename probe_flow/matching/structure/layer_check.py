@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from probe_flow.errors import Span
 from probe_flow.mappings.mapping_file import ClassEntries, Entry
@@ -25,8 +27,7 @@ MAX_CANDIDATES = 64
 _FILE = "suggestion"
 
 
-@dataclass(slots=True)
-class _Votes:
+class _Votes(Struct):
     """What values say of one entry: pairs that agree, and those that belong elsewhere, in words."""
 
     agreeing: int = 0

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from probe_flow.matching.alike.operations import family, kin
 from probe_flow.matching.mapping.cells import split_prefix
@@ -20,8 +21,7 @@ _SURE = (1.0, "")
 Path = tuple[str, ...]
 
 
-@dataclass(slots=True)
-class SuggestedEntry:
+class SuggestedEntry(Struct):
     """One line of the mapping.
 
     Args:
@@ -39,8 +39,7 @@ class SuggestedEntry:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
+class Suggestion(Struct, frozen=True):
     """A layer mapping.
 
     Args:
@@ -69,8 +68,7 @@ class Suggestion:
         return marked + len(self.rejected)
 
 
-@dataclass(slots=True)
-class _Wish:
+class _Wish(Struct):
     """What the children of one class are called, with how many owners say so."""
 
     partners: dict[Path, Counter[Path]] = field(default_factory=dict)

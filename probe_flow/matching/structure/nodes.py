@@ -5,7 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from probe_flow.matching.name.side import Side
 from probe_flow.matching.structure.align import MAX_CELLS_UNCUT, Aligner, Link
@@ -23,8 +25,7 @@ SAME_NAME = 0.95
 """Likeness of two nodes of which only the name is known."""
 
 
-@dataclass(slots=True)
-class NodeLinks:
+class NodeLinks(Struct):
     """The links of two executions, by node number of either side; the trees they were found in."""
 
     links: list[Link] = field(default_factory=list)

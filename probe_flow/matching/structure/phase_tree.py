@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.matching.alike.operations import family, is_bookkeeping, kin
 from probe_flow.matching.alike.values import fingerprint
@@ -19,8 +20,7 @@ Shapes = tuple[tuple[int, ...], ...]
 _NUMERIC = frozenset({TensorKind.TENSOR, TensorKind.STATISTICS, TensorKind.UNREADABLE})
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
+class Traits(Struct, frozen=True):
     """What a node is compared by.
 
     Args:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import enum
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 from msgspec import Struct
 
@@ -33,8 +32,7 @@ class Origin(enum.Enum):
     CONSTANT = "constant"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """One input of the device operators behind an FX node, dumped or known from the graph only.
 
     Args:
@@ -106,8 +104,7 @@ def _graph_place(graph: FxGraph, source: Source) -> Place:
     return Place(known, graph.links.shape(source), source)
 
 
-@dataclass(frozen=True, slots=True)
-class Alignment:
+class Alignment(Struct, frozen=True):
     """Which argument stands at which place, as (place, argument). `is_exact`: all of them, one by one."""
 
     pairs: tuple[tuple[int, int], ...]
@@ -153,8 +150,7 @@ def align_numbers(inputs: Sequence[DeviceInput], numbers: Sequence[TensorRef]) -
     return list(zip(single, range(len(numbers)), strict=True)) if len(single) == len(numbers) else []
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A number or short list of integers: its place among inputs or arguments (None: unknown), and the tensor."""
 
     place: int | None

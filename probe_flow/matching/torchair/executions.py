@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from probe_flow.dumps.graph.links import graph_of
 from probe_flow.errors import Diagnostic, Severity
@@ -15,8 +16,7 @@ GraphId = int | str | None
 RankedGraph = tuple[int | None, GraphId]
 
 
-@dataclass(slots=True)
-class ExecutionPairs:
+class ExecutionPairs(Struct):
     """Which golden execution each target execution is compared with; None where there is none."""
 
     partners: dict[Execution, Execution | None] = field(default_factory=dict)

@@ -6,8 +6,8 @@ The evidence is the graph text and what the device dumped; see `matching.torchai
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.dumps.graph.links import CONSTANT_TYPES, MAYBE_VIEW_TYPES, VIEW_TYPES, Source
@@ -22,8 +22,7 @@ from probe_flow.matching.torchair.recorded_arguments import align_recorded, is_n
 from probe_flow.records import GraphOp, Pair, Reason, SlotRole, TensorKind, TensorRef
 
 
-@dataclass(slots=True)
-class Leftovers:
+class Leftovers(Struct):
     """Explains golden tensors of one execution.
 
     Args:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from probe_flow.dumps.graph.links import CONSTANT_TYPES, GraphLinks, Source
 from probe_flow.matching.torchair.arguments import fact
@@ -22,8 +23,7 @@ _MAX_WALKED = 256
 """Operators without a file that one search for neighbours passes."""
 
 
-@dataclass(slots=True)
-class _Region:
+class _Region(Struct):
     """Connected operators of the golden dump that the target lacks."""
 
     ops: list[GraphOp] = field(default_factory=list)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
+
+from msgspec import Struct
 
 from probe_flow.dumps.graph.edges import fused_outputs
 from probe_flow.dumps.graph.links import PRIVATE_TYPES, GraphLinks, Source
 from probe_flow.records import Catalog, Group, Node, NodeKey, Relation, SlotRole, TensorRef
 
 
-@dataclass(slots=True)
-class DumpedNode:
+class DumpedNode(Struct):
     """A device operator with its tensors and the graph operators behind it (none: not in the graph)."""
 
     node: Node

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from probe_flow.dumps.graph.links import CONSTANT_TYPES, RELAY_TYPES, VIEW_TYPES, GraphLinks, Source, graph_of
 from probe_flow.errors import Diagnostic, Severity
@@ -36,8 +37,7 @@ from probe_flow.records import (
 from probe_flow.records.frameworks import TORCHAIR_GE
 
 
-@dataclass(slots=True)
-class GeLeftovers:
+class GeLeftovers(Struct):
     """Explains golden tensors of one execution.
 
     Args:
@@ -202,8 +202,7 @@ class GeLeftovers:
         return TorchairReason.NO_TARGET_OP.missing(f"the target dump has no file of `{name}`{kind}{tail}")
 
 
-@dataclass(slots=True)
-class TorchairRun:
+class TorchairRun(Struct):
     """Collects pairs, groups and problems over all executions."""
 
     target: Catalog

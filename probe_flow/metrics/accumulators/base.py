@@ -7,8 +7,9 @@ that name it. The numpy form works with every backend; the compiled form is for 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct
 
 from probe_flow.metrics.sums.block_sums import Scratch, Values
 from probe_flow.metrics.sums.figures import Figures
@@ -22,8 +23,7 @@ LANES = 64
 """Sums that a pass of machine code keeps of each figure: element i goes to lane i modulo 64."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class LanePass:
+class LanePass(Struct, frozen=True, eq=False):
     """A pass of machine code over a block, made from what one element adds to its lane.
 
     Args:

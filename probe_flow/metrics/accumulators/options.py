@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from probe_flow.metrics.accumulators.registry import ACCUMULATORS, kinds_of
 
 
-@dataclass(frozen=True, slots=True)
-class MeasureOptions:
+class MeasureOptions(Struct, frozen=True):
     """Accumulators, each of which costs time, and the backend.
 
     Args:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 from probe_flow.metrics.accumulators.base import Rules
@@ -25,8 +25,7 @@ class MeasureBlock(Protocol):
     def __call__(self, target: Values, golden: Values, start: int, rules: Rules, scratch: Scratch) -> Record: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(Struct, frozen=True):
     """One way to measure blocks. Sums of two backends agree to 1e-12, counts, extremes and indices exactly."""
 
     name: str

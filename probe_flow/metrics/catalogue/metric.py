@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.metrics.sums.record import Record, Value
 from probe_flow.records import Mode
@@ -25,8 +26,7 @@ Arguments = Mapping[str, str | int | float | bool]
 """What a workflow gives a metric under `metric_args`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """One metric.
 
     Args:

@@ -6,7 +6,8 @@ Loading this module loads no numpy, so that workflow files can be checked agains
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 from probe_flow.metrics.accumulators.options import MeasureOptions

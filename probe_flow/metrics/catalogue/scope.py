@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic, UsageError
 from probe_flow.metrics.catalogue.metric import Arguments, Compute
 from probe_flow.metrics.catalogue.registry import find_metric
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """How a comparison measures.
 
     Args:

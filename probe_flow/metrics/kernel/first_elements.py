@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from probe_flow.metrics.kernel.kept_blocks import Blocks
     from probe_flow.metrics.sums.block_sums import Values
 
 
-@dataclass(frozen=True, slots=True)
-class FirstElements:
+class FirstElements(Struct, frozen=True):
     """At most ``limit`` elements of a tensor in C order."""
 
     values: Blocks

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from msgspec import Struct
@@ -165,8 +164,7 @@ class Record(NamedTuple):
         return self.errors.max_abs_index if self.errors is not None and self.errors.compared else None
 
 
-@dataclass(frozen=True, slots=True)
-class SpanRecord:
+class SpanRecord(Struct, frozen=True):
     """Blocks ``[first_block, first_block + n_blocks)``, reduced to subtrees; what a worker sends back."""
 
     first_block: int

@@ -11,8 +11,9 @@ import enum
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from probe_flow.files.atomic import atomic_text
 from probe_flow.record.conclusion import caveats, dumps_line, last_line, verdict_word
@@ -37,8 +38,7 @@ _LEVELS = {"error": Level.ERROR, "warning": Level.WARNING, "note": Level.NOTICE}
 _GITLAB = {Level.ERROR: "critical", Level.WARNING: "minor", Level.NOTICE: "info"}
 
 
-@dataclass(frozen=True, slots=True)
-class Annotation:
+class Annotation(Struct, frozen=True):
     """One remark. Lines and columns count from 1, the end is exclusive; None = not known.
 
     Args:

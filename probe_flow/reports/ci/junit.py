@@ -11,9 +11,10 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, groupby
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.files.atomic import atomic_text
 from probe_flow.record.conclusion import concluded, dumps_line, last_line
@@ -34,8 +35,7 @@ _COMPARED = frozenset({Status.PASS, Status.WARNING, Status.FAIL})
 _NOTHING = ("", "", "")
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
+class _Case(Struct, frozen=True):
     """One test case; ``outcome`` is ``failure``, ``error``, ``skipped`` or empty."""
 
     classname: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from probe_flow.reports.elements.element_view import Elements, Floats
@@ -20,8 +20,7 @@ _ROW = np.dtype(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(Struct, frozen=True):
     """What a pass found.
 
     Args:
@@ -51,8 +50,7 @@ def scan(runs: Iterable[Elements], top: int) -> Scan:
     return Scan(worst["absolute"].rows, worst["relative"].rows, (found[0], found[1], found[2], found[3]))
 
 
-@dataclass(slots=True)
-class _Worst:
+class _Worst(Struct):
     """The rows with the highest ranks so far, in order."""
 
     top: int

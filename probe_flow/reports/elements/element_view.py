@@ -6,9 +6,9 @@ import math
 import re
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from probe_flow.elements.blocks import open_tensor
@@ -25,8 +25,7 @@ _FEW = 4
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]")
 
 
-@dataclass(frozen=True, slots=True)
-class ElementView:
+class ElementView(Struct, frozen=True):
     """Two tensors with equally many elements, in the same logical order.
 
     Args:
@@ -71,8 +70,7 @@ class ElementView:
         return _AXES.get(count) or " ".join(f"axis{number}" for number in range(count))
 
 
-@dataclass(frozen=True, slots=True)
-class Elements:
+class Elements(Struct, frozen=True):
     """A run of elements of both sides as float64, and their errors.
 
     Args:

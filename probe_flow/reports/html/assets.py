@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+
+from msgspec import Struct
 
 from probe_flow.reports.palette import palette_css
 
@@ -40,8 +41,7 @@ _LICENCES = (("uPlot", "vendor/uplot/LICENSE"), ("Tabulator", "vendor/tabulator/
 _SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*$|/\*# sourceMappingURL=.*?\*/", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Assets:
+class Assets(Struct, frozen=True):
     """What every report has in common.
 
     Args:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic, Span, UsageError, WorkflowError, did_you_mean
 from probe_flow.files.opening import open_bytes
@@ -26,8 +27,7 @@ _KEYS = ("api", "compare_index")
 _WHAT = "merge configuration"
 
 
-@dataclass(frozen=True, slots=True)
-class MergeConfig:
+class MergeConfig(Struct, frozen=True):
     """What is merged.
 
     Args:
@@ -39,7 +39,7 @@ class MergeConfig:
 
     apis: tuple[str, ...]
     measures: tuple[str, ...] = ()
-    spans: Mapping[str, Span] = field(default_factory=dict, hash=False)
+    spans: Mapping[str, Span] = field(default_factory=dict)
     source: tuple[str, str] = ("", "")
 
     @property

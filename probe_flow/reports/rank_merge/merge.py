@@ -7,8 +7,9 @@ makes the names of communication groups visible. When a dump recorded groups, a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
+
+from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic, FormatError, IncompleteError, Severity, WorkflowError, did_you_mean
 from probe_flow.reports.rank_merge.config import MergeConfig
@@ -57,8 +58,7 @@ _ABSENT = "N/A"
 _NO_NUMBER = frozenset((_ABSENT, "unsupported", "Nan"))
 
 
-@dataclass(frozen=True, slots=True)
-class RankTable:
+class RankTable(Struct, frozen=True):
     """The result table of one rank, read once.
 
     Args:
@@ -74,8 +74,7 @@ class RankTable:
     rows: Iterable[Sequence[Cell | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Sheet:
+class Sheet(Struct, frozen=True):
     """One measure of all ranks; a cell is None where a rank has no such row."""
 
     measure: str
@@ -83,8 +82,7 @@ class Sheet:
     rows: tuple[tuple[Cell | None, ...], ...]
 
 
-@dataclass(slots=True)
-class _Rank:
+class _Rank(Struct):
     """The rows of one rank that are merged: name -> cells by column, in order."""
 
     rank: int

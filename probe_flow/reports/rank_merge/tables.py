@@ -11,9 +11,10 @@ import re
 import zipfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, FormatError, Severity, UsageError
 from probe_flow.files.opening import open_bytes, open_text, regular
@@ -38,8 +39,7 @@ _OWN = re.compile(r"multi_ranks_compare_merge.*\.(csv|xlsx)")
 _STEP = re.compile(r"step(\d{1,18})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class RankFiles:
+class RankFiles(Struct, frozen=True):
     """The files of one rank's table: one, or the parts of a long one."""
 
     rank: int

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from probe_flow.files.atomic import atomic_bytes
 from probe_flow.reports.cells import text_cell
@@ -25,8 +26,7 @@ _NAME_WIDTH, _WIDTH = 60, 24
 _UNSAFE = re.compile(r"[^A-Za-z0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
-class MergedFile:
+class MergedFile(Struct, frozen=True):
     """One file of merged tables; writing it raises IncompleteError (PF7001) when that fails."""
 
     name: str

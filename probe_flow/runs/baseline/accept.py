@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, UsageError
 from probe_flow.files.atomic import atomic_text
@@ -18,8 +19,7 @@ from probe_flow.records.baseline import FAILING_ROW, NONFINITE_ROW, NodePlace, l
 from probe_flow.runs.baseline.file_text import baseline_text
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(Struct, frozen=True):
     """What `accept` wrote: the file now, and the one that it replaced."""
 
     file: BaselineFile

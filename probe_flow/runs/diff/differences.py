@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.records import Baseline, BaselineUse, Deviant
@@ -16,8 +18,7 @@ from probe_flow.runs.diff.inputs import InputChange, changed_inputs, input_probl
 from probe_flow.runs.diff.rows import At, Kind, RowChange, RunRows, change_of
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Struct, frozen=True):
     """A failing finding that both runs have at one operator, but of other ranks or steps.
 
     Args:

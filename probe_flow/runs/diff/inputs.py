@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, Severity
 from probe_flow.record.places import printable
@@ -15,8 +16,7 @@ _DIGITS = 8
 """Digits of a fingerprint that are shown; JSON has all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(Struct, frozen=True):
     """A dump that a run read.
 
     Args:
@@ -30,8 +30,7 @@ class Input:
     tensors: int
 
 
-@dataclass(frozen=True, slots=True)
-class InputChange:
+class InputChange(Struct, frozen=True):
     """A dump that is another one in B: of one stage; None where a run has no such stage."""
 
     stage: str

@@ -7,7 +7,6 @@ import math
 import sys
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -63,8 +62,7 @@ MEANINGS: Mapping[Kind, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RowFacts:
+class RowFacts(Struct, frozen=True):
     """What the difference needs of a row of one run."""
 
     verdict: Status
@@ -104,8 +102,7 @@ _Key = tuple[Any, ...]
 _place_of = attrgetter("rank", "graph", "step", "node", "call", "phase", "direction", "index")
 
 
-@dataclass(frozen=True, slots=True)
-class RowChange:
+class RowChange(Struct, frozen=True):
     """A tensor that is not in both runs the same.
 
     Args:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
+
+from msgspec import Struct
 
 from probe_flow.runs.draw.colors import (
     INK,
@@ -43,8 +44,7 @@ _PASSING = 10.0
 """Width kept for an edge that passes a layer."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Box:
+class _Box(Struct, frozen=True):
     """A placed node: middle of its upper side, width and height."""
 
     x: float

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.runs.queries.base import EVERYWHERE, Scope
@@ -24,8 +25,7 @@ DRAWN_DEPTH = 2
 PATTERN = frozenset("*?[")
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """An answer in both forms; lines are made when they are printed."""
 
     lines: Iterator[str]
@@ -33,8 +33,7 @@ class Reply:
     graph: Subgraph | None = None
 
 
-@dataclass(slots=True)
-class Asker:
+class Asker(Struct):
     """A run, and what was read of it so far.
 
     Args:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from heapq import nlargest
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 from probe_flow.record.json_values import number
@@ -35,8 +36,7 @@ MAX_COMPARED = 2000
 _UNCLEAN = re.compile(r"[^A-Za-z0-9_]")
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """Which part of a run a question is about; None = all of it.
 
     Args:
@@ -67,8 +67,7 @@ class Scope:
 EVERYWHERE = Scope()
 
 
-@dataclass(frozen=True, slots=True)
-class NamesFound:
+class NamesFound(Struct, frozen=True):
     """Names that a user's words mean.
 
     Args:

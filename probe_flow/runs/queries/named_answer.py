@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
+
+from msgspec import Struct, field
 
 from probe_flow.record.places import printable
 
@@ -20,8 +21,7 @@ class _Shown(Protocol):
 View = TypeVar("View", bound=_Shown)
 
 
-@dataclass(slots=True)
-class NamedAnswer(Generic[View]):
+class NamedAnswer(Struct, Generic[View]):
     """What a run knows of what a name means.
 
     Args:

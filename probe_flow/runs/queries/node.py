@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.record.run_json import plain
@@ -32,8 +33,7 @@ _SLOT = re.compile(r"\.(?:input|output|parameter_grad|parameter|buffer|debug)\.[
 Judgement = tuple[str | None, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeView(Struct, frozen=True):
     """One call of a node in one execution, on one side.
 
     Args:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.record.run_json import DIVERGENCES, plain
@@ -18,8 +19,7 @@ from probe_flow.runs.queries.base import EVERYWHERE, Scope
 _QUOTED = re.compile(r"`[^`]*`")
 
 
-@dataclass(slots=True)
-class Alone:
+class Alone(Struct):
     """Rows without a counterpart for one reason.
 
     Args:
@@ -37,8 +37,7 @@ class Alone:
     rows: list[RowRecord] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class UnmatchedAnswer:
+class UnmatchedAnswer(Struct):
     """What has no counterpart.
 
     Args:
@@ -94,8 +93,7 @@ def unmatched(run: StoredRun, *, limit: int | None, scope: Scope = EVERYWHERE) -
     return answer
 
 
-@dataclass(slots=True)
-class OriginAnswer:
+class OriginAnswer(Struct):
     """Where the divergence begins.
 
     Args:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from probe_flow.record.run_folder import StoredRun
@@ -18,8 +18,7 @@ Flow = tuple[int, Identity, int]
 """Input of the consumer, the producer, output of the producer."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredNode:
+class StoredNode(Struct, frozen=True):
     """What is kept of every node.
 
     Args:
@@ -69,8 +68,7 @@ class StoredNode:
         return f"{self.node}{call}{'.backward' if self.known.phase is Phase.BACKWARD else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """A neighbour: the node at the other end, and the two slots."""
 
     node: StoredNode
@@ -78,8 +76,7 @@ class Link:
     output: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Execution:
+class _Execution(Struct, frozen=True):
     """The nodes of one execution of one side in their order, where each stands, and what modules hold."""
 
     nodes: list[StoredNode]

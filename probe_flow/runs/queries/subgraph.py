@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.reports.marks import Mark
 from probe_flow.runs.queries.base import Identity, place
@@ -14,8 +16,7 @@ MAX_NODES = 200
 """Nodes of one neighbourhood; more cannot be drawn so that a person reads it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """A node of a neighbourhood.
 
     Args:
@@ -41,8 +42,7 @@ class Shown:
         return ", ".join(word for word in words if word)
 
 
-@dataclass(frozen=True, slots=True)
-class Flowing:
+class Flowing(Struct, frozen=True):
     """An edge of a neighbourhood; places of nodes in its list."""
 
     producer: int
@@ -51,8 +51,7 @@ class Flowing:
     input: int
 
 
-@dataclass(frozen=True, slots=True)
-class Subgraph:
+class Subgraph(Struct, frozen=True):
     """A neighbourhood.
 
     Args:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct, field
 
 from probe_flow.elements.axis_order import axes_of, channels_first, order_of
 from probe_flow.errors import ProbeFlowError
@@ -43,8 +44,7 @@ class Dumps(Protocol):
         """Return the tensors that may be the row's, the likeliest first, and why there is none when there is none."""
 
 
-@dataclass(slots=True)
-class SideView:
+class SideView(Struct):
     """One side of a row.
 
     Args:
@@ -66,8 +66,7 @@ class SideView:
     order: str | None = None
 
 
-@dataclass(slots=True)
-class TensorView:
+class TensorView(Struct):
     """A row and what is known of its elements.
 
     Args:

@@ -6,8 +6,9 @@ import enum
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic, UsageError, did_you_mean
 from probe_flow.record.json_values import json_number
@@ -44,8 +45,7 @@ class Part(enum.Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(Struct, frozen=True):
     """A metric and its bound: nodes with a value on the far side are listed."""
 
     metric: str
@@ -78,8 +78,7 @@ def parse_threshold(text: str, relation: Relation) -> Threshold:
     return Threshold(metric.strip(), bound, relation)
 
 
-@dataclass(slots=True)
-class NodeValues:
+class NodeValues(Struct):
     """One call of a node with its values of the metric.
 
     Args:
@@ -143,8 +142,7 @@ class NodeValues:
         }
 
 
-@dataclass(slots=True)
-class ThresholdAnswer:
+class ThresholdAnswer(Struct):
     """What a run has on the far side of a threshold.
 
     Args:

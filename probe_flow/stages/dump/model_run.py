@@ -123,7 +123,8 @@ class RunOptions(StageOptions):
         return model
 
     @field_validator(
-        "inputs", "import_from", "calls", "seed", "deterministic", "threads", "memory_limit", "time_limit", "output", "overwrite",
+        "inputs", "import_from", "calls", "seed", "deterministic", "threads", "memory_limit", "time_limit", "output",
+        "overwrite",
         mode="after",
     )  # fmt: skip
     @classmethod

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, IncompleteError, ProbeFlowError, Severity, Stopped
 from probe_flow.records import Catalog

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from probe_flow.comparing.closer_looks import LookBatch, look_at, look_of
 from probe_flow.errors import Diagnostic, Severity, did_you_mean

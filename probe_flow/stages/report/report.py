@@ -5,12 +5,12 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from msgspec import structs
+from msgspec.structs import replace
 from pydantic import (
     AfterValidator,
     ConfigDict,

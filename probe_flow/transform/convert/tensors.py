@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.elements.axis_order import channels_first
 from probe_flow.elements.converted.files import ConvertedFile, FileKind, form_of, write_converted
@@ -23,8 +25,7 @@ _ONE_TENSOR = (".npy", ".pt")
 """Endings of dumped files that hold one tensor, whose number says nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What the tensors become.
 
     Args:
@@ -42,8 +43,7 @@ class Wanted:
     names_shapes: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """One tensor, by its place in the catalog, and the folder for it."""
 
     index: int
@@ -51,8 +51,7 @@ class Job:
     folder: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """Tensors for one worker."""
 
     jobs: tuple[Job, ...]
@@ -60,8 +59,7 @@ class Batch:
     replaces: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """What became of one tensor: what stands for it now, or why it is not converted; and its file's long name.
 
     ``is_left``: it has no such layout and stays as it is.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.elements.converted.files import ConvertedFile
 from probe_flow.errors import Diagnostic, ProbeFlowError
@@ -24,8 +25,7 @@ class Ending(enum.Enum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """A file that shall be there.
 
     Args:
@@ -39,8 +39,7 @@ class Wish:
     make: Callable[[], StreamedFile | ConvertedFile]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What became of a wish.
 
     Args:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from probe_flow.dumps.device.dumped_file import DumpedFile, read_dumped_file
 from probe_flow.dumps.device.overflow_records import op_debug_json, read_op_debug
@@ -28,8 +30,7 @@ Make = Callable[[Path], StreamedFile | ConvertedFile]
 """Writes a file under a temporary name beside the path that it is to get."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What becomes of the tensors.
 
     Args:
@@ -60,8 +61,7 @@ class Wanted:
         return not self.is_selective or ref.slot.path[0] in (numbers or ())
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """One dumped file: its path, its true name where that is a hash, and its size."""
 
     path: Path
@@ -69,16 +69,14 @@ class Source:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """Dumped files for one worker."""
 
     sources: tuple[Source, ...]
     wanted: Wanted
 
 
-@dataclass(slots=True)
-class Parsed:
+class Parsed(Struct):
     """What became of one dumped file.
 
     Args:

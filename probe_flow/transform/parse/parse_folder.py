@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from probe_flow.dumps.file_names import is_hashed, read_name_mapping, real_name
 from probe_flow.errors import Diagnostic, IncompleteError, Severity, UsageError
@@ -31,8 +32,7 @@ _OTHER_KINDS = (".json", ".csv", ".txt", ".md", ".log", ".pt", ".bin", ".npz", "
 _SHOWN_FOLDERS = 3
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """What became of all files.
 
     Args:

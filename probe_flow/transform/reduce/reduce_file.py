@@ -6,10 +6,12 @@ import enum
 import errno
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.dumps.reduced.reduced_files import ReducedArray, ReducedDevice
 from probe_flow.errors import Diagnostic, ProbeFlowError, Severity
@@ -41,8 +43,7 @@ class Ending(enum.Enum):
     LEFT = "left"
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """One dumped file, as it was seen, and where its reduced file belongs.
 
     Paths are texts: objects for them would take a good part of the time of a small file.
@@ -62,8 +63,7 @@ class Job:
         return self.identity[1]
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """Dumped files for one worker.
 
     Args:
@@ -79,8 +79,7 @@ class Batch:
     stop: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """What became of one file.
 
     Args:
@@ -102,8 +101,7 @@ class Done:
     nan_tensors: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
+class _Prepared(Struct, frozen=True):
     """A file whose reduced file is ready to be put into its place; without ``draft`` it is there already."""
 
     job: Job

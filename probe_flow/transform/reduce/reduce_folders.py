@@ -8,8 +8,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from probe_flow.dumps.device_folders.dump_files import MAPPING_FILE
 from probe_flow.dumps.reduced.reduced_names import SUFFIX, reduced_name, source_name
@@ -45,8 +46,7 @@ about 30 s."""
 _COMPANIONS = ("dynamo_", "dump_options_", MAPPING_FILE)
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(Struct, frozen=True):
     """How a folder is watched.
 
     Args:
@@ -64,8 +64,7 @@ class Watch:
     stop_file: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What is to be done: see the options of `reduce.minmax`. ``output`` goes with one folder only."""
 
     figures: Figures
@@ -75,8 +74,7 @@ class Wanted:
     watch: Watch | None = None
 
 
-@dataclass(slots=True)
-class Reduction:
+class Reduction(Struct):
     """The state of one reduction.
 
     Args:

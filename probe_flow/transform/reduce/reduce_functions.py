@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from probe_flow.errors import Diagnostic, FormatError, UsageError
@@ -21,8 +21,7 @@ MAX_LENGTH = 1024
 Function = Callable[[NDArray[Any]], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class UserFunction:
+class UserFunction(Struct, frozen=True):
     """A function that passed its trial.
 
     Args:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from probe_flow.errors import Diagnostic, IncompleteError
 from probe_flow.files.whole_files import write_whole
@@ -17,8 +18,7 @@ SCHEMA = "probe_flow/reduction/1"
 MAX_NOTES = 1000
 
 
-@dataclass(slots=True)
-class Summary:
+class Summary(Struct):
     """Totals over all folders and passes.
 
     Args:

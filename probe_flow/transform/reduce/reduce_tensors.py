@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from probe_flow.dumps.device.file_records import GeDump
@@ -30,8 +30,7 @@ _ANYWHERE = Execution(None, None, None)
 _buffers = threading.local()
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """What every tensor is reduced to: statistics by name, then the user's functions."""
 
     statistics: tuple[str, ...]
@@ -43,8 +42,7 @@ class Figures:
         return (*self.statistics, *(name for function in self.functions for name in function.names))
 
 
-@dataclass(slots=True)
-class Reduced:
+class Reduced(Struct):
     """A reduced file in the making.
 
     Args:
@@ -153,8 +151,7 @@ def _whole(values: TensorBlocks, shape: tuple[int, ...] | None) -> NDArray[Any]:
     return whole.reshape(shape) if shape is not None and math.prod(shape) == whole.size else whole
 
 
-@dataclass(frozen=True, slots=True)
-class _Memory:
+class _Memory(Struct, frozen=True):
     """A tensor in memory, as the kernel reads it."""
 
     values: NDArray[Any]

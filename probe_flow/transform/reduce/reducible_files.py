@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.dumps.device.device_file import ge_header
 from probe_flow.dumps.device.file_records import GeDump
@@ -35,8 +36,7 @@ class SourceKind(enum.Enum):
     DEVICE = "device"
 
 
-@dataclass(frozen=True, slots=True)
-class Unfinished:
+class Unfinished(Struct, frozen=True):
     """Why a file does not look written to its end."""
 
     diagnostic: Diagnostic

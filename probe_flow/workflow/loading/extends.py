@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Span
 from probe_flow.files.yaml.places import Place
@@ -23,8 +25,7 @@ MAX_CHAIN = 50
 """Files that may extend each other in a row; a person keeps track of three."""
 
 
-@dataclass(slots=True)
-class Layers:
+class Layers(Struct):
     """Reads a workflow and everything below it.
 
     Args:

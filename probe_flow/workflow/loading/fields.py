@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
 
+from msgspec import Struct
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -30,8 +30,7 @@ def kind_words(consumes: Consumes) -> str:
     return f"{kind} of a `{consumes.family}.*` stage" if consumes.family else kind
 
 
-@dataclass(frozen=True, slots=True)
-class Marked(Generic[Marker]):
+class Marked(Struct, Generic[Marker], frozen=True):
     """An option that carries a marker in its type.
 
     Args:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Span, WorkflowError, did_you_mean
 from probe_flow.files.yaml.places import HOLE, Place
@@ -37,16 +39,14 @@ class Drop:
 DROP: Final = Drop()
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """The value of a name, and the folder that a relative path in it starts from (None: that of the user's file)."""
 
     value: object
     folder: str | None = None
 
 
-@dataclass(slots=True)
-class Expansion:
+class Expansion(Struct):
     """What the interpolations of one workflow have come to, in all its scopes together."""
 
     size: int = 0
@@ -71,8 +71,7 @@ class Expansion:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """What the names mean in one part of a workflow.
 
     Args:

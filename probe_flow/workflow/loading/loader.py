@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import cast
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
 from probe_flow.errors import Diagnostic, Severity, Span, WorkflowError
@@ -106,8 +107,7 @@ def _any_error(problems: Iterable[Diagnostic]) -> bool:
     return any(problem.severity is Severity.ERROR for problem in problems)
 
 
-@dataclass(slots=True)
-class _FileReader:
+class _FileReader(Struct):
     """Reads the merged file step by step; each step goes on with what the ones before could make out."""
 
     sources: Sources

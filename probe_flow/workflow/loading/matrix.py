@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic
 from probe_flow.files.yaml.places import HOLE
@@ -21,8 +22,7 @@ MAX_INSTANCES = 10_000
 _PLAIN = re.compile(r"[A-Za-z0-9._+-]{1,40}")
 
 
-@dataclass(frozen=True, slots=True)
-class Instance:
+class Instance(Struct, frozen=True):
     """One variant of a stage.
 
     Args:

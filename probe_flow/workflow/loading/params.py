@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from pydantic import ValidationError
 
 from probe_flow.errors import Diagnostic, Severity, Span, did_you_mean
@@ -33,8 +33,7 @@ _NAMES = {
 }
 
 
-@dataclass(slots=True)
-class ParamTable:
+class ParamTable(Struct):
     """Finds the value of every declared parameter.
 
     Args:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from probe_flow.errors import Diagnostic, Span, UsageError, did_you_mean
 from probe_flow.files.yaml.places import HOLE, Place, nearest
@@ -20,8 +22,7 @@ Variant: TypeAlias = "Mapping[str, object]"
 MAX_VARIANTS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
+class Wire(Struct, frozen=True):
     """One name of a stage in an option of another."""
 
     option: str
@@ -30,8 +31,7 @@ class Wire:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """A stage as it is written.
 
     Args:
@@ -54,8 +54,7 @@ class Draft:
         return tuple(dict.fromkeys(wire for _, wires in self.variants for wire in wires))
 
 
-@dataclass(slots=True)
-class DraftReader:
+class DraftReader(Struct):
     """Reads the stages of a file one by one.
 
     Args:

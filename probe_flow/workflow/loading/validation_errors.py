@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
 from probe_flow.errors import Diagnostic, Span, did_you_mean
@@ -35,8 +36,7 @@ _CONDITIONS: Mapping[str, str] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """What a model describes: the whole file, or one stage of it."""
 
     model: type[BaseModel]
@@ -58,8 +58,7 @@ class Subject:
         return f"`{self.path(loc)}` of stage `{self.stage}`" if loc else f"stage `{self.stage}`"
 
 
-@dataclass(frozen=True, slots=True)
-class _Leaf:
+class _Leaf(Struct, frozen=True):
     """One mistake, at a location without union tags."""
 
     kind: str
@@ -73,8 +72,7 @@ class _Leaf:
         return len(self.loc) + (self.kind == "missing")
 
 
-@dataclass(frozen=True, slots=True)
-class _Raw:
+class _Raw(Struct, frozen=True):
     """What is left of one pydantic error while its location is walked."""
 
     error: Any

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel
 
 from probe_flow.errors import Diagnostic, Span
@@ -17,8 +18,7 @@ from probe_flow.workflow.model.models import Cache, Executor
 RUN_OUTPUT: Final = "${run.output}"
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedStage:
+class ResolvedStage(Struct, frozen=True):
     """One stage, or one variant of a stage with a matrix.
 
     Args:
@@ -40,8 +40,7 @@ class ResolvedStage:
     place: Place | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Workflow:
+class Workflow(Struct, frozen=True):
     """A workflow that is ready to be planned. Only `load_workflow` makes one.
 
     Args:

@@ -6,8 +6,10 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from probe_flow.errors import Span
 from probe_flow.files.opening import read_text
@@ -46,8 +48,7 @@ class SampleMissingError(Exception):
         super().__init__(str(path))
 
 
-@dataclass(frozen=True, slots=True)
-class Copied:
+class Copied(Struct, frozen=True):
     """What was copied.
 
     Args:
@@ -61,8 +62,7 @@ class Copied:
     unset: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
+class _Sample(Struct, frozen=True):
     """A parameter with sample data: where it lies, where its copy goes, where key and value of it are written."""
 
     param: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, Severity, did_you_mean
 from probe_flow.files.opening import open_bytes
@@ -20,8 +21,7 @@ from probe_flow.workflow.templates.team_templates import GROUP, announced
 OURS = "probe-flow"
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(Struct, frozen=True):
     """A workflow to start from.
 
     Args:
@@ -46,8 +46,7 @@ class Template:
         return self.package == OURS
 
 
-@dataclass(frozen=True, slots=True)
-class Shelf:
+class Shelf(Struct, frozen=True):
     """Every template, ours first, and what is wrong with packages that announce some."""
 
     templates: tuple[Template, ...]

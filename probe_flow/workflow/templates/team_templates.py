@@ -9,9 +9,10 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, Severity
 
@@ -19,8 +20,7 @@ GROUP = "probe_flow.templates"
 """Entry point group; the name of an entry is for people, its value names a folder."""
 
 
-@dataclass(frozen=True, slots=True)
-class Announced:
+class Announced(Struct, frozen=True):
     """A workflow file of an installed package.
 
     Args:

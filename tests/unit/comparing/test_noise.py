@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +32,7 @@ def compare(target: Path, golden: Path, *repeats: Path, side: str = "golden"):
     told: Catalog = replace(sides[side], attrs={**sides[side].attrs, "repeats": tuple(map(str, repeats))})
     pairs = match_name(**{**sides, side: told})
     reported: list = []
-    run = dataclasses.replace(context(), report=reported.extend)
+    run = replace(context(), report=reported.extend)
     return compare_pairs(pairs, Options.model_validate({"uses": "compare", "pairs": "p"}).asked(), run, None), reported
 
 

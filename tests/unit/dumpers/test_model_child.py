@@ -79,7 +79,7 @@ def job(tmp_path: Path) -> ModelJob:
 
 
 def with_options(job: ModelJob, **options: Any) -> ModelJob:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     return replace(job, **options)
 

@@ -6,13 +6,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 from packages_on_path import Site
 from pydantic import ConfigDict, Field
 

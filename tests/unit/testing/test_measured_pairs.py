@@ -43,14 +43,7 @@ def rounded(folder: Path, dtype: str = "float16", **arrays: np.ndarray[Any, Any]
 
 
 def compared(pairs: Pairs, folder: Path, **asked: Any) -> Comparison:
-    facts = in_order()
-    return compare_pairs(pairs, Asked(**asked), replace_facts(facts), None)
-
-
-def replace_facts(facts: Any) -> Any:
-    from dataclasses import replace as with_fields
-
-    return with_fields(facts, facts=run_record())
+    return compare_pairs(pairs, Asked(**asked), replace(in_order(), facts=run_record()), None)
 
 
 class TestRounded(StageTests):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from probe_flow.dumps.dump_json.apis import UNDEFINED, WITH_BUFFERS
 from probe_flow.reports.table import Cell
@@ -25,8 +26,7 @@ _JOINED = ("qkv", "gate_up")
 _NO_TEXTS = frozenset(("", ABSENT, "Nan", "nan"))
 
 
-@dataclass(slots=True)
-class Marks:
+class Marks(Struct):
     """What the rules say of one row."""
 
     messages: list[str] = field(default_factory=list)

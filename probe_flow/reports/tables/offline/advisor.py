@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from probe_flow.files.atomic import atomic_text
 from probe_flow.records import Comparison, FindingKind, Mode, Row
@@ -18,8 +19,7 @@ _NETWORK_INPUT = "Data"
 _CAUSES = frozenset({FindingKind.ORIGIN, FindingKind.NONFINITE_ORIGIN, FindingKind.DRIFT})
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Struct, frozen=True):
     """What to look at first.
 
     Args:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from probe_flow.records import Execution, Group, Node, NodeKey, Pair, Pairs, Relation, Row
 
@@ -20,8 +21,7 @@ NOT_COMPUTED = "NaN"
 _LAST_NUMBER = re.compile(r"(\d+)\D*$", re.ASCII)
 
 
-@dataclass(slots=True)
-class OfflineGroup:
+class OfflineGroup(Struct):
     """One fused group of one execution.
 
     Args:

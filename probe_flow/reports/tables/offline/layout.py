@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from probe_flow.record.rows import shape_of
 from probe_flow.records import Comparison, NodeKey, Row, TensorRef
@@ -47,8 +48,7 @@ JUDGEMENT = ("Result", "Match", "Remarks")
 NOT_AVAILABLE = "N/A"
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(Struct, frozen=True):
     """Which of the columns that come and go a table has.
 
     Args:

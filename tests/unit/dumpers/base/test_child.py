@@ -7,12 +7,12 @@ import json
 import os
 import select
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from toy_framework import TOY
 
 from probe_flow.dumpers.base.job import ModelJob, read_run

@@ -10,10 +10,10 @@ import select
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from processes_seen import is_alive, wait_until
 from toy_framework import TOY
 
@@ -179,7 +179,8 @@ def test_finished_run_counts_only_for_the_same_job_and_the_same_source(
     job: ModelJob, runner: RunnerSpec, tmp_path: Path
 ) -> None:
     import json
-    from dataclasses import asdict
+
+    from msgspec.structs import asdict
 
     from probe_flow.dumpers.base.job import source_digest
 

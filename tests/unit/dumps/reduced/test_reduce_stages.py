@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from pydantic import ValidationError
 from raw_pairs import context
 from reduce_dumps import fx_name, write_fx

@@ -175,7 +175,7 @@ def test_planning_loads_neither_numpy_nor_dask(tmp_path):
 
 def with_forecast(workflow, forecast):
     """Return the workflow with its first stage foreseeing something."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     first, *others = workflow.stages
     stage = replace(first, type=replace(first.type, forecast=lambda options: forecast))
@@ -202,7 +202,7 @@ def test_the_cache_is_not_asked_for_what_only_a_run_would_show(demo, tmp_path):
     def run(options, inputs, context):
         raise AssertionError("a plan runs no model")
 
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     workflow = with_forecast(demo(), Forecast("runs"))
     first, *others = workflow.stages

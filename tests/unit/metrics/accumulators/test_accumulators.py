@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from metric_oracle import exact
+from msgspec.structs import replace
 from packages_on_path import Site
 
 from probe_flow.errors import UsageError

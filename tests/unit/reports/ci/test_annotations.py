@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from report_builders import catalog, comparison, good_row, key, origin, tensor
 
 from probe_flow.errors import Diagnostic, Severity, Span

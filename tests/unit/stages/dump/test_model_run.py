@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pytest
+from msgspec.structs import asdict
 from pydantic import ValidationError
 from toy_framework import TOY
 

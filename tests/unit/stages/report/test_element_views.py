@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -109,7 +107,7 @@ def test_a_report_writes_the_files(tmp_path):
     )
     problems = []
     output = tmp_path / "run"
-    run = dataclasses.replace(context(), output=output, report=problems.extend, facts=FACTS)
+    run = replace(context(), output=output, report=problems.extend, facts=FACTS)
     paths = report.run(options, {"comparison": [compared(pairs_of(three(tmp_path)))]}, run)
     assert problems == []
     assert sorted(path.name for path in paths) == sorted(path.name for path in output.iterdir())
@@ -159,6 +157,6 @@ def test_the_html_report_beside_a_view_has_the_maps_of_its_tensors(tmp_path, mon
     options = report.Options.model_validate(
         {"uses": "report", "comparison": "c", "formats": [{"detail": {"node": "net*", "tables": False}}, *formats]}
     )
-    run = dataclasses.replace(context(), output=tmp_path / "run", facts=FACTS)
+    run = replace(context(), output=tmp_path / "run", facts=FACTS)
     report.run(options, {"comparison": [compared(pairs_of(three(tmp_path)))]}, run)
     assert [sum(bool(detail.maps) for detail in given.details.values()) for given in seen] == [expected][: len(formats)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any, get_args
 
@@ -58,7 +57,7 @@ def catalog(tmp_path: Path) -> Catalog:
 def run(uses: str, catalog: Catalog, folder: Path, **options: Any) -> Catalog:
     stage = STAGES[uses]
     given = stage.Options(uses=uses, dump="target", **options)
-    found = stage.run(given, {"dump": [catalog]}, dataclasses.replace(context(), stage="small", output=folder))
+    found = stage.run(given, {"dump": [catalog]}, replace(context(), stage="small", output=folder))
     assert isinstance(found, Catalog)
     return found
 
@@ -131,7 +130,7 @@ def test_what_has_no_such_layout_stays_as_it_is_and_is_listed(tmp_path: Path, la
     problems: list[Diagnostic] = []
     stage = STAGES["convert.layout"]
     given = stage.Options(uses="convert.layout", dump="target", layout=layout, output=str(tmp_path / "out"))
-    found = stage.run(given, {"dump": [catalog]}, dataclasses.replace(context(), stage="small", report=problems.extend))
+    found = stage.run(given, {"dump": [catalog]}, replace(context(), stage="small", report=problems.extend))
     assert [old.node.name for old, new in zip(catalog.tensors, found.tensors, strict=True) if old == new] == left
     assert {ref.layout for ref in found.tensors if ref.node.name not in left} == {layout}
     (note,) = problems
