@@ -2,7 +2,9 @@
 
 The file keeps to what those readers have in common (the schema of the Jenkins xUnit plug-in): ``testsuites`` of
 ``testsuite`` with ``properties``, ``testcase`` with at most one of ``skipped``, ``error`` and ``failure``, and
-``system-out``. One suite is one execution, one test case one node; a last suite holds what concerns the whole run.
+``system-out``. One suite is one execution, with a test case for each node that fails, is an error or is excused; a last
+suite holds what concerns the whole run. All other nodes are counted, so that the file of a dump of any size can be read
+by those systems.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, groupby
+from itertools import groupby
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,15 +26,27 @@ from probe_flow.record.types.run import RunRecord
 from probe_flow.records import Comparison, Finding, NodeKey, Phase, Role, Row, Status
 from probe_flow.reports.numbering import Numbering
 
-MAX_ROWS_TOLD = 50
+MAX_ROWS_TOLD = 10
 """Rows of one node that its test case lists; a node may own thousands of tensors."""
 
-RUN_SUITE = "the whole run"
+MAX_NODES_TOLD = 1000
+"""Test cases of nodes in one suite; where one thing is wrong everywhere, nobody reads more of them."""
 
-_NOT_XML = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+MAX_REASONS_TOLD = 20
+"""Reasons why nothing was compared of nodes."""
+
+COMPARED = "all nodes that were compared and that nothing is held against"
+SILENT = "all nodes of which nothing was compared"
+FURTHER = "further nodes"
+
+RUN_SUITE = "the whole run"
+RUN_CLASS = "probe_flow"
+
+_NOT_XML = "[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _HARMLESS = re.compile(r"[\w .:,#/()+-]*", re.ASCII)
 _COMPARED = frozenset({Status.PASS, Status.WARNING, Status.FAIL})
 _NOTHING = ("", "", "")
+_SILENT = ("skipped", "silent")
 
 
 class _Case(Struct, frozen=True):
@@ -51,10 +65,11 @@ def write_junit(comparison: Comparison, path: Path, *, run: RunRecord) -> None:
 
     A node fails when the gate fails on it: with the gate ``findings`` where a finding names it, with ``all_pass`` where
     one of its rows fails. A node of which every failure is waived or accepted in the baseline is skipped, with the
-    reason. Other rows that miss a limit are told in the text of a test case that passes. A node with an unreadable
-    tensor is an error; one of which nothing was compared is skipped, with the reason. A case with any text begins it
-    with the name of the node's entry in its dump, where that is another. Findings without a node and the reasons why a
-    run is incomplete are test cases of the last suite.
+    reason. A node with an unreadable tensor is an error. These nodes have a test case each, whose text begins with the
+    name of the node's entry in its dump, where that is another; the first `MAX_NODES_TOLD` of a suite. The others are
+    counted: those that pass in one case, with the number of those that miss a limit of the policy nevertheless; those
+    of which nothing was compared in one that is skipped, by kind of reason. Findings without a node and the reasons why
+    a run is incomplete are test cases of the last suite.
 
     Args:
         comparison: what is reported.
@@ -85,7 +100,10 @@ def _attribute(value: object) -> str:
 
 
 def _plain(value: object) -> str:
-    return _NOT_XML.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), str(value))
+    text = str(value)
+    if _HARMLESS.fullmatch(text):  # compiling the other one takes longer than most files
+        return text
+    return re.sub(_NOT_XML, lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 class _Nodes:
@@ -135,21 +153,72 @@ def _accused(comparison: Comparison) -> dict[NodeKey, list[Finding]]:
 
 def _cases(
     nodes: Iterable[list[Row]], comparison: Comparison, accused: Mapping[NodeKey, Sequence[Finding]]
-) -> Iterator[_Case]:
-    """Yield the test case of each node."""
+) -> list[_Case]:
+    """Return the test cases of one execution."""
     reader = RowReader(comparison)
+    told: list[_Case] = []
+    further, silent = Counter[str](), _NothingCompared()
+    passed = missed = 0
     for rows in nodes:
         shown = rows[0].pair.shown.node
-        outcome, details = _outcome(rows, accused.get(shown, ()), comparison), _details(rows)
-        entry = name_in_dump(reader.node(rows[0]), shown)
-        if entry != shown.name and (outcome != _NOTHING or details):
-            details = (f"in the dump: {entry}", *details)
-        yield _Case(
-            reader.op_type(rows[0]) or "unknown",
-            _node_name(shown, is_golden_only=rows[0].pair.target is None),
-            *outcome,
-            details,
+        outcome = _outcome(rows, accused.get(shown, ()), comparison)
+        name = _node_name(shown, is_golden_only=rows[0].pair.target is None)
+        if outcome == _NOTHING:
+            passed += 1
+            missed += any(row.verdict.status is Status.FAIL for row in rows)
+        elif outcome[:2] == _SILENT:
+            silent.add(_kind_of(rows[0]), f"{name}: {outcome[2]}")
+        elif len(told) >= MAX_NODES_TOLD:
+            further[outcome[0]] += 1
+        else:
+            entry = name_in_dump(reader.node(rows[0]), shown)
+            begin = (f"in the dump: {entry}",) if entry != shown.name else ()
+            told.append(_Case(reader.op_type(rows[0]) or "unknown", name, *outcome, (*begin, *_details(rows))))
+    return [*told, *_further(further), *_passed(passed, missed), *silent.cases()]
+
+
+def _further(outcomes: Counter[str]) -> Iterator[_Case]:
+    for outcome, number in outcomes.items():
+        message = f"{number} more, in comparison.jsonl"
+        yield _Case(RUN_CLASS, FURTHER, outcome, "further", message)
+
+
+def _passed(number: int, missed: int) -> Iterator[_Case]:
+    if number:
+        more = (
+            (f"{missed} with tensors that miss a limit of the policy: see comparison.jsonl",) if missed else ()
         )
+        yield _Case(RUN_CLASS, COMPARED, details=(f"{number} nodes", *more))
+
+
+def _kind_of(row: Row) -> str:
+    """Return what kind of reason a row has for not being compared."""
+    reason = row.pair.reason
+    return row.verdict.status.value if reason is None else reason.kind.code
+
+
+class _NothingCompared:
+    """The nodes of which nothing was compared, by kind of reason."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, tuple[int, str]] = {}
+
+    def add(self, kind: str, said: str) -> None:
+        """Count a node; what is said of the first of a kind is told."""
+        number, first = self._nodes.get(kind, (0, said))
+        self._nodes[kind] = number + 1, first
+
+    def cases(self) -> Iterator[_Case]:
+        """Yield the test case of all, if there are any."""
+        if not self._nodes:
+            return
+        most = sorted(self._nodes.items(), key=lambda found: -found[1][0])  # stable
+        lines = [f"{number}, e.g. {first}" for _, (number, first) in most[:MAX_REASONS_TOLD]]
+        if len(most) > MAX_REASONS_TOLD:
+            left = sum(number for _, (number, _) in most[MAX_REASONS_TOLD:])
+            lines.append(f"{left} for other reasons, in comparison.jsonl")
+        total = sum(number for number, _ in self._nodes.values())
+        yield _Case(RUN_CLASS, SILENT, "skipped", "", f"{total} nodes", tuple(lines))
 
 
 def _details(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -177,7 +246,7 @@ def _outcome(rows: Sequence[Row], findings: Sequence[Finding], comparison: Compa
     if excuses:
         return "skipped", "", "; ".join(dict.fromkeys(excuses))
     if not any(row.verdict.status in _COMPARED for row in rows):
-        return "skipped", "", reason_of(rows[0]) or rows[0].verdict.status.value.replace("_", " ")
+        return (*_SILENT, reason_of(rows[0]) or rows[0].verdict.status.value.replace("_", " "))
     return _NOTHING
 
 
@@ -206,12 +275,12 @@ def _run_cases(comparison: Comparison, record: RunRecord) -> list[_Case]:
     incomplete = record.incomplete
     said = (dumps_line(record), last_line(record))
     outcome = ("error", "incomplete", "; ".join(incomplete)) if incomplete else _NOTHING
-    cases = [_Case("probe_flow", f"everything that was asked for was {record.done}", *outcome, said)]
+    cases = [_Case(RUN_CLASS, f"everything that was asked for was {record.done}", *outcome, said)]
     if not comparison.judges_rows and (failing := [finding for finding in comparison.findings if finding.fails]):
         targets = (row.pair.target for row in comparison.rows)
         known = {finding.node for finding in failing}.intersection(each.node for each in targets if each is not None)
         cases += [
-            _Case("probe_flow", finding.kind.value, "failure", finding.kind.value, finding.evidence)
+            _Case(RUN_CLASS, finding.kind.value, "failure", finding.kind.value, finding.evidence)
             for finding in failing
             if finding.node not in known
         ]
@@ -219,28 +288,23 @@ def _run_cases(comparison: Comparison, record: RunRecord) -> list[_Case]:
 
 
 def _document(comparison: Comparison, record: RunRecord) -> Iterator[str]:
-    nodes, accused, last = _Nodes(comparison.rows), _accused(comparison), _run_cases(comparison, record)
-    counts = [  # they come first in the file
-        Counter(_outcome(rows, accused.get(rows[0].pair.shown.node, ()), comparison)[0] for rows in found)
-        for _, found in nodes.suites()
-    ]
-    counts.append(Counter(case.outcome for case in last))
-    total = sum(counts, Counter[str]())
+    accused = _accused(comparison)
+    suites = [(name, _cases(found, comparison, accused)) for name, found in _Nodes(comparison.rows).suites()]
+    suites.append((RUN_SUITE, _run_cases(comparison, record)))
+    total = Counter(case.outcome for _, cases in suites for case in cases)
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     name = record.workflow.name or "probe_flow"
     yield (
         f'<testsuites name={_attribute(name)} tests="{total.total()}" failures="{total["failure"]}"'
         f' errors="{total["error"]}">'
     )
-    suites = ((name, _cases(found, comparison, accused)) for name, found in nodes.suites())
-    for number, (name, cases) in enumerate(chain(suites, [(RUN_SUITE, last)])):
-        yield from _suite_lines(name, number, counts[number], cases, record)
+    for number, (name, cases) in enumerate(suites):
+        yield from _suite_lines(name, number, cases, record)
     yield "</testsuites>"
 
 
-def _suite_lines(
-    name: str, number: int, counts: Counter[str], cases: Iterable[_Case], record: RunRecord
-) -> Iterator[str]:
+def _suite_lines(name: str, number: int, cases: Sequence[_Case], record: RunRecord) -> Iterator[str]:
+    counts = Counter(case.outcome for case in cases)
     stamp = f" timestamp={_attribute(_without_zone(record.timings.started))}"
     yield (
         f'<testsuite name={_attribute(name)} id="{number}" tests="{counts.total()}"'
@@ -289,6 +353,6 @@ def _case_lines(case: _Case) -> Iterator[str]:
         text = xml_text("\n".join((case.message, *case.details)))
         opening = f"<{case.outcome} type={_attribute(case.kind)} message={_attribute(case.message)}>"
         yield f"{opening}{text}</{case.outcome}>"
-    if case.details:
+    if case.details and case.outcome in ("", "skipped"):
         yield f"<system-out>{xml_text(chr(10).join(case.details))}</system-out>"
     yield "</testcase>"

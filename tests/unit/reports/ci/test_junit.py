@@ -24,15 +24,19 @@ from probe_flow.records import (
     Comparison,
     Coverage,
     Execution,
+    Expectation,
     Finding,
     FindingKind,
     NodeKey,
+    Reason,
+    ReasonKind,
     Role,
     Row,
     SlotRole,
     Status,
 )
-from probe_flow.reports.ci.junit import RUN_SUITE, _attribute, write_junit, xml_text
+from probe_flow.reports.ci import junit
+from probe_flow.reports.ci.junit import COMPARED, FURTHER, RUN_SUITE, SILENT, _attribute, write_junit, xml_text
 from probe_flow.testing.run_records import run_record
 
 FACTS = run_record(workflow={"name": "demo <&> \x1b[31m"}, versions={"probe_flow": "0.1.0"})
@@ -114,29 +118,25 @@ def test_only_the_origin_fails_where_the_gate_judges_findings(tmp_path: Path) ->
     assert case.attrib["classname"] == "AddV2"
 
 
-def test_inherited_errors_and_missed_limits_are_told_without_failing(tmp_path: Path) -> None:
-    case = case_of(written(diverging(), tmp_path), "Add_3")
+def test_inherited_errors_and_missed_limits_are_counted_without_failing(tmp_path: Path) -> None:
+    case = case_of(written(diverging(), tmp_path), COMPARED)
     assert [child.tag for child in case] == ["system-out"]
-    assert case[0].text == "output.0: fail, inherited, relative_euclidean_distance 0.001: Cosine is 0.5"
+    assert case[0].text == "2 nodes\n1 with tensors that miss a limit of the policy: see comparison.jsonl"
 
 
-def test_a_case_with_any_text_begins_with_what_the_dump_calls_its_node(tmp_path: Path) -> None:
-    given = {call: {"target": tensor("Add", node=key("Add", call=call))} for call in range(4)}
-    rows = (
-        good_row(0, **given[0]),
-        failing(1, "Add", Role.ORIGIN, **given[1]),
-        failing(2, "Add", **given[2]),
-        row(3, target=given[3]["target"], status=Status.UNMATCHED_TARGET, reason=missing_golden().pair.reason),
-    )
-    found = call_comparison(*rows, findings=(origin(1, "Add", node=key("Add", call=1)),), gate_passed=False)
-    root = written(found, tmp_path)
-    assert len(case_of(root, "Add")) == 0
-    for call, tags in ((1, ["failure", "system-out"]), (2, ["system-out"]), (3, ["skipped", "system-out"])):
-        case = case_of(root, f"Add#{call}")
-        assert [child.tag for child in case] == tags
-        assert str(case[-1].text).startswith(f"in the dump: Add.{call}.forward\noutput.0: ")
-    assert "\nin the dump: Add.1.forward\n" in str(case_of(root, "Add#1")[0].text)
-    alike = comparison(*rows, findings=(origin(1, "Add", node=key("Add", call=1)),), gate_passed=False)
+def test_the_text_of_a_case_begins_with_what_the_dump_calls_its_node(tmp_path: Path) -> None:
+    given = {call: {"target": tensor("Add", node=key("Add", call=call))} for call in range(2)}
+    rows = (good_row(0, **given[0]), failing(1, "Add", Role.ORIGIN, **given[1]))
+    accused = origin(1, "Add", node=key("Add", call=1))
+    root = written(call_comparison(*rows, findings=(accused,), gate_passed=False), tmp_path)
+    (failure,) = case_of(root, "Add#1")
+    message, *details = str(failure.text).split("\n")
+    assert message == failure.attrib["message"]
+    assert details == [
+        "in the dump: Add.1.forward",
+        "output.0: fail, origin, relative_euclidean_distance 0.001: Cosine is 0.5",
+    ]
+    alike = comparison(*rows, findings=(accused,), gate_passed=False)
     assert "in the dump" not in ElementTree.tostring(written(alike, tmp_path), encoding="unicode")
 
 
@@ -153,17 +153,43 @@ def test_a_weak_finding_fails_nothing(tmp_path: Path) -> None:
     assert written(given, tmp_path).attrib["failures"] == "0"
 
 
-def test_nodes_without_partner_are_skipped_with_the_reason(tmp_path: Path) -> None:
-    root = written(diverging(), tmp_path)
-    skipped = {
-        case.attrib["name"]: case[0].attrib["message"]
-        for case in root.iter("testcase")
-        if case.find("skipped") is not None
-    }
-    assert skipped == {
-        "Mul_9": "no golden operator corresponds to `Mul_9`",
-        "sub_3 (golden only)": "`sub_3` is part of a fused operator",
-    }  # fmt: skip
+def test_nodes_without_partner_are_one_skipped_case_with_the_reasons(tmp_path: Path) -> None:
+    rows = (good_row(0), missing_golden(3), missing_golden(4, "Mul_10"), missing_target(5))
+    skipped, told = case_of(written(comparison(*rows), tmp_path), SILENT)
+    assert (skipped.tag, skipped.attrib["message"]) == ("skipped", "3 nodes")
+    assert str(told.text).split("\n") == [
+        "2, e.g. Mul_9: no golden operator corresponds to `Mul_9`",
+        "1, e.g. sub_3 (golden only): `sub_3` is part of a fused operator",
+    ]
+
+
+def test_reasons_of_many_nodes_come_first_and_those_beyond_the_first_are_counted(tmp_path: Path) -> None:
+    kinds = [*(f"kind_{number}" for number in range(25)), "kind_7"]
+    reasons = [Reason(ReasonKind(kind), f"it is {kind}", Expectation.MISSING) for kind in kinds]
+    rows = [
+        row(place, target=tensor(f"Node_{place}"), status=Status.UNMATCHED_TARGET, reason=reason, rule="none")
+        for place, reason in enumerate(reasons)
+    ]
+    lines = str(case_of(written(comparison(*rows), tmp_path), SILENT).findtext("system-out")).split("\n")
+    assert len(lines) == 21
+    assert lines[0] == "2, e.g. Node_7: it is kind_7"
+    assert lines[-1] == "5 for other reasons, in comparison.jsonl"
+
+
+def test_nodes_that_fail_beyond_the_first_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(junit, "MAX_NODES_TOLD", 2)
+    root = written(comparison(*(failing(place, f"Add_{place}") for place in range(5)), gate="all_pass"), tmp_path)
+    assert [case.attrib["name"] for case in root[0].iter("testcase")] == ["Add_0", "Add_1", FURTHER]
+    (failure,) = case_of(root, FURTHER)
+    assert (failure.tag, failure.attrib["message"]) == ("failure", "3 more, in comparison.jsonl")
+
+
+def test_the_size_of_the_file_does_not_grow_with_nodes_that_pass(tmp_path: Path) -> None:
+    sizes = []
+    for count in (10, 1000):
+        written(comparison(*(good_row(place, f"Add_{place}") for place in range(count))), tmp_path)
+        sizes.append((tmp_path / "junit.xml").stat().st_size)
+    assert sizes[1] - sizes[0] < 50
 
 
 def test_an_unreadable_tensor_is_an_error_of_its_node_and_of_the_run(tmp_path: Path) -> None:
@@ -196,7 +222,7 @@ def test_a_passing_run_has_neither_failures_nor_errors(tmp_path: Path) -> None:
     assert (root.attrib["tests"], root.attrib["failures"], root.attrib["errors"]) == ("2", "0", "0")
 
 
-def test_one_suite_an_execution_with_all_tensors_of_a_node_in_one_case(tmp_path: Path) -> None:
+def test_one_suite_an_execution_with_all_tensors_of_a_node_counted_once(tmp_path: Path) -> None:
     nodes = [key("Add_1", rank=rank, call=call) for rank in (0, 1) for call in (0, 1)]
     rows = [
         good_row(2 * place + number, target=tensor(node=node, role=role))
@@ -205,7 +231,7 @@ def test_one_suite_an_execution_with_all_tensors_of_a_node_in_one_case(tmp_path:
     ]
     root = written(comparison(*rows), tmp_path)
     assert [suite.attrib["name"] for suite in root][:2] == ["rank 0 graph 1 step 0", "rank 1 graph 1 step 0"]
-    assert [case.attrib["name"] for case in root[0].iter("testcase")] == ["Add_1", "Add_1#1"]
+    assert [case_of(suite, COMPARED).findtext("system-out") for suite in root[:2]] == ["2 nodes", "2 nodes"]
 
 
 def test_the_suite_of_the_whole_run_says_what_was_compared_and_the_verdict(tmp_path: Path) -> None:
@@ -249,10 +275,10 @@ def test_any_name_gives_well_formed_xml(tmp_path: Path, name: str) -> None:  # f
 
 def test_a_node_with_thousands_of_rows_lists_the_first(tmp_path: Path) -> None:
     rows = [failing(number, "Big", target=tensor("Big", path=(number,))) for number in range(200)]
-    text = case_of(written(comparison(*rows), tmp_path), "Big").findtext("system-out")
+    text = case_of(written(comparison(*rows, gate="all_pass"), tmp_path), "Big").findtext("failure")
     assert text is not None
-    assert text.count("\n") == 50
-    assert text.endswith("and 150 more, in comparison.jsonl")
+    assert text.count("\n") == 11
+    assert text.endswith("and 190 more, in comparison.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -279,12 +305,11 @@ def test_rows_of_a_node_and_nodes_of_an_execution_are_put_together_in_order_of_a
         failing(4, "Mul_9"),
         failing_at(5, later, "again"),
     )
-    first, second, _ = written(comparison(*rows), tmp_path)
+    first, second, _ = written(comparison(*rows, gate="all_pass"), tmp_path)
 
-    assert [case.attrib["name"] for case in first.iter("testcase")] == ["Mul_9", "Add_1", "Mul_9 (golden only)"]
-    assert case_of(first, "Mul_9").find("system-out") is not None
+    assert [case.attrib["name"] for case in first.iter("testcase")] == ["Mul_9", COMPARED, SILENT]
     (case,) = second.iter("testcase")
-    assert case[0].text.split("\n") == ["output.0: fail: late", "output.0: fail: again"]
+    assert str(case[0].text).split("\n") == ["output.0: fail: late", "output.0: fail: late", "output.0: fail: again"]
 
 
 def failing_at(order: int, node: NodeKey, reason: str) -> Row:
