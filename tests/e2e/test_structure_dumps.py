@@ -94,12 +94,11 @@ def test_the_table_in_the_words_of_msprobe_has_no_such_call_so_that_none_is_a_pa
         assert list(csv.DictReader(stream)) == []
 
 
-def test_junit_skips_every_call(run: pf.Run) -> None:
+def test_junit_counts_every_call_as_skipped(run: pf.Run) -> None:
     (file,) = Path(run.folder).glob("junit.xml")
     suites = ET.parse(file).getroot()
     assert (suites.get("failures"), suites.get("errors")) == ("0", "1")
-    cases = list(suites.iter("testcase"))
-    assert sum(case.find("skipped") is not None for case in cases) == 54
+    assert [case.get("message") for case in suites.iter("skipped")] == ["54 nodes"]
     conclusion = next(each.get("value") for each in suites.iter("property") if each.get("name") == "conclusion")
     assert str(conclusion).startswith("INCOMPLETE nothing was compared")
     assert "54 calls" in str(next(each.get("value") for each in suites.iter("property") if each.get("name") == "dumps"))

@@ -9,7 +9,9 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import click
@@ -60,7 +62,6 @@ def show_run(
     """
     from probe_flow.api.progress import can_redraw, progress_on
     from probe_flow.api.running import run_plan
-    from probe_flow.cli.terminal.light_imports import import_structlog
     from probe_flow.record.conclusion import last_line
     from probe_flow.record.run_json import run_json_text
     from probe_flow.reports.terminal.console import render_summary
@@ -74,7 +75,7 @@ def show_run(
             yield progress
 
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-    import_structlog()
+    _import_structlog()
     outcome = run_plan(plan, output=output, cwd=cwd, watch=watch, how=how)
     ended = [diagnostic for stage in outcome.stages for diagnostic in stage.diagnostics]
     folder = shown_path(outcome.folder, cwd)
@@ -97,6 +98,44 @@ def show_run(
         summary = render_summary(record, comparisons, color=color, width=width, folder=folder)
         click.echo(summary, nl=False, color=color)
     return outcome.exit_code
+
+
+def _import_structlog() -> None:
+    """Import structlog, and neither rich nor asyncio, which take most of the time of its import.
+
+    It looks for rich to draw tracebacks, and uses asyncio in coroutines of its own; here it writes JSON lines. Only for
+    a process that is ours: in one that belongs to somebody else, structlog is what they expect.
+    """
+    with _without("rich"), _put_off("asyncio"):
+        import structlog  # noqa: F401
+
+
+@contextmanager
+def _without(name: str) -> Iterator[None]:
+    """Let an optional package be missing, unless it is loaded already."""
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]  # its import raises, as Python documents
+    try:
+        yield
+    finally:
+        del sys.modules[name]
+
+
+@contextmanager
+def _put_off(name: str) -> Iterator[None]:
+    """Give whoever imports a package now one that imports it once it is used; later imports get the package itself."""
+    if name in sys.modules:
+        yield
+        return
+    stand_in = ModuleType(name)
+    stand_in.__getattr__ = lambda attribute: getattr(import_module(name), attribute)  # type: ignore[method-assign]
+    sys.modules[name] = stand_in
+    try:
+        yield
+    finally:
+        del sys.modules[name]
 
 
 def _is_one_place() -> bool:

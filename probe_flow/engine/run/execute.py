@@ -170,8 +170,9 @@ class _Run:
             self.outcomes.append(outcome)
             self.results.done_with(planned)
             self.progress.stage_ended(outcome)
+            self._update()
             if self.clock.monotonic() - self._saved >= SAVE_EVERY_S:
-                self._save()
+                self._save(without_findings(self.record))
         return self._finish(stopped_by=self.signals.number)
 
     def _skipped(self, planned: PlannedStage) -> StageOutcome | None:
@@ -296,7 +297,8 @@ class _Run:
             timings=structs.replace(self.record.timings, wall_s=wall_s),
         )
         self._end_cache(interrupted=bool(stopped_by))
-        self._save(whole=True)
+        self._update()
+        self._save(self.record)
         self.log.emit("run.ended", status=self.record.status, verdict=self.record.verdict, exit_code=code)
         return RunOutcome(
             self.folder.path,
@@ -320,11 +322,8 @@ class _Run:
         ended = [diagnostic for outcome in self.outcomes for diagnostic in outcome.diagnostics]
         return (*self.plan.warnings, *self.results.problems, *ended)
 
-    def _save(self, *, whole: bool = False) -> None:
-        """Write the record as it stands, so that a run that is killed says how far it came.
-
-        Only that of the end is whole: findings may be thousands, and stages many.
-        """
+    def _update(self) -> None:
+        """Take what stages left into the record."""
         results = self.results
         self.record = structs.replace(
             with_summaries(self.record, results.summaries),
@@ -333,7 +332,12 @@ class _Run:
             artifacts=(*OWN_FILES, *results.artifacts),
             problems=problem_facts(self._diagnostics()),
         )
-        shown = self.record if whole else without_findings(self.record)
+
+    def _save(self, shown: RunRecord) -> None:
+        """Write the record as it stands, so that a run that is killed says how far it came.
+
+        Only that of the end is whole: findings may be thousands, and stages many.
+        """
         write_run_json(shown, self.folder.path / RECORD_NAME)
         self._saved = self.clock.monotonic()
 

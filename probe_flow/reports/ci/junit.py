@@ -185,9 +185,7 @@ def _further(outcomes: Counter[str]) -> Iterator[_Case]:
 
 def _passed(number: int, missed: int) -> Iterator[_Case]:
     if number:
-        more = (
-            (f"{missed} with tensors that miss a limit of the policy: see comparison.jsonl",) if missed else ()
-        )
+        more = (f"{missed} with tensors that miss a limit of the policy: see comparison.jsonl",) if missed else ()
         yield _Case(RUN_CLASS, COMPARED, details=(f"{number} nodes", *more))
 
 

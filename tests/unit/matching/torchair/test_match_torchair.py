@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -355,7 +356,7 @@ class TestRules:
         dump = GeDump(tmp_path / "msprobe_ge_dump")
         dump.graph([Op("Conv", "Conv2D", ("x:0",), [(f"{key}.OUTPUT.0", (1, 2, 3, 4))])])
         data = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
-        tensor = replace(device_tensor(data), layout="NCHW")
+        tensor = dataclasses.replace(device_tensor(data), layout="NCHW")
         write_device_op(dump.token(0), "Conv2D", "Conv", at=1, outputs=[tensor])
         write_fx_node(fx_token(tmp_path, 0), key, at=1, outputs=[data.transpose(0, 2, 3, 1)])
         assert by_target(match(tmp_path))["Conv.output.0"].transform == ("golden:nhwc_to_nchw",)
