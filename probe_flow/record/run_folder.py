@@ -45,6 +45,33 @@ _Complaint = Callable[[Path, str], IncompleteError]
 _FORMAT = re.compile(r"probe_flow\.run/(\d{1,6})")
 
 
+class RowLine(Struct, frozen=True, gc=False):
+    """A line of comparison.jsonl.
+
+    Args:
+        comparison: the stage that compared.
+        number: of the line, from 1.
+        text: the line.
+        read: reads it, given its number.
+        is_named: whether its record names the comparison.
+    """
+
+    comparison: str
+    number: int
+    text: bytes
+    read: Callable[[bytes, int], RowRecord]
+    is_named: bool
+
+    def row(self) -> RowRecord:
+        """Return the record of the line.
+
+        Raises:
+            IncompleteError: PF7113 when it is none.
+        """
+        row = self.read(self.text, self.number)
+        return replace(row, comparison=self.comparison) if self.is_named else row
+
+
 class StoredRun(Struct, frozen=True):
     """A run as its folder has it.
 
@@ -73,6 +100,14 @@ class StoredRun(Struct, frozen=True):
             IncompleteError: PF7113 when a file is missing, ends or goes wrong in the middle, or has not as many records
                 as the run counted.
         """
+        return (line.row() for line in self.row_lines(comparison=comparison))
+
+    def row_lines(self, *, comparison: str | None = None) -> Iterator[RowLine]:
+        """Yield the same as `rows`, each as its line, which is read when it is asked for.
+
+        Raises:
+            UsageError, IncompleteError: as `rows`, but for what is wrong in a line.
+        """
         self.check_comparison(comparison)
         several = len(self.comparisons) > 1
         for name in self.comparisons:
@@ -81,8 +116,7 @@ class StoredRun(Struct, frozen=True):
                 number = 0
                 read = _reading(_ROW, file, _rows_unreadable, row_of_1 if self.version == 1 else None)
                 for number, line in enumerate(_whole_lines(file, _rows_unreadable), start=1):
-                    row = read(line, number)
-                    yield replace(row, comparison=name) if several else row
+                    yield RowLine(name, number, line, read, is_named=several)
                 _check_count(number, self._counted(name), file, _rows_unreadable)
 
     def _counted(self, comparison: str) -> int | None:

@@ -13,9 +13,9 @@ from probe_flow.errors import Diagnostic, IncompleteError, Severity
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.records import Baseline, BaselineUse, Deviant
 from probe_flow.records.baseline import NodePlace, largest, stand
-from probe_flow.runs.baseline.accept import finding_deviant, findings_that_count
+from probe_flow.runs.baseline.accept import finding_deviant, findings_that_count, node_place
 from probe_flow.runs.diff.inputs import InputChange, changed_inputs, input_problem, inputs_of
-from probe_flow.runs.diff.rows import At, Kind, RowChange, RunRows, change_of
+from probe_flow.runs.diff.rows import At, Kind, RowChange, change_of, unequal_rows
 
 
 class Move(Struct, frozen=True):
@@ -99,10 +99,9 @@ def diff_runs(a: StoredRun, b: StoredRun, *, tolerance: float) -> RunDiff:
         IncompleteError: PF7330 when the runs have no tensor in common, PF7111 and PF7113 when a record cannot be read.
     """
     names = _stages(a, b)
-    is_named = len(a.comparisons) > 1 or len(b.comparisons) > 1
-    before, after = RunRows(a, is_named=is_named), RunRows(b, is_named=is_named)
     inputs = changed_inputs(inputs_of(a), inputs_of(b))
-    common, verdicts = 0, Counter[tuple[str, str]]()
+    common, before, after = unequal_rows(a, b, names)
+    verdicts = Counter[tuple[str, str]]()
     changes: list[RowChange] = []
     for place, (old, new) in after.pairs(before, names):
         if old is not None and new is not None:
@@ -121,8 +120,8 @@ def diff_runs(a: StoredRun, b: StoredRun, *, tolerance: float) -> RunDiff:
         tolerance,
         common,
         tuple(changes),
-        _findings(a, b, names, tolerance, after.nodes),
-        _moves(a, b, names, before.places),
+        _findings(a, b, names, tolerance),
+        _moves(a, b, names),
         inputs,
         verdicts,
         _problems(a, b, inputs),
@@ -136,30 +135,36 @@ def _stages(a: StoredRun, b: StoredRun) -> dict[str, str]:
     return {name: name for name in b.comparisons}
 
 
-def _findings(
-    a: StoredRun, b: StoredRun, names: Mapping[str, str], tolerance: float, nodes: AbstractSet[NodePlace]
-) -> dict[str, BaselineUse]:
+def _findings(a: StoredRun, b: StoredRun, names: Mapping[str, str], tolerance: float) -> dict[str, BaselineUse]:
     found = {}
+    nodes: set[NodePlace] | None = None
     for name in b.comparisons:
         old = _failing(a, names[name]) if names[name] in a.comparisons else []
+        if old and nodes is None:  # what is not found any more may be at a node that is gone
+            nodes = {node_place(row) for row in b.rows()}
         known = Baseline("", name, "findings", "", {}, tuple(largest(old)), path=str(a.folder))
         found[name] = stand(
-            known, _failing(b, name), tolerance=tolerance, nodes=nodes, waived=_failing(b, name, is_excused=True)
+            known,
+            _failing(b, name),
+            tolerance=tolerance,
+            nodes=nodes or set(),
+            waived=_failing(b, name, is_excused=True),
         )
     return found
 
 
-def _moves(
-    a: StoredRun, b: StoredRun, names: Mapping[str, str], compared: AbstractSet[At]
-) -> dict[str, tuple[Move, ...]]:
-    """Return the failing findings of both runs whose ranks or steps are others; ``compared`` are those of A."""
+def _moves(a: StoredRun, b: StoredRun, names: Mapping[str, str]) -> dict[str, tuple[Move, ...]]:
+    """Return the failing findings of both runs whose ranks or steps are others."""
     found = {}
+    compared: set[At] | None = None
     for name in b.comparisons:
         old = _places(a, names[name]) if names[name] in a.comparisons else {}
         moves = []
         for place, (deviant, after) in _places(b, name).items():
             before = old[place][1] if place in old else after
             if before != after:
+                if compared is None:
+                    compared = {(row.rank, row.step) for row in a.rows()}
                 is_new = not compared.isdisjoint(after - before)
                 moves.append(Move(deviant, _sorted(before), _sorted(after), is_new))
         found[name] = tuple(moves)

@@ -7,17 +7,16 @@ import math
 import sys
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
 
 from probe_flow.metrics.error_figure import error_figure
-from probe_flow.record.run_folder import StoredRun
+from probe_flow.record.run_folder import RowLine, StoredRun
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.records import Phase, Role, SlotRole, Status
-from probe_flow.records.baseline import NodePlace
-from probe_flow.runs.baseline.accept import node_place
 
 COMPARED = frozenset({Status.PASS, Status.WARNING, Status.FAIL})
 
@@ -133,27 +132,18 @@ At = tuple[int | None, int | None]
 
 
 class RunRows:
-    """The rows of one run by the tensor that they show; a tensor may be in several pairs.
+    """Some rows of one run by the tensor that they show; a tensor may be in several pairs."""
 
-    Args:
-        run: the run.
-        is_named: whether places name the comparison.
-    """
-
-    def __init__(self, run: StoredRun, *, is_named: bool) -> None:
-        self.nodes: set[NodePlace] = set()
-        self.places: set[At] = set()
+    def __init__(self) -> None:
         self._names: dict[_Key, tuple[str, str]] = {}
         self._by_key: dict[_Key, list[RowFacts]] = {}
-        only = run.comparisons[0] if len(run.comparisons) == 1 else None
-        for row in run.rows():
-            comparison = (row.comparison or only) if is_named else None
-            side = "target" if row.target is not None else "golden"
-            key = (side, comparison, *_place_of(row))
-            self._by_key.setdefault(key, []).append(_facts(row))
-            self._names[key] = sys.intern(row.op_type), row.name
-            self.places.add((row.rank, row.step))
-            self.nodes.add(node_place(row))
+
+    def add(self, row: RowRecord, comparison: str | None) -> None:
+        """Add a row; ``comparison`` is what places name."""
+        side = "target" if row.target is not None else "golden"
+        key = (side, comparison, *_place_of(row))
+        self._by_key.setdefault(key, []).append(_facts(row))
+        self._names[key] = sys.intern(row.op_type), row.name
 
     def pairs(
         self, before: RunRows, names: Mapping[str, str]
@@ -179,6 +169,30 @@ class RunRows:
         side, comparison, rank, graph, step, node, call, phase, direction, index = key
         op_type, name = self._names[key]
         return RowPlace(comparison, rank, graph, step, node, name, call, phase, direction, index, op_type, side)
+
+
+def unequal_rows(a: StoredRun, b: StoredRun, names: Mapping[str, str]) -> tuple[int, RunRows, RunRows]:
+    """Return how many lines of both runs say the same at the same place, and the other rows of either.
+
+    Args:
+        a: the run before.
+        b: the run after.
+        names: stage of B -> stage of A.
+    """
+    is_named = len(a.comparisons) > 1 or len(b.comparisons) > 1
+    before, after, same = RunRows(), RunRows(), 0
+    for old, new in zip_longest(a.row_lines(), b.row_lines()):
+        if old is not None and new is not None and a.version == b.version and _say_the_same(old, new, names):
+            same += 1
+            continue
+        for line, rows in ((old, before), (new, after)):
+            if line is not None:
+                rows.add(line.row(), line.comparison if is_named else None)
+    return same, before, after
+
+
+def _say_the_same(old: RowLine, new: RowLine, names: Mapping[str, str]) -> bool:
+    return old.text == new.text and names.get(new.comparison, new.comparison) == old.comparison
 
 
 def _aligned(old: Sequence[RowFacts], new: Sequence[RowFacts]) -> Iterator[tuple[RowFacts | None, RowFacts | None]]:

@@ -12,7 +12,7 @@ import pytest
 import stored_runs
 
 from probe_flow.errors import IncompleteError
-from probe_flow.record.run_folder import read_run
+from probe_flow.record.run_folder import RowLine, read_run
 from probe_flow.runs.diff.differences import RunDiff, diff_runs
 from probe_flow.runs.diff.page import write_diff_html
 from probe_flow.runs.diff.rows import Kind
@@ -123,6 +123,27 @@ def test_a_tensor_in_several_pairs_is_held_against_those_with_the_same_golden_te
 )  # fmt: skip
 def test_what_becomes_of_a_tensor(diff, before, after, kind):
     assert kinds(diff([before], [after])) == ([("A", kind)] if kind else [])
+
+
+def test_only_rows_that_differ_are_read(diff, monkeypatch):
+    read = []
+    row = RowLine.row
+    monkeypatch.setattr(RowLine, "row", lambda line: read.append(line.number) or row(line))
+    found = diff([line("A"), line("B", 0.01), line("C")], [line("A"), line("B", 0.5), line("C")])
+    assert read == [2, 2]
+    assert (found.common, kinds(found)) == (3, [("B", "worse")])
+
+
+def test_a_row_that_comes_in_between_moves_the_others_but_changes_none(diff):
+    before = [line("A"), line("B"), line("C", 0.01)]
+    found = diff(before, [line("A"), line("New"), line("B"), line("C", 0.5)])
+    assert (found.common, kinds(found)) == (3, [("New", "appeared"), ("C", "worse")])
+
+
+def test_equal_lines_of_stages_that_do_not_belong_together_are_not_the_same(diff):
+    stages = {"stages": ("one", "two")}
+    found = diff([line("A")], [line("A")], a=stages, b={"stages": ("one", "other")})
+    assert (found.common, [change.kind.value for change in found.rows]) == (1, ["appeared", "vanished"])
 
 
 def test_what_only_one_run_has_stands_behind_what_both_have(diff):
