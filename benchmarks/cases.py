@@ -11,8 +11,9 @@ from types import MappingProxyType
 
 import numpy as np
 
+from benchmarks.bundled import bundled
 from benchmarks.dumps import DumpPair, write_ge_fx
-from benchmarks.eager_cases import PLANS, statistics, tensor_case
+from benchmarks.eager_cases import DRIFTS, PLANS, statistics_case, tensor_case
 from benchmarks.figures import (
     ROOT,
     WORKFLOW,
@@ -96,11 +97,12 @@ def many(settings: Settings) -> list[Row]:
 CASES: Mapping[str, Callable[[Settings], list[Row]]] = MappingProxyType(
     {
         "startup": startup,
+        "bundled": bundled,
         "kernel": kernel,
         "ge_fx": ge_fx,
         "small": small,
         **{name: tensor_case(name) for name in PLANS},
-        "C": statistics,
+        **{name: statistics_case(name) for name in DRIFTS},
         "D": many,
         "E": huge,
         "F": reruns,

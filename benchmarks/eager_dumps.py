@@ -90,15 +90,18 @@ def target_values(base: Array, golden: Array, number: int) -> Array:
     return value
 
 
-def write_statistics(root: Path, *, rows: int) -> EagerPair:
-    """Write two dumps of ``rows`` tensors without payloads: an input and an output for each call."""
+def write_statistics(root: Path, *, rows: int, drift: float = ROW_DRIFT) -> EagerPair:
+    """Write two dumps of ``rows`` tensors without payloads: an input and an output for each call.
+
+    The figures of the target are larger by ``drift``, relative to those of the golden.
+    """
     folders = [_side(root, side) for side in ("target", "golden")]
     base = [float(value) for value in base_values(2 * rows)]
     crc = 0
-    for folder, drift in zip(folders, (ROW_DRIFT, 0.0), strict=True):
+    for folder, of_side in zip(folders, (drift, 0.0), strict=True):
         data = {}
         for number in range(rows // 2):
-            first, second = (_statistics(base[4 * number + part : 4 * number + part + 2], drift) for part in (0, 2))
+            first, second = (_statistics(base[4 * number + part : 4 * number + part + 2], of_side) for part in (0, 2))
             data[NAMES[number % 2].format(number)] = _call([first], [second])
         crc = zlib.crc32(_write_dump(folder, "statistics", data), crc)
     make_private(root)

@@ -16,8 +16,8 @@ from benchmarks.cases import ALIASES, CASES, ON_REQUEST, peer_command
 from benchmarks.figures import Row, Settings
 from benchmarks.page import LOAD, Measured, text_table
 
-RUNS, QUICK_RUNS = 5, 1
-ENOUGH_RUNS = 5
+RUNS, QUICK_RUNS = 7, 1
+ENOUGH_RUNS = 7
 """From fewer runs than these no figure is held against its goal."""
 
 

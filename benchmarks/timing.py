@@ -61,6 +61,16 @@ def run_command(
     return Usage(found["wall_s"], found["cpu_s"], found["peak_rss_bytes"])
 
 
+def evict(*folders: Path) -> None:
+    """Drop what the system keeps of the files in some folders, so that the next run reads them from the disk."""
+    for folder in folders:
+        for path in folder.rglob("*"):
+            if path.is_file():
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())  # only what is on the disk can be dropped
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def interleave(subjects: Mapping[str, Callable[[], Usage]], runs: int) -> dict[str, list[Usage]]:
     """Run every subject in turn, ``runs`` times, after one round that warms caches and is not counted."""
     found: dict[str, list[Usage]] = {name: [] for name in subjects}

@@ -225,6 +225,7 @@ class StoredMarks:
         self._gates = {
             name: part.gate.name if part.gate is not None else None for name, part in record.comparisons.items()
         }
+        self._known: dict[tuple[str, Role, Status], Mark] = {}
 
     def of(self, row: RowRecord) -> tuple[Mark, float | None]:
         """Return the mark of a row and its excess.
@@ -236,9 +237,13 @@ class StoredMarks:
         named = self._named[name].get(row.order)
         if named is not None:
             return named.mark, named.excess if excess is None else excess
-        is_missing = row.verdict is Status.ERROR
-        counts_rule = self._gates[name] == ALL_PASS
-        return mark_of(row.role.value, row.verdict.value, is_missing=is_missing, counts_rule=counts_rule), excess
+        mark = self._known.get((name, row.role, row.verdict))
+        if mark is None:
+            is_missing = row.verdict is Status.ERROR
+            counts_rule = self._gates[name] == ALL_PASS
+            mark = mark_of(row.role.value, row.verdict.value, is_missing=is_missing, counts_rule=counts_rule)
+            self._known[name, row.role, row.verdict] = mark
+        return mark, excess
 
     def of_rows(self, rows: Iterable[RowRecord]) -> tuple[Mark, float | None] | None:
         """Return the most important mark of some rows, with the largest excess of those that have it; None for none."""

@@ -33,14 +33,19 @@ class HeatText:
 
     def watching(self, rows: Iterable[RowRecord]) -> Iterator[RowRecord]:
         """Yield records of ``comparison.jsonl``, which come in execution order, and remember what they say."""
+        at: tuple[object, ...] | None = None
         for row in rows:
-            place = _place(row)
-            band = self._bands.setdefault(place, [])
+            here = row.comparison, row.rank, row.graph, row.step
+            if here != at:  # rows of an execution stand together
+                at, place = here, _place(row)
+                band = self._bands.setdefault(place, [])
             node = row.node, row.call, row.phase
             if self._nodes.get(place) != node:
                 self._nodes[place] = node
                 band.append(0)
-            band[-1] = max(band[-1], self._marks.of(row)[0].rank)
+            rank = self._marks.of(row)[0].rank
+            if rank > band[-1]:
+                band[-1] = rank
             yield row
 
     def lines(self, *, width: int) -> list[str]:

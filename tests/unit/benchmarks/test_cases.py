@@ -23,7 +23,7 @@ from benchmarks.page import Measured, page, text_table
 from benchmarks.reduced_dumps import write_reduced
 from benchmarks.reruns import COLD, TOUCHED, WARM, round_of
 from benchmarks.run import chosen
-from benchmarks.timing import Spread
+from benchmarks.timing import Spread, evict
 from benchmarks.torch_file import write_torch
 
 TINY = TensorPlan(3, 2000, "float32", 0x00000000)
@@ -76,6 +76,22 @@ def test_the_statistics_of_a_dump_json_are_the_same_bytes_everywhere(tmp_path):
     assert pair.crc == 0xB96380BC
     data = json.loads(pair.target.read_text())["data"]
     assert sum(len(call["input_args"]) + len(call["output"]) for call in data.values()) == 10
+
+
+def test_statistics_of_the_sides_are_as_far_apart_as_is_asked_for(tmp_path):
+    pair = write_statistics(tmp_path, rows=4, drift=0.5)
+    first, other = (json.loads(path.read_text())["data"] for path in (pair.target, pair.golden))
+    for name, call in other.items():
+        (golden,), (target,) = call["output"], first[name]["output"]
+        assert target["Mean"] == pytest.approx(1.5 * golden["Mean"], rel=1e-12)
+
+
+def test_files_that_are_dropped_from_memory_keep_their_bytes(tmp_path):
+    file = tmp_path / "below" / "x.bin"
+    file.parent.mkdir()
+    file.write_bytes(bytes(range(256)) * 4096)
+    evict(tmp_path)
+    assert file.read_bytes() == bytes(range(256)) * 4096
 
 
 def test_device_and_fx_dumps_are_the_same_bytes_everywhere(tmp_path):
