@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JOBS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: run test test-frameworks test-mindspore fuzz lint bench bench-quick docs help
+.PHONY: run test test-frameworks test-mindspore fuzz lint bench bench-quick bench-guard docs help
 
 $(VENV)/core.stamp: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -67,6 +67,9 @@ bench: $(VENV)/dev.stamp ## measure speed and memory on this machine (PEER=/path
 
 bench-quick: $(VENV)/dev.stamp ## the same on small data, in a minute
 	$(BIN)/python -m benchmarks.run --quick --runs 1 $(if $(PEER),--peer $(PEER))
+
+bench-guard: $(VENV)/dev.stamp ## hold the CPU time against that of the last release (REF=revision of git)
+	$(BIN)/python -m benchmarks.guard $(REF)
 
 docs: $(VENV)/core.stamp ## write the generated reference pages and schemas
 	$(BIN)/python docs/generate.py

@@ -54,10 +54,15 @@ def _row(found: Mapping[str, Any]) -> Row:
 
 def text_table(rows: Sequence[Row]) -> str:
     """Return the rows in columns for the screen."""
-    cells = [HEAD, *(_cells(row) for row in rows)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(HEAD))]
-    lines = ("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in cells)
-    return "\n".join(lines)
+    return aligned([HEAD, *(_cells(row) for row in rows)])
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Return lines of cells as columns."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
 
 
 def page(measured: Iterable[Measured]) -> str:
