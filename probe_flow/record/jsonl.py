@@ -16,7 +16,6 @@ from probe_flow.record.rows import (
     RowReader,
     TensorsByNode,
     checksum_of,
-    file_of,
     name_in_dump,
     reason_of,
     shape_of,
@@ -235,7 +234,7 @@ class RowLines:
         return found
 
     def _stored_as(self, tensor: TensorRef) -> str:
-        key = file_of(tensor), tensor.type
+        key = tensor.holder, tensor.type
         found = self._stored.get(key)
         if found is None:
             shape = shape_of(tensor)

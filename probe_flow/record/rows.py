@@ -104,7 +104,7 @@ class RowReader:
 
     def file(self, tensor: TensorRef) -> str | None:
         """Return the file of a tensor relative to its dump, None when it has none."""
-        path = file_of(tensor)
+        path = tensor.holder
         return None if path is None else self.relative(path)
 
     def relative(self, path: str) -> str:
@@ -121,11 +121,6 @@ def name_in_dump(node: Node | None, key: NodeKey) -> str:
     Formats that name calls and directions apart, as device dumps do, have no other name than that of the key.
     """
     return (node.entry if node is not None else None) or key.name
-
-
-def file_of(tensor: TensorRef) -> str | None:
-    """Return the file that a tensor came from, None when the dump names none."""
-    return tensor.extents[0].file if tensor.extents else tensor.source
 
 
 _FRAME = re.compile(r'File "?(?P<file>[^",\n]+)"?, line (?P<line>\d{1,9})\b')

@@ -231,6 +231,13 @@ class TensorRef(Struct, frozen=True, gc=False, eq=False):
         return () if isinstance(self.data, TensorTable) else self.data.extents
 
     @property
+    def holder(self) -> str | None:
+        """File that has its bytes, the first of several; the one that it came from, where no bytes are known."""
+        if self.traits.encoding is not None:
+            return self._path or ""
+        return self.extents[0].file if self.extents else self.source
+
+    @property
     def source(self) -> str | None:
         """File that the slot came from, for people."""
         return self.traits.facts.source or self._path

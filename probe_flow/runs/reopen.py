@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from probe_flow.errors import Diagnostic, ProbeFlowError, UsageError
 from probe_flow.files.existing import is_there
-from probe_flow.record.rows import file_of
 from probe_flow.record.run_folder import StoredRun
 from probe_flow.record.types.rows import RowRecord
 from probe_flow.records import SELF, Catalog, TensorKind, TensorRef
@@ -128,7 +127,7 @@ def _read(given: _Input, adopt: Adopt) -> Catalog | str:
 
 def _is_in(ref: TensorRef, recorded: str | None, root: str) -> bool:
     """Say whether a tensor lies in the file that a row states."""
-    file = file_of(ref)
+    file = ref.holder
     if file is None or recorded is None:
         return True
     start = root.rstrip("/") + "/"

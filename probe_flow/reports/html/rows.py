@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from probe_flow.record.json_values import json_text, json_value
-from probe_flow.record.rows import RowReader, checksum_of, file_of, shape_of, statistics_of
+from probe_flow.record.rows import RowReader, checksum_of, shape_of, statistics_of
 from probe_flow.records import (
     Catalog,
     Comparison,
@@ -231,7 +231,7 @@ class _Side:
             if tensor is None:
                 yield nothing
                 continue
-            key, path = _described(tensor), file_of(tensor)
+            key, path = _described(tensor), tensor.holder
             kind = kinds.get(key)
             if kind is None:
                 kind = kinds[key] = self._kind(tensor)

@@ -122,3 +122,14 @@ def test_a_name_that_no_file_can_have_stays_with_its_tensor() -> None:
     tables = TensorTables()
     assert tables.add(TensorData("/dump/" + "x" * 70_000)) is None
     assert tables.add(TensorData("/dump/" + "\N{GRINNING FACE}" * 4096)) is not None
+
+
+def test_the_holder_is_the_file_with_the_bytes_and_else_the_one_that_the_tensor_came_from() -> None:
+    source = "/dump/dump.json"
+    assert tensor("/dump/a.npy", source=source).holder == "/dump/a.npy"
+    parts = (Extent("/dump/part_0", 0, 8), Extent("/dump/part_1", 0, 16))
+    in_parts = TensorRef.of(NODE, Slot(SlotRole.OUTPUT), TensorKind.TENSOR, "float32", extents=parts, source=source)
+    assert in_parts.holder == "/dump/part_0"
+    for given in (source, None):
+        none = TensorRef.of(NODE, Slot(SlotRole.OUTPUT), TensorKind.STATISTICS, "float32", source=given)
+        assert none.holder == given

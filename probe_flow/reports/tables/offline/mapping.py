@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from probe_flow.record.rows import file_of
 from probe_flow.records import NodeKey, Pairs, Row, Status, TensorRef, Verdict
 from probe_flow.reports.cells import text_cell
 from probe_flow.reports.row_colors import Color
@@ -67,5 +66,5 @@ def _cells(group: OfflineGroup, key: NodeKey, row: Row | None, operators: Operat
 
 
 def _path(tensor: TensorRef | None) -> str:
-    file = file_of(tensor) if tensor is not None else None
+    file = tensor.holder if tensor is not None else None
     return text_cell(file) if file is not None else NOT_COMPUTED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from probe_flow.record.rows import file_of, reason_of, shape_of
+from probe_flow.record.rows import reason_of, shape_of
 from probe_flow.records import NodeKey, Pair, Relation, Row, SlotRole, Status, TensorKind, TensorRef
 from probe_flow.reports.tables.offline.groups import (
     OfflineGroup,
@@ -199,7 +199,7 @@ def _nonfinite(row: Row) -> list[str]:
 
 
 def _file(tensor: TensorRef, *, is_whole_path: bool) -> str:
-    file = file_of(tensor) or tensor.id
+    file = tensor.holder or tensor.id
     return file if is_whole_path else file.rsplit("/", 1)[-1]
 
 

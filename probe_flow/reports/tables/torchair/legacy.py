@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from probe_flow.record.rows import file_of, reason_of, statistics_of
+from probe_flow.record.rows import reason_of, statistics_of
 from probe_flow.records import Comparison, Row, SideSummary, Status, TensorRef
 from probe_flow.reports.cells import number_cell, text_cell
 from probe_flow.reports.row_colors import Color, colored
@@ -84,7 +84,7 @@ def _metric(column: str, value: float | None) -> str:
 def _side_cells(tensor: TensorRef | None, summary: SideSummary | None) -> list[str]:
     if tensor is None:
         return [""] * len(_SIDE_COLUMNS)
-    file = file_of(tensor)
+    file = tensor.holder
     statistics = statistics_of(tensor, summary)
     return [
         text_cell(tensor.id if file is None else slot_path(tensor, file)),
