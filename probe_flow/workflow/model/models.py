@@ -143,4 +143,8 @@ class WorkflowFile(Model):
     io: Literal["auto", "mmap", "read"] = Field(
         "auto", description="How tensor files are read: in windows (`auto`, `read`), or mapped (`mmap`)."
     )
-    metrics_backend: Literal["auto", "numpy", "numba"] = Field("auto", description="What computes the metrics.")
+    metrics_backend: Literal["auto", "numpy", "numba"] = Field(
+        "auto",
+        description="What computes the metrics. `auto` is numba where it is installed and there is much to measure; "
+        "its machine code is compiled once on a machine, which takes some seconds and 90 MiB.",
+    )
