@@ -37,4 +37,4 @@ class FxDumpOptions(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options for the manifest."""
-        return asdict(self)
+        return {**asdict(self), "nodes": asdict(self.nodes)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from probe_flow.dumpers.base.node_filter import NodeFilter
@@ -29,3 +31,10 @@ def test_steps_are_all_unless_listed() -> None:
     assert FxDumpOptions().takes_step(7)
     assert FxDumpOptions(steps=(0, 2)).takes_step(2)
     assert not FxDumpOptions(steps=(0, 2)).takes_step(1)
+
+
+def test_options_are_plain_values_in_the_manifest() -> None:
+    options = FxDumpOptions(nodes=NodeFilter(include=("mm",)), steps=(0, 2))
+    found = json.loads(json.dumps(options.to_dict()))
+    assert found["nodes"]["include"] == ["mm"]
+    assert (found["steps"], found["data"], found["precision"]) == ([0, 2], "tensor", None)
